@@ -1,0 +1,69 @@
+// Package scope is the vocabulary of what a partner may read (specification 2.1): three scopes, and sets of them.
+//
+// A set is a few bits, so that sets compare with ==, fit a smallint column and need no sorting; as text it is the
+// scopes in the order of the specification, separated by single spaces (RFC 6749, section 3.3). The package imports
+// nothing of the service, and any room may use it.
+package scope
+
+import (
+	"errors"
+	"strings"
+)
+
+// Set is a set of scopes, one bit each. The zero value is the empty set, which no connection and no client has.
+type Set int16
+
+// The scopes of version 1. A bit, once given, keeps its meaning: the database stores it.
+const (
+	DailySteps Set = 1 << iota
+	CyclingDaily
+	CyclingActivities
+
+	All = DailySteps | CyclingDaily | CyclingActivities
+)
+
+// names are the scopes in the order of their bits.
+var names = [...]string{"daily_steps:read", "cycling_daily:read", "cycling_activities:read"}
+
+// ErrInvalid is the answer to a scope value that is empty, names an unknown scope, repeats one or separates them by
+// anything other than one space.
+var ErrInvalid = errors.New("invalid scope")
+
+// Parse reads a scope value as an authorization request carries it: unique known scopes in any order.
+func Parse(value string) (Set, error) {
+	var set Set
+	for name := range strings.SplitSeq(value, " ") {
+		one := named(name)
+		if one == 0 || set.Contains(one) {
+			return 0, ErrInvalid
+		}
+		set |= one
+	}
+	return set, nil
+}
+
+func named(name string) Set {
+	for bit, known := range names {
+		if name == known {
+			return 1 << bit
+		}
+	}
+	return 0
+}
+
+// Contains tells whether every scope of other is in s.
+func (s Set) Contains(other Set) bool { return s&other == other }
+
+// Names are the scopes of s in the order of the specification.
+func (s Set) Names() []string {
+	list := make([]string, 0, len(names))
+	for bit, name := range names {
+		if s.Contains(1 << bit) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// String is the set as a space-separated scope value.
+func (s Set) String() string { return strings.Join(s.Names(), " ") }

@@ -1,0 +1,39 @@
+-- +goose Up
+
+-- A set of scopes (specification 2.1) as bits: 1 daily_steps:read, 2 cycling_daily:read, 4 cycling_activities:read.
+create domain scope_set as smallint check (value between 1 and 7);
+
+-- Registrations of partner companies. Limits of the rate policy: specification section 8.
+create table clients (
+    client_id           uuid        primary key,
+    name                text        not null check (char_length(name) between 1 and 100),
+    callback_url        text        not null check (callback_url like 'https://%' and octet_length(callback_url) <= 2048),
+    scopes              scope_set   not null,
+    -- SHA-256 of a secret with 256 random bits: such a secret needs no slow hash.
+    secret_hash         bytea       not null check (octet_length(secret_hash) = 32),
+    status              text        not null default 'active' check (status in ('active', 'disabled', 'offboarded')),
+    requests_per_minute integer     not null check (requests_per_minute between 1 and 1000000),
+    burst               integer     not null check (burst between 1 and 1000000),
+    concurrent_reads    integer     not null check (concurrent_reads between 1 and 10000),
+    contact_email       text        check (octet_length(contact_email) <= 254),
+    homepage_url        text        check (octet_length(homepage_url) <= 2048),
+    created_at          timestamptz not null
+);
+
+create table users (
+    user_id       uuid        primary key,
+    email         text        not null check (octet_length(email) between 3 and 254),
+    -- A name of the time zone database: decides the user's calendar day (specification 2.2).
+    timezone      text        not null check (octet_length(timezone) between 1 and 64),
+    registered_on date        not null check (registered_on between '1900-01-01' and '9999-12-31'),
+    created_at    timestamptz not null
+);
+
+-- Addresses differ in more than case.
+create unique index users_email on users (lower(email));
+
+-- +goose Down
+
+drop table users;
+drop table clients;
+drop domain scope_set;

@@ -1,0 +1,69 @@
+-- +goose Up
+
+-- One row for a user and a client, from the first code exchange on; it outlives disconnects, because grant_id is
+-- stable and version never goes back (specification 2.2). There is no table of tokens: the row knows the one
+-- refresh token that is current, by its generation and hash. "Lapsed" is refresh_deadline in the past, never stored.
+--
+-- A refresh changes the row in place: no index holds a column that it writes, and pages keep room for the new
+-- version of a row, so that it is a heap-only update.
+create table connections (
+    user_id            uuid        not null references users on delete cascade,
+    client_id          uuid        not null references clients,
+    grant_id           uuid        not null,
+    version            bigint      not null check (version >= 1),
+    state              text        not null check (state in ('authorized', 'revoked', 'disconnected')),
+    scopes             scope_set   not null,
+    history_from       date        not null,
+    authorized_at      timestamptz not null,
+    refresh_generation bigint      not null check (refresh_generation >= 1),
+    refresh_hash       bytea       check (octet_length(refresh_hash) = 32),
+    refresh_deadline   timestamptz not null,
+    primary key (user_id, client_id),
+    check ((state = 'authorized') = (refresh_hash is not null))
+) with (fillfactor = 50);
+
+-- Where a grant lives. A disconnect names nothing but the grant (specification 4.10); this is how it finds the user,
+-- whose rows could be in another database than this directory.
+create table grant_directory (
+    grant_id  uuid primary key,
+    user_id   uuid not null,
+    client_id uuid not null,
+    unique (user_id, client_id),
+    foreign key (user_id, client_id) references connections on delete cascade
+);
+
+-- Access tokens revoked one by one. A row is needed only until its token would have expired anyway, 300 s at most.
+create table revoked_access_tokens (
+    user_id    uuid        not null references users on delete cascade,
+    token_id   uuid        not null,
+    expires_at timestamptz not null,
+    primary key (user_id, token_id)
+);
+
+create index revoked_access_tokens_expiry on revoked_access_tokens (expires_at);
+
+-- Authorizations under way in a browser (specification 3.1). The row is gone once the user has decided.
+create table authorization_requests (
+    request_id     uuid        primary key,
+    -- SHA-256 of the secret that only the browser holds which opened the request.
+    browser_hash   bytea       not null check (octet_length(browser_hash) = 32),
+    client_id      uuid        not null references clients,
+    redirect_uri   text        not null check (octet_length(redirect_uri) <= 2048),
+    scopes         scope_set   not null,
+    state          text        not null check (octet_length(state) between 22 and 2048),
+    code_challenge bytea       not null check (octet_length(code_challenge) = 32),
+    expires_at     timestamptz not null,
+    -- Who signed in for this request and nothing else, and the calendar day on which this user was shown the consent.
+    user_id        uuid        references users on delete cascade,
+    consent_day    date,
+    check ((user_id is null) = (consent_day is null))
+);
+
+create index authorization_requests_expiry on authorization_requests (expires_at);
+
+-- +goose Down
+
+drop table authorization_requests;
+drop table revoked_access_tokens;
+drop table grant_directory;
+drop table connections;

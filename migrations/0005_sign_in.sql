@@ -1,0 +1,31 @@
+-- +goose Up
+
+-- One-time codes under way. A sign-in serves one purpose in one browser: its id is the id of that purpose (the
+-- authorization request). A row exists whether the address has an account or not, so that nothing tells them apart;
+-- user_id says which. A new code replaces the old one.
+create table sign_ins (
+    sign_in_id uuid        primary key,
+    email      text        not null check (octet_length(email) between 3 and 254),
+    user_id    uuid        references users on delete cascade,
+    -- Keyed hash of the six digits and the sign-in: the digits alone would be guessed from a plain hash.
+    code_hash  bytea       not null check (octet_length(code_hash) = 32),
+    tries      smallint    not null default 0 check (tries between 0 and 5),
+    expires_at timestamptz not null
+);
+
+create index sign_ins_expiry on sign_ins (expires_at);
+
+-- When codes were asked for, within the last hour, by e-mail address and by network address: the key is a keyed hash
+-- of either. The array holds at most as many instants as the limit allows.
+create table sign_in_limits (
+    key      bytea         primary key check (octet_length(key) = 32),
+    asked_at timestamptz[] not null,
+    last_at  timestamptz   not null
+);
+
+create index sign_in_limits_last on sign_in_limits (last_at);
+
+-- +goose Down
+
+drop table sign_in_limits;
+drop table sign_ins;

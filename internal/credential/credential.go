@@ -1,0 +1,79 @@
+package credential
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// Kind says what a sealed value is for. It is part of what is authenticated, so its text never changes.
+type Kind string
+
+// The kinds of sealed values.
+const (
+	AuthorizationCode Kind = "authorization-code"
+	AccessToken       Kind = "access-token"
+	RefreshToken      Kind = "refresh-token"
+	Cursor            Kind = "cursor"
+)
+
+// clientSecretPrefix begins a client secret, which is random and not sealed.
+const clientSecretPrefix = "svci_"
+
+// prefixes begin the values of each kind (specification 2.9).
+var prefixes = map[Kind]string{
+	AuthorizationCode: "svcc_",
+	AccessToken:       "svca_",
+	RefreshToken:      "svcr2_",
+	Cursor:            "cc1_",
+}
+
+// maxLength bounds the length of a value in characters, prefix included (specification 8 and 4.9).
+func (k Kind) maxLength() int {
+	if k == Cursor {
+		return 4096
+	}
+	return 2048
+}
+
+// ErrInvalid is the answer to every value that was not sealed by this keyset as the kind asked for. It says no more,
+// because no caller may tell the cases apart.
+var ErrInvalid = errors.New("credential: not a value of this kind")
+
+// encoding accepts one spelling of each value: a value with a changed last character is a changed value.
+var encoding = base64.RawURLEncoding.Strict()
+
+// NewClientSecret makes a client secret of 256 random bits, and the hash under which it is stored.
+func NewClientSecret() (secret string, hash []byte) {
+	var random [32]byte
+	rand.Read(random[:])
+	secret = clientSecretPrefix + encoding.EncodeToString(random[:])
+	return secret, Hash(secret)
+}
+
+// Hash is the SHA-256 of a value that nobody can guess, a client secret or a refresh token: 32 bytes.
+func Hash(value string) []byte {
+	sum := sha256.Sum256([]byte(value))
+	return sum[:]
+}
+
+// MatchesHash tells in constant time whether value is the one that hash was made of.
+func MatchesHash(value string, hash []byte) bool {
+	return subtle.ConstantTimeCompare(Hash(value), hash) == 1
+}
+
+// secretShape finds credentials by their prefixes wherever they stand, also behind an encoded character as in
+// "token%3Dsvca_…". Webhook signing secrets (whsec_, Standard Webhooks) are standard base64.
+var secretShape = regexp.MustCompile(`(svci_|svcc_|svca_|svcr2_|cc1_|whsec_)[A-Za-z0-9_+/=%-]{8,}`)
+
+// Redact replaces every credential in text, leaving its prefix so that a reader sees what stood there.
+func Redact(text string) string {
+	if !strings.Contains(text, "_") {
+		return text
+	}
+	return secretShape.ReplaceAllString(text, "${1}[redacted]")
+}

@@ -1,0 +1,182 @@
+package credential
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
+)
+
+// sealingTemplate is XAES-256-GCM: its 192-bit random nonces never run out, where plain AES-GCM with random nonces is
+// good for some four billion values a key, a few weeks of a busy service.
+func sealingTemplate() *tinkpb.KeyTemplate { return aead.XAES256GCM192BitNonceKeyTemplate() }
+
+// keysetFile is the form of a keyset on disk: two Tink keysets in Tink's own JSON form, in the clear. The file's mode
+// protects it (0600).
+type keysetFile struct {
+	Sealing     json.RawMessage `json:"sealing"`
+	Identifiers json.RawMessage `json:"identifiers"`
+}
+
+// KeyStatus says what a sealing key is for.
+type KeyStatus string
+
+// The states of a sealing key, in the order of its life.
+const (
+	KeyNext    KeyStatus = "next"    // known to every server, seals nothing yet
+	KeyPrimary KeyStatus = "primary" // seals and opens
+	KeyRetired KeyStatus = "retired" // only opens what it sealed
+)
+
+// KeyInfo describes a sealing key without its material.
+type KeyInfo struct {
+	ID     uint32    `json:"key_id"`
+	Status KeyStatus `json:"status"`
+}
+
+// CreateKeyset writes a new keyset to a file that must not exist yet, readable by its owner alone.
+func CreateKeyset(path string) error {
+	keys, err := newKeysets()
+	if err != nil {
+		return err
+	}
+	text, err := keys.encode()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("keyset %s: exists already, and what it sealed would be lost", path)
+	}
+	if err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	if err := writeAndClose(file, text); err != nil {
+		os.Remove(path)
+		return fmt.Errorf("keyset: %w", err)
+	}
+	return nil
+}
+
+// LoadKeyring reads a keyset file.
+func LoadKeyring(path string) (*Keyring, error) {
+	keys, err := readKeysets(path)
+	if err != nil {
+		return nil, err
+	}
+	return newKeyring(keys)
+}
+
+// RotateKeyset makes the next sealing key the primary one and adds a new next key. The file is replaced as a whole:
+// whoever reads it meanwhile reads the old or the new keyset.
+func RotateKeyset(path string) error {
+	keys, err := readKeysets(path)
+	if err != nil {
+		return err
+	}
+	manager := keyset.NewManagerFromHandle(keys.sealing)
+	for _, key := range keyInfos(keys.sealing) {
+		if key.Status == KeyNext {
+			if err := manager.SetPrimary(key.ID); err != nil {
+				return fmt.Errorf("keyset %s: %w", path, err)
+			}
+		}
+	}
+	if _, err := manager.Add(sealingTemplate()); err != nil {
+		return fmt.Errorf("keyset %s: %w", path, err)
+	}
+	if keys.sealing, err = manager.Handle(); err != nil {
+		return fmt.Errorf("keyset %s: %w", path, err)
+	}
+	text, err := keys.encode()
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, text)
+}
+
+// ListKeyset describes the sealing keys of a file, oldest first.
+func ListKeyset(path string) ([]KeyInfo, error) {
+	keys, err := readKeysets(path)
+	if err != nil {
+		return nil, err
+	}
+	return keyInfos(keys.sealing), nil
+}
+
+// keyInfos tells the states from the order: keys are only ever added at the end, and become primary in that order.
+func keyInfos(handle *keyset.Handle) []KeyInfo {
+	info := handle.KeysetInfo()
+	list := make([]KeyInfo, 0, len(info.GetKeyInfo()))
+	status := KeyRetired
+	for _, key := range info.GetKeyInfo() {
+		switch {
+		case key.GetKeyId() == info.GetPrimaryKeyId():
+			status = KeyPrimary
+		case status == KeyPrimary:
+			status = KeyNext
+		}
+		list = append(list, KeyInfo{ID: key.GetKeyId(), Status: status})
+	}
+	return list
+}
+
+func readKeysets(path string) (keysets, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return keysets{}, fmt.Errorf("keyset: %w", err)
+	}
+	var file keysetFile
+	if err := json.Unmarshal(text, &file); err != nil {
+		return keysets{}, fmt.Errorf("keyset %s: is not a keyset made by keys create", path)
+	}
+	sealing, sealingErr := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(file.Sealing)))
+	identifiers, identifiersErr := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(file.Identifiers)))
+	if sealingErr != nil || identifiersErr != nil {
+		return keysets{}, fmt.Errorf("keyset %s: is not a keyset made by keys create", path)
+	}
+	return keysets{sealing, identifiers}, nil
+}
+
+func (k keysets) encode() ([]byte, error) {
+	var sealing, identifiers bytes.Buffer
+	err := errors.Join(
+		insecurecleartextkeyset.Write(k.sealing, keyset.NewJSONWriter(&sealing)),
+		insecurecleartextkeyset.Write(k.identifiers, keyset.NewJSONWriter(&identifiers)))
+	if err != nil {
+		return nil, fmt.Errorf("keyset: %w", err)
+	}
+	text, err := json.MarshalIndent(keysetFile{sealing.Bytes(), identifiers.Bytes()}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("keyset: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+func replaceFile(path string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".keyset-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	defer os.Remove(file.Name())
+	if err := writeAndClose(file, text); err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	return nil
+}
+
+func writeAndClose(file *os.File, text []byte) error {
+	_, err := file.Write(text)
+	return errors.Join(err, file.Sync(), file.Close())
+}

@@ -1,0 +1,117 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+// serve sends one request through [Requests] and returns the lines that were logged.
+func serve(t *testing.T, handler http.HandlerFunc) []map[string]any {
+	t.Helper()
+	var out bytes.Buffer
+	req := httptest.NewRequest(http.MethodGet, "/connect-svc/v1/grants/5f0c/daily-activity?from=2026-01-01", nil)
+	req.RemoteAddr = "192.0.2.7:51234"
+	func() {
+		defer func() { _ = recover() }()
+		Requests(NewLogger(&out, slog.LevelInfo), handler).ServeHTTP(httptest.NewRecorder(), req)
+	}()
+	for _, secret := range []string{"5f0c", "2026-01-01", "192.0.2.7"} {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("the event holds %q: %s", secret, &out)
+		}
+	}
+	var events []map[string]any
+	for line := range strings.Lines(out.String()) {
+		var event map[string]any
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, event)
+	}
+	return events
+}
+
+func TestOneEventForEachRequest(t *testing.T) {
+	t.Parallel()
+	client := uuid.MustParse("11111111-2222-4333-8444-555555555555")
+	tests := map[string]struct {
+		handler http.HandlerFunc
+		want    map[string]any
+	}{
+		"success": {
+			func(w http.ResponseWriter, r *http.Request) {
+				EventOf(r.Context()).Operation = "GetDailyActivity"
+				EventOf(r.Context()).ClientID = client
+				w.WriteHeader(http.StatusNoContent)
+			},
+			map[string]any{"level": "INFO", "operation": "GetDailyActivity", "status": 204.0, "client_id": client.String()},
+		},
+		"nothing written": {
+			func(http.ResponseWriter, *http.Request) {},
+			map[string]any{"level": "INFO", "operation": "none", "status": 200.0},
+		},
+		"refused": {
+			func(w http.ResponseWriter, r *http.Request) {
+				EventOf(r.Context()).Code = "invalid_date_range"
+				w.WriteHeader(http.StatusBadRequest)
+			},
+			map[string]any{"level": "INFO", "operation": "none", "status": 400.0, "code": "invalid_date_range"},
+		},
+		"inner error": {
+			func(w http.ResponseWriter, r *http.Request) {
+				EventOf(r.Context()).Cause = errors.New("the pool is closed; token svca_" + body)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			},
+			map[string]any{"level": "ERROR", "operation": "none", "status": 503.0},
+		},
+		"panic": {
+			func(http.ResponseWriter, *http.Request) { panic("index out of range") },
+			map[string]any{"level": "ERROR", "operation": "none", "status": 500.0, "cause": "panic: index out of range"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			events := serve(t, tt.handler)
+			if len(events) != 1 {
+				t.Fatalf("%d events, want 1", len(events))
+			}
+			got := events[0]
+			if _, err := uuid.Parse(got["request_id"].(string)); err != nil {
+				t.Errorf("request_id: %v", err)
+			}
+			if cause, _ := got["cause"].(string); strings.Contains(cause, body) {
+				t.Errorf("the cause holds a credential: %s", cause)
+			}
+			tt.want["msg"], tt.want["method"] = "request", "GET"
+			if name == "inner error" {
+				tt.want["cause"] = got["cause"]
+			}
+			for _, varying := range []string{"time", "duration_ms", "request_id"} {
+				delete(got, varying)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The id that the caller is given is the one in the log.
+func TestEventAndHandlerShareTheRequestID(t *testing.T) {
+	t.Parallel()
+	var seen string
+	events := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen = EventOf(r.Context()).RequestID.String() })
+	if events[0]["request_id"] != seen {
+		t.Errorf("logged %v, the handler saw %v", events[0]["request_id"], seen)
+	}
+}

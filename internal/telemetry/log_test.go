@@ -1,0 +1,96 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// The credentials of specification 2.9, and the two that the service knows besides. Each has a body that the redacted
+// line must not hold.
+var credentials = []string{"svci_", "svcc_", "svca_", "svcr2_", "cc1_", "whsec_"}
+
+const body = "Ab3-_9xYzAb3-_9xYzAb3-_9xYzAb3-_9xYz0123456789"
+
+type valuer struct{ text string }
+
+func (v valuer) LogValue() slog.Value { return slog.GroupValue(slog.String("inside", v.text)) }
+
+type record struct {
+	Token string            `json:"token"`
+	More  map[string]string `json:"more"`
+}
+
+// Specification 5.5 and decisions section 3: a log never holds a credential, wherever it stands.
+func TestLoggerRedacts(t *testing.T) {
+	t.Parallel()
+	places := map[string]func(*slog.Logger, string){
+		"message":          func(l *slog.Logger, s string) { l.Info("failed for " + s) },
+		"message, tight":   func(l *slog.Logger, s string) { l.Info("x=" + s + "&y=1") },
+		"after newline":    func(l *slog.Logger, s string) { l.Info("first line\n" + s + "\nlast") },
+		"string":           func(l *slog.Logger, s string) { l.Info("m", "a", s) },
+		"key":              func(l *slog.Logger, s string) { l.Info("m", s, 1) },
+		"error":            func(l *slog.Logger, s string) { l.Info("m", "a", errors.New("bad "+s)) },
+		"wrapped error":    func(l *slog.Logger, s string) { l.Info("m", "a", fmt.Errorf("outer: %w", errors.New(s))) },
+		"group":            func(l *slog.Logger, s string) { l.Info("m", slog.Group("g", slog.Group("h", "a", s))) },
+		"with attributes":  func(l *slog.Logger, s string) { l.With("a", s).Info("m") },
+		"with group":       func(l *slog.Logger, s string) { l.WithGroup("g").With("a", s).Info("m", "b", s) },
+		"log valuer":       func(l *slog.Logger, s string) { l.Info("m", "a", valuer{s}) },
+		"struct":           func(l *slog.Logger, s string) { l.Info("m", "a", record{Token: s}) },
+		"map in struct":    func(l *slog.Logger, s string) { l.Info("m", "a", &record{More: map[string]string{s: s}}) },
+		"slice":            func(l *slog.Logger, s string) { l.Info("m", "a", []string{"x", s}) },
+		"bytes":            func(l *slog.Logger, s string) { l.Info("m", "a", []byte(s)) },
+		"group by Any":     func(l *slog.Logger, s string) { l.Info("m", "a", slog.GroupValue(slog.Any("b", errors.New(s)))) },
+		"two in one":       func(l *slog.Logger, s string) { l.Info(s + " and " + s) },
+		"http.Server logs": func(l *slog.Logger, s string) { ServerErrors(l).Print("odd request ", s) },
+	}
+	for place, write := range places {
+		for _, prefix := range credentials {
+			t.Run(place+"/"+prefix, func(t *testing.T) {
+				t.Parallel()
+				var out bytes.Buffer
+				write(NewLogger(&out, slog.LevelInfo), prefix+body)
+				if out.Len() == 0 {
+					t.Fatal("nothing was logged")
+				}
+				if strings.Contains(out.String(), body) {
+					t.Errorf("the log holds a credential: %s", &out)
+				}
+				if !json.Valid(out.Bytes()) {
+					t.Errorf("not one JSON object: %s", &out)
+				}
+			})
+		}
+	}
+}
+
+// What is no credential is logged as it is.
+func TestLoggerKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	NewLogger(&out, slog.LevelInfo).Info("m", "n", 7, "s", "plain text", "e", errors.New("no rows"), "v", []int{1, 2})
+	var got map[string]any
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"msg": "m", "n": "7", "s": "plain text", "e": "no rows", "v": "[1 2]"} {
+		if fmt.Sprint(got[key]) != want {
+			t.Errorf("%s = %v, want %s", key, got[key], want)
+		}
+	}
+}
+
+func TestServerErrorsHideThePeer(t *testing.T) {
+	t.Parallel()
+	for _, peer := range []string{"192.0.2.7:51234", "[2001:db8::7]:443", "[fe80::1%eth0]:9"} {
+		var out bytes.Buffer
+		ServerErrors(NewLogger(&out, slog.LevelInfo)).Printf("http: TLS handshake error from %s: EOF", peer)
+		if strings.Contains(out.String(), peer) || !strings.Contains(out.String(), "handshake error from a peer: EOF") {
+			t.Errorf("peer %s: %s", peer, &out)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package browsertest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestBrowser shows that the browser tells a sound page from a broken one: a test of pages that could not fail would
+// say nothing.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /sound", func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "__Host-seen", Value: "yes", Path: "/", Secure: true, HttpOnly: true})
+		_, _ = io.WriteString(w, `<!doctype html><link rel="icon" href="data:,"><title>Sound</title>
+			<form action="/broken"><button>Go</button></form>`)
+	})
+	mux.HandleFunc("GET /broken", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; img-src data:")
+		_, _ = io.WriteString(w, `<!doctype html><link rel="icon" href="data:,"><title>Broken</title><p style="color: red">`)
+	})
+	mux.HandleFunc("GET /cookies", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Cookie"))
+	})
+	server := httptest.NewTLSServer(mux)
+	t.Cleanup(server.Close)
+
+	browser := Start(t, Trust(server.Certificate()), Host("pages.example", server.Listener.Addr().String()))
+	tab := browser.NewTab(t)
+	if status := tab.Open("https://pages.example/sound"); status != http.StatusOK {
+		t.Fatalf("status = %d, want 200", status)
+	}
+	if got := tab.Problems(); len(got) != 0 {
+		t.Errorf("problems of a sound page: %q", got)
+	}
+	picture := filepath.Join(t.TempDir(), "made", "sound.png")
+	tab.Screenshot(picture)
+	if content, err := os.ReadFile(picture); err != nil || !strings.HasPrefix(string(content), "\x89PNG") {
+		t.Errorf("no picture: %v", err)
+	}
+
+	if status := tab.Submit(chromedp.Click(chromedp.CSS("button"))); status != http.StatusOK {
+		t.Errorf("status of the page after the click = %d, want 200", status)
+	}
+	if got, want := tab.Location(), "https://pages.example/broken?"; got != want {
+		t.Errorf("location = %q, want %q", got, want)
+	}
+	if got := strings.Join(tab.Problems(), "\n"); !strings.Contains(got, "style-src") {
+		t.Errorf("the refused style is not among the problems: %q", got)
+	}
+
+	shared, private := tab.NewTab(), browser.NewTab(t)
+	shared.Open("https://pages.example/cookies")
+	private.Open("https://pages.example/cookies")
+	var mine, other string
+	shared.Evaluate("document.body.innerText", &mine)
+	private.Evaluate("document.body.innerText", &other)
+	if mine != "__Host-seen=yes" || other != "" {
+		t.Errorf("cookies of the same window %q and of another %q", mine, other)
+	}
+}

@@ -1,0 +1,180 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Tab is one page of the browser. Its methods fail the test on the first thing that does not work, and only the
+// test's own goroutine may call them.
+type Tab struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// NewTab opens a tab in a private window of its own, which shares no cookies with any other.
+func (b *Browser) NewTab(t testing.TB) *Tab {
+	t.Helper()
+	return newTab(t, b.ctx, chromedp.WithNewBrowserContext())
+}
+
+// NewTab opens a second tab in the private window of this one: they share their cookies.
+func (tab *Tab) NewTab() *Tab {
+	tab.t.Helper()
+	return newTab(tab.t, tab.ctx)
+}
+
+func newTab(t testing.TB, parent context.Context, opts ...chromedp.ContextOption) *Tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, opts...)
+	t.Cleanup(cancel)
+	// The first use opens the tab, which lives as long as the context of that use: the limit comes after it.
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("no new tab: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(ctx, patience)
+	t.Cleanup(cancel)
+	tab := &Tab{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, tab.listen); err != nil {
+		t.Fatal(err)
+	}
+	command(tab, audits.Enable, cdp.Empty{})
+	tab.Do(chromedp.EmulateViewport(1024, 800))
+	return tab
+}
+
+// Do does one step after the other.
+func (tab *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
+	tab.t.Helper()
+	for i, step := range steps {
+		if err := chromedp.Do(tab.ctx, step); err != nil {
+			tab.t.Fatalf("step %d: %v; the page's problems: %q", i+1, err, tab.Problems())
+		}
+	}
+}
+
+// Submit does what leaves the page (a click, a key) and waits until the page that follows has loaded. It returns the
+// status of that page.
+func (tab *Tab) Submit(steps ...chromedp.Action[chromedp.Void]) int64 {
+	tab.t.Helper()
+	response, err := chromedp.RunResponse(tab.ctx, steps...)
+	if err != nil {
+		tab.t.Fatalf("no page follows: %v; the page's problems: %q", err, tab.Problems())
+	}
+	return response.Status
+}
+
+// Open goes to an address, waits for its page and returns the status.
+func (tab *Tab) Open(url string) int64 {
+	tab.t.Helper()
+	return tab.Submit(chromedp.Navigate(url))
+}
+
+// Location is the address that the tab shows.
+func (tab *Tab) Location() string {
+	tab.t.Helper()
+	return value(tab, chromedp.Location())
+}
+
+// Evaluate runs a JavaScript expression, as a developer's console does, and stores its value in result.
+func (tab *Tab) Evaluate(expression string, result any) {
+	tab.t.Helper()
+	if err := json.Unmarshal(value(tab, chromedp.Evaluate[[]byte](expression)), result); err != nil {
+		tab.t.Fatalf("value of %s: %v", expression, err)
+	}
+}
+
+// Media makes the page see a feature of the user's system, such as "prefers-color-scheme" with "dark".
+func (tab *Tab) Media(feature, setting string) {
+	tab.t.Helper()
+	command(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: feature, Value: setting}},
+	})
+}
+
+// Screenshot writes the whole page, also what lies below the window, as a PNG file; its folder is made when missing.
+func (tab *Tab) Screenshot(path string) {
+	tab.t.Helper()
+	picture := value(tab, chromedp.FullScreenshot(100))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		tab.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, picture, 0o644); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+// Problems are what the console would have shown as errors since the tab was opened: refusals by the content security
+// policy, resources that did not load (an answer of 4xx or 5xx to the page itself among them), scripts that failed.
+func (tab *Tab) Problems() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return slices.Clone(tab.problems)
+}
+
+func (tab *Tab) listen(event any) {
+	var problem string
+	switch event := event.(type) {
+	case *log.EventEntryAdded:
+		if event.Entry.Level == log.EntryLevelError {
+			problem = string(event.Entry.Source) + ": " + event.Entry.Text + " " + event.Entry.URL
+		}
+	case *runtime.EventConsoleAPICalled:
+		if event.Type == runtime.ConsoleAPICalledTypeError || event.Type == runtime.ConsoleAPICalledTypeAssert {
+			problem = "console: " + asJSON(event.Args)
+		}
+	case *runtime.EventExceptionThrown:
+		problem = "exception: " + asJSON(event.ExceptionDetails)
+	case *audits.EventIssueAdded:
+		if details := event.Issue.Details.ContentSecurityPolicyIssueDetails; details != nil {
+			problem = "content security policy: " + asJSON(details)
+		}
+	}
+	if problem == "" {
+		return
+	}
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	tab.problems = append(tab.problems, problem)
+}
+
+// value runs an action that has a result.
+func value[T any](tab *Tab, action chromedp.Action[T]) T {
+	tab.t.Helper()
+	result, err := chromedp.Run(tab.ctx, action)
+	if err != nil {
+		tab.t.Fatalf("%v; the page's problems: %q", err, tab.Problems())
+	}
+	return result
+}
+
+// command sends one command of the DevTools protocol.
+func command[P, R any](tab *Tab, name cdp.Command[P, R], params P) R {
+	tab.t.Helper()
+	return value(tab, func(ctx context.Context, target *chromedp.Target) (R, error) {
+		return cdp.Call(ctx, target, name, params)
+	})
+}
+
+func asJSON(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

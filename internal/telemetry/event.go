@@ -46,7 +46,7 @@ func Requests(logger *slog.Logger, next http.Handler) http.Handler {
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
 			failure := recover()
-			if failure != nil && failure != http.ErrAbortHandler {
+			if failure != nil && failure != any(http.ErrAbortHandler) {
 				event.Cause = fmt.Errorf("panic: %v", failure)
 			}
 			write(r, logger, event, ww.Status(), time.Since(start))

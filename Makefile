@@ -1,0 +1,64 @@
+# Every target that a person calls has its help beside its name: `make help`.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# How long `make test-long` gives each fuzz test, and how many sequences it plays against the model.
+FUZZTIME ?= 60s
+RAPIDCHECKS ?= 1000
+
+# golangci-lint is pinned in a module file of its own, so that its dependencies are not ours.
+GOLANGCI := go tool -modfile=.golangci/go.mod golangci-lint
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## run everything on this machine, with sample data and an example partner (Ctrl-C stops it)
+	@exec bin/connect-svc demo $(ARGS)
+
+.PHONY: test
+test: tools check verify lint lint-api ## everything that CI runs: format, generated code, import rules, all tests with the race detector
+	go test -race -timeout 20m ./...
+
+.PHONY: test-long
+test-long: tools ## what CI has no time for: each fuzz test, a long run of the model test, all tests three times over
+	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
+	go test -race -count 3 -timeout 60m ./...
+
+.PHONY: check
+check: ## gofmt, go vet, and a go.mod that holds what is used
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w): $$unformatted" >&2; exit 1; fi
+	go mod tidy -diff
+	go vet ./...
+
+.PHONY: lint
+lint: ## golangci-lint, with the rules of who may import whom
+	$(GOLANGCI) run ./...
+
+.PHONY: lint-api
+lint-api: ## Redocly's rules for the OpenAPI document
+	api/lint.sh
+
+.PHONY: generate
+generate: ## make gen/ anew from api/ and sql/
+	.ci/generate
+
+.PHONY: verify
+verify: ## prove that gen/ is what `make generate` makes
+	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; \
+	cp -R gen "$$before/gen"; \
+	.ci/generate; \
+	diff -r "$$before/gen" gen || { echo "gen/ differed from its sources; it is made anew now: commit it" >&2; exit 1; }
+
+.PHONY: build
+build: ## bin/connect-svc
+	go build -trimpath -o bin/connect-svc ./cmd/connect-svc
+
+.PHONY: tools
+tools: ## find what the tests need (PostgreSQL, Chromium, Node.js), or install it where that is possible
+	@.ci/tools

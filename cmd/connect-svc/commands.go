@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the command line. Each command carries an example, and each setting is marked `setting`: describe puts
+// both into --help.
+type commands struct {
+	Version kong.VersionFlag `help:"Print the version and exit."`
+
+	Migrate migrateCommands `cmd:"" help:"Bring the database's schema forward or back."`
+	Keys    keysCommands    `cmd:"" help:"Make and rotate the keyset that seals credentials."`
+}
+
+// environment answers for the flags that are settings, from variables of the same name. A variable that is set to
+// nothing counts as not set.
+func environment(environ []string) kong.Resolver {
+	values := make(map[string]string, len(environ))
+	for _, entry := range environ {
+		if name, value, found := strings.Cut(entry, "="); found && value != "" {
+			values[name] = value
+		}
+	}
+	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		if value, set := values[variable(flag.Name)]; set && flag.Tag.Has("setting") {
+			return value, nil
+		}
+		return nil, nil
+	})
+}
+
+// variable is the environment variable of a setting: base-url is CONNECT_BASE_URL.
+func variable(flag string) string {
+	return "CONNECT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// describe moves the settings of each command out of its list of flags into a table with one line for each, and adds
+// the example.
+func describe(k *kong.Kong) error {
+	for _, command := range k.Model.Leaves(false) {
+		var parts []string
+		if table := settingsTable(command); table != "" {
+			parts = append(parts, "Settings, each a flag or the environment variable after it:", table)
+		}
+		example := command.Tag.Get("example")
+		if example == "" {
+			return fmt.Errorf("%s has no example", command.FullPath())
+		}
+		parts = append(parts, "Example:", "    "+example)
+		command.Detail = strings.Join(parts, "\n\n")
+	}
+	return nil
+}
+
+func settingsTable(command *kong.Node) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, flags := range command.AllFlags(true) {
+		for _, flag := range flags {
+			if !flag.Tag.Has("setting") {
+				continue
+			}
+			value := "=" + flag.Default
+			if flag.Default == "" {
+				value = " " + flag.PlaceHolder
+			}
+			fmt.Fprintf(w, "    --%s%s\t%s\t%s\n", flag.Name, value, variable(flag.Name), flag.Help)
+		}
+	}
+	for _, flags := range command.AllFlags(true) {
+		for _, flag := range flags {
+			flag.Hidden = flag.Hidden || flag.Tag.Has("setting")
+		}
+	}
+	_ = w.Flush() // to memory
+	return strings.TrimRight(text.String(), "\n")
+}
+
+// version is what the build knows: the module's version where it was installed by one, and the commit.
+func version() string {
+	info, known := debug.ReadBuildInfo()
+	if !known {
+		return "unknown"
+	}
+	text := info.Main.Version
+	if text == "" || text == "(devel)" {
+		text = "development"
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			text += " (" + setting.Value + ")"
+		}
+	}
+	return text
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"connect-svc/internal/credential"
+)
+
+type keysCommands struct {
+	output
+	Create keysCreateCommand `cmd:"" help:"Make a new keyset file, which must not exist yet." example:"connect-svc keys create --out keyset.json"`
+	Rotate keysRotateCommand `cmd:"" help:"Seal with the next key from now on; older keys still open what they sealed." example:"connect-svc keys rotate keyset.json"`
+	List   keysListCommand   `cmd:"" help:"List the sealing keys of a file, without their material." example:"connect-svc keys list keyset.json"`
+}
+
+type keysCreateCommand struct {
+	Out string `required:"" help:"The file to make." placeholder:"FILE"`
+}
+
+func (c keysCreateCommand) Run(p *program, group *keysCommands) error {
+	if err := credential.CreateKeyset(c.Out); err != nil {
+		return err
+	}
+	return group.show(p, c.Out)
+}
+
+type keysRotateCommand struct {
+	File string `arg:"" help:"The keyset file."`
+}
+
+func (c keysRotateCommand) Run(p *program, group *keysCommands) error {
+	if err := credential.RotateKeyset(c.File); err != nil {
+		return err
+	}
+	return group.show(p, c.File)
+}
+
+type keysListCommand struct {
+	File string `arg:"" help:"The keyset file."`
+}
+
+func (c keysListCommand) Run(p *program, group *keysCommands) error { return group.show(p, c.File) }
+
+type keysetJSON struct {
+	File string               `json:"file"`
+	Keys []credential.KeyInfo `json:"keys"`
+}
+
+func (c keysCommands) show(p *program, file string) error {
+	keys, err := credential.ListKeyset(file)
+	if err != nil {
+		return err
+	}
+	return c.print(p, keysetJSON{file, keys}, func(w io.Writer) {
+		fmt.Fprintln(w, "KEY ID\tSTATUS")
+		for _, key := range keys {
+			fmt.Fprintf(w, "%d\t%s\n", key.ID, key.Status)
+		}
+	})
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/credential"
+)
+
+// statuses of the keys of a file, in order.
+func statuses(set keysetJSON) (list []credential.KeyStatus) {
+	for _, key := range set.Keys {
+		list = append(list, key.Status)
+	}
+	return list
+}
+
+// Decisions section 3: rotation without downtime; what was sealed before still opens.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keyset.json")
+
+	created := succeedJSON[keysetJSON](t, nil, "", "keys", "create", "--out", file)
+	if diff := cmp.Diff([]credential.KeyStatus{"primary", "next"}, statuses(created)); diff != "" {
+		t.Error(diff)
+	}
+	ring, err := credential.LoadKeyring(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := ring.Seal(credential.AccessToken, []byte("facts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	rotated := succeedJSON[keysetJSON](t, nil, "", "keys", "rotate", file)
+	if diff := cmp.Diff([]credential.KeyStatus{"retired", "primary", "next"}, statuses(rotated)); diff != "" {
+		t.Error(diff)
+	}
+	if rotated.Keys[1].ID != created.Keys[1].ID {
+		t.Error("the key that was next is not the primary one")
+	}
+	if ring, err = credential.LoadKeyring(file); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ring.Open(credential.AccessToken, sealed); err != nil || string(got) != "facts" {
+		t.Errorf("after the rotation: %q, %v", got, err)
+	}
+
+	if diff := cmp.Diff(rotated, succeedJSON[keysetJSON](t, nil, "", "keys", "list", file)); diff != "" {
+		t.Error(diff)
+	}
+	if text := succeed(t, nil, "", "keys", "list", file); !strings.HasPrefix(text, "KEY ID") || strings.Count(text, "\n") != 4 {
+		t.Errorf("not a table of three keys:\n%s", text)
+	}
+}
+
+func TestKeysRefusals(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "keyset.json")
+	succeed(t, nil, "", "keys", "create", "--out", file)
+	refuse(t, nil, statusFailed, []string{file, "exists already"}, "keys", "create", "--out", file)
+	refuse(t, nil, statusFailed, []string{"no such file"}, "keys", "rotate", filepath.Join(dir, "none.json"))
+	refuse(t, nil, statusFailed, []string{"no such file"}, "keys", "list", filepath.Join(dir, "none.json"))
+}

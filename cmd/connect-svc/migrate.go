@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"connect-svc/internal/postgres"
+)
+
+type migrateCommands struct {
+	output
+	databaseSetting
+	Up     migrateUpCommand     `cmd:"" help:"Apply every migration that is missing." example:"connect-svc migrate up --database-url postgres://connect@localhost/connect"`
+	Down   migrateDownCommand   `cmd:"" help:"Take the newest migration back, with the data that it made room for." example:"connect-svc migrate down --database-url postgres://connect@localhost/connect"`
+	Status migrateStatusCommand `cmd:"" help:"List the migrations and when each was applied." example:"connect-svc migrate status --output json"`
+}
+
+type migrationJSON struct {
+	Version   int64      `json:"version"`
+	Name      string     `json:"name"`
+	AppliedAt *time.Time `json:"applied_at"`
+}
+
+type (
+	migrateUpCommand     struct{}
+	migrateDownCommand   struct{}
+	migrateStatusCommand struct{}
+)
+
+func (migrateUpCommand) Run(p *program, group *migrateCommands) error {
+	return group.run(p, postgres.Up, "applied")
+}
+
+func (migrateDownCommand) Run(p *program, group *migrateCommands) error {
+	return group.run(p, postgres.Down, "taken back")
+}
+
+type migratedJSON struct {
+	Migrated []migrationNameJSON `json:"migrated"`
+}
+
+type migrationNameJSON struct {
+	Version int64  `json:"version"`
+	Name    string `json:"name"`
+}
+
+func (c migrateCommands) run(p *program, direction postgres.Direction, done string) error {
+	url, err := c.url()
+	if err != nil {
+		return err
+	}
+	migrated, err := postgres.Migrate(p.ctx, url, direction)
+	if err != nil {
+		return err
+	}
+	result := migratedJSON{Migrated: []migrationNameJSON{}}
+	for _, m := range migrated {
+		result.Migrated = append(result.Migrated, migrationNameJSON{m.Version, m.Name})
+	}
+	return c.print(p, result, func(w io.Writer) {
+		for _, m := range migrated {
+			fmt.Fprintf(w, "%s\t%s\n", m.Name, done)
+		}
+		if len(migrated) == 0 {
+			fmt.Fprintln(w, "nothing to do")
+		}
+	})
+}
+
+func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
+	url, err := group.url()
+	if err != nil {
+		return err
+	}
+	status, err := postgres.MigrationStatus(p.ctx, url)
+	if err != nil {
+		return err
+	}
+	result := []migrationJSON{}
+	for _, m := range status {
+		row := migrationJSON{Version: m.Version, Name: m.Name}
+		if !m.AppliedAt.IsZero() {
+			row.AppliedAt = &m.AppliedAt
+		}
+		result = append(result, row)
+	}
+	return group.print(p, result, func(w io.Writer) {
+		fmt.Fprintln(w, "VERSION\tNAME\tAPPLIED")
+		for _, m := range result {
+			applied := "pending"
+			if m.AppliedAt != nil {
+				applied = m.AppliedAt.UTC().Format(time.RFC3339)
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, m.Name, applied)
+		}
+	})
+}

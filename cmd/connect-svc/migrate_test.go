@@ -1,0 +1,73 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"connect-svc/internal/pgtest"
+)
+
+func env(db *pgtest.DB) []string { return []string{"CONNECT_DATABASE_URL=" + db.URL} }
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	status := func() (applied, pending int) {
+		for _, m := range succeedJSON[[]migrationJSON](t, env(db), "", "migrate", "status") {
+			if m.AppliedAt == nil {
+				pending++
+			} else {
+				applied++
+			}
+		}
+		return applied, pending
+	}
+
+	applied, all := status()
+	if applied != 0 || all == 0 {
+		t.Fatalf("an empty database: %d applied, %d pending", applied, all)
+	}
+	if up := succeedJSON[migratedJSON](t, env(db), "", "migrate", "up"); len(up.Migrated) != all {
+		t.Errorf("up applied %d of %d", len(up.Migrated), all)
+	}
+	if again := succeed(t, env(db), "", "migrate", "up"); again != "nothing to do\n" {
+		t.Errorf("a second up: %q", again)
+	}
+	if applied, pending := status(); applied != all || pending != 0 {
+		t.Errorf("after up: %d applied, %d pending", applied, pending)
+	}
+	for i := range all {
+		if down := succeedJSON[migratedJSON](t, env(db), "", "migrate", "down"); len(down.Migrated) != 1 {
+			t.Fatalf("down %d took back %d", i, len(down.Migrated))
+		}
+	}
+	if applied, pending := status(); applied != 0 || pending != all {
+		t.Errorf("after all downs: %d applied, %d pending", applied, pending)
+	}
+	if down := succeedJSON[migratedJSON](t, env(db), "", "migrate", "down"); len(down.Migrated) != 0 {
+		t.Errorf("one down more took back %v", down.Migrated)
+	}
+	if text := succeed(t, env(db), "", "migrate", "status"); strings.Count(text, "pending") != all {
+		t.Errorf("the table does not say pending %d times:\n%s", all, text)
+	}
+}
+
+// A flag of the same name wins over the variable.
+func TestSettingAsFlag(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	succeed(t, []string{"CONNECT_DATABASE_URL=postgres://nobody@127.0.0.1:1/none"}, "",
+		"migrate", "status", "--database-url", db.URL)
+}
+
+func TestDatabaseCommandsWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	refuse(t, nil, statusUsage, []string{"CONNECT_DATABASE_URL", "--database-url", "is not set", "accepted: postgres://"},
+		"migrate", "up")
+	refuse(t, []string{"CONNECT_DATABASE_URL=mysql://u:hush@h/n"}, statusUsage, []string{"CONNECT_DATABASE_URL"}, "migrate", "up")
+	down := call(t, []string{"CONNECT_DATABASE_URL=postgres://u:hush@127.0.0.1:1/n"}, "", "migrate", "up")
+	checkRefusal(t, down, statusFailed, []string{"127.0.0.1:1", "connection refused"})
+	if strings.Contains(down.stderr, "hush") {
+		t.Errorf("the password is in the error: %s", down.stderr)
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/credential"
+)
+
+// databaseSetting is the one setting of the commands that work on the database.
+type databaseSetting struct {
+	DatabaseURL string `setting:"" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name"`
+}
+
+func (s databaseSetting) url() (string, error) {
+	var c checks
+	url := check(&c, "database-url", s.DatabaseURL, databaseURL)
+	return url, c.first
+}
+
+// kind is a kind of setting: what is accepted, said in a few words, and how it is read.
+type kind[T any] struct {
+	accepted string
+	// secret values are never printed, not even in the message that refuses them.
+	secret bool
+	// read returns an error that goes on with "is", such as "is not a number".
+	read func(string) (T, error)
+}
+
+// checks collects the first setting that cannot be.
+type checks struct{ first error }
+
+func (c *checks) fail(flag, wrong, accepted string) {
+	if c.first == nil {
+		c.first = usagef("%s (--%s): %s; accepted: %s", variable(flag), flag, wrong, accepted)
+	}
+}
+
+// check reads the value of a setting that is required.
+func check[T any](c *checks, flag, value string, k kind[T]) (read T) {
+	if value == "" {
+		c.fail(flag, "is not set", k.accepted)
+		return read
+	}
+	read, err := k.read(value)
+	switch {
+	case err == nil:
+	case k.secret:
+		c.fail(flag, err.Error(), k.accepted)
+	default:
+		c.fail(flag, fmt.Sprintf("%q %s", value, err), k.accepted)
+	}
+	return read
+}
+
+// optional is check for a setting that may be left out.
+func optional[T any](c *checks, flag, value string, k kind[T]) (read T) {
+	if value == "" {
+		return read
+	}
+	return check(c, flag, value, k)
+}
+
+var databaseURL = kind[string]{
+	accepted: "postgres://user:password@host:port/name",
+	secret:   true,
+	read: func(s string) (string, error) {
+		if _, err := pgxpool.ParseConfig(s); err != nil {
+			return "", errors.New("is not the URL of a PostgreSQL database")
+		}
+		return s, nil
+	},
+}
+
+// origin is the issuer. It is compared as an exact string by partners, so there is one way to write it.
+var origin = kind[string]{
+	accepted: "https://host or https://host:port in lower case, without a path and without a slash at the end",
+	read: func(s string) (string, error) {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || "https://"+strings.ToLower(u.Host) != s {
+			return "", errors.New("is not an https origin")
+		}
+		if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && !isPort(port, 1) {
+			return "", errors.New("has no valid port")
+		}
+		return s, nil
+	},
+}
+
+var listenAddress = kind[string]{
+	accepted: "host:port or :port, the port a number from 0 (any free one) to 65535",
+	read: func(s string) (string, error) {
+		_, port, err := net.SplitHostPort(s)
+		if err != nil || !isPort(port, 0) {
+			return "", errors.New("is not an address to listen on")
+		}
+		return s, nil
+	},
+}
+
+func isPort(s string, least int) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= least && n <= 65535
+}
+
+var keysetFile = kind[*credential.Keyring]{
+	accepted: "a file made by `connect-svc keys create --out FILE`",
+	read: func(s string) (*credential.Keyring, error) {
+		ring, err := credential.LoadKeyring(s)
+		if err != nil {
+			return nil, fmt.Errorf("cannot be used: %w", err)
+		}
+		return ring, nil
+	},
+}
+
+// certificate reads the two files that make one certificate; both are set or neither.
+func certificate(c *checks, certFile, keyFile string) *tls.Certificate {
+	const accepted = "PEM files, the certificate with its chain and its key, or neither for plain HTTP behind a proxy"
+	switch {
+	case certFile == "" && keyFile == "":
+		return nil
+	case certFile == "":
+		c.fail("tls-cert", "is not set, but CONNECT_TLS_KEY is", accepted)
+		return nil
+	case keyFile == "":
+		c.fail("tls-key", "is not set, but CONNECT_TLS_CERT is", accepted)
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		c.fail("tls-cert", fmt.Sprintf("the certificate and CONNECT_TLS_KEY cannot be used: %v", err), accepted)
+		return nil
+	}
+	return &pair
+}
+
+var networks = kind[[]netip.Prefix]{
+	accepted: "networks in CIDR form separated by commas, such as 10.0.0.0/8,2001:db8::/32",
+	read: func(s string) ([]netip.Prefix, error) {
+		var list []netip.Prefix
+		for _, part := range strings.Split(s, ",") {
+			prefix, err := netip.ParsePrefix(strings.TrimSpace(part))
+			if err != nil {
+				return nil, errors.New("is not a list of networks")
+			}
+			list = append(list, prefix.Masked())
+		}
+		return list, nil
+	},
+}
+
+var smtpURL = kind[*url.URL]{
+	accepted: "smtp://host:port or smtps://user:password@host:port",
+	secret:   true,
+	read: func(s string) (*url.URL, error) {
+		u, err := url.Parse(s)
+		if err != nil {
+			return nil, errors.New("is not a URL")
+		}
+		if u.Scheme != "smtp" && u.Scheme != "smtps" {
+			return nil, errors.New("has neither the scheme smtp nor smtps")
+		}
+		if u.Hostname() == "" || !isPort(u.Port(), 1) {
+			return nil, errors.New("has no host and port")
+		}
+		if u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, errors.New("has more than user, password, host and port")
+		}
+		return u, nil
+	},
+}
+
+var mailbox = kind[string]{
+	accepted: "an address such as no-reply@example.com or Example <no-reply@example.com>",
+	read: func(s string) (string, error) {
+		if _, err := mail.ParseAddress(s); err != nil {
+			return "", errors.New("is not a mail address")
+		}
+		return s, nil
+	},
+}
+
+// duration accepts least to most; most 0 stands for no upper bound.
+func duration(least, most time.Duration) kind[time.Duration] {
+	accepted := fmt.Sprintf("a duration such as 90s or 5m, from %s to %s", least, most)
+	if most == 0 {
+		accepted = fmt.Sprintf("a duration such as 90s, 5m or 720h, %s or more", least)
+	}
+	return kind[time.Duration]{
+		accepted: accepted,
+		read: func(s string) (time.Duration, error) {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				return 0, errors.New("is not a duration")
+			}
+			if d < least || most > 0 && d > most {
+				return 0, errors.New("is out of bounds")
+			}
+			return d, nil
+		},
+	}
+}
+
+var perHour = kind[int]{
+	accepted: "a whole number from 0 (no limit) to 1000000",
+	read: func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return 0, errors.New("is not a whole number")
+		}
+		if n < 0 || n > 1_000_000 {
+			return 0, errors.New("is out of bounds")
+		}
+		return n, nil
+	},
+}

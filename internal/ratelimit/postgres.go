@@ -1,0 +1,57 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Postgres keeps buckets and leases in PostgreSQL: one row a client, one round trip an admission, one a release. The
+// rule itself is the function admit_request of the migrations. It is safe for concurrent use.
+type Postgres struct {
+	pool *pgxpool.Pool
+}
+
+// NewPostgres limits by the database of pool. All servers that share the database share the limits.
+func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
+
+// Admit decides one request of a client. It answers within two seconds. An error says that nothing could be decided:
+// the database is away or overrun, or does not know the client. The request must not go on then.
+func (p *Postgres) Admit(ctx context.Context, clientID uuid.UUID, policy Policy) (Decision, error) {
+	lease, err := uuid.NewRandom()
+	if err != nil {
+		return Decision{}, fmt.Errorf("ratelimit: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	admission, err := admit(ctx, p.pool, clientID, lease, policy)
+	if err != nil {
+		return Decision{}, fmt.Errorf("ratelimit: admit: %w", err)
+	}
+	decision := Decision{
+		Limit:        policy.RequestsPerMinute,
+		Remaining:    int(admission.Remaining),
+		ResetSeconds: int(admission.ResetSeconds),
+	}
+	switch admission.Outcome {
+	case "admitted":
+		decision.Allowed = true
+		decision.release = func(ctx context.Context) error {
+			if err := release(ctx, p.pool, clientID, lease); err != nil {
+				return fmt.Errorf("ratelimit: release: %w", err)
+			}
+			return nil
+		}
+	case string(ReasonConcurrency):
+		decision.Reason = ReasonConcurrency
+		decision.RetryAfterSeconds = 1 // specification section 8
+	case string(ReasonRate):
+		decision.Reason = ReasonRate
+		decision.RetryAfterSeconds = decision.ResetSeconds
+	default:
+		return Decision{}, fmt.Errorf("ratelimit: admit: unknown outcome %q", admission.Outcome)
+	}
+	return decision, nil
+}

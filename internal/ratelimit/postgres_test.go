@@ -1,0 +1,152 @@
+package ratelimit_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/ratelimit"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	testLimiter(t, func(t *testing.T, servers int, mode clockMode) fleet {
+		db := pgtest.New(t)
+		f := fleet{newClient: func(t testing.TB) uuid.UUID { return insertClient(t, db) }}
+		for range servers {
+			f.servers = append(f.servers, ratelimit.NewPostgres(db.Open(t)))
+		}
+		if mode == frozen {
+			f.advance = freeze(t, db)
+		}
+		return f
+	})
+}
+
+// freeze stops the clock of one database and returns what moves it.
+func freeze(t testing.TB, db *pgtest.DB) func(testing.TB, time.Duration) {
+	db.Exec(t, "create table frozen_clock as select now() as instant")
+	db.Exec(t, "create or replace function connect_now() returns timestamptz language sql stable "+
+		"as 'select instant from frozen_clock'")
+	return func(t testing.TB, d time.Duration) {
+		db.Exec(t, "update frozen_clock set instant = instant + make_interval(secs => $1)", d.Seconds())
+	}
+}
+
+func insertClient(t testing.TB, db *pgtest.DB) uuid.UUID {
+	id := uuid.New()
+	db.Exec(t, `insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
+		concurrent_reads, created_at) values ($1, 'Partner', 'https://partner.example/callback', 7, $2, 600, 60, 10, now())`,
+		id, make([]byte, 32))
+	return id
+}
+
+var somePolicy = ratelimit.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 10}
+
+func TestPostgresUsesTheShiftedClock(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	client, limiter := insertClient(t, db), ratelimit.NewPostgres(db.Pool)
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 1, ConcurrentReads: 10}
+	for i, want := range []bool{true, false, true} {
+		if i == 2 {
+			db.Clock.Advance(time.Minute)
+		}
+		if got := admit(t, limiter, client, policy).Allowed; got != want {
+			t.Errorf("request %d: allowed %t, want %t", i, got, want)
+		}
+	}
+}
+
+// Without a decision there is an error, in time (decisions, section 5: never a free pass).
+
+func TestPostgresUnknownClient(t *testing.T) {
+	t.Parallel()
+	decision, err := ratelimit.NewPostgres(pgtest.New(t).Pool).Admit(t.Context(), uuid.New(), somePolicy)
+	if err == nil || decision.Allowed {
+		t.Errorf("Admit = %+v, %v; want an error", decision, err)
+	}
+}
+
+func TestPostgresAway(t *testing.T) {
+	t.Parallel()
+	// A listener that never answers is how a database looks from behind a broken network.
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	pool, err := pgxpool.New(t.Context(), "postgres://user@"+silent.Addr().String()+"/none?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	checkRefusedInTime(t, ratelimit.NewPostgres(pool), uuid.New())
+}
+
+func TestPostgresOverrun(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	client, limiter := insertClient(t, db), ratelimit.NewPostgres(db.Pool)
+	held := admit(t, limiter, client, somePolicy)
+	tx, err := db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "select from rate_limits for update"); err != nil {
+		t.Fatal(err)
+	}
+	checkRefusedInTime(t, limiter, client)
+	if err := held.Release(t.Context()); err == nil {
+		t.Error("Release without the lock: no error")
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if decision := admit(t, limiter, client, somePolicy); !decision.Allowed {
+		t.Errorf("after the lock was gone: %+v, want allowed", decision)
+	}
+}
+
+func checkRefusedInTime(t *testing.T, limiter limiter, client uuid.UUID) {
+	t.Helper()
+	start := time.Now()
+	decision, err := limiter.Admit(t.Context(), client, somePolicy)
+	if err == nil || decision.Allowed {
+		t.Errorf("Admit = %+v, %v; want an error", decision, err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("Admit took %v, want about 2 s", took)
+	}
+}
+
+// One admission and one release: what the limiter adds to each activity read.
+
+func BenchmarkPostgres(b *testing.B) {
+	db := pgtest.New(b)
+	client, limiter := insertClient(b, db), ratelimit.NewPostgres(db.Pool)
+	policy := ratelimit.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 10}
+	for b.Loop() {
+		decision := admit(b, limiter, client, policy)
+		release(b, &decision)
+	}
+}
+
+func BenchmarkPostgresParallel(b *testing.B) {
+	db := pgtest.New(b)
+	client, limiter := insertClient(b, db), ratelimit.NewPostgres(db.Pool)
+	policy := ratelimit.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 10}
+	b.SetParallelism(4)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			decision := admit(b, limiter, client, policy)
+			release(b, &decision)
+		}
+	})
+}

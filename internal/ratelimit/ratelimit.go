@@ -1,0 +1,59 @@
+package ratelimit
+
+import (
+	"context"
+	"time"
+)
+
+// LeaseLifetime is when a lease ends by itself. No read may run as long.
+const LeaseLifetime = 30 * time.Second
+
+// timeLimit bounds an admission and a release each, waiting for a connection included: a partner should rather be told
+// to come again than wait for a limiter that is away or overrun.
+const timeLimit = 2 * time.Second
+
+// Policy of one client. All three are 1 or more.
+type Policy struct {
+	RequestsPerMinute int // sustained refill of the bucket, at most 1,000,000
+	Burst             int // capacity of the bucket, at most 1,000,000
+	ConcurrentReads   int // leases at one time, at most 10,000
+}
+
+// Reason why a request was refused.
+type Reason string
+
+// The reasons. An admitted request has none.
+const (
+	ReasonRate        Reason = "rate"        // the bucket holds less than one request
+	ReasonConcurrency Reason = "concurrency" // as many reads run as the policy allows
+)
+
+// Decision about one request, with the values of its answer's headers.
+type Decision struct {
+	Allowed bool
+	Reason  Reason // empty when allowed
+
+	Limit        int // RateLimit-Limit: requests a minute
+	Remaining    int // RateLimit-Remaining: whole requests that the bucket holds after this one
+	ResetSeconds int // RateLimit-Reset: until the bucket holds a request, at least 1
+
+	// RetryAfterSeconds is the Retry-After of a refusal, at least 1, and 0 when allowed. A request that comes after it
+	// finds the bucket filled, unless another one came first.
+	RetryAfterSeconds int
+
+	release func(context.Context) error
+}
+
+// Release ends the lease of an admitted request; call it when the read is over, whatever became of it. It works under a
+// context that has ended, does nothing for a refusal, and nothing the second time. An error means that the lease ends
+// by itself: it is worth a log entry, no more.
+func (d *Decision) Release(ctx context.Context) error {
+	if d.release == nil {
+		return nil
+	}
+	release := d.release
+	d.release = nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeLimit)
+	defer cancel()
+	return release(ctx)
+}

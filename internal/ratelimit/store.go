@@ -1,0 +1,28 @@
+package ratelimit
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/gen/db"
+)
+
+// admit decides a request and notes it: what the bucket then holds and, when admitted, the lease.
+func admit(
+	ctx context.Context, pool *pgxpool.Pool, clientID, lease uuid.UUID, policy Policy,
+) (db.AdmitRequestRow, error) {
+	return db.New(pool).AdmitRequest(ctx, db.AdmitRequestParams{
+		ClientID:          clientID,
+		LeaseID:           lease,
+		RequestsPerMinute: int32(policy.RequestsPerMinute), //nolint:gosec // bounded by the policy
+		Burst:             int32(policy.Burst),             //nolint:gosec // bounded by the policy
+		ConcurrentReads:   int32(policy.ConcurrentReads),   //nolint:gosec // bounded by the policy
+	})
+}
+
+// release ends a lease, once.
+func release(ctx context.Context, pool *pgxpool.Pool, clientID, lease uuid.UUID) error {
+	return db.New(pool).ReleaseRequest(ctx, db.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
+}

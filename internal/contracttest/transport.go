@@ -1,0 +1,64 @@
+package contracttest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Transport sends requests through base (nil is [http.DefaultTransport]) and reports to t what is wrong with the
+// answers. The answers themselves are passed on as they are. It is safe for concurrent use.
+func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
+	t.Helper()
+	document, err := load()
+	if err != nil {
+		t.Fatalf("the embedded document: %v", err)
+	}
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return transport{t, base, document}
+}
+
+type transport struct {
+	t        testing.TB
+	base     http.RoundTripper
+	document *document
+}
+
+func (tr transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := tr.base.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	if err := tr.document.check(request, response.StatusCode, response.Header, body); err != nil {
+		tr.t.Errorf("%s %s: %d is not as documented: %v", request.Method, shorten(request.URL.Path), response.StatusCode, err)
+	}
+	return response, nil
+}
+
+// Check is what [Transport] finds wrong with an answer, for tests that have it in another way. It is nil when the
+// answer is as documented.
+func Check(request *http.Request, status int, header http.Header, body []byte) error {
+	document, err := load()
+	if err != nil {
+		return err
+	}
+	return document.check(request, status, header, body)
+}
+
+func shorten(path string) string {
+	if len(path) > 100 {
+		path = path[:100] + "…"
+	}
+	return strings.ToValidUTF8(path, "?")
+}

@@ -1,0 +1,92 @@
+package contracttest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+const (
+	reads = "/connect-svc/v1/grants/8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55/daily-activity"
+	id    = "4f1f7d3e-52a4-4c8e-9c6c-7b0a8f0d9f21"
+
+	malformed = `{"error":"invalid_request","error_description":"The request is malformed."}`
+	notFound  = `{"error":{"code":"not_found","message":"There is nothing here."},"request_id":"` + id + `"}`
+	badDates  = `{"error":{"code":"invalid_date_range","message":"The date range is missing or not allowed."},"request_id":"` + id + `"}`
+	steps     = `{"data":[],"meta":{"from":"2026-11-20","to":"2026-11-20","date_basis":"svc_recorded_date","source":"svc",` +
+		`"snapshot_at":"2026-11-21T10:00:00.000Z"}}`
+)
+
+// What the wrapper accepts and what it does not. Each wrong answer differs from a right one in one thing.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	oauth := http.Header{
+		"Cache-Control": {"no-store"}, "Pragma": {"no-cache"}, "Referrer-Policy": {"no-referrer"},
+		"Content-Type": {"application/json"}, "Date": {"Sat, 21 Nov 2026 10:00:00 GMT"},
+	}
+	empty := with(oauth, "Content-Type", "")
+	activity := with(oauth, "X-Request-Id", id)
+	counted := with(activity, "Ratelimit-Limit", "600", "Ratelimit-Remaining", "59", "Ratelimit-Reset", "1")
+
+	for _, test := range []struct {
+		name, method, path string
+		status             int
+		header             http.Header
+		body               string
+		problem            string // part of the complaint; empty where there must be none
+	}{
+		{"an OAuth error", "POST", "/oauth/token", 400, oauth, malformed, ""},
+		{"an empty answer", "POST", "/oauth/revoke", 200, empty, "", ""},
+		{"rows", "GET", reads, 200, counted, steps, ""},
+		{"a counted error", "GET", reads, 400, counted, badDates, ""},
+		{"an unknown path of reads", "GET", "/connect-svc/v1/grants/x", 404, activity, notFound, ""},
+		{"an unknown path", "GET", "/connect-svc/v1/x", 404, oauth, malformed, ""},
+		{"a wrong method", "GET", "/oauth/token", 404, oauth, malformed, ""},
+		{"a page", "GET", "/account", 200, http.Header{}, "<html>", ""},
+
+		{"status", "POST", "/oauth/token", 418, oauth, malformed, "no such status"},
+		{"missing header", "POST", "/oauth/token", 400, with(oauth, "Pragma", ""), malformed, "Pragma"},
+		{"header with another value", "POST", "/oauth/token", 400, with(oauth, "Cache-Control", "private"), malformed, "Cache-Control"},
+		{"undocumented header", "POST", "/oauth/token", 400, with(oauth, "Server", "x"), malformed, "Server"},
+		{"header of another answer", "POST", "/oauth/token", 400, with(oauth, "Retry-After", "1"), malformed, "Retry-After"},
+		{"other text", "POST", "/oauth/token", 400, oauth, strings.Replace(malformed, "malformed", "bad", 1), "examples"},
+		{"code of another operation", "POST", "/oauth/revoke", 400, oauth,
+			`{"error":"invalid_grant","error_description":"The code or refresh token is not valid."}`, "examples"},
+		{"another field", "POST", "/oauth/token", 400, oauth, strings.Replace(malformed, "{", `{"uri":"x",`, 1), "schema"},
+		{"undocumented body", "POST", "/oauth/revoke", 200, empty, "{}", "body"},
+		{"other content type", "POST", "/oauth/token", 400, with(oauth, "Content-Type", "text/plain"), malformed, "Content-Type"},
+		{"bad value", "GET", reads, 200, counted, strings.Replace(steps, ".000Z", "Z", 1), "schema"},
+		{"missing field", "GET", reads, 200, counted, strings.Replace(steps, `"source":"svc",`, "", 1), "schema"},
+		{"other request id", "GET", reads, 400, with(counted, "X-Request-Id", strings.Replace(id, "4", "5", 1)), badDates, "request_id"},
+		{"counted without headers", "GET", reads, 400, activity, badDates, "RateLimit"},
+		{"no number", "GET", reads, 200, with(counted, "Ratelimit-Reset", "0"), steps, "RateLimit-Reset"},
+		{"unknown path answered", "GET", "/connect-svc/v1/x", 200, oauth, malformed, "404"},
+		{"unknown path in the other shape", "GET", "/connect-svc/v1/x", 404, oauth, notFound, "examples"},
+		{"unknown path without header", "GET", "/connect-svc/v1/grants/x", 404, oauth, notFound, "X-Request-ID"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := Check(httptest.NewRequest(test.method, test.path, nil), test.status, test.header, []byte(test.body))
+			switch {
+			case test.problem == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.problem != "" && (err == nil || !strings.Contains(err.Error(), test.problem)):
+				t.Errorf("complaint is %v, want one about %q", err, test.problem)
+			}
+		})
+	}
+}
+
+// with is header with other values; an empty one takes the header away.
+func with(header http.Header, pairs ...string) http.Header {
+	header = header.Clone()
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			header.Del(pairs[i])
+		} else {
+			header.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return header
+}

@@ -53,10 +53,10 @@ create table authorization_requests (
     state          text        not null check (octet_length(state) between 22 and 2048),
     code_challenge bytea       not null check (octet_length(code_challenge) = 32),
     expires_at     timestamptz not null,
-    -- Who signed in for this request and nothing else, and the calendar day on which this user was shown the consent.
+    -- Who signed in for this request and nothing else, and this user's calendar day when the consent was first shown.
     user_id        uuid        references users on delete cascade,
     consent_day    date,
-    check ((user_id is null) = (consent_day is null))
+    check (consent_day is null or user_id is not null)
 );
 
 create index authorization_requests_expiry on authorization_requests (expires_at);

@@ -1,0 +1,247 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/mail"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/credential"
+	"connect-svc/internal/scope"
+)
+
+// Status is whether a client can be used.
+type Status string
+
+// The states of a client. Disabled can be undone, offboarded can not.
+const (
+	Active     Status = "active"
+	Disabled   Status = "disabled"
+	Offboarded Status = "offboarded"
+)
+
+// Policy is a client's rate policy (specification section 8).
+type Policy struct {
+	RequestsPerMinute int // sustained refill, 1 to 1,000,000
+	Burst             int // back-to-back requests when the budget is full, 1 to 1,000,000
+	ConcurrentReads   int // activity reads at the same time, 1 to 10,000
+}
+
+// DefaultPolicy is the policy of a client that was given no other.
+var DefaultPolicy = Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 10}
+
+// Registration is what an operator says about a client.
+type Registration struct {
+	Name         string    // 1 to 100 characters, shown to users
+	CallbackURL  string    // see ValidateCallback
+	Scopes       scope.Set // the allowance: what the client may ask for, at least one
+	Policy       Policy
+	ContactEmail string // optional
+	HomepageURL  string // optional, https, shown to users
+}
+
+// Client is a registered client.
+type Client struct {
+	ID uuid.UUID
+	Registration
+	Status    Status
+	CreatedAt time.Time
+}
+
+// Errors of this package, next to *FieldError.
+var (
+	ErrNotFound       = errors.New("no such client")
+	ErrOffboarded     = errors.New("the client was offboarded")
+	ErrAuthentication = errors.New("client authentication failed")
+)
+
+// FieldError says which field of a registration is wrong, and what is accepted.
+type FieldError struct {
+	Field   string // in the names of the command line: "name", "callback", "scope" …
+	Problem string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
+
+// Registry is the registrations in the database.
+type Registry struct {
+	store store
+}
+
+// NewRegistry is the registry in a database.
+func NewRegistry(pool *pgxpool.Pool) *Registry { return &Registry{newStore(pool)} }
+
+// Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
+// field is a *FieldError.
+func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
+	if err := registration.validate(); err != nil {
+		return Client{}, "", err
+	}
+	secret, hash := credential.NewClientSecret()
+	id := uuid.New()
+	if err := r.store.create(ctx, id, registration, hash); err != nil {
+		return Client{}, "", fmt.Errorf("create client: %w", err)
+	}
+	created, err := r.Get(ctx, id)
+	return created, secret, err
+}
+
+// Get returns a client, or ErrNotFound.
+func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
+	found, _, err := r.store.get(ctx, id)
+	if err != nil {
+		return Client{}, fmt.Errorf("client %s: %w", id, err)
+	}
+	return found, nil
+}
+
+// List returns all clients, oldest first.
+func (r *Registry) List(ctx context.Context) ([]Client, error) {
+	list, err := r.store.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list clients: %w", err)
+	}
+	return list, nil
+}
+
+// Disable makes a client unusable: its requests fail authentication and its access tokens stop working, until it is
+// enabled again. Disabling a disabled client changes nothing.
+func (r *Registry) Disable(ctx context.Context, id uuid.UUID) error {
+	return r.setStatus(ctx, id, Disabled)
+}
+
+// Enable makes a disabled client usable again; its connections were kept.
+func (r *Registry) Enable(ctx context.Context, id uuid.UUID) error {
+	return r.setStatus(ctx, id, Active)
+}
+
+func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) error {
+	changed, err := r.store.setStatus(ctx, id, status)
+	return r.changed(ctx, id, changed, err)
+}
+
+// RotateSecret replaces the secret of a client and returns the new one. The old one has ended when it returns.
+func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID) (string, error) {
+	secret, hash := credential.NewClientSecret()
+	changed, err := r.store.replaceSecret(ctx, id, hash)
+	if err := r.changed(ctx, id, changed, err); err != nil {
+		return "", err
+	}
+	return secret, nil
+}
+
+// changed explains why a change of a client did not happen.
+func (r *Registry) changed(ctx context.Context, id uuid.UUID, changed bool, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("client %s: %w", id, err)
+	case changed:
+		return nil
+	}
+	if _, err := r.Get(ctx, id); err != nil {
+		return err
+	}
+	return fmt.Errorf("client %s: %w", id, ErrOffboarded)
+}
+
+// noSecret is compared where there is no such client, so that the answer takes as long as for one that exists.
+var noSecret = make([]byte, 32)
+
+// Authenticate finds the active client that id and secret belong to (specification 5.1). Every failure of the
+// credentials is ErrAuthentication, whatever was wrong.
+func (r *Registry) Authenticate(ctx context.Context, id, secret string) (Client, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil || parsed.String() != id { // a client ID has one spelling
+		return Client{}, ErrAuthentication
+	}
+	found, hash, err := r.store.get(ctx, parsed)
+	if errors.Is(err, ErrNotFound) {
+		hash = noSecret
+	} else if err != nil {
+		return Client{}, fmt.Errorf("authenticate client: %w", err)
+	}
+	if !credential.MatchesHash(secret, hash) || found.Status != Active {
+		return Client{}, ErrAuthentication
+	}
+	return found, nil
+}
+
+func (r *Registration) validate() error {
+	if r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > 100 ||
+		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unicode.IsControl) {
+		return &FieldError{"name", "must be 1 to 100 characters, without control characters or space at its ends"}
+	}
+	if err := ValidateCallback(r.CallbackURL); err != nil {
+		return &FieldError{"callback", err.Error()}
+	}
+	if r.Scopes == 0 || !scope.All.Contains(r.Scopes) {
+		return &FieldError{"scope", "must be one or more of " + strings.Join(scope.All.Names(), ", ")}
+	}
+	for _, part := range []struct {
+		field      string
+		value, max int
+	}{
+		{"requests-per-minute", r.Policy.RequestsPerMinute, 1_000_000},
+		{"burst", r.Policy.Burst, 1_000_000},
+		{"concurrent-reads", r.Policy.ConcurrentReads, 10_000},
+	} {
+		if part.value < 1 || part.value > part.max {
+			return &FieldError{part.field, fmt.Sprintf("must be 1 to %d", part.max)}
+		}
+	}
+	if r.ContactEmail != "" {
+		if address, err := mail.ParseAddress(r.ContactEmail); err != nil || address.Address != r.ContactEmail || len(r.ContactEmail) > 254 {
+			return &FieldError{"contact-email", "must be an e-mail address like name@example.com"}
+		}
+	}
+	if r.HomepageURL != "" {
+		parsed, err := url.Parse(r.HomepageURL)
+		if err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || len(r.HomepageURL) > 2048 || !visibleASCII(r.HomepageURL) {
+			return &FieldError{"homepage-url", "must be an https:// address of at most 2048 characters"}
+		}
+	}
+	return nil
+}
+
+// ValidateCallback checks the rules of a callback (specification section 1 and 4.2): at most 2048 bytes, `https://`,
+// a path other than `/`, no fragment, wildcard, credentials, whitespace or backslash, and a query, if any, that names
+// none of the parameters that the service adds. Callbacks are compared as exact strings, so they are visible ASCII.
+func ValidateCallback(callback string) error {
+	parsed, err := url.Parse(callback)
+	switch {
+	case len(callback) > 2048:
+		return errors.New("must be at most 2048 bytes")
+	case err != nil, !visibleASCII(callback):
+		return errors.New("must be a URL of visible ASCII characters")
+	case !strings.HasPrefix(callback, "https://") || parsed.Hostname() == "":
+		return errors.New("must begin with https:// and a host")
+	case parsed.User != nil:
+		return errors.New("must not contain credentials")
+	case strings.ContainsAny(callback, `#*\`):
+		return errors.New("must not contain a fragment, a wildcard or a backslash")
+	case parsed.Path == "" || parsed.Path == "/":
+		return errors.New("must have a path other than /")
+	}
+	query, err := url.ParseQuery(parsed.RawQuery)
+	if err != nil {
+		return errors.New("must have a well-formed query, if any")
+	}
+	for _, reserved := range []string{"code", "state", "error", "error_description"} {
+		if query.Has(reserved) {
+			return errors.New("must not have code, state, error or error_description in its query")
+		}
+	}
+	return nil
+}
+
+func visibleASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}

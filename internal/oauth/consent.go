@@ -1,0 +1,100 @@
+package oauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/credential"
+	"connect-svc/internal/scope"
+)
+
+// Request is a pending authorization request, as the sign-in pages show it.
+type Request struct {
+	ClientName  string
+	HomepageURL string // empty when the client has none
+	CallbackURL string
+	Scopes      scope.Set
+	ExpiresAt   time.Time
+	SignedIn    bool
+}
+
+// Consent is what the consent page shows.
+type Consent struct {
+	ClientName  string
+	HomepageURL string // empty when the client has none
+	CallbackURL string // the redirect after the decision goes to its origin
+	Scopes      scope.Set
+	Email       string    // who is asked
+	HistoryFrom time.Time // the first day that will be readable: midnight UTC
+	ExpiresAt   time.Time
+	// ScopeMismatch: the user's connection with this client has other scopes and must be disconnected first
+	// (specification 3.1). Allow is refused.
+	ScopeMismatch bool
+}
+
+// Request returns the pending request of a browser, or ErrRequestEnded.
+func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Request, error) {
+	request, err := s.store.request(ctx, id, browser)
+	if err != nil {
+		return Request{}, fmt.Errorf("authorization request: %w", err)
+	}
+	return request, nil
+}
+
+// SignedIn records who signed in for a request. That happens once for a request: whoever it happened for stays. It is
+// ErrRequestEnded where it happened before.
+func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, userID uuid.UUID) error {
+	if err := s.store.signIn(ctx, id, browser, userID); err != nil {
+		return fmt.Errorf("sign in: %w", err)
+	}
+	return nil
+}
+
+// Consent returns what the user who signed in is asked. The user's calendar day when it is first called is the one
+// that the consent holds for; once that day is over the request has ended (specification 3.1).
+func (s *Server) Consent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Consent, error) {
+	consent, err := s.store.showConsent(ctx, id, browser)
+	if err != nil {
+		return Consent{}, fmt.Errorf("consent: %w", err)
+	}
+	return consent, nil
+}
+
+// Allow ends the request with a code, and returns the address to send the browser to. It is ErrRequestEnded unless
+// the consent was shown, is still good, and has no scope mismatch.
+func (s *Server) Allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (string, error) {
+	allowed, err := s.store.allow(ctx, id, browser, s.settings.CodeLifetime)
+	if err != nil {
+		return "", fmt.Errorf("allow: %w", err)
+	}
+	code, err := s.seal(credential.AuthorizationCode, allowed.code)
+	if err != nil {
+		return "", fmt.Errorf("allow: %w", err)
+	}
+	return callbackURL(allowed.redirectURI, allowed.state, "code", code), nil
+}
+
+// Deny ends the request, and returns the address to send the browser to. The user need not have signed in.
+func (s *Server) Deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (string, error) {
+	redirectURI, state, err := s.store.deny(ctx, id, browser)
+	if err != nil {
+		return "", fmt.Errorf("deny: %w", err)
+	}
+	return callbackURL(redirectURI, state, "error", "access_denied"), nil
+}
+
+// callbackURL adds the outcome to the registered callback, whose own query, if any, stays as it was registered. The
+// state is escaped so that it comes out of the client's query parser byte for byte.
+func callbackURL(registered, state, name, value string) string {
+	separator := "?"
+	if strings.Contains(registered, "?") {
+		separator = "&"
+	}
+	return registered + separator + "state=" + url.QueryEscape(state) + "&" + name + "=" + url.QueryEscape(value)
+}

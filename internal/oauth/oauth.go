@@ -1,0 +1,105 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/credential"
+	"connect-svc/internal/scope"
+)
+
+// Settings are the lifetimes of credentials (specification section 8).
+type Settings struct {
+	AccessTokenLifetime time.Duration // whole seconds, 1 s to 300 s
+	CodeLifetime        time.Duration // 1 s to 120 s
+	RequestLifetime     time.Duration // 1 s to 10 min
+	RefreshInactivity   time.Duration // 1 s and up
+}
+
+// DefaultSettings are the longest lifetimes that the specification allows.
+var DefaultSettings = Settings{
+	AccessTokenLifetime: 300 * time.Second,
+	CodeLifetime:        120 * time.Second,
+	RequestLifetime:     10 * time.Minute,
+	RefreshInactivity:   90 * 24 * time.Hour,
+}
+
+// Errors of this package, next to *AuthorizeError. Everything else is a fault: the act was not carried out, or it is
+// unknown whether it was.
+var (
+	// ErrInvalidGrant: the code or refresh token can not be used (specification 7.3).
+	ErrInvalidGrant = errors.New("invalid grant")
+	// ErrInvalidAccessToken: the bearer has no access (specification 5.2).
+	ErrInvalidAccessToken = errors.New("invalid access token")
+	// ErrRequestEnded: there is no such authorization request for this browser, or no more (specification 3.1).
+	ErrRequestEnded = errors.New("authorization request ended")
+)
+
+// Server is the authorization server. It is safe for use by many goroutines, and by many servers on one database.
+type Server struct {
+	store    store
+	keys     *credential.Keyring
+	settings Settings
+}
+
+// New is an authorization server on a migrated database.
+func New(pool *pgxpool.Pool, keys *credential.Keyring, settings Settings) *Server {
+	return &Server{store: newStore(pool), keys: keys, settings: settings}
+}
+
+// Tokens are the answer to an exchange or a refresh (specification 2.3).
+type Tokens struct {
+	GrantID           uuid.UUID
+	HistoryFrom       time.Time // a date: midnight UTC
+	ConnectionVersion int64
+	AccessToken       string
+	ExpiresIn         int // seconds, 1 to 300
+	RefreshToken      string
+	Scopes            scope.Set
+}
+
+// granted is what the database says of a connection after an exchange or a refresh.
+type granted struct {
+	grantID     uuid.UUID
+	version     int64
+	scopes      scope.Set
+	historyFrom time.Time
+	now         time.Time
+}
+
+// issue makes the tokens of a connection whose refresh token has just been stored.
+func (s *Server) issue(userID, clientID uuid.UUID, connection granted, refreshToken string) (Tokens, error) {
+	accessToken, err := s.seal(credential.AccessToken, accessToken{
+		UserID:    userID,
+		ClientID:  clientID,
+		TokenID:   uuid.New(),
+		Version:   connection.version,
+		ExpiresAt: connection.now.Add(s.settings.AccessTokenLifetime).UnixMicro(),
+	})
+	if err != nil {
+		return Tokens{}, err
+	}
+	return Tokens{
+		GrantID:           connection.grantID,
+		HistoryFrom:       connection.historyFrom,
+		ConnectionVersion: connection.version,
+		AccessToken:       accessToken,
+		ExpiresIn:         int(s.settings.AccessTokenLifetime / time.Second),
+		RefreshToken:      refreshToken,
+		Scopes:            connection.scopes,
+	}, nil
+}
+
+// Sweep deletes rows that can have no effect any more: ended authorization requests, and revoked access tokens that
+// have expired. It is meant to run every minute or so; nothing depends on when.
+func (s *Server) Sweep(ctx context.Context) error {
+	if err := s.store.sweep(ctx); err != nil {
+		return fmt.Errorf("sweep authorization requests and revoked tokens: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package oauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/gen/db"
+	"connect-svc/internal/scope"
+)
+
+// store carries out the acts of this package on the database. Each method is one whole act.
+type store struct {
+	queries *db.Queries
+}
+
+func newStore(pool *pgxpool.Pool) store { return store{db.New(pool)} }
+
+// none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
+func none(err, meaning error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return meaning
+	}
+	return err
+}
+
+// registered is what an authorization request is compared with.
+type registered struct {
+	callbackURL string
+	allowance   scope.Set
+}
+
+func (s store) activeClient(ctx context.Context, id uuid.UUID) (client registered, found bool, err error) {
+	row, err := s.queries.GetClient(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return registered{}, false, nil
+	}
+	if err != nil {
+		return registered{}, false, err
+	}
+	return registered{row.CallbackUrl, row.Scopes}, row.Status == "active", nil
+}
+
+func (s store) createRequest(ctx context.Context, request authorizationRequest) error {
+	return s.queries.CreateAuthorizationRequest(ctx, db.CreateAuthorizationRequestParams{
+		RequestID:     request.id,
+		BrowserHash:   request.browser[:],
+		ClientID:      request.clientID,
+		RedirectUri:   request.redirectURI,
+		Scopes:        request.scopes,
+		State:         request.state,
+		CodeChallenge: request.codeChallenge,
+		Lifetime:      request.lifetime,
+	})
+}
+
+func (s store) request(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Request, error) {
+	row, err := s.queries.GetAuthorizationRequest(ctx, db.GetAuthorizationRequestParams{
+		RequestID: id, BrowserHash: browser[:],
+	})
+	if err != nil {
+		return Request{}, none(err, ErrRequestEnded)
+	}
+	return Request{
+		ClientName:  row.Name,
+		HomepageURL: given(row.HomepageUrl),
+		CallbackURL: row.RedirectUri,
+		Scopes:      row.Scopes,
+		ExpiresAt:   row.ExpiresAt,
+		SignedIn:    row.UserID != nil,
+	}, nil
+}
+
+func (s store) signIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, userID uuid.UUID) error {
+	n, err := s.queries.SignInAuthorizationRequest(ctx, db.SignInAuthorizationRequestParams{
+		RequestID: id, BrowserHash: browser[:], UserID: &userID,
+	})
+	if err == nil && n == 0 {
+		return ErrRequestEnded
+	}
+	return err
+}
+
+func (s store) showConsent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Consent, error) {
+	row, err := s.queries.ShowConsent(ctx, db.ShowConsentParams{RequestID: id, BrowserHash: browser[:]})
+	if err != nil {
+		return Consent{}, none(err, ErrRequestEnded)
+	}
+	return Consent{
+		ClientName:    row.Name,
+		HomepageURL:   given(row.HomepageUrl),
+		CallbackURL:   row.RedirectUri,
+		Scopes:        row.Scopes,
+		Email:         row.Email,
+		HistoryFrom:   row.HistoryFrom,
+		ExpiresAt:     row.ExpiresAt,
+		ScopeMismatch: row.ScopeMismatch,
+	}, nil
+}
+
+// allowed is a request that ended with a code.
+type allowed struct {
+	redirectURI, state string
+	code               authorizationCode
+}
+
+func (s store) allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, codeLifetime time.Duration) (allowed, error) {
+	row, err := s.queries.AllowAuthorizationRequest(ctx, db.AllowAuthorizationRequestParams{
+		RequestID: id, BrowserHash: browser[:], CodeLifetime: codeLifetime,
+	})
+	if err != nil {
+		return allowed{}, none(err, ErrRequestEnded)
+	}
+	return allowed{row.RedirectUri, row.State, authorizationCode{
+		UserID:        *row.UserID,
+		ClientID:      row.ClientID,
+		Version:       row.Version,
+		Scopes:        row.Scopes,
+		ConsentDay:    row.ConsentDay.Unix(),
+		CodeChallenge: [sha256.Size]byte(row.CodeChallenge),
+		RedirectURI:   sha256.Sum256([]byte(row.RedirectUri)),
+		ExpiresAt:     row.CodeExpiresAt.UnixMicro(),
+	}}, nil
+}
+
+func (s store) deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (redirectURI, state string, err error) {
+	row, err := s.queries.DenyAuthorizationRequest(ctx, db.DenyAuthorizationRequestParams{
+		RequestID: id, BrowserHash: browser[:],
+	})
+	return row.RedirectUri, row.State, none(err, ErrRequestEnded)
+}
+
+// authorize uses a code: a new version of the connection, whose first refresh token has this hash.
+func (s store) authorize(ctx context.Context, code authorizationCode, redirectURI string, refreshHash []byte, inactivity time.Duration) (granted, error) {
+	row, err := s.queries.AuthorizeConnection(ctx, db.AuthorizeConnectionParams{
+		UserID:        code.UserID,
+		ClientID:      code.ClientID,
+		NewGrantID:    uuid.New(), // kept only if the connection is the first
+		CodeVersion:   code.Version,
+		CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
+		RedirectUri:   redirectURI,
+		Scopes:        code.Scopes,
+		ConsentDay:    time.Unix(code.ConsentDay, 0).UTC(),
+		RefreshHash:   refreshHash,
+		Inactivity:    inactivity,
+	})
+	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, ErrInvalidGrant)
+}
+
+// rotate replaces the current refresh token, if the one presented is it.
+func (s store) rotate(ctx context.Context, token refreshToken, presentedHash, newHash []byte, inactivity time.Duration) (granted, error) {
+	row, err := s.queries.RotateRefreshToken(ctx, db.RotateRefreshTokenParams{
+		UserID:        token.UserID,
+		ClientID:      token.ClientID,
+		Version:       token.Version,
+		Generation:    token.Generation,
+		PresentedHash: presentedHash,
+		NewHash:       newHash,
+		Inactivity:    inactivity,
+	})
+	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, ErrInvalidGrant)
+}
+
+// revokeReplayed revokes the connection's version if the token was current before, and does nothing otherwise.
+func (s store) revokeReplayed(ctx context.Context, token refreshToken) error {
+	_, err := s.queries.RevokeReplayedConnection(ctx, db.RevokeReplayedConnectionParams{
+		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version, Generation: token.Generation,
+	})
+	return err
+}
+
+func (s store) revoke(ctx context.Context, token refreshToken) error {
+	_, err := s.queries.RevokeConnection(ctx, db.RevokeConnectionParams{
+		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version,
+	})
+	return err
+}
+
+func (s store) revokeAccessToken(ctx context.Context, token accessToken) error {
+	return s.queries.RevokeAccessToken(ctx, db.RevokeAccessTokenParams{
+		UserID: token.UserID, TokenID: token.TokenID, ExpiresAt: time.UnixMicro(token.ExpiresAt),
+	})
+}
+
+func (s store) disconnect(ctx context.Context, clientID, grantID uuid.UUID) error {
+	userID, err := s.queries.FindGrant(ctx, db.FindGrantParams{GrantID: grantID, ClientID: clientID})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.queries.DisconnectConnection(ctx, db.DisconnectConnectionParams{UserID: userID, ClientID: clientID})
+	return err
+}
+
+func (s store) access(ctx context.Context, token accessToken) (Access, error) {
+	row, err := s.queries.AuthenticateAccess(ctx, db.AuthenticateAccessParams{
+		UserID:    token.UserID,
+		ClientID:  token.ClientID,
+		TokenID:   token.TokenID,
+		Version:   token.Version,
+		ExpiresAt: time.UnixMicro(token.ExpiresAt),
+	})
+	if err != nil {
+		return Access{}, none(err, ErrInvalidAccessToken)
+	}
+	return Access{
+		UserID:            token.UserID,
+		ClientID:          token.ClientID,
+		GrantID:           row.GrantID,
+		ConnectionVersion: token.Version,
+		Scopes:            row.Scopes,
+		HistoryFrom:       row.HistoryFrom,
+		RegisteredOn:      row.RegisteredOn,
+		Now:               row.Now,
+		RequestsPerMinute: int(row.RequestsPerMinute),
+		Burst:             int(row.Burst),
+		ConcurrentReads:   int(row.ConcurrentReads),
+	}, nil
+}
+
+func (s store) sweep(ctx context.Context) error {
+	_, requests := s.queries.SweepAuthorizationRequests(ctx)
+	_, tokens := s.queries.SweepRevokedAccessTokens(ctx)
+	return errors.Join(requests, tokens)
+}
+
+func given(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}

@@ -1,0 +1,91 @@
+-- Connections and their credentials: used by internal/oauth. Races are settled here: each act is one statement that
+-- says under which state, version and generation it may happen, so that of many at once one finds it so.
+
+-- The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
+-- goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version.
+-- name: AuthorizeConnection :one
+with authorized as (
+    insert into connections as c (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+        refresh_generation, refresh_hash, refresh_deadline)
+    select u.user_id, cl.client_id, @new_grant_id, 1 + @code_version::bigint, 'authorized', @scopes::scope_set,
+        @consent_day::date, connect_now(), 1, @refresh_hash::bytea, connect_now() + @inactivity::interval
+    from users u, clients cl
+    where u.user_id = @user_id and cl.client_id = @client_id
+        and @code_expires_at::timestamptz > connect_now()
+        and cl.status = 'active' and cl.callback_url = @redirect_uri and cl.scopes & @scopes = @scopes
+        and (@code_version = 0 or exists (select from connections old
+            where old.user_id = @user_id and old.client_id = @client_id))
+    on conflict (user_id, client_id) do update
+    set version = c.version + 1,
+        state = 'authorized',
+        scopes = excluded.scopes,
+        history_from = case c.state when 'disconnected' then excluded.history_from else c.history_from end,
+        authorized_at = excluded.authorized_at,
+        refresh_generation = 1,
+        refresh_hash = excluded.refresh_hash,
+        refresh_deadline = excluded.refresh_deadline
+    where c.version = @code_version and (c.state = 'disconnected' or c.scopes = excluded.scopes)
+    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from
+), listed as (
+    insert into grant_directory (grant_id, user_id, client_id)
+    select grant_id, user_id, client_id from authorized
+    on conflict (user_id, client_id) do nothing
+)
+select grant_id, version, scopes, history_from, connect_now()::timestamptz as now from authorized;
+
+-- The refresh (3.2, 4.4): one conditional update of one row.
+-- name: RotateRefreshToken :one
+update connections c
+set refresh_generation = c.refresh_generation + 1,
+    refresh_hash = @new_hash,
+    refresh_deadline = connect_now() + @inactivity::interval
+from clients cl
+where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
+    and c.version = @version and c.state = 'authorized' and c.refresh_deadline > connect_now()
+    and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
+    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
+returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timestamptz as now;
+
+-- A used refresh token was presented again: the family ends, also the token issued a moment ago (3.2).
+-- name: RevokeReplayedConnection :execrows
+update connections
+set state = 'revoked', refresh_hash = null
+where user_id = @user_id and client_id = @client_id and version = @version and state = 'authorized'
+    and refresh_generation > @generation;
+
+-- name: RevokeConnection :execrows
+update connections
+set state = 'revoked', refresh_hash = null
+where user_id = @user_id and client_id = @client_id and version = @version and state = 'authorized';
+
+-- name: RevokeAccessToken :exec
+insert into revoked_access_tokens (user_id, token_id, expires_at)
+select u.user_id, @token_id, @expires_at::timestamptz from users u
+where u.user_id = @user_id and @expires_at::timestamptz > connect_now()
+on conflict do nothing;
+
+-- name: FindGrant :one
+select user_id from grant_directory where grant_id = @grant_id and client_id = @client_id;
+
+-- The version goes up even where the connection is disconnected already: a code may be in flight that was issued
+-- under the present version, and nothing works after a disconnect has answered (4.10).
+-- name: DisconnectConnection :execrows
+update connections
+set state = 'disconnected', version = version + 1, refresh_hash = null
+where user_id = @user_id and client_id = @client_id;
+
+-- Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip.
+-- name: AuthenticateAccess :one
+select c.grant_id, c.scopes, c.history_from, u.registered_on,
+    cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
+from connections c
+join clients cl on cl.client_id = c.client_id
+join users u on u.user_id = c.user_id
+where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+    and c.state = 'authorized' and c.refresh_deadline > connect_now()
+    and @expires_at::timestamptz > connect_now() and cl.status = 'active'
+    and not exists (select from revoked_access_tokens r
+        where r.user_id = @user_id and r.token_id = @token_id);
+
+-- name: SweepRevokedAccessTokens :execrows
+delete from revoked_access_tokens where expires_at <= connect_now();

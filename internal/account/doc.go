@@ -1,0 +1,17 @@
+// Package account owns the users, and how one shows that an address is theirs: a one-time code sent by mail.
+//
+// What must always hold:
+//
+//   - A sign-in serves one purpose in one browser, and has the id of that purpose: an authorization request. A code
+//     opens nothing else.
+//   - A code is valid for 10 minutes and five tries, also when the tries come at the same time: the statement that takes
+//     a try decides. A new code replaces the old one.
+//   - Nobody learns here whether an address has an account. Both take the same statements, leave the same rows and get
+//     the same answer; only the outbox, after the answer, sends or drops the letter. A letter goes to the address of
+//     the account, never to the one that was typed.
+//   - A code lies nowhere in plain: the database holds a keyed hash, the letter waits in memory. What a stopped or
+//     crashed server had not sent is lost, and its user asks for a new code.
+//   - The limits of codes an hour are exact and sliding, over all servers.
+//
+// What it never does: log an address or a code, or decide what a signed-in user may do.
+package account

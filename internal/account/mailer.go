@@ -1,0 +1,133 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	htmltemplate "html/template"
+	netmail "net/mail"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/wneessen/go-mail"
+)
+
+var (
+	//go:embed templates/code.txt
+	codeText string
+	//go:embed templates/code.html
+	codeHTML string
+
+	textTemplate = template.Must(template.New("text").Parse(codeText))
+	htmlTemplate = htmltemplate.Must(htmltemplate.New("html").Parse(codeHTML))
+)
+
+// Mailer sends one-time codes through one SMTP server. It is safe for concurrent use.
+type Mailer struct {
+	client *mail.Client
+	from   string
+	domain string
+}
+
+// NewMailer reads where to send letters (CONNECT_SMTP_URL) and from whom (CONNECT_MAIL_FROM). It connects to nothing.
+//
+//   - smtp://host:port uses STARTTLS when the server offers it;
+//   - smtp://user:password@host:port insists on STARTTLS, because it sends a password;
+//   - smtps://host:port and smtps://user:password@host:port speak TLS from the first byte.
+//
+// Its errors say what was wrong and what is accepted, and never hold the address, which can have a password in it.
+func NewMailer(smtpURL, from string) (*Mailer, error) {
+	host, options, err := parseSMTPURL(smtpURL)
+	if err != nil {
+		return nil, err
+	}
+	client, err := mail.NewClient(host, options...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSMTPURL, err)
+	}
+	sender, err := netmail.ParseAddress(from)
+	if err != nil || !validEmail(sender.Address) {
+		return nil, ErrMailFrom
+	}
+	return &Mailer{client: client, from: from, domain: sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]}, nil
+}
+
+// Errors of NewMailer, which tell the two settings apart.
+var (
+	ErrSMTPURL  = errors.New("want smtp://host:port, or smtps://user:password@host:port")
+	ErrMailFrom = errors.New("want an address such as connect@example.com or Example <connect@example.com>")
+)
+
+func parseSMTPURL(text string) (host string, options []mail.Option, err error) {
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return "", nil, fmt.Errorf("not a URL: %w", ErrSMTPURL)
+	}
+	port, err := strconv.ParseUint(parsed.Port(), 10, 16)
+	password, hasPassword := parsed.User.Password()
+	switch {
+	case parsed.Scheme != "smtp" && parsed.Scheme != "smtps":
+		return "", nil, fmt.Errorf("the scheme is neither smtp nor smtps: %w", ErrSMTPURL)
+	case parsed.Hostname() == "":
+		return "", nil, fmt.Errorf("no host: %w", ErrSMTPURL)
+	case err != nil || port == 0:
+		return "", nil, fmt.Errorf("no port from 1 to 65535: %w", ErrSMTPURL)
+	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "":
+		return "", nil, fmt.Errorf("something follows the port: %w", ErrSMTPURL)
+	case parsed.User != nil && (!hasPassword || password == "" || parsed.User.Username() == ""):
+		return "", nil, fmt.Errorf("user and password only come together: %w", ErrSMTPURL)
+	}
+
+	options = []mail.Option{mail.WithPort(int(port))}
+	switch {
+	case parsed.Scheme == "smtps":
+		options = append(options, mail.WithSSL())
+	case parsed.User != nil:
+		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
+	default:
+		options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic))
+	}
+	if parsed.User != nil {
+		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover),
+			mail.WithUsername(parsed.User.Username()), mail.WithPassword(password))
+	}
+	return parsed.Hostname(), options, nil
+}
+
+// send delivers one letter to the mail server, or says why not.
+func (m *Mailer) send(ctx context.Context, l letter) error {
+	message, err := m.compose(l)
+	if err != nil {
+		return err
+	}
+	err = m.client.DialAndSendWithContext(ctx, message)
+	if message.IsDelivered() {
+		return nil // the server has it; a failure to say goodbye changes nothing
+	}
+	return err
+}
+
+func (m *Mailer) compose(l letter) (*mail.Msg, error) {
+	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
+	// The parser's error would hold the address.
+	if message.From(m.from) != nil || message.To(l.to) != nil {
+		return nil, errors.New("the sender or the recipient cannot be written into a letter")
+	}
+	values := struct{ Company, Code string }{l.company, l.code}
+	var text, html bytes.Buffer
+	if err := errors.Join(textTemplate.Execute(&text, values), htmlTemplate.Execute(&html, values)); err != nil {
+		return nil, err
+	}
+	message.Subject("Your sign-in code")
+	message.SetDate()
+	message.SetMessageIDWithValue(rand.Text() + "@" + m.domain)
+	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no absence notes, please
+	message.SetBodyString(mail.TypeTextPlain, text.String())
+	message.AddAlternativeString(mail.TypeTextHTML, html.String())
+	return message, nil
+}

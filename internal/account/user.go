@@ -1,0 +1,113 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+	_ "time/tzdata" // a machine without a time zone database knows the users' time zones all the same
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// Errors of users. InvalidUserError is the other one.
+var (
+	ErrUserNotFound = errors.New("no such user")
+	ErrUserExists   = errors.New("a user with this id exists")
+	ErrEmailTaken   = errors.New("another user has this e-mail address")
+)
+
+// InvalidUserError says which field of a new user was refused, and what is accepted.
+type InvalidUserError struct {
+	Field  string // email, timezone or registered_on
+	Wanted string
+}
+
+func (e *InvalidUserError) Error() string { return e.Field + ": want " + e.Wanted }
+
+// User is somebody with an account.
+type User struct {
+	ID           uuid.UUID
+	Email        string    // as it was typed; addresses that differ in nothing but case are the same
+	Timezone     string    // of the time zone database; decides the user's calendar day
+	RegisteredOn time.Time // midnight UTC
+	CreatedAt    time.Time
+}
+
+// NewUser is what CreateUser needs to know.
+type NewUser struct {
+	ID           uuid.UUID // uuid.Nil: a new one
+	Email        string    // at most 254 bytes
+	Timezone     string    // such as Europe/Berlin, known to Go and to PostgreSQL
+	RegisteredOn time.Time // the date of it counts; years 1900 to 9999
+}
+
+// CreateUser adds a user. Errors: *InvalidUserError, ErrUserExists, ErrEmailTaken.
+func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
+	if user.ID == uuid.Nil {
+		user.ID = uuid.New()
+	}
+	if !validEmail(user.Email) {
+		return User{}, &InvalidUserError{"email", "an address such as name@example.com, at most 254 bytes"}
+	}
+	year, month, day := user.RegisteredOn.Date()
+	user.RegisteredOn = time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	if year < 1900 || year > 9999 {
+		return User{}, &InvalidUserError{"registered_on", "a date from 1900-01-01 to 9999-12-31"}
+	}
+	known, err := a.knowsTimezone(ctx, user.Timezone)
+	if err != nil {
+		return User{}, fmt.Errorf("account: look up the time zone: %w", err)
+	}
+	if !known {
+		return User{}, &InvalidUserError{"timezone", "a name of the time zone database such as Europe/Berlin"}
+	}
+	return a.store.insertUser(ctx, user)
+}
+
+// knowsTimezone asks both who will calculate with the time zone. Go takes "" for UTC and "Local" for the machine's
+// own; PostgreSQL's list has neither.
+func (a *Accounts) knowsTimezone(ctx context.Context, name string) (bool, error) {
+	// Names that not every machine's database has, or that mean another zone on each.
+	for _, prefix := range []string{"posix/", "right/", "posixrules", "localtime"} {
+		if strings.HasPrefix(name, prefix) {
+			return false, nil
+		}
+	}
+	if name == "" || name == "Local" || strings.ContainsRune(name, 0) {
+		return false, nil
+	}
+	if _, err := time.LoadLocation(name); err != nil {
+		return false, nil
+	}
+	return a.store.knowsTimezone(ctx, name)
+}
+
+// GetUser finds a user by id. Error: ErrUserNotFound.
+func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
+	return a.store.getUser(ctx, id)
+}
+
+// ListUsers returns users in the order of their ids, at most limit of them, those after the given id; uuid.Nil starts
+// at the first.
+func (a *Accounts) ListUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
+	return a.store.listUsers(ctx, after, limit)
+}
+
+// validEmail accepts a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. What needs
+// quotes or a numeric host is refused: nobody signs in with it, and it is where parsers disagree.
+func validEmail(text string) bool {
+	if len(text) > 254 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return false
+	}
+	parsed, err := mail.ParseAddress(text)
+	if err != nil || parsed.Address != text {
+		return false
+	}
+	at := strings.LastIndexByte(text, '@')
+	return at <= 64 && !strings.HasPrefix(text[at+1:], "[")
+}

@@ -1,0 +1,58 @@
+-- name: InsertUser :one
+insert into users (user_id, email, timezone, registered_on, created_at)
+values (@user_id, @email, @timezone, @registered_on, connect_now())
+returning *;
+
+-- name: GetUser :one
+select * from users where user_id = @user_id;
+
+-- name: ListUsers :many
+select * from users where user_id > @after order by user_id limit sqlc.arg(row_limit)::int;
+
+-- name: FindForSignIn :one
+-- Always one row, so that an address without an account takes the same way. The folded address is what decides that two
+-- addresses are the same, for the account and for the limit alike.
+select lower(typed.email)::text as folded, users.user_id, users.email
+from (select @email::text as email) as typed
+left join users on lower(users.email) = lower(typed.email);
+
+-- name: CountCode :execrows
+-- One more code within the sliding hour, if there is room: one row is written, or none. The row lock of the upsert
+-- makes it exact under concurrency.
+insert into sign_in_limits as l (key, asked_at, last_at)
+values (@key, array[connect_now()], connect_now())
+on conflict (key) do update
+set asked_at = array(select t from unnest(l.asked_at) as t where t > connect_now() - interval '1 hour') || connect_now(),
+    last_at  = connect_now()
+where (select count(*) from unnest(l.asked_at) as t where t > connect_now() - interval '1 hour') < sqlc.arg(code_limit)::int;
+
+-- name: PutSignIn :exec
+-- A new code replaces the old one and its tries.
+insert into sign_ins (sign_in_id, email, user_id, code_hash, expires_at)
+values (@sign_in_id, @email, @user_id, @code_hash, connect_now() + interval '10 minutes')
+on conflict (sign_in_id) do update
+set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, tries = 0,
+    expires_at = excluded.expires_at;
+
+-- name: TakeTry :one
+-- The try is spent before anybody learns whether the code was right: five tries stay five, however many at one time.
+update sign_ins
+set tries = tries + 1
+where sign_in_id = @sign_in_id and tries < 5 and expires_at > connect_now()
+returning user_id, code_hash, (5 - tries)::int as tries_left;
+
+-- name: GetSignIn :one
+select email, (5 - tries)::int as tries_left, (expires_at <= connect_now())::bool as expired
+from sign_ins
+where sign_in_id = @sign_in_id;
+
+-- name: DeleteExpiredSignIns :execrows
+-- Rows that a sign-in holds are left for the next time, here and below: no sweep and sign-in wait for each other.
+delete from sign_ins where sign_in_id in (
+    select sign_in_id from sign_ins where expires_at <= connect_now() for update skip locked
+);
+
+-- name: DeletePastLimits :execrows
+delete from sign_in_limits where key in (
+    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' for update skip locked
+);

@@ -129,7 +129,13 @@ func (f *fixture) code(t testing.TB, scopes scope.Set) string {
 	return parameter(t, location, "code")
 }
 
-func parameter(t testing.TB, location, name string) string {
+// fataler is what *testing.T and *rapid.T have in common here.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func parameter(t fataler, location, name string) string {
 	t.Helper()
 	parsed, err := url.Parse(location)
 	if err != nil || parsed.Query().Get(name) == "" {

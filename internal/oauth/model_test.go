@@ -1,0 +1,282 @@
+package oauth
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/scope"
+)
+
+// The model test plays random acts of several users and clients against the server and against a model that holds the
+// specification's sections 2.2, 3.1 and 3.2 in its plainest form, and compares every outcome.
+
+type pair struct{ user, client int }
+
+type modelConnection struct {
+	version     int64
+	state       string
+	scopes      scope.Set
+	historyFrom string
+	generation  int64
+	deadline    time.Time
+	grantID     uuid.UUID
+}
+
+type modelCode struct {
+	pair
+	value   string
+	version int64
+	scopes  scope.Set
+	day     string
+	expires time.Time
+}
+
+type modelTokens struct {
+	pair
+	Tokens
+	version, generation int64
+	expires             time.Time
+	accessRevoked       bool
+}
+
+type model struct {
+	*fixture
+	t           *rapid.T
+	users       []uuid.UUID
+	zones       []*time.Location
+	clients     []client.Client
+	disabled    []bool
+	connections map[pair]*modelConnection
+	codes       []modelCode
+	tokens      []*modelTokens
+}
+
+func TestModel(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &model{fixture: f, t: rt, connections: map[pair]*modelConnection{}}
+		for _, zone := range []string{"Asia/Tokyo", "America/Los_Angeles"} {
+			location, err := time.LoadLocation(zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.users, m.zones = append(m.users, f.newUser(t, zone)), append(m.zones, location)
+			m.clients, m.disabled = append(m.clients, f.newClient(t)), append(m.disabled, false)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"authorize":        m.authorize,
+			"exchange":         m.exchangeCode,
+			"refresh newest":   m.refreshNewest,
+			"refresh any":      m.refreshAny,
+			"revoke access":    m.revokeAccess,
+			"revoke refresh":   m.revokeRefresh,
+			"disconnect":       m.disconnectGrant,
+			"disable, enable":  m.toggleClient,
+			"let time pass":    m.letTimePass,
+			"":                 m.check,
+			"foreign attempts": m.foreign,
+		})
+	})
+}
+
+func (m *model) now() time.Time { return m.db.Clock.Now() }
+
+func (m *model) drawPair() pair {
+	return pair{rapid.IntRange(0, 1).Draw(m.t, "user"), rapid.IntRange(0, 1).Draw(m.t, "client")}
+}
+
+func draw[T any](m *model, list []T, what string) T {
+	if len(list) == 0 {
+		m.t.Skip("no " + what)
+	}
+	return list[rapid.IntRange(0, len(list)-1).Draw(m.t, what)]
+}
+
+// alive: the connection's credentials of this version work.
+func (m *model) alive(p pair, version int64) bool {
+	c := m.connections[p]
+	return c != nil && c.version == version && c.state == "authorized" && c.deadline.After(m.now()) && !m.disabled[p.client]
+}
+
+func (m *model) authorize(*rapid.T) {
+	p := m.drawPair()
+	scopes := rapid.SampledFrom([]scope.Set{scope.All, scope.All, scope.DailySteps}).Draw(m.t, "scopes")
+	browser := newBrowser()
+	query := m.query(scopes)
+	query.Set("client_id", m.clients[p.client].ID.String())
+	id, err := m.Authorize(m.t.Context(), query.Encode(), 1000, browser)
+	var refused *AuthorizeError
+	if errors.As(err, &refused) != m.disabled[p.client] {
+		m.t.Fatalf("authorize: %v, disabled %v", err, m.disabled[p.client])
+	}
+	if err != nil {
+		return
+	}
+	if err := m.SignedIn(m.t.Context(), id, browser, m.users[p.user]); err != nil {
+		m.t.Fatal(err)
+	}
+	day := m.now().In(m.zones[p.user]).Format(time.DateOnly)
+	c := m.connections[p]
+	mismatch := c != nil && c.state != "disconnected" && c.scopes != scopes
+	first := day
+	if c != nil && c.state != "disconnected" {
+		first = c.historyFrom
+	}
+	consent, err := m.Consent(m.t.Context(), id, browser)
+	if err != nil || consent.ScopeMismatch != mismatch || consent.HistoryFrom.Format(time.DateOnly) != first {
+		m.t.Fatalf("consent: %v, mismatch %v want %v, from %v want %s", err, consent.ScopeMismatch, mismatch, consent.HistoryFrom, first)
+	}
+	location, err := m.Allow(m.t.Context(), id, browser)
+	if (err != nil) != mismatch {
+		m.t.Fatalf("allow: %v, mismatch %v", err, mismatch)
+	}
+	if err == nil {
+		code := modelCode{pair: p, value: parameter(m.t, location, "code"), scopes: scopes, day: day, expires: m.now().Add(120 * time.Second)}
+		if c != nil {
+			code.version = c.version
+		}
+		m.codes = append(m.codes, code)
+	}
+}
+
+func (m *model) exchangeCode(*rapid.T) {
+	code := draw(m, m.codes, "code")
+	c := m.connections[code.pair]
+	var version int64
+	if c != nil {
+		version = c.version
+	}
+	good := code.version == version && code.expires.After(m.now()) && !m.disabled[code.client]
+	tokens, err := m.Exchange(m.t.Context(), m.clients[code.client].ID, ExchangeParams{code.value, callback, verifier})
+	m.outcome("exchange", err, good)
+	if !good {
+		return
+	}
+	if c == nil {
+		c = &modelConnection{state: "disconnected", grantID: tokens.GrantID}
+		m.connections[code.pair] = c
+	}
+	if c.state == "disconnected" {
+		c.historyFrom = code.day
+	}
+	c.version, c.state, c.scopes, c.generation = version+1, "authorized", code.scopes, 1
+	m.issued(code.pair, tokens)
+}
+
+func (m *model) refreshNewest(*rapid.T) {
+	if len(m.tokens) == 0 {
+		m.t.Skip("no tokens")
+	}
+	m.refreshWith(m.tokens[len(m.tokens)-1])
+}
+
+func (m *model) refreshAny(*rapid.T) { m.refreshWith(draw(m, m.tokens, "tokens")) }
+
+func (m *model) refreshWith(old *modelTokens) {
+	c := m.connections[old.pair]
+	good := m.alive(old.pair, old.version) && old.generation == c.generation
+	tokens, err := m.Refresh(m.t.Context(), m.clients[old.client].ID, old.RefreshToken)
+	m.outcome("refresh", err, good)
+	switch {
+	case good:
+		c.generation++
+		m.issued(old.pair, tokens)
+	case c.version == old.version && c.state == "authorized" && old.generation < c.generation:
+		c.state = "revoked"
+	}
+}
+
+// issued checks new tokens against the connection of the model, and keeps them.
+func (m *model) issued(p pair, tokens Tokens) {
+	c := m.connections[p]
+	c.deadline = m.now().Add(DefaultSettings.RefreshInactivity)
+	if tokens.ConnectionVersion != c.version || tokens.Scopes != c.scopes || tokens.GrantID != c.grantID ||
+		tokens.HistoryFrom.Format(time.DateOnly) != c.historyFrom {
+		m.t.Fatalf("tokens of version %d, scopes %s, from %v; want %d, %s, %s, or another grant",
+			tokens.ConnectionVersion, tokens.Scopes, tokens.HistoryFrom, c.version, c.scopes, c.historyFrom)
+	}
+	m.tokens = append(m.tokens, &modelTokens{
+		pair: p, Tokens: tokens, version: c.version, generation: c.generation, expires: m.now().Add(300 * time.Second),
+	})
+}
+
+func (m *model) revokeAccess(*rapid.T) {
+	tokens := draw(m, m.tokens, "tokens")
+	m.must(m.Revoke(m.t.Context(), m.clients[tokens.client].ID, tokens.AccessToken))
+	tokens.accessRevoked = true
+}
+
+func (m *model) revokeRefresh(*rapid.T) {
+	tokens := draw(m, m.tokens, "tokens")
+	m.must(m.Revoke(m.t.Context(), m.clients[tokens.client].ID, tokens.RefreshToken))
+	if c := m.connections[tokens.pair]; c.version == tokens.version && c.state == "authorized" {
+		c.state = "revoked"
+	}
+}
+
+func (m *model) disconnectGrant(*rapid.T) {
+	tokens := draw(m, m.tokens, "tokens")
+	m.must(m.Disconnect(m.t.Context(), m.clients[tokens.client].ID, tokens.GrantID))
+	c := m.connections[tokens.pair]
+	c.state = "disconnected"
+	c.version++
+}
+
+func (m *model) toggleClient(*rapid.T) {
+	i := rapid.IntRange(0, 1).Draw(m.t, "client")
+	m.disabled[i] = !m.disabled[i]
+	change := m.registry.Enable
+	if m.disabled[i] {
+		change = m.registry.Disable
+	}
+	m.must(change(m.t.Context(), m.clients[i].ID))
+}
+
+func (m *model) letTimePass(*rapid.T) {
+	m.db.Clock.Advance(rapid.SampledFrom([]time.Duration{
+		7 * time.Second, 61 * time.Second, 241 * time.Second, 25 * time.Hour, 47 * 24 * time.Hour, 91 * 24 * time.Hour,
+	}).Draw(m.t, "time"))
+}
+
+// foreign attempts with the credentials of one client by the other change nothing.
+func (m *model) foreign(*rapid.T) {
+	tokens := draw(m, m.tokens, "tokens")
+	other := m.clients[1-tokens.client].ID
+	_, err := m.Refresh(m.t.Context(), other, tokens.RefreshToken)
+	m.outcome("foreign refresh", err, false)
+	m.must(m.Revoke(m.t.Context(), other, tokens.AccessToken))
+	m.must(m.Revoke(m.t.Context(), other, tokens.RefreshToken))
+	m.must(m.Disconnect(m.t.Context(), other, tokens.GrantID))
+}
+
+// check compares what the newest access tokens can do, after every act.
+func (m *model) check(*rapid.T) {
+	for _, tokens := range m.tokens[max(0, len(m.tokens)-6):] {
+		good := m.alive(tokens.pair, tokens.version) && tokens.expires.After(m.now()) && !tokens.accessRevoked
+		access, err := m.Authenticate(m.t.Context(), tokens.AccessToken)
+		if good != (err == nil) || err != nil && !errors.Is(err, ErrInvalidAccessToken) {
+			m.t.Fatalf("access token of version %d: %v, want it to work: %v", tokens.version, err, good)
+		}
+		if good && (access.UserID != m.users[tokens.user] || access.GrantID != tokens.GrantID || access.Scopes != tokens.Scopes) {
+			m.t.Fatal("an access token gives access to something else")
+		}
+	}
+}
+
+func (m *model) outcome(act string, err error, good bool) {
+	if good != (err == nil) || err != nil && !errors.Is(err, ErrInvalidGrant) {
+		m.t.Fatalf("%s: %v, want success: %v", act, err, good)
+	}
+}
+
+func (m *model) must(err error) {
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}

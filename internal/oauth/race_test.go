@@ -1,0 +1,148 @@
+package oauth
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/scope"
+)
+
+// parallel starts n calls at once, alternately on two servers with pools of their own, and returns their outcomes.
+func parallel[T any](t *testing.T, f *fixture, n int, act func(*Server) (T, error)) (done []T, refused int) {
+	t.Helper()
+	servers := []*Server{f.Server, New(f.db.Open(t), f.keys, f.settings)}
+	var (
+		start = make(chan struct{})
+		calls sync.WaitGroup
+		mu    sync.Mutex
+	)
+	for i := range n {
+		calls.Go(func() {
+			<-start
+			result, err := act(servers[i%len(servers)])
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				done = append(done, result)
+			case errors.Is(err, ErrInvalidGrant), errors.Is(err, ErrRequestEnded):
+				refused++
+			default:
+				t.Errorf("a race ended in a fault: %v", err)
+			}
+		})
+	}
+	close(start)
+	calls.Wait()
+	return done, refused
+}
+
+// Specification 3.2: of parallel refreshes with one token at most one wins, and the family is revoked then.
+func TestParallelRefreshes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 10 {
+		tokens := f.connect(t, scope.All)
+		won, refused := parallel(t, f, 8, func(s *Server) (Tokens, error) {
+			return s.Refresh(t.Context(), f.client.ID, tokens.RefreshToken)
+		})
+		if len(won) != 1 || refused != 7 {
+			t.Errorf("%d won, %d were refused", len(won), refused)
+		}
+		for _, winner := range append(won, tokens) {
+			f.dead(t, winner)
+			f.noGrant(t, winner)
+		}
+		if state := pgtest.Value[string](t, f.db, "select state from connections"); state != "revoked" {
+			t.Errorf("the connection is %s", state)
+		}
+	}
+}
+
+// Specification 3.1: of parallel exchanges of one code, and of several codes in flight, one wins.
+func TestParallelExchanges(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for round := range 10 {
+		codes := make(chan string, 8)
+		one := f.code(t, scope.All)
+		for i := range cap(codes) {
+			if round%2 == 0 || i < 4 {
+				codes <- one
+			} else {
+				codes <- f.code(t, scope.All)
+			}
+		}
+		won, refused := parallel(t, f, cap(codes), func(s *Server) (Tokens, error) {
+			return s.Exchange(t.Context(), f.client.ID, ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+		})
+		if len(won) != 1 || refused != 7 {
+			t.Fatalf("%d won, %d were refused", len(won), refused)
+		}
+		f.works(t, won[0])
+		f.refresh(t, won[0])
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from grant_directory"); n != 1 {
+		t.Errorf("%d grants of one connection", n)
+	}
+}
+
+// A request that is allowed and denied and allowed again at once ends once.
+func TestParallelDecisions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 10 {
+		id, browser := f.consent(t, scope.All)
+		decisions := make(chan func(*Server) (string, error), 8)
+		for i := range cap(decisions) {
+			decisions <- func(s *Server) (string, error) {
+				if i%2 == 0 {
+					return s.Allow(t.Context(), id, browser)
+				}
+				return s.Deny(t.Context(), id, browser)
+			}
+		}
+		done, refused := parallel(t, f, cap(decisions), func(s *Server) (string, error) { return (<-decisions)(s) })
+		if len(done) != 1 || refused != 7 {
+			t.Errorf("%d decided, %d were refused", len(done), refused)
+		}
+	}
+}
+
+// Section 4 of the rules: a revoke or disconnect that has answered leaves nothing that works, also of what a refresh
+// or an exchange returned at the same time.
+func TestRevokeAndDisconnectWin(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*fixture, *Server, Tokens) error{
+		"revoke": func(f *fixture, s *Server, tokens Tokens) error {
+			return s.Revoke(t.Context(), f.client.ID, tokens.RefreshToken)
+		},
+		"disconnect": func(f *fixture, s *Server, tokens Tokens) error {
+			return s.Disconnect(t.Context(), f.client.ID, tokens.GrantID)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			for range 10 {
+				tokens := f.connect(t, scope.All)
+				turns := make(chan bool, 4)
+				for i := range cap(turns) {
+					turns <- i == 2
+				}
+				issued, _ := parallel(t, f, cap(turns), func(s *Server) (Tokens, error) {
+					if <-turns {
+						return tokens, end(f, s, tokens)
+					}
+					return s.Refresh(t.Context(), f.client.ID, tokens.RefreshToken)
+				})
+				for _, got := range append(issued, tokens) {
+					f.dead(t, got)
+					f.noGrant(t, got)
+				}
+			}
+		})
+	}
+}

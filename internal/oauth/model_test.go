@@ -60,6 +60,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	rapid.Check(t, func(rt *rapid.T) {
+		f.db.Clock.Set(time.Until(start)) // each sequence begins anew, so that a failure can be replayed
 		m := &model{fixture: f, t: rt, connections: map[pair]*modelConnection{}}
 		for _, zone := range []string{"Asia/Tokyo", "America/Los_Angeles"} {
 			location, err := time.LoadLocation(zone)

@@ -205,7 +205,7 @@ func (r *Registration) validate() error {
 	if r.HomepageURL != "" {
 		parsed, err := url.Parse(r.HomepageURL)
 		if err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || len(r.HomepageURL) > 2048 || !visibleASCII(r.HomepageURL) {
-			return &FieldError{"homepage-url", "must be an https:// address of at most 2048 characters"}
+			return &FieldError{"homepage", "must be an https:// address of at most 2048 characters"}
 		}
 	}
 	return nil

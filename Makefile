@@ -50,10 +50,10 @@ generate: ## make gen/ anew from api/ and sql/
 
 .PHONY: verify
 verify: ## prove that gen/ is what `make generate` makes
-	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; \
-	cp -R gen "$$before/gen"; \
-	.ci/generate; \
-	diff -r "$$before/gen" gen || { echo "gen/ differed from its sources; it is made anew now: commit it" >&2; exit 1; }
+	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
+	cp -R go.mod go.sum api sql migrations *.yaml "$$copy"; \
+	.ci/generate "$$copy"; \
+	diff -r gen "$$copy/gen" || { echo "gen/ is not what its sources make: run make generate and commit" >&2; exit 1; }
 
 .PHONY: build
 build: ## bin/connect-svc

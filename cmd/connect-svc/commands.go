@@ -14,6 +14,7 @@ import (
 type commands struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
+	Client  clientCommands  `cmd:"" help:"Register partner companies."`
 	Migrate migrateCommands `cmd:"" help:"Bring the database's schema forward or back."`
 	Keys    keysCommands    `cmd:"" help:"Make and rotate the keyset that seals credentials."`
 }

@@ -17,17 +17,6 @@ import (
 	"connect-svc/internal/credential"
 )
 
-// databaseSetting is the one setting of the commands that work on the database.
-type databaseSetting struct {
-	DatabaseURL string `setting:"" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name"`
-}
-
-func (s databaseSetting) url() (string, error) {
-	var c checks
-	url := check(&c, "database-url", s.DatabaseURL, databaseURL)
-	return url, c.first
-}
-
 // kind is a kind of setting: what is accepted, said in a few words, and how it is read.
 type kind[T any] struct {
 	accepted string

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/pgtest"
+)
+
+var walkRewards = []string{"client", "create", "--name", "Walk Rewards", "--callback", "https://partner.example/cb?a=1",
+	"--scope", "cycling_daily:read", "--scope", "daily_steps:read"}
+
+func TestClient(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	clients := client.NewRegistry(db.Pool)
+	works := func(created clientSecretJSON) bool {
+		_, err := clients.Authenticate(t.Context(), created.ClientID.String(), created.ClientSecret)
+		return err == nil
+	}
+
+	created := succeedJSON[clientSecretJSON](t, env(db), "", walkRewards...)
+	if !works(created) {
+		t.Fatal("the new client's secret does not work")
+	}
+	id := created.ClientID.String()
+
+	got := succeedJSON[clientJSON](t, env(db), "", "client", "show", id)
+	want := clientJSON{
+		ClientID:          created.ClientID,
+		Name:              "Walk Rewards",
+		Status:            client.Active,
+		CallbackURL:       "https://partner.example/cb?a=1",
+		Scopes:            []string{"daily_steps:read", "cycling_daily:read"},
+		RequestsPerMinute: 600,
+		Burst:             60,
+		ConcurrentReads:   10,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(clientJSON{}, "CreatedAt")); diff != "" {
+		t.Error(diff)
+	}
+	if text := succeed(t, env(db), "", "client", "show", id); !strings.Contains(text, "status               active") {
+		t.Errorf("show, for people:\n%s", text)
+	}
+
+	if got := succeedJSON[clientJSON](t, env(db), "", "client", "disable", id); got.Status != client.Disabled || works(created) {
+		t.Errorf("disabled: status %s, secret works: %t", got.Status, works(created))
+	}
+	if got := succeedJSON[clientJSON](t, env(db), "", "client", "enable", id); got.Status != client.Active || !works(created) {
+		t.Errorf("enabled: status %s, secret works: %t", got.Status, works(created))
+	}
+	rotated := succeedJSON[clientSecretJSON](t, env(db), "", "client", "rotate-secret", id)
+	if works(created) || !works(rotated) {
+		t.Errorf("after the rotation the old secret works: %t, the new one: %t", works(created), works(rotated))
+	}
+
+	second := succeedJSON[clientSecretJSON](t, env(db), "", "client", "create", "--name", "B", "--callback", "https://b.example/cb",
+		"--scope", "daily_steps:read", "--requests-per-minute", "7", "--burst", "8", "--concurrent-reads", "9",
+		"--contact-email", "it@b.example", "--homepage", "https://b.example/")
+	list := succeedJSON[[]clientJSON](t, env(db), "", "client", "list")
+	if len(list) != 2 || list[0].ClientID != created.ClientID || list[1].ClientID != second.ClientID {
+		t.Fatalf("list: %+v", list)
+	}
+	want = clientJSON{
+		ClientID: second.ClientID, Name: "B", Status: client.Active, CallbackURL: "https://b.example/cb",
+		Scopes: []string{"daily_steps:read"}, RequestsPerMinute: 7, Burst: 8, ConcurrentReads: 9,
+		ContactEmail: "it@b.example", HomepageURL: "https://b.example/",
+	}
+	if diff := cmp.Diff(want, list[1], cmpopts.IgnoreFields(clientJSON{}, "CreatedAt")); diff != "" {
+		t.Error(diff)
+	}
+	if text := succeed(t, env(db), "", "client", "list"); strings.Count(text, "\n") != 3 || !strings.HasPrefix(text, "CLIENT ID") {
+		t.Errorf("not a table of two clients:\n%s", text)
+	}
+}
+
+func TestEmptyListsAreArrays(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, args := range [][]string{{"client", "list"}, {"user", "list"}} {
+		if text := succeed(t, env(db), "", append(args, "--output", "json")...); text != "[]\n" {
+			t.Errorf("%v: %q", args, text)
+		}
+	}
+}
+
+func TestClientRefusals(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	unknown := "0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"
+	with := func(flag, value string) []string { return append(append([]string{}, walkRewards...), flag, value) }
+	tests := map[string]struct {
+		args   []string
+		status int
+		says   string
+	}{
+		"callback":       {with("--callback", "http://partner.example/cb"), statusUsage, "--callback: must"},
+		"scope unknown":  {with("--scope", "sleep:read"), statusUsage, "--scope: must"},
+		"scope twice":    {with("--scope", "daily_steps:read"), statusUsage, "--scope: must"},
+		"name":           {with("--name", " "), statusUsage, "--name: must"},
+		"burst":          {with("--burst", "0"), statusUsage, "--burst: must"},
+		"burst text":     {with("--burst", "many"), statusUsage, "--burst"},
+		"homepage":       {with("--homepage", "ftp://x"), statusUsage, "--homepage: must"},
+		"contact":        {with("--contact-email", "nobody"), statusUsage, "--contact-email: must"},
+		"id shape":       {[]string{"client", "show", "seven"}, statusUsage, "<id>"},
+		"show unknown":   {[]string{"client", "show", unknown}, statusFailed, "no such client"},
+		"rotate unknown": {[]string{"client", "rotate-secret", unknown}, statusFailed, "no such client"},
+		"disable":        {[]string{"client", "disable", unknown}, statusFailed, "no such client"},
+		"enable":         {[]string{"client", "enable", unknown}, statusFailed, "no such client"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, env(db), tt.status, []string{tt.says}, tt.args...)
+		})
+	}
+	t.Cleanup(func() {
+		if n := pgtest.Value[int64](t, db, "select count(*) from clients"); n != 0 {
+			t.Errorf("%d clients were made", n)
+		}
+	})
+}
+
+// Every command on a database of another schema says what to do.
+func TestCommandsOnAnEmptyDatabase(t *testing.T) {
+	t.Parallel()
+	refuse(t, env(pgtest.NewEmpty(t)), statusFailed, []string{"connect-svc migrate up"}, "client", "list")
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"connect-svc/internal/telemetry"
+)
+
+// What a connection may take of the server. The largest request line is an authorization URL of 16 KB (specification
+// 8); the largest body 8 KB, and the longest answer a page of 500 activities.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 25 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+// drainTimeout is how long requests that run when the service is asked to stop may take to finish.
+const drainTimeout = 13 * time.Second
+
+// server is one of the two listeners with what serves it.
+type server struct {
+	http.Server
+	name     string
+	listener net.Listener
+}
+
+// listen opens a listener. The name says in an error which setting is meant.
+func listen(ctx context.Context, name, address string) (*server, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &server{name: name, listener: listener}, nil
+}
+
+// prepare gives the server its handler, its limits and its certificate, which may be nil.
+func (s *server) prepare(handler http.Handler, certificate *tls.Certificate, logger *slog.Logger) {
+	s.Handler = handler
+	s.ReadHeaderTimeout = readHeaderTimeout
+	s.ReadTimeout = readTimeout
+	s.WriteTimeout = writeTimeout
+	s.IdleTimeout = idleTimeout
+	s.MaxHeaderBytes = maxHeaderBytes
+	s.ErrorLog = telemetry.ServerErrors(logger)
+	if certificate != nil {
+		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}}
+	}
+}
+
+// run serves until the server is stopped, which is no error.
+func (s *server) run() error {
+	var err error
+	if s.TLSConfig != nil {
+		err = s.ServeTLS(s.listener, "", "") // offers HTTP/2
+	} else {
+		err = s.Serve(s.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", s.name, err)
+}
+
+// drain stops accepting and waits for the requests that run. Those that outlast ctx are broken off.
+func (s *server) drain(ctx context.Context, logger *slog.Logger) {
+	if err := s.Shutdown(ctx); err != nil {
+		logger.Warn("requests were broken off", "listener", s.name, "cause", err)
+		_ = s.Close()
+	}
+}

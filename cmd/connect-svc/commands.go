@@ -15,6 +15,7 @@ type commands struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
 	Client  clientCommands  `cmd:"" help:"Register partner companies."`
+	User    userCommands    `cmd:"" help:"Create and look at users."`
 	Migrate migrateCommands `cmd:"" help:"Bring the database's schema forward or back."`
 	Keys    keysCommands    `cmd:"" help:"Make and rotate the keyset that seals credentials."`
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/pgtest"
+)
+
+func TestUser(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const id = "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"
+	create := func(email string, more ...string) uuid.UUID {
+		return succeedJSON[userIDJSON](t, env(db), "", append([]string{"user", "create",
+			"--email", email, "--timezone", "Europe/Berlin", "--registered-on", "2026-01-31"}, more...)...).UserID
+	}
+	if got := create("ada@example.com", "--id", id); got.String() != id {
+		t.Errorf("created %s, want %s", got, id)
+	}
+	if second := create("bob@example.com"); second == uuid.Nil || second.String() == id {
+		t.Errorf("the second user's id is %s", second)
+	}
+
+	want := userJSON{UserID: uuid.MustParse(id), Email: "ada@example.com", Timezone: "Europe/Berlin", RegisteredOn: "2026-01-31"}
+	got := succeedJSON[userJSON](t, env(db), "", "user", "show", id)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(userJSON{}, "CreatedAt")); diff != "" {
+		t.Error(diff)
+	}
+	if text := succeed(t, env(db), "", "user", "show", id); !strings.Contains(text, "registered on  2026-01-31") {
+		t.Errorf("show, for people:\n%s", text)
+	}
+	if list := succeedJSON[[]userJSON](t, env(db), "", "user", "list"); len(list) != 2 {
+		t.Errorf("list: %+v", list)
+	}
+	if text := succeed(t, env(db), "", "user", "list"); strings.Count(text, "\n") != 3 || !strings.HasPrefix(text, "USER ID") {
+		t.Errorf("not a table of two users:\n%s", text)
+	}
+}
+
+// More users than one page of the domain's list.
+func TestUserListIsWhole(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select gen_random_uuid(), 'u' || n || '@example.com', 'UTC', '2026-01-01', now() from generate_series(1, 2000) n`)
+	seen := map[uuid.UUID]bool{}
+	for _, user := range succeedJSON[[]userJSON](t, env(db), "", "user", "list") {
+		seen[user.UserID] = true
+	}
+	if len(seen) != 2000 {
+		t.Errorf("%d users, want 2000", len(seen))
+	}
+}
+
+func TestUserRefusals(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	create := func(email, timezone, day string) []string {
+		return []string{"user", "create", "--email", email, "--timezone", timezone, "--registered-on", day}
+	}
+	succeed(t, env(db), "", create("ada@example.com", "UTC", "2026-01-31")...)
+	tests := map[string]struct {
+		args   []string
+		status int
+		says   string
+	}{
+		"e-mail":       {create("nobody", "UTC", "2026-01-31"), statusUsage, "--email: must"},
+		"e-mail taken": {create("ADA@example.com", "UTC", "2026-01-31"), statusFailed, "another user"},
+		"time zone":    {create("x@example.com", "Mars/Olympus", "2026-01-31"), statusUsage, "--timezone: must"},
+		"no day":       {create("x@example.com", "UTC", "2026-02-30"), statusUsage, "--registered-on: must be a date"},
+		"day too old":  {create("x@example.com", "UTC", "1899-12-31"), statusUsage, "--registered-on: must"},
+		"show unknown": {[]string{"user", "show", "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"}, statusFailed, "no such user"},
+		"show shape":   {[]string{"user", "show", "7"}, statusUsage, "<id>"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, env(db), tt.status, []string{tt.says}, tt.args...)
+		})
+	}
+}

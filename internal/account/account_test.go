@@ -1,0 +1,116 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account/mailtest"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// bench is one service's accounts with a database and a mail server of their own.
+type bench struct {
+	*Accounts
+	db   *pgtest.DB
+	post *mailtest.Server
+	log  *syncBuffer
+	stop func() // ends the outbox and waits for it
+}
+
+func newBench(t *testing.T, settings Settings) *bench {
+	t.Helper()
+	db := pgtest.New(t)
+	post := mailtest.Start(t, mailtest.Config{})
+	return newBenchOn(t, db, post, "smtp://"+post.Address, settings)
+}
+
+func newBenchOn(t *testing.T, db *pgtest.DB, post *mailtest.Server, smtpURL string, settings Settings) *bench {
+	t.Helper()
+	mailer, err := NewMailer(smtpURL, "Activity Connect <connect@service.example>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := new(syncBuffer)
+	settings.Logger = slog.New(slog.NewTextHandler(log, nil))
+	b := &bench{Accounts: New(db.Pool, credential.NewTestKeyring(), mailer, settings), db: db, post: post, log: log}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.Run(ctx)
+	}()
+	b.stop = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(b.stop)
+	return b
+}
+
+// user adds an account with this address.
+func (b *bench) user(t *testing.T, email string) User {
+	t.Helper()
+	user, err := b.CreateUser(context.Background(), NewUser{
+		Email: email, Timezone: "Europe/Berlin", RegisteredOn: time.Date(2025, 3, 1, 0, 0, 0, 0, time.UTC),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user
+}
+
+// send asks for a code from a network of its own.
+func (b *bench) send(signIn uuid.UUID, email string) error {
+	return b.SendCode(context.Background(), CodeRequest{
+		SignIn: signIn, Email: email, Network: netip.MustParseAddr("192.0.2.1"), Company: "Stride & Co",
+	})
+}
+
+// code asks for a code and reads it in the letter.
+func (b *bench) code(t *testing.T, signIn uuid.UUID, email string) string {
+	t.Helper()
+	if err := b.send(signIn, email); err != nil {
+		t.Fatal(err)
+	}
+	code := b.post.Next(t).Code()
+	if code == "" {
+		t.Fatal("the letter has no code")
+	}
+	return code
+}
+
+// wrong is a code that differs from this one.
+func wrong(code string) string {
+	if code[0] == '9' {
+		return "0" + code[1:]
+	}
+	return string(code[0]+1) + code[1:]
+}
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}

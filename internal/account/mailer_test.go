@@ -1,0 +1,231 @@
+package account
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/emersion/go-smtp"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account/mailtest"
+	"connect-svc/internal/pgtest"
+)
+
+func TestLetter(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	b.user(t, "ada@example.com")
+	if err := b.send(uuid.New(), "ada@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	letter := b.post.Next(t)
+	if letter.From != "connect@service.example" || letter.To != "ada@example.com" {
+		t.Errorf("envelope from %q to %q", letter.From, letter.To)
+	}
+	code := letter.Code()
+	if code == "" {
+		t.Fatalf("no code alone on a line of the text:\n%s", letter.Text)
+	}
+	for name, want := range map[string]string{
+		"From": `"Activity Connect" <connect@service.example>`, "To": "<ada@example.com>",
+		"Subject": "Your sign-in code", "Auto-Submitted": "auto-generated",
+	} {
+		if got := letter.Header.Get(name); got != want {
+			t.Errorf("header %s = %q, want %q", name, got, want)
+		}
+	}
+	if got := letter.Header.Get("Message-Id"); !strings.HasSuffix(got, "@service.example>") {
+		t.Errorf("message id %q names another host", got)
+	}
+	for part, text := range map[string]string{"text": letter.Text, "html": strings.ReplaceAll(letter.HTML, "&amp;", "&")} {
+		for _, want := range []string{code, "Stride & Co", "10 minutes", "Was it not you?"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s part does not have %q", part, want)
+			}
+		}
+	}
+	if strings.Contains(letter.HTML, "Stride & Co") {
+		t.Error("the company's name stands unescaped in the HTML part")
+	}
+}
+
+// TestMailServers: encryption and login by the form of the setting.
+func TestMailServers(t *testing.T) {
+	t.Parallel()
+	certificate := httptest.NewUnstartedServer(nil)
+	certificate.StartTLS()
+	t.Cleanup(certificate.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate.Certificate())
+	serverTLS := &tls.Config{Certificates: certificate.TLS.Certificates}
+
+	for _, test := range []struct {
+		name    string
+		server  mailtest.Config
+		url     string
+		fails   bool
+		wantTLS bool
+	}{
+		{name: "plain", url: "smtp://HOST"},
+		{name: "STARTTLS when offered", server: mailtest.Config{TLS: serverTLS}, url: "smtp://HOST", wantTLS: true},
+		{name: "STARTTLS and login", server: mailtest.Config{TLS: serverTLS, Password: "s3cret/+"}, url: "smtp://user:s3cret%2F%2B@HOST", wantTLS: true},
+		{name: "no password without TLS", server: mailtest.Config{Password: "s3cret"}, url: "smtp://user:s3cret@HOST", fails: true},
+		{name: "TLS", server: mailtest.Config{TLS: serverTLS, Implicit: true}, url: "smtps://HOST", wantTLS: true},
+		{name: "TLS and login", server: mailtest.Config{TLS: serverTLS, Implicit: true, Password: "s3cret"}, url: "smtps://user:s3cret@HOST", wantTLS: true},
+		{name: "wrong password", server: mailtest.Config{TLS: serverTLS, Implicit: true, Password: "s3cret"}, url: "smtps://user:other@HOST", fails: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			post := mailtest.Start(t, test.server)
+			mailer, err := NewMailer(strings.Replace(test.url, "HOST", post.Address, 1), "connect@service.example")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The one thing that a test must bring along: trust in its own certificate.
+			if err := mailer.client.SetTLSConfig(&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}); err != nil {
+				t.Fatal(err)
+			}
+			err = mailer.send(context.Background(), letter{to: "ada@example.com", code: "123456", company: "Stride"})
+			if test.fails {
+				if err == nil {
+					t.Error("the letter was sent")
+				} else if strings.Contains(err.Error(), "s3cret") {
+					t.Errorf("the error holds the password: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := post.Next(t); got.TLS != test.wantTLS {
+				t.Errorf("over TLS: %v, want %v", got.TLS, test.wantTLS)
+			}
+		})
+	}
+}
+
+func TestNewMailerRefuses(t *testing.T) {
+	t.Parallel()
+	const from = "connect@service.example"
+	for _, test := range []struct {
+		name, url, from string
+		want            error
+	}{
+		{"empty", "", from, ErrSMTPURL},
+		{"no scheme", "mail.example:25", from, ErrSMTPURL},
+		{"another scheme", "https://user:s3cret@mail.example:25", from, ErrSMTPURL},
+		{"no host", "smtp://:25", from, ErrSMTPURL},
+		{"no port", "smtp://user:s3cret@mail.example", from, ErrSMTPURL},
+		{"port zero", "smtp://mail.example:0", from, ErrSMTPURL},
+		{"port too high", "smtp://mail.example:65536", from, ErrSMTPURL},
+		{"bad escape", "smtp://user:s3cret%zz@mail.example:25", from, ErrSMTPURL},
+		{"path", "smtp://mail.example:25/relay", from, ErrSMTPURL},
+		{"query", "smtp://user:s3cret@mail.example:25?tls=no", from, ErrSMTPURL},
+		{"fragment", "smtp://mail.example:25#x", from, ErrSMTPURL},
+		{"user alone", "smtps://s3cret@mail.example:465", from, ErrSMTPURL},
+		{"password alone", "smtps://:s3cret@mail.example:465", from, ErrSMTPURL},
+		{"no sender", "smtp://mail.example:25", "", ErrMailFrom},
+		{"sender without host", "smtp://mail.example:25", "connect", ErrMailFrom},
+		{"two senders", "smtp://mail.example:25", "a@example.com, b@example.com", ErrMailFrom},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := NewMailer(test.url, test.from)
+			if !errors.Is(err, test.want) {
+				t.Fatalf("error = %v, want %v", err, test.want)
+			}
+			if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error = %q, want one line without the password", err)
+			}
+		})
+	}
+}
+
+// TestOutboxFailures: each letter that is not sent is one event, which names neither the address nor the code.
+func TestOutboxFailures(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, address string
+		config        mailtest.Config
+		want          string
+	}{
+		{"refused recipient", "", mailtest.Config{Refuse: &smtp.SMTPError{
+			Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no mailbox ada@example.com here",
+		}}, "smtp_code=550 smtp_status=5.1.1"},
+		{"no server", nobody, mailtest.Config{}, "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			post := mailtest.Start(t, test.config)
+			if test.address == "" {
+				test.address = post.Address
+			}
+			b := newBenchOn(t, pgtest.New(t), post, "smtp://"+test.address, Settings{})
+			b.user(t, "ada@example.com")
+			for range 2 {
+				if err := b.send(uuid.New(), "Ada@example.com"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.stop()
+			log := b.log.String()
+			if got := strings.Count(log, "a one-time code could not be sent"); got != 2 || strings.Count(log, "\n") != 2 {
+				t.Errorf("%d events, want 2:\n%s", got, log)
+			}
+			if !strings.Contains(log, test.want) {
+				t.Errorf("the log does not have %q:\n%s", test.want, log)
+			}
+			if strings.Contains(strings.ToLower(log), "ada@example.com") {
+				t.Errorf("the log holds the address:\n%s", log)
+			}
+		})
+	}
+}
+
+// TestOutboxDrains: letters that wait when the server stops are sent, later ones refused.
+func TestOutboxDrains(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	b.user(t, "ada@example.com")
+	const letters = 20
+	for range letters {
+		if err := b.send(uuid.New(), "ada@example.com"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.stop()
+	if got := b.post.Waiting(); got != letters {
+		t.Errorf("%d letters arrived, want %d", got, letters)
+	}
+	if err := b.send(uuid.New(), "ada@example.com"); !errors.Is(err, ErrOutboxFull) {
+		t.Errorf("after the stop: %v, want ErrOutboxFull", err)
+	}
+}
+
+// TestOutboxIsBounded: with nobody who sends, it takes what fits and then refuses, with and without an account.
+func TestOutboxIsBounded(t *testing.T) {
+	t.Parallel()
+	o := newOutbox(nil, nil)
+	for i := range outboxSize {
+		if !o.put(letter{}) {
+			t.Fatalf("letter %d was refused", i+1)
+		}
+	}
+	if o.put(letter{to: "ada@example.com"}) || o.put(letter{}) {
+		t.Error("a full outbox took another letter")
+	}
+}

@@ -1,0 +1,376 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/pgtest"
+)
+
+// Names "4" are section 4 of the decisions: "a code of six digits: valid 10 minutes, five tries, then a new code is
+// needed; at most five codes an hour for an e-mail address and thirty for a network address".
+
+func TestSignIn4TheCodeOfTheLetterSignsIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{CodesPerEmail: 5, CodesPerNetwork: 30})
+	ctx := context.Background()
+	user := b.user(t, "Ada@Example.com")
+	signIn := uuid.New()
+	if err := b.send(signIn, "aDA@example.COM"); err != nil {
+		t.Fatal(err)
+	}
+	letter := b.post.Next(t)
+	if letter.To != "Ada@Example.com" {
+		t.Errorf("the letter went to %q, want the address of the account", letter.To)
+	}
+	if got, err := b.GetSignIn(ctx, signIn); err != nil || got != (SignIn{Email: "aDA@example.COM", TriesLeft: 5}) {
+		t.Errorf("sign-in = %+v, %v", got, err)
+	}
+	code := letter.Code()
+	spaced := code[:3] + " " + code[3:]
+	for range 2 { // a form sent twice
+		if got, err := b.VerifyCode(ctx, signIn, spaced); err != nil || got != user.ID {
+			t.Errorf("VerifyCode = %v, %v, want %v", got, err, user.ID)
+		}
+	}
+	if _, err := b.VerifyCode(ctx, uuid.New(), code); !errors.Is(err, ErrNoSignIn) {
+		t.Errorf("the code for another sign-in: %v, want ErrNoSignIn", err)
+	}
+}
+
+func TestSignIn4ACodeBelongsToOneSignIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	b.user(t, "ada@example.com")
+	one, other := uuid.New(), uuid.New()
+	code := b.code(t, one, "ada@example.com")
+	for b.code(t, other, "ada@example.com") == code { // once in a million
+	}
+	var wrong *WrongCodeError
+	if _, err := b.VerifyCode(context.Background(), other, code); !errors.As(err, &wrong) {
+		t.Errorf("the code of another sign-in: %v, want a wrong code", err)
+	}
+}
+
+func TestSignIn4TenMinutes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	user := b.user(t, "ada@example.com")
+	signIn := uuid.New()
+	code := b.code(t, signIn, "ada@example.com")
+	b.db.Clock.Advance(10*time.Minute - 10*time.Second)
+	if got, err := b.VerifyCode(ctx, signIn, code); err != nil || got != user.ID {
+		t.Errorf("shortly before 10 minutes: %v", err)
+	}
+	b.db.Clock.Advance(10 * time.Second)
+	if _, err := b.VerifyCode(ctx, signIn, code); !errors.Is(err, ErrCodeExpired) {
+		t.Errorf("after 10 minutes: %v, want ErrCodeExpired", err)
+	}
+	if got, err := b.GetSignIn(ctx, signIn); err != nil || !got.Expired {
+		t.Errorf("sign-in after 10 minutes = %+v, %v", got, err)
+	}
+	code = b.code(t, signIn, "ada@example.com")
+	if _, err := b.VerifyCode(ctx, signIn, code); err != nil {
+		t.Errorf("a new code: %v", err)
+	}
+}
+
+func TestSignIn4FiveTries(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	user := b.user(t, "ada@example.com")
+	signIn := uuid.New()
+	code := b.code(t, signIn, "ada@example.com")
+	for _, malformed := range []string{"", "12345", "1234567", "12345a", "１２３４５６", "12345\x00"} {
+		if _, err := b.VerifyCode(ctx, signIn, malformed); !errors.Is(err, ErrMalformedCode) {
+			t.Errorf("%q: %v, want ErrMalformedCode", malformed, err)
+		}
+	}
+	for left := 4; left >= 1; left-- {
+		_, err := b.VerifyCode(ctx, signIn, wrong(code))
+		var wrong *WrongCodeError
+		if !errors.As(err, &wrong) || wrong.TriesLeft != left {
+			t.Fatalf("wrong code: %v, want %d tries left", err, left)
+		}
+	}
+	if got, err := b.VerifyCode(ctx, signIn, code); err != nil || got != user.ID {
+		t.Errorf("the fifth try, right: %v", err)
+	}
+	if _, err := b.VerifyCode(ctx, signIn, code); !errors.Is(err, ErrCodeSpent) {
+		t.Errorf("the sixth try: %v, want ErrCodeSpent", err)
+	}
+	old := code
+	code = b.code(t, signIn, "ada@example.com")
+	if code != old {
+		if _, err := b.VerifyCode(ctx, signIn, old); err == nil {
+			t.Error("the replaced code still signs in")
+		}
+	}
+	if _, err := b.VerifyCode(ctx, signIn, code); err != nil {
+		t.Errorf("a new code: %v", err)
+	}
+}
+
+// TestSignIn4FiveTriesAtOnce guesses from many connections at one time: five learn something, the rest nothing.
+func TestSignIn4FiveTriesAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	b.user(t, "ada@example.com")
+	signIn := uuid.New()
+	code := b.code(t, signIn, "ada@example.com")
+	left := make([]atomic.Int32, 5)
+	var spent atomic.Int32
+	var group sync.WaitGroup
+	for range 40 {
+		group.Go(func() {
+			_, err := b.VerifyCode(context.Background(), signIn, wrong(code))
+			var wrong *WrongCodeError
+			switch {
+			case errors.As(err, &wrong):
+				left[wrong.TriesLeft].Add(1)
+			case errors.Is(err, ErrCodeSpent):
+				spent.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	for n := range left {
+		if got := left[n].Load(); got != 1 {
+			t.Errorf("%d answers of %d tries left, want 1", got, n)
+		}
+	}
+	if got := spent.Load(); got != 35 {
+		t.Errorf("%d were told that the code is spent, want 35", got)
+	}
+}
+
+func TestSignIn4CodesAnHour(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		settings Settings
+		limit    int
+		email    func(i int) string
+		network  func(i int) string
+	}{
+		{"e-mail", Settings{CodesPerEmail: 5, CodesPerNetwork: 30}, 5,
+			func(i int) string { return []string{"nobody@example.com", "NOBODY@example.com"}[i%2] },
+			func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }},
+		{"IPv4 address", Settings{CodesPerEmail: 5, CodesPerNetwork: 30}, 30,
+			func(i int) string { return fmt.Sprintf("n%d@example.com", i) },
+			func(i int) string { return []string{"192.0.2.1", "::ffff:192.0.2.1"}[i%2] }},
+		{"IPv6 network", Settings{CodesPerEmail: 5, CodesPerNetwork: 7}, 7,
+			func(i int) string { return fmt.Sprintf("n%d@example.com", i) },
+			func(i int) string { return fmt.Sprintf("2001:db8:1:2:%x::1", i) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, test.settings)
+			ask := func(i int) error {
+				return b.SendCode(context.Background(), CodeRequest{
+					SignIn: uuid.New(), Email: test.email(i), Network: netip.MustParseAddr(test.network(i)),
+				})
+			}
+			for i := range test.limit {
+				if err := ask(i); err != nil {
+					t.Fatalf("code %d: %v", i+1, err)
+				}
+				if i == 0 {
+					b.db.Clock.Advance(10 * time.Minute)
+				}
+			}
+			refused := func() {
+				t.Helper()
+				if err := ask(test.limit); !errors.Is(err, ErrTooManyCodes) {
+					t.Fatalf("code %d: %v, want ErrTooManyCodes", test.limit+1, err)
+				}
+			}
+			refused()
+			b.db.Clock.Advance(50*time.Minute - 10*time.Second)
+			refused()
+			b.db.Clock.Advance(10 * time.Second) // the first code is an hour old, and was the only one of its time
+			if err := ask(0); err != nil {
+				t.Errorf("an hour after the first: %v", err)
+			}
+			refused() // what was refused did not count, and nothing else has become old
+		})
+	}
+}
+
+// TestSignIn4LimitsAreCountedTogetherOrNotAtAll: what the network's limit refuses does not count for the address.
+func TestSignIn4LimitsAreCountedTogetherOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{CodesPerEmail: 1, CodesPerNetwork: 1})
+	ask := func(email, network string) error {
+		return b.SendCode(context.Background(), CodeRequest{SignIn: uuid.New(), Email: email, Network: netip.MustParseAddr(network)})
+	}
+	if err := ask("a@example.com", "192.0.2.1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask("b@example.com", "192.0.2.1"); !errors.Is(err, ErrTooManyCodes) {
+		t.Errorf("the network's second: %v, want ErrTooManyCodes", err)
+	}
+	if err := ask("b@example.com", "192.0.2.2"); err != nil {
+		t.Errorf("the address was counted though nothing was sent: %v", err)
+	}
+	if err := ask("c@example.com", "2001:db8:1:2::1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask("d@example.com", "2001:db8:1:3::1"); err != nil {
+		t.Errorf("another /64 is another network: %v", err)
+	}
+}
+
+func TestSignIn4LimitsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{CodesPerEmail: 5, CodesPerNetwork: 30})
+	var sent atomic.Int32
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			switch err := b.send(uuid.New(), "nobody@example.com"); {
+			case err == nil:
+				sent.Add(1)
+			case !errors.Is(err, ErrTooManyCodes):
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got := sent.Load(); got != 5 {
+		t.Errorf("%d codes, want 5", got)
+	}
+}
+
+func TestSignIn4ZeroIsNoLimit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	for i := range 40 {
+		if err := b.send(uuid.New(), "nobody@example.com"); err != nil {
+			t.Fatalf("code %d: %v", i+1, err)
+		}
+	}
+	if got := pgtest.Value[int64](t, b.db, "select count(*) from sign_in_limits"); got != 0 {
+		t.Errorf("%d limits were counted", got)
+	}
+}
+
+// TestSignIn4UnknownAddress compares everything that an address without account leaves behind with what one with an
+// account does: answers, rows, tries.
+func TestSignIn4UnknownAddress(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{CodesPerEmail: 3, CodesPerNetwork: 30})
+	ctx := context.Background()
+	b.user(t, "known@example.com")
+
+	type trace struct {
+		Answers []string
+		SignIn  SignIn
+		Rows    string
+	}
+	observe := func(email string) trace {
+		var got trace
+		answer := func(err error) { got.Answers = append(got.Answers, fmt.Sprint(err)) }
+		signIn := uuid.New()
+		answer(b.send(signIn, email))
+		for range 6 {
+			_, err := b.VerifyCode(ctx, signIn, "000000")
+			answer(err)
+		}
+		for range 3 {
+			answer(b.send(signIn, email))
+		}
+		var err error
+		if got.SignIn, err = b.GetSignIn(ctx, signIn); err != nil {
+			t.Fatal(err)
+		}
+		got.SignIn.Email = ""
+		got.Rows = pgtest.Value[string](t, b.db, `select format('%s %s %s', tries, octet_length(code_hash),
+			expires_at - connect_now() between interval '9 minutes 50 seconds' and interval '10 minutes')
+			from sign_ins where sign_in_id = $1`, signIn)
+		return got
+	}
+	known, unknown := observe("known@example.com"), observe("unknown@example.com")
+	if diff := cmp.Diff(known, unknown); diff != "" {
+		t.Errorf("known and unknown address differ:\n%s", diff)
+	}
+	b.stop() // all letters have left
+	if got := b.post.Waiting(); got != 3 {
+		t.Errorf("%d letters, want the 3 to the known address", got)
+	}
+	if n := pgtest.Value[int64](t, b.db, "select count(*) from sign_in_limits where cardinality(asked_at) = 3"); n != 2 {
+		t.Errorf("%d addresses were counted three times, want 2", n)
+	}
+}
+
+// TestSignIn4AnUnknownAddressNeverSignsIn gives even the right code of an address without account.
+func TestSignIn4AnUnknownAddressNeverSignsIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	signIn := uuid.New()
+	if err := b.send(signIn, "unknown@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	b.db.Exec(t, "update sign_ins set code_hash = $1 where sign_in_id = $2", b.hashCode(signIn, "123456"), signIn)
+	_, err := b.VerifyCode(context.Background(), signIn, "123456")
+	if diff := cmp.Diff("wrong code, 4 tries left", fmt.Sprint(err)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSendCodeRefusesWhatIsNoAddress(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	for _, email := range []string{"", "nobody", "a@b\x00", "Nobody <nobody@example.com>"} {
+		if err := b.send(uuid.New(), email); !errors.Is(err, ErrInvalidEmail) {
+			t.Errorf("%q: %v, want ErrInvalidEmail", email, err)
+		}
+	}
+	if n := pgtest.Value[int64](t, b.db, "select count(*) from sign_ins"); n != 0 {
+		t.Errorf("%d sign-ins were stored", n)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{CodesPerEmail: 5})
+	count := func() [2]int64 {
+		if err := b.Sweep(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return [2]int64{
+			pgtest.Value[int64](t, b.db, "select count(*) from sign_ins"),
+			pgtest.Value[int64](t, b.db, "select count(*) from sign_in_limits"),
+		}
+	}
+	if err := b.send(uuid.New(), "nobody@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		after time.Duration
+		want  [2]int64
+	}{
+		{9 * time.Minute, [2]int64{1, 1}},
+		{10 * time.Minute, [2]int64{0, 1}},
+		{59 * time.Minute, [2]int64{0, 1}},
+		{time.Hour, [2]int64{0, 0}},
+	} {
+		b.db.Clock.Set(test.after)
+		if got := count(); got != test.want {
+			t.Errorf("after %v: %v rows of sign-ins and limits, want %v", test.after, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+func TestCreateUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	id := uuid.New()
+	day := time.Date(2025, 3, 1, 0, 0, 0, 0, time.UTC)
+
+	got, err := b.CreateUser(ctx, NewUser{
+		ID: id, Email: "Ada.Lovelace@Example.com", Timezone: "America/Argentina/Ushuaia",
+		RegisteredOn: time.Date(2025, 3, 1, 23, 30, 0, 0, time.FixedZone("", -8*3600)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.CreatedAt.IsZero() {
+		t.Error("no time of creation")
+	}
+	want := User{
+		ID: id, Email: "Ada.Lovelace@Example.com", Timezone: "America/Argentina/Ushuaia", RegisteredOn: day, CreatedAt: got.CreatedAt,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("created user (-want +got):\n%s", diff)
+	}
+	found, err := b.GetUser(ctx, id)
+	if diff := cmp.Diff(want, found); err != nil || diff != "" {
+		t.Errorf("found user (-want +got): %v\n%s", err, diff)
+	}
+	if _, err := b.GetUser(ctx, uuid.New()); !errors.Is(err, ErrUserNotFound) {
+		t.Errorf("unknown user: %v, want ErrUserNotFound", err)
+	}
+
+	// An address is the same in any case; an id is there once.
+	same := NewUser{Email: "ada.LOVELACE@example.com", Timezone: "UTC", RegisteredOn: day}
+	if _, err := b.CreateUser(ctx, same); !errors.Is(err, ErrEmailTaken) {
+		t.Errorf("the address in another case: %v, want ErrEmailTaken", err)
+	}
+	if _, err := b.CreateUser(ctx, NewUser{ID: id, Email: "x@example.com", Timezone: "UTC", RegisteredOn: day}); !errors.Is(err, ErrUserExists) {
+		t.Errorf("the id again: %v, want ErrUserExists", err)
+	}
+}
+
+func TestListUsers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	want := map[string]bool{"a@example.com": true, "b@example.com": true, "c@example.com": true}
+	for email := range want {
+		b.user(t, email)
+	}
+	got := map[string]bool{}
+	var last uuid.UUID
+	for {
+		page, err := b.ListUsers(context.Background(), last, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, user := range page {
+			if got[user.Email] {
+				t.Errorf("%s twice", user.Email)
+			}
+			got[user.Email] = true
+			last = user.ID
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("listed users (-want +got):\n%s", diff)
+	}
+}
+
+func TestCreateUserRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	good := NewUser{Email: "someone@example.com", Timezone: "Europe/Berlin", RegisteredOn: time.Date(2025, 3, 1, 0, 0, 0, 0, time.UTC)}
+	for _, test := range []struct {
+		name, field string
+		change      func(*NewUser)
+	}{
+		{"empty address", "email", func(u *NewUser) { u.Email = "" }},
+		{"no at sign", "email", func(u *NewUser) { u.Email = "someone" }},
+		{"display name", "email", func(u *NewUser) { u.Email = "Some One <someone@example.com>" }},
+		{"two addresses", "email", func(u *NewUser) { u.Email = "a@example.com, b@example.com" }},
+		{"quoted", "email", func(u *NewUser) { u.Email = `"some one"@example.com` }},
+		{"numeric host", "email", func(u *NewUser) { u.Email = "someone@[192.0.2.1]" }},
+		{"space", "email", func(u *NewUser) { u.Email = " someone@example.com" }},
+		{"line end", "email", func(u *NewUser) { u.Email = "someone@example.com\r\nBcc: x@example.com" }},
+		{"NUL", "email", func(u *NewUser) { u.Email = "some\x00one@example.com" }},
+		{"not UTF-8", "email", func(u *NewUser) { u.Email = "some\xffone@example.com" }},
+		{"255 bytes", "email", func(u *NewUser) { u.Email = "a@" + strings.Repeat("b", 249) + ".com" }},
+		{"local part of 65 bytes", "email", func(u *NewUser) { u.Email = strings.Repeat("a", 65) + "@example.com" }},
+		{"no time zone", "timezone", func(u *NewUser) { u.Timezone = "" }},
+		{"the machine's own time zone", "timezone", func(u *NewUser) { u.Timezone = "Local" }},
+		{"the machine's own time zone as a file", "timezone", func(u *NewUser) { u.Timezone = "localtime" }},
+		{"unknown time zone", "timezone", func(u *NewUser) { u.Timezone = "Europe/Atlantis" }},
+		{"time zone in another case", "timezone", func(u *NewUser) { u.Timezone = "europe/berlin" }},
+		{"abbreviation", "timezone", func(u *NewUser) { u.Timezone = "CEST" }},
+		{"offset", "timezone", func(u *NewUser) { u.Timezone = "+02:00" }},
+		{"path", "timezone", func(u *NewUser) { u.Timezone = "../Europe/Berlin" }},
+		{"NUL in the time zone", "timezone", func(u *NewUser) { u.Timezone = "Europe/Berlin\x00" }},
+		{"no date", "registered_on", func(u *NewUser) { u.RegisteredOn = time.Time{} }},
+		{"year 10000", "registered_on", func(u *NewUser) { u.RegisteredOn = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			user := good
+			test.change(&user)
+			_, err := b.CreateUser(context.Background(), user)
+			var invalid *InvalidUserError
+			if !errors.As(err, &invalid) || invalid.Field != test.field {
+				t.Errorf("error = %v, want one of %s", err, test.field)
+			}
+		})
+	}
+}
+
+// FuzzValidEmail: what passes can be stored, is one address in a header, and has no way out of it.
+func FuzzValidEmail(f *testing.F) {
+	for _, seed := range []string{"a@b", "someone@example.com", "x@[::1]", "a@b\r\nc", "\"a b\"@c", "é@example.com", "a@b,c@d"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !validEmail(text) {
+			return
+		}
+		if len(text) < 3 || len(text) > 254 {
+			t.Errorf("%d bytes", len(text))
+		}
+		if strings.ContainsAny(text, "\x00\r\n <>,;\"") {
+			t.Errorf("%q", text)
+		}
+	})
+}

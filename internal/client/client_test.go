@@ -1,0 +1,259 @@
+package client_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/scope"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+var rideClub = client.Registration{
+	Name:         "Ride Club",
+	CallbackURL:  "https://ride.example/callback",
+	Scopes:       scope.DailySteps | scope.CyclingActivities,
+	Policy:       client.Policy{RequestsPerMinute: 60, Burst: 5, ConcurrentReads: 2},
+	ContactEmail: "it@ride.example",
+	HomepageURL:  "https://ride.example/",
+}
+
+func create(t *testing.T, registry *client.Registry, registration client.Registration) (client.Client, string) {
+	t.Helper()
+	created, secret, err := registry.Create(t.Context(), registration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created, secret
+}
+
+func TestCreateGetList(t *testing.T) {
+	t.Parallel()
+	registry := client.NewRegistry(pgtest.New(t).Pool)
+	plain := client.Registration{
+		Name: "Zwölf Räder", CallbackURL: "https://a.example/b?x=1", Scopes: scope.All, Policy: client.DefaultPolicy,
+	}
+	one, _ := create(t, registry, rideClub)
+	two, _ := create(t, registry, plain)
+	if diff := cmp.Diff(rideClub, one.Registration); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(plain, two.Registration); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	if one.Status != client.Active || one.CreatedAt.IsZero() {
+		t.Errorf("status %s, created at %v", one.Status, one.CreatedAt)
+	}
+	got, err := registry.Get(t.Context(), one.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(one, got); diff != "" {
+		t.Errorf("Get (-want +got):\n%s", diff)
+	}
+	list, err := registry.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]client.Client{one, two}, list); diff != "" {
+		t.Errorf("List (-want +got):\n%s", diff)
+	}
+	if _, err := registry.Get(t.Context(), uuid.New()); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("Get of an unknown client: %v", err)
+	}
+}
+
+func TestCreateRefusesBadFields(t *testing.T) {
+	t.Parallel()
+	registry := client.NewRegistry(pgtest.New(t).Pool)
+	for _, test := range []struct {
+		field  string
+		change func(*client.Registration)
+	}{
+		{"name", func(r *client.Registration) { r.Name = "" }},
+		{"name", func(r *client.Registration) { r.Name = strings.Repeat("ü", 101) }},
+		{"name", func(r *client.Registration) { r.Name = "Ride\x00Club" }},
+		{"name", func(r *client.Registration) { r.Name = " Ride Club" }},
+		{"name", func(r *client.Registration) { r.Name = "Ride\xffClub" }},
+		{"callback", func(r *client.Registration) { r.CallbackURL = "http://localhost/callback" }},
+		{"scope", func(r *client.Registration) { r.Scopes = 0 }},
+		{"scope", func(r *client.Registration) { r.Scopes = 8 }},
+		{"requests-per-minute", func(r *client.Registration) { r.Policy.RequestsPerMinute = 0 }},
+		{"burst", func(r *client.Registration) { r.Policy.Burst = -1 }},
+		{"burst", func(r *client.Registration) { r.Policy.Burst = 1_000_001 }},
+		{"concurrent-reads", func(r *client.Registration) { r.Policy.ConcurrentReads = 10_001 }},
+		{"contact-email", func(r *client.Registration) { r.ContactEmail = "Ride <it@ride.example>" }},
+		{"homepage", func(r *client.Registration) { r.HomepageURL = "javascript:alert(1)" }},
+		{"homepage", func(r *client.Registration) { r.HomepageURL = "http://ride.example" }},
+	} {
+		registration := rideClub
+		test.change(&registration)
+		_, _, err := registry.Create(t.Context(), registration)
+		var wrong *client.FieldError
+		if !errors.As(err, &wrong) || wrong.Field != test.field {
+			t.Errorf("%+v: %v, want an error of %s", registration, err, test.field)
+		}
+	}
+	registration := rideClub
+	registration.Name = strings.Repeat("ü", 100)
+	create(t, registry, registration)
+}
+
+// Specification section 1 and 4.2: what a callback may be.
+func TestValidateCallback(t *testing.T) {
+	for _, good := range []string{
+		"https://partner.example/callback",
+		"https://partner.example:8443/callback",
+		"https://localhost:9443/callback",
+		"https://127.0.0.1:9443/cb",
+		"https://[::1]/cb",
+		"https://partner.example/cb?tenant=7&kind=a%20b",
+		"https://partner.example/a/b/",
+		"https://partner.example/" + strings.Repeat("x", 2024),
+	} {
+		if err := client.ValidateCallback(good); err != nil {
+			t.Errorf("%.60s: %v", good, err)
+		}
+	}
+	for name, bad := range map[string]string{
+		"empty":                  "",
+		"plain HTTP":             "http://partner.example/callback",
+		"plain HTTP localhost":   "http://localhost/callback",
+		"custom scheme":          "myapp://callback/x",
+		"upper-case scheme":      "HTTPS://partner.example/callback",
+		"no scheme":              "partner.example/callback",
+		"no host":                "https:///callback",
+		"port alone":             "https://:443/callback",
+		"no path":                "https://partner.example",
+		"path /":                 "https://partner.example/",
+		"path / with a query":    "https://partner.example/?x=1",
+		"fragment":               "https://partner.example/callback#x",
+		"empty fragment":         "https://partner.example/callback#",
+		"wildcard":               "https://*.partner.example/callback",
+		"wildcard in the path":   "https://partner.example/*",
+		"credentials":            "https://user:pass@partner.example/callback",
+		"user alone":             "https://user@partner.example/callback",
+		"space":                  "https://partner.example/call back",
+		"space at the end":       "https://partner.example/callback ",
+		"line break":             "https://partner.example/callback\n",
+		"tab":                    "https://partner.example/\tcallback",
+		"NUL":                    "https://partner.example/callback\x00",
+		"backslash":              `https://partner.example\callback/x`,
+		"beyond ASCII":           "https://partner.example/café",
+		"bad escape":             "https://partner.example/%zz",
+		"bad query":              "https://partner.example/cb?x=%zz",
+		"semicolon":              "https://partner.example/cb?a=1;b=2",
+		"code":                   "https://partner.example/cb?code=1",
+		"state":                  "https://partner.example/cb?state",
+		"error":                  "https://partner.example/cb?x=1&error=",
+		"error_description":      "https://partner.example/cb?error_description=x",
+		"escaped code":           "https://partner.example/cb?%63ode=1",
+		"longer than 2048":       "https://partner.example/" + strings.Repeat("x", 2025),
+		"port that is no port":   "https://partner.example:x/cb",
+		"host with a bad escape": "https://partner%zz.example/cb",
+	} {
+		if err := client.ValidateCallback(bad); err == nil {
+			t.Errorf("%s: accepted %.60q", name, bad)
+		}
+	}
+}
+
+func FuzzValidateCallback(f *testing.F) {
+	f.Add("https://partner.example/callback?x=1")
+	f.Add("https://partner.example/cb#")
+	f.Fuzz(func(t *testing.T, callback string) {
+		if client.ValidateCallback(callback) != nil {
+			return
+		}
+		parsed, err := url.Parse(callback)
+		if err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || parsed.Fragment != "" ||
+			strings.Trim(parsed.Path, "/") == "" && len(parsed.Path) < 2 || len(callback) > 2048 {
+			t.Errorf("accepted %q", callback)
+		}
+		for _, char := range callback {
+			if char <= ' ' || char > '~' || char == '*' || char == '\\' {
+				t.Errorf("accepted %q", callback)
+			}
+		}
+	})
+}
+
+// Specification 5.1: wrong ID, wrong secret, replaced secret, disabled client.
+func TestAuthenticate_5_1(t *testing.T) {
+	t.Parallel()
+	registry := client.NewRegistry(pgtest.New(t).Pool)
+	registered, secret := create(t, registry, rideClub)
+	other, otherSecret := create(t, registry, rideClub)
+	id := registered.ID.String()
+
+	got, err := registry.Authenticate(t.Context(), id, secret)
+	if err != nil || got.ID != registered.ID {
+		t.Fatalf("Authenticate: %v", err)
+	}
+	refused := func(name, id, secret string) {
+		t.Helper()
+		if got, err := registry.Authenticate(t.Context(), id, secret); !errors.Is(err, client.ErrAuthentication) || got.ID != uuid.Nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	refused("another's secret", id, otherSecret)
+	refused("no secret", id, "")
+	refused("secret cut short", id, secret[:len(secret)-1])
+	refused("secret with NUL", id, secret+"\x00")
+	refused("unknown ID", uuid.NewString(), secret)
+	refused("no ID", "", secret)
+	refused("ID in upper case", strings.ToUpper(id), secret)
+	refused("ID in braces", "{"+id+"}", secret)
+	refused("ID as URN", "urn:uuid:"+id, secret)
+
+	replacement, err := registry.RotateSecret(t.Context(), registered.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("replaced secret", id, secret)
+	if _, err := registry.Authenticate(t.Context(), id, replacement); err != nil {
+		t.Errorf("new secret: %v", err)
+	}
+	for range 2 { // it changes nothing the second time
+		if err := registry.Disable(t.Context(), registered.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("disabled", id, replacement)
+	if _, err := registry.Authenticate(t.Context(), other.ID.String(), otherSecret); err != nil {
+		t.Errorf("the other client: %v", err)
+	}
+	if err := registry.Enable(t.Context(), registered.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.Authenticate(t.Context(), id, replacement); err != nil {
+		t.Errorf("enabled again: %v", err)
+	}
+}
+
+func TestOffboardedAndUnknownClientsStay(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	registry := client.NewRegistry(db.Pool)
+	registered, _ := create(t, registry, rideClub)
+	db.Exec(t, "update clients set status = 'offboarded'")
+	for name, act := range map[string]func(uuid.UUID) error{
+		"enable":  func(id uuid.UUID) error { return registry.Enable(t.Context(), id) },
+		"disable": func(id uuid.UUID) error { return registry.Disable(t.Context(), id) },
+		"rotate":  func(id uuid.UUID) error { _, err := registry.RotateSecret(t.Context(), id); return err },
+	} {
+		if err := act(registered.ID); !errors.Is(err, client.ErrOffboarded) {
+			t.Errorf("%s an offboarded client: %v", name, err)
+		}
+		if err := act(uuid.New()); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("%s an unknown client: %v", name, err)
+		}
+	}
+}

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/mail"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/credential"
 )
 
@@ -149,42 +150,31 @@ var networks = kind[[]netip.Prefix]{
 	},
 }
 
-var smtpURL = kind[*url.URL]{
-	accepted: "smtp://host:port or smtps://user:password@host:port",
-	secret:   true,
-	read: func(s string) (*url.URL, error) {
-		u, err := url.Parse(s)
-		if err != nil {
-			return nil, errors.New("is not a URL")
-		}
-		if u.Scheme != "smtp" && u.Scheme != "smtps" {
-			return nil, errors.New("has neither the scheme smtp nor smtps")
-		}
-		if u.Hostname() == "" || !isPort(u.Port(), 1) {
-			return nil, errors.New("has no host and port")
-		}
-		if u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-			return nil, errors.New("has more than user, password, host and port")
-		}
-		return u, nil
-	},
+// mailer reads the two settings that make it; both are required.
+func mailer(c *checks, smtpURL, from string) *account.Mailer {
+	const acceptedURL = "smtp://host:port or smtps://user:password@host:port"
+	const acceptedFrom = "an address such as no-reply@example.com or Example <no-reply@example.com>"
+	if smtpURL == "" {
+		c.fail("smtp-url", "is not set", acceptedURL)
+		return nil
+	}
+	mailer, err := account.NewMailer(smtpURL, cmp.Or(from, "no-reply@example.com"))
+	switch {
+	case errors.Is(err, account.ErrMailFrom):
+		c.fail("mail-from", fmt.Sprintf("%q is not a mail address", from), acceptedFrom)
+	case err != nil: // it may hold a password: nothing of it is repeated
+		c.fail("smtp-url", "is not the URL of a mail server", acceptedURL)
+	case from == "":
+		c.fail("mail-from", "is not set", acceptedFrom)
+	}
+	return mailer
 }
 
-var mailbox = kind[string]{
-	accepted: "an address such as no-reply@example.com or Example <no-reply@example.com>",
-	read: func(s string) (string, error) {
-		if _, err := mail.ParseAddress(s); err != nil {
-			return "", errors.New("is not a mail address")
-		}
-		return s, nil
-	},
-}
-
-// duration accepts least to most; most 0 stands for no upper bound.
+// duration accepts whole seconds from least to most; most 0 stands for no upper bound.
 func duration(least, most time.Duration) kind[time.Duration] {
-	accepted := fmt.Sprintf("a duration such as 90s or 5m, from %s to %s", least, most)
+	accepted := fmt.Sprintf("whole seconds from %s to %s, such as 90s or 2m", least, most)
 	if most == 0 {
-		accepted = fmt.Sprintf("a duration such as 90s, 5m or 720h, %s or more", least)
+		accepted = fmt.Sprintf("whole seconds, %s or more, such as 90s, 5m or 720h", least)
 	}
 	return kind[time.Duration]{
 		accepted: accepted,
@@ -192,6 +182,9 @@ func duration(least, most time.Duration) kind[time.Duration] {
 			d, err := time.ParseDuration(s)
 			if err != nil {
 				return 0, errors.New("is not a duration")
+			}
+			if d%time.Second != 0 {
+				return 0, errors.New("has a fraction of a second")
 			}
 			if d < least || most > 0 && d > most {
 				return 0, errors.New("is out of bounds")

@@ -23,14 +23,12 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// drainTimeout is how long requests that run when the service is asked to stop may take to finish.
-const drainTimeout = 13 * time.Second
-
 // server is one of the two listeners with what serves it.
 type server struct {
 	http.Server
 	name     string
 	listener net.Listener
+	breakOff context.CancelFunc // ends the contexts of all requests
 }
 
 // listen opens a listener. The name says in an error which setting is meant.
@@ -39,7 +37,10 @@ func listen(ctx context.Context, name, address string) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &server{name: name, listener: listener}, nil
+	requests, breakOff := context.WithCancel(context.WithoutCancel(ctx))
+	s := &server{name: name, listener: listener, breakOff: breakOff}
+	s.BaseContext = func(net.Listener) context.Context { return requests }
+	return s, nil
 }
 
 // prepare gives the server its handler, its limits and its certificate, which may be nil.
@@ -74,6 +75,7 @@ func (s *server) run() error {
 func (s *server) drain(ctx context.Context, logger *slog.Logger) {
 	if err := s.Shutdown(ctx); err != nil {
 		logger.Warn("requests were broken off", "listener", s.name, "cause", err)
+		s.breakOff()
 		_ = s.Close()
 	}
 }

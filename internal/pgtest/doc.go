@@ -1,0 +1,12 @@
+// Package pgtest gives each test a PostgreSQL database of its own, migrated, in a moment: it clones a template.
+//
+// A package that uses it says so once:
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+//
+// The server is a private one that lasts as long as the test process, or the one that CONNECT_TEST_DATABASE_URL
+// names, whose user must be allowed to create databases. A test without a database fails; none is ever skipped.
+//
+// Tests may all run in parallel: they share nothing but the server. Each database has its own clock ([DB.Clock]),
+// which moves SQL and Go code alike.
+package pgtest

@@ -1,0 +1,289 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// asParent makes this test program one that starts a server in the directory and waits to be killed.
+const asParent = "CONNECT_TEST_EMBEDDED_PARENT"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(asParent); dir != "" {
+		s, err := Start(context.Background(), Config{Dir: dir, Ephemeral: dir == "ephemeral"})
+		if err != nil {
+			os.Stdout.WriteString("error: " + err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Stdout.WriteString(s.URL() + "\n" + s.Dir() + "\n" + strconv.Itoa(s.cmd.Process.Pid) + "\n")
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+// start starts a server and leaves nothing of it after the test.
+func start(t *testing.T, config Config) *Server {
+	t.Helper()
+	s, err := Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+		_ = os.RemoveAll(s.Dir())
+	})
+	return s
+}
+
+func query[T any](t *testing.T, url, sql string) T {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestRestartFindsData(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "deep", "postgres")
+	first := start(t, Config{Dir: dir})
+	if got := query[int](t, first.URL(), "with x as (select 1) select count(*) from x"); got != 1 {
+		t.Fatal(got)
+	}
+	query[string](t, first.URL(), "select set_config('x.y', 'z', false)")
+	execute(t, first.URL(), "create table kept as select 42 as n")
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stop(); err != nil {
+		t.Errorf("second stop: %v", err)
+	}
+	<-first.Done()
+	second := start(t, Config{Dir: dir})
+	if got := query[int](t, second.URL(), "select n from kept"); got != 42 {
+		t.Errorf("kept %d, want 42", got)
+	}
+}
+
+func execute(t *testing.T, url, sql string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRemovedDirectoryBeginsAnew(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "postgres")
+	first := start(t, Config{Dir: dir})
+	execute(t, first.URL(), "create table kept as select 42 as n")
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil { // a link, where the account could not reach it
+		t.Fatal(err)
+	}
+	second := start(t, Config{Dir: dir})
+	if query[bool](t, second.URL(), "select to_regclass('kept') is not null") {
+		t.Error("data of the removed directory are still there")
+	}
+}
+
+func TestOneAtATime(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "postgres")
+	start(t, Config{Dir: dir})
+	_, err := Start(t.Context(), Config{Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "in use by another connect-svc (process "+strconv.Itoa(os.Getpid())+")") {
+		t.Errorf("second start: %v", err)
+	}
+}
+
+func TestEphemeralLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Ephemeral: true})
+	other := start(t, Config{Ephemeral: true})
+	if s.Dir() == other.Dir() {
+		t.Errorf("two ephemeral servers in %s", s.Dir())
+	}
+	if got := query[string](t, s.URL(), "show fsync"); got != "off" {
+		t.Errorf("fsync = %s", got)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{s.Dir(), s.Dir() + ".lock"} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
+}
+
+// parent starts a server in another process.
+func parent(t *testing.T, dir string) (process *os.Process, url, place string, server int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asParent+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	var said []string
+	for len(said) < 3 && lines.Scan() {
+		said = append(said, lines.Text())
+	}
+	if len(said) < 3 {
+		t.Fatalf("the other process said %q", said)
+	}
+	server, err = strconv.Atoi(said[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process, said[0], said[1], server
+}
+
+// The server of a program that was killed ends too, and its data are found by the next start, which may come at once.
+func TestKilledParent(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "postgres")
+	process, url, place, server := parent(t, dir)
+	t.Cleanup(func() { _ = os.RemoveAll(place) })
+	execute(t, url, "create table kept as select 42 as n")
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = process.Wait()
+	next := start(t, Config{Dir: dir})
+	if got := query[int](t, next.URL(), "select n from kept"); got != 42 {
+		t.Errorf("kept %d, want 42", got)
+	}
+	if serves(server, filepath.Join(place, "data")) {
+		t.Errorf("process %d still serves", server)
+	}
+}
+
+// A postmaster.pid of before a reboot may name a process that is somebody else by now: ourselves here.
+func TestStalePIDFile(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "postgres")
+	first := start(t, Config{Dir: dir})
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	stale := filepath.Join(first.Dir(), "data", "postmaster.pid")
+	if err := os.WriteFile(stale, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, Config{Dir: dir})
+}
+
+func TestInterruptedFirstStart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "postgres")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, err := Start(ctx, Config{Dir: dir}); err == nil {
+		_ = s.Stop()
+		t.Fatal("started although canceled")
+	}
+	start(t, Config{Dir: dir})
+}
+
+func TestAbandonedEphemeralIsRemoved(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	dir := filepath.Join(base, temporaryPrefix+"1")
+	young := filepath.Join(base, temporaryPrefix+"2")
+	for _, d := range []string{dir, young} {
+		if err := os.MkdirAll(filepath.Join(d, "data"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(d+".lock", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := timeAgo(t, dir+".lock")
+	removeAbandoned(t.Context(), base)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("abandoned at %v and still there: %v", long, err)
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Errorf("one that is just being made is gone: %v", err)
+	}
+}
+
+func TestProgramsOfTheMachine(t *testing.T) {
+	t.Parallel()
+	found := installed(t.Context())
+	if len(found) == 0 || found[0].major < oldest {
+		t.Fatalf("found %v", found)
+	}
+	same, err := findPrograms(t.Context(), strconv.Itoa(found[0].major))
+	if err != nil || same != found[0] {
+		t.Errorf("for its own data: %v, %v", same, err)
+	}
+	if _, err := findPrograms(t.Context(), "9"); err == nil || !strings.Contains(err.Error(), "PostgreSQL 9's") {
+		t.Errorf("for data of PostgreSQL 9: %v", err)
+	}
+}
+
+func TestFetchFails(t *testing.T) {
+	t.Parallel()
+	nothing := httptest.NewServer(http.NotFoundHandler())
+	defer nothing.Close()
+	dir := filepath.Join(t.TempDir(), "postgresql")
+	_, err := fetchPrograms(t.Context(), nothing.URL, dir)
+	if err == nil || !strings.Contains(err.Error(), "apt-get install postgresql") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// timeAgo makes the file two minutes old.
+func timeAgo(t *testing.T, path string) time.Time {
+	t.Helper()
+	then := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(path, then, then); err != nil {
+		t.Fatal(err)
+	}
+	return then
+}

@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// SQLSTATE codes, PostgreSQL manual appendix A.
+const (
+	codeForeignKeyViolation = "23503"
+	codeUniqueViolation     = "23505"
+	codeCheckViolation      = "23514"
+	codeUndefinedTable      = "42P01"
+)
+
+// IsUniqueViolation reports whether err says that the unique constraint or index of this name refused a row; the
+// empty name stands for any.
+func IsUniqueViolation(err error, constraint string) bool {
+	return isViolation(err, codeUniqueViolation, constraint)
+}
+
+// IsForeignKeyViolation reports whether err says that the foreign key of this name refused a row; the empty name
+// stands for any.
+func IsForeignKeyViolation(err error, constraint string) bool {
+	return isViolation(err, codeForeignKeyViolation, constraint)
+}
+
+// IsCheckViolation reports whether err says that the check of this name refused a row; the empty name stands for any.
+func IsCheckViolation(err error, constraint string) bool {
+	return isViolation(err, codeCheckViolation, constraint)
+}
+
+func isViolation(err error, code, constraint string) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == code && (constraint == "" || pgErr.ConstraintName == constraint)
+}

@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"connect-svc/migrations"
+)
+
+// Direction of a migration.
+type Direction int
+
+// Up applies every migration that is missing; Down takes the newest one back.
+const (
+	Up Direction = iota
+	Down
+)
+
+// Migration is one change of the schema. AppliedAt is zero while it is pending.
+type Migration struct {
+	Version   int64
+	Name      string // of its file
+	AppliedAt time.Time
+}
+
+// Migrate changes the schema of the database at url and returns the migrations that it applied or took back, in that
+// order: none when there was nothing to do. Each is a transaction of its own. Of several callers at one time all but
+// one wait, for a minute at most.
+func Migrate(ctx context.Context, url string, direction Direction) ([]Migration, error) {
+	provider, err := openProvider(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = provider.Close() }()
+	var results []*goose.MigrationResult
+	switch direction {
+	case Up:
+		results, err = provider.Up(ctx)
+	case Down:
+		var result *goose.MigrationResult
+		result, err = provider.Down(ctx)
+		if errors.Is(err, goose.ErrNoNextVersion) {
+			err = nil
+		}
+		if result != nil {
+			results = append(results, result)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("database: migrate: %w", err)
+	}
+	var done []Migration
+	for _, result := range results {
+		done = append(done, Migration{Version: result.Source.Version, Name: result.Source.Path})
+	}
+	return done, nil
+}
+
+// MigrationStatus lists all migrations that this program knows, oldest first, with when each was applied.
+func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
+	provider, err := openProvider(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = provider.Close() }()
+	known, err := provider.Status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("database: migrations: %w", err)
+	}
+	status := make([]Migration, len(known))
+	for i, m := range known {
+		status[i] = Migration{Version: m.Source.Version, Name: m.Source.Path, AppliedAt: m.AppliedAt}
+	}
+	return status, nil
+}
+
+// openProvider connects without a statement time-out: a migration may rewrite a large table.
+func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errURL
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	config.RuntimeParams["statement_timeout"] = "0"
+	applyDefaults(config)
+	db := stdlib.OpenDB(*config)
+	if err := db.PingContext(ctx); err != nil {
+		_ = db.Close()
+		return nil, connectError(config, err)
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
+	if err == nil {
+		var provider *goose.Provider
+		provider, err = goose.NewProvider(goose.DialectPostgres, db, migrations.Files, goose.WithSessionLocker(locker))
+		if err == nil {
+			return provider, nil // closes db with itself
+		}
+	}
+	_ = db.Close()
+	return nil, fmt.Errorf("database: migrations: %w", err)
+}
+
+// SchemaVersion tells the version of the database's schema, 0 before the first migration, and the version that this
+// program expects.
+func SchemaVersion(ctx context.Context, pool *pgxpool.Pool) (current, expected int64, err error) {
+	expected, err = expectedVersion()
+	if err != nil {
+		return 0, 0, err
+	}
+	err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from goose_db_version").Scan(&current)
+	if isViolation(err, codeUndefinedTable, "") {
+		return 0, expected, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("database: schema version: %w", err)
+	}
+	return current, expected, nil
+}
+
+func expectedVersion() (newest int64, err error) {
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		return 0, fmt.Errorf("migrations: %w", err)
+	}
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, fmt.Errorf("migrations: %w", err)
+		}
+		newest = max(newest, version)
+	}
+	return newest, nil
+}

@@ -1,0 +1,106 @@
+package postgres_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/postgres"
+)
+
+// Every migration goes forward, back and forward again, and the way back leaves nothing.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := pgtest.NewEmpty(t)
+	const objects = `select coalesce(string_agg(relname || '.' || relkind::text, ' ' order by relname), '') from pg_class
+		where relnamespace = 'public'::regnamespace and relname not like 'goose%'`
+	const types = `select count(*) from pg_type where typnamespace = 'public'::regnamespace and typname not like '%goose%'`
+	const functions = `select count(*) from pg_proc where pronamespace = 'public'::regnamespace`
+
+	checkVersion := func(pending bool) {
+		t.Helper()
+		current, expected, err := postgres.SchemaVersion(ctx, db.Pool)
+		if err != nil || expected == 0 || (current == expected) == pending {
+			t.Errorf("SchemaVersion = %d, %d, %v; want pending: %v", current, expected, err, pending)
+		}
+	}
+	checkVersion(true)
+	up, err := postgres.Migrate(ctx, db.URL, postgres.Up)
+	if err != nil || len(up) == 0 {
+		t.Fatalf("up: %v, %v", up, err)
+	}
+	checkVersion(false)
+	first := pgtest.Value[string](t, db, objects)
+
+	if again, err := postgres.Migrate(ctx, db.URL, postgres.Up); err != nil || len(again) != 0 {
+		t.Errorf("up again: %v, %v", again, err)
+	}
+	for i := len(up) - 1; i >= 0; i-- {
+		down, err := postgres.Migrate(ctx, db.URL, postgres.Down)
+		if diff := cmp.Diff([]postgres.Migration{up[i]}, down); err != nil || diff != "" {
+			t.Fatalf("down: %v (-want +got):\n%s", err, diff)
+		}
+		checkVersion(true)
+	}
+	if below, err := postgres.Migrate(ctx, db.URL, postgres.Down); err != nil || len(below) != 0 {
+		t.Errorf("down below the first: %v, %v", below, err)
+	}
+	if left := pgtest.Value[string](t, db, objects); left != "" {
+		t.Errorf("left after all the way down: %s", left)
+	}
+	if n := pgtest.Value[int](t, db, types) + pgtest.Value[int](t, db, functions); n != 0 {
+		t.Errorf("types and functions left after all the way down: %d", n)
+	}
+	if _, err := postgres.Migrate(ctx, db.URL, postgres.Up); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, pgtest.Value[string](t, db, objects)); diff != "" {
+		t.Errorf("the second way up differs (-first +second):\n%s", diff)
+	}
+}
+
+func TestMigrateAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	var applied [2][]postgres.Migration
+	var wg sync.WaitGroup
+	for i := range applied {
+		wg.Go(func() {
+			var err error
+			if applied[i], err = postgres.Migrate(context.Background(), db.URL, postgres.Up); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	status, err := postgres.MigrationStatus(context.Background(), db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(applied[0]) + len(applied[1]); got != len(status) || got == 0 {
+		t.Errorf("two programs applied %d migrations of %d", got, len(status))
+	}
+	for _, m := range status {
+		if m.AppliedAt.IsZero() || m.Name == "" {
+			t.Errorf("status: %+v", m)
+		}
+	}
+}
+
+func TestMigrationStatusPending(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	status, err := postgres.MigrationStatus(context.Background(), db.URL)
+	if err != nil || len(status) == 0 {
+		t.Fatalf("%v, %v", status, err)
+	}
+	for i, m := range status {
+		if !m.AppliedAt.IsZero() || m.Version != int64(i+1) {
+			t.Errorf("status: %+v", m)
+		}
+	}
+}

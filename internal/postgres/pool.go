@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// connectTimeout bounds one attempt to connect, unless the URL says connect_timeout.
+	connectTimeout = 5 * time.Second
+	// statementTimeout ends a statement that hangs, or waits for a lock, before the request's own time is over.
+	statementTimeout = 10 * time.Second
+	// idleInTransaction frees the locks of a server that vanished in the middle of a transaction.
+	idleInTransaction = 30 * time.Second
+)
+
+// Option changes how [Open] sets up the pool.
+type Option func(*pgxpool.Config)
+
+// WithClock makes every connection of the pool live in the time of clock.
+func WithClock(clock *Clock) Option {
+	return func(c *pgxpool.Config) { c.PrepareConn = clock.prepare }
+}
+
+// WithMaxConns bounds the connections of the pool; n is 1 or more. The default is pgx's: four, or one for each core
+// if that is more, or what the URL says as pool_max_conns.
+func WithMaxConns(n int) Option {
+	return func(c *pgxpool.Config) { c.MaxConns = int32(n) }
+}
+
+// WithoutStatementTimeout is for bulk work, which may take as long as it needs.
+func WithoutStatementTimeout() Option {
+	return func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["statement_timeout"] = "0"
+		c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
+	}
+}
+
+// Open connects to the PostgreSQL at url (`postgres://user:password@host:port/name`) and asks it once, so that a
+// database that is down or refuses us is known here. The error is one line and holds neither the password nor the
+// URL. Settings in the URL win over the defaults of this package. Statements are prepared once for each connection
+// and kept (pgx's default).
+func Open(ctx context.Context, url string, opts ...Option) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errURL // the parser's own text quotes the URL
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	config.PingTimeout = connectTimeout
+	applyDefaults(config.ConnConfig)
+	for _, opt := range opts {
+		opt(config)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, connectError(config.ConnConfig, err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, connectError(config.ConnConfig, err)
+	}
+	return pool, nil
+}
+
+// errURL does not wrap what the parser said: that holds the URL.
+var errURL = errors.New("database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name")
+
+func applyDefaults(config *pgx.ConnConfig) {
+	for name, value := range map[string]string{
+		"application_name":                    "connect-svc",
+		"timezone":                            "UTC",
+		"statement_timeout":                   strconv.FormatInt(statementTimeout.Milliseconds(), 10),
+		"idle_in_transaction_session_timeout": strconv.FormatInt(idleInTransaction.Milliseconds(), 10),
+	} {
+		if _, set := config.RuntimeParams[name]; !set {
+			config.RuntimeParams[name] = value
+		}
+	}
+}
+
+// connectError says in one line which database could not be reached, and why. It does not wrap the cause, whose text
+// has a line for each address and each way that was tried.
+func connectError(config *pgx.ConnConfig, err error) error {
+	address := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
+	if strings.HasPrefix(config.Host, "/") {
+		address = config.Host
+	}
+	return fmt.Errorf("database %q at %s: cannot connect: %s", config.Database, address, reason(err))
+}
+
+func reason(err error) string {
+	var refused *pgconn.PgError
+	var network *net.OpError
+	var name *net.DNSError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Message
+	case errors.As(err, &name):
+		return name.Error()
+	case errors.As(err, &network):
+		return network.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	if failed := new(pgconn.ConnectError); errors.As(err, &failed) {
+		err = failed.Unwrap()
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// InTx runs act in a transaction: committed when act returns nil, rolled back when it returns an error or panics.
+// The error of act is returned as it is.
+func InTx(ctx context.Context, pool *pgxpool.Pool, act func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, pool, act)
+}

@@ -1,0 +1,128 @@
+package demo
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	authorityLifetime = 10 * 365 * 24 * time.Hour
+	// Apple's systems refuse server certificates of more than 825 days, also of a private authority.
+	serverLifetime = 398 * 24 * time.Hour
+	renewBefore    = 30 * 24 * time.Hour
+)
+
+// authority is the demo's own certificate authority, and the certificate that it gave the servers of the demo.
+type authority struct {
+	certificate string // the file with the authority's certificate, for a browser or curl to trust
+	roots       *x509.CertPool
+	server      tls.Certificate
+}
+
+// openAuthority reads the certificates in dir and makes those that are missing, unusable or soon over.
+func openAuthority(dir string, now time.Time) (*authority, error) {
+	caFile, caKeyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem")
+	ca, err := loadPair(caFile, caKeyFile, now)
+	if err != nil {
+		return nil, err
+	}
+	if ca == nil {
+		if ca, err = issue(caFile, caKeyFile, &x509.Certificate{
+			Subject:               pkix.Name{CommonName: "connect-svc demo authority"},
+			NotAfter:              now.Add(authorityLifetime),
+			IsCA:                  true,
+			BasicConstraintsValid: true,
+			MaxPathLenZero:        true,
+			KeyUsage:              x509.KeyUsageCertSign,
+			// Should its key get about, it is good for nothing but this machine.
+			PermittedDNSDomainsCritical: true,
+			PermittedDNSDomains:         []string{"localhost"},
+			PermittedIPRanges: []*net.IPNet{
+				{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
+				{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
+			},
+		}, nil, now); err != nil {
+			return nil, err
+		}
+	}
+	a := &authority{certificate: caFile, roots: x509.NewCertPool()}
+	a.roots.AddCert(ca.Leaf)
+
+	serverFile, serverKeyFile := filepath.Join(dir, "server.pem"), filepath.Join(dir, "server-key.pem")
+	server, err := loadPair(serverFile, serverKeyFile, now)
+	if err != nil {
+		return nil, err
+	}
+	if server == nil || server.Leaf.CheckSignatureFrom(ca.Leaf) != nil {
+		if server, err = issue(serverFile, serverKeyFile, &x509.Certificate{
+			Subject:     pkix.Name{CommonName: "localhost"},
+			NotAfter:    now.Add(serverLifetime),
+			KeyUsage:    x509.KeyUsageDigitalSignature,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			DNSNames:    []string{"localhost"},
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		}, ca, now); err != nil {
+			return nil, err
+		}
+	}
+	a.server = *server
+	return a, nil
+}
+
+// loadPair reads a certificate and its key. It is nil where there is none, or none that is good for much longer.
+func loadPair(certFile, keyFile string, now time.Time) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, err
+	case err != nil: // missing, or cut off by a start that was killed
+		return nil, nil //nolint:nilerr // it is made anew
+	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter.Add(-renewBefore)):
+		return nil, nil
+	}
+	return &pair, nil
+}
+
+// issue makes a key and a certificate for it, signed by the parent or, without one, by itself.
+func issue(certFile, keyFile string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return nil, err
+	}
+	template.NotBefore = now.Add(-time.Hour)
+	signer, issuer := any(key), template
+	if parent != nil {
+		signer, issuer = parent.PrivateKey, parent.Leaf
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), signer)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", certFile, err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if err := errors.Join(os.WriteFile(keyFile, keyPEM, 0o600), os.WriteFile(certFile, certPEM, 0o644)); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	return &pair, err
+}

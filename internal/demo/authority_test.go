@@ -1,0 +1,67 @@
+package demo
+
+import (
+	"bytes"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestAuthority(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	first, err := openAuthority(dir, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"localhost", "127.0.0.1", "::1"} {
+		if _, err := first.server.Leaf.Verify(x509.VerifyOptions{Roots: first.roots, DNSName: name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"ca-key.pem", "server-key.pem"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+
+	same := func(a, b *authority) (ca, server bool) {
+		return a.roots.Equal(b.roots), bytes.Equal(a.server.Certificate[0], b.server.Certificate[0])
+	}
+	for _, test := range []struct {
+		name       string
+		after      time.Duration
+		spoil      string
+		ca, server bool // stay as they were
+	}{
+		{"another start", time.Hour, "", true, true},
+		{"server certificate near its end", serverLifetime - renewBefore + time.Hour, "", true, false},
+		{"everything over", authorityLifetime, "", false, false},
+		{"authority gone", 0, "ca.pem", false, false},
+		{"half a key", 0, "server-key.pem", true, false},
+	} {
+		before, err := openAuthority(dir, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.spoil != "" {
+			if err := os.WriteFile(filepath.Join(dir, test.spoil), []byte("-----BEGIN"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now = now.Add(test.after)
+		after, err := openAuthority(dir, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ca, server := same(before, after); ca != test.ca || server != test.server {
+			t.Errorf("%s: authority kept %v, server kept %v; want %v, %v", test.name, ca, server, test.ca, test.server)
+		}
+		if _, err := after.server.Leaf.Verify(x509.VerifyOptions{Roots: after.roots, DNSName: "localhost", CurrentTime: now}); err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}

@@ -20,13 +20,14 @@ create table step_corrections (
 );
 
 -- Rides by their recorded, unzoned clock. The primary key is the order in which they are read; source_id names a
--- ride for those who feed it, so that a ride sent again, even with another start, replaces itself.
+-- ride for those who feed it, so that a ride sent again, even with another start, replaces itself. The columns are
+-- in the order that leaves no gaps between them.
 create table cycling_activities (
     user_id         uuid      not null references users on delete cascade,
     start_time      timestamp not null check (start_time >= '1900-01-01' and start_time < '10000-01-01'),
-    source_id       text      collate "C" not null check (octet_length(source_id) between 1 and 128),
     end_time        timestamp check (end_time >= start_time and end_time < '10000-01-01'),
     distance_meters integer   not null check (distance_meters >= 0),
+    source_id       text      collate "C" not null check (octet_length(source_id) between 1 and 128),
     primary key (user_id, start_time, source_id),
     unique (user_id, source_id)
 );

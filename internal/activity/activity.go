@@ -1,0 +1,46 @@
+package activity
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/credential"
+)
+
+// The errors of a read, in the words of specification 7.4. Any other error is 503 data_unavailable.
+var (
+	ErrDateRange     = errors.New("invalid date range")
+	ErrInvalidCursor = errors.New("invalid cursor")
+)
+
+// ErrUnknownUser is the answer to a write for a user who does not exist.
+var ErrUnknownUser = errors.New("no such user")
+
+// Settings of the reads.
+type Settings struct {
+	CursorLifetime time.Duration // of a traversal from its first page on: 1 s to 15 min
+}
+
+// Activity reads and writes recorded activity. It is safe for concurrent use.
+type Activity struct {
+	pool     *pgxpool.Pool
+	keys     *credential.Keyring
+	settings Settings
+}
+
+// New is the activity in the database of pool, its cursors and ids made with keys.
+func New(pool *pgxpool.Pool, keys *credential.Keyring, settings Settings) *Activity {
+	return &Activity{pool, keys, settings}
+}
+
+// Reader is who reads whose activity, as the access token and its connection say.
+type Reader struct {
+	UserID, ClientID  uuid.UUID
+	ConnectionVersion int64
+	HistoryFrom       time.Time // first readable date of the connection: midnight UTC
+	RegisteredOn      time.Time // the user's registration day: midnight UTC
+	Now               time.Time // by the database's clock
+}

@@ -1,0 +1,50 @@
+package activity_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// world is one test's database and the activity in it.
+type world struct {
+	*pgtest.DB
+	*activity.Activity
+}
+
+func newWorld(t testing.TB) world {
+	t.Helper()
+	db := pgtest.New(t)
+	settings := activity.Settings{CursorLifetime: 15 * time.Minute}
+	return world{db, activity.New(db.Pool, credential.NewTestKeyring(), settings)}
+}
+
+// newUser registers a user in a time zone.
+func (w world) newUser(t testing.TB, timezone string) uuid.UUID {
+	t.Helper()
+	id := uuid.New()
+	w.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		values ($1, $2, $3, '2020-01-01', now())`, id, id.String()+"@user.example", timezone)
+	return id
+}
+
+// day reads a date YYYY-MM-DD.
+func day(text string) time.Time { return parse(time.DateOnly, text) }
+
+// clock reads a clock time YYYY-MM-DDTHH:MM:SS with or without a fraction.
+func clock(text string) time.Time { return parse("2006-01-02T15:04:05", text) }
+
+func parse(layout, text string) time.Time {
+	t, err := time.Parse(layout, text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}

@@ -1,0 +1,125 @@
+package activity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/gen/db"
+	"connect-svc/internal/postgres"
+)
+
+func readDailySteps(
+	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, dates Range,
+) ([]db.ReadDailyStepsRow, error) {
+	return db.New(pool).ReadDailySteps(ctx, db.ReadDailyStepsParams{
+		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
+	})
+}
+
+func readCyclingDaily(
+	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, dates Range,
+) ([]db.ReadCyclingDailyRow, error) {
+	return db.New(pool).ReadCyclingDaily(ctx, db.ReadCyclingDailyParams{
+		UserID: userID, Since: dates.From, Until: dates.until(),
+	})
+}
+
+// readCyclingActivities reads up to n rides after a position and before a time.
+func readCyclingActivities(
+	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, after position, until time.Time, n int,
+) ([]db.ReadCyclingActivitiesRow, error) {
+	return db.New(pool).ReadCyclingActivities(ctx, db.ReadCyclingActivitiesParams{
+		UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
+		MaxRows: int32(n), //nolint:gosec // at most 501
+	})
+}
+
+func addStepCorrection(
+	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, date time.Time, delta int, note string,
+) error {
+	return db.New(pool).AddStepCorrection(ctx, db.AddStepCorrectionParams{
+		UserID: userID, Date: date, CorrectionID: uuid.New(), Note: note,
+		Delta: int32(delta), //nolint:gosec // checked
+	})
+}
+
+func addCyclingAdjustment(
+	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, date time.Time, deltaMeters int, note string,
+) error {
+	return db.New(pool).AddCyclingAdjustment(ctx, db.AddCyclingAdjustmentParams{
+		UserID: userID, Date: date, AdjustmentID: uuid.New(), Note: note,
+		DeltaMeters: int32(deltaMeters), //nolint:gosec // checked
+	})
+}
+
+// userClock is the time on the user's wall.
+func userClock(ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID) (time.Time, error) {
+	now, err := db.New(pool).UserClock(ctx, userID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, ErrUnknownUser
+	}
+	return now, err
+}
+
+// stage copies rows to a staging table of this transaction, which may then take as long as the file does.
+func stage(ctx context.Context, tx pgx.Tx, into table, rows pgx.CopyFromSource) error {
+	for _, statement := range []string{
+		"set local statement_timeout = 0",
+		"set local idle_in_transaction_session_timeout = 0",
+		"set local work_mem = '64MB'", // of one sort, on one connection
+		into.createStaging(),
+	} {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+	}
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{stagingTable}, into.columns, rows); err != nil {
+		return fmt.Errorf("copy: %w", err)
+	}
+	return nil
+}
+
+// pgUUID spares the driver finding out, for each row again, how a uuid.UUID is to be written.
+func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+// firstUnknownUser is the first line whose user does not exist.
+func firstUnknownUser(ctx context.Context, tx pgx.Tx, from rowSource) (line int, found bool, err error) {
+	err = tx.QueryRow(ctx, fmt.Sprintf(`
+select line from %s
+where not exists (select from users where users.user_id = fresh.user_id)
+order by line limit 1`, from.sql), from.args...).Scan(&line)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("look for unknown users: %w", err)
+	}
+	return line, true, nil
+}
+
+// merge writes the rows to where they belong and counts what it inserted and updated.
+func merge(ctx context.Context, tx pgx.Tx, from rowSource) (Result, error) {
+	statement := fmt.Sprintf(from.merge, from.sql)
+	for {
+		var result Result
+		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
+			return tx.QueryRow(ctx, statement, from.args...).Scan(&result.Inserted, &result.Updated)
+		})
+		// Rides have two unique keys, and a conflict is resolved by one of them. Of two merges that insert the same
+		// ride at the same moment one can meet the other in the other key first; the second time it finds the ride.
+		if postgres.IsUniqueViolation(err, "cycling_activities_pkey") {
+			continue
+		}
+		if err != nil {
+			return Result{}, fmt.Errorf("merge: %w", err)
+		}
+		return result, nil
+	}
+}

@@ -1,0 +1,222 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/telemetry"
+)
+
+// call is what the guard has found out about a request. It belongs to the goroutine that handles it.
+type call struct {
+	operation *operation
+	client    client.Client      // of token, revoke and disconnect
+	access    oauth.Access       // of a read
+	decision  ratelimit.Decision // of a read
+	requestID uuid.UUID          // of a read
+}
+
+type callKey struct{}
+
+// callOf returns the call of a request that has passed the guard, or nil.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// headers sets what every answer has (specification 4), and the request id of reads.
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", noCaching.CacheControl)
+		w.Header().Set("Pragma", noCaching.Pragma)
+		w.Header().Set("Referrer-Policy", noCaching.ReferrerPolicy)
+		if isRead(r) {
+			w.Header().Set(requestIDHeader, telemetry.EventOf(r.Context()).RequestID.String())
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// requestID is the one that headers set.
+func requestID(w http.ResponseWriter) uuid.UUID {
+	return uuid.MustParse(w.Header().Get(requestIDHeader))
+}
+
+// guard lets a request through to its operation when everything before the operation itself is right.
+func (e *edge) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		op := e.operations[r.Method+" "+chi.RouteContext(r.Context()).RoutePattern()]
+		telemetry.EventOf(r.Context()).Operation = op.id
+		c := &call{operation: op}
+		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+		var err error
+		switch {
+		case op.path[grantID] != nil && chi.URLParam(r, grantID) == "": // chi takes an empty segment for one
+			err = errNoOperation
+		case op.scope != 0:
+			defer e.release(r.Context())
+			err = e.guardRead(w, r, c)
+		case op.basic:
+			err = e.guardClient(w, r, c)
+		}
+		if err != nil {
+			e.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// guardClient is the order of checks of token, revoke and disconnect (decisions, section 2). Where it lets a request
+// through, the fields of its form stand in r.Form, and the query string, of which there is none, does not.
+func (e *edge) guardClient(w http.ResponseWriter, r *http.Request, c *call) error {
+	op, authorization := c.operation, r.Header.Values("Authorization")
+	if hasQuery(r) || len(authorization) > 1 {
+		return errMalformed
+	}
+	var fields map[string]any
+	if op.form == nil {
+		if hasBody(r) {
+			return errMalformed
+		}
+	} else {
+		var err error
+		if fields, err = op.readForm(w, r); err != nil {
+			return err
+		}
+	}
+	if err := e.authenticate(r, authorization, c); err != nil {
+		return err
+	}
+	for name, described := range op.path {
+		if described.VisitJSON(chi.URLParam(r, name)) != nil {
+			return errMalformed
+		}
+	}
+	if op.form == nil {
+		return nil
+	}
+	if err := op.checkFields(fields); err != nil {
+		return err
+	}
+	r.Form = url.Values{}
+	for name, value := range fields {
+		r.Form.Set(name, value.(string))
+	}
+	r.PostForm = r.Form
+	return nil
+}
+
+// authenticate finds the client (specification 5.1). Missing credentials are as good as wrong ones.
+func (e *edge) authenticate(r *http.Request, authorization []string, c *call) error {
+	if len(authorization) == 0 {
+		return client.ErrAuthentication
+	}
+	id, secret, ok := basicCredentials(authorization[0])
+	if !ok {
+		return client.ErrAuthentication
+	}
+	var err error
+	if c.client, err = e.Clients.Authenticate(r.Context(), id, secret); err != nil {
+		return err
+	}
+	telemetry.EventOf(r.Context()).ClientID = c.client.ID
+	return nil
+}
+
+// guardRead is the order of checks of the reads up to the dates (decisions, section 2).
+func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) error {
+	c.requestID = requestID(w)
+	authorization := r.Header.Values("Authorization")
+	if len(authorization) != 1 {
+		return oauth.ErrInvalidAccessToken
+	}
+	token, ok := bearerToken(authorization[0])
+	if !ok {
+		return oauth.ErrInvalidAccessToken
+	}
+	var err error
+	if c.access, err = e.OAuth.Authenticate(r.Context(), token); err != nil {
+		return err
+	}
+	telemetry.EventOf(r.Context()).ClientID = c.access.ClientID
+	if !c.access.Scopes.Contains(c.operation.scope) {
+		return errInsufficientScope
+	}
+	if chi.URLParam(r, grantID) != c.access.GrantID.String() {
+		return errWrongGrant
+	}
+	if err := c.operation.checkRead(r, e.BaseURL); err != nil {
+		return err
+	}
+	return e.admit(w, r, c)
+}
+
+// admit holds the client to its rate policy. From here on the request is counted, and its answer says so.
+func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) error {
+	decision, err := e.Limiter.Admit(r.Context(), c.access.ClientID, ratelimit.Policy{
+		RequestsPerMinute: c.access.RequestsPerMinute,
+		Burst:             c.access.Burst,
+		ConcurrentReads:   c.access.ConcurrentReads,
+	})
+	if err != nil {
+		return err
+	}
+	c.decision = decision
+	w.Header().Set("RateLimit-Limit", strconv.Itoa(decision.Limit))
+	w.Header().Set("RateLimit-Remaining", strconv.Itoa(decision.Remaining))
+	w.Header().Set("RateLimit-Reset", strconv.Itoa(decision.ResetSeconds))
+	if !decision.Allowed {
+		w.Header().Set("Retry-After", strconv.Itoa(decision.RetryAfterSeconds))
+		return errRateLimited
+	}
+	return nil
+}
+
+// release ends the lease of a read, if it holds one.
+func (e *edge) release(ctx context.Context) {
+	if c := callOf(ctx); c != nil {
+		if err := c.decision.Release(ctx); err != nil {
+			e.Logger.WarnContext(ctx, "the lease of a read was not released and ends by itself", "cause", err)
+		}
+	}
+}
+
+// releasing ends the lease when the data is read and before the answer is written.
+func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi.StrictHandlerFunc {
+	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
+		response, err := next(ctx, w, r, request)
+		e.release(ctx)
+		return response, err
+	}
+}
+
+// bindingFailed tells an error of the generated binding. Everything but the dates was checked before.
+func (e *edge) bindingFailed(w http.ResponseWriter, r *http.Request, err error) {
+	var missing *partnerapi.RequiredParamError
+	var invalid *partnerapi.InvalidParamFormatError
+	name := ""
+	switch {
+	case errors.As(err, &missing):
+		name = missing.ParamName
+	case errors.As(err, &invalid):
+		name = invalid.ParamName
+	}
+	if callOf(r.Context()).operation.query[name].date {
+		err = activity.ErrDateRange
+	} else {
+		err = errMalformed
+	}
+	e.fail(w, r, err)
+}

@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/ratelimit"
+)
+
+// Limiter holds clients to their rate policies. See package ratelimit.
+type Limiter interface {
+	Admit(ctx context.Context, clientID uuid.UUID, policy ratelimit.Policy) (ratelimit.Decision, error)
+}
+
+// Config is what the edge is made of. All of it is needed.
+type Config struct {
+	BaseURL  string // the issuer, an exact https origin
+	Clients  *client.Registry
+	OAuth    *oauth.Server
+	Activity *activity.Activity
+	Limiter  Limiter
+	Logger   *slog.Logger
+	Now      func() time.Time // for snapshot_at
+}
+
+// edge is the configuration with what was read from the document.
+type edge struct {
+	Config
+	operations map[string]*operation // by method and path, as in "GET /oauth/token"
+}
+
+// New answers the seven operations, and everything else with 404. Mount it behind telemetry.Requests, which makes the
+// request ids. An error says that the embedded document is not what this package can work with.
+func New(config Config) (http.Handler, error) {
+	operations, err := readContract()
+	if err != nil {
+		return nil, fmt.Errorf("httpapi: %w", err)
+	}
+	e := &edge{config, operations}
+
+	router := chi.NewRouter()
+	router.Use(headers, e.recovered)
+	router.NotFound(e.noOperation)
+	router.MethodNotAllowed(e.noOperation) // a wrong method is 404, too (specification 4)
+
+	strict := partnerapi.NewStrictHandlerWithOptions(handlers{e}, []partnerapi.StrictMiddlewareFunc{e.releasing},
+		partnerapi.StrictHTTPServerOptions{RequestErrorHandlerFunc: e.fail, ResponseErrorHandlerFunc: e.fail})
+	partnerapi.HandlerWithOptions(strict, partnerapi.ChiServerOptions{
+		BaseRouter:       router.With(e.guard), // after routing, before anything is bound
+		ErrorHandlerFunc: e.bindingFailed,
+	})
+	return router, nil
+}

@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"context"
+	"strconv"
+
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
+)
+
+// handlers implement the generated interface, one method an operation. The guard has been passed before.
+type handlers struct {
+	*edge
+}
+
+var _ partnerapi.StrictServerInterface = handlers{}
+
+// noCaching are the headers of every answer (specification 4).
+var noCaching = partnerapi.RequestToken200ResponseHeaders{
+	CacheControl:   "no-store",
+	Pragma:         "no-cache",
+	ReferrerPolicy: "no-referrer",
+}
+
+// GetAuthorizationServerMetadata is specification 4.1.
+func (h handlers) GetAuthorizationServerMetadata(
+	context.Context, partnerapi.GetAuthorizationServerMetadataRequestObject,
+) (partnerapi.GetAuthorizationServerMetadataResponseObject, error) {
+	basic := []partnerapi.ClientAuthenticationMethod{partnerapi.ClientAuthenticationMethodClientSecretBasic}
+	var scopes []partnerapi.Scope
+	for _, name := range scope.All.Names() {
+		scopes = append(scopes, partnerapi.Scope(name))
+	}
+	return partnerapi.GetAuthorizationServerMetadata200JSONResponse{
+		Headers: partnerapi.GetAuthorizationServerMetadata200ResponseHeaders(noCaching),
+		Body: partnerapi.AuthorizationServerMetadata{
+			Issuer:                                 h.BaseURL,
+			AuthorizationEndpoint:                  h.BaseURL + "/oauth/authorize",
+			TokenEndpoint:                          h.BaseURL + "/oauth/token",
+			RevocationEndpoint:                     h.BaseURL + "/oauth/revoke",
+			TokenEndpointAuthMethodsSupported:      basic,
+			RevocationEndpointAuthMethodsSupported: basic,
+			CodeChallengeMethodsSupported:          []partnerapi.CodeChallengeMethod{partnerapi.CodeChallengeMethodS256},
+			ScopesSupported:                        scopes,
+			ResponseTypesSupported:                 []partnerapi.ResponseType{partnerapi.ResponseTypeCode},
+			GrantTypesSupported: []partnerapi.GrantType{
+				partnerapi.GrantTypeAuthorizationCode, partnerapi.GrantTypeRefreshToken,
+			},
+		},
+	}, nil
+}
+
+// RequestToken is specification 4.3 and 4.4. Which fields there are has been checked.
+func (h handlers) RequestToken(
+	ctx context.Context, request partnerapi.RequestTokenRequestObject,
+) (partnerapi.RequestTokenResponseObject, error) {
+	var tokens oauth.Tokens
+	var err error
+	clientID, fields := callOf(ctx).client.ID, request.Body
+	if fields.GrantType == partnerapi.GrantTypeRefreshToken {
+		tokens, err = h.OAuth.Refresh(ctx, clientID, *fields.RefreshToken)
+	} else {
+		tokens, err = h.OAuth.Exchange(ctx, clientID, oauth.ExchangeParams{
+			Code:         *fields.Code,
+			RedirectURI:  *fields.RedirectUri,
+			CodeVerifier: *fields.CodeVerifier,
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return partnerapi.RequestToken200JSONResponse{
+		Headers: noCaching,
+		Body: partnerapi.TokenResponse{
+			GrantId:           tokens.GrantID,
+			HistoryFrom:       openapi_types.Date{Time: tokens.HistoryFrom},
+			ConnectionVersion: strconv.FormatInt(tokens.ConnectionVersion, 10),
+			AccessToken:       tokens.AccessToken,
+			TokenType:         partnerapi.TokenResponseTokenTypeBearer,
+			ExpiresIn:         tokens.ExpiresIn,
+			RefreshToken:      tokens.RefreshToken,
+			Scope:             tokens.Scopes.String(),
+		},
+	}, nil
+}
+
+// RevokeToken is specification 4.5. The hint is not needed: a credential knows its kind.
+func (h handlers) RevokeToken(
+	ctx context.Context, request partnerapi.RevokeTokenRequestObject,
+) (partnerapi.RevokeTokenResponseObject, error) {
+	if err := h.OAuth.Revoke(ctx, callOf(ctx).client.ID, request.Body.Token); err != nil {
+		return nil, err
+	}
+	return partnerapi.RevokeToken200Response{Headers: partnerapi.RevokeToken200ResponseHeaders(noCaching)}, nil
+}
+
+// DisconnectGrant is specification 4.10.
+func (h handlers) DisconnectGrant(
+	ctx context.Context, request partnerapi.DisconnectGrantRequestObject,
+) (partnerapi.DisconnectGrantResponseObject, error) {
+	if err := h.OAuth.Disconnect(ctx, callOf(ctx).client.ID, request.GrantId); err != nil {
+		return nil, err
+	}
+	return partnerapi.DisconnectGrant204Response{Headers: partnerapi.DisconnectGrant204ResponseHeaders(noCaching)}, nil
+}

@@ -1,0 +1,74 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/telemetry"
+)
+
+// Errors of the pages themselves.
+var (
+	errNotFound    = errors.New("no such page")
+	errBadForm     = errors.New("not a form of ours")
+	errForeignForm = errors.New("a form of another site")
+)
+
+// failure is what a user is told when something cannot be done.
+type failure struct {
+	status int
+	view   string // the template
+	code   string // for the log; where it is one of specification 7.2 the page shows it, small
+}
+
+// told is the one table of how an error is answered. Errors that are not in it are faults of ours.
+func told(err error) (answer failure, known bool) {
+	var refused *oauth.AuthorizeError
+	switch {
+	case errors.As(err, &refused):
+		return failure{http.StatusBadRequest, "refused", string(refused.Cause)}, true
+	case errors.Is(err, oauth.ErrRequestEnded):
+		return failure{http.StatusBadRequest, "ended", string(oauth.InvalidRequest)}, true
+	case errors.Is(err, errBadForm):
+		return failure{http.StatusBadRequest, "bad-form", "bad_form"}, true
+	case errors.Is(err, errForeignForm):
+		return failure{http.StatusForbidden, "bad-form", "foreign_form"}, true
+	case errors.Is(err, errNotFound):
+		return failure{http.StatusNotFound, "not-found", "not_found"}, true
+	case errors.Is(err, account.ErrTooManyCodes):
+		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}, true
+	case errors.Is(err, account.ErrOutboxFull):
+		return failure{http.StatusServiceUnavailable, "unavailable", "outbox_full"}, true
+	}
+	return failure{http.StatusInternalServerError, "fault", "fault"}, false
+}
+
+// fail answers an error with its page. Never with a redirect to the callback (specification 7.1).
+func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
+	answer, known := told(err)
+	event := telemetry.EventOf(r.Context())
+	event.Code = answer.code
+	switch {
+	case known:
+	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
+		event.Code = "visitor_left" // a form sent twice, a page left while it loaded
+	default:
+		event.Cause = err
+	}
+	w.Header().Set("Content-Security-Policy", policy)
+	p.site.write(w, answer.status, answer.view, view{Code: answer.code, Back: back(r)})
+}
+
+// back is where the user of a request can go on: to the code, which leads to the address where none was sent.
+func back(r *http.Request) string {
+	request := chi.URLParam(r, "request")
+	if request == "" {
+		return ""
+	}
+	return "/authorize/" + request + "/code"
+}

@@ -1,0 +1,48 @@
+package browser
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// network is the address that the visitor comes from, as far as it can be known. X-Forwarded-For is believed only
+// from trusted proxies, and read from its right end, where the nearest one wrote: the first address that is no trusted
+// proxy is the visitor's. What stands left of it anybody may have written.
+func (p *pages) network(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	address := peer.Addr().Unmap()
+	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(forwarded) {
+		if !p.trusts(address) {
+			break
+		}
+		next, ok := parseHop(hop)
+		if !ok {
+			break // the proxy before it is as far as we can see
+		}
+		address = next
+	}
+	return address
+}
+
+func (p *pages) trusts(address netip.Addr) bool {
+	return slices.ContainsFunc(p.TrustedProxies, func(network netip.Prefix) bool {
+		return network.Contains(address)
+	})
+}
+
+// parseHop reads an address of X-Forwarded-For, to which some proxies add a port.
+func parseHop(hop string) (netip.Addr, bool) {
+	hop = strings.TrimSpace(hop)
+	address, err := netip.ParseAddr(strings.Trim(hop, "[]"))
+	if err != nil {
+		withPort, err := netip.ParseAddrPort(hop)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		address = withPort.Addr()
+	}
+	return address.Unmap().WithZone(""), true
+}

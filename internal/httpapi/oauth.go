@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"strconv"
+	"time"
 
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
@@ -23,6 +24,15 @@ var noCaching = partnerapi.RequestToken200ResponseHeaders{
 	CacheControl:   "no-store",
 	Pragma:         "no-cache",
 	ReferrerPolicy: "no-referrer",
+}
+
+// actTime bounds an act that the caller cannot call off.
+const actTime = 12 * time.Second
+
+// acting is the context of token, revoke and disconnect: a caller who hangs up does not stop what has begun. Otherwise
+// a thief could replay a refresh token and be gone before the connection is revoked (specification 3.2).
+func acting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), actTime)
 }
 
 // GetAuthorizationServerMetadata is specification 4.1.
@@ -57,6 +67,8 @@ func (h handlers) GetAuthorizationServerMetadata(
 func (h handlers) RequestToken(
 	ctx context.Context, request partnerapi.RequestTokenRequestObject,
 ) (partnerapi.RequestTokenResponseObject, error) {
+	ctx, cancel := acting(ctx)
+	defer cancel()
 	var tokens oauth.Tokens
 	var err error
 	clientID, fields := callOf(ctx).client.ID, request.Body
@@ -91,6 +103,8 @@ func (h handlers) RequestToken(
 func (h handlers) RevokeToken(
 	ctx context.Context, request partnerapi.RevokeTokenRequestObject,
 ) (partnerapi.RevokeTokenResponseObject, error) {
+	ctx, cancel := acting(ctx)
+	defer cancel()
 	if err := h.OAuth.Revoke(ctx, callOf(ctx).client.ID, request.Body.Token); err != nil {
 		return nil, err
 	}
@@ -101,6 +115,8 @@ func (h handlers) RevokeToken(
 func (h handlers) DisconnectGrant(
 	ctx context.Context, request partnerapi.DisconnectGrantRequestObject,
 ) (partnerapi.DisconnectGrantResponseObject, error) {
+	ctx, cancel := acting(ctx)
+	defer cancel()
 	if err := h.OAuth.Disconnect(ctx, callOf(ctx).client.ID, request.GrantId); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
@@ -279,6 +282,23 @@ func TestRefresh_4_4(t *testing.T) {
 	f.send(t, base).check(t, 400, "invalid_grant")                                     // a replay …
 	f.send(t, refreshForm(f.client, next.RefreshToken)).check(t, 400, "invalid_grant") // … ends the family (3.2)
 	f.send(t, steps(tokens.GrantID, next.AccessToken)).check(t, 401, "invalid_access_token")
+}
+
+// Who hangs up right after a replay has not saved the family (specification 3.2).
+func TestHangUp_3_2(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tokens := f.connect(t, f.client, scope.All)
+	next := checkedRefresh(t, f, f.client, tokens)
+	gone, hangUp := context.WithCancel(context.WithValue(t.Context(), callKey{}, &call{client: f.client.Client}))
+	hangUp()
+	_, err := handlers{&edge{Config: f.config}}.RequestToken(gone, partnerapi.RequestTokenRequestObject{
+		Body: &partnerapi.TokenRequest{GrantType: partnerapi.GrantTypeRefreshToken, RefreshToken: &tokens.RefreshToken},
+	})
+	if !errors.Is(err, oauth.ErrInvalidGrant) {
+		t.Errorf("replay: %v, want %v", err, oauth.ErrInvalidGrant)
+	}
+	f.send(t, steps(next.GrantID, next.AccessToken)).check(t, 401, "invalid_access_token")
 }
 
 func TestClientAuthentication_5_1(t *testing.T) {

@@ -14,10 +14,13 @@ import (
 type commands struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
-	Client  clientCommands  `cmd:"" help:"Register partner companies."`
-	User    userCommands    `cmd:"" help:"Create and look at users."`
+	Serve   serveCommand    `cmd:"" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --mail-from no-reply@example.com"`
 	Migrate migrateCommands `cmd:"" help:"Bring the database's schema forward or back."`
 	Keys    keysCommands    `cmd:"" help:"Make and rotate the keyset that seals credentials."`
+	Client  clientCommands  `cmd:"" help:"Register partner companies."`
+	User    userCommands    `cmd:"" help:"Create and look at users."`
+	Import  importCommands  `cmd:"" help:"Take in recorded activity from CSV."`
+	Adjust  adjustCommands  `cmd:"" help:"Correct recorded activity."`
 }
 
 // environment answers for the flags that are settings, from variables of the same name. A variable that is set to
@@ -25,12 +28,11 @@ type commands struct {
 func environment(environ []string) kong.Resolver {
 	values := make(map[string]string, len(environ))
 	for _, entry := range environ {
-		if name, value, found := strings.Cut(entry, "="); found && value != "" {
-			values[name] = value
-		}
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = value
 	}
 	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		if value, set := values[variable(flag.Name)]; set && flag.Tag.Has("setting") {
+		if value := values[variable(flag.Name)]; value != "" && flag.Tag.Has("setting") {
 			return value, nil
 		}
 		return nil, nil

@@ -69,7 +69,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func (p *program) fail(err error) int {
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	if p.ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		line = "stopped: nothing was changed"
+		line = "stopped"
 	}
 	fmt.Fprintln(p.stderr, "connect-svc:", credential.Redact(line))
 	var usage usageError
@@ -88,6 +88,7 @@ func newParser(p *program) *kong.Kong {
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.Resolvers(environment(p.environ)),
+		kong.WithHyphenPrefixedParameters(true), // --delta -500
 		kong.PostBuild(describe),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: false}),
 	)

@@ -9,23 +9,24 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"connect-svc/internal/activity"
 )
 
-// input opens a file to import, or standard input for "-", and shows on a terminal how far it has been read, with the
-// rate and the time that remains. Closing it takes the display away.
-func (p *program) input(file string) (io.ReadCloser, error) {
+// input opens a file to import, or standard input for "-", and tells its size in bytes, -1 if nobody knows it.
+func (p *program) input(file string) (io.ReadCloser, int64, error) {
 	if file == "-" {
-		return p.watched(interruptible(p.ctx, p.stdin), -1), nil
+		return interruptible(p.ctx, p.stdin), -1, nil
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("import: %w", err)
+		return nil, 0, err
 	}
-	size := int64(-1)
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return f, -1, nil
 	}
-	return p.watched(f, size), nil
+	return f, info.Size(), nil
 }
 
 // interruptible lets go of a source that has nothing more to say when ctx ends: a terminal, or a pipe that stalls.
@@ -39,31 +40,27 @@ func interruptible(ctx context.Context, source io.Reader) io.ReadCloser {
 	return reader
 }
 
-// watched shows the progress of reading size bytes, -1 if nobody knows, when standard error is a terminal.
-func (p *program) watched(source io.ReadCloser, size int64) io.ReadCloser {
+// progress shows how far an import of size bytes is, with its rate and the time that remains, when standard error is a
+// terminal. finish takes the display away.
+func (p *program) progress(size int64) (show func(activity.Progress), finish func()) {
 	screen, isFile := p.stderr.(*os.File)
 	if !isFile || !term.IsTerminal(int(screen.Fd())) {
-		return source
+		return nil, func() {}
 	}
 	bar := progressbar.NewOptions64(size,
 		progressbar.OptionSetWriter(screen),
-		progressbar.OptionSetDescription("importing"),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionFullWidth(),
-		progressbar.OptionClearOnFinish(),
 	)
-	return watchedReader{Reader: io.TeeReader(source, bar), source: source, bar: bar}
-}
-
-type watchedReader struct {
-	io.Reader
-	source io.Closer
-	bar    *progressbar.ProgressBar
-}
-
-func (w watchedReader) Close() error {
-	_ = w.bar.Clear() // only a display
-	return w.source.Close()
+	// What the display makes of it is no matter for the import.
+	show = func(done activity.Progress) {
+		what := "reading row"
+		if done.Merging {
+			what = "storing rows:"
+		}
+		bar.Describe(fmt.Sprintf("%s %d", what, done.Rows))
+		_ = bar.Set64(done.Bytes)
+	}
+	return show, func() { _ = bar.Clear() }
 }

@@ -129,7 +129,7 @@ func certificate(c *checks, certFile, keyFile string) *tls.Certificate {
 	}
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		c.fail("tls-cert", fmt.Sprintf("the certificate and CONNECT_TLS_KEY cannot be used: %v", err), accepted)
+		c.fail("tls-cert", fmt.Sprintf("cannot be used with CONNECT_TLS_KEY (--tls-key): %v", err), accepted)
 		return nil
 	}
 	return &pair

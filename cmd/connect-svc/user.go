@@ -31,6 +31,8 @@ func (c userCommands) inAccounts(p *program, act func(*account.Accounts) error) 
 // date is a flag in the form YYYY-MM-DD: midnight in UTC.
 type date struct{ time.Time }
 
+func (d date) String() string { return d.Format(time.DateOnly) }
+
 func (d *date) UnmarshalText(text []byte) (err error) {
 	if d.Time, err = time.Parse(time.DateOnly, string(text)); err != nil {
 		return errors.New("must be a date in the form YYYY-MM-DD")

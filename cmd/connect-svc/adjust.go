@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/activity"
+)
+
+type adjustCommands struct {
+	output
+	databaseSetting
+	Steps   adjustStepsCommand   `cmd:"" help:"Correct the step total of a day." example:"connect-svc adjust steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta -500 --note 'device on a swing'"`
+	Cycling adjustCyclingCommand `cmd:"" help:"Adjust the cycling distance of a day." example:"connect-svc adjust cycling --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta-meters 1200 --note 'tunnel'"`
+}
+
+// adjustment is what both commands are told.
+type adjustment struct {
+	User uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
+	Date date      `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date. A date without a record stays without one."`
+	Note string    `required:"" help:"Why, for those who look later."`
+}
+
+type adjustStepsCommand struct {
+	adjustment
+	Delta int `required:"" placeholder:"N" help:"Steps to add; below zero to take away."`
+}
+
+func (c adjustStepsCommand) Run(p *program, group *adjustCommands) error {
+	return group.run(p, "steps", c.adjustment, c.Delta, func(data *activity.Activity) error {
+		return data.AdjustSteps(p.ctx, c.User, c.Date.Time, c.Delta, c.Note)
+	})
+}
+
+type adjustCyclingCommand struct {
+	adjustment
+	DeltaMeters int `required:"" placeholder:"N" help:"Metres to add; below zero to take away."`
+}
+
+func (c adjustCyclingCommand) Run(p *program, group *adjustCommands) error {
+	return group.run(p, "metres", c.adjustment, c.DeltaMeters, func(data *activity.Activity) error {
+		return data.AdjustCycling(p.ctx, c.User, c.Date.Time, c.DeltaMeters, c.Note)
+	})
+}
+
+type adjustmentJSON struct {
+	UserID uuid.UUID `json:"user_id"`
+	Date   string    `json:"date"`
+	Delta  int       `json:"delta"`
+	Note   string    `json:"note"`
+}
+
+func (c adjustCommands) run(p *program, unit string, a adjustment, delta int, act func(*activity.Activity) error) error {
+	return inActivity(p, c.databaseSetting, func(data *activity.Activity) error {
+		err := act(data)
+		if errors.Is(err, activity.ErrAdjustment) {
+			return usageError{err}
+		}
+		if err != nil {
+			return err
+		}
+		result := adjustmentJSON{a.User, a.Date.String(), delta, a.Note}
+		return c.print(p, result, func(w io.Writer) {
+			fmt.Fprintf(w, "%+d %s on %s\n", delta, unit, result.Date)
+		})
+	})
+}

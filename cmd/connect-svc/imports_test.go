@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/pgtest"
+)
+
+const walker = "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"
+
+// withWalker is a database with one user.
+func withWalker(t *testing.T) *pgtest.DB {
+	t.Helper()
+	db := pgtest.New(t)
+	succeed(t, env(db), "", "user", "create", "--id", walker, "--email", "ada@example.com", "--timezone", "UTC",
+		"--registered-on", "2026-01-01")
+	return db
+}
+
+// stepsOf is what is recorded, without corrections.
+func stepsOf(t *testing.T, db *pgtest.DB) string {
+	t.Helper()
+	return pgtest.Value[string](t, db, "select coalesce(string_agg(date || '=' || steps, ' ' order by date), '') from daily_steps")
+}
+
+func TestImportDailySteps(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	file := writeFile(t, "user_id,date,steps\n"+walker+",2026-01-02,100\n"+walker+",2026-01-03,200\n")
+	first := succeedJSON[importJSON](t, env(db), "", "import", "daily-steps", file)
+	if diff := cmp.Diff(importJSON{Rows: 2, Inserted: 2}, first); diff != "" {
+		t.Error(diff)
+	}
+	again := "user_id,date,steps\n" + walker + ",2026-01-03,250\n" + walker + ",2026-01-02,100\n" + walker + ",2026-01-04,0\n"
+	if got, want := succeed(t, env(db), again, "import", "daily-steps", "-"), "imported 3 rows: 1 new, 1 changed, 1 as before\n"; got != want {
+		t.Errorf("the upsert: %q, want %q", got, want)
+	}
+	if got := stepsOf(t, db); got != "2026-01-02=100 2026-01-03=250 2026-01-04=0" {
+		t.Errorf("stored: %s", got)
+	}
+}
+
+func TestImportCyclingActivities(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	const header = "user_id,source_id,recorded_start_time,recorded_end_time,distance_meters\n"
+	rides := header +
+		walker + ",a,2026-01-02T08:00:00,2026-01-02T09:00:00,12000\n" +
+		walker + ",b,2026-01-02T18:00:00.5,,5000\n" +
+		walker + ",c,2026-01-03T08:00:00,2026-01-03T07:00:00,1\n"
+	if got := succeedJSON[importJSON](t, env(db), rides, "import", "cycling-activities", "-"); got.Inserted != 3 {
+		t.Errorf("%+v", got)
+	}
+	const ends = "select string_agg(source_id || '=' || coalesce(end_time::text, 'unknown'), ' ' order by source_id) from cycling_activities"
+	if got := pgtest.Value[string](t, db, ends); got != "a=2026-01-02 09:00:00 b=unknown c=unknown" {
+		t.Errorf("stored: %s", got)
+	}
+}
+
+// Decisions section 1: an import takes a whole file or leaves the data untouched, and names line, column and reason.
+func TestImportRefusals(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	good := walker + ",2026-01-02,100\n"
+	for name, tt := range map[string]struct {
+		file string
+		says []string
+	}{
+		"bad number":   {"user_id,date,steps\n" + good + walker + ",2026-01-03,many\n", []string{"line 3", "column steps", "whole number"}},
+		"bad date":     {"user_id,date,steps\n" + good + walker + ",2026-02-30,1\n", []string{"line 3", "column date"}},
+		"unknown user": {"user_id,date,steps\n" + good + "00000000-0000-4000-8000-000000000000,2026-01-03,1\n", []string{"line 3", "column user_id"}},
+		"bad header":   {"user,date,steps\n" + good, []string{"line 1"}},
+		"empty":        {"", []string{"header"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkRefusal(t, call(t, env(db), tt.file, "import", "daily-steps", "-"), statusFailed, tt.says)
+			if got := stepsOf(t, db); got != "" {
+				t.Errorf("rows were taken in: %s", got)
+			}
+		})
+	}
+	refuse(t, env(db), statusFailed, []string{"no such file"}, "import", "daily-steps", "/nowhere/steps.csv")
+	refuse(t, env(db), statusUsage, []string{"<file>"}, "import", "daily-steps")
+}
+
+// Ctrl-C in the middle of an import, even of one that waits for its input, leaves the data untouched.
+func TestImportInterrupted(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	source, feed := io.Pipe()
+	t.Cleanup(func() { _ = feed.Close() })
+	var stdout, stderr bytes.Buffer
+	status := make(chan int)
+	go func() {
+		status <- run(ctx, []string{"import", "daily-steps", "-"}, env(db), source, &stdout, &stderr)
+	}()
+	fmt.Fprintf(feed, "user_id,date,steps\n%s,2026-01-02,100\n", walker) // returns when it was read
+	interrupt()
+	checkRefusal(t, outcome{<-status, stdout.String(), stderr.String()}, statusFailed, []string{"stopped", "nothing was taken in"})
+	if got := stepsOf(t, db); got != "" {
+		t.Errorf("rows were taken in: %s", got)
+	}
+}
+
+func TestAdjust(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	steps := succeedJSON[adjustmentJSON](t, env(db), "", "adjust", "steps", "--user", walker, "--date", "2026-01-02", "--delta", "-500", "--note", "swing")
+	if diff := cmp.Diff(adjustmentJSON{steps.UserID, "2026-01-02", -500, "swing"}, steps); diff != "" || steps.UserID.String() != walker {
+		t.Errorf("%s %s", steps.UserID, diff)
+	}
+	if got := succeed(t, env(db), "", "adjust", "cycling", "--user", walker, "--date", "2026-01-02", "--delta-meters", "1200", "--note", "tunnel"); got != "+1200 metres on 2026-01-02\n" {
+		t.Errorf("%q", got)
+	}
+	if got := pgtest.Value[string](t, db, "select user_id || ' ' || date || ' ' || delta || ' ' || note from step_corrections"); got != walker+" 2026-01-02 -500 swing" {
+		t.Errorf("stored: %s", got)
+	}
+	if got := pgtest.Value[string](t, db, "select user_id || ' ' || date || ' ' || delta_meters || ' ' || note from cycling_adjustments"); got != walker+" 2026-01-02 1200 tunnel" {
+		t.Errorf("stored: %s", got)
+	}
+}
+
+func TestAdjustRefusals(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	steps := func(user, day, delta, note string) []string {
+		return []string{"adjust", "steps", "--user", user, "--date", day, "--delta=" + delta, "--note", note}
+	}
+	for name, tt := range map[string]struct {
+		args   []string
+		status int
+		says   string
+	}{
+		"unknown user": {steps("00000000-0000-4000-8000-000000000000", "2026-01-02", "1", "n"), statusFailed, "no such user"},
+		"user":         {steps("ada", "2026-01-02", "1", "n"), statusUsage, "--user"},
+		"date":         {steps(walker, "2.1.2026", "1", "n"), statusUsage, "--date: must be a date"},
+		"nothing":      {steps(walker, "2026-01-02", "0", "n"), statusUsage, "delta must"},
+		"too much":     {steps(walker, "2026-01-02", "2147483648", "n"), statusUsage, "delta must"},
+		"long note":    {steps(walker, "2026-01-02", "1", strings.Repeat("n", 1001)), statusUsage, "note must"},
+		"no note":      {steps(walker, "2026-01-02", "1", "n")[:8-1], statusUsage, "--note"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, env(db), tt.status, []string{tt.says}, tt.args...)
+		})
+	}
+}

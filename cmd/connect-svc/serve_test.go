@@ -1,0 +1,286 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"connect-svc/internal/pgtest"
+)
+
+// settings are good ones on a database, on ports that are free.
+func settings(t *testing.T, db *pgtest.DB) []string {
+	t.Helper()
+	keyset := filepath.Join(t.TempDir(), "keyset.json")
+	succeed(t, nil, "", "keys", "create", "--out", keyset)
+	return with(env(db),
+		"CONNECT_BASE_URL=https://connect.example.com",
+		"CONNECT_KEYSET_FILE="+keyset,
+		"CONNECT_LISTEN=127.0.0.1:0",
+		"CONNECT_PRIVATE_LISTEN=127.0.0.1:0",
+		"CONNECT_SMTP_URL=smtp://127.0.0.1:25",
+		"CONNECT_MAIL_FROM=no-reply@example.com",
+	)
+}
+
+// with is an environment with more variables, of which the last of a name counts.
+func with(env []string, more ...string) []string { return slices.Concat(env, more) }
+
+// service is a `connect-svc serve` that runs.
+type service struct {
+	public, private string // addresses
+	log             *bytes.Buffer
+}
+
+// watch reads the log until it says where the service listens, and goes on reading it into the buffer of s until it
+// ends; then it closes the channel that it returns.
+func (s *service) watch(t *testing.T, log io.Reader) <-chan struct{} {
+	t.Helper()
+	lines := bufio.NewScanner(log)
+	s.log = new(bytes.Buffer)
+	for s.public == "" && lines.Scan() {
+		fmt.Fprintln(s.log, lines.Text())
+		var event struct{ Msg, Public, Private string }
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatalf("the log is not JSON: %s", lines.Text())
+		}
+		s.public, s.private = event.Public, event.Private
+	}
+	if s.public == "" {
+		t.Fatalf("the service did not start:\n%s", s.log)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines.Scan() {
+			fmt.Fprintln(s.log, lines.Text())
+		}
+	}()
+	return ended
+}
+
+// start runs serve in process until the test ends, and checks that it ends well.
+func start(t *testing.T, env []string, args ...string) *service {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	reader, writer := io.Pipe()
+	status := make(chan int, 1)
+	go func() {
+		status <- run(ctx, append([]string{"serve"}, args...), env, strings.NewReader(""), io.Discard, writer)
+		_ = writer.Close()
+	}()
+	s := new(service)
+	ended := s.watch(t, reader)
+	t.Cleanup(func() {
+		stop()
+		if got := <-status; got != statusDone {
+			t.Errorf("serve ended with status %d", got)
+		}
+		<-ended
+	})
+	return s
+}
+
+// get asks for a path of a listener and returns status and body.
+func get(t *testing.T, client *http.Client, url string) (int, string) {
+	t.Helper()
+	answer, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := start(t, settings(t, db))
+	public, private := "http://"+s.public, "http://"+s.private
+
+	if status, body := get(t, http.DefaultClient, public+"/.well-known/oauth-authorization-server"); status != http.StatusOK ||
+		!strings.Contains(body, `"issuer":"https://connect.example.com"`) {
+		t.Errorf("discovery: %d %s", status, body)
+	}
+	if status, body := get(t, http.DefaultClient, public+"/oauth/authorize"); status != http.StatusBadRequest || !strings.Contains(body, "<html") {
+		t.Errorf("authorize without parameters: %d %s", status, body)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "//oauth/token", "/"} {
+		if status, _ := get(t, http.DefaultClient, public+path); status != http.StatusNotFound {
+			t.Errorf("%s on the public listener: %d", path, status)
+		}
+	}
+	if status, _ := get(t, http.DefaultClient, private+"/oauth/authorize"); status != http.StatusNotFound {
+		t.Errorf("the private listener answers for the public one: %d", status)
+	}
+
+	if status, body := get(t, http.DefaultClient, private+"/healthz"); status != http.StatusOK || !strings.Contains(body, `"ok"`) {
+		t.Errorf("healthz: %d %s", status, body)
+	}
+	if status, body := get(t, http.DefaultClient, private+"/readyz"); status != http.StatusOK || !strings.Contains(body, `"ready"`) {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	db.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9999, true)")
+	if status, body := get(t, http.DefaultClient, private+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "9999") {
+		t.Errorf("readyz on a newer schema: %d %s", status, body)
+	}
+	if status, _ := get(t, http.DefaultClient, private+"/healthz"); status != http.StatusOK {
+		t.Errorf("healthz on a newer schema: %d", status)
+	}
+}
+
+// Specification 8: an authorization URL may have 16 KB; what is beyond all bounds never reaches a handler.
+func TestServeHeaderLimit(t *testing.T) {
+	t.Parallel()
+	s := start(t, settings(t, pgtest.New(t)))
+	long := func(n int) string { return "http://" + s.public + "/oauth/authorize?state=" + strings.Repeat("a", n) }
+	if status, _ := get(t, http.DefaultClient, long(16<<10)); status != http.StatusBadRequest {
+		t.Errorf("16 KB: %d", status)
+	}
+	if status, _ := get(t, http.DefaultClient, long(80<<10)); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("80 KB: %d", status)
+	}
+}
+
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	cert, key, pool := certificateFiles(t)
+	s := start(t, with(settings(t, pgtest.New(t)), "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key))
+	client := func(config *tls.Config) *http.Client {
+		config.RootCAs = pool
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
+	}
+	answer, err := client(&tls.Config{}).Get("https://" + s.public + "/.well-known/oauth-authorization-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
+		t.Errorf("discovery over TLS: %s %s", answer.Proto, answer.Status)
+	}
+	if _, err := client(&tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}).Get("https://" + s.public + "/"); err == nil {
+		t.Error("TLS 1.1 was accepted")
+	}
+	if status, _ := get(t, http.DefaultClient, "http://"+s.private+"/healthz"); status != http.StatusOK {
+		t.Errorf("healthz: %d", status)
+	}
+}
+
+// SIGTERM: nothing new is accepted, the request that runs gets its answer, and the process ends with status 0.
+func TestServeStopsGracefully(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "serve")
+	cmd.Env = with(settings(t, pgtest.New(t)), asProgram+"=1")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := new(service)
+	ended := s.watch(t, stderr)
+
+	// A request whose body is not complete: the server is in the middle of it.
+	conn, err := net.Dial("tcp", s.public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const body = "grant_type=refresh_token&refresh_token=x"
+	fmt.Fprintf(conn, "POST /oauth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
+		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
+	answers := bufio.NewReader(conn)
+	if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("the server does not read the body: %q, %v", line, err)
+	}
+
+	signaled := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for { // until the listener is gone
+		probe, err := net.Dial("tcp", s.public)
+		if err != nil {
+			break
+		}
+		_ = probe.Close()
+	}
+	if status, answer := get(t, http.DefaultClient, "http://"+s.private+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(answer, "stopping") {
+		t.Errorf("readyz while stopping: %d %s", status, answer)
+	}
+	fmt.Fprint(conn, body)
+	rest, err := io.ReadAll(answers)
+	if err != nil || !strings.Contains(string(rest), "invalid_client") {
+		t.Errorf("the request that ran was answered %q, %v", rest, err)
+	}
+	<-ended
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the process ended with %v:\n%s", err, s.log)
+	}
+	if took := time.Since(signaled); took > 15*time.Second {
+		t.Errorf("stopping took %s", took)
+	}
+}
+
+// Each thing that can be missing at start is one clear line, and status 1.
+func TestServeCannotStart(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	newer := pgtest.New(t)
+	newer.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9999, true)")
+	good := settings(t, pgtest.New(t))
+
+	tests := map[string]struct {
+		env  []string
+		says []string
+	}{
+		"database down":     {with(good, "CONNECT_DATABASE_URL=postgres://u:hush@127.0.0.1:1/n"), []string{"127.0.0.1:1", "connection refused"}},
+		"no migrations":     {with(good, env(pgtest.NewEmpty(t))...), []string{"at migration 0", "connect-svc migrate up"}},
+		"newer migrations":  {with(good, env(newer)...), []string{"at migration 9999", "newer program"}},
+		"port taken":        {with(good, "CONNECT_LISTEN="+taken.Addr().String()), []string{"CONNECT_LISTEN", taken.Addr().String(), "address already in use"}},
+		"private port":      {with(good, "CONNECT_PRIVATE_LISTEN="+taken.Addr().String()), []string{"CONNECT_PRIVATE_LISTEN", "address already in use"}},
+		"no such interface": {with(good, "CONNECT_LISTEN=192.0.2.1:0"), []string{"CONNECT_LISTEN", "192.0.2.1"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, tt.env, statusFailed, tt.says, "serve")
+		})
+	}
+}
+
+// A variable that nobody knows is told, since it may be a misspelt one.
+func TestServeWarnsOfUnknownVariables(t *testing.T) {
+	t.Parallel()
+	s := start(t, with(settings(t, pgtest.New(t)), "CONNECT_BASE_ULR=https://x"))
+	if log := s.log.String(); !strings.Contains(log, "CONNECT_BASE_ULR") || strings.Contains(log, `"CONNECT_BASE_URL"`) {
+		t.Errorf("the log: %s", log)
+	}
+}

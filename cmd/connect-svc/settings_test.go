@@ -1,0 +1,210 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certificateFiles are a certificate for 127.0.0.1 and its key, and who trusts it.
+func certificateFiles(t *testing.T) (cert, key string, trust *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust = x509.NewCertPool()
+	trust.AddCert(parsed)
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writePEM(t, "CERTIFICATE", der), writePEM(t, "PRIVATE KEY", encoded), trust
+}
+
+func writePEM(t *testing.T, kind string, der []byte) string {
+	t.Helper()
+	return writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+}
+
+// writeFile makes a file of the test's own and returns where it is.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Decisions section 1: a bad value stops the program with one line that names the setting, what was wrong and what is
+// accepted, with status 2. Nothing is started for it: the database of these settings is down.
+func TestServeSettings(t *testing.T) {
+	t.Parallel()
+	keyset := filepath.Join(t.TempDir(), "keyset.json")
+	succeed(t, nil, "", "keys", "create", "--out", keyset)
+	cert, key, _ := certificateFiles(t)
+	_, otherKey, _ := certificateFiles(t)
+	good := map[string]string{
+		"CONNECT_BASE_URL":     "https://connect.example.com",
+		"CONNECT_DATABASE_URL": "postgres://u:hush@127.0.0.1:1/n",
+		"CONNECT_KEYSET_FILE":  keyset,
+		"CONNECT_SMTP_URL":     "smtps://u:hush@mail.example.com:465",
+		"CONNECT_MAIL_FROM":    "Connect <no-reply@example.com>",
+	}
+	const notSet = ""
+	tests := []struct {
+		name   string // of the setting that is refused
+		values map[string]string
+		wrong  []string // values of the setting, each of them refused
+		right  []string // values of the setting, each of them accepted
+	}{
+		{
+			name:  "CONNECT_BASE_URL",
+			wrong: []string{notSet, "http://h", "https://", "https://h/", "https://h/p", "https://h?q", "https://h#f", "https://u@h", "https://H", "https://h:0", "https://h:70000", "https://h:", "h", "https://h h"},
+			right: []string{"https://h", "https://h:8443", "https://[::1]:8443", "https://127.0.0.1:1"},
+		},
+		{
+			name:  "CONNECT_DATABASE_URL",
+			wrong: []string{notSet, "mysql://u:hush@h/n", "postgres://u:hush@h:port/n"},
+		},
+		{
+			name:  "CONNECT_KEYSET_FILE",
+			wrong: []string{notSet, filepath.Join(t.TempDir(), "none.json"), t.TempDir(), writeFile(t, "{}"), writeFile(t, "keys")},
+		},
+		{
+			name:  "CONNECT_LISTEN",
+			wrong: []string{"8443", "h", "h:port", ":70000", ":-1", "::1:8443"},
+			right: []string{":8443", "127.0.0.1:0", "[::1]:8443", "localhost:1"},
+		},
+		{
+			name:  "CONNECT_PRIVATE_LISTEN",
+			wrong: []string{"9090", ":x"},
+			right: []string{"127.0.0.1:0"},
+		},
+		{
+			name:   "CONNECT_TLS_CERT",
+			wrong:  []string{filepath.Join(t.TempDir(), "none.pem"), writeFile(t, "no PEM"), key},
+			right:  []string{cert},
+			values: map[string]string{"CONNECT_TLS_KEY": key},
+		},
+		{
+			name:   "CONNECT_TLS_CERT",
+			wrong:  []string{notSet},
+			values: map[string]string{"CONNECT_TLS_KEY": key},
+		},
+		{
+			name:   "CONNECT_TLS_KEY",
+			wrong:  []string{notSet, otherKey, writeFile(t, "no PEM")},
+			right:  []string{key},
+			values: map[string]string{"CONNECT_TLS_CERT": cert},
+		},
+		{
+			name:  "CONNECT_TRUSTED_PROXIES",
+			wrong: []string{"10.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all"},
+			right: []string{"10.0.0.0/8", "10.0.0.0/8, 2001:db8::/32"},
+		},
+		{
+			name:  "CONNECT_SMTP_URL",
+			wrong: []string{notSet, "mail.example.com:25", "http://u:hush@h:25", "smtp://", "smtp://u:hush@h:port"},
+			right: []string{"smtp://127.0.0.1:25", "smtps://u:p@mail.example.com:465"},
+		},
+		{
+			name:  "CONNECT_MAIL_FROM",
+			wrong: []string{notSet, "nobody", "a@b, c@d"},
+			right: []string{"no-reply@example.com"},
+		},
+		{
+			name:  "CONNECT_ACCESS_TOKEN_LIFETIME",
+			wrong: []string{"0s", "301s", "-1s", "300", "1500ms", "long"},
+			right: []string{"1s", "300s", "5m"},
+		},
+		{name: "CONNECT_CODE_LIFETIME", wrong: []string{"0s", "121s", "x"}, right: []string{"1s", "120s"}},
+		{name: "CONNECT_REQUEST_LIFETIME", wrong: []string{"0s", "601s", "x"}, right: []string{"1s", "10m"}},
+		{name: "CONNECT_CURSOR_LIFETIME", wrong: []string{"0s", "901s", "x"}, right: []string{"1s", "15m"}},
+		{name: "CONNECT_REFRESH_INACTIVITY", wrong: []string{"0s", "-1h", "x"}, right: []string{"1s", "87600h"}},
+		{name: "CONNECT_SIGN_IN_CODES_PER_EMAIL", wrong: []string{"-1", "1.5", "many", "1000001"}, right: []string{"0", "5"}},
+		{name: "CONNECT_SIGN_IN_CODES_PER_NETWORK", wrong: []string{"-1", "1.5", "many", "1000001"}, right: []string{"0", "30"}},
+	}
+
+	environ := func(values map[string]string, name, value string) (list []string) {
+		for _, set := range []map[string]string{good, values, {name: value}} {
+			for name, value := range set {
+				list = append(list, name+"="+value) // the last one of a name counts
+			}
+		}
+		return list
+	}
+	tested := map[string]bool{}
+	for _, tt := range tests {
+		tested[tt.name] = true
+		flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(tt.name, "CONNECT_"), "_", "-"))
+		for _, value := range tt.wrong {
+			t.Run(tt.name+"="+value, func(t *testing.T) {
+				t.Parallel()
+				got := call(t, environ(tt.values, tt.name, value), "", "serve")
+				checkRefusal(t, got, statusUsage, []string{tt.name, flag, "; accepted: "})
+				if strings.Contains(got.stderr, "hush") {
+					t.Errorf("the line holds a password: %s", got.stderr)
+				}
+			})
+		}
+		for _, value := range tt.right {
+			t.Run(tt.name+"="+value, func(t *testing.T) {
+				t.Parallel()
+				refuse(t, environ(tt.values, tt.name, value), statusFailed, []string{"connection refused"}, "serve")
+			})
+		}
+	}
+
+	for _, leaf := range newParser(&program{ctx: t.Context()}).Model.Leaves(false) {
+		if leaf.Name != "serve" {
+			continue
+		}
+		help := succeed(t, nil, "", "serve", "--help")
+		for _, flag := range slices.Concat(leaf.AllFlags(false)...) {
+			name := variable(flag.Name)
+			if !flag.Tag.Has("setting") {
+				continue
+			}
+			if !tested[name] {
+				t.Errorf("%s is not tested", name)
+			}
+			if !slices.ContainsFunc(strings.Split(help, "\n"), func(line string) bool {
+				return strings.Contains(line, "--"+flag.Name) && strings.Contains(line, name) && strings.Contains(line, flag.Help)
+			}) {
+				t.Errorf("serve --help has no line for %s", name)
+			}
+		}
+	}
+}
+
+func TestSettingsAsFlags(t *testing.T) {
+	t.Parallel()
+	refuse(t, nil, statusUsage, []string{`CONNECT_BASE_URL (--base-url): "http://h" is not an https origin`},
+		"serve", "--base-url", "http://h")
+}

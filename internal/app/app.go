@@ -1,0 +1,155 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/browser"
+	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/httpapi"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/telemetry"
+)
+
+// Config is what the service is started with. Its values have been checked.
+type Config struct {
+	BaseURL        string // the issuer, an exact https origin
+	DatabaseURL    string
+	Keys           *credential.Keyring
+	Listen         string // the public listener; port 0 is any free one
+	PrivateListen  string
+	Certificate    *tls.Certificate // nil: plain HTTP behind a proxy that ends TLS
+	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
+	Mailer         *account.Mailer
+
+	OAuth           oauth.Settings
+	CursorLifetime  time.Duration
+	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
+	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
+
+	Clock  *postgres.Clock // nil: the real time
+	Logger *slog.Logger
+}
+
+// App is the service: its domains, for those who start it, and its listeners.
+type App struct {
+	Pool     *pgxpool.Pool
+	Clients  *client.Registry
+	Accounts *account.Accounts
+	OAuth    *oauth.Server
+	Activity *activity.Activity
+
+	logger          *slog.Logger
+	public, private *server
+	stopping        atomic.Bool
+}
+
+// Open connects to the database, checks its schema, and opens both listeners. Connections wait until [App.Run] serves
+// them. Every error is one line that says what could not be had. Call Run or Close afterwards.
+func Open(ctx context.Context, config Config) (*App, error) {
+	a := &App{logger: config.Logger}
+	if err := a.open(ctx, config); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *App) open(ctx context.Context, config Config) (err error) {
+	if a.Pool, err = postgres.Open(ctx, config.DatabaseURL, postgres.WithClock(config.Clock)); err != nil {
+		return err
+	}
+	if err := CheckSchema(ctx, a.Pool); err != nil {
+		return err
+	}
+	a.Clients = client.NewRegistry(a.Pool)
+	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
+		CodesPerEmail:   config.CodesPerEmail,
+		CodesPerNetwork: config.CodesPerNetwork,
+		Logger:          config.Logger,
+	})
+	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
+	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime})
+
+	public, err := a.publicHandler(config)
+	if err != nil {
+		return err
+	}
+	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listen); err != nil {
+		return err
+	}
+	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListen); err != nil {
+		return err
+	}
+	a.public.prepare(telemetry.Requests(a.logger, public), config.Certificate, a.logger)
+	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler()), nil, a.logger)
+	return nil
+}
+
+// publicHandler puts the pages of the browser beside the partner API. It is no http.ServeMux, which would redirect
+// paths that it finds untidy: unknown paths are 404 here (specification 4).
+func (a *App) publicHandler(config Config) (http.Handler, error) {
+	api, err := httpapi.New(httpapi.Config{
+		BaseURL:  config.BaseURL,
+		Clients:  a.Clients,
+		OAuth:    a.OAuth,
+		Activity: a.Activity,
+		Limiter:  ratelimit.NewPostgres(a.Pool),
+		Logger:   config.Logger,
+		Now:      config.Clock.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pages, err := browser.New(browser.Config{
+		OAuth:           a.OAuth,
+		Accounts:        a.Accounts,
+		RequestLifetime: config.OAuth.RequestLifetime,
+		TrustedProxies:  config.TrustedProxies,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isPage(r.URL.Path) {
+			pages.ServeHTTP(w, r)
+		} else {
+			api.ServeHTTP(w, r)
+		}
+	}), nil
+}
+
+func isPage(path string) bool {
+	return path == "/oauth/authorize" || strings.HasPrefix(path, "/authorize/") || strings.HasPrefix(path, "/static/")
+}
+
+// PublicAddr and PrivateAddr are where the listeners are, with the ports that they got.
+func (a *App) PublicAddr() net.Addr  { return a.public.listener.Addr() }
+func (a *App) PrivateAddr() net.Addr { return a.private.listener.Addr() }
+
+// Close gives back what Open took. Run does it, too.
+func (a *App) Close() {
+	for _, s := range []*server{a.public, a.private} {
+		if s != nil {
+			s.breakOff()
+			_ = s.listener.Close() // may be closed already
+		}
+	}
+	if a.Pool != nil {
+		a.Pool.Close()
+	}
+}

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/telemetry"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// open is the service on a database of the test's own, not running, with its log.
+func open(t *testing.T) (*App, *pgtest.DB, *bytes.Buffer) {
+	t.Helper()
+	db := pgtest.New(t)
+	mailer, err := account.NewMailer("smtp://127.0.0.1:25", "no-reply@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	a, err := Open(t.Context(), Config{
+		BaseURL:        "https://connect.example.com",
+		DatabaseURL:    db.URL,
+		Keys:           credential.NewTestKeyring(),
+		Listen:         "127.0.0.1:0",
+		PrivateListen:  "127.0.0.1:0",
+		Mailer:         mailer,
+		OAuth:          oauth.DefaultSettings,
+		CursorLifetime: 15 * time.Minute,
+		Clock:          db.Clock,
+		Logger:         telemetry.NewLogger(&log, slog.LevelInfo),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, db, &log
+}
+
+// What has expired is deleted, and what has not is kept.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	a, db, log := open(t)
+	defer a.Close()
+	browser := [32]byte{1}
+	registration := db.Client(t)
+	query := "client_id=" + registration.ID.String() + "&redirect_uri=" + registration.CallbackURL +
+		"&response_type=code&scope=daily_steps:read&state=" + strings.Repeat("s", 22) +
+		"&code_challenge=" + strings.Repeat("c", 42) + "A&code_challenge_method=S256"
+	authorize := func() {
+		if _, err := a.OAuth.Authorize(t.Context(), query, len(query), browser); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending := func() int64 { return pgtest.Value[int64](t, db, "select count(*) from authorization_requests") }
+
+	authorize()
+	db.Clock.Advance(9 * time.Minute)
+	authorize()
+	a.sweep(t.Context())
+	if n := pending(); n != 2 {
+		t.Errorf("after 9 minutes %d requests are left, want 2", n)
+	}
+	db.Clock.Advance(2 * time.Minute)
+	a.sweep(t.Context())
+	if n := pending(); n != 1 {
+		t.Errorf("after 11 minutes %d requests are left, want 1", n)
+	}
+	if log.Len() != 0 {
+		t.Errorf("the log: %s", log)
+	}
+}
+
+// A listener that fails ends the service with that failure.
+func TestRunEndsWithAListener(t *testing.T) {
+	t.Parallel()
+	a, _, _ := open(t)
+	if err := a.private.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "CONNECT_PRIVATE_LISTEN") {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// A request that does not end is broken off, so that the service is gone in time.
+func TestStopBreaksOffWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	a, _, log := open(t)
+	defer a.Close()
+	running := make(chan struct{})
+	a.public.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(running)
+		<-r.Context().Done()
+	})
+	served := make(chan error)
+	go func() { served <- a.public.run() }()
+	go func() {
+		answer, err := http.Get("http://" + a.PublicAddr().String())
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+	}()
+	<-running
+	expired, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the time is over"))
+	a.public.drain(expired, a.logger)
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "requests were broken off") {
+		t.Errorf("the log: %s", log)
+	}
+}

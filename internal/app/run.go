@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// How long stopping may take. The requests that run come first, then the letters that they put into the outbox; in all
+// it stays below the fifteen seconds after which a supervisor may kill the process.
+const (
+	drainTimeout = 10 * time.Second
+	stopTimeout  = 14 * time.Second
+)
+
+// sweepEvery is how often expired rows are deleted. Nothing depends on it: an expired row is refused all the same.
+const sweepEvery = time.Minute
+
+// Run serves until ctx ends or a listener fails, then stops: it accepts nothing more, finishes what runs, sends the
+// letters that wait, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
+func (a *App) Run(ctx context.Context) error {
+	defer a.Close()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+
+	// Background work outlives ctx: requests that finish may still need it.
+	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer endBackground()
+	var work sync.WaitGroup
+	work.Go(func() { a.Accounts.Run(background) })
+	work.Go(func() { a.sweepRegularly(background) })
+
+	var serving sync.WaitGroup
+	failures := make(chan error, 2)
+	for _, s := range []*server{a.public, a.private} {
+		serving.Go(func() {
+			if err := s.run(); err != nil {
+				failures <- err
+			}
+		})
+	}
+	a.logger.Info("serving", "public", a.PublicAddr().String(), "private", a.PrivateAddr().String())
+
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-failures:
+	}
+	a.stop(&work, endBackground)
+	serving.Wait()
+	return failure
+}
+
+// stop ends everything in order. The private listener is last, so that readiness can say no as long as requests run.
+func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
+	a.logger.Info("stopping")
+	a.stopping.Store(true)
+	all, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	running, cancelRunning := context.WithTimeout(all, drainTimeout)
+	defer cancelRunning()
+	a.public.drain(running, a.logger)
+	endBackground()
+	done := make(chan struct{})
+	go func() {
+		work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-all.Done():
+		a.logger.Warn("background work was broken off")
+	}
+	_ = a.private.Close()
+	a.logger.Info("stopped")
+}
+
+// sweepRegularly sweeps until ctx ends.
+func (a *App) sweepRegularly(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			a.sweep(ctx)
+		}
+	}
+}
+
+// sweep deletes what has expired. What fails is tried again the next time.
+func (a *App) sweep(ctx context.Context) {
+	for domain, sweep := range map[string]func(context.Context) error{
+		"oauth":   a.OAuth.Sweep,
+		"account": a.Accounts.Sweep,
+	} {
+		if err := sweep(ctx); err != nil && ctx.Err() == nil {
+			a.logger.Error("sweep", "domain", domain, "cause", err)
+		}
+	}
+}

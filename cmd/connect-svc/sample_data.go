@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/activity"
+)
+
+type sampleDataCommand struct {
+	output
+	databaseSetting
+	User uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
+	Days int       `required:"" placeholder:"N" help:"How many days, the last of them today: 1 to 3650."`
+	Seed uint64    `default:"1" placeholder:"N" help:"Which person to make up; the same seed is the same person (default ${default})."`
+}
+
+type sampleDataJSON struct {
+	UserID            uuid.UUID  `json:"user_id"`
+	DailySteps        importJSON `json:"daily_steps"`
+	CyclingActivities importJSON `json:"cycling_activities"`
+}
+
+func (c sampleDataCommand) Run(p *program) error {
+	if c.Days < 1 || c.Days > 3650 {
+		return usagef("--days: must be from 1 to 3650")
+	}
+	return inActivity(p, c.databaseSetting, func(data *activity.Activity) error {
+		result, err := data.SampleData(p.ctx, c.User, c.Days, c.Seed)
+		if err != nil {
+			return err
+		}
+		value := sampleDataJSON{c.User, importJSON(result.DailySteps), importJSON(result.CyclingActivities)}
+		return c.print(p, value, func(w io.Writer) {
+			fmt.Fprintf(w, "daily steps\t%d days\n", result.DailySteps.Rows)
+			fmt.Fprintf(w, "cycling activities\t%d rides\n", result.CyclingActivities.Rows)
+		})
+	})
+}

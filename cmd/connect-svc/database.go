@@ -9,7 +9,7 @@ import (
 
 // databaseSetting is the one setting of the commands that work on the database.
 type databaseSetting struct {
-	DatabaseURL string `setting:"" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name"`
+	DatabaseURL string `setting:"" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name (required)."`
 }
 
 func (s databaseSetting) url() (string, error) {

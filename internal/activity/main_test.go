@@ -35,6 +35,29 @@ func (w world) newUser(t testing.TB, timezone string) uuid.UUID {
 	return id
 }
 
+// reader reads a user's activity as some client, in May 2026 and since long ago.
+func (w world) reader(user uuid.UUID) activity.Reader {
+	return activity.Reader{
+		UserID: user, ClientID: uuid.New(), ConnectionVersion: 1,
+		HistoryFrom: day("2020-01-01"), RegisteredOn: day("2020-01-01"), Now: clock("2026-05-10T12:00:00"),
+	}
+}
+
+func (w world) putSteps(t testing.TB, user uuid.UUID, date string, steps int) {
+	t.Helper()
+	record := activity.StepsRecord{UserID: user, Date: day(date), Steps: steps}
+	if _, err := w.PutDailySteps(t.Context(), []activity.StepsRecord{record}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w world) putRides(t testing.TB, rides ...activity.RideRecord) {
+	t.Helper()
+	if _, err := w.PutCyclingActivities(t.Context(), rides); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // day reads a date YYYY-MM-DD.
 func day(text string) time.Time { return parse(time.DateOnly, text) }
 

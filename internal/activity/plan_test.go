@@ -1,0 +1,115 @@
+package activity_test
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/credential"
+)
+
+// A read is one statement, and that is a range of primary keys and nothing else, however much is stored.
+func TestReadsUsePrimaryKeysAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select gen_random_uuid(), n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(1, 200) n`)
+	w.Exec(t, `insert into daily_steps select user_id, date, 1 from users,
+		generate_series('2026-01-01'::date, '2026-04-30', '1 day') date`)
+	w.Exec(t, `insert into cycling_activities (user_id, start_time, distance_meters, source_id)
+		select user_id, at, 1, at::text from users,
+		generate_series('2026-01-01'::timestamp, '2026-04-30', '1 day') at`)
+	w.Exec(t, "insert into step_corrections select user_id, date, gen_random_uuid(), 1, '', now() from daily_steps")
+	w.Exec(t, "insert into cycling_adjustments select user_id, date, gen_random_uuid(), 1, '', now() from daily_steps")
+	w.Exec(t, "vacuum analyze")
+	reader := w.reader(w.newUser(t, "UTC"))
+
+	for _, test := range []struct {
+		name string
+		read func(*activity.Activity) error
+	}{
+		{"4.7 daily steps", func(a *activity.Activity) error {
+			_, err := a.DailySteps(t.Context(), reader.UserID, april)
+			return err
+		}},
+		{"4.8 daily cycling", func(a *activity.Activity) error {
+			_, err := a.CyclingDaily(t.Context(), reader.UserID, april)
+			return err
+		}},
+		{"4.9 cycling activities", func(a *activity.Activity) error {
+			_, err := a.CyclingPage(t.Context(), reader, april, 100, "")
+			return err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config, err := pgxpool.ParseConfig(w.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			queries := new(queryRecorder)
+			config.ConnConfig.Tracer = queries
+			pool, err := pgxpool.NewWithConfig(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			a := activity.New(pool, credential.NewTestKeyring(), activity.Settings{CursorLifetime: time.Minute})
+			if err := test.read(a); err != nil {
+				t.Fatal(err)
+			}
+			if len(*queries) != 1 {
+				t.Fatalf("%d statements, want 1: %v", len(*queries), *queries)
+			}
+			checkPlan(t, w, (*queries)[0])
+		})
+	}
+}
+
+// queryRecorder keeps the statements of a pool.
+type queryRecorder []pgx.TraceQueryStartData
+
+func (r *queryRecorder) TraceQueryStart(
+	ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData,
+) context.Context {
+	*r = append(*r, query)
+	return ctx
+}
+
+func (*queryRecorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+var (
+	anyScan  = regexp.MustCompile(`[A-Z][A-Za-z ]* Scan .*`)
+	goodScan = regexp.MustCompile(`^(Index Scan|Index Only Scan) using \w+_pkey on |` +
+		`^Bitmap Index Scan on \w+_pkey |^Bitmap Heap Scan on |^Subquery Scan on rides |^CTE Scan on rides `)
+)
+
+func checkPlan(t *testing.T, w world, query pgx.TraceQueryStartData) {
+	t.Helper()
+	rows, err := w.Pool.Query(t.Context(), "explain "+query.SQL, query.Args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := strings.Join(lines, "\n")
+	scans := anyScan.FindAllString(plan, -1)
+	if len(scans) == 0 {
+		t.Errorf("no scan in the plan:\n%s", plan)
+	}
+	for _, scan := range scans {
+		if !goodScan.MatchString(scan) {
+			t.Errorf("%s in the plan:\n%s", scan, plan)
+		}
+	}
+	if strings.Contains(plan, "Filter:") {
+		t.Errorf("the plan reads rows that it throws away:\n%s", plan)
+	}
+}

@@ -137,8 +137,10 @@ func isPage(path string) bool {
 	return path == "/oauth/authorize" || strings.HasPrefix(path, "/authorize/") || strings.HasPrefix(path, "/static/")
 }
 
-// PublicAddr and PrivateAddr are where the listeners are, with the ports that they got.
-func (a *App) PublicAddr() net.Addr  { return a.public.listener.Addr() }
+// PublicAddr is where the public listener is, with the port that it got.
+func (a *App) PublicAddr() net.Addr { return a.public.listener.Addr() }
+
+// PrivateAddr is where the private listener is, with the port that it got.
 func (a *App) PrivateAddr() net.Addr { return a.private.listener.Addr() }
 
 // Close gives back what Open took. Run does it, too.

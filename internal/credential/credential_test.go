@@ -112,7 +112,7 @@ func TestPRFPartsAreSeparate(t *testing.T) {
 	if len(seen) != 12 {
 		t.Errorf("%d different values of 12", len(seen))
 	}
-	if ring.PRF("use", []byte("a")) != ring.PRF("use", []byte("a")) {
+	if first, second := ring.PRF("use", []byte("a")), ring.PRF("use", []byte("a")); first != second {
 		t.Error("the same input gave two values")
 	}
 }

@@ -1,0 +1,330 @@
+package demo
+
+import (
+	"context"
+	"crypto/tls"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"connect-svc/internal/browsertest"
+)
+
+// running is a demo that a test started.
+type running struct {
+	Addresses
+	stop func() error
+	out  *strings.Builder
+}
+
+// start runs a demo and waits until it serves.
+func start(t *testing.T, config Config) *running {
+	t.Helper()
+	r := &running{out: new(strings.Builder)}
+	started, ended := make(chan Addresses, 1), make(chan error, 1)
+	config.Out, config.Started = r.out, func(a Addresses) { started <- a }
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ended <- Run(ctx, config) }()
+	stopped := false
+	r.stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-ended
+	}
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Errorf("the demo ended with: %v", err)
+		}
+	})
+	select {
+	case r.Addresses = <-started:
+	case err := <-ended:
+		stopped = true
+		t.Fatalf("the demo did not start: %v", err)
+	}
+	return r
+}
+
+// freePorts finds two neighbours, below those that the system hands out by itself.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		first, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		second, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+1)))
+		_ = first.Close()
+		if err == nil {
+			_ = second.Close()
+			return port
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+// visitor is a person with a browser, who finds nothing broken on any page.
+type visitor struct {
+	*browsertest.Tab
+	t *testing.T
+	r *running
+}
+
+func visit(t *testing.T, r *running) *visitor {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(r.Dir, "server.pem"), filepath.Join(r.Dir, "server-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab := browsertest.Start(t, browsertest.Trust(pair.Leaf)).NewTab(t)
+	v := &visitor{tab, t, r}
+	t.Cleanup(func() {
+		if problems := tab.Problems(); len(problems) > 0 {
+			t.Errorf("problems of the pages: %q", problems)
+		}
+	})
+	if status := v.Open(r.Partner); status != http.StatusOK {
+		t.Fatalf("the partner's page: %d", status)
+	}
+	return v
+}
+
+// press clicks something that leads to another page.
+func (v *visitor) press(selector string) {
+	v.t.Helper()
+	if status := v.Submit(chromedp.Click(chromedp.CSS(selector))); status != http.StatusOK {
+		v.t.Fatalf("after %s: status %d", selector, status)
+	}
+}
+
+// expect fails unless the title of the card says this.
+func (v *visitor) expect(heading string) {
+	v.t.Helper()
+	var got string
+	v.Evaluate("document.querySelector('h1').innerText", &got)
+	if got != heading {
+		v.t.Fatalf("the page says %q, want %q", got, heading)
+	}
+}
+
+func (v *visitor) count(selector string) (n int) {
+	v.t.Helper()
+	v.Evaluate("document.querySelectorAll('"+selector+"').length", &n)
+	return n
+}
+
+// picture keeps what the page looks like in light, dark, and on a narrow screen, for a person to look at.
+func (v *visitor) picture(name string) {
+	v.t.Helper()
+	dir := os.Getenv("CONNECT_TEST_SCREENSHOTS")
+	if dir == "" {
+		dir = v.t.TempDir()
+	}
+	v.Media("prefers-color-scheme", "dark")
+	v.Screenshot(filepath.Join(dir, name+"-dark.png"))
+	v.Media("prefers-color-scheme", "light")
+	v.Screenshot(filepath.Join(dir, name+"-light.png"))
+	v.Do(chromedp.EmulateViewport(320, 640))
+	v.Screenshot(filepath.Join(dir, name+"-320.png"))
+	var overflow bool
+	v.Evaluate("document.documentElement.scrollWidth > 320", &overflow)
+	if overflow {
+		v.t.Errorf("%s: wider than 320 pixels", name)
+	}
+	v.Do(chromedp.EmulateViewport(1024, 800))
+}
+
+// signIn goes from the service's sign-in page to its question, with the code of the caught mail.
+func (v *visitor) signIn(email string) {
+	v.t.Helper()
+	v.Submit(chromedp.SendKeys(chromedp.CSS("input[name=email]"), email), chromedp.Click(chromedp.CSS("main form button")))
+	mail := v.NewTab()
+	mail.Open(v.r.Mail)
+	mail.Do(chromedp.WaitVisible(chromedp.CSS("article .code output"))) // the page loads itself until the letter is there
+	var code, to string
+	mail.Evaluate("document.querySelector('article .code output').innerText", &code)
+	mail.Evaluate("document.querySelector('article .meta strong').innerText", &to)
+	if to != email || len(code) != 6 {
+		v.t.Fatalf("the newest letter is to %q with the code %q", to, code)
+	}
+	if problems := mail.Problems(); len(problems) > 0 {
+		v.t.Errorf("problems of the mail page: %q", problems)
+	}
+	v.Submit(chromedp.SendKeys(chromedp.CSS("input[name=code]"), code), chromedp.Click(chromedp.CSS("main form button")))
+}
+
+// The whole way of a person, and what the next start finds of it.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	config := Config{Dir: filepath.Join(t.TempDir(), "demo"), Port: freePorts(t), Every: 50 * time.Millisecond}
+	r := start(t, config)
+	t.Cleanup(func() { removeDatabase(t, config.Dir) })
+	if screen := r.out.String(); !strings.Contains(screen, r.Partner) || !strings.Contains(screen, r.Mail) || strings.Count(screen, "\n") > 23 {
+		t.Errorf("screen:\n%s", screen)
+	}
+	v := visit(t, r)
+
+	v.expect("Alex is connected")
+	if bars, absent := v.count("#steps ~ figure rect.bar"), v.count("#steps ~ figure rect.absent"); bars < 20 || bars+absent != 31 || v.count("rect.closed") != 0 {
+		t.Errorf("Alex has %d bars and %d absent days, of 31", bars, absent)
+	}
+	if rides := v.count(".rides tbody tr"); rides < 11 {
+		t.Errorf("%d rides: not more than a page", rides)
+	}
+	v.picture("alex")
+
+	v.press("button[value=robin]")
+	v.expect("Robin is not connected")
+	v.picture("robin-before")
+	v.press("#connect")
+	v.press("button[value=deny]")
+	v.expect("Robin is not connected")
+
+	v.press("#connect")
+	v.signIn("robin@example.com")
+	v.press("button[value=allow]")
+	v.expect("Robin is connected")
+	if location := v.Location(); location != r.Partner+"/" {
+		t.Errorf("after Allow the browser is at %s", location)
+	}
+	if closed := v.count("#steps ~ figure rect.closed"); closed != 1 {
+		t.Errorf("days before the consent are not closed: %d", closed)
+	}
+	v.picture("robin-connected")
+
+	// The day goes on: a later look sees more.
+	steps := func() (n int) {
+		t.Helper()
+		v.Open(r.Partner)
+		v.Evaluate("Number(document.querySelector('#steps ~ .total strong').innerText.replaceAll(',', ''))", &n)
+		return n
+	}
+	for before, tries := steps(), 0; steps() <= before; tries++ {
+		if tries == 100 {
+			t.Fatal("today's steps stay as they are")
+		}
+	}
+
+	v.press("#refresh")
+	v.expect("Robin is connected")
+	v.press("#revoke")
+	v.expect("Robin must connect again")
+	v.picture("robin-revoked")
+	v.press("#connect")
+	v.signIn("robin@example.com")
+	v.press("button[value=allow]")
+	v.expect("Robin is connected")
+	v.Do(chromedp.Click(chromedp.CSS("#disconnect")))
+	v.press("#disconnect-now")
+	v.expect("Robin is not connected")
+	v.press("#connect")
+	v.signIn("robin@example.com")
+	v.press("button[value=allow]")
+	v.expect("Robin is connected")
+
+	checkFiles(t, config.Dir)
+	if err := r.stop(); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	again := visit(t, start(t, config))
+	again.expect("Alex is connected")
+	again.press("button[value=robin]")
+	again.expect("Robin is connected")
+	again.press("#refresh")
+	again.expect("Robin is connected")
+	if n := again.count("rect.bar"); n < 1 {
+		t.Errorf("%d bars after a restart", n)
+	}
+}
+
+// Every file that holds a secret belongs to its owner alone.
+func checkFiles(t *testing.T, dir string) {
+	t.Helper()
+	public := []string{"ca.pem", "server.pem", "postgres", "postgres.lock"}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var secret int
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(public, entry.Name()) {
+			continue
+		}
+		secret++
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v", entry.Name(), info.Mode())
+		}
+	}
+	if secret < 6 {
+		t.Errorf("only %d files with secrets: %v", secret, entries)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "service.log"))
+	if err != nil || len(log) == 0 {
+		t.Fatalf("log: %v", err)
+	}
+	for _, never := range []string{"svca_", "svcr2_", "svcc_", "svci_", "robin@example.com"} {
+		if strings.Contains(string(log), never) {
+			t.Errorf("the log holds %s", never)
+		}
+	}
+}
+
+// removeDatabase removes what may lie outside the directory of a test that root runs.
+func removeDatabase(t *testing.T, dir string) {
+	if place, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
+		if err := os.RemoveAll(place); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEphemeralKeepsNothing(t *testing.T) {
+	t.Parallel()
+	r := start(t, Config{Ephemeral: true, Dir: filepath.Join(t.TempDir(), "unused")})
+	if _, err := os.Stat(filepath.Join(r.Dir, "partner-tokens.json")); err != nil {
+		t.Errorf("while it runs: %v", err)
+	}
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(r.Dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", r.Dir, err)
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	port := portOf(taken)
+	dir := t.TempDir()
+	err = Run(context.Background(), Config{Dir: dir, Port: port})
+	if err == nil || !strings.Contains(err.Error(), "port "+strconv.Itoa(port)) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error: %v", err)
+	}
+	if files, _ := fs.Glob(os.DirFS(dir), "*.pem"); len(files) > 0 {
+		t.Errorf("made before it failed: %v", files)
+	}
+}

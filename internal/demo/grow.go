@@ -1,0 +1,66 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"connect-svc/internal/activity"
+)
+
+const (
+	growEvery = 4 * time.Second
+	rideEvery = 5 * time.Minute // on the average
+)
+
+// growRegularly adds to today's activity until ctx ends.
+func (d *demo) growRegularly(ctx context.Context) {
+	every := d.config.Every
+	if every == 0 {
+		every = growEvery
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			for _, p := range d.people {
+				if err := d.grow(ctx, p, now, rand.N(rideEvery) < every); err != nil && ctx.Err() == nil {
+					d.logger.Error("sample activity", "cause", err)
+				}
+			}
+		}
+	}
+}
+
+// grow adds some steps to the user's present day and, if they ride, a short ride that has just ended.
+func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) error {
+	local := now.In(p.location)
+	today := dateOf(local)
+	recorded, err := d.service.Activity.DailySteps(ctx, p.id, activity.Range{From: today, To: today})
+	if err != nil {
+		return err
+	}
+	steps := 15 + rand.IntN(60)
+	if len(recorded) > 0 {
+		steps += int(recorded[0].Steps)
+	}
+	if _, err := d.service.Activity.PutDailySteps(ctx, []activity.StepsRecord{{UserID: p.id, Date: today, Steps: steps}}); err != nil {
+		return err
+	}
+	if !rides {
+		return nil
+	}
+	// A device records the clock on the wall, without a zone.
+	end := today.Add(time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute)
+	minutes := 6 + rand.IntN(20)
+	_, err = d.service.Activity.PutCyclingActivities(ctx, []activity.RideRecord{{
+		UserID: p.id, SourceID: fmt.Sprintf("demo-%d", now.Unix()),
+		Start: end.Add(-time.Duration(minutes) * time.Minute), End: end,
+		DistanceMeters: minutes * (220 + rand.IntN(120)),
+	}})
+	return err
+}

@@ -1,0 +1,158 @@
+package partner
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	sdk "connect-svc/gen/sdk/go"
+)
+
+//go:embed page.html style.css
+var files embed.FS
+
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"day":   func(t time.Time) string { return t.Format("2 January 2006") },
+	"clock": func(t time.Time) string { return t.Format("15:04:05") },
+}).ParseFS(files, "page.html"))
+
+// patientFor bounds what a page waits for the service.
+const patientFor = 20 * time.Second
+
+// view is what the page shows.
+type view struct {
+	Member   Member
+	Members  []Member
+	MailPage string
+	State    string // none, connected or over
+	Connection
+	Notice  string // what went wrong with this very request
+	Live    bool
+	Reading *readingView
+	Journal []entry
+}
+
+type readingView struct {
+	reading
+	StepsTotal, CyclingTotal string
+	StepsChart, CyclingChart chart
+	RideRows                 []rideRow
+}
+
+type rideRow struct{ Date, Start, Lasted, Distance string }
+
+func (p *Partner) page(w http.ResponseWriter, r *http.Request) { p.show(w, r, http.StatusOK, "") }
+
+func (p *Partner) show(w http.ResponseWriter, r *http.Request, status int, notice string) {
+	_, member := p.session(w, r)
+	v := view{Member: member, Members: p.config.Members, MailPage: p.config.MailPage, State: "none", Notice: notice}
+	if c, found := p.store.get(member.Key); found && c.Over == "" && notice == "" {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor)
+		defer cancel()
+		reading, err := p.read(ctx, member)
+		switch {
+		case err == nil:
+			v.Reading, v.Live = present(reading, c.HistoryFrom), r.URL.Query().Has("live")
+		case !errors.Is(err, errOver):
+			v.Notice = sentence(err)
+		}
+	}
+	if c, found := p.store.get(member.Key); found {
+		v.Connection, v.State = c, "connected"
+		v.ConnectedAt = c.ConnectedAt.In(member.Timezone)
+		if c.Over != "" {
+			v.State = "over"
+		}
+	}
+	for _, e := range p.journal(member.Key) {
+		v.Journal = append(v.Journal, entry{e.At.In(member.Timezone), e.Text})
+	}
+	var page bytes.Buffer
+	if err := pageTemplate.Execute(&page, v); err != nil {
+		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = page.WriteTo(w)
+}
+
+// present turns rows into what the page draws.
+func present(r reading, historyFrom time.Time) *readingView {
+	steps, meters := map[time.Time]int64{}, map[time.Time]int64{}
+	var allSteps, allMeters int64
+	for _, row := range r.Steps {
+		steps[row.Date.Time] = row.Steps
+		allSteps += row.Steps
+	}
+	for _, row := range r.Cycling {
+		meters[row.Date.Time] = row.DistanceMeters
+		allMeters += row.DistanceMeters
+	}
+	first := r.To.AddDate(0, 0, 1-mostDates)
+	v := &readingView{
+		reading:    r,
+		StepsTotal: thousands(allSteps), CyclingTotal: kilometers(allMeters),
+		StepsChart:   draw("Daily steps", first, historyFrom, r.To, steps, stepsText),
+		CyclingChart: draw("Daily cycling distance", first, historyFrom, r.To, meters, kilometers),
+	}
+	for i := len(r.Rides) - 1; i >= 0; i-- { // newest first for a person
+		v.RideRows = append(v.RideRows, rowOf(r.Rides[i]))
+	}
+	return v
+}
+
+// recorded is how the service writes a recorded clock, which has no zone.
+const recorded = "2006-01-02T15:04:05.000000"
+
+func rowOf(ride sdk.CyclingActivity) rideRow {
+	row := rideRow{Date: ride.Date.Format("Mon 2 Jan"), Lasted: "unknown", Distance: kilometers(ride.DistanceMeters)}
+	start, err := time.Parse(recorded, ride.RecordedStartTime)
+	if err != nil {
+		return row
+	}
+	row.Start = start.Format("15:04")
+	if ride.RecordedEndTime != nil {
+		if end, err := time.Parse(recorded, *ride.RecordedEndTime); err == nil {
+			row.Lasted = strings.TrimSuffix(end.Sub(start).Round(time.Minute).String(), "0s")
+		}
+	}
+	return row
+}
+
+// sentence makes an error into what a person reads, without addresses of requests.
+func sentence(err error) string {
+	text := err.Error()
+	var request *url.Error
+	if errors.As(err, &request) {
+		text = "The service did not answer: " + request.Err.Error()
+	}
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
+}
+
+func serveStyle(w http.ResponseWriter, r *http.Request) {
+	http.ServeFileFS(w, r, files, "style.css")
+}
+
+// headers are those of every answer. The form that connects is redirected to the service, which browsers take for a
+// form that is sent there.
+func headers(issuer string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; form-action 'self' "+issuer+
+			"; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}

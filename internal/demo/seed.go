@@ -111,7 +111,12 @@ func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
 	if days < 1 {
 		return nil
 	}
-	_, err = d.service.Activity.SampleData(ctx, p.id, days, p.seed)
+	if _, err := d.service.Activity.SampleData(ctx, p.id, days, p.seed); err != nil || last != nil {
+		return err
+	}
+	// Two days on which the tracker stayed at home: no record is not zero steps, and the chart is to show that.
+	_, err = d.service.Pool.Exec(ctx, "delete from daily_steps where user_id = $1 and date = any($2)",
+		p.id, []time.Time{today.AddDate(0, 0, -9), today.AddDate(0, 0, -20)})
 	return err
 }
 

@@ -3,6 +3,7 @@ package partner
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,14 +35,28 @@ const (
 	height = 100.0
 )
 
+// unit is what a chart counts.
+type unit struct {
+	name  string
+	write func(int64) string // with the unit
+	axis  func(int64) string // without
+}
+
+var (
+	stepsUnit  = unit{"Daily steps", func(n int64) string { return thousands(n) + " steps" }, thousands}
+	metersUnit = unit{"Daily cycling distance", kilometers, func(n int64) string {
+		return strings.TrimSuffix(kilometers(n), ".0 km")
+	}}
+)
+
 // draw makes a chart of the days from first to last, of which those before readable are closed.
-func draw(name string, first, readable, last time.Time, values map[time.Time]int64, write func(int64) string) chart {
+func draw(u unit, first, readable, last time.Time, values map[time.Time]int64) chart {
 	most := int64(0)
 	for _, value := range values {
 		most = max(most, value)
 	}
 	top := niceAbove(most)
-	c := chart{Top: write(top), Half: write(top / 2)}
+	c := chart{Top: u.axis(top), Half: u.axis(top / 2)}
 	recorded := 0
 	for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {
 		x := c.Width
@@ -53,26 +68,26 @@ func draw(name string, first, readable, last time.Time, values map[time.Time]int
 		value, known := values[day]
 		text := day.Format("Mon 2 Jan")
 		if !known {
-			c.Absent = append(c.Absent, bar{X: x + 1, Title: text + ": no record"})
+			c.Absent = append(c.Absent, bar{X: x + 1, Title: text + ": no record"}) // hollow, and never of a height that counts
 			c.Days = append(c.Days, chartDay{Date: text})
 			continue
 		}
 		recorded++
 		h := max(float64(value)/float64(top)*height, 1) // a zero is a line on the ground
-		c.Bars = append(c.Bars, bar{X: x + 1, Y: decimal(height - h), H: decimal(h), Title: text + ": " + write(value)})
-		c.Days = append(c.Days, chartDay{Date: text, Value: write(value)})
+		c.Bars = append(c.Bars, bar{X: x + 1, Y: decimal(height - h), H: decimal(h), Title: text + ": " + u.write(value)})
+		c.Days = append(c.Days, chartDay{Date: text, Value: u.write(value)})
 	}
 	c.Summary = fmt.Sprintf("%s: a bar for each day, %d with a record and %d without; the highest is %s.",
-		name, recorded, len(c.Absent), write(most))
+		u.name, recorded, len(c.Absent), u.write(most))
 	return c
 }
 
-// niceAbove is a round number that is not below n: 1, 2 or 5 and zeros.
+// niceAbove is a round number that is not below n, of 1000 or more.
 func niceAbove(n int64) int64 {
-	for unit := int64(1000); ; unit *= 10 {
-		for _, factor := range []int64{1, 2, 5} {
-			if unit*factor >= n {
-				return unit * factor
+	for power := int64(1000); ; power *= 10 {
+		for _, factor := range []int64{1, 2, 3, 4, 6, 8} {
+			if power*factor >= n {
+				return power * factor
 			}
 		}
 	}
@@ -88,11 +103,7 @@ func thousands(n int64) string {
 	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
 }
 
-func stepsText(n int64) string { return thousands(n) + " steps" }
-
 // kilometers writes metres with one decimal.
-func kilometers(meters int64) string { return decimalOne(meters) + " km" }
-
-func decimalOne(meters int64) string {
-	return thousands((meters+50)/1000) + "." + strconv.FormatInt((meters+50)%1000/100, 10)
+func kilometers(meters int64) string {
+	return thousands((meters+50)/1000) + "." + strconv.FormatInt((meters+50)%1000/100, 10) + " km"
 }

@@ -101,8 +101,8 @@ func present(r reading, historyFrom time.Time) *readingView {
 	v := &readingView{
 		reading:    r,
 		StepsTotal: thousands(allSteps), CyclingTotal: kilometers(allMeters),
-		StepsChart:   draw("Daily steps", first, historyFrom, r.To, steps, stepsText),
-		CyclingChart: draw("Daily cycling distance", first, historyFrom, r.To, meters, kilometers),
+		StepsChart:   draw(stepsUnit, first, historyFrom, r.To, steps),
+		CyclingChart: draw(metersUnit, first, historyFrom, r.To, meters),
 	}
 	for i := len(r.Rides) - 1; i >= 0; i-- { // newest first for a person
 		v.RideRows = append(v.RideRows, rowOf(r.Rides[i]))

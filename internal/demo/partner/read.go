@@ -96,9 +96,13 @@ func authorized[R interface{ StatusCode() int }](
 ) (answer R, err error) {
 	rejected := ""
 	for range 2 {
+		before, _ := p.store.get(member.Key)
 		c, err := p.fresh(ctx, member.Key, rejected)
 		if err != nil {
 			return answer, err
+		}
+		if c.AccessToken != before.AccessToken {
+			p.tell(member.Key, "The token to read with had run out. Both tokens were renewed first, and then the data were read.")
 		}
 		grant, err := uuid.Parse(c.GrantID)
 		if err != nil {

@@ -27,7 +27,7 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 	}
 	v := p.view(request)
 	v.Consent, v.Reads = consent, consent.Scopes.Names()
-	formsLeadTo(w, consent.CallbackURL)
+	letGo(w)
 	p.site.write(w, status, "consent", v)
 	return nil
 }

@@ -151,6 +151,6 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, request pending,
 
 // form shows a page of the sign-in, from where the user can go back to the company, too.
 func (p *pages) form(w http.ResponseWriter, status int, name string, v view) {
-	formsLeadTo(w, v.Company.Callback)
+	letGo(w)
 	p.site.write(w, status, name, v)
 }

@@ -66,3 +66,49 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("cookies of the same window %q and of another %q", mine, other)
 	}
 }
+
+// TestFaults shows that the measurements find what is wrong, and nothing on a sound page.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /sound", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Sound</title><main><h1>Sound</h1>
+			<label for="a">Name</label><p id="hint">As it is written</p>
+			<input id="a" aria-describedby="hint" aria-invalid="true" style="height: 2rem"></main>`)
+	})
+	pages.HandleFunc("GET /faulty", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `<!doctype html><title>Faulty</title><main>
+			<p style="color: #999">pale</p>
+			<input style="border: 1px solid #ddd; width: 5rem; height: 2rem">
+			<button style="width: 1rem; height: 1rem; padding: 0"></button>
+			<p style="width: 2000px">wide</p></main>`)
+	})
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	tab := Start(t).NewTab(t)
+
+	tab.Open(server.URL + "/sound")
+	if got := tab.LayoutFaults(); len(got) != 0 {
+		t.Errorf("faults of a sound page: %q", got)
+	}
+	var found bool
+	for _, node := range tab.Accessible() {
+		if node.Role == "textbox" {
+			found = true
+			if node.Name != "Name" || node.Description != "As it is written" || !node.Is("invalid", "true") {
+				t.Errorf("the field is %+v", node)
+			}
+		}
+	}
+	if !found {
+		t.Error("the field is not in the accessibility tree")
+	}
+
+	tab.Open(server.URL + "/faulty")
+	got := strings.Join(tab.LayoutFaults(), "\n")
+	for _, want := range []string{`contrast 2.85 of p. "pale"`, "of the edge of input", "target of 16 by 16", "beyond the window", "2008 wide"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("not found: %s; faults:\n%s", want, got)
+		}
+	}
+}

@@ -91,6 +91,22 @@ func (tab *Tab) Location() string {
 	return value(tab, chromedp.Location())
 }
 
+// WaitTitle waits until the page has one of these titles. It needs no event of the page's loading, which a page that the
+// browser had kept and shows again does not cause.
+func (tab *Tab) WaitTitle(titles ...string) {
+	tab.t.Helper()
+	for {
+		// An error is a page that is just being left, or the end of patience.
+		title, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string]("document.title"))
+		if err == nil && slices.Contains(titles, title) {
+			return
+		}
+		if tab.ctx.Err() != nil {
+			tab.t.Fatalf("title = %q, want one of %q; the page's problems: %q", title, titles, tab.Problems())
+		}
+	}
+}
+
 // Evaluate runs a JavaScript expression, as a developer's console does, and stores its value in result.
 func (tab *Tab) Evaluate(expression string, result any) {
 	tab.t.Helper()

@@ -28,13 +28,16 @@ var errText = errors.New("must be UTF-8 without NUL")
 type csvFile struct {
 	reader  *csv.Reader
 	columns []string
+	mark    int64 // bytes of the byte order mark
 }
 
 // openCSV reads the header, which must name the columns in their order.
 func openCSV(file io.Reader, columns []string) (*csvFile, error) {
 	buffered := bufio.NewReaderSize(file, 1<<16)
-	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\xef\xbb\xbf" {
-		_, _ = buffered.Discard(len(mark))
+	const byteOrderMark = "\xef\xbb\xbf"
+	mark := 0
+	if start, err := buffered.Peek(len(byteOrderMark)); err == nil && string(start) == byteOrderMark {
+		mark, _ = buffered.Discard(len(byteOrderMark))
 	}
 	reader := csv.NewReader(buffered)
 	reader.ReuseRecord = true
@@ -47,7 +50,7 @@ func openCSV(file io.Reader, columns []string) (*csvFile, error) {
 	if !slices.Equal(header, columns) {
 		return nil, &RowError{Line: 1, Err: fmt.Errorf("the header must be %s", strings.Join(columns, ","))}
 	}
-	return &csvFile{reader, columns}, nil
+	return &csvFile{reader, columns, int64(mark)}, nil
 }
 
 // next is the next row and its line, until [io.EOF]. The row is valid until the next call. A [RowError] says that the
@@ -55,7 +58,7 @@ func openCSV(file io.Reader, columns []string) (*csvFile, error) {
 func (f *csvFile) next() (row []string, line int, err error) {
 	row, err = f.reader.Read()
 	if malformed := (*csv.ParseError)(nil); errors.As(err, &malformed) {
-		return nil, 0, &RowError{Line: malformed.Line, Err: malformed.Err}
+		return nil, 0, &RowError{Line: malformed.StartLine, Err: malformed.Err}
 	}
 	if err != nil {
 		return nil, 0, err
@@ -75,7 +78,7 @@ func (f *csvFile) next() (row []string, line int, err error) {
 }
 
 // bytes read so far.
-func (f *csvFile) bytes() int64 { return f.reader.InputOffset() }
+func (f *csvFile) bytes() int64 { return f.mark + f.reader.InputOffset() }
 
 func parseStepsRow(row []string) (StepsRecord, *columnError) {
 	user, err := parseUser(row[0])

@@ -32,6 +32,10 @@ const cursorHead = 1 + 16 + 16 + 8 + 8 + 8 + 2 + 8 + 8
 
 // sealCursor makes the cursor that goes on at a traversal's position. It is shorter than 400 characters.
 func (a *Activity) sealCursor(t traversal) (string, error) {
+	return a.keys.Seal(credential.Cursor, encodeCursor(t))
+}
+
+func encodeCursor(t traversal) []byte {
 	payload := make([]byte, 0, cursorHead+len(t.position.sourceID))
 	payload = append(payload, cursorFormat)
 	payload = append(payload, t.reader.UserID[:]...)
@@ -42,8 +46,7 @@ func (a *Activity) sealCursor(t traversal) (string, error) {
 	payload = binary.BigEndian.AppendUint16(payload, uint16(t.limit)) //nolint:gosec // at most 500
 	payload = appendTime(payload, t.began)
 	payload = appendTime(payload, t.position.time)
-	payload = append(payload, t.position.sourceID...)
-	return a.keys.Seal(credential.Cursor, payload)
+	return append(payload, t.position.sourceID...)
 }
 
 // resume goes on where cursor says, in a traversal of the same query: same user, client, connection version, dates and
@@ -67,7 +70,7 @@ func (a *Activity) resume(asked traversal, cursor string) (traversal, error) {
 	return asked, nil
 }
 
-// decodeCursor reads a payload of sealCursor and nothing else.
+// decodeCursor reads what encodeCursor wrote and nothing else.
 func decodeCursor(payload []byte) (traversal, error) {
 	if len(payload) <= cursorHead || len(payload) > cursorHead+maxSourceID || payload[0] != cursorFormat {
 		return traversal{}, fmt.Errorf("activity: cursor payload of %d bytes", len(payload))

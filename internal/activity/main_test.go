@@ -1,10 +1,12 @@
 package activity_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"pgregory.net/rapid"
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
@@ -26,12 +28,20 @@ func newWorld(t testing.TB) world {
 	return world{db, activity.New(db.Pool, credential.NewTestKeyring(), settings)}
 }
 
+// tester is a test or one check of a property.
+type tester interface {
+	rapid.TB
+	Context() context.Context
+}
+
 // newUser registers a user in a time zone.
-func (w world) newUser(t testing.TB, timezone string) uuid.UUID {
+func (w world) newUser(t tester, timezone string) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
-	w.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
-		values ($1, $2, $3, '2020-01-01', now())`, id, id.String()+"@user.example", timezone)
+	if _, err := w.Pool.Exec(t.Context(), `insert into users (user_id, email, timezone, registered_on, created_at)
+		values ($1, $2, $3, '2020-01-01', now())`, id, id.String()+"@user.example", timezone); err != nil {
+		t.Fatal(err)
+	}
 	return id
 }
 

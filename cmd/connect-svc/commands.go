@@ -15,6 +15,7 @@ type commands struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
 	Serve      serveCommand      `cmd:"" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
+	Demo       demoCommand       `cmd:"" help:"Run everything on this machine, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
 	Migrate    migrateCommands   `cmd:"" help:"Bring the database's schema forward or back."`
 	Keys       keysCommands      `cmd:"" help:"Make and rotate the keyset that seals credentials."`
 	Client     clientCommands    `cmd:"" help:"Register partner companies."`

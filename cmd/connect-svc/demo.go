@@ -1,0 +1,25 @@
+package main
+
+import "connect-svc/internal/demo"
+
+type demoCommand struct {
+	Dir       string `default:".connect-svc" placeholder:"DIR" help:"Where everything is kept for the next start (default ${default})."`
+	Ephemeral bool   `help:"Keep nothing."`
+	Port      int    `default:"8443" placeholder:"N" help:"Port of the service; the example partner has the one after it (default ${default}; 0 is any free one)."`
+	MailPort  int    `default:"8445" placeholder:"N" help:"Port of the page with the caught mail (default ${default}; 0 is any free one)."`
+}
+
+func (c demoCommand) Run(p *program) error {
+	for flag, port := range map[string]int{"port": c.Port, "mail-port": c.MailPort} {
+		if port < 0 || port > 65534 {
+			return usagef("--%s: must be from 0 to 65534", flag)
+		}
+	}
+	return demo.Run(p.ctx, demo.Config{
+		Dir:       c.Dir,
+		Ephemeral: c.Ephemeral,
+		Port:      c.Port,
+		MailPort:  c.MailPort,
+		Out:       p.stdout,
+	})
+}

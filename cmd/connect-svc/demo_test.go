@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// cancelAt stops the program once its output holds a text.
+type cancelAt struct {
+	bytes.Buffer
+	text   string
+	cancel context.CancelFunc
+}
+
+func (c *cancelAt) Write(p []byte) (int, error) {
+	defer func() {
+		if strings.Contains(c.String(), c.text) {
+			c.cancel()
+		}
+	}()
+	return c.Buffer.Write(p)
+}
+
+func TestDemoStartsAndStops(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	stdout := &cancelAt{text: "https://localhost:", cancel: cancel}
+	var stderr bytes.Buffer
+	status := run(ctx, []string{"demo", "--ephemeral", "--port", "0", "--mail-port", "0"}, nil, strings.NewReader(""), stdout, &stderr)
+	if status != statusDone || stderr.Len() != 0 || !strings.Contains(stdout.String(), stdout.text) {
+		t.Errorf("status %d, stderr %q, stdout:\n%s", status, &stderr, stdout)
+	}
+}
+
+func TestDemoRefusals(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	refuse(t, nil, statusFailed, []string{port, "--port"}, "demo", "--ephemeral", "--port", port, "--mail-port", "0")
+	refuse(t, nil, statusUsage, []string{"--port: must"}, "demo", "--ephemeral", "--port", "70000")
+}

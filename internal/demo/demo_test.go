@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -81,8 +82,9 @@ func freePorts(t *testing.T) int {
 // visitor is a person with a browser, who finds nothing broken on any page.
 type visitor struct {
 	*browsertest.Tab
-	t *testing.T
-	r *running
+	t       *testing.T
+	r       *running
+	letters int // that were asked for
 }
 
 func visit(t *testing.T, r *running) *visitor {
@@ -92,7 +94,7 @@ func visit(t *testing.T, r *running) *visitor {
 		t.Fatal(err)
 	}
 	tab := browsertest.Start(t, browsertest.Trust(pair.Leaf)).NewTab(t)
-	v := &visitor{tab, t, r}
+	v := &visitor{Tab: tab, t: t, r: r}
 	t.Cleanup(func() {
 		if problems := tab.Problems(); len(problems) > 0 {
 			t.Errorf("problems of the pages: %q", problems)
@@ -155,13 +157,15 @@ func (v *visitor) signIn(email string) {
 	v.Submit(chromedp.SendKeys(chromedp.CSS("input[name=email]"), email), chromedp.Click(chromedp.CSS("main form button")))
 	mail := v.NewTab()
 	mail.Open(v.r.Mail)
-	mail.Do(chromedp.WaitVisible(chromedp.CSS("article .code output"))) // the page loads itself until the letter is there
+	v.letters++
+	mail.Do(chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf("#mail-%d output", v.letters)))) // the page loads itself until then
 	var code, to string
 	mail.Evaluate("document.querySelector('article .code output').innerText", &code)
 	mail.Evaluate("document.querySelector('article .meta strong').innerText", &to)
 	if to != email || len(code) != 6 {
 		v.t.Fatalf("the newest letter is to %q with the code %q", to, code)
 	}
+	(&visitor{Tab: mail, t: v.t}).picture("mail")
 	if problems := mail.Problems(); len(problems) > 0 {
 		v.t.Errorf("problems of the mail page: %q", problems)
 	}

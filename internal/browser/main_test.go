@@ -56,6 +56,7 @@ type fixture struct {
 	post     *mailtest.Server
 	server   *httptest.Server
 	log      *logBuffer
+	stopMail func()
 
 	client client.Client
 	user   account.User
@@ -87,10 +88,11 @@ func newFixture(t *testing.T, settings account.Settings) *fixture {
 	ctx, cancel := context.WithCancel(context.Background())
 	var sending sync.WaitGroup
 	sending.Go(func() { f.accounts.Run(ctx) })
-	t.Cleanup(func() {
+	f.stopMail = func() {
 		cancel()
 		sending.Wait()
-	})
+	}
+	t.Cleanup(f.stopMail)
 
 	handler, err := New(Config{
 		OAuth: f.oauth, Accounts: f.accounts, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
@@ -338,4 +340,38 @@ func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buffer.String()
+}
+
+// secret is what the visitor's cookie holds.
+func (v *visitor) secret() secret {
+	v.t.Helper()
+	service, err := url.Parse(at("/"))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	request := &http.Request{Header: http.Header{}}
+	for _, cookie := range v.client.Jar.Cookies(service) {
+		request.AddCookie(cookie)
+	}
+	s, ok := secretOf(request)
+	if !ok {
+		v.t.Fatal("the visitor has no secret")
+	}
+	return s
+}
+
+// stylesheet is the path under which it is served.
+func (v *visitor) stylesheet() string {
+	path, _ := v.get("/nothing").page.Find("link[rel=stylesheet]").Attr("href")
+	return path
+}
+
+// idOf is the request's id in the path of its pages.
+func idOf(t testing.TB, base string) uuid.UUID {
+	t.Helper()
+	id, err := uuid.Parse(strings.TrimPrefix(base, "/authorize/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }

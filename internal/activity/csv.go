@@ -21,19 +21,28 @@ var (
 	ridesColumns = []string{"user_id", "source_id", "recorded_start_time", "recorded_end_time", "distance_meters"}
 )
 
-var errText = errors.New("must be UTF-8 without NUL")
+// maxRowBytes of a file bounds the memory that it takes: a quote that is never closed makes one row of all that follows.
+const maxRowBytes = 1 << 20
+
+var (
+	errText    = errors.New("must be UTF-8 without NUL")
+	errLongRow = errors.New("must be shorter than 1 MiB: is a closing quote missing?")
+)
 
 // csvFile reads a file of comma-separated values (RFC 4180) row by row. It takes a byte order mark, and line ends of
 // either kind.
 type csvFile struct {
+	limit   *rowLimit
 	reader  *csv.Reader
 	columns []string
 	mark    int64 // bytes of the byte order mark
+	line    int   // of the last row
 }
 
 // openCSV reads the header, which must name the columns in their order.
 func openCSV(file io.Reader, columns []string) (*csvFile, error) {
-	buffered := bufio.NewReaderSize(file, 1<<16)
+	limit := &rowLimit{file: file, left: maxRowBytes}
+	buffered := bufio.NewReaderSize(limit, 1<<16)
 	const byteOrderMark = "\xef\xbb\xbf"
 	mark := 0
 	if start, err := buffered.Peek(len(byteOrderMark)); err == nil && string(start) == byteOrderMark {
@@ -44,19 +53,23 @@ func openCSV(file io.Reader, columns []string) (*csvFile, error) {
 	reader.FieldsPerRecord = -1 // counted here, to say it in our words
 	header, err := reader.Read()
 	var malformed *csv.ParseError
-	if err != nil && !errors.Is(err, io.EOF) && !errors.As(err, &malformed) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLongRow) && !errors.As(err, &malformed) {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
 	if !slices.Equal(header, columns) {
 		return nil, &RowError{Line: 1, Err: fmt.Errorf("the header must be %s", strings.Join(columns, ","))}
 	}
-	return &csvFile{reader, columns, int64(mark)}, nil
+	return &csvFile{limit: limit, reader: reader, columns: columns, mark: int64(mark), line: 1}, nil
 }
 
 // next is the next row and its line, until [io.EOF]. The row is valid until the next call. A [RowError] says that the
 // line is no row of this file.
 func (f *csvFile) next() (row []string, line int, err error) {
+	f.limit.left = maxRowBytes
 	row, err = f.reader.Read()
+	if errors.Is(err, errLongRow) {
+		return nil, 0, &RowError{Line: f.line + 1, Err: errLongRow}
+	}
 	if malformed := (*csv.ParseError)(nil); errors.As(err, &malformed) {
 		return nil, 0, &RowError{Line: malformed.StartLine, Err: malformed.Err}
 	}
@@ -64,6 +77,7 @@ func (f *csvFile) next() (row []string, line int, err error) {
 		return nil, 0, err
 	}
 	line, _ = f.reader.FieldPos(0)
+	f.line = line
 	if len(row) != len(f.columns) {
 		return nil, 0, &RowError{
 			Line: line, Err: fmt.Errorf("must have %d columns, has %d", len(f.columns), len(row)),
@@ -75,6 +89,21 @@ func (f *csvFile) next() (row []string, line int, err error) {
 		}
 	}
 	return row, line, nil
+}
+
+// rowLimit fails where one row takes more of the file than left.
+type rowLimit struct {
+	file io.Reader
+	left int
+}
+
+func (r *rowLimit) Read(into []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errLongRow
+	}
+	n, err := r.file.Read(into)
+	r.left -= n
+	return n, err
 }
 
 // bytes read so far.

@@ -17,6 +17,5 @@
 //     there were since, by the database's clock.
 //   - Whatever comes in, comes in whole or not at all, and all of it through one merge: imports, pushes, sample data.
 //
-// It never sees a partner's name for a ride nor shows ours: the ids that a partner sees are a keyed function of ride,
-// user and client.
+// It never shows the source's name of a ride: the ids that a partner sees are a keyed function of ride, user and client.
 package activity

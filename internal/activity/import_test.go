@@ -218,6 +218,7 @@ func TestImportBadRows(t *testing.T) {
 		{"not UTF-8", stepsHeader, good + "U,2026-04-03\xff,1\n", "line 4, column date: must be UTF-8 without NUL"},
 		{"stray quote", stepsHeader, good + "U,2026-04\"-03,1\n", "line 4: bare \" in non-quoted-field"},
 		{"open quote", stepsHeader, good + "U,\"2026-04-03,1\n", "line 4: extraneous or missing \" in quoted-field"},
+		{"quote open for very long", stepsHeader, good + "U,\"" + strings.Repeat("2026-04-03,1\n", 100_000), "line 4: must be shorter than 1 MiB: is a closing quote missing?"},
 		{"unknown user", stepsHeader, good + "X,2026-04-03,1\nU,2026-04-04,1\n", "line 4, column user_id: no such user"},
 		{"lines, not rows, are counted", stepsHeader, "\n\n" + good + "X,2026-04-03,1\n", "line 6, column user_id: no such user"},
 		{"unknown user before a bad row", stepsHeader, "X,2026-04-03,1\nX,2026-04-04,1\nU,bad,1\n", "line 2, column user_id: no such user"},

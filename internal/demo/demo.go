@@ -66,6 +66,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	if err := os.MkdirAll(config.Dir, 0o755); err != nil { // PostgreSQL's account goes through it; secrets are files of 0600
 		return err
 	}
+	fmt.Fprintln(config.Out, "Starting. The first time this takes some seconds.")
 	d := &demo{config: config}
 	defer d.close()
 	if err := d.open(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -178,7 +179,7 @@ func TestDemo(t *testing.T) {
 	config := Config{Dir: filepath.Join(t.TempDir(), "demo"), Port: freePorts(t), Every: 50 * time.Millisecond}
 	r := start(t, config)
 	t.Cleanup(func() { removeDatabase(t, config.Dir) })
-	if screen := r.out.String(); !strings.Contains(screen, r.Partner) || !strings.Contains(screen, r.Mail) || strings.Count(screen, "\n") > 23 {
+	if screen := r.out.String(); !strings.Contains(screen, r.Partner) || !strings.Contains(screen, r.Mail) || strings.Count(screen, "\n") > 24 {
 		t.Errorf("screen:\n%s", screen)
 	}
 	v := visit(t, r)
@@ -324,7 +325,7 @@ func TestTakenPort(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	port := portOf(taken)
 	dir := t.TempDir()
-	err = Run(context.Background(), Config{Dir: dir, Port: port})
+	err = Run(context.Background(), Config{Dir: dir, Port: port, Out: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), "port "+strconv.Itoa(port)) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error: %v", err)
 	}

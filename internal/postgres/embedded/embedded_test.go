@@ -1,9 +1,13 @@
 package embedded
 
 import (
+	"archive/zip"
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -73,10 +77,6 @@ func TestRestartFindsData(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "deep", "postgres")
 	first := start(t, Config{Dir: dir})
-	if got := query[int](t, first.URL(), "with x as (select 1) select count(*) from x"); got != 1 {
-		t.Fatal(got)
-	}
-	query[string](t, first.URL(), "select set_config('x.y', 'z', false)")
 	execute(t, first.URL(), "create table kept as select 42 as n")
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
@@ -239,10 +239,10 @@ func TestAbandonedEphemeralIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	long := timeAgo(t, dir+".lock")
+	then := timeAgo(t, dir+".lock")
 	removeAbandoned(t.Context(), base)
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("abandoned at %v and still there: %v", long, err)
+		t.Errorf("abandoned at %v and still there: %v", then, err)
 	}
 	if _, err := os.Stat(young); err != nil {
 		t.Errorf("one that is just being made is gone: %v", err)
@@ -264,8 +264,9 @@ func TestProgramsOfTheMachine(t *testing.T) {
 	}
 }
 
+// The library leaves a file in the temporary directory: neither of these runs in parallel, so that it can be another.
 func TestFetchFails(t *testing.T) {
-	t.Parallel()
+	t.Setenv("TMPDIR", t.TempDir())
 	nothing := httptest.NewServer(http.NotFoundHandler())
 	defer nothing.Close()
 	dir := filepath.Join(t.TempDir(), "postgresql")
@@ -274,6 +275,49 @@ func TestFetchFails(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// testdata/programs.txz has a bin/postgres that says its version, and a bin/initdb and bin/pg_ctl that fail, as those
+// do for root.
+func TestFetch(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	archive, err := os.ReadFile("testdata/programs.txz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var jar bytes.Buffer
+	packed := zip.NewWriter(&jar)
+	entry, err := packed.Create("postgres-linux.txz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = entry.Write(archive)
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	repository := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".sha256") {
+			_, _ = fmt.Fprintf(w, "%x", sha256.Sum256(jar.Bytes()))
+			return
+		}
+		asked++
+		_, _ = w.Write(jar.Bytes())
+	}))
+	defer repository.Close()
+	dir := filepath.Join(t.TempDir(), "deep", "postgresql")
+	for range 2 { // the second time it is there
+		p, err := fetchPrograms(t.Context(), repository.URL, dir)
+		if err != nil || p.major != fetchedMajor || p.bin != filepath.Join(dir, "bin") {
+			t.Fatalf("%+v, %v", p, err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("fetched %d times", asked)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*")); len(left) != 1 {
 		t.Errorf("left behind: %v", left)
 	}
 }

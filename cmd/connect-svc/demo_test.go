@@ -44,6 +44,8 @@ func TestDemoRefusals(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
-	refuse(t, nil, statusFailed, []string{port, "--port"}, "demo", "--ephemeral", "--port", port, "--mail-port", "0")
+	got := call(t, nil, "", "demo", "--ephemeral", "--port", port, "--mail-port", "0")
+	got.stdout = "" // it says that it starts
+	checkRefusal(t, got, statusFailed, []string{port, "--port"})
 	refuse(t, nil, statusUsage, []string{"--port: must"}, "demo", "--ephemeral", "--port", "70000")
 }

@@ -56,12 +56,14 @@ type App struct {
 	logger          *slog.Logger
 	public, private *server
 	stopping        atomic.Bool
+
+	drainTimeout, stopTimeout time.Duration
 }
 
 // Open connects to the database, checks its schema, and opens both listeners. Connections wait until [App.Run] serves
 // them. Every error is one line that says what could not be had. Call Run or Close afterwards.
 func Open(ctx context.Context, config Config) (*App, error) {
-	a := &App{logger: config.Logger}
+	a := &App{logger: config.Logger, drainTimeout: drainTimeout, stopTimeout: stopTimeout}
 	if err := a.open(ctx, config); err != nil {
 		a.Close()
 		return nil, err

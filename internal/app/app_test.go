@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -92,32 +91,45 @@ func TestRunEndsWithAListener(t *testing.T) {
 	}
 }
 
-// A request that does not end is broken off, so that the service is gone in time.
+// A request that does not end is broken off, and so is what holds a connection of the database: the service is gone in
+// time.
 func TestStopBreaksOffWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	a, _, log := open(t)
-	defer a.Close()
+	a.drainTimeout, a.stopTimeout = time.Millisecond, 100*time.Millisecond
+	held, err := a.Pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	running := make(chan struct{})
 	a.public.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(running)
 		<-r.Context().Done()
 	})
-	served := make(chan error)
-	go func() { served <- a.public.run() }()
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error)
+	go func() { stopped <- a.Run(ctx) }()
+	asked := make(chan error)
 	go func() {
 		answer, err := http.Get("http://" + a.PublicAddr().String())
 		if err == nil {
 			_ = answer.Body.Close()
 		}
+		asked <- err
 	}()
 	<-running
-	expired, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("the time is over"))
-	a.public.drain(expired, a.logger)
-	if err := <-served; err != nil {
+	stop()
+	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "requests were broken off") {
-		t.Errorf("the log: %s", log)
+	if err := <-asked; err == nil {
+		t.Error("the request that does not end was answered")
 	}
+	for _, event := range []string{"requests were broken off", "work was broken off", "stopped"} {
+		if !strings.Contains(log.String(), `"msg":"`+event+`"`) {
+			t.Errorf("the log does not say %q:\n%s", event, log)
+		}
+	}
+	held.Release()
+	a.Close()
 }

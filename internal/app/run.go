@@ -19,10 +19,6 @@ const sweepEvery = time.Minute
 // Run serves until ctx ends or a listener fails, then stops: it accepts nothing more, finishes what runs, sends the
 // letters that wait, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
 func (a *App) Run(ctx context.Context) error {
-	defer a.Close()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-
 	// Background work outlives ctx: requests that finish may still need it.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
@@ -30,10 +26,9 @@ func (a *App) Run(ctx context.Context) error {
 	work.Go(func() { a.Accounts.Run(background) })
 	work.Go(func() { a.sweepRegularly(background) })
 
-	var serving sync.WaitGroup
 	failures := make(chan error, 2)
 	for _, s := range []*server{a.public, a.private} {
-		serving.Go(func() {
+		work.Go(func() {
 			if err := s.run(); err != nil {
 				failures <- err
 			}
@@ -46,33 +41,35 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case failure = <-failures:
 	}
+	a.logger.Info("stopping")
 	a.stop(&work, endBackground)
-	serving.Wait()
+	a.logger.Info("stopped")
 	return failure
 }
 
-// stop ends everything in order. The private listener is last, so that readiness can say no as long as requests run.
+// stop ends everything in order, within the limits of time. The private listener outlives the public one, so that
+// readiness can say no as long as requests run.
 func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
-	a.logger.Info("stopping")
 	a.stopping.Store(true)
-	all, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	limit, cancel := context.WithTimeout(context.Background(), a.stopTimeout)
 	defer cancel()
-	running, cancelRunning := context.WithTimeout(all, drainTimeout)
+	running, cancelRunning := context.WithTimeout(limit, a.drainTimeout)
 	defer cancelRunning()
 	a.public.drain(running, a.logger)
+	a.private.drain(running, a.logger)
 	endBackground()
+
 	done := make(chan struct{})
 	go func() {
 		work.Wait()
+		a.Close()
 		close(done)
 	}()
 	select {
 	case <-done:
-	case <-all.Done():
-		a.logger.Warn("background work was broken off")
+	case <-limit.Done(): // a letter or a statement that hangs: the process ends without it
+		a.logger.Warn("work was broken off")
 	}
-	_ = a.private.Close()
-	a.logger.Info("stopped")
 }
 
 // sweepRegularly sweeps until ctx ends.

@@ -208,9 +208,10 @@ func TestChromiumKeyboard(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	s.arrive(t)
-	s.Submit(chromedp.KeyEvent(email), chromedp.KeyEvent(kb.Enter))
-	code := s.post.Next(t).Code()
-	s.Submit(chromedp.KeyEvent(code), chromedp.KeyEvent(kb.Enter))
+	s.Do(chromedp.WaitReady(emailField+":focus"), chromedp.KeyEvent(email))
+	s.Submit(chromedp.KeyEvent(kb.Enter))
+	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code()))
+	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.isTitled(t, "Let Stride & Co read your activity? · Activity Connect")
 
 	var order []string

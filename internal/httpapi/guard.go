@@ -68,7 +68,7 @@ func (e *edge) guard(next http.Handler) http.Handler {
 			defer e.release(r.Context())
 			err = e.guardRead(w, r, c)
 		case op.basic:
-			err = e.guardClient(w, r, c)
+			err = e.guardClient(r, c)
 		}
 		if err != nil {
 			e.fail(w, r, err)
@@ -80,7 +80,7 @@ func (e *edge) guard(next http.Handler) http.Handler {
 
 // guardClient is the order of checks of token, revoke and disconnect (decisions, section 2). Where it lets a request
 // through, the fields of its form stand in r.Form, and the query string, of which there is none, does not.
-func (e *edge) guardClient(w http.ResponseWriter, r *http.Request, c *call) error {
+func (e *edge) guardClient(r *http.Request, c *call) error {
 	op, authorization := c.operation, r.Header.Values("Authorization")
 	if hasQuery(r) || len(authorization) > 1 {
 		return errMalformed
@@ -92,7 +92,7 @@ func (e *edge) guardClient(w http.ResponseWriter, r *http.Request, c *call) erro
 		}
 	} else {
 		var err error
-		if fields, err = op.readForm(w, r); err != nil {
+		if fields, err = op.readForm(r); err != nil {
 			return err
 		}
 	}

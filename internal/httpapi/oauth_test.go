@@ -190,6 +190,7 @@ func TestExchange_4_3(t *testing.T) {
 		{"4.3 empty field of the other grant, wrong code", all(set("refresh_token", ""), set("code", "x")), 400, "invalid_grant"},
 		{"8 body of 8192 bytes", func(out *outgoing) { out.body = filler("") }, 400, "invalid_grant"},
 		{"8 body of 8192 bytes and one", func(out *outgoing) { out.body = filler("x") }, 400, "invalid_request"},
+		{"8 body of 200 kB", func(out *outgoing) { out.body = filler(strings.Repeat("x", 200_000)) }, 400, "invalid_request"},
 
 		{"7.3 unsupported grant", set("grant_type", "password"), 400, "unsupported_grant_type"},
 		{"7.3 unsupported grant alone", func(out *outgoing) { out.body = "grant_type=client_credentials" }, 400, "unsupported_grant_type"},

@@ -84,7 +84,7 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		request := httptest.NewRequest(http.MethodPost, "/oauth/token", bytes.NewReader(body))
 		request.Header.Set("Content-Type", formText)
-		fields, err := op.readForm(httptest.NewRecorder(), request)
+		fields, err := op.readForm(request)
 		if err != nil {
 			return
 		}

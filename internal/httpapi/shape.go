@@ -61,13 +61,15 @@ func (op *operation) checkRead(r *http.Request, baseURL string) error {
 
 // readForm reads a form whose every field the document knows. Fields without a value are left out: they count as
 // missing (RFC 6749, section 3.2).
-func (op *operation) readForm(w http.ResponseWriter, r *http.Request) (map[string]any, error) {
+func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	if !isForm(r.Header.Values("Content-Type")) {
 		return nil, errMalformed
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		return nil, errMalformed // too long, or broken off
+	// One byte more tells a body that is too long. It is no http.MaxBytesReader, which would close the connection while
+	// the caller still sends, and so keep the answer from it.
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil || len(body) > maxBody {
+		return nil, errMalformed
 	}
 	values, err := parsePairs(string(body))
 	if err != nil {

@@ -57,9 +57,9 @@ type Connection struct {
 type CyclingActivity struct {
 	UserID         uuid.UUID
 	StartTime      time.Time
-	SourceID       string
 	EndTime        *time.Time
 	DistanceMeters int32
+	SourceID       string
 }
 
 type CyclingAdjustment struct {

@@ -145,10 +145,11 @@ func TestChromium42Allow(t *testing.T) {
 	}
 	s.isClean(t)
 
-	// The browser may have kept the page that the user goes back to; it leads nowhere any more.
-	s.Do(chromedp.Evaluate[chromedp.Void]("void history.back()"))
+	// The browser may have kept the page that the user goes back to; it leads nowhere any more. (setTimeout: what is
+	// evaluated answers before the page is left.)
+	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => history.back())"))
 	s.WaitTitle("Let Stride & Co read your activity? · Activity Connect", "This request has ended · Activity Connect")
-	s.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('button[value=allow]')?.click()"))
+	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => document.querySelector('button[value=allow]')?.click())"))
 	s.WaitTitle("This request has ended · Activity Connect")
 }
 

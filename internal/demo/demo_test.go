@@ -189,7 +189,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("Alex has %d bars and %d absent days, of 31", bars, absent)
 	}
 	if rides := v.count(".rides tbody tr"); rides < 11 {
-		t.Errorf("%d rides: not more than a page", rides)
+		t.Errorf("%d rides: fewer than three pages of five", rides)
 	}
 	v.picture("alex")
 

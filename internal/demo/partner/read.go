@@ -14,7 +14,7 @@ import (
 
 const (
 	mostDates = 31 // of one read (specification section 8)
-	pageSize  = 10 // rides: small, so that the demo has pages to turn
+	pageSize  = 5  // rides: small, so that a month of them takes three pages and more
 )
 
 // reading is all that the partner read of one member.

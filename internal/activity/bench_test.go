@@ -77,6 +77,9 @@ func BenchmarkImportDailySteps(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer conn.Release()
+		if _, err := conn.Exec(b.Context(), "set statement_timeout = 0"); err != nil { // as the import does
+			b.Fatal(err)
+		}
 		for b.Loop() {
 			empty(b)
 			if _, err := conn.Conn().PgConn().CopyFrom(

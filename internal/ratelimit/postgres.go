@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -11,11 +12,12 @@ import (
 // Postgres keeps buckets and leases in PostgreSQL: one row a client, one round trip an admission, one a release. The
 // rule itself is the function admit_request of the migrations. It is safe for concurrent use.
 type Postgres struct {
-	pool *pgxpool.Pool
+	pool      *pgxpool.Pool
+	timeLimit time.Duration
 }
 
 // NewPostgres limits by the database of pool. All servers that share the database share the limits.
-func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
+func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool, timeLimit} }
 
 // Admit decides one request of a client. It answers within two seconds. An error says that nothing could be decided:
 // the database is away or overrun, or does not know the client. The request must not go on then.
@@ -24,7 +26,7 @@ func (p *Postgres) Admit(ctx context.Context, clientID uuid.UUID, policy Policy)
 	if err != nil {
 		return Decision{}, fmt.Errorf("ratelimit: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	ctx, cancel := context.WithTimeout(ctx, p.timeLimit)
 	defer cancel()
 	admission, err := admit(ctx, p.pool, clientID, lease, policy)
 	if err != nil {
@@ -39,6 +41,8 @@ func (p *Postgres) Admit(ctx context.Context, clientID uuid.UUID, policy Policy)
 	case "admitted":
 		decision.Allowed = true
 		decision.release = func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, p.timeLimit)
+			defer cancel()
 			if err := release(ctx, p.pool, clientID, lease); err != nil {
 				return fmt.Errorf("ratelimit: release: %w", err)
 			}

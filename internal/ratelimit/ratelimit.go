@@ -53,7 +53,5 @@ func (d *Decision) Release(ctx context.Context) error {
 	}
 	release := d.release
 	d.release = nil
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeLimit)
-	defer cancel()
-	return release(ctx)
+	return release(context.WithoutCancel(ctx))
 }

@@ -45,6 +45,6 @@ func newSecret() (s secret) {
 func (s secret) keep(w http.ResponseWriter, lifetime time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName, Value: secretEncoding.EncodeToString(s[:]), Path: "/",
-		MaxAge: minutes(lifetime) * 60, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		MaxAge: int(lifetime.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 }

@@ -61,7 +61,7 @@ func (s *site) readAssets() error {
 
 // readViews parses each page together with the layout and the parts that they share.
 func (s *site) readViews() error {
-	shared, err := template.New("").Option("missingkey=error").Funcs(template.FuncMap{
+	shared, err := template.New("").Funcs(template.FuncMap{
 		"asset":   s.assetPath,
 		"initial": initial,
 		"host":    hostOf,

@@ -30,7 +30,8 @@ type Config struct {
 	BaseURL        string // the issuer, an exact https origin
 	DatabaseURL    string
 	Keys           *credential.Keyring
-	Listen         string // the public listener; port 0 is any free one
+	Listen         string       // the public listener; port 0 is any free one
+	Listener       net.Listener // the public listener, open already, in place of Listen; the App closes it
 	PrivateListen  string
 	Certificate    *tls.Certificate // nil: plain HTTP behind a proxy that ends TLS
 	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
@@ -91,7 +92,10 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listen); err != nil {
+	const publicName = "public listener (CONNECT_LISTEN)"
+	if config.Listener != nil {
+		a.public = serverOn(ctx, publicName, config.Listener)
+	} else if a.public, err = listen(ctx, publicName, config.Listen); err != nil {
 		return err
 	}
 	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListen); err != nil {

@@ -37,10 +37,14 @@ func listen(ctx context.Context, name, address string) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	return serverOn(ctx, name, listener), nil
+}
+
+func serverOn(ctx context.Context, name string, listener net.Listener) *server {
 	requests, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	s := &server{name: name, listener: listener, breakOff: breakOff}
 	s.BaseContext = func(net.Listener) context.Context { return requests }
-	return s, nil
+	return s
 }
 
 // prepare gives the server its handler, its limits and its certificate, which may be nil.

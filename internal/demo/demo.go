@@ -92,6 +92,7 @@ type demo struct {
 
 	mail                       *mailcatcher.Catcher
 	smtpListener, mailListener net.Listener
+	serviceListener            net.Listener
 	partnerListener            net.Listener
 
 	database *embedded.Server
@@ -107,8 +108,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.logger = telemetry.NewLogger(d.log, slog.LevelInfo)
-	servicePort, err := d.listen()
-	if err != nil {
+	if err = d.listen(); err != nil {
 		return err
 	}
 	d.database, err = embedded.Start(ctx, embedded.Config{Dir: d.path("postgres"), Ephemeral: d.config.Ephemeral})
@@ -133,7 +133,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		BaseURL:        d.addresses.Service,
 		DatabaseURL:    d.database.URL(),
 		Keys:           d.keys,
-		Listen:         net.JoinHostPort("127.0.0.1", strconv.Itoa(servicePort)),
+		Listener:       d.serviceListener,
 		PrivateListen:  "127.0.0.1:0",
 		Certificate:    &d.authority.server,
 		Mailer:         mailer,
@@ -152,32 +152,29 @@ func (d *demo) open(ctx context.Context) (err error) {
 	return d.seed(ctx)
 }
 
-// listen opens the listeners that are not the service's, and finds out the service's port. It comes first, since a
-// port that is taken is the likeliest reason not to start.
-func (d *demo) listen() (servicePort int, err error) {
-	service, err := listenOn(d.config.Port)
-	if err != nil {
-		return 0, err
+// listen opens the listeners. It comes first, since a port that is taken is the likeliest reason not to start.
+func (d *demo) listen() (err error) {
+	if d.serviceListener, err = listenOn(d.config.Port); err != nil {
+		return err
 	}
-	defer func() { _ = service.Close() }() // the service opens it itself
 	partnerPort := 0
 	if d.config.Port != 0 {
 		partnerPort = d.config.Port + 1
 	}
 	if d.partnerListener, err = listenOn(partnerPort); err != nil {
-		return 0, err
+		return err
 	}
 	if d.mailListener, err = listenOn(d.config.MailPort); err != nil {
-		return 0, err
+		return err
 	}
 	if d.smtpListener, err = listenOn(0); err != nil {
-		return 0, err
+		return err
 	}
 	origin := func(l net.Listener) string { return "https://localhost:" + strconv.Itoa(portOf(l)) }
-	d.addresses.Service, d.addresses.Partner = origin(service), origin(d.partnerListener)
+	d.addresses.Service, d.addresses.Partner = origin(d.serviceListener), origin(d.partnerListener)
 	// By its number: should the service ever tell browsers to use nothing but HTTPS at localhost, this is not meant.
 	d.addresses.Mail = "http://" + d.mailListener.Addr().String()
-	return portOf(service), nil
+	return nil
 }
 
 func listenOn(port int) (net.Listener, error) {
@@ -236,7 +233,7 @@ func (d *demo) close() {
 	if d.service != nil {
 		d.service.Close()
 	}
-	for _, l := range []net.Listener{d.smtpListener, d.mailListener, d.partnerListener} {
+	for _, l := range []net.Listener{d.serviceListener, d.smtpListener, d.mailListener, d.partnerListener} {
 		if l != nil {
 			_ = l.Close() // served and closed already, if it came to that
 		}

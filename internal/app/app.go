@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -131,16 +130,12 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isPage(r.URL.Path) {
-			pages.ServeHTTP(w, r)
-		} else {
+		if httpapi.IsBackend(r.URL.Path) {
 			api.ServeHTTP(w, r)
+		} else {
+			pages.ServeHTTP(w, r)
 		}
 	}), nil
-}
-
-func isPage(path string) bool {
-	return path == "/oauth/authorize" || strings.HasPrefix(path, "/authorize/") || strings.HasPrefix(path, "/static/")
 }
 
 // PublicAddr is where the public listener is, with the port that it got.

@@ -205,3 +205,26 @@ func codeOf(err error) string {
 	}
 	return fmt.Sprint(err)
 }
+
+// Decisions, section 2: what is not for backends is answered with a page, also where there is none.
+func TestUnknownPathsArePages(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	for target, want := range map[string]string{
+		"/":                                 "text/html; charset=utf-8",
+		"/nothing":                          "text/html; charset=utf-8",
+		"/authorize/nobody/sign-in":         "text/html; charset=utf-8",
+		"/.well-known/openid-configuration": "text/html; charset=utf-8",
+		"/oauth/nothing":                    "application/json",
+		"/connect-svc/v1/grants/nothing":    "application/json",
+	} {
+		answer, err := (&http.Client{Transport: e.tls}).Get(e.base + target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if got := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusNotFound || got != want {
+			t.Errorf("%s: %d, %s", target, answer.StatusCode, got)
+		}
+	}
+}

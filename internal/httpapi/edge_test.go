@@ -52,11 +52,25 @@ func TestNoOperation_4(t *testing.T) {
 	} {
 		f.send(t, outgoing{method: test.method, target: test.target}).check(t, 404, test.code)
 	}
-	for _, target := range []string{"/", "/nothing", "/.well-known/openid-configuration", "/connect-svc"} {
-		got := f.send(t, outgoing{method: "GET", target: target})
-		got.check(t, 404, "")
-		if !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") || !strings.Contains(got.body, "<h1>") {
-			t.Errorf("%s: not a page: %s", target, got.body)
+}
+
+func TestIsBackend(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/oauth/token":        true,
+		"/oauth/nothing":      true,
+		"/oauth/authorize":    false,
+		"/oauth/authorize/":   true,
+		"/connect-svc/":       true,
+		"/connect-svc":        false,
+		"/":                   false,
+		"/nothing":            false,
+		"/authorize/x/code":   false,
+		"/static/connect.css": false,
+		"/.well-known/oauth-authorization-server": true,
+		"/.well-known/openid-configuration":       false,
+	} {
+		if got := IsBackend(path); got != want {
+			t.Errorf("IsBackend(%q) = %t", path, got)
 		}
 	}
 }

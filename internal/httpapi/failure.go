@@ -121,31 +121,14 @@ func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // noOperation answers unknown paths and wrong methods.
-func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) {
-	if isBackend(r.URL.Path) {
-		e.fail(w, r, errNoOperation)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	w.WriteHeader(http.StatusNotFound)
-	_, _ = w.Write([]byte(notFoundPage))
-}
+func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) { e.fail(w, r, errNoOperation) }
 
-func isBackend(path string) bool {
-	return strings.HasPrefix(path, "/connect-svc/") || strings.HasPrefix(path, "/oauth/") ||
-		path == "/.well-known/oauth-authorization-server"
+// IsBackend says whether a path is one that backends call, known or not; all others are for browsers (decisions,
+// section 2).
+func IsBackend(path string) bool {
+	return strings.HasPrefix(path, "/connect-svc/") || path == "/.well-known/oauth-authorization-server" ||
+		strings.HasPrefix(path, "/oauth/") && path != "/oauth/authorize"
 }
-
-const notFoundPage = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Page not found</title>
-<h1>Page not found</h1>
-<p>There is no page at this address.</p>
-</html>
-`
 
 // recovered turns a panic into an opaque error. Where the answer has begun already only breaking it off is left, which
 // is done above.

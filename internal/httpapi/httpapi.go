@@ -39,7 +39,7 @@ type edge struct {
 	operations map[string]*operation // by method and path, as in "GET /oauth/token"
 }
 
-// New answers the seven operations, and everything else with 404. Mount it behind telemetry.Requests, which makes the
+// New answers the seven operations, and everything else with 404. It is for the paths of [IsBackend]. Mount it behind telemetry.Requests, which makes the
 // request ids. An error says that the embedded document is not what this package can work with.
 func New(config Config) (http.Handler, error) {
 	operations, err := readContract()

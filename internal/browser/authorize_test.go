@@ -15,7 +15,7 @@ import (
 )
 
 // TestAuthorize42 is the beginning: a 303 to our own pages, and a cookie that tells this browser from others.
-func TestAuthorize42(t *testing.T) {
+func TestAuthorize_4_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	v := f.visitor(t)
@@ -52,7 +52,7 @@ func TestAuthorize42(t *testing.T) {
 }
 
 // TestAuthorizeErrors72: each cause is a page with status 400, small on it, and nothing else happens.
-func TestAuthorizeErrors72(t *testing.T) {
+func TestAuthorizeErrors_7_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	disabled, _, err := f.registry.Create(t.Context(), client.Registration{
@@ -111,7 +111,7 @@ func TestAuthorizeErrors72(t *testing.T) {
 }
 
 // TestWholeWay31 goes from the authorization to both decisions, and looks at the address that the browser is sent to.
-func TestWholeWay31(t *testing.T) {
+func TestWholeWay_3_1(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	const begin = callback + "&state=st~ate-with%2Bodd%2F%26%3D%25chars%3B%27%22%3C%3E&"
@@ -143,7 +143,7 @@ func TestWholeWay31(t *testing.T) {
 }
 
 // TestRequestEnds31: 10 minutes, the user's midnight, and a client that is disabled meanwhile.
-func TestRequestEnds31(t *testing.T) {
+func TestRequestEnds_3_1(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string

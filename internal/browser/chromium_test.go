@@ -134,7 +134,7 @@ func (s *screen) isClean(t *testing.T) {
 	}
 }
 
-func TestChromium42Allow(t *testing.T) {
+func TestChromiumAllow_4_2(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	s.arrive(t)
@@ -153,7 +153,7 @@ func TestChromium42Allow(t *testing.T) {
 	s.WaitTitle("This request has ended · Activity Connect")
 }
 
-func TestChromium31Deny(t *testing.T) {
+func TestChromiumDeny_3_1(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	s.arrive(t)
@@ -166,7 +166,7 @@ func TestChromium31Deny(t *testing.T) {
 }
 
 // TestChromium31CancelAtSignIn: nobody needs an account to go back.
-func TestChromium31CancelAtSignIn(t *testing.T) {
+func TestChromiumCancelAtSignIn_3_1(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	s.arrive(t)
@@ -181,7 +181,7 @@ func TestChromium31CancelAtSignIn(t *testing.T) {
 	s.isClean(t)
 }
 
-func TestChromium31ScopeMismatch(t *testing.T) {
+func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	s.connect(t, scope.DailySteps)

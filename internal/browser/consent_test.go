@@ -70,7 +70,7 @@ func TestConsentNamesOnlyWhatIsAsked(t *testing.T) {
 }
 
 // TestConsentOfAReconnection22: the same scopes keep the day from which on the connection reads.
-func TestConsentOfAReconnection22(t *testing.T) {
+func TestConsentOfAReconnection_2_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	f.connect(t, scope.All)
@@ -83,7 +83,7 @@ func TestConsentOfAReconnection22(t *testing.T) {
 }
 
 // TestScopeMismatch31: Allow is disabled, the page says to disconnect first, and a forged Allow is refused.
-func TestScopeMismatch31(t *testing.T) {
+func TestScopeMismatch_3_1(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	f.connect(t, scope.DailySteps)

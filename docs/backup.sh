@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Backs up what the service cannot do without: the database and the keyset. Usage:
+#
+#   CONNECT_DATABASE_URL=postgres://… CONNECT_KEYSET_FILE=keyset.json docs/backup.sh DIRECTORY
+#
+# The directory must not exist yet; it is there only when both are in it. Whoever has it can make credentials for every
+# user: keep it as you keep the keyset. pg_dump reads one snapshot, so the service may run meanwhile.
+set -euo pipefail
+umask 077
+[ $# -eq 1 ] || { echo "usage: backup.sh DIRECTORY" >&2; exit 2; }
+[ ! -e "$1" ] || { echo "backup: $1 exists already" >&2; exit 1; }
+half=$(mktemp -d "$1.XXXXXX")
+trap 'rm -rf "$half"' EXIT
+# The buckets of the rate limiter are worth nothing later.
+pg_dump --format=custom --no-owner --no-unlogged-table-data --file="$half/database.dump" --dbname="${CONNECT_DATABASE_URL:?is not set}"
+cp -- "${CONNECT_KEYSET_FILE:?is not set}" "$half/keyset.json"
+mv -T -- "$half" "$1"
+trap - EXIT

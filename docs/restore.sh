@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Restores a backup into an empty database, and the keyset to a file that must not exist yet. Usage:
+#
+#   CONNECT_DATABASE_URL=postgres://… CONNECT_KEYSET_FILE=keyset.json docs/restore.sh DIRECTORY
+#
+# The database is restored in one transaction: after a failure it is as empty as before, and there is no keyset.
+set -euo pipefail
+umask 077
+[ $# -eq 1 ] || { echo "usage: restore.sh DIRECTORY" >&2; exit 2; }
+keyset=${CONNECT_KEYSET_FILE:?is not set}
+[ ! -e "$keyset" ] || { echo "restore: $keyset exists already" >&2; exit 1; }
+pg_restore --exit-on-error --single-transaction --no-owner --dbname="${CONNECT_DATABASE_URL:?is not set}" "$1/database.dump"
+cp -- "$1/keyset.json" "$keyset"

@@ -1,0 +1,167 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"log/slog"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/telemetry"
+)
+
+// The scripts of docs/ back up a service and restore it elsewhere: every credential and connection works as before.
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keyset, backup, restored := filepath.Join(dir, "keyset.json"), filepath.Join(dir, "backup"), filepath.Join(dir, "restored.json")
+	if err := credential.CreateKeyset(keyset); err != nil {
+		t.Fatal(err)
+	}
+	before := pgtest.New(t)
+	partner, user := before.Client(t), before.User(t)
+	old := serviceOn(t, before, keyset)
+	day := time.Now().UTC().Truncate(24 * time.Hour)
+	if _, err := old.Activity.PutDailySteps(t.Context(), []activity.StepsRecord{{UserID: user.ID, Date: day, Steps: 4711}}); err != nil {
+		t.Fatal(err)
+	}
+	connected := exchange(t, old, partner, authorized(t, old, partner, user))
+	inFlight := authorized(t, old, partner, user)
+
+	script(t, "backup.sh", before.URL, keyset, backup)
+	after := pgtest.NewEmpty(t)
+	script(t, "restore.sh", after.URL, restored, backup)
+	fresh := serviceOn(t, after, restored)
+
+	access, err := fresh.OAuth.Authenticate(t.Context(), connected.AccessToken)
+	if err != nil || access.GrantID != connected.GrantID || access.UserID != user.ID {
+		t.Fatalf("the access token: %v", err)
+	}
+	if _, err := fresh.Clients.Authenticate(t.Context(), partner.ID.String(), partner.Secret); err != nil {
+		t.Errorf("the client secret: %v", err)
+	}
+	dates := activity.Range{From: day, To: day}
+	if steps, err := fresh.Activity.DailySteps(t.Context(), user.ID, dates); err != nil || len(steps) != 1 || steps[0].Steps != 4711 {
+		t.Errorf("the steps: %v, %v", steps, err)
+	}
+	refreshed, err := fresh.OAuth.Refresh(t.Context(), partner.ID, connected.RefreshToken)
+	if err != nil || refreshed.GrantID != connected.GrantID || !refreshed.HistoryFrom.Equal(connected.HistoryFrom) {
+		t.Fatalf("the refresh token: %v", err)
+	}
+	again := exchange(t, fresh, partner, inFlight)
+	if again.ConnectionVersion != connected.ConnectionVersion+1 {
+		t.Errorf("the code in flight: version %d", again.ConnectionVersion)
+	}
+
+	// Neither script writes over anything.
+	for name, target := range map[string]string{"backup.sh": backup, "restore.sh": backup} {
+		if out, err := command(name, after.URL, restored, target).CombinedOutput(); err == nil || !strings.Contains(string(out), "exists already") {
+			t.Errorf("%s again: %v, %s", name, err, out)
+		}
+	}
+	if info, err := os.Stat(backup); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the backup can be read by others: %v", err)
+	}
+}
+
+// serviceOn is a service on a database, with the keyset of a file. It is not running.
+func serviceOn(t *testing.T, db *pgtest.DB, keyset string) *App {
+	t.Helper()
+	keys, err := credential.LoadKeyring(keyset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mailer, err := account.NewMailer("smtp://127.0.0.1:25", "no-reply@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(t.Context(), Config{
+		BaseURL:        "https://connect.example.com",
+		DatabaseURL:    db.URL,
+		Keys:           keys,
+		Listen:         "127.0.0.1:0",
+		PrivateListen:  "127.0.0.1:0",
+		Mailer:         mailer,
+		OAuth:          oauth.DefaultSettings,
+		CursorLifetime: 15 * time.Minute,
+		Clock:          db.Clock,
+		Logger:         telemetry.NewLogger(t.Output(), slog.LevelWarn),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}
+
+const verifier = "a-verifier-of-at-least-forty-three-characters"
+
+// authorized goes through consent and returns the code.
+func authorized(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) string {
+	t.Helper()
+	challenge := sha256.Sum256([]byte(verifier))
+	query := url.Values{
+		"client_id":             {partner.ID.String()},
+		"redirect_uri":          {partner.CallbackURL},
+		"response_type":         {"code"},
+		"scope":                 {scope.All.String()},
+		"state":                 {strings.Repeat("s", 22)},
+		"code_challenge":        {base64.RawURLEncoding.EncodeToString(challenge[:])},
+		"code_challenge_method": {"S256"},
+	}.Encode()
+	browser := sha256.Sum256([]byte(t.Name()))
+	id, err := a.OAuth.Authorize(t.Context(), query, len(query), browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.OAuth.SignedIn(t.Context(), id, browser, user.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.OAuth.Consent(t.Context(), id, browser); err != nil {
+		t.Fatal(err)
+	}
+	location, err := a.OAuth.Allow(t.Context(), id, browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	callback, err := url.Parse(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return callback.Query().Get("code")
+}
+
+func exchange(t *testing.T, a *App, partner pgtest.Client, code string) oauth.Tokens {
+	t.Helper()
+	tokens, err := a.OAuth.Exchange(t.Context(), partner.ID, oauth.ExchangeParams{
+		Code: code, RedirectURI: partner.CallbackURL, CodeVerifier: verifier,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+func command(name, databaseURL, keyset, dir string) *exec.Cmd {
+	c := exec.Command("../../docs/"+name, dir)
+	c.Env = append(os.Environ(), "CONNECT_DATABASE_URL="+databaseURL, "CONNECT_KEYSET_FILE="+keyset)
+	return c
+}
+
+func script(t *testing.T, name, databaseURL, keyset, dir string) {
+	t.Helper()
+	if out, err := command(name, databaseURL, keyset, dir).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+}

@@ -23,6 +23,7 @@ type serveCommand struct {
 	TLSKey        string `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
 	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz and /readyz."`
 
+	LimiterURL     string `setting:"" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: redis://host:6379. Empty: PostgreSQL."`
 	TrustedProxies string `setting:"" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is believed, for the sign-in limits."`
 	SMTPURL        string `setting:"" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`
 	MailFrom       string `setting:"" placeholder:"ADDRESS" help:"Sender of one-time codes (required)."`
@@ -48,6 +49,7 @@ func (s serveCommand) config() (app.Config, error) {
 		Certificate:    certificate(&c, s.TLSCert, s.TLSKey),
 		PrivateListen:  check(&c, "private-listen", s.PrivateListen, listenAddress),
 		TrustedProxies: optional(&c, "trusted-proxies", s.TrustedProxies, networks),
+		LimiterURL:     optional(&c, "limiter-url", s.LimiterURL, limiterURL),
 		Mailer:         mailer(&c, s.SMTPURL, s.MailFrom),
 		OAuth: oauth.Settings{
 			AccessTokenLifetime: check(&c, "access-token-lifetime", s.AccessTokenLifetime, duration(time.Second, 300*time.Second)),

@@ -16,6 +16,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/ratelimit"
 )
 
 // kind is a kind of setting: what is accepted, said in a few words, and how it is read.
@@ -67,6 +68,17 @@ var databaseURL = kind[string]{
 	read: func(s string) (string, error) {
 		if _, err := pgxpool.ParseConfig(s); err != nil {
 			return "", errors.New("is not the URL of a PostgreSQL database")
+		}
+		return s, nil
+	},
+}
+
+var limiterURL = kind[string]{
+	accepted: "redis://user:password@host:port, rediss:// with TLS, or nothing for PostgreSQL",
+	secret:   true,
+	read: func(s string) (string, error) {
+		if ratelimit.CheckRedisURL(s) != nil {
+			return "", errors.New("is not the URL of a Redis or Valkey server")
 		}
 		return s, nil
 	},

@@ -129,6 +129,11 @@ func TestServeSettings(t *testing.T) {
 			right: []string{"10.0.0.0/8", "10.0.0.0/8, 2001:db8::/32"},
 		},
 		{
+			name:  "CONNECT_LIMITER_URL",
+			wrong: []string{"localhost:6379", "http://u:hush@h:6379", "redis://u:hush@h:6379/x"},
+			right: []string{notSet, "redis://localhost:6379", "rediss://u:hush@valkey.example/1"},
+		},
+		{
 			name:  "CONNECT_SMTP_URL",
 			wrong: []string{notSet, "mail.example.com:25", "http://u:hush@h:25", "smtp://", "smtp://u:hush@h:port"},
 			right: []string{"smtp://127.0.0.1:25", "smtps://u:p@mail.example.com:465"},

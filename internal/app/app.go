@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -34,6 +35,7 @@ type Config struct {
 	PrivateListen  string
 	Certificate    *tls.Certificate // nil: plain HTTP behind a proxy that ends TLS
 	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
+	LimiterURL     string           // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
 	Mailer         *account.Mailer
 
 	OAuth           oauth.Settings
@@ -53,6 +55,8 @@ type App struct {
 	OAuth    *oauth.Server
 	Activity *activity.Activity
 
+	limiter         httpapi.Limiter
+	closeLimiter    func()
 	logger          *slog.Logger
 	public, private *server
 	stopping        atomic.Bool
@@ -87,6 +91,10 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime})
 
+	if err := a.openLimiter(ctx, config.LimiterURL); err != nil {
+		return err
+	}
+
 	public, err := a.publicHandler(config)
 	if err != nil {
 		return err
@@ -105,6 +113,20 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	return nil
 }
 
+// openLimiter takes the rate limiter that is configured.
+func (a *App) openLimiter(ctx context.Context, url string) error {
+	if url == "" {
+		a.limiter = ratelimit.NewPostgres(a.Pool)
+		return nil
+	}
+	limiter, err := ratelimit.OpenRedis(ctx, url)
+	if err != nil {
+		return fmt.Errorf("rate limiter (CONNECT_LIMITER_URL): %w", err)
+	}
+	a.limiter, a.closeLimiter = limiter, limiter.Close
+	return nil
+}
+
 // publicHandler puts the pages of the browser beside the partner API. It is no http.ServeMux, which would redirect
 // paths that it finds untidy: unknown paths are 404 here (specification 4).
 func (a *App) publicHandler(config Config) (http.Handler, error) {
@@ -113,7 +135,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		Clients:  a.Clients,
 		OAuth:    a.OAuth,
 		Activity: a.Activity,
-		Limiter:  ratelimit.NewPostgres(a.Pool),
+		Limiter:  a.limiter,
 		Logger:   config.Logger,
 		Now:      config.Clock.Now,
 	})
@@ -151,6 +173,9 @@ func (a *App) Close() {
 			s.breakOff()
 			_ = s.listener.Close() // may be closed already
 		}
+	}
+	if a.closeLimiter != nil {
+		a.closeLimiter()
 	}
 	if a.Pool != nil {
 		a.Pool.Close()

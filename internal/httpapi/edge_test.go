@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/redistest"
 	"connect-svc/internal/scope"
 )
 
@@ -122,6 +123,20 @@ func TestFaults_7(t *testing.T) {
 		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", false, "closed pool"},
+		{"limiter on Redis away", func(t *testing.T) func(*fixture) {
+			return func(f *fixture) {
+				server := redistest.Start(t)
+				limiter, err := ratelimit.OpenRedis(t.Context(), server.URL())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(limiter.Close)
+				server.Kill()
+				f.config.Limiter = limiter
+			}
+		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
+			return steps(tokens.GrantID, tokens.AccessToken)
+		}, 503, "data_unavailable", false, "ratelimit: admit"},
 		{"activity away", func(t *testing.T) func(*fixture) {
 			return func(f *fixture) {
 				pool := f.db.Open(t)

@@ -19,7 +19,7 @@
 //   - it never holds more leases than its policy allows;
 //   - a changed policy holds from the next request on: what the bucket holds is cut to the new burst, and what runs
 //     already may end;
-//   - no clock but the database's is asked.
+//   - no clock but that of the database, or of Redis, is asked.
 //
 // What the specification says not to count (authentication, scope and malformed requests) never reaches this package:
 // that is the order of checks at the edge.

@@ -32,30 +32,13 @@ func (p *Postgres) Admit(ctx context.Context, clientID uuid.UUID, policy Policy)
 	if err != nil {
 		return Decision{}, fmt.Errorf("ratelimit: admit: %w", err)
 	}
-	decision := Decision{
-		Limit:        policy.RequestsPerMinute,
-		Remaining:    int(admission.Remaining),
-		ResetSeconds: int(admission.ResetSeconds),
-	}
-	switch admission.Outcome {
-	case "admitted":
-		decision.Allowed = true
-		decision.release = func(ctx context.Context) error {
+	return decide(admission.Outcome, policy, int(admission.Remaining), int(admission.ResetSeconds),
+		func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, p.timeLimit)
 			defer cancel()
 			if err := release(ctx, p.pool, clientID, lease); err != nil {
 				return fmt.Errorf("ratelimit: release: %w", err)
 			}
 			return nil
-		}
-	case string(ReasonConcurrency):
-		decision.Reason = ReasonConcurrency
-		decision.RetryAfterSeconds = 1 // specification section 8
-	case string(ReasonRate):
-		decision.Reason = ReasonRate
-		decision.RetryAfterSeconds = decision.ResetSeconds
-	default:
-		return Decision{}, fmt.Errorf("ratelimit: admit: unknown outcome %q", admission.Outcome)
-	}
-	return decision, nil
+		})
 }

@@ -135,27 +135,7 @@ func checkRefusedInTime(t *testing.T, limiter limiter, client uuid.UUID) {
 	}
 }
 
-// One admission and one release: what the limiter adds to each activity read.
-
 func BenchmarkPostgres(b *testing.B) {
 	db := pgtest.New(b)
-	client, limiter := insertClient(b, db), newPostgres(db.Pool)
-	policy := ratelimit.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 10}
-	for b.Loop() {
-		decision := admit(b, limiter, client, policy)
-		release(b, &decision)
-	}
-}
-
-func BenchmarkPostgresParallel(b *testing.B) {
-	db := pgtest.New(b)
-	client, limiter := insertClient(b, db), newPostgres(db.Pool)
-	policy := ratelimit.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 10}
-	b.SetParallelism(4)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			decision := admit(b, limiter, client, policy)
-			release(b, &decision)
-		}
-	})
+	benchmarkLimiter(b, newPostgres(db.Pool), insertClient(b, db))
 }

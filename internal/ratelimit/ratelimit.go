@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -42,6 +43,27 @@ type Decision struct {
 	RetryAfterSeconds int
 
 	release func(context.Context) error
+}
+
+// decide makes a Decision of what the shared state said: the outcome, whole requests left, and seconds until the next.
+func decide(
+	outcome string, policy Policy, remaining, reset int, release func(context.Context) error,
+) (Decision, error) {
+	decision := Decision{Limit: policy.RequestsPerMinute, Remaining: remaining, ResetSeconds: reset}
+	switch outcome {
+	case "admitted":
+		decision.Allowed = true
+		decision.release = release
+	case string(ReasonConcurrency):
+		decision.Reason = ReasonConcurrency
+		decision.RetryAfterSeconds = 1 // specification section 8
+	case string(ReasonRate):
+		decision.Reason = ReasonRate
+		decision.RetryAfterSeconds = reset
+	default:
+		return Decision{}, fmt.Errorf("ratelimit: admit: unknown outcome %q", outcome)
+	}
+	return decision, nil
 }
 
 // Release ends the lease of an admitted request; call it when the read is over, whatever became of it. It works under a

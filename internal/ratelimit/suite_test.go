@@ -321,3 +321,26 @@ func release(t testing.TB, decision *ratelimit.Decision) {
 		t.Errorf("Release: %v", err)
 	}
 }
+
+// benchmarkLimiter measures one admission and one release, which is what the limiter adds to each activity read: of
+// requests one after the other, and of eight at a time for each processor, all of one client.
+func benchmarkLimiter(b *testing.B, server limiter, client uuid.UUID) {
+	policy := ratelimit.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 10000}
+	b.Run("one", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			decision := admit(b, server, client, policy)
+			release(b, &decision)
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(8)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				decision := admit(b, server, client, policy)
+				release(b, &decision)
+			}
+		})
+	})
+}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"connect-svc/internal/pgtest"
+	"connect-svc/internal/redistest"
 )
 
 // settings are good ones on a database, on ports that are free.
@@ -110,6 +111,12 @@ func get(t *testing.T, client *http.Client, url string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
+// What a later program's migration does: it adds, or it ends what this program needs.
+const (
+	newerSchema  = "insert into goose_db_version (version_id, is_applied) values (9999, true)"
+	brokenSchema = "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9999::bigint'"
+)
+
 func TestServe(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -138,12 +145,16 @@ func TestServe(t *testing.T) {
 	if status, body := get(t, http.DefaultClient, private+"/readyz"); status != http.StatusOK || !strings.Contains(body, `"ready"`) {
 		t.Errorf("readyz: %d %s", status, body)
 	}
-	db.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9999, true)")
-	if status, body := get(t, http.DefaultClient, private+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "9999") {
+	db.Exec(t, newerSchema)
+	if status, body := get(t, http.DefaultClient, private+"/readyz"); status != http.StatusOK {
 		t.Errorf("readyz on a newer schema: %d %s", status, body)
 	}
+	db.Exec(t, brokenSchema)
+	if status, body := get(t, http.DefaultClient, private+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "9999") {
+		t.Errorf("readyz on a schema for newer programs: %d %s", status, body)
+	}
 	if status, _ := get(t, http.DefaultClient, private+"/healthz"); status != http.StatusOK {
-		t.Errorf("healthz on a newer schema: %d", status)
+		t.Errorf("healthz on a schema for newer programs: %d", status)
 	}
 }
 
@@ -157,6 +168,25 @@ func TestServeHeaderLimit(t *testing.T) {
 	}
 	if status, _ := get(t, http.DefaultClient, long(80<<10)); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("80 KB: %d", status)
+	}
+}
+
+// An upgrade without downtime: old servers run and start on the schema of the next program.
+func TestServeOnANewerSchema(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, newerSchema)
+	s := start(t, settings(t, db))
+	if status, body := get(t, http.DefaultClient, "http://"+s.private+"/readyz"); status != http.StatusOK {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+}
+
+func TestServeWithRedis(t *testing.T) {
+	t.Parallel()
+	s := start(t, with(settings(t, pgtest.New(t)), "CONNECT_LIMITER_URL="+redistest.Start(t).URL()))
+	if status, body := get(t, http.DefaultClient, "http://"+s.private+"/readyz"); status != http.StatusOK {
+		t.Errorf("readyz: %d %s", status, body)
 	}
 }
 
@@ -254,7 +284,8 @@ func TestServeCannotStart(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	newer := pgtest.New(t)
-	newer.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9999, true)")
+	newer.Exec(t, newerSchema)
+	newer.Exec(t, brokenSchema)
 	good := settings(t, pgtest.New(t))
 
 	tests := map[string]struct {
@@ -263,7 +294,8 @@ func TestServeCannotStart(t *testing.T) {
 	}{
 		"database down":     {with(good, "CONNECT_DATABASE_URL=postgres://u:hush@127.0.0.1:1/n"), []string{"127.0.0.1:1", "connection refused"}},
 		"no migrations":     {with(good, env(pgtest.NewEmpty(t))...), []string{"at migration 0", "connect-svc migrate up"}},
-		"newer migrations":  {with(good, env(newer)...), []string{"at migration 9999", "newer program"}},
+		"newer migrations":  {with(good, env(newer)...), []string{"at migration 9999", "a newer program"}},
+		"Redis down":        {with(good, "CONNECT_LIMITER_URL=redis://u:hush@127.0.0.1:1"), []string{"CONNECT_LIMITER_URL", "connection refused"}},
 		"port taken":        {with(good, "CONNECT_LISTEN="+taken.Addr().String()), []string{"CONNECT_LISTEN", taken.Addr().String(), "address already in use"}},
 		"private port":      {with(good, "CONNECT_PRIVATE_LISTEN="+taken.Addr().String()), []string{"CONNECT_PRIVATE_LISTEN", "address already in use"}},
 		"no such interface": {with(good, "CONNECT_LISTEN=192.0.2.1:0"), []string{"CONNECT_LISTEN", "192.0.2.1"}},

@@ -16,8 +16,8 @@ const readinessTimeout = 2 * time.Second
 var errStopping = errors.New("stopping")
 
 // privateHandler serves what the operator's own tools ask. GET /healthz says that the process answers; GET /readyz
-// says whether it should be sent requests: 503 with the reason while the database cannot be reached, is at another
-// migration than this program, or the service is stopping.
+// says whether it should be sent requests: 503 with the reason while the database cannot be reached, has a
+// schema that this program does not work on, or the service is stopping.
 func (a *App) privateHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {

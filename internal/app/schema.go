@@ -9,18 +9,20 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// CheckSchema is an error unless the database is at the migration that this program was built with. The error says
-// what to do.
+// CheckSchema is an error unless this program works on the database: it has all migrations that the program was built
+// with, and none of a later program that takes away what this one uses. The error says what to do.
 func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
-	current, expected, err := postgres.SchemaVersion(ctx, pool)
+	schema, err := postgres.SchemaOf(ctx, pool)
 	switch {
 	case err != nil:
 		return err
-	case current < expected:
-		return fmt.Errorf("the database is at migration %d and this program needs %d: run `connect-svc migrate up`", current, expected)
-	case current > expected:
-		return fmt.Errorf("the database is at migration %d and this program knows only %d: "+
-			"run the newer program, or take migrations back with its `connect-svc migrate down`", current, expected)
+	case schema.Current < schema.Needed:
+		return fmt.Errorf("the database is at migration %d and this program needs %d: run `connect-svc migrate up`",
+			schema.Current, schema.Needed)
+	case schema.Needed < schema.Oldest:
+		return fmt.Errorf("the database is at migration %d, for programs that know %d or more, and this one knows %d: "+
+			"run a newer program, or take migrations back with its `connect-svc migrate down`",
+			schema.Current, schema.Oldest, schema.Needed)
 	}
 	return nil
 }

@@ -111,21 +111,29 @@ func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
 	return nil, fmt.Errorf("database: migrations: %w", err)
 }
 
-// SchemaVersion tells the version of the database's schema, 0 before the first migration, and the version that this
-// program expects.
-func SchemaVersion(ctx context.Context, pool *pgxpool.Pool) (current, expected int64, err error) {
-	expected, err = expectedVersion()
-	if err != nil {
-		return 0, 0, err
+// Schema tells how the schema of a database and a program fit together. All are numbers of migrations.
+type Schema struct {
+	Current int64 // the newest one that was applied, 0 before the first
+	Needed  int64 // the newest one that this program was built with
+	Oldest  int64 // programs that were built with this one, or with a later one, work on the schema
+}
+
+// SchemaOf looks at the database of pool.
+func SchemaOf(ctx context.Context, pool *pgxpool.Pool) (schema Schema, err error) {
+	if schema.Needed, err = expectedVersion(); err != nil {
+		return Schema{}, err
 	}
-	err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from goose_db_version").Scan(&current)
+	err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from goose_db_version").Scan(&schema.Current)
 	if isViolation(err, codeUndefinedTable, "") {
-		return 0, expected, nil
+		return schema, nil
+	}
+	if err == nil && schema.Current >= schema.Needed { // before that there may be no such function
+		err = pool.QueryRow(ctx, "select connect_oldest_program()").Scan(&schema.Oldest)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("database: schema version: %w", err)
+		return Schema{}, fmt.Errorf("database: schema: %w", err)
 	}
-	return current, expected, nil
+	return schema, nil
 }
 
 func expectedVersion() (newest int64, err error) {

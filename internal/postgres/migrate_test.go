@@ -101,10 +101,10 @@ func TestMigrationStatusPending(t *testing.T) {
 	if err != nil || len(status) == 0 {
 		t.Fatalf("%v, %v", status, err)
 	}
-	last := int64(0)
+	var last int64
 	for _, m := range status {
 		if !m.AppliedAt.IsZero() || m.Version <= last {
-			t.Errorf("status after %d: %+v", last, m)
+			t.Errorf("status: %+v after version %d", m, last)
 		}
 		last = m.Version
 	}

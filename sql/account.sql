@@ -56,3 +56,27 @@ delete from sign_ins where sign_in_id in (
 delete from sign_in_limits where key in (
     select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' for update skip locked
 );
+
+-- name: StartSession :execrows
+-- Ends the sign-in that it came from, in the one statement that starts the session: a code starts one session. The hash
+-- says which code was right, in case a new one has replaced it since.
+with used as (
+    delete from sign_ins
+    where sign_in_id = @sign_in_id and sign_ins.user_id = @user_id::uuid and code_hash = @code_hash
+        and sign_ins.expires_at > connect_now()
+    returning sign_ins.user_id
+)
+insert into account_sessions (user_id, secret_hash, expires_at)
+select used.user_id, @secret_hash, connect_now() + interval '30 minutes' from used;
+
+-- name: GetSession :one
+select u.*
+from account_sessions s
+join users u using (user_id)
+where s.user_id = @user_id and s.secret_hash = @secret_hash and s.expires_at > connect_now();
+
+-- name: EndSession :exec
+delete from account_sessions where user_id = @user_id and secret_hash = @secret_hash;
+
+-- name: DeleteExpiredSessions :execrows
+delete from account_sessions where expires_at <= connect_now();

@@ -36,6 +36,18 @@ func (q *Queries) CountCode(ctx context.Context, arg CountCodeParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const deleteExpiredSessions = `-- name: DeleteExpiredSessions :execrows
+delete from account_sessions where expires_at <= connect_now()
+`
+
+func (q *Queries) DeleteExpiredSessions(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteExpiredSessions)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deleteExpiredSignIns = `-- name: DeleteExpiredSignIns :execrows
 delete from sign_ins where sign_in_id in (
     select sign_in_id from sign_ins where expires_at <= connect_now() for update skip locked
@@ -65,6 +77,20 @@ func (q *Queries) DeletePastLimits(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const endSession = `-- name: EndSession :exec
+delete from account_sessions where user_id = $1 and secret_hash = $2
+`
+
+type EndSessionParams struct {
+	UserID     uuid.UUID
+	SecretHash []byte
+}
+
+func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) error {
+	_, err := q.db.Exec(ctx, endSession, arg.UserID, arg.SecretHash)
+	return err
+}
+
 const findForSignIn = `-- name: FindForSignIn :one
 select lower(typed.email)::text as folded, users.user_id, users.email
 from (select $1::text as email) as typed
@@ -83,6 +109,31 @@ func (q *Queries) FindForSignIn(ctx context.Context, email string) (FindForSignI
 	row := q.db.QueryRow(ctx, findForSignIn, email)
 	var i FindForSignInRow
 	err := row.Scan(&i.Folded, &i.UserID, &i.Email)
+	return i, err
+}
+
+const getSession = `-- name: GetSession :one
+select u.user_id, u.email, u.timezone, u.registered_on, u.created_at
+from account_sessions s
+join users u using (user_id)
+where s.user_id = $1 and s.secret_hash = $2 and s.expires_at > connect_now()
+`
+
+type GetSessionParams struct {
+	UserID     uuid.UUID
+	SecretHash []byte
+}
+
+func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, error) {
+	row := q.db.QueryRow(ctx, getSession, arg.UserID, arg.SecretHash)
+	var i User
+	err := row.Scan(
+		&i.UserID,
+		&i.Email,
+		&i.Timezone,
+		&i.RegisteredOn,
+		&i.CreatedAt,
+	)
 	return i, err
 }
 
@@ -212,6 +263,39 @@ func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
 		arg.CodeHash,
 	)
 	return err
+}
+
+const startSession = `-- name: StartSession :execrows
+with used as (
+    delete from sign_ins
+    where sign_in_id = $2 and sign_ins.user_id = $3::uuid and code_hash = $4
+        and sign_ins.expires_at > connect_now()
+    returning sign_ins.user_id
+)
+insert into account_sessions (user_id, secret_hash, expires_at)
+select used.user_id, $1, connect_now() + interval '30 minutes' from used
+`
+
+type StartSessionParams struct {
+	SecretHash []byte
+	SignInID   uuid.UUID
+	UserID     uuid.UUID
+	CodeHash   []byte
+}
+
+// Ends the sign-in that it came from, in the one statement that starts the session: a code starts one session. The hash
+// says which code was right, in case a new one has replaced it since.
+func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int64, error) {
+	result, err := q.db.Exec(ctx, startSession,
+		arg.SecretHash,
+		arg.SignInID,
+		arg.UserID,
+		arg.CodeHash,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const takeTry = `-- name: TakeTry :one

@@ -12,6 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type AccountSession struct {
+	UserID     uuid.UUID
+	SecretHash []byte
+	ExpiresAt  time.Time
+}
+
 type AuthorizationRequest struct {
 	RequestID     uuid.UUID
 	BrowserHash   []byte

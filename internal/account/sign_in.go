@@ -65,7 +65,7 @@ type CodeRequest struct {
 	SignIn  uuid.UUID  // what the code is for
 	Email   string     // as typed
 	Network netip.Addr // of the visitor; the zero value is one network of its own
-	Company string     // which asks, for the letter
+	Company string     // which asks, for the letter; empty: nobody, the code is for the account pages
 }
 
 // SendCode makes a new code and has it sent if the address has an account; whether it has one, nobody learns. It
@@ -111,7 +111,7 @@ func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) 
 // the code is right: a form that was sent twice gets the same answer twice, and the purpose of the sign-in is what
 // happens once. Errors: ErrMalformedCode (takes no try), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrNoSignIn.
 func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (uuid.UUID, error) {
-	code = strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(code)
+	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
 		return uuid.Nil, ErrMalformedCode
 	}
@@ -126,11 +126,16 @@ func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string
 	return try.userID, nil
 }
 
-// Sweep deletes sign-ins whose code has expired and limits that no longer count anything. Every server may call it
-// at any time; once a minute is plenty.
+// Sweep deletes sign-ins whose code has expired, limits that no longer count anything, and ended sessions. Every server
+// may call it at any time; once a minute is plenty.
 func (a *Accounts) Sweep(ctx context.Context) error { return a.store.sweep(ctx) }
 
 const codeDigits = 6
+
+// digits is a code without what people write between its digits.
+func digits(code string) string {
+	return strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(code)
+}
 
 func newCode() string {
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))

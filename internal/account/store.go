@@ -165,12 +165,49 @@ func (s store) whyNoTry(ctx context.Context, signIn uuid.UUID) error {
 	return ErrCodeSpent
 }
 
+// startSession ends the sign-in and starts the session, or does neither: the sign-in has been used, or has another code
+// by now. Error: ErrNoSignIn.
+func (s store) startSession(ctx context.Context, signIn uuid.UUID, codeHash []byte, key SessionKey) error {
+	started, err := s.queries.StartSession(ctx, db.StartSessionParams{
+		SignInID: signIn, UserID: key.UserID, CodeHash: codeHash, SecretHash: key.hash(),
+	})
+	if err != nil {
+		return fmt.Errorf("account: start session: %w", err)
+	}
+	if started == 0 {
+		return ErrNoSignIn
+	}
+	return nil
+}
+
+func (s store) getSession(ctx context.Context, key SessionKey) (User, error) {
+	row, err := s.queries.GetSession(ctx, db.GetSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return User{}, ErrNoSession
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("account: get session: %w", err)
+	}
+	return userOf(row), nil
+}
+
+func (s store) endSession(ctx context.Context, key SessionKey) error {
+	err := s.queries.EndSession(ctx, db.EndSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+	if err != nil {
+		return fmt.Errorf("account: end session: %w", err)
+	}
+	return nil
+}
+
 func (s store) sweep(ctx context.Context) error {
 	if _, err := s.queries.DeleteExpiredSignIns(ctx); err != nil {
 		return fmt.Errorf("account: sweep sign-ins: %w", err)
 	}
 	if _, err := s.queries.DeletePastLimits(ctx); err != nil {
 		return fmt.Errorf("account: sweep limits: %w", err)
+	}
+	if _, err := s.queries.DeleteExpiredSessions(ctx); err != nil {
+		return fmt.Errorf("account: sweep sessions: %w", err)
 	}
 	return nil
 }

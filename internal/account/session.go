@@ -1,0 +1,46 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+
+	"github.com/google/uuid"
+)
+
+// ErrNoSession says that nobody is signed in: the session has ended, or there never was one.
+var ErrNoSession = errors.New("not signed in")
+
+// SessionKey opens a session of the account pages. Only the browser that signed in holds it.
+type SessionKey struct {
+	UserID uuid.UUID
+	Secret [32]byte
+}
+
+func (k SessionKey) hash() []byte {
+	hash := sha256.Sum256(k.Secret[:])
+	return hash[:]
+}
+
+// StartSession signs a user in to the account pages for 30 minutes, with the code that was sent for the sign-in, which it
+// ends. A code starts one session: sent twice, it is ErrNoSignIn the second time. Errors: those of VerifyCode.
+func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, code string) (SessionKey, error) {
+	userID, err := a.VerifyCode(ctx, signIn, code)
+	if err != nil {
+		return SessionKey{}, err
+	}
+	key := SessionKey{UserID: userID}
+	rand.Read(key.Secret[:])
+	return key, a.store.startSession(ctx, signIn, a.hashCode(signIn, digits(code)), key)
+}
+
+// GetSession returns who is signed in. Error: ErrNoSession.
+func (a *Accounts) GetSession(ctx context.Context, key SessionKey) (User, error) {
+	return a.store.getSession(ctx, key)
+}
+
+// EndSession signs out. A session that has ended already is no error.
+func (a *Accounts) EndSession(ctx context.Context, key SessionKey) error {
+	return a.store.endSession(ctx, key)
+}

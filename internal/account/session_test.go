@@ -1,0 +1,164 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/pgtest"
+)
+
+// Names "4" are section 4 of the decisions: "The account pages have their own sign-in by code, a session of 30 minutes".
+
+// session signs a user in to the account pages.
+func (b *bench) session(t *testing.T, email string) SessionKey {
+	t.Helper()
+	signIn := uuid.New()
+	key, err := b.StartSession(context.Background(), signIn, b.code(t, signIn, email))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestSession4ThirtyMinutes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	user := b.user(t, "ada@example.com")
+	key := b.session(t, "ada@example.com")
+	b.db.Clock.Advance(30*time.Minute - 10*time.Second)
+	got, err := b.GetSession(ctx, key)
+	if err != nil {
+		t.Fatalf("shortly before 30 minutes: %v", err)
+	}
+	if diff := cmp.Diff(user, got); diff != "" {
+		t.Errorf("signed in is somebody else (-want +got):\n%s", diff)
+	}
+	b.db.Clock.Advance(10 * time.Second) // what was done in it has not made it longer
+	if _, err := b.GetSession(ctx, key); !errors.Is(err, ErrNoSession) {
+		t.Errorf("after 30 minutes: %v, want ErrNoSession", err)
+	}
+	if err := b.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int64](t, b.db, "select count(*) from account_sessions"); n != 0 {
+		t.Errorf("%d sessions after the sweep", n)
+	}
+}
+
+func TestSession4BelongsToOneBrowserAndUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	b.user(t, "ada@example.com")
+	other := b.user(t, "bea@example.com")
+	key, second := b.session(t, "ada@example.com"), b.session(t, "ada@example.com")
+
+	for name, wrong := range map[string]SessionKey{
+		"nobody": {}, "another user": {UserID: other.ID, Secret: key.Secret}, "another secret": {UserID: key.UserID},
+	} {
+		if _, err := b.GetSession(ctx, wrong); !errors.Is(err, ErrNoSession) {
+			t.Errorf("the key of %s: %v, want ErrNoSession", name, err)
+		}
+		if err := b.EndSession(ctx, wrong); err != nil {
+			t.Errorf("signing out with the key of %s: %v", name, err)
+		}
+	}
+	for range 2 { // a form sent twice
+		if err := b.EndSession(ctx, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.GetSession(ctx, key); !errors.Is(err, ErrNoSession) {
+		t.Errorf("after signing out: %v, want ErrNoSession", err)
+	}
+	if _, err := b.GetSession(ctx, second); err != nil {
+		t.Errorf("the other browser was signed out, too: %v", err)
+	}
+	b.db.Exec(t, "delete from users where user_id = $1", key.UserID)
+	if _, err := b.GetSession(ctx, second); !errors.Is(err, ErrNoSession) {
+		t.Errorf("a deleted user: %v, want ErrNoSession", err)
+	}
+}
+
+func TestSessionEndsItsSignIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	b.user(t, "ada@example.com")
+	signIn := uuid.New()
+	code := b.code(t, signIn, "ada@example.com")
+	var started atomic.Int32
+	var group sync.WaitGroup
+	for range 4 { // fewer than a code has tries
+		group.Go(func() {
+			switch _, err := b.StartSession(context.Background(), signIn, code[:3]+" "+code[3:]); {
+			case err == nil:
+				started.Add(1)
+			case !errors.Is(err, ErrNoSignIn):
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got := started.Load(); got != 1 {
+		t.Errorf("one code started %d sessions", got)
+	}
+	if n := pgtest.Value[int64](t, b.db, "select count(*) from account_sessions"); n != 1 {
+		t.Errorf("%d sessions", n)
+	}
+	if _, err := b.GetSignIn(context.Background(), signIn); !errors.Is(err, ErrNoSignIn) {
+		t.Errorf("the sign-in is still there: %v", err)
+	}
+}
+
+func TestSessionNeedsTheRightCode(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	b.user(t, "ada@example.com")
+	signIn := uuid.New()
+	code := b.code(t, signIn, "ada@example.com")
+	var wrongCode *WrongCodeError
+	if _, err := b.StartSession(ctx, signIn, wrong(code)); !errors.As(err, &wrongCode) || wrongCode.TriesLeft != 4 {
+		t.Errorf("a wrong code: %v", err)
+	}
+	b.db.Clock.Advance(10 * time.Minute)
+	if _, err := b.StartSession(ctx, signIn, code); !errors.Is(err, ErrCodeExpired) {
+		t.Errorf("after 10 minutes: %v, want ErrCodeExpired", err)
+	}
+	// Between the try and the session, another code was sent: the hash that was right is no longer the sign-in's.
+	old, key := b.hashCode(signIn, code), SessionKey{UserID: b.user(t, "bea@example.com").ID}
+	b.code(t, signIn, "bea@example.com")
+	if err := b.store.startSession(ctx, signIn, old, key); !errors.Is(err, ErrNoSignIn) {
+		t.Errorf("a replaced code: %v, want ErrNoSignIn", err)
+	}
+	if n := pgtest.Value[int64](t, b.db, "select count(*) from account_sessions"); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+// TestLetterOfTheAccountPages: no company asks.
+func TestLetterOfTheAccountPages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	b.user(t, "ada@example.com")
+	if err := b.SendCode(context.Background(), CodeRequest{SignIn: uuid.New(), Email: "ada@example.com"}); err != nil {
+		t.Fatal(err)
+	}
+	letter := b.post.Next(t)
+	want := "You want to see which companies read your activity data.\n" +
+		"To sign in, enter this code on the page that asks for it:\n\n" + letter.Code() + "\n\n" +
+		"The code is valid for 10 minutes, and only in the browser that asked for it.\n\n" +
+		"Was it not you? Then do nothing: without the code nobody gets any further.\n" +
+		"Never pass the code on; we do not ask for it by telephone or by mail.\n"
+	if diff := cmp.Diff(want, letter.Text); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}

@@ -58,6 +58,7 @@ type Connection struct {
 	RefreshGeneration int64
 	RefreshHash       []byte
 	RefreshDeadline   time.Time
+	LastReadAt        *time.Time
 }
 
 type CyclingActivity struct {

@@ -67,7 +67,7 @@ with used as (
     returning sign_ins.user_id
 )
 insert into account_sessions (user_id, secret_hash, expires_at)
-select used.user_id, @secret_hash, connect_now() + interval '30 minutes' from used;
+select used.user_id, @secret_hash, connect_now() + @lifetime::interval from used;
 
 -- name: GetSession :one
 select u.*

@@ -268,16 +268,17 @@ func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
 const startSession = `-- name: StartSession :execrows
 with used as (
     delete from sign_ins
-    where sign_in_id = $2 and sign_ins.user_id = $3::uuid and code_hash = $4
+    where sign_in_id = $3 and sign_ins.user_id = $4::uuid and code_hash = $5
         and sign_ins.expires_at > connect_now()
     returning sign_ins.user_id
 )
 insert into account_sessions (user_id, secret_hash, expires_at)
-select used.user_id, $1, connect_now() + interval '30 minutes' from used
+select used.user_id, $1, connect_now() + $2::interval from used
 `
 
 type StartSessionParams struct {
 	SecretHash []byte
+	Lifetime   time.Duration
 	SignInID   uuid.UUID
 	UserID     uuid.UUID
 	CodeHash   []byte
@@ -288,6 +289,7 @@ type StartSessionParams struct {
 func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, startSession,
 		arg.SecretHash,
+		arg.Lifetime,
 		arg.SignInID,
 		arg.UserID,
 		arg.CodeHash,

@@ -5,9 +5,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+// SessionLifetime is how long a session of the account pages lasts, from its sign-in on.
+const SessionLifetime = 30 * time.Minute
 
 // ErrNoSession says that nobody is signed in: the session has ended, or there never was one.
 var ErrNoSession = errors.New("not signed in")
@@ -23,8 +27,7 @@ func (k SessionKey) hash() []byte {
 	return hash[:]
 }
 
-// StartSession signs a user in to the account pages for 30 minutes, with the code that was sent for the sign-in, which it
-// ends. A code starts one session: sent twice, it is ErrNoSignIn the second time. Errors: those of VerifyCode.
+// StartSession signs a user in to the account pages with the code that was sent for the sign-in, which it ends. A code starts one session: sent twice, it is ErrNoSignIn the second time. Errors: those of VerifyCode.
 func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, code string) (SessionKey, error) {
 	userID, err := a.VerifyCode(ctx, signIn, code)
 	if err != nil {

@@ -170,6 +170,7 @@ func (s store) whyNoTry(ctx context.Context, signIn uuid.UUID) error {
 func (s store) startSession(ctx context.Context, signIn uuid.UUID, codeHash []byte, key SessionKey) error {
 	started, err := s.queries.StartSession(ctx, db.StartSessionParams{
 		SignInID: signIn, UserID: key.UserID, CodeHash: codeHash, SecretHash: key.hash(),
+		Lifetime: SessionLifetime,
 	})
 	if err != nil {
 		return fmt.Errorf("account: start session: %w", err)

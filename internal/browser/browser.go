@@ -54,6 +54,15 @@ func New(config Config) (http.Handler, error) {
 		r.Get("/consent", p.page(p.showConsent))
 		r.Post("/consent", p.page(p.decide))
 	})
+	router.Get("/account", p.page(p.showAccount))
+	router.Get("/account/sign-in", p.page(p.showAccountSignIn))
+	router.Post("/account/sign-in", p.page(p.signInToAccount))
+	router.Get("/account/code", p.page(p.showAccountCode))
+	router.Post("/account/code", p.page(p.enterAccountCode))
+	router.Post("/account/new-code", p.page(p.newAccountCode))
+	router.Post("/account/sign-out", p.page(p.signOut))
+	router.Get("/account/connections/{client}/disconnect", p.page(p.showDisconnect))
+	router.Post("/account/connections/{client}/disconnect", p.page(p.disconnect))
 	return router, nil
 }
 

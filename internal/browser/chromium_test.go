@@ -216,24 +216,30 @@ func TestChromiumKeyboard(t *testing.T) {
 	s.isTitled(t, "Let Stride & Co read your activity? · Activity Connect")
 
 	var order []string
-	for range 3 {
-		s.Do(chromedp.KeyEvent(kb.Tab))
-		var focused struct {
-			Name    string
-			Outline string
-		}
-		s.Evaluate(`({Name: document.activeElement.textContent.trim(), Outline: getComputedStyle(document.activeElement).outlineStyle})`, &focused)
-		if focused.Outline != "solid" {
-			t.Errorf("the focus on %q cannot be seen: outline %s", focused.Name, focused.Outline)
-		}
-		order = append(order, focused.Name)
+	for range 4 {
+		order = append(order, s.tab(t))
 	}
-	if want := []string{"www.partner.example (opens in a new tab)", "Allow", "Don’t allow"}; !slices.Equal(order, want) {
+	if want := []string{"www.partner.example (opens in a new tab)", "Your connections (opens in a new tab)", "Allow", "Don’t allow"}; !slices.Equal(order, want) {
 		t.Errorf("order of the focus = %q, want %q", order, want)
 	}
 	s.Submit(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)), chromedp.KeyEvent(kb.Enter))
 	s.isBack(t, "code")
 	s.isClean(t)
+}
+
+// tab goes to the next thing that takes the focus, which must be seen, and returns its name.
+func (s *screen) tab(t *testing.T) string {
+	t.Helper()
+	s.Do(chromedp.KeyEvent(kb.Tab))
+	var focused struct {
+		Name    string
+		Outline string
+	}
+	s.Evaluate(`({Name: document.activeElement.textContent.trim(), Outline: getComputedStyle(document.activeElement).outlineStyle})`, &focused)
+	if focused.Outline != "solid" {
+		t.Errorf("the focus on %q cannot be seen: outline %s", focused.Name, focused.Outline)
+	}
+	return focused.Name
 }
 
 // TestChromium5TwoTabs: two requests of one browser do not disturb each other, and another browser has neither.
@@ -350,6 +356,9 @@ func (s *screen) lookAt(t *testing.T, name string) {
 			}
 			file := fmt.Sprintf("%s-%s-%d.png", strings.NewReplacer(", ", "-", " ", "-").Replace(name), scheme, width)
 			s.Screenshot(filepath.Join(t.ArtifactDir(), file))
+		}
+		for _, violation := range s.Violations() {
+			t.Errorf("%s, %s: %s", name, scheme, violation)
 		}
 		var light bool
 		s.Evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/)[0] > 128`, &light)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -61,14 +62,17 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 		event.Cause = err
 	}
 	w.Header().Set("Content-Security-Policy", policy)
-	p.site.write(w, answer.status, answer.view, view{Code: answer.code, Back: back(r)})
+	p.site.write(w, answer.status, answer.view, view{Base: baseOf(r), Code: answer.code})
 }
 
-// back is where the user of a request can go on: to the code, which leads to the address where none was sent.
-func back(r *http.Request) string {
-	request := chi.URLParam(r, "request")
-	if request == "" {
-		return ""
+// baseOf is what the paths of the request's sign-in begin with; empty where there is none. The page of its code is where
+// a failed user can go on: it leads to the address where no code was sent.
+func baseOf(r *http.Request) string {
+	if request := chi.URLParam(r, "request"); request != "" {
+		return "/authorize/" + request
 	}
-	return "/authorize/" + request + "/code"
+	if strings.HasPrefix(r.URL.Path, accountBase+"/") || r.URL.Path == accountBase {
+		return accountBase
+	}
+	return ""
 }

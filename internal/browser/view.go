@@ -11,20 +11,23 @@ import (
 
 // view is what the templates show. A page uses the fields that it needs; the rest are zero.
 type view struct {
-	Base    string // of the request's paths: /authorize/{request}
+	Base    string // of the paths: /authorize/{request} or /account
 	Company company
-	Minutes int // that an authorization may take in all
+	Minutes int // that an authorization may take in all, or that a session of the account lasts
 
 	Email     string // as it was typed
 	Problem   string // what was wrong with the form: a name that the template knows
 	TriesLeft int    // of the code
 	SentAgain bool   // a new code is on its way
 
+	News string // what has just happened: a name that the template knows; it may be anything else
+
+	Connections []connection // of the account: all, or the one to be disconnected
+
 	Consent oauth.Consent
 	Reads   []string // names of the scopes
 
 	Code string // why it failed
-	Back string // where a failed user can go on, if anywhere
 }
 
 // view begins the view of a page about the request.
@@ -36,11 +39,11 @@ func (p *pages) view(request pending) view {
 	}
 }
 
-// company is who asks.
+// company is who asks, or who reads.
 type company struct {
 	Name     string
 	Homepage string // may be empty
-	Callback string
+	Callback string // empty on the account pages
 }
 
 // initial is the letter that stands for a company beside its name.

@@ -91,6 +91,9 @@ func TestFaults(t *testing.T) {
 	if got := tab.LayoutFaults(); len(got) != 0 {
 		t.Errorf("faults of a sound page: %q", got)
 	}
+	if got := tab.Violations(); len(got) != 0 {
+		t.Errorf("violations on a sound page: %q", got)
+	}
 	var found bool
 	for _, node := range tab.Accessible() {
 		if node.Role == "textbox" {
@@ -109,6 +112,12 @@ func TestFaults(t *testing.T) {
 	for _, want := range []string{`contrast 2.85 of p. "pale"`, "of the edge of input", "target of 16 by 16", "beyond the window", "2008 wide"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("not found: %s; faults:\n%s", want, got)
+		}
+	}
+	got = strings.Join(tab.Violations(), "\n")
+	for _, want := range []string{"html-has-lang: ", "button-name: ", "label: ", "color-contrast: "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("not found: %s; violations:\n%s", want, got)
 		}
 	}
 }

@@ -225,6 +225,7 @@ func TestPaths(t *testing.T) {
 	for _, path := range []string{
 		"/", "/nothing", "/authorize", "/authorize/", base, base + "/", base + "/sign-in/", base + "/other", base + "/new-code",
 		"/authorize/x/sign-in", strings.ToUpper(base) + "/sign-in", "/authorize/" + strings.ToUpper(base[11:]) + "/sign-in",
+		"/account/", "/account/other", "/account/new-code", "/account/sign-out", "/account/connections",
 		"/oauth/authorize/", "/static/", "/static/connect.css", "/static/../doc.go", "//" + serviceHost + "/sign-in",
 	} {
 		v.isError(v.get(path), http.StatusNotFound, headingMissing)
@@ -258,6 +259,7 @@ func TestHeaders(t *testing.T) {
 		"foreign form":   {foreign.post(base+"/consent", url.Values{"decision": {"deny"}}), strict},
 		"not found":      {v.get("/nothing"), strict},
 		"stylesheet":     {v.get(v.stylesheet()), strict},
+		"account":        {v.get("/account/sign-in"), strict},
 		"to the partner": {v.post(base+"/consent", url.Values{"decision": {"allow"}}), strict},
 	} {
 		t.Run(name, func(t *testing.T) {

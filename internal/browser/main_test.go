@@ -141,7 +141,7 @@ func (f *fixture) query(scopes scope.Set) url.Values {
 }
 
 // connect makes a connection of the user with these scopes, through the rules.
-func (f *fixture) connect(t testing.TB, scopes scope.Set) {
+func (f *fixture) connect(t testing.TB, scopes scope.Set) oauth.Tokens {
 	t.Helper()
 	ctx := t.Context()
 	browser := newSecret().hash()
@@ -164,9 +164,24 @@ func (f *fixture) connect(t testing.TB, scopes scope.Set) {
 		t.Fatal(err)
 	}
 	params := oauth.ExchangeParams{Code: parsed.Query().Get("code"), RedirectURI: callback, CodeVerifier: verifier}
-	if _, err := f.oauth.Exchange(ctx, f.client.ID, params); err != nil {
+	tokens, err := f.oauth.Exchange(ctx, f.client.ID, params)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return tokens
+}
+
+// company is the same fixture with another client in place of the first.
+func (f *fixture) company(t testing.TB, name string) *fixture {
+	t.Helper()
+	other := *f
+	var err error
+	if other.client, _, err = f.registry.Create(t.Context(), client.Registration{
+		Name: name, CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return &other
 }
 
 // visitor is a browser without a screen: it keeps cookies and follows no redirect by itself.

@@ -1,0 +1,204 @@
+package browser
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/PuerkitoBio/goquery"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/scope"
+)
+
+// Names "4" are section 4 of the decisions: "The account pages (/account) have their own sign-in by code, a session of 30
+// minutes, list the connected companies with scopes and dates, and disconnect after a confirming page."
+
+// enter signs the visitor in to the account pages.
+func (v *visitor) enter(email string) {
+	v.t.Helper()
+	code := v.ask("/account", email)
+	if got := v.location(v.post("/account/code", url.Values{"code": {code}})); got != "/account" {
+		v.t.Fatalf("location = %q, want /account", got)
+	}
+}
+
+// account is the list of a visitor who is signed in.
+func (v *visitor) account() *goquery.Document {
+	v.t.Helper()
+	answer := v.get("/account")
+	if answer.StatusCode != http.StatusOK || answer.page.Find("h1").Text() != "Your connections" {
+		v.t.Fatalf("status %d, heading %q", answer.StatusCode, answer.page.Find("h1").Text())
+	}
+	return answer.page
+}
+
+// said is a text without the line breaks of its template.
+func said(s *goquery.Selection) string { return strings.Join(strings.Fields(s.Text()), " ") }
+
+// disconnectPage is where a company of the list is disconnected.
+func (f *fixture) disconnectPage() string {
+	return "/account/connections/" + f.client.ID.String() + "/disconnect"
+}
+
+func TestAccountList_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	gone, lapsed, revoked := f.company(t, "Away Inc"), f.company(t, "Lapsing GmbH"), f.company(t, "Revoking SA")
+
+	lapsed.connect(t, scope.CyclingActivities|scope.CyclingDaily)
+	f.db.Clock.Advance(91 * 24 * time.Hour)
+	if err := f.oauth.Revoke(t.Context(), revoked.client.ID, revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.oauth.Disconnect(t.Context(), gone.client.ID, gone.connect(t, scope.All).GrantID); err != nil {
+		t.Fatal(err)
+	}
+	// Half past midnight of the next day in Berlin.
+	f.db.Clock.Set(time.Until(time.Date(2027, 2, 20, 23, 30, 0, 0, time.UTC)))
+	tokens := f.connect(t, scope.All)
+	f.db.Clock.Advance(12 * time.Hour)
+	stranger := f.company(t, "Not Mine Ltd")
+	stranger.user = f.newUser(t, "bea@example.com")
+	stranger.connect(t, scope.All)
+
+	v := f.visitor(t)
+	v.enter(email)
+	type row struct {
+		Name, Site, State string
+		Facts             []string
+		Disconnect        string
+	}
+	list := func() (rows []row) {
+		v.account().Find(".connections > li").Each(func(_ int, item *goquery.Selection) {
+			r := row{Name: said(item.Find("h2")), State: said(item.Find(".news strong"))}
+			r.Site, _ = item.Find(".site a").Attr("href")
+			item.Find("dl > div").Each(func(_ int, fact *goquery.Selection) {
+				r.Facts = append(r.Facts, said(fact.Find("dt"))+": "+said(fact.Find("dd")))
+			})
+			r.Disconnect, _ = item.Find("a.other").Attr("href")
+			rows = append(rows, r)
+		})
+		return rows
+	}
+	const (
+		steps    = "Your steps, as one total for each day"
+		distance = "Your cycling distance, as one total for each day"
+		rides    = "Each of your rides: date, start, end and distance, but not where you rode"
+	)
+	want := []row{
+		{"Lapsing GmbH", "", "Lapsed.", []string{
+			"Could read: " + distance + " " + rides, "Connected since: 21 November 2026",
+			"First readable day: 21 November 2026", "Last read: Nothing so far",
+		}, lapsed.disconnectPage()},
+		{"Revoking SA", "", "No access at present.", []string{
+			"Could read: " + steps, "Connected since: 20 February 2027",
+			"First readable day: 20 February 2027", "Last read: Nothing so far",
+		}, revoked.disconnectPage()},
+		{"Stride & Co", homepage, "", []string{
+			"Reads: " + steps + " " + distance + " " + rides, "Connected since: 21 February 2027",
+			"First readable day: 21 February 2027", "Last read: Nothing so far",
+		}, f.disconnectPage()},
+	}
+	if diff := cmp.Diff(want, list()); diff != "" {
+		t.Errorf("connections (-want +got):\n%s", diff)
+	}
+	page := v.account()
+	if got := page.Find(".signed-in .address").Text(); got != email {
+		t.Errorf("signed in as %q", got)
+	}
+
+	f.db.Clock.Set(time.Until(time.Date(2027, 2, 20, 23, 31, 0, 0, time.UTC)))
+	if _, err := f.oauth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
+		t.Fatal(err)
+	}
+	want[2].Facts[3] = "Last read: 21 February 2027"
+	if diff := cmp.Diff(want, list()); diff != "" {
+		t.Errorf("after a read (-want +got):\n%s", diff)
+	}
+}
+
+func TestAccountWithoutConnections(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	v.enter(email)
+	page := v.account()
+	if got := said(page.Find("main")); !strings.Contains(got, "No company is connected with your account") {
+		t.Errorf("the page says %q", got)
+	}
+	if page.Find(".connections, .news").Length() != 0 {
+		t.Error("a list of nothing, or news of nothing")
+	}
+}
+
+func TestDisconnect_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	kept := f.company(t, "Kept GmbH")
+	other := f.company(t, "Not Mine Ltd")
+	other.user = f.newUser(t, "bea@example.com")
+	tokens, keptTokens, othersTokens := f.connect(t, scope.All), kept.connect(t, scope.All), other.connect(t, scope.All)
+	works := func(access string) bool {
+		_, err := f.oauth.Authenticate(t.Context(), access)
+		return err == nil
+	}
+	v := f.visitor(t)
+	v.enter(email)
+
+	// The page says what ends, and ends nothing.
+	page := v.get(f.disconnectPage()).page
+	if got := page.Find("h1").Text(); got != "Disconnect Stride & Co?" {
+		t.Errorf("heading = %q", got)
+	}
+	for _, want := range []string{
+		"Stride & Co can read nothing more, from this moment on", "it can then read only from that day on",
+		"What Stride & Co has read by now stays with it",
+	} {
+		if !strings.Contains(said(page.Find("main")), want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	action, _ := page.Find("form[method=post]:has(button.act)").Attr("action")
+	if action != f.disconnectPage() {
+		t.Errorf("the form goes to %q", action)
+	}
+	if !works(tokens.AccessToken) {
+		t.Fatal("showing the page has disconnected")
+	}
+
+	for range 2 { // the form is sent again
+		if got := v.location(v.post(action, nil)); got != "/account?disconnected" {
+			t.Errorf("location = %q", got)
+		}
+	}
+	if works(tokens.AccessToken) {
+		t.Error("the access token still works")
+	}
+	answer := v.get("/account?disconnected").page
+	if got := answer.Find("[role=status]").Text(); got != "The company is disconnected. It can read nothing more." {
+		t.Errorf("the news are %q", got)
+	}
+	if got := answer.Find("h2").Text(); got != "Kept GmbH" {
+		t.Errorf("connections: %q", got)
+	}
+	if got := v.location(v.get(f.disconnectPage())); got != "/account" {
+		t.Errorf("going back leads to %q", got)
+	}
+
+	// Nobody disconnects what is not theirs.
+	v.isError(v.post(other.disconnectPage(), nil), http.StatusNotFound, headingMissing)
+	v.isError(v.post("/account/connections/"+uuid.NewString()+"/disconnect", nil), http.StatusNotFound, headingMissing)
+	v.isError(v.post("/account/connections/x/disconnect", nil), http.StatusNotFound, headingMissing)
+	v.isError(v.get("/account/connections/"+strings.ToUpper(kept.client.ID.String())+"/disconnect"), http.StatusNotFound, headingMissing)
+	v.isError(v.post(kept.disconnectPage(), url.Values{"sure": {"yes"}}), http.StatusBadRequest, headingForm)
+	v.header.Set("Sec-Fetch-Site", "cross-site")
+	v.isError(v.post(kept.disconnectPage(), nil), http.StatusForbidden, headingForm)
+	v.isError(v.post("/account/sign-out", nil), http.StatusForbidden, headingForm)
+	if !works(keptTokens.AccessToken) || !works(othersTokens.AccessToken) {
+		t.Error("another connection was disconnected")
+	}
+}

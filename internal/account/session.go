@@ -27,7 +27,8 @@ func (k SessionKey) hash() []byte {
 	return hash[:]
 }
 
-// StartSession signs a user in to the account pages with the code that was sent for the sign-in, which it ends. A code starts one session: sent twice, it is ErrNoSignIn the second time. Errors: those of VerifyCode.
+// StartSession signs a user in to the account pages with the code that was sent for the sign-in, which it ends. A code
+// starts one session: sent twice, it is ErrNoSignIn the second time. Errors: those of VerifyCode.
 func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, code string) (SessionKey, error) {
 	userID, err := a.VerifyCode(ctx, signIn, code)
 	if err != nil {

@@ -67,9 +67,11 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p.site.write(w, http.StatusOK, "account", view{
-		Base: accountBase, Email: user.Email, Connections: list, News: r.URL.RawQuery,
-	})
+	gone := string(cookieValue(r, goneCookie))
+	if gone != "" {
+		dropCookie(w, goneCookie)
+	}
+	p.site.write(w, http.StatusOK, "account", view{Base: accountBase, Email: user.Email, Connections: list, Gone: gone})
 	return nil
 }
 
@@ -87,7 +89,7 @@ func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(list, func(c connection) bool { return c.Path == disconnectPath(client) })
+	i := find(list, client)
 	if i < 0 {
 		seeOther(w, accountBase)
 		return nil
@@ -98,7 +100,7 @@ func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// disconnect ends the connection (specification 3.2).
+// disconnect ends the connection (specification 3.2). Sent twice, the form does the same again, which is nothing.
 func (p *pages) disconnect(w http.ResponseWriter, r *http.Request) error {
 	user, ok, err := p.signedIn(w, r)
 	if !ok {
@@ -111,6 +113,10 @@ func (p *pages) disconnect(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readForm(w, r); err != nil {
 		return err
 	}
+	list, err := p.connections(r, user)
+	if err != nil {
+		return err
+	}
 	err = p.OAuth.DisconnectUser(r.Context(), user.ID, client)
 	if errors.Is(err, oauth.ErrNotConnected) {
 		return errNotFound
@@ -118,8 +124,16 @@ func (p *pages) disconnect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	seeOther(w, accountBase+"?disconnected")
+	if i := find(list, client); i >= 0 {
+		setCookie(w, goneCookie, []byte(list[i].Company.Name), time.Minute)
+	}
+	seeOther(w, accountBase)
 	return nil
+}
+
+// find is the place of the client's connection in the list, -1 where it has none.
+func find(list []connection, client uuid.UUID) int {
+	return slices.IndexFunc(list, func(c connection) bool { return c.Path == disconnectPath(client) })
 }
 
 // clientOf is the company that the path names.

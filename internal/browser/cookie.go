@@ -13,6 +13,7 @@ const (
 	cookieName    = "__Host-connect-browser" // secret of the browser, for authorization requests
 	signInCookie  = "__Host-connect-sign-in" // secret of a sign-in to the account pages
 	sessionCookie = "__Host-connect-account" // key of a session of the account pages
+	goneCookie    = "__Host-connect-gone"    // name of the company just disconnected, until the list has said so
 )
 
 // secret tells one browser from all others: 256 random bits.

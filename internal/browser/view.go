@@ -23,6 +23,7 @@ type view struct {
 	News string // what has just happened: a name that the template knows; it may be anything else
 
 	Connections []connection // of the account: all, or the one to be disconnected
+	Gone        string       // name of the company that was just disconnected
 
 	Consent oauth.Consent
 	Reads   []string // names of the scopes

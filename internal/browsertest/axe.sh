@@ -5,15 +5,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 version=4.14.1
-dir=bin/axe-core-$version
+axe=bin/axe-core-$version.min.js
 
-if [ ! -e "$dir/axe.min.js" ]; then
-  # Several tests may come here at the same time: each fetches its own copy, and puts it in place whole. (One that comes
-  # second lies inside the first, where nobody looks.)
+if [ ! -e "$axe" ]; then
+  # Several tests may come here at the same time: each fetches its own copy, and puts it in place whole.
   mkdir -p bin
   fetched=$(mktemp -d bin/axe-core.XXXXXX)
   trap 'rm -rf "$fetched"' EXIT
   npm install --silent --no-fund --no-audit --no-save --prefix "$fetched" "axe-core@$version" >&2
-  mv "$fetched/node_modules/axe-core" "$dir"
+  mv "$fetched/node_modules/axe-core/axe.min.js" "$axe"
 fi
-echo "$PWD/$dir/axe.min.js"
+echo "$PWD/$axe"

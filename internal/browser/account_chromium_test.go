@@ -129,7 +129,7 @@ func TestChromiumAccountKeyboard(t *testing.T) {
 	order(site, "Disconnect Stride & Co")
 	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.isTitled(t, "Disconnect Stride & Co? · Activity Connect")
-	order(site, "Disconnect", "Keep the connection")
+	order(site, "Disconnect", "Keep connected")
 	s.Submit(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)), chromedp.KeyEvent(kb.Enter))
 	s.isTitled(t, "Stride & Co is disconnected: Your connections · Activity Connect")
 	order("Sign out")

@@ -194,6 +194,55 @@ func TestAccountCookies(t *testing.T) {
 	}
 }
 
+// TestAccountOtherBrowser: a code and a sign-in serve the browser that asked, however well another one knows the code.
+func TestAccountOtherBrowser_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.newUser(t, "bea@example.com")
+	v, other := f.visitor(t), f.visitor(t)
+	code := v.ask("/account", email)
+	for other.ask("/account", "bea@example.com") == code { // once in a million
+	}
+	if got := other.post("/account/code", url.Values{"code": {code}}).StatusCode; got != http.StatusUnprocessableEntity {
+		t.Errorf("status of the code in another browser = %d, want 422", got)
+	}
+	if got := v.location(v.post("/account/code", url.Values{"code": {code}})); got != "/account" {
+		t.Errorf("location = %q", got)
+	}
+}
+
+// TestAccountForgedForms: no form of the account pages is taken from another site, whether the browser tells of it by
+// Sec-Fetch-Site or, an older one, by Origin alone.
+func TestAccountForgedForms_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.connect(t, scope.All)
+	v := f.visitor(t)
+	v.enter(email)
+	forms := map[string]url.Values{
+		"/account/sign-in": {"email": {email}}, "/account/code": {"code": {"123456"}}, "/account/new-code": nil,
+		"/account/sign-out": nil, f.disconnectPage(): nil,
+	}
+	for name, header := range map[string]http.Header{
+		"another site":      {"Sec-Fetch-Site": {"cross-site"}},
+		"another subdomain": {"Sec-Fetch-Site": {"same-site"}},
+		"an older browser":  {"Origin": {"https://" + partnerHost}},
+		"a sandboxed frame": {"Origin": {"null"}},
+	} {
+		v.header = header
+		for path, form := range forms {
+			answer := v.post(path, form)
+			if v.isError(answer, http.StatusForbidden, headingForm); len(answer.Cookies()) != 0 {
+				t.Errorf("%s, %s: sets a cookie", name, path)
+			}
+		}
+	}
+	v.account() // still signed in
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 1 {
+		t.Error("a forged form has disconnected")
+	}
+}
+
 // TestAccountAndAuthorizationSignInsAreApart: neither sign-in serves for the other (specification 5.3).
 func TestAccountAndAuthorizationSignInsAreApart_5_3(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,7 @@ func TestAccountList_4(t *testing.T) {
 	}
 	list := func() (rows []row) {
 		v.account().Find(".connections > li").Each(func(_ int, item *goquery.Selection) {
-			r := row{Name: said(item.Find("h2")), State: said(item.Find(".news strong"))}
+			r := row{Name: said(item.Find("h2")), State: said(item.Find(".halt strong"))}
 			r.Site, _ = item.Find(".site a").Attr("href")
 			item.Find("dl > div").Each(func(_ int, fact *goquery.Selection) {
 				r.Facts = append(r.Facts, said(fact.Find("dt"))+": "+said(fact.Find("dd")))
@@ -130,7 +130,7 @@ func TestAccountWithoutConnections(t *testing.T) {
 	if got := said(page.Find("main")); !strings.Contains(got, "No company is connected with your account") {
 		t.Errorf("the page says %q", got)
 	}
-	if page.Find(".connections, .news").Length() != 0 {
+	if page.Find(".connections, .news, .halt").Length() != 0 {
 		t.Error("a list of nothing, or news of nothing")
 	}
 }

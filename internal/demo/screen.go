@@ -25,6 +25,7 @@ The demo is running. Ctrl-C stops it.
   Open first     %s    an example partner, Stride Club
   Caught mail    %s    every mail ends here: the sign-in codes
   The service    %s/.well-known/oauth-authorization-server
+  For its users  %s/account    who is connected, and the end of it
   Its health     %s/readyz
 
 %s
@@ -35,7 +36,7 @@ authority, %s. Go on, or trust that file.
 
 To use the commands on the demo's data: . %s
 %s
-`, a.Partner, a.Mail, a.Service, a.Private, state, robin.name, robin.email, short(a.Certificate), short(a.Environment), wrap(kept))
+`, a.Partner, a.Mail, a.Service, a.Service, a.Private, state, robin.name, robin.email, short(a.Certificate), short(a.Environment), wrap(kept))
 }
 
 // short is the path from here, where that is shorter.

@@ -94,7 +94,9 @@ func TestScopeMismatch_3_1(t *testing.T) {
 		if a.StatusCode != status || a.page.Find("button[name=decision][value=allow][disabled][aria-describedby=problem]").Length() != 1 {
 			t.Errorf("status = %d, want %d and Allow disabled", a.StatusCode, status)
 		}
-		if got := a.page.Find("#problem[role=alert]").Text(); !strings.Contains(got, "disconnect it in our app under Connected companies, or at Stride & Co") {
+		problem := a.page.Find("#problem[role=alert]")
+		if got := said(problem); !strings.Contains(got, "disconnect it under Your connections (opens in a new tab) or at Stride & Co") ||
+			problem.Find("a[href='/account'][target=_blank]").Length() != 1 {
 			t.Errorf("problem = %q", got)
 		}
 		if a.page.Find("button[name=decision][value=deny]:not([disabled])").Length() != 1 {

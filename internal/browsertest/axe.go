@@ -53,7 +53,9 @@ func (tab *Tab) Violations() []string {
 	if err != nil {
 		tab.t.Fatal(err)
 	}
-	tab.Do(chromedp.Evaluate[chromedp.Void](source + "\n;void 0"))
+	if !value(tab, chromedp.Evaluate[bool](`"axe" in window`)) {
+		tab.Do(chromedp.Evaluate[chromedp.Void](source + "\n;void 0"))
+	}
 	const run = `axe.run(document, {resultTypes: ["violations"]}).then((result) => {
 		if (result.passes.length < 10) throw new Error("axe-core has checked next to nothing");
 		return result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.target.join(" ")).join(", "));

@@ -14,8 +14,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a tab may take for all that a test does in it: a hang becomes a failure.
-const patience = 2 * time.Minute
+// patience is how long a tab may take for all that a test does in it: a hang becomes a failure. A test that looks at
+// every page takes a minute on a busy machine.
+const patience = 5 * time.Minute
 
 // Browser is one running Chromium. It ends with the test that started it.
 type Browser struct {

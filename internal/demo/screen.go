@@ -25,7 +25,7 @@ The demo is running. Ctrl-C stops it.
   Open first     %s    an example partner, Stride Club
   Caught mail    %s    every mail ends here: the sign-in codes
   The service    %s/.well-known/oauth-authorization-server
-  For its users  %s/account    who is connected, and the end of it
+  For its users  %s/account    a user sees who reads, and disconnects
   Its health     %s/readyz
 
 %s

@@ -54,6 +54,7 @@ type App struct {
 	Activity *activity.Activity
 
 	logger          *slog.Logger
+	metrics         *telemetry.Metrics
 	public, private *server
 	stopping        atomic.Bool
 
@@ -87,6 +88,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime})
 
+	a.metrics = telemetry.NewMetrics(config.Logger)
+	a.collect()
+
 	public, err := a.publicHandler(config)
 	if err != nil {
 		return err
@@ -100,8 +104,8 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListen); err != nil {
 		return err
 	}
-	a.public.prepare(telemetry.Requests(a.logger, public), config.Certificate, a.logger)
-	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler()), nil, a.logger)
+	a.public.prepare(telemetry.Requests(a.logger, public, a.metrics.Observe), config.Certificate, a.logger)
+	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler(), a.metrics.Observe), nil, a.logger)
 	return nil
 }
 

@@ -28,12 +28,15 @@ import (
 
 // endToEnd is the whole service behind TLS with a mail server, a partner and a user.
 type endToEnd struct {
+	app     *App
 	db      *pgtest.DB
 	base    string
 	mail    *mailtest.Server
 	tls     http.RoundTripper
 	partner pgtest.Client
 	user    pgtest.User
+
+	stopLetters func() // and wait until the last is sent
 }
 
 func newEndToEnd(t *testing.T) *endToEnd {
@@ -60,16 +63,17 @@ func newEndToEnd(t *testing.T) *endToEnd {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.app = a
 	letters, stop := context.WithCancel(context.Background())
 	sent := make(chan struct{})
 	go func() { a.Accounts.Run(letters); close(sent) }()
+	e.stopLetters = func() { stop(); <-sent }
 	server.Config.Handler = a.public.Handler
 	server.StartTLS()
 	e.tls = server.Client().Transport
 	t.Cleanup(func() {
 		server.Close()
-		stop()
-		<-sent
+		e.stopLetters()
 		a.Close()
 	})
 	return e

@@ -17,7 +17,7 @@ var errStopping = errors.New("stopping")
 
 // privateHandler serves what the operator's own tools ask. GET /healthz says that the process answers; GET /readyz
 // says whether it should be sent requests: 503 with the reason while the database cannot be reached, is at another
-// migration than this program, or the service is stopping.
+// migration than this program, or the service is stopping. GET /metrics is for Prometheus.
 func (a *App) privateHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
@@ -32,6 +32,10 @@ func (a *App) privateHandler() http.Handler {
 			return
 		}
 		writeStatus(w, http.StatusOK, "ready", nil)
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		telemetry.EventOf(r.Context()).Operation = "metrics"
+		a.metrics.ServeHTTP(w, r)
 	})
 	return mux
 }

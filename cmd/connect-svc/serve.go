@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -69,11 +70,22 @@ func (s serveCommand) Run(p *program, command *kong.Context) error {
 	}
 	config.Logger = telemetry.NewLogger(p.stderr, slog.LevelInfo)
 	warnOfUnknown(config.Logger, p.environ, command)
+	if config.Traces, err = telemetry.NewTraces(p.ctx, config.Logger); err != nil {
+		return usageError{err}
+	}
+	defer stopTraces(config.Traces)
 	service, err := app.Open(p.ctx, config)
 	if err != nil {
 		return err
 	}
 	return service.Run(p.ctx)
+}
+
+// stopTraces is what is left of the fifteen seconds that stopping may take.
+func stopTraces(traces *telemetry.Traces) {
+	ctx, cancel := context.WithTimeout(context.Background(), 800*time.Millisecond)
+	defer cancel()
+	traces.Stop(ctx)
 }
 
 // warnOfUnknown tells of variables that look like settings and are none: a misspelt setting would else be silence.

@@ -43,6 +43,7 @@ type Config struct {
 
 	Clock  *postgres.Clock // nil: the real time
 	Logger *slog.Logger
+	Traces *telemetry.Traces // nil: none
 }
 
 // App is the service: its domains, for those who start it, and its listeners.
@@ -73,7 +74,8 @@ func Open(ctx context.Context, config Config) (*App, error) {
 }
 
 func (a *App) open(ctx context.Context, config Config) (err error) {
-	if a.Pool, err = postgres.Open(ctx, config.DatabaseURL, postgres.WithClock(config.Clock)); err != nil {
+	if a.Pool, err = postgres.Open(ctx, config.DatabaseURL, postgres.WithClock(config.Clock),
+		postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
 		return err
 	}
 	if err := CheckSchema(ctx, a.Pool); err != nil {
@@ -104,7 +106,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListen); err != nil {
 		return err
 	}
-	a.public.prepare(telemetry.Requests(a.logger, public, a.metrics.Observe), config.Certificate, a.logger)
+	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe)), config.Certificate, a.logger)
 	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler(), a.metrics.Observe), nil, a.logger)
 	return nil
 }

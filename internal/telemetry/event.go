@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Event is what the one log event of a request says besides status and duration. The edge that answers the request
@@ -84,6 +85,7 @@ func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) h
 			event.Duration = time.Since(start)
 			event.Status = statusOf(ww.Status(), event)
 			write(r, logger, event)
+			describe(trace.SpanFromContext(r.Context()), r, event)
 			for _, observer := range observe {
 				observer(event)
 			}

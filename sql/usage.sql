@@ -1,0 +1,45 @@
+-- What clients asked, by minute: used by internal/usage.
+
+-- name: AddUsage :batchexec
+insert into usage_minutes as u (client_id, minute, operation, status, requests, paid, durations)
+values (@client_id, @minute, @operation, @status, @requests, @paid, @durations)
+on conflict (client_id, minute, operation, status) do update
+set requests = u.requests + excluded.requests,
+    paid = u.paid + excluded.paid,
+    durations = add_counts(u.durations, excluded.durations);
+
+-- Rows of hours are few enough to be added up in the program, buckets and all: the parts of a minute are one row here.
+-- name: UsageByHour :many
+select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, operation, status, bucket::integer as bucket,
+    sum(durations[bucket])::bigint as requests
+from usage_minutes, generate_subscripts(durations, 1) as bucket
+where minute >= @since and (client_id = @client_id or @every_client::boolean) and durations[bucket] > 0
+group by 1, 2, 3, 4, 5
+order by 1, 2, 3, 4, 5;
+
+-- name: BudgetByHour :many
+select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(paid)::bigint as paid,
+    max(paid)::bigint as busiest_minute
+from (
+    select client_id, minute, sum(paid) as paid from usage_minutes
+    where minute >= @since and (client_id = @client_id or @every_client::boolean)
+    group by client_id, minute
+) minutes
+group by 1, 2
+order by 1, 2;
+
+-- name: CountConnections :many
+select client_id,
+    (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as shown_state,
+    count(*) as connections
+from connections
+where client_id = @client_id or @every_client::boolean
+group by 1, 2;
+
+-- name: UsageClients :many
+select client_id, name, status, requests_per_minute from clients
+where client_id = @client_id or @every_client::boolean
+order by created_at, client_id;
+
+-- name: SweepUsage :execrows
+delete from usage_minutes where minute < connect_now() - @retention::interval;

@@ -22,6 +22,7 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/usage"
 )
 
 // Config is what the service is started with. Its values have been checked.
@@ -53,6 +54,7 @@ type App struct {
 	Accounts *account.Accounts
 	OAuth    *oauth.Server
 	Activity *activity.Activity
+	Usage    *usage.Usage
 
 	logger          *slog.Logger
 	metrics         *telemetry.Metrics
@@ -90,6 +92,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime})
 
+	a.Usage = usage.New(a.Pool, config.Logger, config.Clock.Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
 
@@ -106,7 +109,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListen); err != nil {
 		return err
 	}
-	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe)), config.Certificate, a.logger)
+	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage)), config.Certificate, a.logger)
 	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler(), a.metrics.Observe), nil, a.logger)
 	return nil
 }

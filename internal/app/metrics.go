@@ -1,10 +1,28 @@
 package app
 
 import (
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/usage"
 )
+
+// countUsage counts a request for the client that authenticated itself. It is an observer of telemetry.Requests.
+func (a *App) countUsage(event *telemetry.Event) {
+	if event.ClientID == uuid.Nil {
+		return
+	}
+	a.Usage.Count(usage.Request{
+		ClientID:  event.ClientID,
+		Operation: event.Operation,
+		Status:    event.Status,
+		Duration:  event.Duration,
+		// A request that finds all leases taken stays paid for. See package ratelimit.
+		Paid: event.Limiter == telemetry.LimiterAdmitted || event.Limiter == telemetry.LimiterConcurrency,
+	})
+}
 
 // collect adds to the metrics of requests what the domains and the database pool count themselves. They know nothing of
 // metrics: they are asked when Prometheus asks.

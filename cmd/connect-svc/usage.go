@@ -41,6 +41,29 @@ type hourUsageJSON struct {
 	Operations    []operationUsageJSON `json:"operations"`
 }
 
+type connectionsJSON struct {
+	// Precision is exact, estimated (from a sample), at_least, or unknown, where they could not be counted in time.
+	Precision    string `json:"precision"`
+	Authorized   int64  `json:"authorized"`
+	Lapsed       int64  `json:"lapsed"`
+	Revoked      int64  `json:"revoked"`
+	Disconnected int64  `json:"disconnected"`
+}
+
+// String is for people.
+func (c connectionsJSON) String() string {
+	counts := fmt.Sprintf("%d authorized, %d lapsed, %d revoked, %d disconnected", c.Authorized, c.Lapsed, c.Revoked, c.Disconnected)
+	switch c.Precision {
+	case usage.Estimated.String():
+		return "about " + counts
+	case usage.AtLeast.String():
+		return "at least " + counts
+	case usage.Unknown.String():
+		return "too many to count in time"
+	}
+	return counts
+}
+
 type usageJSON struct {
 	ClientID          uuid.UUID `json:"client_id"`
 	Name              string    `json:"name"`
@@ -52,7 +75,7 @@ type usageJSON struct {
 	figuresJSON
 	Operations  []operationUsageJSON `json:"operations"`
 	Hours       []hourUsageJSON      `json:"hours"` // those with requests
-	Connections map[string]int64     `json:"connections"`
+	Connections connectionsJSON      `json:"connections"`
 }
 
 func (c usageCommand) Run(p *program) error {
@@ -103,11 +126,12 @@ func toUsageJSON(report usage.Report) usageJSON {
 		figuresJSON:       toFiguresJSON(report.Total),
 		Operations:        []operationUsageJSON{},
 		Hours:             []hourUsageJSON{},
-		Connections: map[string]int64{
-			"authorized":   report.Connections.Authorized,
-			"lapsed":       report.Connections.Lapsed,
-			"revoked":      report.Connections.Revoked,
-			"disconnected": report.Connections.Disconnected,
+		Connections: connectionsJSON{
+			Precision:    report.Connections.Precision.String(),
+			Authorized:   report.Connections.Authorized,
+			Lapsed:       report.Connections.Lapsed,
+			Revoked:      report.Connections.Revoked,
+			Disconnected: report.Connections.Disconnected,
 		},
 	}
 	for _, operation := range report.Operations {
@@ -131,8 +155,7 @@ func toUsageJSON(report usage.Report) usageJSON {
 func writeUsage(w io.Writer, value usageJSON) {
 	fmt.Fprintf(w, "client\t%s\n", value.Name)
 	fmt.Fprintf(w, "from, to\t%s, %s\n", value.Since.Format(time.RFC3339), value.Until.Format(time.RFC3339))
-	fmt.Fprintf(w, "connections\t%d authorized, %d lapsed, %d revoked, %d disconnected\n", value.Connections["authorized"],
-		value.Connections["lapsed"], value.Connections["revoked"], value.Connections["disconnected"])
+	fmt.Fprintf(w, "connections\t%s\n", value.Connections)
 	fmt.Fprintf(w, "budget used\t%.1f %% of %d requests a minute; %.1f %% in the busiest minute\n",
 		100*value.BudgetUsed, value.RequestsPerMinute, 100*value.PeakBudgetUsed)
 	figures := func(name string, f figuresJSON) {

@@ -41,7 +41,7 @@ func TestUsage(t *testing.T) {
 		figuresJSON: figures,
 		Operations:  operations,
 		Hours:       []hourUsageJSON{{hour, figures, 60, operations}},
-		Connections: map[string]int64{"authorized": 0, "lapsed": 0, "revoked": 0, "disconnected": 0},
+		Connections: connectionsJSON{Precision: "exact"},
 	}
 	varying := cmpopts.IgnoreFields(usageJSON{}, "Since", "Until", "BudgetUsed")
 	close := cmpopts.EquateApprox(0, .11)

@@ -28,6 +28,7 @@ func (a *App) countUsage(event *telemetry.Event) {
 // metrics: they are asked when Prometheus asks.
 func (a *App) collect() {
 	a.collectPool()
+	a.collectUsage()
 	const codes = "Sign-in codes: made (sent), refused by the hourly limits (limited), and what became of tries."
 	for outcome, count := range map[string]func(account.Counts) uint64{
 		"sent":    func(c account.Counts) uint64 { return c.CodesSent },
@@ -47,6 +48,13 @@ func (a *App) collect() {
 		func() float64 { return float64(a.Accounts.Counts().LettersFailed) })
 	a.metrics.Gauge("letters_waiting", "Letters that wait to be sent.", nil,
 		func() float64 { return float64(a.Accounts.Counts().LettersWaiting) })
+}
+
+func (a *App) collectUsage() {
+	a.metrics.Gauge("usage_rows_waiting", "Counts of usage that wait to be written to the database.", nil,
+		func() float64 { rows, _ := a.Usage.Waiting(); return float64(rows) })
+	a.metrics.Counter("usage_uncounted_requests_total", "Requests missing in the counts of usage, because too many of them waited.", nil,
+		func() float64 { _, dropped := a.Usage.Waiting(); return float64(dropped) })
 }
 
 func (a *App) collectPool() {

@@ -54,22 +54,6 @@ type Figures struct {
 	durations   durations
 }
 
-// Connections are counted by their state (decisions, section 4).
-type Connections struct{ Authorized, Lapsed, Revoked, Disconnected int64 }
-
-func (c *Connections) set(state string, n int64) {
-	switch state {
-	case "authorized":
-		c.Authorized = n
-	case "lapsed":
-		c.Lapsed = n
-	case "revoked":
-		c.Revoked = n
-	case "disconnected":
-		c.Disconnected = n
-	}
-}
-
 func (f *Figures) count(status, bucket int, requests int64) {
 	f.Requests += requests
 	f.durations[bucket] += requests

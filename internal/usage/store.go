@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,9 +21,10 @@ import (
 type store struct {
 	pool    *pgxpool.Pool
 	queries *db.Queries
+	bounds  countBounds
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{pool, db.New(pool)} }
+func newStore(pool *pgxpool.Pool) store { return store{pool, db.New(pool), defaultCountBounds} }
 
 // add adds all rows or none. They are sorted, so that servers that add at the same time wait for each other and never
 // in a circle.
@@ -85,16 +87,80 @@ func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until tim
 			report.spend(row)
 		}
 	}
-	connections, err := s.queries.CountConnections(ctx, db.CountConnectionsParams{ClientID: clientID, EveryClient: every})
-	if err != nil {
+	connections, err := s.connections(ctx, clientID)
+	unknown := postgres.IsTimeout(err)
+	if err != nil && !unknown {
 		return nil, err
 	}
-	for _, row := range connections {
-		if report := byID[row.ClientID]; report != nil {
-			report.Connections.set(row.ShownState, row.Connections)
+	for i := range reports {
+		if reports[i].Connections = connections[reports[i].ClientID]; unknown {
+			reports[i].Connections.Precision = Unknown
 		}
 	}
 	return reports, nil
+}
+
+// connections counts the connections of a client, or of every one, in bounded time however many there are: those of a
+// client with few one by one, those of a client with many by a sample of the table. Clients without any are not in it.
+// Where even that takes too long the error is PostgreSQL's of a timeout.
+func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UUID]Connections, error) {
+	every := clientID == uuid.Nil
+	found := map[uuid.UUID]Connections{}
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		if err := queries.LimitTime(ctx, strconv.FormatInt(s.bounds.limit.Milliseconds(), 10)); err != nil {
+			return err
+		}
+		counted, err := queries.CountConnections(ctx, db.CountConnectionsParams{
+			ClientID: clientID, EveryClient: every, AtMost: int32(s.bounds.oneByOne + 1), //nolint:gosec // a constant
+		})
+		if err != nil {
+			return err
+		}
+		many := false
+		for _, row := range counted {
+			c := found[row.ClientID]
+			c.add(row.State, row.Connections)
+			if c.Sum() > s.bounds.oneByOne {
+				c.Precision, many = AtLeast, true
+			}
+			found[row.ClientID] = c
+		}
+		if !many {
+			return nil
+		}
+		return s.sample(ctx, queries, db.SampleConnectionsParams{ClientID: clientID, EveryClient: every}, found)
+	})
+	if postgres.IsTimeout(err) && len(found) > 0 {
+		return found, nil // the sample took too long: the least is known
+	}
+	return found, err
+}
+
+// sample replaces what is known to be at least so many by an estimate.
+func (s store) sample(ctx context.Context, queries *db.Queries, params db.SampleConnectionsParams, found map[uuid.UUID]Connections) error {
+	rows, err := queries.EstimateConnections(ctx)
+	if err != nil {
+		return err
+	}
+	part := min(1, float64(s.bounds.sample)/float64(max(rows, 1)))
+	params.Percent = float32(100 * part)
+	sampled, err := queries.SampleConnections(ctx, params)
+	if err != nil {
+		return err
+	}
+	estimates := map[uuid.UUID]Connections{}
+	for _, row := range sampled {
+		c := estimates[row.ClientID]
+		c.add(row.State, row.Connections)
+		estimates[row.ClientID] = c
+	}
+	for client, c := range found {
+		if estimate := estimates[client]; c.Precision == AtLeast && estimate.Sum() >= sampleEnough {
+			found[client] = estimate.scaled(1 / part)
+		}
+	}
+	return nil
 }
 
 func newReport(row db.UsageClientsRow, since, until time.Time) Report {

@@ -56,8 +56,9 @@ type Usage struct {
 	now    func() time.Time
 
 	mu      sync.Mutex
-	rows    map[rowKey]*row
-	dropped int // requests since the last flush
+	rows    map[rowKey]*row // what waits for the database
+	dropped uint64          // requests that were not counted
+	told    uint64          // how many of them the log knows
 }
 
 // rowKey and row are a row of the database that waits.
@@ -104,7 +105,7 @@ func (u *Usage) add(key rowKey, counted row) {
 	waiting := u.rows[key]
 	if waiting == nil {
 		if len(u.rows) >= maxRows {
-			u.dropped += int(counted.requests)
+			u.dropped += uint64(counted.requests) //nolint:gosec // a number of requests
 			return
 		}
 		waiting = new(row)
@@ -114,17 +115,18 @@ func (u *Usage) add(key rowKey, counted row) {
 }
 
 // Run writes what was counted every few seconds until ctx ends, and then what is left. Call it once, and end ctx when no
-// request can come any more.
+// request can come any more. The end of ctx breaks no batch off: whether it was written would not be known.
 func (u *Usage) Run(ctx context.Context) {
+	lasting := context.WithoutCancel(ctx)
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			u.flush(context.WithoutCancel(ctx))
+			u.flush(lasting)
 			return
 		case <-ticker.C:
-			u.flush(ctx)
+			u.flush(lasting)
 		}
 	}
 }
@@ -132,8 +134,8 @@ func (u *Usage) Run(ctx context.Context) {
 // flush writes one batch. What cannot be written waits for the next one.
 func (u *Usage) flush(ctx context.Context) {
 	u.mu.Lock()
-	rows, dropped := u.rows, u.dropped
-	u.rows, u.dropped = map[rowKey]*row{}, 0
+	rows, dropped := u.rows, u.dropped-u.told
+	u.rows, u.told = map[rowKey]*row{}, u.dropped
 	u.mu.Unlock()
 	if dropped > 0 {
 		u.logger.WarnContext(ctx, "requests were not counted: too many counts wait for the database", "requests", dropped)
@@ -145,12 +147,28 @@ func (u *Usage) flush(ctx context.Context) {
 	defer cancel()
 	if err := u.store.add(ctx, rows); err != nil {
 		u.logger.ErrorContext(ctx, "the counts of usage wait", "rows", len(rows), "cause", err)
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		for key, counted := range rows {
-			u.add(key, *counted)
-		}
+		u.putBack(rows)
 	}
+}
+
+// putBack lets rows wait that could not be written. What came in the meantime is added to them and not the other way
+// round, since it is little: requests wait for the lock.
+func (u *Usage) putBack(rows map[rowKey]*row) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	since := u.rows
+	u.rows = rows
+	for key, counted := range since {
+		u.add(key, *counted)
+	}
+}
+
+// Waiting is how many rows wait for the database, and how many requests since the start were not counted because too
+// many did.
+func (u *Usage) Waiting() (rows int, dropped uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.rows), u.dropped
 }
 
 // Sweep deletes counts that are older than [Retention]. Every server may call it at any time.

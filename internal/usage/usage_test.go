@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -149,8 +150,8 @@ func TestCountsWaitWithinBounds(t *testing.T) {
 	if !strings.Contains(log.String(), "requests=7") || !strings.Contains(log.String(), "counts of usage wait") {
 		t.Errorf("the log: %s", log)
 	}
-	if len(u.rows) != maxRows {
-		t.Errorf("after the failure %d rows wait, want %d", len(u.rows), maxRows)
+	if rows, dropped := u.Waiting(); rows != maxRows || dropped != 7 {
+		t.Errorf("after the failure %d rows wait, want %d; %d requests are dropped", rows, maxRows, dropped)
 	}
 	db.Exec(t, "alter table away rename to usage_minutes")
 	u.flush(t.Context())
@@ -181,24 +182,67 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// insertConnections gives a client as many connections as there are states.
+func insertConnections(t *testing.T, db *pgtest.DB, client uuid.UUID, states ...string) {
+	t.Helper()
+	db.Exec(t, `with made as (
+			insert into users (user_id, email, timezone, registered_on, created_at)
+			select gen_random_uuid(), gen_random_uuid() || '@user.example', 'UTC', '2020-01-01', connect_now()
+			from generate_series(1, cardinality($2::text[])) returning user_id
+		)
+		insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+			refresh_generation, refresh_hash, refresh_deadline)
+		select user_id, $1, gen_random_uuid(), 1, replace(state, 'lapsed', 'authorized'), 1, '2026-03-01', connect_now(), 1,
+			case when state in ('authorized', 'lapsed') then sha256('') end,
+			connect_now() + case when state = 'lapsed' then interval '0' else interval '1 day' end
+		from (select user_id, row_number() over () n from made) u
+		join unnest($2::text[]) with ordinality s (state, n) using (n)`, client, states)
+}
+
+// Specification 2.2: by state; those of clients with very many are estimated, and a report says which they are.
 func TestConnectionsByState(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
-	client := db.Client(t)
-	for _, state := range []string{"authorized", "authorized", "revoked", "disconnected", "lapsed"} {
-		db.Exec(t, `insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-				refresh_generation, refresh_hash, refresh_deadline)
-			values ($1, $2, $3, 1, replace($4, 'lapsed', 'authorized'), 1, '2026-03-01', connect_now(), 1,
-				case when $4 in ('authorized', 'lapsed') then sha256('') end,
-				connect_now() + case when $4 = 'lapsed' then interval '0' else interval '1 day' end)`,
-			db.User(t).ID, client.ID, uuid.New(), state)
+	small, large := db.Client(t).ID, db.Client(t).ID
+	insertConnections(t, db, small, "authorized", "authorized", "revoked", "disconnected", "lapsed")
+	insertConnections(t, db, large, slices.Concat(slices.Repeat([]string{"authorized"}, 3000), slices.Repeat([]string{"lapsed"}, 1000))...)
+	db.Exec(t, "analyze connections")
+	count := func(oneByOne, sample int64) []Connections {
+		t.Helper()
+		u.store.bounds.oneByOne, u.store.bounds.sample = oneByOne, sample
+		all, err := u.All(t.Context(), start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []Connections{all[0].Connections, all[1].Connections}
 	}
-	got, err := u.Of(t.Context(), client.ID, start)
+	few := Connections{Authorized: 2, Lapsed: 1, Revoked: 1, Disconnected: 1}
+	if diff := cmp.Diff([]Connections{few, {Authorized: 3000, Lapsed: 1000}}, count(4000, 1)); diff != "" {
+		t.Error("one by one:", diff)
+	}
+	sampled := count(3999, 3000)
+	if sampled[0] != few {
+		t.Errorf("beside one with very many a small client has %+v", sampled[0])
+	}
+	if c := sampled[1]; c.Precision != Estimated || c.Authorized < 1500 || c.Authorized > 4500 || c.Sum() < 2000 || c.Sum() > 6000 {
+		t.Errorf("3000 authorized and 1000 lapsed ones are estimated as %+v", c)
+	}
+	if c := count(999, 1)[1]; c.Precision != AtLeast || c.Sum() != 1000 {
+		t.Errorf("without a sample that says anything: %+v", c)
+	}
+
+	// Somebody who holds the table holds the report up no longer than the limit.
+	u.store.bounds.limit = 20 * time.Millisecond
+	tx, err := db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Connections{Authorized: 2, Lapsed: 1, Revoked: 1, Disconnected: 1}, got.Connections); diff != "" {
-		t.Error(diff)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "lock table connections"); err != nil {
+		t.Fatal(err)
+	}
+	if c := count(10, 10); c[0] != (Connections{Precision: Unknown}) || c[1] != c[0] {
+		t.Errorf("with the table locked: %+v", c)
 	}
 }
 

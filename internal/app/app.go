@@ -110,7 +110,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		return err
 	}
 	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage)), config.Certificate, a.logger)
-	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler(), a.metrics.Observe), nil, a.logger)
+	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler(config.Clock.Now), a.metrics.Observe), nil, a.logger)
 	return nil
 }
 

@@ -15,8 +15,8 @@ const (
 )
 
 // bars draws a bar for each value from the ground, or from where the bars below it end. Values and floor are in units of
-// top, and a value that is not zero can be seen.
-func bars(values, floor []float64, top float64) string {
+// top. A value that is not zero can be seen: it is least high.
+func bars(values, floor []float64, top, least float64) string {
 	var path strings.Builder
 	for i, value := range values {
 		if value <= 0 {
@@ -26,7 +26,7 @@ func bars(values, floor []float64, top float64) string {
 		if floor != nil {
 			from = floor[i] / top * height
 		}
-		box(&path, float64(i)*slot+gap/2, from, slot-gap, max(value/top*height, 1))
+		box(&path, float64(i)*slot+gap/2, from, slot-gap, max(value/top*height, least))
 	}
 	return path.String()
 }

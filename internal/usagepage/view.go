@@ -81,14 +81,14 @@ type mark struct {
 type key struct{ Class, Text string }
 
 type connectionsView struct {
-	Note   string // what the numbers are, where they are not exact
-	Known  bool
-	States []stateView
+	Note       string // what the numbers are, where they are not exact
+	Authorized string
+	States     []stateView // none where nothing is known, or there is nothing
 }
 
 type stateView struct {
-	Class, Name, Count string
-	X, Width           float64 // in the bar, of 100
+	Name, Count string
+	X, Width    float64 // in the bar, of 100
 }
 
 // look makes the page of reports.
@@ -129,7 +129,7 @@ func lookAt(report usage.Report, draw bool) clientView {
 	}
 	for _, operation := range report.Operations {
 		c.Operations = append(c.Operations, operationView{operation.Name, inWords(operation.Total),
-			bars(requestsOf(operation.Hours), nil, float64(most))})
+			bars(requestsOf(operation.Hours), nil, float64(most), 5)})
 	}
 	for _, hour := range slices.Backward(report.Hours) {
 		if hour.Requests > 0 {
@@ -187,7 +187,7 @@ func drawRequests(report usage.Report) chart {
 		for i, hour := range report.Hours {
 			values[i] = float64(part.of(hour.Figures))
 		}
-		c.Series = append(c.Series, series{part.class, bars(values, floor, float64(top))})
+		c.Series = append(c.Series, series{part.class, bars(values, floor, float64(top), 1.5)})
 		for i, value := range values {
 			floor[i] += value
 		}
@@ -220,7 +220,7 @@ func drawBudget(report usage.Report) chart {
 		scale[0] = percent(top)
 	}
 	c.Scale, c.Line = scale, fmt.Sprintf("%.2f", height-height/top)
-	c.Series = []series{{"budget", bars(values, nil, top)}}
+	c.Series = []series{{"budget", bars(values, nil, top, 1.5)}}
 	c.Keys = []key{{"budget", "used"}, {"policy", thousands(policy) + " a minute"}}
 	c.Summary = fmt.Sprintf("Budget used by hour: the busiest minute took %s of %s requests a minute.",
 		percent(report.PeakBudgetUsed()), thousands(policy))
@@ -246,28 +246,29 @@ func drawTimes(report usage.Report) chart {
 }
 
 func lookAtConnections(c usage.Connections) connectionsView {
-	v := connectionsView{Known: c.Precision != usage.Unknown}
+	var v connectionsView
 	prefix := ""
 	switch c.Precision {
+	case usage.Exact:
 	case usage.Estimated:
 		prefix, v.Note = "about ", "Estimated from a sample."
 	case usage.AtLeast:
 		prefix, v.Note = "at least ", "The first that were counted: there are more."
 	case usage.Unknown:
-		v.Note = "Not counted: it took too long."
-	case usage.Exact:
+		return connectionsView{Note: "Not counted: it took too long.", Authorized: "unknown"}
+	}
+	if c.Sum() == 0 {
+		return connectionsView{Note: "No connections.", Authorized: "0"}
 	}
 	x := 0.0
 	for _, state := range []struct {
 		name string
 		n    int64
 	}{{"authorized", c.Authorized}, {"lapsed", c.Lapsed}, {"revoked", c.Revoked}, {"disconnected", c.Disconnected}} {
-		width := 0.0
-		if sum := c.Sum(); sum > 0 {
-			width = 100 * float64(state.n) / float64(sum)
-		}
-		v.States = append(v.States, stateView{state.name, state.name, prefix + thousands(state.n), x, width})
+		width := 100 * float64(state.n) / float64(c.Sum())
+		v.States = append(v.States, stateView{state.name, prefix + thousands(state.n), x, width})
 		x += width
 	}
+	v.Authorized = v.States[0].Count
 	return v
 }

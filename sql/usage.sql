@@ -8,14 +8,20 @@ set requests = u.requests + excluded.requests,
     paid = u.paid + excluded.paid,
     durations = add_counts(u.durations, excluded.durations);
 
--- Rows of hours are few enough to be added up in the program, buckets and all: the parts of a minute are one row here.
+-- One sum for each bucket of internal/usage: much faster than rows of buckets.
 -- name: UsageByHour :many
-select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, operation, status, bucket::integer as bucket,
-    sum(durations[bucket])::bigint as requests
-from usage_minutes, generate_subscripts(durations, 1) as bucket
-where minute >= @since and (client_id = @client_id or @every_client::boolean) and durations[bucket] > 0
-group by 1, 2, 3, 4, 5
-order by 1, 2, 3, 4, 5;
+select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, operation, status,
+    array[
+        coalesce(sum(durations[1]), 0), coalesce(sum(durations[2]), 0), coalesce(sum(durations[3]), 0),
+        coalesce(sum(durations[4]), 0), coalesce(sum(durations[5]), 0), coalesce(sum(durations[6]), 0),
+        coalesce(sum(durations[7]), 0), coalesce(sum(durations[8]), 0), coalesce(sum(durations[9]), 0),
+        coalesce(sum(durations[10]), 0), coalesce(sum(durations[11]), 0), coalesce(sum(durations[12]), 0),
+        coalesce(sum(durations[13]), 0), coalesce(sum(durations[14]), 0)
+    ]::bigint[] as durations
+from usage_minutes
+where minute >= @since and (client_id = @client_id or @every_client::boolean)
+group by 1, 2, 3, 4
+order by 1, 2, 3, 4;
 
 -- name: BudgetByHour :many
 select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(paid)::bigint as paid,

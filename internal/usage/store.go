@@ -182,7 +182,7 @@ func (r *Report) hourOf(hour time.Time) (int, bool) {
 
 func (r *Report) count(row db.UsageByHourRow) {
 	hour, within := r.hourOf(row.Hour)
-	if !within || row.Bucket < 1 || int(row.Bucket) > len(durations{}) {
+	if !within {
 		return
 	}
 	operation := slices.IndexFunc(r.Operations, func(o Operation) bool { return o.Name == row.Operation })
@@ -192,7 +192,9 @@ func (r *Report) count(row db.UsageByHourRow) {
 	}
 	found := &r.Operations[operation]
 	for _, figures := range []*Figures{&r.Total, &r.Hours[hour].Figures, &found.Total, &found.Hours[hour]} {
-		figures.count(int(row.Status), int(row.Bucket)-1, row.Requests)
+		for i, n := range row.Durations {
+			figures.count(int(row.Status), i, n)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ const (
 	flushLimit = 5 * time.Second // for one batch
 
 	// maxRows bounds what waits in memory: about 200 bytes each.
-	maxRows = 20_000
+	maxRows  = 20_000
+	maxBatch = 1_000
 )
 
 // bounds are the upper bounds of the buckets of durations; the last bucket has none. Only add at the end: the buckets
@@ -131,7 +132,7 @@ func (u *Usage) Run(ctx context.Context) {
 	}
 }
 
-// flush writes one batch. What cannot be written waits for the next one.
+// flush writes what waits. What cannot be written waits for the next flush.
 func (u *Usage) flush(ctx context.Context) {
 	u.mu.Lock()
 	rows, dropped := u.rows, u.dropped-u.told
@@ -140,15 +141,33 @@ func (u *Usage) flush(ctx context.Context) {
 	if dropped > 0 {
 		u.logger.WarnContext(ctx, "requests were not counted: too many counts wait for the database", "requests", dropped)
 	}
-	if len(rows) == 0 {
-		return
+	for len(rows) > 0 {
+		if err := u.writeSome(ctx, rows); err != nil {
+			u.logger.ErrorContext(ctx, "the counts of usage wait", "rows", len(rows), "cause", err)
+			u.putBack(rows)
+			return
+		}
+	}
+}
+
+// writeSome writes up to a batch of rows and takes them out. So much is written within the limit by a slow database, too.
+func (u *Usage) writeSome(ctx context.Context, rows map[rowKey]*row) error {
+	batch := make(map[rowKey]*row, min(len(rows), maxBatch))
+	for key, counted := range rows {
+		if len(batch) == maxBatch {
+			break
+		}
+		batch[key] = counted
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
-	if err := u.store.add(ctx, rows); err != nil {
-		u.logger.ErrorContext(ctx, "the counts of usage wait", "rows", len(rows), "cause", err)
-		u.putBack(rows)
+	if err := u.store.add(ctx, batch); err != nil {
+		return err
 	}
+	for key := range batch {
+		delete(rows, key)
+	}
+	return nil
 }
 
 // putBack lets rows wait that could not be written. What came in the meantime is added to them and not the other way

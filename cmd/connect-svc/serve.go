@@ -22,7 +22,7 @@ type serveCommand struct {
 	Listen        string `setting:"" default:":8443" help:"The public listener."`
 	TLSCert       string `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that ends TLS."`
 	TLSKey        string `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
-	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz and /metrics."`
+	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics and /usage."`
 
 	TrustedProxies string `setting:"" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is believed, for the sign-in limits."`
 	SMTPURL        string `setting:"" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`

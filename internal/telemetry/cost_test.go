@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -28,8 +27,7 @@ func untraced() func() {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	event := &Event{RequestID: uuid.New(), Operation: "readDailyActivity", Status: http.StatusOK}
 	answer := discard{http.Header{}}
-	plain := slog.NewJSONHandler(io.Discard, nil)
-	logger := traced{plain}
+	logger := traced{slog.DiscardHandler}
 	record := slog.NewRecord(time.Now(), slog.LevelInfo, "request", 0)
 	return func() {
 		handler.ServeHTTP(answer, request)

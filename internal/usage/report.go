@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrClientNotFound: there is no such client.
+// ErrClientNotFound says that there is no such client.
 var ErrClientNotFound = errors.New("no such client")
 
 // Report is what one client did from one hour on.

@@ -215,3 +215,22 @@ func newEmpty(t *testing.T) (address string) {
 	t.Cleanup(server.Close)
 	return server.URL
 }
+
+// Counts that are not exact say so.
+func TestConnectionsInWords(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		counted          usage.Connections
+		authorized, note string
+	}{
+		{usage.Connections{Authorized: 1200}, "1,200", ""},
+		{usage.Connections{}, "0", "No connections."},
+		{usage.Connections{Authorized: 1200, Precision: usage.Estimated}, "about 1,200", "Estimated from a sample."},
+		{usage.Connections{Authorized: 1200, Precision: usage.AtLeast}, "at least 1,200", "The first that were counted: there are more."},
+		{usage.Connections{Precision: usage.Unknown}, "unknown", "Not counted: it took too long."},
+	} {
+		if v := lookAtConnections(test.counted); v.Authorized != test.authorized || v.Note != test.note {
+			t.Errorf("%+v: %q, %q", test.counted, v.Authorized, v.Note)
+		}
+	}
+}

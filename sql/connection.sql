@@ -53,6 +53,14 @@ set state = 'revoked', refresh_hash = null
 where user_id = @user_id and client_id = @client_id and version = @version and state = 'authorized'
     and refresh_generation > @generation;
 
+-- Why a refresh was refused.
+-- name: IsLapsed :one
+select exists (
+    select from connections
+    where user_id = @user_id and client_id = @client_id and version = @version and state = 'authorized'
+        and refresh_deadline <= connect_now()
+);
+
 -- name: RevokeConnection :execrows
 update connections
 set state = 'revoked', refresh_hash = null

@@ -22,6 +22,7 @@ type commands struct {
 	User       userCommands      `cmd:"" help:"Create and look at users."`
 	Import     importCommands    `cmd:"" help:"Take in recorded activity from CSV."`
 	Adjust     adjustCommands    `cmd:"" help:"Correct recorded activity."`
+	Usage      usageCommand      `cmd:"" help:"What a client asked: requests, refusals, times, budget, connections." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
 	SampleData sampleDataCommand `cmd:"" help:"Give a user plausible synthetic activity." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type serveCommand struct {
 	Listen        string `setting:"" default:":8443" help:"The public listener."`
 	TLSCert       string `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that ends TLS."`
 	TLSKey        string `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
-	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz and /readyz."`
+	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics and /usage."`
 
 	LimiterURL     string `setting:"" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: redis://host:6379. Empty: PostgreSQL."`
 	TrustedProxies string `setting:"" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is believed, for the sign-in limits."`
@@ -71,11 +72,22 @@ func (s serveCommand) Run(p *program, command *kong.Context) error {
 	}
 	config.Logger = telemetry.NewLogger(p.stderr, slog.LevelInfo)
 	warnOfUnknown(config.Logger, p.environ, command)
+	if config.Traces, err = telemetry.NewTraces(p.ctx, config.Logger); err != nil {
+		return usageError{err}
+	}
+	defer stopTraces(config.Traces)
 	service, err := app.Open(p.ctx, config)
 	if err != nil {
 		return err
 	}
 	return service.Run(p.ctx)
+}
+
+// stopTraces is what is left of the fifteen seconds that stopping may take.
+func stopTraces(traces *telemetry.Traces) {
+	ctx, cancel := context.WithTimeout(context.Background(), 800*time.Millisecond)
+	defer cancel()
+	traces.Stop(ctx)
 }
 
 // warnOfUnknown tells of variables that look like settings and are none: a misspelt setting would else be silence.

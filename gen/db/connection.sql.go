@@ -196,6 +196,28 @@ func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (uuid.UUID
 	return user_id, err
 }
 
+const isLapsed = `-- name: IsLapsed :one
+select exists (
+    select from connections
+    where user_id = $1 and client_id = $2 and version = $3 and state = 'authorized'
+        and refresh_deadline <= connect_now()
+)
+`
+
+type IsLapsedParams struct {
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+	Version  int64
+}
+
+// Why a refresh was refused.
+func (q *Queries) IsLapsed(ctx context.Context, arg IsLapsedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, isLapsed, arg.UserID, arg.ClientID, arg.Version)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const revokeAccessToken = `-- name: RevokeAccessToken :exec
 insert into revoked_access_tokens (user_id, token_id, expires_at)
 select u.user_id, $1, $2::timestamptz from users u

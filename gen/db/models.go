@@ -128,6 +128,16 @@ type StepCorrection struct {
 	CreatedAt    time.Time
 }
 
+type UsageMinute struct {
+	ClientID  uuid.UUID
+	Minute    time.Time
+	Operation string
+	Status    int16
+	Requests  int64
+	Paid      int64
+	Durations []int64
+}
+
 type User struct {
 	UserID       uuid.UUID
 	Email        string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wneessen/go-mail"
@@ -32,6 +33,8 @@ type outbox struct {
 
 	mu     sync.RWMutex // guards closed: a closed queue takes no letter
 	closed bool
+
+	sent, failed atomic.Uint64
 }
 
 func newOutbox(mailer *Mailer, logger *slog.Logger) *outbox {
@@ -89,8 +92,11 @@ func (o *outbox) send(ctx context.Context, l letter) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	if err := o.mailer.send(ctx, l); err != nil {
+		o.failed.Add(1)
 		o.logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
+		return
 	}
+	o.sent.Add(1)
 }
 
 // failure describes why a letter was not sent. What the mail server said is left out, because servers like to repeat

@@ -48,6 +48,7 @@ type Accounts struct {
 	keys     *credential.Keyring
 	settings Settings
 	outbox   *outbox
+	counts   counts
 }
 
 // New returns the accounts in the database of pool. No letter leaves until Run is called.
@@ -70,11 +71,12 @@ type CodeRequest struct {
 
 // SendCode makes a new code and has it sent if the address has an account; whether it has one, nobody learns. It
 // replaces the code and the tries that this sign-in had. Errors: ErrInvalidEmail, ErrTooManyCodes, ErrOutboxFull.
-func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) error {
+func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if !validEmail(request.Email) {
 		return ErrInvalidEmail
 	}
 	code := newCode()
+	defer func() { a.counts.sent(err) }()
 	recipient, err := a.store.putCode(ctx, newSignIn{
 		id:    request.SignIn,
 		email: request.Email,
@@ -110,7 +112,8 @@ func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) 
 // VerifyCode returns whose code it is. Spaces and hyphens in it do not count. It takes one of the five tries, also when
 // the code is right: a form that was sent twice gets the same answer twice, and the purpose of the sign-in is what
 // happens once. Errors: ErrMalformedCode (takes no try), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrNoSignIn.
-func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (uuid.UUID, error) {
+func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (user uuid.UUID, err error) {
+	defer func() { a.counts.verified(err) }()
 	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
 		return uuid.Nil, ErrMalformedCode

@@ -23,6 +23,7 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/usage"
 )
 
 // Config is what the service is started with. Its values have been checked.
@@ -45,6 +46,7 @@ type Config struct {
 
 	Clock  *postgres.Clock // nil: the real time
 	Logger *slog.Logger
+	Traces *telemetry.Traces // nil: none
 }
 
 // App is the service: its domains, for those who start it, and its listeners.
@@ -54,10 +56,12 @@ type App struct {
 	Accounts *account.Accounts
 	OAuth    *oauth.Server
 	Activity *activity.Activity
+	Usage    *usage.Usage
 
 	limiter         httpapi.Limiter
 	closeLimiter    func()
 	logger          *slog.Logger
+	metrics         *telemetry.Metrics
 	public, private *server
 	stopping        atomic.Bool
 
@@ -76,7 +80,8 @@ func Open(ctx context.Context, config Config) (*App, error) {
 }
 
 func (a *App) open(ctx context.Context, config Config) (err error) {
-	if a.Pool, err = postgres.Open(ctx, config.DatabaseURL, postgres.WithClock(config.Clock)); err != nil {
+	if a.Pool, err = postgres.Open(ctx, config.DatabaseURL, postgres.WithClock(config.Clock),
+		postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
 		return err
 	}
 	if err := CheckSchema(ctx, a.Pool); err != nil {
@@ -94,6 +99,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err := a.openLimiter(ctx, config.LimiterURL); err != nil {
 		return err
 	}
+	a.Usage = usage.New(a.Pool, config.Logger, config.Clock.Now)
+	a.metrics = telemetry.NewMetrics(config.Logger)
+	a.collect()
 
 	public, err := a.publicHandler(config)
 	if err != nil {
@@ -108,8 +116,8 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListen); err != nil {
 		return err
 	}
-	a.public.prepare(telemetry.Requests(a.logger, public), config.Certificate, a.logger)
-	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler()), nil, a.logger)
+	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage)), config.Certificate, a.logger)
+	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler(config.Clock.Now), a.metrics.Observe), nil, a.logger)
 	return nil
 }
 

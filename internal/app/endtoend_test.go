@@ -28,15 +28,19 @@ import (
 
 // endToEnd is the whole service behind TLS with a mail server, a partner and a user.
 type endToEnd struct {
+	app     *App
 	db      *pgtest.DB
 	base    string
 	mail    *mailtest.Server
 	tls     http.RoundTripper
 	partner pgtest.Client
 	user    pgtest.User
+
+	stopRequests func() // and wait until the last is done
+	stopLetters  func() // and wait until the last is sent
 }
 
-func newEndToEnd(t *testing.T) *endToEnd {
+func newEndToEnd(t *testing.T, change ...func(*Config)) *endToEnd {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	e := &endToEnd{db: pgtest.New(t), base: "https://" + server.Listener.Addr().String(), mail: mailtest.Start(t, mailtest.Config{})}
@@ -45,7 +49,7 @@ func newEndToEnd(t *testing.T) *endToEnd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(t.Context(), Config{
+	config := Config{
 		BaseURL:        e.base,
 		DatabaseURL:    e.db.URL,
 		Keys:           credential.NewTestKeyring(),
@@ -56,20 +60,26 @@ func newEndToEnd(t *testing.T) *endToEnd {
 		CursorLifetime: 15 * time.Minute,
 		Clock:          e.db.Clock,
 		Logger:         telemetry.NewLogger(t.Output(), slog.LevelWarn),
-	})
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	a, err := Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.app = a
 	letters, stop := context.WithCancel(context.Background())
 	sent := make(chan struct{})
 	go func() { a.Accounts.Run(letters); close(sent) }()
+	e.stopRequests = server.Close
+	e.stopLetters = func() { stop(); <-sent }
 	server.Config.Handler = a.public.Handler
 	server.StartTLS()
 	e.tls = server.Client().Transport
 	t.Cleanup(func() {
 		server.Close()
-		stop()
-		<-sent
+		e.stopLetters()
 		a.Close()
 	})
 	return e

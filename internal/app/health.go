@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/usagepage"
 )
 
 // readinessTimeout bounds the look at the database: a probe wants an answer.
@@ -16,9 +17,9 @@ const readinessTimeout = 2 * time.Second
 var errStopping = errors.New("stopping")
 
 // privateHandler serves what the operator's own tools ask. GET /healthz says that the process answers; GET /readyz
-// says whether it should be sent requests: 503 with the reason while the database cannot be reached, has a
-// schema that this program does not work on, or the service is stopping.
-func (a *App) privateHandler() http.Handler {
+// says whether it should be sent requests: 503 with the reason while the database cannot be reached, has a schema that
+// this program does not work on, or the service is stopping. GET /metrics is for Prometheus, GET /usage for people.
+func (a *App) privateHandler(now func() time.Time) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Operation = "healthz"
@@ -33,6 +34,13 @@ func (a *App) privateHandler() http.Handler {
 		}
 		writeStatus(w, http.StatusOK, "ready", nil)
 	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		telemetry.EventOf(r.Context()).Operation = "metrics"
+		a.metrics.ServeHTTP(w, r)
+	})
+	page := usagepage.New(a.Usage, now)
+	mux.Handle("/usage", page)
+	mux.Handle("/usage/", page)
 	return mux
 }
 

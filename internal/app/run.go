@@ -25,6 +25,7 @@ func (a *App) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { a.Accounts.Run(background) })
 	work.Go(func() { a.sweepRegularly(background) })
+	work.Go(func() { a.Usage.Run(background) })
 
 	failures := make(chan error, 2)
 	for _, s := range []*server{a.public, a.private} {
@@ -91,6 +92,7 @@ func (a *App) sweep(ctx context.Context) {
 	for domain, sweep := range map[string]func(context.Context) error{
 		"oauth":   a.OAuth.Sweep,
 		"account": a.Accounts.Sweep,
+		"usage":   a.Usage.Sweep,
 	} {
 		if err := sweep(ctx); err != nil && ctx.Err() == nil {
 			a.logger.Error("sweep", "domain", domain, "cause", err)

@@ -170,14 +170,18 @@ func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) error {
 		Burst:             c.access.Burst,
 		ConcurrentReads:   c.access.ConcurrentReads,
 	})
+	event := telemetry.EventOf(r.Context())
 	if err != nil {
+		event.Limiter = telemetry.LimiterFailed
 		return err
 	}
+	event.Limiter = telemetry.LimiterAdmitted
 	c.decision = decision
 	w.Header().Set("RateLimit-Limit", strconv.Itoa(decision.Limit))
 	w.Header().Set("RateLimit-Remaining", strconv.Itoa(decision.Remaining))
 	w.Header().Set("RateLimit-Reset", strconv.Itoa(decision.ResetSeconds))
 	if !decision.Allowed {
+		event.Limiter = telemetry.LimiterDecision(decision.Reason)
 		w.Header().Set("Retry-After", strconv.Itoa(decision.RetryAfterSeconds))
 		return errRateLimited
 	}

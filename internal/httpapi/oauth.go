@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/telemetry"
 )
 
 // handlers implement the generated interface, one method an operation. The guard has been passed before.
@@ -74,6 +76,7 @@ func (h handlers) RequestToken(
 	clientID, fields := callOf(ctx).client.ID, request.Body
 	if fields.GrantType == partnerapi.GrantTypeRefreshToken {
 		tokens, err = h.OAuth.Refresh(ctx, clientID, *fields.RefreshToken)
+		telemetry.EventOf(ctx).Refresh = refreshOutcome(err)
 	} else {
 		tokens, err = h.OAuth.Exchange(ctx, clientID, oauth.ExchangeParams{
 			Code:         *fields.Code,
@@ -97,6 +100,21 @@ func (h handlers) RequestToken(
 			Scope:             tokens.Scopes.String(),
 		},
 	}, nil
+}
+
+// refreshOutcome is what only the operator is told: the caller's answer is the same for all that is refused.
+func refreshOutcome(err error) telemetry.RefreshOutcome {
+	switch {
+	case err == nil:
+		return telemetry.RefreshRotated
+	case errors.Is(err, oauth.ErrReplayed):
+		return telemetry.RefreshReplayed
+	case errors.Is(err, oauth.ErrLapsed):
+		return telemetry.RefreshLapsed
+	case errors.Is(err, oauth.ErrInvalidGrant):
+		return telemetry.RefreshRefused
+	}
+	return telemetry.RefreshFailed
 }
 
 // RevokeToken is specification 4.5. The hint is not needed: a credential knows its kind.

@@ -34,6 +34,10 @@ var DefaultSettings = Settings{
 var (
 	// ErrInvalidGrant: the code or refresh token can not be used (specification 7.3).
 	ErrInvalidGrant = errors.New("invalid grant")
+	// ErrReplayed is the ErrInvalidGrant of a refresh token that was used before, whose connection was just revoked.
+	ErrReplayed = fmt.Errorf("%w: a used refresh token", ErrInvalidGrant)
+	// ErrLapsed is the ErrInvalidGrant of a connection that was not refreshed in time.
+	ErrLapsed = fmt.Errorf("%w: the connection has lapsed", ErrInvalidGrant)
 	// ErrInvalidAccessToken: the bearer has no access (specification 5.2).
 	ErrInvalidAccessToken = errors.New("invalid access token")
 	// ErrRequestEnded: there is no such authorization request for this browser, or no more (specification 3.1).

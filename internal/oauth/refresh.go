@@ -28,13 +28,25 @@ func (s *Server) Refresh(ctx context.Context, clientID uuid.UUID, presented stri
 	}
 	connection, err := s.store.rotate(ctx, token, credential.Hash(presented), credential.Hash(next), s.settings.RefreshInactivity)
 	if errors.Is(err, ErrInvalidGrant) {
-		if err := s.store.revokeReplayed(ctx, token); err != nil {
+		replayed, err := s.store.revokeReplayed(ctx, token)
+		if err != nil {
 			return Tokens{}, fmt.Errorf("refresh: revoke after replay: %w", err)
 		}
-		return Tokens{}, ErrInvalidGrant
+		if replayed {
+			return Tokens{}, ErrReplayed
+		}
+		return Tokens{}, s.whyRefused(ctx, token)
 	}
 	if err != nil {
 		return Tokens{}, fmt.Errorf("refresh: %w", err)
 	}
 	return s.issue(token.UserID, token.ClientID, connection, next)
+}
+
+// whyRefused explains, to the operator alone, a refusal that has already been decided: not knowing why changes nothing.
+func (s *Server) whyRefused(ctx context.Context, token refreshToken) error {
+	if lapsed, err := s.store.lapsed(ctx, token); err == nil && lapsed {
+		return ErrLapsed
+	}
+	return ErrInvalidGrant
 }

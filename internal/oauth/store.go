@@ -166,12 +166,20 @@ func (s store) rotate(ctx context.Context, token refreshToken, presentedHash, ne
 	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, ErrInvalidGrant)
 }
 
-// revokeReplayed revokes the connection's version if the token was current before, and does nothing otherwise.
-func (s store) revokeReplayed(ctx context.Context, token refreshToken) error {
-	_, err := s.queries.RevokeReplayedConnection(ctx, db.RevokeReplayedConnectionParams{
+// revokeReplayed revokes the connection's version if the token was current before, and does nothing otherwise. It tells
+// which.
+func (s store) revokeReplayed(ctx context.Context, token refreshToken) (replayed bool, err error) {
+	n, err := s.queries.RevokeReplayedConnection(ctx, db.RevokeReplayedConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version, Generation: token.Generation,
 	})
-	return err
+	return n > 0, err
+}
+
+// lapsed tells whether the token's version of the connection is authorized still and past its refresh deadline.
+func (s store) lapsed(ctx context.Context, token refreshToken) (bool, error) {
+	return s.queries.IsLapsed(ctx, db.IsLapsedParams{
+		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version,
+	})
 }
 
 func (s store) revoke(ctx context.Context, token refreshToken) error {

@@ -12,6 +12,7 @@ const (
 	codeUniqueViolation     = "23505"
 	codeCheckViolation      = "23514"
 	codeUndefinedTable      = "42P01"
+	codeQueryCanceled       = "57014"
 )
 
 // IsUniqueViolation reports whether err says that the unique constraint or index of this name refused a row; the
@@ -30,6 +31,9 @@ func IsForeignKeyViolation(err error, constraint string) bool {
 func IsCheckViolation(err error, constraint string) bool {
 	return isViolation(err, codeCheckViolation, constraint)
 }
+
+// IsTimeout reports whether err says that a statement took longer than statement_timeout allows.
+func IsTimeout(err error) bool { return isViolation(err, codeQueryCanceled, "") }
 
 func isViolation(err error, code, constraint string) bool {
 	var pgErr *pgconn.PgError

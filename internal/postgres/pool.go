@@ -37,6 +37,11 @@ func WithMaxConns(n int) Option {
 	return func(c *pgxpool.Config) { c.MaxConns = int32(n) }
 }
 
+// WithTracer tells tracer of every query. Nil is none.
+func WithTracer(tracer pgx.QueryTracer) Option {
+	return func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }
+}
+
 // WithoutStatementTimeout is for bulk work, which may take as long as it needs.
 func WithoutStatementTimeout() Option {
 	return func(c *pgxpool.Config) {

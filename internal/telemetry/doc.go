@@ -1,5 +1,6 @@
-// Package telemetry is how the service tells its operator what it does: structured logs, and one event for each
-// request.
+// Package telemetry is how the service tells its operator what it does: structured logs, one event for each request,
+// the metrics that are counted
+// from it, and traces.
 //
 // What must always hold: no line that leaves this package holds a credential. Every string, error and value that is
 // logged passes through [credential.Redact], whichever attribute, group or message it stands in. An event names the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Event is what the one log event of a request says besides status and duration. The edge that answers the request
@@ -22,9 +23,40 @@ type Event struct {
 	ClientID uuid.UUID
 	// Code is the error code of the answer, empty for a success.
 	Code string
+	// Limiter is what the rate limiter decided, empty where it was not asked.
+	Limiter LimiterDecision
+	// Refresh is what became of a refresh token, empty where none was presented.
+	Refresh RefreshOutcome
 	// Cause is the inner error behind an opaque 500 or 503, which the caller never sees. It raises the event's level.
 	Cause error
+
+	// Status and Duration of the answer. They are set before the event is written.
+	Status   int
+	Duration time.Duration
 }
+
+// LimiterDecision is what the rate limiter said to a read (specification section 8).
+type LimiterDecision string
+
+// The decisions of the limiter.
+const (
+	LimiterAdmitted    LimiterDecision = "admitted"
+	LimiterRate        LimiterDecision = "rate"        // refused: more requests than the policy allows
+	LimiterConcurrency LimiterDecision = "concurrency" // refused: as many reads run as the policy allows
+	LimiterFailed      LimiterDecision = "failed"      // could not decide: the request got 503
+)
+
+// RefreshOutcome is what became of a refresh token (specification 3.2).
+type RefreshOutcome string
+
+// The outcomes of a refresh.
+const (
+	RefreshRotated  RefreshOutcome = "rotated"
+	RefreshReplayed RefreshOutcome = "replayed" // a used token: its connection was revoked
+	RefreshLapsed   RefreshOutcome = "lapsed"   // the connection was not refreshed in time
+	RefreshRefused  RefreshOutcome = "refused"  // not a token that works, for another reason
+	RefreshFailed   RefreshOutcome = "failed"   // could not be decided: the request got 500
+)
 
 type eventKey struct{}
 
@@ -37,9 +69,10 @@ func EventOf(ctx context.Context) *Event {
 	return &Event{RequestID: uuid.New()}
 }
 
-// Requests gives every request its [Event] and writes it to logger once the request is answered. A panic of next ends
-// in the log and breaks the connection off: nothing of it reaches the caller.
-func Requests(logger *slog.Logger, next http.Handler) http.Handler {
+// Requests gives every request its [Event] and writes it to logger once the request is answered; then each of observe
+// gets it, in the goroutine of the request: it must not wait. A panic of next ends in the log and breaks the connection
+// off: nothing of it reaches the caller.
+func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		event := &Event{RequestID: uuid.New(), Operation: "none"}
@@ -49,7 +82,13 @@ func Requests(logger *slog.Logger, next http.Handler) http.Handler {
 			if failure != nil && failure != any(http.ErrAbortHandler) {
 				event.Cause = fmt.Errorf("panic: %v", failure)
 			}
-			write(r, logger, event, ww.Status(), time.Since(start))
+			event.Duration = time.Since(start)
+			event.Status = statusOf(ww.Status(), event)
+			write(r, logger, event)
+			describe(trace.SpanFromContext(r.Context()), r, event)
+			for _, observer := range observe {
+				observer(event)
+			}
 			if failure != nil {
 				panic(http.ErrAbortHandler)
 			}
@@ -58,26 +97,37 @@ func Requests(logger *slog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-func write(r *http.Request, logger *slog.Logger, event *Event, status int, took time.Duration) {
-	if status == 0 { // net/http sends 200 where a handler wrote nothing; a panic sends nothing
-		status = http.StatusOK
-		if event.Cause != nil {
-			status = http.StatusInternalServerError
-		}
+// statusOf is what the caller saw. Where a handler wrote nothing net/http sends 200; a panic sends nothing.
+func statusOf(written int, event *Event) int {
+	switch {
+	case written != 0:
+		return written
+	case event.Cause != nil:
+		return http.StatusInternalServerError
 	}
+	return http.StatusOK
+}
+
+func write(r *http.Request, logger *slog.Logger, event *Event) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("request_id", event.RequestID.String()),
 		slog.String("operation", event.Operation),
 		slog.String("method", method(r)),
-		slog.Int("status", status),
-		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
+		slog.Int("status", event.Status),
+		slog.Float64("duration_ms", float64(event.Duration.Microseconds())/1000),
 	}
 	if event.ClientID != uuid.Nil {
 		attrs = append(attrs, slog.String("client_id", event.ClientID.String()))
 	}
 	if event.Code != "" {
 		attrs = append(attrs, slog.String("code", event.Code))
+	}
+	if event.Limiter != "" {
+		attrs = append(attrs, slog.String("limiter", string(event.Limiter)))
+	}
+	if event.Refresh != "" {
+		attrs = append(attrs, slog.String("refresh", string(event.Refresh)))
 	}
 	if event.Cause != nil {
 		level = slog.LevelError

@@ -11,9 +11,9 @@ import (
 )
 
 // NewLogger returns a logger that writes one JSON object a line to w, at level and above, with every credential
-// redacted (specification 5.5: credentials stay out of logs).
+// redacted (specification 5.5: credentials stay out of logs), and the trace id where the context has one.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: redact}))
+	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: redact})})
 }
 
 // redact is called by the handler for the message and for each attribute that is not itself a group, however deep it

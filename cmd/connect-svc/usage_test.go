@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"connect-svc/internal/pgtest"
+)
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	client := db.Client(t)
+	hour := time.Now().UTC().Truncate(time.Hour).Add(-2 * time.Hour)
+	for _, row := range []struct {
+		minute    int
+		operation string
+		status    int
+		requests  int
+		paid      int
+	}{
+		{0, "readDailyActivity", 200, 60, 60},
+		{1, "readDailyActivity", 200, 30, 30},
+		{1, "readDailyActivity", 429, 10, 0},
+		{-24 * 60, "requestToken", 200, 1, 0},
+	} {
+		db.Exec(t, `insert into usage_minutes (client_id, minute, operation, status, requests, paid, durations)
+			values ($1, $2, $3, $4, $5::bigint, $6, array[0, 0, 0, $5::bigint])`,
+			client.ID, hour.Add(time.Duration(row.minute)*time.Minute), row.operation, row.status, row.requests, row.paid)
+	}
+
+	got := succeedJSON[usageJSON](t, env(db), "", "usage", "--client", client.ID.String())
+	figures := figuresJSON{Requests: 100, RateLimited: 10, RateLimitedShare: .1, P50Milliseconds: 7.5, P99Milliseconds: 10}
+	operations := []operationUsageJSON{{"readDailyActivity", figures}}
+	want := usageJSON{
+		ClientID: client.ID, Name: "Example Partner", RequestsPerMinute: 600, PeakBudgetUsed: .1,
+		figuresJSON: figures,
+		Operations:  operations,
+		Hours:       []hourUsageJSON{{hour, figures, 60, operations}},
+		Connections: connectionsJSON{Precision: "exact"},
+	}
+	varying := cmpopts.IgnoreFields(usageJSON{}, "Since", "Until", "BudgetUsed")
+	close := cmpopts.EquateApprox(0, .11)
+	if diff := cmp.Diff(want, got, varying, close, cmp.AllowUnexported(operationUsageJSON{}, hourUsageJSON{}, usageJSON{})); diff != "" {
+		t.Error(diff)
+	}
+	if minutes := got.Until.Sub(got.Since).Minutes(); got.BudgetUsed < 89/(600*minutes) || got.BudgetUsed > 91/(600*minutes) {
+		t.Errorf("budget used %v over %v minutes", got.BudgetUsed, minutes)
+	}
+	longer := succeedJSON[usageJSON](t, env(db), "", "usage", "--client", client.ID.String(), "--since", "48h")
+	if len(longer.Hours) != 2 || len(longer.Operations) != 2 || longer.Requests != 101 {
+		t.Errorf("two days: %+v", longer)
+	}
+	text := succeed(t, env(db), "", "usage", "--client", client.ID.String(), "--since", hour.Format(time.RFC3339))
+	for _, line := range []string{
+		"connections  0 authorized, 0 lapsed, 0 revoked, 0 disconnected",
+		"10.0 % in the busiest minute",
+		"all                100       10   10.0 %     0          0    7.5 ms  10.0 ms",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+	refuse(t, env(db), statusUsage, []string{"--since", "24h"}, "usage", "--client", client.ID.String(), "--since", "yesterday")
+	refuse(t, env(db), statusFailed, []string{"no such client"}, "usage", "--client", db.User(t).ID.String())
+}

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every metric that an alert asks for is there, and every alert is explained.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		text, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	alerts, guide := read("alerts.yaml"), read("operations.md")
+	e := newEndToEnd(t)
+	e.private(t, "/healthz") // or no request would have been counted
+	metrics := e.private(t, "/metrics")
+	asked := regexp.MustCompile(`connect_[a-z_]+`).FindAllString(alerts, -1)
+	if len(asked) < 10 {
+		t.Fatalf("the alerts ask for %q", asked)
+	}
+	for _, name := range asked {
+		if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).MatchString(metrics) {
+			t.Errorf("an alert asks for %s, which is no metric", name)
+		}
+	}
+	for _, alert := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(alerts, -1) {
+		if !strings.Contains(guide, "| `"+alert[1]+"` |") {
+			t.Errorf("the guide does not explain %s", alert[1])
+		}
+	}
+}

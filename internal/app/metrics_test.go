@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/oauth2"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
+)
+
+// private asks the private listener.
+func (e *endToEnd) private(t *testing.T, target string) string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	e.app.private.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, target, nil))
+	if answer.Code != http.StatusOK {
+		t.Fatalf("%s answers %d", target, answer.Code)
+	}
+	return answer.Body.String()
+}
+
+// connect goes all the way to the tokens of a connection.
+func (e *endToEnd) connect(t *testing.T) (*oauth2.Config, *oauth2.Token) {
+	t.Helper()
+	config := &oauth2.Config{
+		ClientID:     e.partner.ID.String(),
+		ClientSecret: e.partner.Secret,
+		RedirectURL:  e.partner.CallbackURL,
+		Scopes:       scope.All.Names(),
+		Endpoint: oauth2.Endpoint{
+			AuthURL: e.base + "/oauth/authorize", TokenURL: e.base + "/oauth/token", AuthStyle: oauth2.AuthStyleInHeader,
+		},
+	}
+	verifier := oauth2.GenerateVerifier()
+	callback := e.authorize(t, config.AuthCodeURL(oauth2.GenerateVerifier(), oauth2.S256ChallengeOption(verifier)))
+	token, err := config.Exchange(e.client(t), callback.Get("code"), oauth2.VerifierOption(verifier))
+	if err != nil {
+		t.Fatal("exchange: ", codeOf(err))
+	}
+	return config, token
+}
+
+// client is a context in which package oauth2 trusts the service.
+func (e *endToEnd) client(t *testing.T) context.Context {
+	return context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: e.tls})
+}
+
+// read asks for the steps of the day of the consent and returns the status.
+func (e *endToEnd) read(t *testing.T, token *oauth2.Token) int {
+	t.Helper()
+	day := token.Extra("history_from")
+	answer, err := oauth2.NewClient(e.client(t), oauth2.StaticTokenSource(token)).Get(
+		fmt.Sprintf("%s/connect-svc/v1/grants/%s/daily-activity?from=%s&to=%s", e.base, token.Extra("grant_id"), day, day))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode
+}
+
+// What happened can be read from the metrics, and no user, client, credential or address can.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	config, token := e.connect(t)
+	refresh := func(token *oauth2.Token) (*oauth2.Token, error) {
+		return config.TokenSource(e.client(t), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
+	}
+	e.db.Exec(t, "update clients set burst = 1, requests_per_minute = 1")
+	if got := []int{e.read(t, token), e.read(t, token)}; got[0] != 200 || got[1] != 429 {
+		t.Fatalf("two reads of a burst of one answer %v", got)
+	}
+	if _, err := refresh(token); err != nil {
+		t.Fatal(codeOf(err))
+	}
+	for range 2 { // the first revokes the connection, the second finds it revoked
+		if _, err := refresh(token); codeOf(err) != "invalid_grant" {
+			t.Fatal(codeOf(err))
+		}
+	}
+	_, late := e.connect(t)
+	e.db.Clock.Advance(oauth.DefaultSettings.RefreshInactivity + time.Second)
+	if _, err := refresh(late); codeOf(err) != "invalid_grant" {
+		t.Fatal(codeOf(err))
+	}
+	signIn := uuid.New()
+	if err := e.app.Accounts.SendCode(t.Context(), account.CodeRequest{SignIn: signIn, Email: "nobody@users.example"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 7 {
+		_, err := e.app.Accounts.VerifyCode(t.Context(), signIn, "000000")
+		if wrong := new(account.WrongCodeError); !errors.As(err, &wrong) && !errors.Is(err, account.ErrCodeSpent) {
+			t.Fatal(err)
+		}
+	}
+
+	e.stopLetters()
+	text := e.private(t, "/metrics")
+	for _, want := range []string{
+		`connect_requests_total{operation="readDailyActivity",status="200"} 1`,
+		`connect_requests_total{operation="readDailyActivity",status="429"} 1`,
+		`connect_requests_total{operation="requestToken",status="400"} 3`,
+		`connect_requests_total{operation="/authorize/{request}/consent",status="303"} 2`,
+		`connect_request_duration_seconds_bucket{operation="requestToken",status="200",le="+Inf"} 3`,
+		`connect_limiter_decisions_total{decision="admitted"} 1`,
+		`connect_limiter_decisions_total{decision="rate"} 1`,
+		`connect_limiter_decisions_total{decision="concurrency"} 0`,
+		`connect_refreshes_total{outcome="rotated"} 1`,
+		`connect_refreshes_total{outcome="replayed"} 1`,
+		`connect_refreshes_total{outcome="refused"} 1`,
+		`connect_refreshes_total{outcome="lapsed"} 1`,
+		`connect_sign_in_codes_total{outcome="sent"} 3`,
+		`connect_sign_in_codes_total{outcome="right"} 2`,
+		`connect_sign_in_codes_total{outcome="wrong"} 5`,
+		`connect_sign_in_codes_total{outcome="locked"} 2`,
+		`connect_letters_total{outcome="sent"} 2`,
+		`connect_letters_waiting 0`,
+		`connect_database_connections{state="in_use"} 0`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+	identifying := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-|@|sv(ci|cc|ca|cr2)_|127\.0\.0\.1`)
+	if found := identifying.FindString(text); found != "" {
+		t.Errorf("the metrics hold %q", found)
+	}
+	problems, err := testutil.GatherAndLint(e.app.metrics.Gatherer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range problems {
+		t.Errorf("%s: %s", problem.Metric, problem.Text)
+	}
+}

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"connect-svc/internal/usage"
+)
+
+// What a client asks is counted off the request path, and everything is written when the service stops.
+func TestUsageIsCounted(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	_, token := e.connect(t)
+	e.db.Exec(t, "update clients set burst = 1, requests_per_minute = 1")
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if got := e.read(t, token); got != want {
+			t.Fatalf("a read answers %d, want %d", got, want)
+		}
+	}
+	e.stopRequests()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	e.app.Usage.Run(stopped)
+
+	report, err := e.app.Usage.Of(t.Context(), e.partner.ID, e.db.Clock.Now().Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, len(report.Operations))
+	for i, operation := range report.Operations {
+		names[i] = operation.Name
+	}
+	if want := []string{"readDailyActivity", "requestToken"}; !slices.Equal(names, want) {
+		t.Errorf("operations %q, want %q", names, want)
+	}
+	if total := report.Total; total.Requests != 3 || total.RateLimited != 1 || total.Failed != 0 || report.Paid != 1 {
+		t.Errorf("requests %+v, paid %d", total, report.Paid)
+	}
+	if want := (usage.Connections{Authorized: 1}); report.Connections != want {
+		t.Errorf("connections %+v", report.Connections)
+	}
+}

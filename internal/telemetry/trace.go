@@ -1,0 +1,192 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Traces are the spans of requests and of what they ask the database. A nil *Traces records nothing and costs nothing.
+//
+// The instrumentation is our own, because the usual one writes paths, addresses and statements into spans: here a span
+// says the operation, the method, the status and the names of the queries, and no more.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+}
+
+// NewTraces exports by OTLP over HTTP, as the standard OTEL_* variables say (endpoint, headers, certificates, sampler,
+// batches, service name). It is nil unless they name a collector. An error is a variable that cannot be obeyed. What
+// goes wrong later is logged.
+func NewTraces(ctx context.Context, logger *slog.Logger) (*Traces, error) {
+	if on, err := tracing(); !on || err != nil {
+		return nil, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	// No detector of processes or hosts: a command line can hold a password.
+	service, err := resource.New(ctx, resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", "connect-svc")), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("traces", "cause", err) }))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(service))
+	return &Traces{provider, provider.Tracer("connect-svc")}, nil
+}
+
+// tracing tells whether a collector is named, and refuses what this program cannot do.
+func tracing() (bool, error) {
+	set := func(names ...string) string {
+		for _, name := range names {
+			if value := os.Getenv(name); value != "" {
+				return value
+			}
+		}
+		return ""
+	}
+	if strings.EqualFold(set("OTEL_SDK_DISABLED"), "true") {
+		return false, nil
+	}
+	on := set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+	switch exporter := set("OTEL_TRACES_EXPORTER"); exporter {
+	case "":
+	case "none":
+		return false, nil
+	case "otlp":
+		on = true
+	default:
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is not known: want otlp or none", exporter)
+	}
+	protocol := set("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	if on && protocol != "" && protocol != "http/protobuf" {
+		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q is not known: want http/protobuf", protocol)
+	}
+	return on, nil
+}
+
+// Stop sends the spans that wait, until ctx ends.
+func (t *Traces) Stop(ctx context.Context) {
+	if t != nil {
+		_ = t.provider.Shutdown(ctx) // spans that a collector does not take are lost, which is their nature
+	}
+}
+
+// Handler gives each request a span, around [Requests], which describes it. A caller's own trace is linked and not
+// continued: who calls does not decide what is recorded here.
+func (t *Traces) Handler(next http.Handler) http.Handler {
+	if t == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
+		if caller := callerOf(r); caller.IsValid() {
+			options = append(options, trace.WithLinks(trace.Link{SpanContext: caller}))
+		}
+		ctx, span := t.tracer.Start(r.Context(), "none", options...)
+		defer span.End()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// callerOf reads traceparent (W3C Trace Context) and leaves tracestate, which is free text of the caller.
+func callerOf(r *http.Request) trace.SpanContext {
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header))
+	caller := trace.SpanContextFromContext(ctx)
+	return caller.WithTraceState(trace.TraceState{})
+}
+
+// describe puts what the event says into the request's span, if there is one.
+func describe(span trace.Span, r *http.Request, event *Event) {
+	if !span.IsRecording() {
+		return
+	}
+	span.SetName(event.Operation)
+	span.SetAttributes(
+		attribute.String("http.request.method", method(r)),
+		attribute.Int("http.response.status_code", event.Status),
+		attribute.String("request_id", event.RequestID.String()),
+	)
+	if event.Code != "" {
+		span.SetAttributes(attribute.String("error.type", event.Code))
+	}
+	if event.Status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, "") // the cause is in the log, where credentials are redacted
+	}
+}
+
+// QueryTracer gives each query that a request makes a span. It is nil where nothing is recorded.
+func (t *Traces) QueryTracer() pgx.QueryTracer {
+	if t == nil {
+		return nil
+	}
+	return queryTracer{t.tracer}
+}
+
+type queryTracer struct{ tracer trace.Tracer }
+
+type querySpan struct{}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (q queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx // background work
+	}
+	ctx, span := q.tracer.Start(ctx, queryName(data.SQL), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("db.system.name", "postgresql")))
+	return context.WithValue(ctx, querySpan{}, span)
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (q queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	span, ok := ctx.Value(querySpan{}).(trace.Span)
+	if !ok {
+		return
+	}
+	if data.Err != nil {
+		span.SetStatus(codes.Error, "") // the text of an error can hold values
+		if refused := new(pgconn.PgError); errors.As(data.Err, &refused) {
+			span.SetAttributes(attribute.String("db.response.status_code", refused.Code))
+		}
+	}
+	span.End()
+}
+
+// queryName is the name that a query has in sql/, which the generated code keeps as a comment.
+func queryName(sql string) string {
+	if rest, named := strings.CutPrefix(sql, "-- name: "); named {
+		name, _, _ := strings.Cut(rest, " ")
+		return name
+	}
+	return "query"
+}
+
+// traced is a handler that adds the trace id to what is logged within a trace.
+type traced struct{ slog.Handler }
+
+func (h traced) Handle(ctx context.Context, record slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
+		record.AddAttrs(slog.String("trace_id", span.TraceID().String()))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
+func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }

@@ -1,0 +1,137 @@
+package usage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ErrClientNotFound says that there is no such client.
+var ErrClientNotFound = errors.New("no such client")
+
+// Report is what one client did from one hour on.
+type Report struct {
+	ClientID          uuid.UUID
+	Name, Status      string
+	RequestsPerMinute int // of its rate policy, as it is now
+
+	Since, Until time.Time // Since is a whole hour
+
+	Total         Figures
+	Operations    []Operation // those that were asked, by name
+	Hours         []Hour      // every hour from Since on, the last one not over
+	Paid          int64       // requests that the limiter took from the budget
+	BusiestMinute int64       // the most of them in one minute
+	Connections   Connections // as they are now
+}
+
+// Operation is one operation in a report.
+type Operation struct {
+	Name  string
+	Total Figures
+	Hours []Figures // as many as the report has
+}
+
+// Hour is one hour of a report.
+type Hour struct {
+	Start time.Time
+	Figures
+	Paid, BusiestMinute int64
+}
+
+// Figures are counted requests.
+type Figures struct {
+	Requests    int64
+	RateLimited int64 // answered with 429
+	Refused     int64 // answered with another 4xx
+	Failed      int64 // answered with 5xx
+	durations   durations
+}
+
+func (f *Figures) count(status, bucket int, requests int64) {
+	f.Requests += requests
+	f.durations[bucket] += requests
+	switch {
+	case status == 429:
+		f.RateLimited += requests
+	case status >= 500:
+		f.Failed += requests
+	case status >= 400:
+		f.Refused += requests
+	}
+}
+
+// RateLimitedShare is the part of requests that were answered with 429, 0 to 1.
+func (f Figures) RateLimitedShare() float64 { return share(f.RateLimited, f.Requests) }
+
+// Quantile estimates within how much time the part q of the requests was answered, 0 < q <= 1, on a straight line within
+// a bucket. It is 0 without requests, and at most 10 s: longer ones are not told apart.
+func (f Figures) Quantile(q float64) time.Duration {
+	rank := int64(math.Ceil(q * float64(f.Requests)))
+	var below int64
+	lower := time.Duration(0)
+	for i, n := range f.durations {
+		if i == len(bounds) || rank == 0 {
+			break
+		}
+		if below+n >= rank {
+			return lower + time.Duration(float64(bounds[i]-lower)*float64(rank-below)/float64(n))
+		}
+		below, lower = below+n, bounds[i]
+	}
+	return lower
+}
+
+// BudgetUsed is the part of all requests that the rate policy would have allowed, 0 to 1 and a little more: a burst is
+// above the rate.
+func (r Report) BudgetUsed() float64 {
+	return float64(r.Paid) / (float64(r.RequestsPerMinute) * max(r.Until.Sub(r.Since).Minutes(), 1))
+}
+
+// PeakBudgetUsed is the same for the busiest minute.
+func (r Report) PeakBudgetUsed() float64 { return share(r.BusiestMinute, int64(r.RequestsPerMinute)) }
+
+func share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// Of reports on one client from the hour of since on. Error: ErrClientNotFound.
+func (u *Usage) Of(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
+	reports, err := u.reports(ctx, clientID, since)
+	if err != nil {
+		return Report{}, err
+	}
+	if clientID == uuid.Nil || len(reports) == 0 {
+		return Report{}, ErrClientNotFound
+	}
+	return reports[0], nil
+}
+
+// All reports on every client from the hour of since on, oldest client first.
+func (u *Usage) All(ctx context.Context, since time.Time) ([]Report, error) {
+	return u.reports(ctx, uuid.Nil, since)
+}
+
+func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time) ([]Report, error) {
+	until := u.now().UTC()
+	if earliest := until.Add(-Retention); since.Before(earliest) {
+		since = earliest // before it there is nothing
+	}
+	reports, err := u.store.reports(ctx, clientID, since.UTC().Truncate(time.Hour), until)
+	if err != nil {
+		return nil, fmt.Errorf("usage: report: %w", err)
+	}
+	for _, report := range reports {
+		slices.SortFunc(report.Operations, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return reports, nil
+}

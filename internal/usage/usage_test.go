@@ -1,0 +1,276 @@
+package usage
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// start is when the clock of a test begins.
+var start = time.Date(2026, 3, 10, 12, 30, 20, 0, time.UTC)
+
+func newUsage(t *testing.T) (*Usage, *pgtest.DB, *bytes.Buffer) {
+	t.Helper()
+	db := pgtest.New(t)
+	db.Clock.Set(time.Until(start))
+	var log bytes.Buffer
+	return New(db.Pool, slog.New(slog.NewTextHandler(&log, nil)), db.Clock.Now), db, &log
+}
+
+// beside is another server on the same database.
+func beside(u *Usage, db *pgtest.DB) *Usage { return New(db.Pool, u.logger, u.now) }
+
+// What several servers counted adds up to one report, hour by hour.
+func TestServersAddUp(t *testing.T) {
+	t.Parallel()
+	one, db, log := newUsage(t)
+	two := beside(one, db)
+	client, other := db.Client(t), db.Client(t)
+	ask := func(u *Usage, operation string, status int, took time.Duration, paid bool) {
+		u.Count(Request{client.ID, operation, status, took, paid})
+	}
+	for range 3 {
+		ask(one, "readDailyActivity", 200, 8*time.Millisecond, true)
+		ask(two, "readDailyActivity", 200, 8*time.Millisecond, true)
+		ask(two, "readDailyActivity", 429, 2*time.Millisecond, false)
+	}
+	one.flush(t.Context())
+	two.flush(t.Context())
+	db.Clock.Advance(time.Hour)
+	ask(one, "readDailyActivity", 503, time.Minute, false)
+	ask(one, "requestToken", 400, 30*time.Millisecond, false)
+	one.Count(Request{ClientID: other.ID, Operation: "requestToken", Status: 200})
+	one.flush(t.Context())
+	one.flush(t.Context()) // nothing is left to be written twice
+
+	got, err := one.Of(t.Context(), client.ID, start.Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Report{
+		ClientID: client.ID, Name: "Example Partner", Status: "active", RequestsPerMinute: 600,
+		Since: time.Date(2026, 3, 10, 11, 0, 0, 0, time.UTC), Until: got.Until,
+		Total: Figures{Requests: 11, RateLimited: 3, Refused: 1, Failed: 1},
+		Operations: []Operation{
+			{"readDailyActivity", Figures{Requests: 10, RateLimited: 3, Failed: 1},
+				[]Figures{{}, {Requests: 9, RateLimited: 3}, {Requests: 1, Failed: 1}}},
+			{"requestToken", Figures{Requests: 1, Refused: 1}, []Figures{{}, {}, {Requests: 1, Refused: 1}}},
+		},
+		Hours: []Hour{
+			{Start: time.Date(2026, 3, 10, 11, 0, 0, 0, time.UTC)},
+			{time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC), Figures{Requests: 9, RateLimited: 3}, 6, 6},
+			{time.Date(2026, 3, 10, 13, 0, 0, 0, time.UTC), Figures{Requests: 2, Refused: 1, Failed: 1}, 0, 0},
+		},
+		Paid: 6, BusiestMinute: 6,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Figures{})); diff != "" {
+		t.Error(diff)
+	}
+	if p50, p99 := got.Total.Quantile(.5), got.Total.Quantile(.99); p50 < 5*time.Millisecond || p50 > 10*time.Millisecond || p99 != 10*time.Second {
+		t.Errorf("p50 %v, p99 %v", p50, p99)
+	}
+	all, err := one.All(t.Context(), start)
+	if err != nil || len(all) != 2 || all[1].ClientID != other.ID || all[1].Total.Requests != 1 {
+		t.Errorf("all: %+v, %v", all, err)
+	}
+	if _, err := one.Of(t.Context(), uuid.New(), start); err != ErrClientNotFound {
+		t.Errorf("an unknown client: %v", err)
+	}
+	if log.Len() != 0 {
+		t.Errorf("the log: %s", log)
+	}
+}
+
+// Servers that write the same rows at the same time neither lose one nor lock each other up.
+func TestManyServersAtOnce(t *testing.T) {
+	t.Parallel()
+	first, db, log := newUsage(t)
+	clients := []uuid.UUID{db.Client(t).ID, db.Client(t).ID, db.Client(t).ID}
+	var servers sync.WaitGroup
+	for range 4 {
+		server := beside(first, db)
+		servers.Go(func() {
+			for range 20 {
+				for i := range 100 {
+					server.Count(Request{clients[i%3], []string{"a", "b"}[i%2], 200 + i%5, time.Millisecond, true})
+				}
+				server.flush(t.Context())
+			}
+		})
+	}
+	servers.Wait()
+	if n := pgtest.Value[int64](t, db, "select sum(requests)::bigint from usage_minutes"); n != 4*20*100 {
+		t.Errorf("%d requests were counted, want %d; log: %s", n, 4*20*100, log)
+	}
+}
+
+// When the service stops, what is left is written.
+func TestRunWritesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	u.Count(Request{ClientID: db.Client(t).ID, Operation: "requestToken", Status: 200})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	u.Run(ctx)
+	if n := pgtest.Value[int64](t, db, "select count(*) from usage_minutes"); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+}
+
+// While the database is away counts wait, as many as may, and the log says what was lost.
+func TestCountsWaitWithinBounds(t *testing.T) {
+	t.Parallel()
+	u, db, log := newUsage(t)
+	client := db.Client(t)
+	db.Exec(t, "alter table usage_minutes rename to away")
+	for i := range maxRows + 7 {
+		u.Count(Request{ClientID: client.ID, Operation: "requestToken", Status: 200})
+		if i < maxRows {
+			db.Clock.Advance(time.Minute) // another row
+		}
+	}
+	if len(u.rows) != maxRows {
+		t.Fatalf("%d rows wait, want %d", len(u.rows), maxRows)
+	}
+	u.flush(t.Context())
+	if !strings.Contains(log.String(), "requests=7") || !strings.Contains(log.String(), "counts of usage wait") {
+		t.Errorf("the log: %s", log)
+	}
+	if rows, dropped := u.Waiting(); rows != maxRows || dropped != 7 {
+		t.Errorf("after the failure %d rows wait, want %d; %d requests are dropped", rows, maxRows, dropped)
+	}
+	db.Exec(t, "alter table away rename to usage_minutes")
+	u.flush(t.Context())
+	if n := pgtest.Value[int64](t, db, "select sum(requests)::bigint from usage_minutes"); n != maxRows || len(u.rows) != 0 {
+		t.Errorf("%d requests are written and %d rows wait", n, len(u.rows))
+	}
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t)
+	count := func() {
+		u.Count(Request{ClientID: client.ID, Operation: "requestToken", Status: 200})
+		u.flush(t.Context())
+	}
+	count()
+	db.Clock.Advance(24 * time.Hour)
+	count()
+	for days, want := range []int64{2, 1, 0} { // 34, 35 and 36 days after the first
+		db.Clock.Set(time.Until(start.AddDate(0, 0, 34+days)))
+		if err := u.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := pgtest.Value[int64](t, db, "select count(*) from usage_minutes"); n != want {
+			t.Errorf("after %d days %d rows are left, want %d", 34+days, n, want)
+		}
+	}
+}
+
+// insertConnections gives a client as many connections as there are states.
+func insertConnections(t *testing.T, db *pgtest.DB, client uuid.UUID, states ...string) {
+	t.Helper()
+	db.Exec(t, `with made as (
+			insert into users (user_id, email, timezone, registered_on, created_at)
+			select gen_random_uuid(), gen_random_uuid() || '@user.example', 'UTC', '2020-01-01', connect_now()
+			from generate_series(1, cardinality($2::text[])) returning user_id
+		)
+		insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+			refresh_generation, refresh_hash, refresh_deadline)
+		select user_id, $1, gen_random_uuid(), 1, replace(state, 'lapsed', 'authorized'), 1, '2026-03-01', connect_now(), 1,
+			case when state in ('authorized', 'lapsed') then sha256('') end,
+			connect_now() + case when state = 'lapsed' then interval '0' else interval '1 day' end
+		from (select user_id, row_number() over () n from made) u
+		join unnest($2::text[]) with ordinality s (state, n) using (n)`, client, states)
+}
+
+// Specification 2.2: by state; those of clients with very many are estimated, and a report says which they are.
+func TestConnectionsByState(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	small, large := db.Client(t).ID, db.Client(t).ID
+	insertConnections(t, db, small, "authorized", "authorized", "revoked", "disconnected", "lapsed")
+	insertConnections(t, db, large, slices.Concat(slices.Repeat([]string{"authorized"}, 3000), slices.Repeat([]string{"lapsed"}, 1000))...)
+	db.Exec(t, "analyze connections")
+	count := func(oneByOne, sample int64) []Connections {
+		t.Helper()
+		u.store.bounds.oneByOne, u.store.bounds.sample = oneByOne, sample
+		all, err := u.All(t.Context(), start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []Connections{all[0].Connections, all[1].Connections}
+	}
+	few := Connections{Authorized: 2, Lapsed: 1, Revoked: 1, Disconnected: 1}
+	if diff := cmp.Diff([]Connections{few, {Authorized: 3000, Lapsed: 1000}}, count(4000, 1)); diff != "" {
+		t.Error("one by one:", diff)
+	}
+	sampled := count(3999, 3000)
+	if sampled[0] != few {
+		t.Errorf("beside one with very many a small client has %+v", sampled[0])
+	}
+	if c := sampled[1]; c.Precision != Estimated || c.Authorized < 1500 || c.Authorized > 4500 || c.Sum() < 2000 || c.Sum() > 6000 {
+		t.Errorf("3000 authorized and 1000 lapsed ones are estimated as %+v", c)
+	}
+	if c := count(999, 1)[1]; c.Precision != AtLeast || c.Sum() != 1000 {
+		t.Errorf("without a sample that says anything: %+v", c)
+	}
+
+	// Somebody who holds the table holds the report up no longer than the limit.
+	u.store.bounds.limit = 20 * time.Millisecond
+	tx, err := db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "lock table connections"); err != nil {
+		t.Fatal(err)
+	}
+	if c := count(10, 10); c[0] != (Connections{Precision: Unknown}) || c[1] != c[0] {
+		t.Errorf("with the table locked: %+v", c)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	counted := func(took ...time.Duration) (f Figures) {
+		for _, d := range took {
+			f.count(200, bucket(d), 1)
+		}
+		return f
+	}
+	ms := time.Millisecond
+	for name, test := range map[string]struct {
+		figures  Figures
+		p50, p99 time.Duration
+	}{
+		"none":             {counted(), 0, 0},
+		"on a bound":       {counted(ms), ms, ms},
+		"half of a bucket": {counted(20*ms, 20*ms), 17500 * time.Microsecond, 25 * ms},
+		"over buckets":     {counted(ms, ms, ms, 80*ms), 666667, 100 * ms},
+		"beyond the last":  {counted(time.Minute), 10 * time.Second, 10 * time.Second},
+	} {
+		if p50, p99 := test.figures.Quantile(.5), test.figures.Quantile(.99); math.Abs(float64(p50-test.p50)) > 1 || p99 != test.p99 {
+			t.Errorf("%s: p50 %v, want %v; p99 %v, want %v", name, p50, test.p50, p99, test.p99)
+		}
+	}
+	report := Report{RequestsPerMinute: 60, Since: start, Until: start.Add(time.Hour), Paid: 900, BusiestMinute: 90}
+	if report.BudgetUsed() != .25 || report.PeakBudgetUsed() != 1.5 {
+		t.Errorf("budget used %v, in the busiest minute %v", report.BudgetUsed(), report.PeakBudgetUsed())
+	}
+}

@@ -1,0 +1,112 @@
+package usagepage
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/usage"
+)
+
+//go:embed page.html usage.css mark.svg
+var files embed.FS
+
+var page = template.Must(template.ParseFS(files, "page.html"))
+
+// patience is how long the page waits for the database.
+const patience = 10 * time.Second
+
+// policy lets the page have its own style and its mark, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+
+// windows are how far back a page looks, in hours.
+var windows = map[string]int{"": 24, "24": 24, "168": 168}
+
+type server struct {
+	usage *usage.Usage
+	now   func() time.Time
+}
+
+// New serves /usage and what the page needs below /usage/.
+func New(counted *usage.Usage, now func() time.Time) http.Handler {
+	s := server{counted, now}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /usage", s.show)
+	mux.HandleFunc("GET /usage/usage.css", file("usage.css", "text/css; charset=utf-8"))
+	mux.HandleFunc("GET /usage/mark.svg", file("mark.svg", "image/svg+xml"))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		telemetry.EventOf(r.Context()).Operation = "usage"
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func file(name, mediaType string) http.HandlerFunc {
+	content, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", mediaType)
+		_, _ = w.Write(content)
+	}
+}
+
+// show answers GET /usage?hours=24|168&client=ID, both of which may be left out.
+func (s server) show(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	hours, known := windows[query.Get("hours")]
+	if !known {
+		http.Error(w, "hours is 24 or 168", http.StatusBadRequest)
+		return
+	}
+	client := uuid.Nil
+	if id := query.Get("client"); id != "" {
+		var err error
+		if client, err = uuid.Parse(id); err != nil || client == uuid.Nil {
+			http.Error(w, "client is the id of a client", http.StatusBadRequest)
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	// The hour that runs is the last one.
+	reports, err := s.reports(ctx, client, s.now().Add(-time.Duration(hours-1)*time.Hour))
+	switch {
+	case errors.Is(err, usage.ErrClientNotFound):
+		http.Error(w, "no such client", http.StatusNotFound)
+		return
+	case err != nil:
+		telemetry.EventOf(r.Context()).Cause = err
+		http.Error(w, "the counts cannot be had now: the log says why", http.StatusServiceUnavailable)
+		return
+	}
+	var text bytes.Buffer
+	if err := page.Execute(&text, look(reports, hours, client, s.now().UTC())); err != nil {
+		panic(fmt.Errorf("template of usage: %w", err))
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = text.WriteTo(w) // fails only where nobody reads it any more
+}
+
+func (s server) reports(ctx context.Context, client uuid.UUID, since time.Time) ([]usage.Report, error) {
+	if client == uuid.Nil {
+		return s.usage.All(ctx, since)
+	}
+	report, err := s.usage.Of(ctx, client, since)
+	return []usage.Report{report}, err
+}

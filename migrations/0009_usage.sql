@@ -1,0 +1,38 @@
+-- +goose Up
+
+-- What each client asked, counted by minute. Servers add to the same rows, in batches, some seconds late; a row is kept
+-- for 35 days. Nothing in it is about a user.
+create table usage_minutes (
+    client_id uuid        not null references clients,
+    minute    timestamptz not null,
+    operation text        not null,
+    -- The HTTP status of the answers: 429 apart from other refusals.
+    status    smallint    not null check (status between 100 and 599),
+    requests  bigint      not null check (requests > 0),
+    -- How many of them the limiter took from the client's budget.
+    paid      bigint      not null check (paid between 0 and requests),
+    -- How many took so long: one number for each bucket of internal/usage, their sum is requests.
+    durations bigint[]    not null,
+    primary key (client_id, minute, operation, status)
+) with (fillfactor = 70);
+
+create index usage_minutes_minute on usage_minutes (minute);
+
+-- Adds two rows of buckets, of which one may be longer.
+create function add_counts(bigint[], bigint[]) returns bigint[]
+    language sql immutable
+return (
+    select array_agg(coalesce(a, 0) + coalesce(b, 0) order by bucket)
+    from unnest($1, $2) with ordinality as t (a, b, bucket)
+);
+
+-- How many rows a table has, as the database's statistics say: at once, whatever its size; -1 before there are any.
+create function estimate_rows(text) returns bigint
+    language sql stable
+return (select reltuples::bigint from pg_class where oid = $1::regclass);
+
+-- +goose Down
+
+drop table usage_minutes;
+drop function add_counts;
+drop function estimate_rows;

@@ -74,18 +74,28 @@ update connections
 set state = 'disconnected', version = version + 1, refresh_hash = null
 where user_id = @user_id and client_id = @client_id;
 
--- Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip.
+-- Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. That the
+-- client reads is noted at most once an hour.
 -- name: AuthenticateAccess :one
-select c.grant_id, c.scopes, c.history_from, u.registered_on,
-    cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
-from connections c
-join clients cl on cl.client_id = c.client_id
-join users u on u.user_id = c.user_id
-where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
-    and c.state = 'authorized' and c.refresh_deadline > connect_now()
-    and @expires_at::timestamptz > connect_now() and cl.status = 'active'
-    and not exists (select from revoked_access_tokens r
-        where r.user_id = @user_id and r.token_id = @token_id);
+with access as (
+    select c.grant_id, c.scopes, c.history_from, u.registered_on,
+        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
+    from connections c
+    join clients cl on cl.client_id = c.client_id
+    join users u on u.user_id = c.user_id
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+        and c.state = 'authorized' and c.refresh_deadline > connect_now()
+        and @expires_at::timestamptz > connect_now() and cl.status = 'active'
+        and not exists (select from revoked_access_tokens r
+            where r.user_id = @user_id and r.token_id = @token_id)
+), noted as (
+    update connections c
+    set last_read_at = access.now
+    from access
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
+)
+select grant_id, scopes, history_from, registered_on, requests_per_minute, burst, concurrent_reads, now from access;
 
 -- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where expires_at <= connect_now();

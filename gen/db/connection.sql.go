@@ -14,16 +14,25 @@ import (
 )
 
 const authenticateAccess = `-- name: AuthenticateAccess :one
-select c.grant_id, c.scopes, c.history_from, u.registered_on,
-    cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
-from connections c
-join clients cl on cl.client_id = c.client_id
-join users u on u.user_id = c.user_id
-where c.user_id = $1 and c.client_id = $2 and c.version = $3
-    and c.state = 'authorized' and c.refresh_deadline > connect_now()
-    and $4::timestamptz > connect_now() and cl.status = 'active'
-    and not exists (select from revoked_access_tokens r
-        where r.user_id = $1 and r.token_id = $5)
+with access as (
+    select c.grant_id, c.scopes, c.history_from, u.registered_on,
+        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
+    from connections c
+    join clients cl on cl.client_id = c.client_id
+    join users u on u.user_id = c.user_id
+    where c.user_id = $1 and c.client_id = $2 and c.version = $3
+        and c.state = 'authorized' and c.refresh_deadline > connect_now()
+        and $4::timestamptz > connect_now() and cl.status = 'active'
+        and not exists (select from revoked_access_tokens r
+            where r.user_id = $1 and r.token_id = $5)
+), noted as (
+    update connections c
+    set last_read_at = access.now
+    from access
+    where c.user_id = $1 and c.client_id = $2 and c.version = $3
+        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
+)
+select grant_id, scopes, history_from, registered_on, requests_per_minute, burst, concurrent_reads, now from access
 `
 
 type AuthenticateAccessParams struct {
@@ -45,7 +54,8 @@ type AuthenticateAccessRow struct {
 	Now               time.Time
 }
 
-// Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip.
+// Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. That the
+// client reads is noted at most once an hour.
 func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccessParams) (AuthenticateAccessRow, error) {
 	row := q.db.QueryRow(ctx, authenticateAccess,
 		arg.UserID,

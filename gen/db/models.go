@@ -52,6 +52,7 @@ type Connection struct {
 	RefreshGeneration int64
 	RefreshHash       []byte
 	RefreshDeadline   time.Time
+	LastReadAt        *time.Time
 }
 
 type CyclingActivity struct {

@@ -231,6 +231,56 @@ func (s store) sweep(ctx context.Context) error {
 	return errors.Join(requests, tokens)
 }
 
+func (s store) disconnectUser(ctx context.Context, userID, clientID uuid.UUID) error {
+	n, err := s.queries.DisconnectConnection(ctx, db.DisconnectConnectionParams{UserID: userID, ClientID: clientID})
+	if err == nil && n == 0 {
+		return ErrNotConnected
+	}
+	return err
+}
+
+func (s store) connectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
+	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Connection, len(rows))
+	for i, row := range rows {
+		list[i] = connectionOf(row)
+	}
+	return list, nil
+}
+
+func (s store) connectionsOfClient(ctx context.Context, clientID, after uuid.UUID, limit int32) ([]Connection, error) {
+	rows, err := s.queries.ListConnectionsOfClient(ctx, db.ListConnectionsOfClientParams{
+		ClientID: clientID, After: after, MaxRows: limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Connection, len(rows))
+	for i, row := range rows {
+		list[i] = connectionOf(db.ListConnectionsOfUserRow(row)) // the same columns
+	}
+	return list, nil
+}
+
+func connectionOf(row db.ListConnectionsOfUserRow) Connection {
+	return Connection{
+		UserID:       row.UserID,
+		ClientID:     row.ClientID,
+		GrantID:      row.GrantID,
+		ClientName:   row.Name,
+		HomepageURL:  given(row.HomepageUrl),
+		Version:      row.Version,
+		State:        State(row.State),
+		Scopes:       row.Scopes,
+		HistoryFrom:  row.HistoryFrom,
+		AuthorizedAt: row.AuthorizedAt,
+		LastReadAt:   row.LastReadAt,
+	}
+}
+
 func given(text *string) string {
 	if text == nil {
 		return ""

@@ -1,0 +1,184 @@
+package oauth
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/scope"
+)
+
+func (f *fixture) ofUser(t *testing.T) []Connection {
+	t.Helper()
+	list, err := f.ConnectionsOfUser(t.Context(), f.user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// Specification 2.2, 3: what people are shown of a connection in each of its states.
+func TestConnectionsOfUser_2_2(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.db.Exec(t, `update clients set homepage_url = 'https://ride.example/' where client_id = $1`, f.client.ID)
+	if list := f.ofUser(t); len(list) != 0 {
+		t.Fatalf("connections of nobody: %+v", list)
+	}
+	tokens := f.connect(t, scope.DailySteps)
+	want := Connection{
+		UserID: f.user, ClientID: f.client.ID, GrantID: tokens.GrantID, ClientName: "Ride Club",
+		HomepageURL: "https://ride.example/", Version: 1, State: Authorized, Scopes: scope.DailySteps,
+		HistoryFrom: time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC), AuthorizedAt: start,
+	}
+	about := cmpopts.EquateApproxTime(time.Minute)
+	if diff := cmp.Diff([]Connection{want}, f.ofUser(t), about); diff != "" {
+		t.Errorf("authorized (-want +got):\n%s", diff)
+	}
+
+	// The others' connections are not the user's.
+	f.connectOther(t)
+	if list := f.ofUser(t); len(list) != 1 {
+		t.Errorf("%d connections, want 1", len(list))
+	}
+
+	f.db.Clock.Advance(91 * 24 * time.Hour)
+	want.State = Lapsed
+	if diff := cmp.Diff([]Connection{want}, f.ofUser(t), about); diff != "" {
+		t.Errorf("lapsed (-want +got):\n%s", diff)
+	}
+
+	tokens = f.connect(t, scope.DailySteps)
+	if err := f.Revoke(t.Context(), f.client.ID, tokens.RefreshToken); err != nil {
+		t.Fatal(err)
+	}
+	if list := f.ofUser(t); len(list) != 1 || list[0].State != Revoked || list[0].Version != 2 {
+		t.Errorf("revoked: %+v", list)
+	}
+
+	if err := f.Disconnect(t.Context(), f.client.ID, tokens.GrantID); err != nil {
+		t.Fatal(err)
+	}
+	if list := f.ofUser(t); len(list) != 0 {
+		t.Errorf("disconnected: %+v", list)
+	}
+}
+
+// When the client last read is noted at once, and then once an hour.
+func TestLastRead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tokens := f.connect(t, scope.All)
+	lastRead := func() time.Time {
+		if at := f.ofUser(t)[0].LastReadAt; at != nil {
+			return *at
+		}
+		return time.Time{}
+	}
+	if at := lastRead(); !at.IsZero() {
+		t.Fatalf("read at %v before it read", at)
+	}
+	f.works(t, tokens)
+	first := lastRead()
+	if first.IsZero() {
+		t.Fatal("the read was not noted")
+	}
+	f.db.Clock.Advance(4 * time.Minute)
+	f.works(t, tokens)
+	if at := lastRead(); !at.Equal(first) {
+		t.Errorf("noted again after four minutes: %v, then %v", first, at)
+	}
+	f.db.Clock.Advance(time.Hour)
+	f.dead(t, tokens) // expired: not a read
+	if at := lastRead(); !at.Equal(first) {
+		t.Errorf("a refused read was noted: %v, then %v", first, at)
+	}
+	f.works(t, f.refresh(t, tokens))
+	if at := lastRead(); at.Sub(first) < time.Hour {
+		t.Errorf("after an hour: %v, then %v", first, at)
+	}
+}
+
+func TestConnectionsOfClient(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	users := map[uuid.UUID]bool{}
+	for range 5 {
+		f.user = f.newUser(t, "UTC")
+		users[f.user] = true
+		f.connect(t, scope.All)
+	}
+	if err := f.DisconnectUser(t.Context(), f.user, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	disconnected := 0
+	after := uuid.Nil
+	for pages := 1; ; pages++ {
+		list, err := f.ConnectionsOfClient(t.Context(), f.client.ID, after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range list {
+			if !users[c.UserID] || c.ClientID != f.client.ID {
+				t.Errorf("not of this client, or twice: %+v", c)
+			}
+			delete(users, c.UserID)
+			if c.State == Disconnected {
+				disconnected++
+			}
+			after = c.UserID
+		}
+		if len(list) < 2 {
+			if pages != 3 {
+				t.Errorf("%d pages, want 3", pages)
+			}
+			break
+		}
+	}
+	if len(users) != 0 || disconnected != 1 {
+		t.Errorf("missing %v; %d disconnected, want 1", users, disconnected)
+	}
+	if list, err := f.ConnectionsOfClient(t.Context(), uuid.New(), uuid.Nil, 2); err != nil || len(list) != 0 {
+		t.Errorf("an unknown client has %+v, %v", list, err)
+	}
+}
+
+// Specification 3.2: a user's disconnect is the client's: everything ends, a code in flight too, and the next
+// connection is fresh.
+func TestDisconnectUser_3_2(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if err := f.DisconnectUser(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
+		t.Fatalf("never connected: %v", err)
+	}
+	tokens := f.connect(t, scope.DailySteps)
+	f.db.Clock.Advance(24 * time.Hour)
+	tokens = f.refresh(t, tokens)
+	code := f.code(t, scope.DailySteps)
+	if err := f.DisconnectUser(t.Context(), f.user, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.dead(t, tokens)
+	f.noGrant(t, tokens)
+	if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
+		t.Errorf("a code of before: %v", err)
+	}
+
+	// The same again ends what was allowed since.
+	code = f.code(t, scope.All)
+	if err := f.DisconnectUser(t.Context(), f.user, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
+		t.Errorf("a code of between: %v", err)
+	}
+
+	fresh := f.connect(t, scope.All)
+	if fresh.GrantID != tokens.GrantID || fresh.ConnectionVersion != 4 || fresh.HistoryFrom.Format(time.DateOnly) != "2026-03-11" {
+		t.Errorf("connected anew: grant %v, version %d, from %v", fresh.GrantID, fresh.ConnectionVersion, fresh.HistoryFrom)
+	}
+}

@@ -12,6 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type AuditEvent struct {
+	ID                int64
+	At                time.Time
+	Actor             string
+	Action            string
+	ClientID          *uuid.UUID
+	UserHash          []byte
+	ConnectionVersion *int64
+	Detail            []byte
+}
+
 type AuthorizationRequest struct {
 	RequestID     uuid.UUID
 	BrowserHash   []byte

@@ -13,6 +13,16 @@ with created as (
 )
 select user_id, email, timezone, registered_on, created_at from created;
 
+-- name: ChangeUser :one
+-- A code that went to the former address opens nothing any more.
+with ended as (
+    delete from sign_ins where sign_ins.user_id = @user_id and sqlc.narg(email)::text is not null
+)
+update users
+set email = coalesce(sqlc.narg(email)::text, email), timezone = coalesce(sqlc.narg(timezone)::text, timezone)
+where users.user_id = @user_id
+returning *;
+
 -- name: GetUser :one
 select * from users where user_id = @user_id;
 

@@ -12,6 +12,36 @@ import (
 	"github.com/google/uuid"
 )
 
+const changeUser = `-- name: ChangeUser :one
+with ended as (
+    delete from sign_ins where sign_ins.user_id = $3 and $1::text is not null
+)
+update users
+set email = coalesce($1::text, email), timezone = coalesce($2::text, timezone)
+where users.user_id = $3
+returning user_id, email, timezone, registered_on, created_at
+`
+
+type ChangeUserParams struct {
+	Email    *string
+	Timezone *string
+	UserID   uuid.UUID
+}
+
+// A code that went to the former address opens nothing any more.
+func (q *Queries) ChangeUser(ctx context.Context, arg ChangeUserParams) (User, error) {
+	row := q.db.QueryRow(ctx, changeUser, arg.Email, arg.Timezone, arg.UserID)
+	var i User
+	err := row.Scan(
+		&i.UserID,
+		&i.Email,
+		&i.Timezone,
+		&i.RegisteredOn,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
 const countCode = `-- name: CountCode :execrows
 insert into sign_in_limits as l (key, asked_at, last_at)
 values ($1, array[connect_now()], connect_now())

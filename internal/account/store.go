@@ -38,6 +38,19 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 	return userOf(db.User(row)), nil
 }
 
+func (s store) changeUser(ctx context.Context, id uuid.UUID, change UserChange) (User, error) {
+	row, err := s.queries.ChangeUser(ctx, db.ChangeUserParams{UserID: id, Email: change.Email, Timezone: change.Timezone})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return User{}, ErrUserNotFound
+	case postgres.IsUniqueViolation(err, "users_email"):
+		return User{}, ErrEmailTaken
+	case err != nil:
+		return User{}, fmt.Errorf("account: change user: %w", err)
+	}
+	return userOf(row), nil
+}
+
 // knowsTimezone asks for the exact name: "at time zone" would also take abbreviations, offsets and any case. (It is not
 // among the generated queries because their generator does not know the view.)
 func (s store) knowsTimezone(ctx context.Context, name string) (known bool, err error) {

@@ -127,6 +127,80 @@ func TestCreateUserRefuses(t *testing.T) {
 	}
 }
 
+func TestChangeUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	ada, grace := b.user(t, "ada@example.com"), b.user(t, "grace@example.com")
+	text := func(s string) *string { return &s }
+	var invalid *InvalidUserError
+	for _, test := range []struct {
+		name   string
+		change UserChange
+		check  func(error) bool
+	}{
+		{"address of another", UserChange{Email: text("GRACE@example.com")}, func(err error) bool { return errors.Is(err, ErrEmailTaken) }},
+		{"no address", UserChange{Email: text("grace")}, func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "email" }},
+		{"no time zone", UserChange{Email: text("ada@example.net"), Timezone: text("Europe/Atlantis")},
+			func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "timezone" }},
+	} {
+		if _, err := b.ChangeUser(ctx, ada.ID, test.change); !test.check(err) {
+			t.Errorf("%s: error = %v", test.name, err)
+		}
+	}
+	if _, err := b.ChangeUser(ctx, uuid.New(), UserChange{Timezone: text("UTC")}); !errors.Is(err, ErrUserNotFound) {
+		t.Errorf("nobody: error = %v", err)
+	}
+	if got, err := b.GetUser(ctx, ada.ID); err != nil || got != ada {
+		t.Errorf("after refusals: %+v, %v", got, err)
+	}
+
+	for _, change := range []UserChange{
+		{},
+		{Email: text("ADA@example.com")}, // her own, written in another way
+		{Timezone: text("Asia/Tokyo")},
+		{Email: text("ada@example.net"), Timezone: text("UTC")},
+	} {
+		if change.Email != nil {
+			ada.Email = *change.Email
+		}
+		if change.Timezone != nil {
+			ada.Timezone = *change.Timezone
+		}
+		got, err := b.ChangeUser(ctx, ada.ID, change)
+		if err != nil || got != ada {
+			t.Errorf("%+v, %v; want %+v", got, err, ada)
+		}
+	}
+	if got, err := b.GetUser(ctx, grace.ID); err != nil || got != grace {
+		t.Errorf("another user: %+v, %v", got, err)
+	}
+}
+
+// A code that went to the former address opens nothing; a change of the time zone alone leaves codes as they are.
+func TestChangeOfAddressEndsCodes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	ada := b.user(t, "ada@example.com")
+	first, second := uuid.New(), uuid.New()
+	code := b.code(t, first, ada.Email)
+	zone, email := "UTC", "ada@example.net"
+	if _, err := b.ChangeUser(ctx, ada.ID, UserChange{Timezone: &zone}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.VerifyCode(ctx, first, code); err != nil {
+		t.Errorf("after another time zone: %v", err)
+	}
+	code = b.code(t, second, ada.Email)
+	if _, err := b.ChangeUser(ctx, ada.ID, UserChange{Email: &email}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.VerifyCode(ctx, second, code); !errors.Is(err, ErrNoSignIn) {
+		t.Errorf("after another address: %v, want ErrNoSignIn", err)
+	}
+}
+
 // FuzzValidEmail: what passes can be stored, is one address in a header, and has no way out of it.
 func FuzzValidEmail(f *testing.F) {
 	for _, seed := range []string{"a@b", "someone@example.com", "x@[::1]", "a@b\r\nc", "\"a b\"@c", "é@example.com", "a@b,c@d"} {

@@ -53,6 +53,7 @@ const (
 	ProblemTypeUrnConnectSvcProblemTooLarge             ProblemType = "urn:connect-svc:problem:too-large"
 	ProblemTypeUrnConnectSvcProblemUnauthorized         ProblemType = "urn:connect-svc:problem:unauthorized"
 	ProblemTypeUrnConnectSvcProblemUnsupportedMediaType ProblemType = "urn:connect-svc:problem:unsupported-media-type"
+	ProblemTypeUrnConnectSvcProblemUserDeleted          ProblemType = "urn:connect-svc:problem:user-deleted"
 	ProblemTypeUrnConnectSvcProblemUserExists           ProblemType = "urn:connect-svc:problem:user-exists"
 	ProblemTypeUrnConnectSvcProblemUserNotFound         ProblemType = "urn:connect-svc:problem:user-not-found"
 )
@@ -77,6 +78,8 @@ func (e ProblemType) Valid() bool {
 	case ProblemTypeUrnConnectSvcProblemUnauthorized:
 		return true
 	case ProblemTypeUrnConnectSvcProblemUnsupportedMediaType:
+		return true
+	case ProblemTypeUrnConnectSvcProblemUserDeleted:
 		return true
 	case ProblemTypeUrnConnectSvcProblemUserExists:
 		return true
@@ -424,6 +427,9 @@ type ServerInterface interface {
 	// CreateUser Create a user
 	// (POST /operator/v1/users)
 	CreateUser(w http.ResponseWriter, r *http.Request)
+	// DeleteUser Delete a user
+	// (DELETE /operator/v1/users/{user_id})
+	DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId)
 	// ReadUser Read a user
 	// (GET /operator/v1/users/{user_id})
 	ReadUser(w http.ResponseWriter, r *http.Request, userId UserId)
@@ -451,6 +457,12 @@ func (_ Unimplemented) PutActivity(w http.ResponseWriter, r *http.Request) {
 // CreateUser Create a user
 // (POST /operator/v1/users)
 func (_ Unimplemented) CreateUser(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DeleteUser Delete a user
+// (DELETE /operator/v1/users/{user_id})
+func (_ Unimplemented) DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -506,6 +518,32 @@ func (siw *ServerInterfaceWrapper) CreateUser(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateUser(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteUser operation middleware
+func (siw *ServerInterfaceWrapper) DeleteUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteUser(w, r, userId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -743,6 +781,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/users", wrapper.CreateUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.DeleteUser)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.ReadUser)
@@ -1163,6 +1204,103 @@ type CreateUser500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateUser500ApplicationProblemPlusJSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUserRequestObject struct {
+	UserId UserId `json:"user_id"`
+}
+
+type DeleteUserResponseObject interface {
+	VisitDeleteUserResponse(w http.ResponseWriter) error
+}
+
+type DeleteUser204ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type DeleteUser204Response struct {
+	Headers DeleteUser204ResponseHeaders
+}
+
+func (response DeleteUser204Response) VisitDeleteUserResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteUser400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteUser400ApplicationProblemPlusJSONResponse) VisitDeleteUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUser401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteUser401ApplicationProblemPlusJSONResponse) VisitDeleteUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUser404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteUser404ApplicationProblemPlusJSONResponse) VisitDeleteUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUser500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteUser500ApplicationProblemPlusJSONResponse) VisitDeleteUserResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1670,6 +1808,9 @@ type StrictServerInterface interface {
 	// CreateUser Create a user
 	// (POST /operator/v1/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
+	// DeleteUser Delete a user
+	// (DELETE /operator/v1/users/{user_id})
+	DeleteUser(ctx context.Context, request DeleteUserRequestObject) (DeleteUserResponseObject, error)
 	// ReadUser Read a user
 	// (GET /operator/v1/users/{user_id})
 	ReadUser(ctx context.Context, request ReadUserRequestObject) (ReadUserResponseObject, error)
@@ -1778,6 +1919,32 @@ func (sh *strictHandler) CreateUser(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateUserResponseObject); ok {
 		if err := validResponse.VisitCreateUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteUser operation middleware
+func (sh *strictHandler) DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId) {
+	var request DeleteUserRequestObject
+
+	request.UserId = userId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteUser(ctx, request.(DeleteUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteUser")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteUserResponseObject); ok {
+		if err := validResponse.VisitDeleteUserResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -1902,101 +2069,103 @@ func (sh *strictHandler) DisconnectUser(w http.ResponseWriter, r *http.Request, 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7D0LU9tImn+lS7dVE/YkIxmbh6mtO0KSO24zJAXkcrPA4rb0Cfcid3u6Wzge4v9+1Q/JLVvGMpA99naq",
-	"Zgbb6sfXX3/vh+bBi9lozChQKbzegwff8Gicgf78foRJdoHvgKpv9zjLQX3g8GsOQt6QxOt5nTRK95Id",
-	"CLpt3Ak68T4EB/FuHOwNQryfhslB2o483xMSy1x4vU544HuSyAy8nndEmRwCR7kAjoZYIDkkAkGgtkU4",
-	"STgI0fJ8T07HanjOaS9mlEIsA3Ef98acDTIY9UCND6SGczbzvRN6jzOSHDMqgcoK6MA548LrXT54CUhM",
-	"Mq/njXIh0QAQligDLCQKPd8bM0IlcK/nbSeYZNMbIWEstqO9bf3Bm137z8NDuz3HwwcCWSIQS5EcArLL",
-	"IswBEXOUBkiwI4PYnloh4mecpYyPIDkzS77gLYZz6C8cmIlAo2LTBkCXYwO7gAb7lMljMxiSFwS5UwVZ",
-	"Ex0RiDKJ4mI7NCFyaMhQsQWm0wanoEwG5QrFCT6wnP446BVpaNCHhN4i9b0hnKkGS8F4Dvwe+HvFEC8G",
-	"ZncVXcQszxKN6gFozGYgG1GI0FAGmm812BeMfcT8Fl4OtdFOFeYBS6YKu5IxlKmtGoApGQv0WA3jF4pz",
-	"OWSc/PaiBBxV4WRj4FgyjiS7A6pZjwih6IFxNOGM3jYAPHdBNbCLfDxmXELyMyQEX+j5L4brbg2uSwE8",
-	"HmckxpIwuv03wWgj8Etog5ECN9AT9EEE8PffiDBq7QcoLyNB5gKDJAj0fk3gFoqoDXQFsH83oYFEHg81",
-	"9E0hdSXHzPeGgBPgGq/HOB6C0rScZep7AiLmZKzuUCt4MQEutCqjcA8cCcm4YXx1MsIVg0ieg++JeAgj",
-	"rNaIGVW6yqMs0MPnQArJCb3VGDse4iwDagRBddf/ZBMkGVKEDVQqigL05uzDMdrd64ZbzfZ+C5gDRxxw",
-	"NvrTlSfu46DgtyuvFqCPzJDuMjyK0MdYDgsFX2B+NRRjLCVwNfev28W22/fRtpopti/D4AAHaXD9sLM7",
-	"+0MtMFbhnyTL0JziEYiKoUGo/pqx28eh+gOH1Ot5/7I9txi3zVOxfWJJY4w5HoEsqCMjQGuhUDiJ9VN0",
-	"8q5AjKNyiRqkkOb5HsUjdTwzXHHCs4A0zLYKpuJuavZXj569+0zNFmNGhWNiHzOaZiSWlgALq9WVh5Yd",
-	"/1XJxUUz3bV/V8BQDN92THoFSzPIP5vNDfiLHF5nwju2+6KsCBxhUbenHb9dESwz3/ufwNJ0cPJu3dw5",
-	"9c/q/YEnIHnRvl6H6IVNXwTZmmnMgoXligVKWJyPgEpIfKX5MeJsgqjmcmx11JChhIGZobVOC51a23GC",
-	"BYqHmN4aqfwKrqv0Wp54U8tOxbq7WvKTXuy2ChGrOAOjX3PgU2TEtLkqZf+8NrS/Zcn0/zXqNZsQKUpL",
-	"X7HFf51/OlWa8MvFh2D/lVzJoiP8hBup+qbrbqOy4cz35nZfg5kfStfyRe6v1CjGcBwA0Mf89EPUL6Ht",
-	"o4m2dmVheOllGPry5eTda1FKC+73E6624hqvux93uxe5onM2AqNBUkwySJAc4lIrTVnOUYrzTL4SbLtR",
-	"gyegeu7er8NzudGL8YEWUoqAR0yTNKYo2kU/k7evBLWLwY4noDdfWOJRDH9ZjFi8CJabBVNeCt1fv34N",
-	"jhz3dO380tl97l3VB3eedGe1kZf1t1cDwcvdIgXUtyZ3oJbuFxKpvxhc6vsIZ2o8szGc/qGyg7kA+adc",
-	"psF+/7XwlwD+f+Qg+p4bp1p7tfOA2w90LUmibuwVepmLIbwnGmubmlv2jppPrcD5Upy3HFpsao+9itsr",
-	"saBhOIoluSdy+hbLeKjvL0mIOivOPnOlKCRR95XiTMAS0Uo0YkKiKPTDMFSuuFBeBc4yddARoe4Kke+N",
-	"na8PXjyNM0Jvb7CBwP5KJIzEuvs5IwmcsYlCwwh/OzFTojDUGRkTH8Sc46kaUG6T/C0XclSkfhvtc2zm",
-	"HpVTm27qpFEbb3auRjfdgMOI3eNsA5SZCU3XV6DfxIxziNVlb3aK43Jes+1m5Q9s8DeIpZpSocszEHkm",
-	"11JnE/p6DPavnEhpdMEKqmk4e+H6G85y73TtVRqfte6aGu02cwO7lxWA/TrM1WxVjyTnGNc112o9bps6",
-	"2OA253bwDZZro89USEz1hvNAeoOIdTncRMHrYubqSU0IfyEr4XtxedCbe+CiNlfyH0CVIU4Yna9YzPIR",
-	"RgnEZIQzRPPRwETqnVzJZRQcXF+GwcH1Q+hH+3W5Ed+75XiDww+JkIxPb1LORutmvFOW/Mz3MizkDQdc",
-	"XEv1hF+HQF1UITUcqeE+kkzbokphUDRkOT9ENM8ypT4pItLqTe1Up4yP1PJegiUEkoygiourq+ShMwvU",
-	"n3bx58L86VX+XF211Ied2V/m6Los8OV7an/vWitINt5AH52r4VVBt6MVYCH1FiSe7+WU/JqDfSx5DjOT",
-	"yqyhuo94LCBRJgd26MOEICYGR4hDykEMIUGpdusYyhi9PUQ6HMjhnt1Boh0GIhEFSESZm0P4FhOdfQaa",
-	"jxQ2HI9TXa/aXHO1XsRhaicD54oSN3PlcpNDjLXcUZy/RP4CPfoLImCB9B4XNmJDaZNgiZtbCXOZNqtR",
-	"bVU5K/EKUHNjPpekTqjcaXuapMhI3Uw76ux19nd2O3uatMyPc11KqIRb4HqxOrNlQ3Fbzm0sPZJHfPtF",
-	"qZFAJvHNPHf66Bw11gZo125wyswGRf6yWZLUvaJ55rOKA3vABdgtVHVX+q6Wm49QjDOgCeZIreej/i+/",
-	"/PJL8PPPwbt3fR8pUkfRQRgGYRSEkRKSBwcHB0HUDnaiJVFYlYJvooPvl+1CK2wZ3dCeBUsfalWFQXON",
-	"BDeRTpwkkByiAWRsgn4DzhRoystGeIKnPsLUlDyFLXSkT6aFO8ulFkAx4wkSEk9F+TOjUMxCkkmcoVsG",
-	"wtmgctpm3BCUv+7X8YV29+uuZIA5FB62X0L4a84kCANjPgJOYjRkQgofYev4tLsdNJhKEC10ZGbragMs",
-	"UULSFLjyhoq6tUEuUYwF6PoQJX0FHulqqxH+9hHorRx6vXa3o09TfN+puSddP1mG0jeRabYGdOUNxzGM",
-	"pQ5uA4cWOpE2G8FhDFgalaFrdax3V0AZ1UBZlpTWWAS61FOvNmCJIh2Tj7JTbPXKQRhtHSIYjeXU6LQh",
-	"oMmQZdr4InIBcboWz2WF7cu/bl//ceuP9RUjLr8XkPoFgup4ua6C4si49Kio+xnie61fCUUZmwBXl12h",
-	"4TzXYsS14Uxxy1Hw4fph3/Bn8bWzyddoBU8XdnBNrRIi5plJAx6bsOCIZBkREDOaiB9udzlwnsLki4BN",
-	"CRoKdn5Mwhue13d+S4QEDskNo031lDryb4yuVTsXxbiq6sFZ9inVBdjrlND1qqzgTwKR5BBhRGGiLTgT",
-	"XSKaZTNIJWK5bC1RtcGNc4BFBNRR+Smr01hfh1PfsiATmglRxtgdyrAE3kJfrbQ8/fJxgSkj19WfX3YR",
-	"XNvwsm0x+xJ0Opy9ULDSN+HuFipkm05q+IXYYTwBXrhclv81vTcy9xwBvBjaeMzmn1Vr6JtYVEVtY50f",
-	"ap4Vh8BaBjmOqKP1bFHksvhKyTcl7eGb1NcLOB4iNb3Wn30s4bEQNi3THC5B6vkFMOXRKjipI0l3yRrK",
-	"JHFRaDhSXqRBA4qVQ6mksZJwiSjy5y6aCmenebG+36ys2G9Qke43LUD1G5bh+41qb/1GTSV+g7pvf9Ma",
-	"Zb9xK4ffrDr+uoZEz7SZCYkSxnX0zu1zFGcsvkNKNDpG6m/aINWkko+VcSvIN5RyHBsBhRJyS0y581NM",
-	"7oviQ2/pw5urq5b5HPm7s61/q9WQTvh2M7kpWM5jaCByzvXAk+SlvKf5xnV8XcQwNzsMn896NEDKJkLL",
-	"W/W34dic2sLA5nrbTF3S3KdMGhMaDSBlHHQFFsUjJWsnJIZlZa3h9MvTucDU4s5mPzY0/4mShjE09LpN",
-	"QEIDarjmBmhyI+tZy/gGQmIuW+g0zzK/NE3U4Q0e5mN8/RGoDmrl9I6yCf27MlZdyK88pwaxPOnjgXhH",
-	"4Mz818Br9efwl26/lq4su7hO927Hdbpt9ubx6JMJhi4RyScKaAxcV5qwSsDRST70OODEySzoR4s/ztMS",
-	"5kmdLigxvDqIr/10TZN6LLpVFoNuFSAJ+MhEaEvf06R5dUAmau8br7/UHsr2RZ8xl1Q5grb5A2DZT43a",
-	"+2td5+UM2oZ5r3LujwvdvdqYXfXw1ZjdY8G6Mvm6cZy4MeIapQNLsfsSyLCHNxvXnfrCcW8XrSU30aVN",
-	"JTUQJVjiARbgm+IHLFD/fa5Qsv0WeEZov4XeQUwSmGcYfhJuyHO6wBG7nbUM8YTQQMwBy01Tha8/nvBk",
-	"SlgbDvBdlNWRiq7M0kbJ2qtYV/ixGZ43R1ldOUGR+N6swOW9cok5myBdep1TqbNoMejyVF9RP6ECuO5G",
-	"yceK3XTBVmm+aaOmcvZi/Os2Yc914yLKyJ1Vk44ly2Gc4RgSNJgibIJAGkVWVAywjIctDY5BSDPo6y3i",
-	"Elvz1R43jpWYhTjnRE7P1foG6UW96wWzRYHLFoGOa6sz9I8/nZ6+P764+fT5/dnRxaezm4tPf35/qgsk",
-	"Nchqu4FumJz7aUMpx6ZYjNCULe/wwRoRyoUlMfwkEJtQhMdjnVzQ3Rk4vgOa6Kg7EXqgpjUTouLkHktA",
-	"mWJYCtxEt0z2hNFsiiZDkgHCtKzsvaJlaa8Aid6sOtXWIRoXZsvQ2j+Ea+iKTisf9dkYKB6T1hSPsn7r",
-	"il7Rc2W8a82gt8FG2uuK1CMbC9F1DT1kekv7yJSitdBblhAwTbKVLpR5UsUUfM/TMKl+YcQVtfYamTeB",
-	"zfu8FOyHtk7CLD4xDK/WN557ERI8ZRZLOomO72CxY0YfUMf3zEo2/oBMekCY/MRBp7u35Vcrbd1qx1IP",
-	"KjbpKzLpH6L+PNjV99WlxUOdeMkEU/i7ogZJqO/W9vV9lBKarOxiRV/LcsOiXY6lOulWvqUCS9Of4KO+",
-	"CaP2bcuc3lSzs1BwumkY4eRhEKGSuftr0devfVlIv2fDJ1EYFqG5FjpC3TBEAk/FFS0SYixFk6KGIWEU",
-	"DpGym6fO7QxyY6Br1WSrZPC8E13HbSgiiQ74DcAmqiBBAqeQTfVFHg8hvhOI59QgjQgb/sWWglPChTRS",
-	"LtX3a4KEomdp+00njLZ8U8r5phN2tvyF/irlLpXSjyXTK/qmE4Y+6kQ76j/dLb+8mDeddntLe7/UnF3x",
-	"p5G1amkfdcIDw9addlu7HrqmkqWFl6wPL7ZaV0pjZyQGKrRiJAlQSVKiX+Ly0fx+BmmgNBwnIDGfznt7",
-	"3R+VwMxHI/Wx530Ak/0r5JQBRQf7carkvGIjDUGBPcKdkhTzLgDbgm+9IVTU8SFbJYHOi7XLLoSjzyee",
-	"75VVUl7UCluhgszKHa/n7bSiVmgiBEMt0iud4tYh1I18YyZq8l1fLEku1qn6mqTo1JxKJwiUEJMcU2Ei",
-	"fz01bB5jVpyGFVkwjqiWJ0dG5ZUtQQKovKK6qsb2mpbvLtEE+R0pjYe+oz/DFH1HFzYTjO5gampx0Pcr",
-	"+j0IgvJfNafv8FoffbelOzQxqfbvhVYWVihLnCEzb9lprkzvl6GD/uIqxg1WV14EbRiziy7WAlaXrPhg",
-	"S8vOn5rFTRXEfO2aosLq8pWyjKXl50/rly+qE1diwQhPJbm/l2hQ92qjc4eGQJz+L+lUhGvxqna6op9S",
-	"JCfMEJuOKqt56pIV5ZU0A6YiTj3TBqZQBKW3lGXqyigyBaeFQcnqooLArkTEFcXU7G+kQylGTxKv541z",
-	"WXDiPOmypvm1trsCmyrx8p0ddVW2lzXRxqi93wlro4leO2zvBlEUtMOLcL/XDns7Yau7IpJVHb3X63R7",
-	"YViJgPU8hb5ADYuidhhEnuNCeTtpiDuDZDc4SLpx0En2cXCAuzvBXhKlu2mU7uMw0gZxbQHw5VJhlNeN",
-	"4p10L4Fgtx13g86gC8E+DiHopntxlEaDgzjcKVxxF/jFQqJe1A7DIl7iyZxSyJ4GeaX4+PKhdmv7dL/T",
-	"jp60x7xU+fJhFe6jg6D9tBMsVzVfLoW1miC+/RjivV7QdTCegNJKyuLGSExMbHhj0GfNW0yqfRezqgNk",
-	"C0IrL89oh+GP4FXXJQ0LfzOqOJOh48tFj3RUrFsnctYJa5okyvnRejjChXr5MjO0au6qnobNNn3qBdsG",
-	"hpp+oq/GvY6daJsC45X0eXUM0dXNKIlzu/oyBT0rWj+r2trqe51oZ/2kecexmtBtsktdC6bvddrt9ZMX",
-	"X2vie90m+FhqPy8N7K+cSCi0vzKW8a0SbmWzi3etxi+/BWm1YavLX4wTxFLTiq7chIrXVO8dGePeOjuo",
-	"7xQK9LWD0lqyIUyEUEdjn2NC4ARXX1NpwoHq93+341qxLvheCLEaIR5GwU7khjJ7XiUC/QS53Zypi0K1",
-	"RvI6eiZi3CD2XIFFF1HYC9U/rTAM/1IGd/8xEDjH3urXUb2U3HNfUvbYvHLcP46sDA8aTHJ7qf9JBOyx",
-	"ZhkbJHIE7BctRVdI1+0HS+8ztfUtyJUVDvPXqE6WxSMHnJTC8VmG2++C4GUFwd+NqZ/B0J1mDO32wj+T",
-	"V84AJ6s5pfp2wxVppPmQbfueQeW+jYtW8urNHttgmAm66pdA6xgH5oBuyT3QFjontzQgFMUsKRopJkAl",
-	"stFnjWReNGogIdkYTRi/I/S2hYo3KJS56iua2Ey0m34WpsWGsgli9NCJACv2xYNMp7hBx1ydyKbuXamL",
-	"qxg/4dk2UVnWVvK8w5RHguDtC3Y3ZZsymE3Y/hDv8nchpUhR2Ep8qxH+yVy2p0itRrZL9U2h/yzGi+bW",
-	"Jxsv23G13bXWkHlrIsc1XezzhKvp87DSlwNKiChLzZfNnowI6TbaPluw2FqPUrCYXtzLpVcALMSNo25v",
-	"J2y1u1rIOF3/XjjYTSPcbQc7eB+CDt6Jg4PBfhLsDqI0jPfSdhKFC73KPe8rzu7QGUwwT0R9v3LP23F7",
-	"mnvefrw3gD0cBgdJOAg6cQTBfro7CNrpftpJd3EUd7uLTc0LgclqMz3Ns2zeil5TJ3ld9oy7TdsbhSHd",
-	"m1v9ElY3wfe7UfYjjbKPREgrAX4SLuodeeDe2TMMtQ3EyfZDyVAzI1MyqG1uzjJru+n8MLsDKpZfbVEx",
-	"3GwYyhYSMQr2/QT6fQZqkgAqW+io7tUHV9QVTUWZuWkzFqzOXJuPr/fUOite3m3fXkHEkjD8nR0qkxZf",
-	"qvpMdnhXYlu//ELfwotzgr92ZPlq99m1W2KmN1koLru81hksfaLi/72z9H78hXqulu56Ukbxg310Uzya",
-	"eb53jzlRnokJAy8MMASry3tsIZrobRe829KlPBRnnl/bhl2WhX0+O/nvo4v3Nx9Pzi/en/ZNvltRaNJS",
-	"NHZdony5BU/ZCkUBhjGGW/NSE2O6KAzXZD1MJUmR5XVmleHwuokkHlpKIKChTGyZvZ1c0WjXs/8NAAD/",
-	"/w==",
+	"7H0Lc9u6lfBfwfDrzE36kTIpS37I09l1nGTX21wnkzibvbVdCyIPLdQUoAuAVnQd/fcdPEiCEmVRjtO6",
+	"2zvTXtsSHgfnhfNE7r2YTaaMApXCG9x78BVPphno399MMMnO8S1Q9dcdznJQv3D4NQchr0niDbxeGqX7",
+	"yS4E/S7uBb34AILDeC8O9kchPkjD5DDtRp7vCYllLrxBLzz0PUlkBt7AO6ZMjoGjXABHYyyQHBOBIFDb",
+	"IpwkHIToeL4n51M1POd0EDNKIZaBuIsHU85GGUwGoMYHUsO5WPjeKb3DGUlOGJVAZQ104Jxx4Q0u7r0E",
+	"JCaZN/AmuZBoBAhLlAEWEoWe700ZoRK4N/B2Ekyy+bWQMBU70f6O/sVbXPnfh4dut8LDWwJZIhBLkRwD",
+	"sssizAERc5QWSLAjg9ieWiHiZ5yljE8g+WiWfEIqhhX05w7MRKBJsWkLoMuxgV1Ag33G5IkZDMkTgtyr",
+	"g6yZjghEmURxsR2aETk2bKjEAtN5i1NQJoNyheIEb1lOfxz0ijU06GNCb5D6uyWcqQZLwfgJ+B3wN0og",
+	"ngzM/jq+iFmeJRrVI9CYzUC24hChoQy03Gqwzxl7h/kNPB1qo906zCOWzBV2JWMoU1u1AFMyFuixGsbP",
+	"FOdyzDj57UkZOKrDyabAsWQcSXYLVIseEULxA+Noxhm9aQF47oJqYBf5dMq4hORnSAg+1/OfDNf9BlyX",
+	"Cng6zUiMJWF052+C0Vbgl9AGEwVuoCfogwjgr0Hz2Q+6vYwKqTQGSdAMC5RAW+ZW8wM7vIT5zVcizFX8",
+	"9wEZ9H5toTWjS2D/booOiTwea+jbQupqu4XvjQEnwDVeT3A8BmUdcJapvxMQMSdTxXfaKBEz4EJfvxTu",
+	"gCMhGTf0VCcjXDGU5Dn4nojHMMFqjZhRdb96lAV6eAWkkJzQG42xkzHOMqBGedV3/U82Q5IhJYxApZIC",
+	"QC8+vj1Be/v98GW7vV8B5sARB5xN/nTpibs4KHTEpdcI0DtmxG0VHiWcUyzHhVFSYH49FFMsJXA19687",
+	"xbY7d9GOmil2LsLgEAdpcHW/u7f4QyMw1kg5TVahOcMTEDXjiFD9Z8ZuHobqDxxSb+D9v53Kyt0x34qd",
+	"U8saU8zxBGTBHRkB2giFwkmsv0WnrwvEOGYCUYMU0jzfo3iijmeGK0n4LiCNsK2DqaBNw/7qq+/efaFm",
+	"iymjwnELThhNMxJLy4CFpe3qcCuO/1/p8mXXwrXZ18BQDN9x3BAFSzvIP5jNDfjLEt7kdjj+xrKuCBxl",
+	"0bSnHb9TUywL3/ufwPJ0cPp609yK+xfNPswjkLzsE2xC9NKmT4JsLTRmwcLaVncki/MJUAmJr6wVjDib",
+	"IaqlHNs7asxQwsDM0LdOB51Ze1fdsvEY0xujlZ8BuUpP65GUWnWENtFqxbd7MmoVKlZJBka/5sDnyKhp",
+	"Qyplsz03tL9iyfz/NOp9RKQoXRMlE//16f2ZugY/n78NDowUUcRGf4O4mJ8SyBIkZySGZ0KvZc/+EeSq",
+	"O9ubSFXbcOF7lVHYYubb0ld+EuKW142xKkcA9KHAwxEaltAO0UybwrKwyvQyDH3+fPr6udxYS/GER5C2",
+	"5utvoo+73ZOQ6BObgLleUkwySJAc4/LKmrOcoxTnmXwm2HbDII9AdRWv2ITncqMnkwOtxBQDT5hmaUxR",
+	"tId+Jq+0EnM+DEM/DEOk/crnwuXLoZ1H4D5fWuJB9H9ejs88CQnahY6eCt1fvnwJjh3HduP80k3+Xlo1",
+	"h7IeRbPGONNm6jVA8HRUpICG1lgP1NLDQl0Nl0NpQx/hTI1nNvozPFIWNBcg/5TLNDgYPhf5EsD/Qa6l",
+	"79XicRtp68QXi7lQxu42Tn1TBdJ+kENLEkVt17fVCnaMk+L7Z0RzN5D4SKtwW7vO0qz91BqcTyXFqwHO",
+	"tobfs6BeiQUNw3EsyR2R81dYxmNNvyQh6qw4+8DVpSOJoleKMwErTCzRhAmJInPrczYTyr3BWaYOOiHU",
+	"XSHyvanz570Xz+OM0JtrbCCwnxIJE7GJPh9JAh/ZTKFhgr+emilRGOpclolSYs7xXA0ot0n+lgs5KZLm",
+	"rfY5MXOPy6ltN3US0K03+6RGt92Aw4Td4WwLlJkJbddXoF/HjHOIFbG3O8VJOa/ddovyA+MMqyk1vvwI",
+	"Is/kRu5sw18Pwf6FEynNvbKGa1rOXiJ/y1kuTTeS0lxhTWRqtdvCDS9f1AD2mzDXsFUzkpxjXDWQ1br2",
+	"NoGxBTUrm/oay40xcCokpnrDKpzfIm5eDjex+KbIvfqmIZGwlBvxvbg86PUdcNGYsfkPoMqoJ4xWKxaz",
+	"fIRRAjGZ4AzRfDIy+QInY3MRBYdXF2FweHUf+tFBU4bG92443uLwYyIk4/PrlLPJphmvlVew8L0MC3nN",
+	"ARdkqZ/wyxioiyqkhiM13EeSabtWXRgUjVnOjxDNs0xdnxQRae9N7b2njE/U8l6CJQSSTKCOi8vL5L63",
+	"CNSPbvHj3PwY1H5cXnbUL7uLv1Touijw5Xtqf+9KX5BsusV99EkNryu6XX0BFlpvSeP5Xk7JrznYryXP",
+	"YWESqg1c9w5PBSTK5MAOf5hYx8zgCHFIOYgxJCjVLiJDGaM3R0gHFTncsVtItPNBJKIAiSgzhAjfYKLz",
+	"9kDzicKG470q8qrNtVTrRRyhdvKAripx82euNDnM2CgdxflL5C/xo7+kApZY72FlI7bUNgmWuL2VUOm0",
+	"RcPVVtezEq8BNTfmc8nqhMrdrqdZikwUZbpRb793sLvX29esZT6s7lJCJdwA14s1mS1bqttybmvtkTwQ",
+	"J1jWGglkEl9XGdwH56ixNhK8cYMzZjYosqjtUrUuiar8ax0H9oBLsFuomkj6ulGaj1GMM6AJ5kit56Ph",
+	"L7/88kvw88/B69dDHylWR9FhGAZhFISRUpKHh4eHQdQNdqMVVVjXgi+iw28X3eJWeGnuhu4iWPml8aow",
+	"aG7Q4CakipMEkiM0gozN0G/AmQJNeewIz/DcR5iaYrGwg471ybRyZ7nUCihmPEFC4rkoP2YUillIMokz",
+	"dMNAOBvUTttOGoLy04MmudChgyaSjDCHyuMuIPw1ZxKEgTGfACcxGjMhhY+wdXy6/R4azSWIDjo2s3XN",
+	"A5YoIWkKXHlDRcXfKJcoxgJ0lYrSvgJPdJJngr++A3ojx96g2+/p0xR/7zbQSVeeljH7bXSarZ5dS+E4",
+	"hqnUUXTg0EGn0qY9OEwBS3Nl6Miu9e4KKKMGKMti3AaLQBfJ6tVGLFGsYxJjdoqtoTkMo5dHCCZTOTd3",
+	"2hjQbMwybXwRuYQ4XcXoisLOxV93rv748o/NdSuuvBeQ+gWCmmS5qY7j2Lj0qKg+GuM7fb8SijI2A66I",
+	"XePhPNdqxLXhTInNcfD26v7AyGfxZ2+bP6M1Ml3YwQ0VU4iY70w+8sSEGCcky4iAmNFE/HC7y4HzDGaf",
+	"BWzL0FCI80Ma3si8pvkNERI4JNeMtr2n1JF/Y3TjtXNejKtfPTjL3qe6dH3TJXS1Lv34k0AkOUIYUZhp",
+	"C85El4gW2QxSiVguOytcbXDjHGAZAU1cfsaabqwv47lvRZAJLYQoY+wWZVgC76AvVluefX63JJSR6+pX",
+	"xC6Ca1sS27YBrECnQ+NLZTNDEzrvoEK36QSJX6gdxhPghctl5V/zeytzz1HAy6GNh2z+Rb37oI1FVVRY",
+	"Nvmh5rviEFjrIMcRdW49W5q5qr5S8lVpe/gqNXkBx2Okpjf6sw8lT5bCpmXKxGVIPb8ApjxaDSdNLOku",
+	"2cCZJC7KHSfKizRoQLFyKJU2VhouEUWi3kVT4ey0b3Pw2xVk+y1q+f22ZbB+ywYGv1UFsN+uqtlv1bXj",
+	"tyis97ctAvdb98r47doPrho4+aO2RiFROrtJLLj9HsUZi2+R0qCOLfubtls1R+VTZQML8hWlHMdGj6GE",
+	"3BBTm/0Yy/y8+GWw8suLy8uO+T3y9xYv/63xInWivNupV8FyHkMLzfRJDzxNnsrJqjZuEv8i1LndYXg1",
+	"68E4KpsJrZbVz5Zjc2qrGNtf72bqygV/xqSxtNEIUsZBZ/oonkBZ/7WMNA2nX57OBaYRdzZJsqWXQJTS",
+	"jKGlc27iFhpQIzXXQJNr2SxaxoUQEnPZQWd5lvmlBaMOb/BQjfH1r0B17Cunt5TN6N9VsJoig+U5NYjl",
+	"SR+O1zsKZ+E/B1lrPoe/Qv1GvrLi4vrmez3XN7dJnoeDVCZmusIk7ymgKXBd3MJqcUknRzHggBMnAaG/",
+	"Wv6wyl6Yb5rughLD62P92p3XPKnHohtlWOi+BpKAj0wgt3RRTTZYx22i7oEJDpS3hzKR0QfMJVX+ou1U",
+	"AVh1Z6PuwUYPezXRtmV6rJz74yJ8zza0Vz98PbT3UEyvzNFuHU5ujbhWWcNS7T4FMuzhzcZNpz53vOBl",
+	"a8nNh2lTSQ1ECZZ4hAX4pkYCCzR8kyuU7LwCnhE67KDXEJMEqkTET8KNjM6XJGKvt1EgHhFBiDlguW1G",
+	"8fmHHR7NCRujBr6LsiZW0cVg2ijZSIpN9SHb4Xl7lDVVHRT58e3qYN4oz5mzGdKl4DmVOtkWg66M9RX3",
+	"EyqA69aZfKrETdd5leabNmpqZy/GP28T9pPuskQZubXXpGPJcphmOIYEjeYIm1iRRpFVFSMs43FHg2MQ",
+	"0g76Zou4xFa12sPGsVKzEOecyPkntb5BelFie85sHeKqRaDD3+oMw5P3Z2dvTs6v33948/H4/P3H6/P3",
+	"f35zpmsyNchqu5Hu7qz8tLGUU1NTRmjKVnd4a40I5cKSGH4SiM0owtOpzkHobhIc3wJNdHCeCD1Q85qJ",
+	"ZHFyhyWgTAksBW6CYCbJwmg2R7MxyUD3nBQ9prSsJhYg0Yt1p3p5hKaF2TK29g/hGrqiLcxHQzYFiqek",
+	"M8eTbNi5pJf0kzLe9c2gt8FG2+si2GMbMtHlDwNkGmGHyFSsddArlhAwHb1LXTNF7qUoQC+MK906Iy6p",
+	"tddI1bFWNaVp2BU6Kn/e6bg5soUWZtuZUQVqZ+PTFzHFM2bxp7Pw+FaBeUndzh99dh0hNEvZ0AQyCQZh",
+	"MhyHvf7+S79e9+vWS5ZXpJKgoeKg4REaVuGyoa/oGY916iYTTKH2khr8oaFbHTj0UUposrYbF30pCxaL",
+	"tj+W6rRd+UIIlqaVwkdDE4gd2tY/vamWdKHgdBM5wsnkIEIlc/fXWnHY+FDLcGAjK1EYFsG9DjpG/TBE",
+	"As/FJS1SaixFs6IKImEUjpAyqecOeUa5sd31rWXrbHDVUa9ZgCKS6JDhCGyqCxIkcArZXBPyZAzxrUA8",
+	"pwZpRNgAMrbMnRIupFGAqaavCTOKgWX7F70weumbYtAXvbD30l/qE1OeVKkYWTK/pC96YeijXrSr/tN/",
+	"6ZeEedHrdl9qx5iasyvRNWpYLe2jXnhoJL7X7WqvRFdlsrRwoPXhxcvOpbrMMxIDFfrOJAlQSVKiH9B5",
+	"Zz7/CGmgLj9OQGI+r3qU3Q+VLs0nE/XrwHsLJn9YqDADik4X4FRdAUqONAQF9gh3ilrMmwb2KQHrKKGi",
+	"EhDZOgv0qVi77Ik4/nDq+V5ZZ+VFnbATKsisSvIG3m4n6oQmeDDW2r7W8W59Rd2QOGWiIWP22bLkcqWr",
+	"r1mKzs2pdIpB6TfJMRUmKDhQw6ootZI0rNiCcUS1Qjk2t2HZvSSAykuq63Jsz2z5boxmyG9IXYboG/oz",
+	"zNE3dG5zyegW5qaaB327pN+CICj/r+YMHVkbom+2+IcmJln/rbiwhdXXEmfIzFv1p2vTh2VUYbi8ivGQ",
+	"FcmLeA5jdtHlasL6kjX3bGXZ6luzuKmjqNZuKEusL18r7FhZvvq2efmivnEtFozyVJr7W4kGRVcbuDsy",
+	"DOK0qkmnplyrV7XTJX2fIjljhtl0wFnNU0RWnFfyDJiaOvWdtj2FYii9pSyTX+YmU3BaGJSuLmoQ7EpE",
+	"XFJMzf5GO5Rq9DTxBt40l4UkVmmbDU28jb0e2NSZl2+PNNXpXjQEIqPuQS9sDDR63bC7F0RR0A3Pw4NB",
+	"Nxzshp3+miBXffT+oNcfhGEtODbwFPoCNSyKumEQeY535e2mIe6Nkr3gMOnHQS85wMEh7u8G+0mU7qVR",
+	"eoDDSNvKjSXEFyulVV4/infT/QSCvW7cD3qjPgQHOISgn+7HURqNDuNwt/DSXeCXS5EGUTcMi1CKJ3NK",
+	"IXsc5LXy5Yv7xq3ttwe9bvSoPapi54v7dbiPDoPu406wWhd9sRLxaoP47kOI9wZB38F4AupWUsY4RmJm",
+	"wsZbg75o36RS79xY1H0jW1JaewSkG4Y/QlZdbzUsXNGo5meGjpsXPdCTsWmdyFknbGizKOdHm+EIlyru",
+	"y6TRurnruiK22/SxBLYtEA0dSV+M5x07gTgFxjPpFOsZpmuaUTLnTv1RCD0r2jyr3mjre71od/Okqjla",
+	"Tei32aWpIdT3et3u5snLz7P4Xr8NPlY65UsD+wsnEorbXxnL+EYpt7JdxrtS41dfc1pv2OoCGuMEsdR0",
+	"zSs3oeY1NXtHxri3zg4aOqUGQ+2gdFZsCBM81IHa7zEhcILrT4SaSKH6/N/tuE6sS8aXoq9GiYdRsBu5",
+	"Uc6BVwtOP0JvtxfqotStlb6OvhMxbny7usCi8ygchOp/nTAM/1LGff85EFhhb/2zWk+l99zH1h6aV477",
+	"59GV4WGLSW5n97+Igj3RImODRI6C/ay16BrtunNv+X1h9GsGTYWUr4mwoQ5hA1W2K8rGc4wF4rbmKPWa",
+	"ZVVFUhGmMPWYN4wlHe3+k6RwJW/IHVAkmfLlqg5z7RLCFKTOaCyp7KpzucntM4cpVXZNPfXWP26n4HFe",
+	"1fynM0S+Q7B67QTL7Wr/Tp41bxqs51nfuwG5th6nelV5tnpjc8BJM/HD3++mf+jd9LsoNInCR8DJQ4Lg",
+	"Phy6JulZDdmxT3gurnTc2PjCdcqe2PisyQPoN+F12A1zMLq4gz6RGxoQimKWFN1BM6AS2YSIRjIvuo+Q",
+	"kGyKZozfEnrTQcUzIWVlxSVNbN2EWywhTN8YZTPE6JGTlFDii0eZLsgAnQZwgu26IatJ5xvX9bvN9LII",
+	"s5R5RyiPBcE75+x2zrYVMFte8EMCHr8rKcWKwraX2BvhXyyK8Bit1cqcrj/C+69iT2tpfbQ9vRPXe7gb",
+	"DZlXJpnR8DRDVR5gmpes9uWAktIYNxZqXQNmREi3e/y7FYutTCoVi2kwv1h512IplRH1B7thp9vXSsZ5",
+	"ysILR3tphPvdYBcfQNDDu3FwODpIgr1RlIbxftpNonCpAX/gfcHZLfoIM8wT0dyEP/B23Ub9gXcQ749g",
+	"H4fBYRKOgl4cQXCQ7o2CbnqQ9tI9HMX9/nKn/lKsvP5CBM2zrHpfoaGq96p8CMF9iWCryLhLufXvG7s5",
+	"59+Nsh9plL0jQloN8JNwUe/oA5dm32GobaFOdu5LgXrQbT/OMmu76ZIFdgtUrL7XUjPcbGTUlr0xCvbR",
+	"Df1Ih5okgErllDe853FJXdVUNEWY3nnBGl30cvxWbnrxJIvy1JeU4e/iUJu0/CTx97rrJbb1iy6aCk8u",
+	"Cf7GkeW/mrC4cgsi9SZLpZAXVzqpqk9U/FNcK//0xFL1YUf36Cmj+N5+dV18tfB87w5zojwTk5lYGmAY",
+	"Vlec2bJJMdgpZLejq8sozjy/8W2Bsojxw8fT/z4+f3P97vTT+ZuzoSnBUByadBSPXZUoX+0rVbZCEWwz",
+	"xnCnqn4ypovCcEMizhQ3FRE7Z1aZoWmaSOKx5QQCGsrENoXYybUb7WrxvwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -55,7 +55,7 @@ func connectionBody(connection oauth.Connection) operatorapi.Connection {
 func (h handlers) DisconnectUser(
 	ctx context.Context, request operatorapi.DisconnectUserRequestObject,
 ) (operatorapi.DisconnectUserResponseObject, error) {
-	if err := h.OAuth.DisconnectUser(ctx, request.UserId, request.ClientId); err != nil {
+	if err := h.OAuth.DisconnectByOperator(ctx, request.UserId, request.ClientId); err != nil {
 		return nil, err
 	}
 	return operatorapi.DisconnectUser204Response{

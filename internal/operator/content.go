@@ -24,6 +24,7 @@ import (
 
 const (
 	maxBody   = 16 << 20 // bytes: 10,000 rows with room for notes
+	maxValues = 100_000  // in a body: 10,000 rows have 60,000
 	maxErrors = 100      // that one answer names
 	maxName   = 100      // bytes of an unknown field's name that is repeated
 )
@@ -54,6 +55,9 @@ func checkBody(r *http.Request, schema *jsonschema.Schema) error {
 	case !utf8.Valid(body):
 		return errMalformed
 	}
+	if err := scan(body); err != nil {
+		return err
+	}
 	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
 		return errMalformed
@@ -63,6 +67,52 @@ func checkBody(r *http.Request, schema *jsonschema.Schema) error {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
+}
+
+// scan reads the body without keeping it: one with more values than any batch is not worth the memory, and in one with a
+// field twice nobody knows which is meant.
+func scan(body []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	type container struct {
+		fields  map[string]bool // nil for a list
+		isValue bool            // the next string of an object is the value of a field
+	}
+	var open []container
+	for values := 0; ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errMalformed
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if len(open) > 0 && open[len(open)-1].fields != nil {
+			in := &open[len(open)-1]
+			in.isValue = !in.isValue
+			if in.isValue { // this is the field's name
+				name, _ := token.(string)
+				if in.fields[name] {
+					return errMalformed
+				}
+				in.fields[name] = true
+				continue
+			}
+		}
+		if values++; values > maxValues {
+			return errTooLarge
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, container{fields: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, container{})
+		}
+	}
 }
 
 // isJSON says whether the one content type is that of JSON, alone or with charset=utf-8.

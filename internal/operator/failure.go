@@ -45,6 +45,7 @@ var table = []struct {
 	{errTooLarge, failure{"too-large", "The body is too large.", 413}},
 	{account.ErrUserNotFound, failure{"user-not-found", "There is no such user.", 404}},
 	{account.ErrUserExists, failure{"user-exists", "A user with this id exists.", 409}},
+	{account.ErrUserDeleted, failure{"user-deleted", "A user with this id was deleted.", 409}},
 	{account.ErrEmailTaken, failure{"email-taken", "Another user has this e-mail address.", 409}},
 	{oauth.ErrNotConnected, failure{"not-connected", "The user is not connected with this company.", 404}},
 }

@@ -63,6 +63,16 @@ func (h handlers) ChangeUser(
 	}, nil
 }
 
+// DeleteUser ends the user's connections and removes the user with everything that is known.
+func (h handlers) DeleteUser(
+	ctx context.Context, request operatorapi.DeleteUserRequestObject,
+) (operatorapi.DeleteUserResponseObject, error) {
+	if _, err := h.Accounts.DeleteUser(ctx, request.UserId); err != nil {
+		return nil, err
+	}
+	return operatorapi.DeleteUser204Response{Headers: operatorapi.DeleteUser204ResponseHeaders(okHeaders(ctx))}, nil
+}
+
 // userError names the field that was refused, which has the same name in the domain.
 func userError(err error) error {
 	if invalid := (*account.InvalidUserError)(nil); errors.As(err, &invalid) {

@@ -16,12 +16,19 @@ select user_id, email, timezone, registered_on, created_at from created;
 -- name: ChangeUser :one
 -- A code that went to the former address opens nothing any more.
 with ended as (
-    delete from sign_ins where sign_ins.user_id = @user_id and sqlc.narg(email)::text is not null
+    delete from sign_ins where sign_ins.user_id = @user_id::uuid and sqlc.narg(email)::text is not null
+), changed as (
+    update users
+    set email = coalesce(sqlc.narg(email)::text, email), timezone = coalesce(sqlc.narg(timezone)::text, timezone)
+    where users.user_id = @user_id::uuid
+    returning *
+), noted as (
+    insert into audit_events (actor, action, user_hash, detail)
+    select 'operator', 'user.changed', audit_user(user_id),
+        jsonb_build_object('email', sqlc.narg(email)::text is not null, 'timezone', sqlc.narg(timezone)::text is not null)
+    from changed
 )
-update users
-set email = coalesce(sqlc.narg(email)::text, email), timezone = coalesce(sqlc.narg(timezone)::text, timezone)
-where users.user_id = @user_id
-returning *;
+select user_id, email, timezone, registered_on, created_at from changed;
 
 -- name: GetUser :one
 select * from users where user_id = @user_id;

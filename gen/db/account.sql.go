@@ -14,24 +14,39 @@ import (
 
 const changeUser = `-- name: ChangeUser :one
 with ended as (
-    delete from sign_ins where sign_ins.user_id = $3 and $1::text is not null
+    delete from sign_ins where sign_ins.user_id = $1::uuid and $2::text is not null
+), changed as (
+    update users
+    set email = coalesce($2::text, email), timezone = coalesce($3::text, timezone)
+    where users.user_id = $1::uuid
+    returning user_id, email, timezone, registered_on, created_at
+), noted as (
+    insert into audit_events (actor, action, user_hash, detail)
+    select 'operator', 'user.changed', audit_user(user_id),
+        jsonb_build_object('email', $2::text is not null, 'timezone', $3::text is not null)
+    from changed
 )
-update users
-set email = coalesce($1::text, email), timezone = coalesce($2::text, timezone)
-where users.user_id = $3
-returning user_id, email, timezone, registered_on, created_at
+select user_id, email, timezone, registered_on, created_at from changed
 `
 
 type ChangeUserParams struct {
+	UserID   uuid.UUID
 	Email    *string
 	Timezone *string
-	UserID   uuid.UUID
+}
+
+type ChangeUserRow struct {
+	UserID       uuid.UUID
+	Email        string
+	Timezone     string
+	RegisteredOn time.Time
+	CreatedAt    time.Time
 }
 
 // A code that went to the former address opens nothing any more.
-func (q *Queries) ChangeUser(ctx context.Context, arg ChangeUserParams) (User, error) {
-	row := q.db.QueryRow(ctx, changeUser, arg.Email, arg.Timezone, arg.UserID)
-	var i User
+func (q *Queries) ChangeUser(ctx context.Context, arg ChangeUserParams) (ChangeUserRow, error) {
+	row := q.db.QueryRow(ctx, changeUser, arg.UserID, arg.Email, arg.Timezone)
+	var i ChangeUserRow
 	err := row.Scan(
 		&i.UserID,
 		&i.Email,

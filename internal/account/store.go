@@ -48,7 +48,7 @@ func (s store) changeUser(ctx context.Context, id uuid.UUID, change UserChange) 
 	case err != nil:
 		return User{}, fmt.Errorf("account: change user: %w", err)
 	}
-	return userOf(row), nil
+	return userOf(db.User(row)), nil
 }
 
 // knowsTimezone asks for the exact name: "at time zone" would also take abbreviations, offsets and any case. (It is not

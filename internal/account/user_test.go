@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+
+	"connect-svc/internal/pgtest"
 )
 
 func TestCreateUser(t *testing.T) {
@@ -171,6 +173,11 @@ func TestChangeUser(t *testing.T) {
 		if err != nil || got != ada {
 			t.Errorf("%+v, %v; want %+v", got, err, ada)
 		}
+	}
+	const changes = `select string_agg(detail::text, ' ' order by id) from audit_events where action = 'user.changed'`
+	if got, want := pgtest.Value[string](t, b.db, changes), `{"email": false, "timezone": false} {"email": true, "timezone": false} `+
+		`{"email": false, "timezone": true} {"email": true, "timezone": true}`; got != want {
+		t.Errorf("the audit log has %s, want %s", got, want)
 	}
 	if got, err := b.GetUser(ctx, grace.ID); err != nil || got != grace {
 		t.Errorf("another user: %+v, %v", got, err)

@@ -21,7 +21,8 @@ type serveCommand struct {
 	Listen        string `setting:"" default:":8443" help:"The public listener."`
 	TLSCert       string `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that ends TLS."`
 	TLSKey        string `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
-	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz and /readyz."`
+	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz and the operator API."`
+	OperatorToken string `setting:"" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
 
 	TrustedProxies string `setting:"" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is believed, for the sign-in limits."`
 	SMTPURL        string `setting:"" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`
@@ -41,14 +42,15 @@ type serveCommand struct {
 func (s serveCommand) config() (app.Config, error) {
 	var c checks
 	config := app.Config{
-		BaseURL:        check(&c, "base-url", s.BaseURL, origin),
-		DatabaseURL:    check(&c, "database-url", s.DatabaseURL, databaseURL),
-		Keys:           check(&c, "keyset-file", s.KeysetFile, keysetFile),
-		Listen:         check(&c, "listen", s.Listen, listenAddress),
-		Certificate:    certificate(&c, s.TLSCert, s.TLSKey),
-		PrivateListen:  check(&c, "private-listen", s.PrivateListen, listenAddress),
-		TrustedProxies: optional(&c, "trusted-proxies", s.TrustedProxies, networks),
-		Mailer:         mailer(&c, s.SMTPURL, s.MailFrom),
+		BaseURL:           check(&c, "base-url", s.BaseURL, origin),
+		DatabaseURL:       check(&c, "database-url", s.DatabaseURL, databaseURL),
+		Keys:              check(&c, "keyset-file", s.KeysetFile, keysetFile),
+		Listen:            check(&c, "listen", s.Listen, listenAddress),
+		Certificate:       certificate(&c, s.TLSCert, s.TLSKey),
+		PrivateListen:     check(&c, "private-listen", s.PrivateListen, listenAddress),
+		OperatorTokenHash: optional(&c, "operator-token", s.OperatorToken, operatorToken),
+		TrustedProxies:    optional(&c, "trusted-proxies", s.TrustedProxies, networks),
+		Mailer:            mailer(&c, s.SMTPURL, s.MailFrom),
 		OAuth: oauth.Settings{
 			AccessTokenLifetime: check(&c, "access-token-lifetime", s.AccessTokenLifetime, duration(time.Second, 300*time.Second)),
 			CodeLifetime:        check(&c, "code-lifetime", s.CodeLifetime, duration(time.Second, 120*time.Second)),

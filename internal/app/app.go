@@ -36,6 +36,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
 	Mailer         *account.Mailer
 
+	OperatorTokenHash []byte // credential.Hash of the operator token; nil: the operator API is off
+
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
@@ -91,6 +93,10 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err != nil {
 		return err
 	}
+	private, err := a.withOperator(a.privateHandler(), config)
+	if err != nil {
+		return err
+	}
 	const publicName = "public listener (CONNECT_LISTEN)"
 	if config.Listener != nil {
 		a.public = serverOn(ctx, publicName, config.Listener)
@@ -101,7 +107,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		return err
 	}
 	a.public.prepare(telemetry.Requests(a.logger, public), config.Certificate, a.logger)
-	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler()), nil, a.logger)
+	a.private.prepare(telemetry.Requests(a.logger, private), nil, a.logger)
 	return nil
 }
 

@@ -42,15 +42,15 @@ type serveCommand struct {
 func (s serveCommand) config() (app.Config, error) {
 	var c checks
 	config := app.Config{
-		BaseURL:           check(&c, "base-url", s.BaseURL, origin),
-		DatabaseURL:       check(&c, "database-url", s.DatabaseURL, databaseURL),
-		Keys:              check(&c, "keyset-file", s.KeysetFile, keysetFile),
-		Listen:            check(&c, "listen", s.Listen, listenAddress),
-		Certificate:       certificate(&c, s.TLSCert, s.TLSKey),
-		PrivateListen:     check(&c, "private-listen", s.PrivateListen, listenAddress),
-		OperatorTokenHash: optional(&c, "operator-token", s.OperatorToken, operatorToken),
-		TrustedProxies:    optional(&c, "trusted-proxies", s.TrustedProxies, networks),
-		Mailer:            mailer(&c, s.SMTPURL, s.MailFrom),
+		BaseURL:        check(&c, "base-url", s.BaseURL, origin),
+		DatabaseURL:    check(&c, "database-url", s.DatabaseURL, databaseURL),
+		Keys:           check(&c, "keyset-file", s.KeysetFile, keysetFile),
+		Listen:         check(&c, "listen", s.Listen, listenAddress),
+		Certificate:    certificate(&c, s.TLSCert, s.TLSKey),
+		PrivateListen:  check(&c, "private-listen", s.PrivateListen, listenAddress),
+		OperatorHash:   optional(&c, "operator-token", s.OperatorToken, operatorToken),
+		TrustedProxies: optional(&c, "trusted-proxies", s.TrustedProxies, networks),
+		Mailer:         mailer(&c, s.SMTPURL, s.MailFrom),
 		OAuth: oauth.Settings{
 			AccessTokenLifetime: check(&c, "access-token-lifetime", s.AccessTokenLifetime, duration(time.Second, 300*time.Second)),
 			CodeLifetime:        check(&c, "code-lifetime", s.CodeLifetime, duration(time.Second, 120*time.Second)),

@@ -36,7 +36,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
 	Mailer         *account.Mailer
 
-	OperatorTokenHash []byte // credential.Hash of the operator token; nil: the operator API is off
+	OperatorHash []byte // credential.Hash of the operator token; nil: the operator API is off
 
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration

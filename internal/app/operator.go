@@ -10,11 +10,11 @@ import (
 // withOperator puts the operator API beside what else is private. Without a token it is off: its paths are 404 as any
 // other. It is no pattern of the mux, which would redirect paths that it finds untidy.
 func (a *App) withOperator(others http.Handler, config Config) (http.Handler, error) {
-	if config.OperatorTokenHash == nil {
+	if config.OperatorHash == nil {
 		return others, nil
 	}
 	api, err := operator.New(operator.Config{
-		TokenHash: config.OperatorTokenHash,
+		TokenHash: config.OperatorHash,
 		Accounts:  a.Accounts,
 		Activity:  a.Activity,
 		OAuth:     a.OAuth,

@@ -46,7 +46,7 @@ func operatorRequests(t *testing.T) []*http.Request {
 // unknown paths are, also for who has the token.
 func TestOperatorAPIIsPrivate(t *testing.T) {
 	t.Parallel()
-	a, _, _ := openWith(t, func(c *Config) { c.OperatorTokenHash = credential.Hash(operatorToken) })
+	a, _, _ := openWith(t, func(c *Config) { c.OperatorHash = credential.Hash(operatorToken) })
 	defer a.Close()
 	for _, request := range operatorRequests(t) {
 		got := httptest.NewRecorder()

@@ -120,7 +120,7 @@ func TestInvalidActivity(t *testing.T) {
 		{"daily_steps", steps, `USER,`, ``, "user_id", "is required"},
 		{"daily_steps", steps, steps, `[]`, "", "must be of type object"},
 		{"daily_steps", steps, steps, `null`, "", "must be of type object"},
-		{"cycling_activities", ride, `"r"`, `""`, "source_id", "must have at least 1 characters"},
+		{"cycling_activities", ride, `"r"`, `""`, "source_id", "must not be empty"},
 		{"cycling_activities", ride, `"r"`, `"\u0000"`, "source_id", sourceID},
 		{"cycling_activities", ride, `"r"`, `"` + strings.Repeat("é", 65) + `"`, "source_id", sourceID},
 		{"cycling_activities", ride, `"r"`, `"` + strings.Repeat("a", 129) + `"`, "source_id", "must have at most 128 characters"},

@@ -193,6 +193,9 @@ func describe(invalid *jsonschema.ValidationError, found contentError) contentEr
 	case *kind.MinProperties:
 		return add("must not be empty")
 	case *kind.MinLength:
+		if reason.Want == 1 {
+			return add("must not be empty")
+		}
 		return add("must have at least %d characters", reason.Want)
 	case *kind.MaxLength:
 		return add("must have at most %d characters", reason.Want)

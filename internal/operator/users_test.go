@@ -96,7 +96,7 @@ func TestInvalidUser(t *testing.T) {
 		create("timezone", `"Local"`):                                 {"/timezone": timezone},
 		create("timezone", `"../../etc/passwd"`):                      {"/timezone": timezone},
 		create("timezone", `"UTC\u0000"`):                             {"/timezone": timezone},
-		create("timezone", `""`):                                      {"/timezone": "must have at least 1 characters"},
+		create("timezone", `""`):                                      {"/timezone": "must not be empty"},
 		create("registered_on", `"2026-02-30"`):                       {"/registered_on": date},
 		create("registered_on", `"31.01.2026"`):                       {"/registered_on": date},
 		create("registered_on", `20260131`):                           {"/registered_on": "must be of type string"},

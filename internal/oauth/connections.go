@@ -11,7 +11,7 @@ import (
 	"connect-svc/internal/scope"
 )
 
-// ErrNotConnected: the user has never been connected with the client.
+// ErrNotConnected says that the user has never been connected with the client.
 var ErrNotConnected = errors.New("not connected")
 
 // State is what a connection is in.

@@ -38,7 +38,7 @@ order by 1, 2;
 select set_config('statement_timeout', @milliseconds::text, true);
 
 -- A client's connections are as many as it has users, so that at most some of them are counted one by one.
--- name: CountConnections :many
+-- name: CountConnectionStates :many
 select clients.client_id, shown.state, count(*) as connections
 from clients
 cross join lateral (

@@ -22,7 +22,8 @@ type serveCommand struct {
 	Listen        string `setting:"" default:":8443" help:"The public listener."`
 	TLSCert       string `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that ends TLS."`
 	TLSKey        string `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
-	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics and /usage."`
+	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
+	OperatorToken string `setting:"" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
 
 	LimiterURL     string `setting:"" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: redis://host:6379. Empty: PostgreSQL."`
 	TrustedProxies string `setting:"" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is believed, for the sign-in limits."`
@@ -49,6 +50,7 @@ func (s serveCommand) config() (app.Config, error) {
 		Listen:         check(&c, "listen", s.Listen, listenAddress),
 		Certificate:    certificate(&c, s.TLSCert, s.TLSKey),
 		PrivateListen:  check(&c, "private-listen", s.PrivateListen, listenAddress),
+		OperatorHash:   optional(&c, "operator-token", s.OperatorToken, operatorToken),
 		TrustedProxies: optional(&c, "trusted-proxies", s.TrustedProxies, networks),
 		LimiterURL:     optional(&c, "limiter-url", s.LimiterURL, limiterURL),
 		Mailer:         mailer(&c, s.SMTPURL, s.MailFrom),

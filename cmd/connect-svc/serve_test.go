@@ -316,3 +316,35 @@ func TestServeWarnsOfUnknownVariables(t *testing.T) {
 		t.Errorf("the log: %s", log)
 	}
 }
+
+// The operator API is on the private listener while there is a token, and needs it.
+func TestServeOperatorAPI(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdef0123456789abcdef"
+	s := start(t, settings(t, pgtest.New(t)), "--operator-token", token)
+	create := func(token string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.private+"/operator/v1/users",
+			strings.NewReader(`{"email":"ada@example.com","timezone":"UTC","registered_on":"2026-01-31"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	if status := create(token[1:]); status != http.StatusUnauthorized {
+		t.Errorf("without the token: %d", status)
+	}
+	if status := create(token); status != http.StatusCreated {
+		t.Errorf("with the token: %d", status)
+	}
+	if strings.Contains(s.log.String(), token) {
+		t.Error("the log holds the token")
+	}
+}

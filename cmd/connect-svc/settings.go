@@ -162,6 +162,21 @@ var networks = kind[[]netip.Prefix]{
 	},
 }
 
+// operatorToken is kept as its hash. What is accepted can stand in a header (RFC 6750, section 2.1).
+var operatorToken = kind[[]byte]{
+	accepted: "32 to 1024 printable ASCII characters without spaces, such as the output of `openssl rand -hex 32`",
+	secret:   true,
+	read: func(s string) ([]byte, error) {
+		if len(s) < 32 || len(s) > 1024 {
+			return nil, errors.New("is too short or too long")
+		}
+		if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return nil, errors.New("has a character that cannot be sent")
+		}
+		return credential.Hash(s), nil
+	},
+}
+
 // mailer reads the two settings that make it; both are required.
 func mailer(c *checks, smtpURL, from string) *account.Mailer {
 	const acceptedURL = "smtp://host:port or smtps://user:password@host:port"

@@ -107,6 +107,12 @@ func TestServeSettings(t *testing.T) {
 			right: []string{"127.0.0.1:0"},
 		},
 		{
+			name: "CONNECT_OPERATOR_TOKEN",
+			wrong: []string{"hush", strings.Repeat("hush", 7) + "123", strings.Repeat("hush", 256) + "1",
+				strings.Repeat("hush ", 10), strings.Repeat("hush", 8) + "\n", strings.Repeat("hush", 8) + "é"},
+			right: []string{strings.Repeat("hush", 8), strings.Repeat("Az0-._~+/=", 4)},
+		},
+		{
 			name:   "CONNECT_TLS_CERT",
 			wrong:  []string{filepath.Join(t.TempDir(), "none.pem"), writeFile(t, "no PEM"), key},
 			right:  []string{cert},

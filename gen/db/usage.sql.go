@@ -62,7 +62,7 @@ func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]B
 	return items, nil
 }
 
-const countConnections = `-- name: CountConnections :many
+const countConnectionStates = `-- name: CountConnectionStates :many
 select clients.client_id, shown.state, count(*) as connections
 from clients
 cross join lateral (
@@ -76,28 +76,28 @@ where clients.client_id = $2 or $3::boolean
 group by 1, 2
 `
 
-type CountConnectionsParams struct {
+type CountConnectionStatesParams struct {
 	AtMost      int32
 	ClientID    uuid.UUID
 	EveryClient bool
 }
 
-type CountConnectionsRow struct {
+type CountConnectionStatesRow struct {
 	ClientID    uuid.UUID
 	State       string
 	Connections int64
 }
 
 // A client's connections are as many as it has users, so that at most some of them are counted one by one.
-func (q *Queries) CountConnections(ctx context.Context, arg CountConnectionsParams) ([]CountConnectionsRow, error) {
-	rows, err := q.db.Query(ctx, countConnections, arg.AtMost, arg.ClientID, arg.EveryClient)
+func (q *Queries) CountConnectionStates(ctx context.Context, arg CountConnectionStatesParams) ([]CountConnectionStatesRow, error) {
+	rows, err := q.db.Query(ctx, countConnectionStates, arg.AtMost, arg.ClientID, arg.EveryClient)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []CountConnectionsRow
+	var items []CountConnectionStatesRow
 	for rows.Next() {
-		var i CountConnectionsRow
+		var i CountConnectionStatesRow
 		if err := rows.Scan(&i.ClientID, &i.State, &i.Connections); err != nil {
 			return nil, err
 		}

@@ -18,10 +18,11 @@ import (
 var (
 	ErrUserNotFound = errors.New("no such user")
 	ErrUserExists   = errors.New("a user with this id exists")
+	ErrUserDeleted  = errors.New("a user with this id was deleted, and ids are not used again")
 	ErrEmailTaken   = errors.New("another user has this e-mail address")
 )
 
-// InvalidUserError says which field of a new user was refused, and what is accepted.
+// InvalidUserError says which field of a user was refused, and what is accepted.
 type InvalidUserError struct {
 	Field  string // email, timezone or registered_on
 	Wanted string
@@ -46,27 +47,62 @@ type NewUser struct {
 	RegisteredOn time.Time // the date of it counts; years 1900 to 9999
 }
 
-// CreateUser adds a user. Errors: *InvalidUserError, ErrUserExists, ErrEmailTaken.
+// CreateUser adds a user. Errors: *InvalidUserError, ErrUserExists, ErrUserDeleted, ErrEmailTaken.
 func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if user.ID == uuid.Nil {
 		user.ID = uuid.New()
 	}
-	if !validEmail(user.Email) {
-		return User{}, &InvalidUserError{"email", "an address such as name@example.com, at most 254 bytes"}
+	if err := checkEmail(user.Email); err != nil {
+		return User{}, err
 	}
 	year, month, day := user.RegisteredOn.Date()
 	user.RegisteredOn = time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 	if year < 1900 || year > 9999 {
 		return User{}, &InvalidUserError{"registered_on", "a date from 1900-01-01 to 9999-12-31"}
 	}
-	known, err := a.knowsTimezone(ctx, user.Timezone)
-	if err != nil {
-		return User{}, fmt.Errorf("account: look up the time zone: %w", err)
-	}
-	if !known {
-		return User{}, &InvalidUserError{"timezone", "a name of the time zone database such as Europe/Berlin"}
+	if err := a.checkTimezone(ctx, user.Timezone); err != nil {
+		return User{}, err
 	}
 	return a.store.insertUser(ctx, user)
+}
+
+// UserChange is what is to be another for a user; nil stays as it is. The rules are those of [NewUser].
+type UserChange struct {
+	Email    *string // codes that went to the former address, and sessions of it, stop working
+	Timezone *string // decides days from now on; what was consented to stays as it is
+}
+
+// ChangeUser changes a user and returns what the user is now. Errors: *InvalidUserError, ErrUserNotFound, ErrEmailTaken.
+func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChange) (User, error) {
+	if change.Email != nil {
+		if err := checkEmail(*change.Email); err != nil {
+			return User{}, err
+		}
+	}
+	if change.Timezone != nil {
+		if err := a.checkTimezone(ctx, *change.Timezone); err != nil {
+			return User{}, err
+		}
+	}
+	return a.store.changeUser(ctx, id, change)
+}
+
+func checkEmail(text string) error {
+	if !validEmail(text) {
+		return &InvalidUserError{"email", "an address such as name@example.com, at most 254 bytes"}
+	}
+	return nil
+}
+
+func (a *Accounts) checkTimezone(ctx context.Context, name string) error {
+	known, err := a.knowsTimezone(ctx, name)
+	if err != nil {
+		return fmt.Errorf("account: look up the time zone: %w", err)
+	}
+	if !known {
+		return &InvalidUserError{"timezone", "a name of the time zone database such as Europe/Berlin"}
+	}
+	return nil
 }
 
 // knowsTimezone asks both who will calculate with the time zone. Go takes "" for UTC and "Local" for the machine's
@@ -90,6 +126,13 @@ func (a *Accounts) knowsTimezone(ctx context.Context, name string) (bool, error)
 // GetUser finds a user by id. Error: ErrUserNotFound.
 func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 	return a.store.getUser(ctx, id)
+}
+
+// DeleteUser ends all connections of a user, as a disconnect does, and then removes everything that is known of the
+// user, recorded activity too; what the audit log keeps is in the comment of the package. All of it happens or nothing.
+// It returns how many connections were ended. Error: ErrUserNotFound.
+func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
+	return a.store.deleteUser(ctx, id)
 }
 
 // ListUsers returns users in the order of their ids, at most limit of them, those after the given id; uuid.Nil starts

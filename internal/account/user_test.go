@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+
+	"connect-svc/internal/pgtest"
 )
 
 func TestCreateUser(t *testing.T) {
@@ -124,6 +126,92 @@ func TestCreateUserRefuses(t *testing.T) {
 				t.Errorf("error = %v, want one of %s", err, test.field)
 			}
 		})
+	}
+}
+
+func TestChangeUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	ada, grace := b.user(t, "ada@example.com"), b.user(t, "grace@example.com")
+	text := func(s string) *string { return &s }
+	var invalid *InvalidUserError
+	for _, test := range []struct {
+		name   string
+		change UserChange
+		check  func(error) bool
+	}{
+		{"address of another", UserChange{Email: text("GRACE@example.com")}, func(err error) bool { return errors.Is(err, ErrEmailTaken) }},
+		{"no address", UserChange{Email: text("grace")}, func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "email" }},
+		{"no time zone", UserChange{Email: text("ada@example.net"), Timezone: text("Europe/Atlantis")},
+			func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "timezone" }},
+	} {
+		if _, err := b.ChangeUser(ctx, ada.ID, test.change); !test.check(err) {
+			t.Errorf("%s: error = %v", test.name, err)
+		}
+	}
+	if _, err := b.ChangeUser(ctx, uuid.New(), UserChange{Timezone: text("UTC")}); !errors.Is(err, ErrUserNotFound) {
+		t.Errorf("nobody: error = %v", err)
+	}
+	if got, err := b.GetUser(ctx, ada.ID); err != nil || got != ada {
+		t.Errorf("after refusals: %+v, %v", got, err)
+	}
+
+	for _, change := range []UserChange{
+		{},
+		{Email: text("ADA@example.com")}, // her own, written in another way
+		{Timezone: text("Asia/Tokyo")},
+		{Email: text("ada@example.net"), Timezone: text("UTC")},
+	} {
+		if change.Email != nil {
+			ada.Email = *change.Email
+		}
+		if change.Timezone != nil {
+			ada.Timezone = *change.Timezone
+		}
+		got, err := b.ChangeUser(ctx, ada.ID, change)
+		if err != nil || got != ada {
+			t.Errorf("%+v, %v; want %+v", got, err, ada)
+		}
+	}
+	const changes = `select string_agg(detail::text, ' ' order by id) from audit_events where action = 'user.changed'`
+	if got, want := pgtest.Value[string](t, b.db, changes), `{"email": false, "timezone": false} {"email": true, "timezone": false} `+
+		`{"email": false, "timezone": true} {"email": true, "timezone": true}`; got != want {
+		t.Errorf("the audit log has %s, want %s", got, want)
+	}
+	if got, err := b.GetUser(ctx, grace.ID); err != nil || got != grace {
+		t.Errorf("another user: %+v, %v", got, err)
+	}
+}
+
+// What the former address opened, a code or a session, opens nothing; a change of the time zone alone ends neither.
+func TestChangeOfAddressEndsSignIns(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ctx := context.Background()
+	ada := b.user(t, "ada@example.com")
+	first, second := uuid.New(), uuid.New()
+	session := b.session(t, ada.Email)
+	code := b.code(t, first, ada.Email)
+	zone, email := "UTC", "ada@example.net"
+	if _, err := b.ChangeUser(ctx, ada.ID, UserChange{Timezone: &zone}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.VerifyCode(ctx, first, code); err != nil {
+		t.Errorf("after another time zone: %v", err)
+	}
+	if _, err := b.GetSession(ctx, session); err != nil {
+		t.Errorf("the session after another time zone: %v", err)
+	}
+	code = b.code(t, second, ada.Email)
+	if _, err := b.ChangeUser(ctx, ada.ID, UserChange{Email: &email}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.VerifyCode(ctx, second, code); !errors.Is(err, ErrNoSignIn) {
+		t.Errorf("after another address: %v, want ErrNoSignIn", err)
+	}
+	if _, err := b.GetSession(ctx, session); !errors.Is(err, ErrNoSession) {
+		t.Errorf("the session after another address: %v, want ErrNoSession", err)
 	}
 }
 

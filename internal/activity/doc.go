@@ -15,7 +15,8 @@
 //     which no two rides of a user share, so that pages neither skip nor repeat at equal starts.
 //   - A cursor holds all that it is bound to, sealed. It lives from the first page of its traversal, however many pages
 //     there were since, by the database's clock.
-//   - Whatever comes in, comes in whole or not at all, and all of it through one merge: imports, pushes, sample data.
+//   - Whatever comes in, comes in whole or not at all, and all of it through one merge for its kind: imports, batches,
+//     sample data. What comes in again changes nothing: rows have a key of their source's.
 //
 // It never shows the source's name of a ride: the ids that a partner sees are a keyed function of ride, user and client.
 package activity

@@ -13,6 +13,9 @@ import (
 // maxSourceID is how many bytes the name of a ride may have.
 const maxSourceID = 128
 
+// maxNote is how many characters a note may have.
+const maxNote = 1000
+
 // StepsRecord is the recorded total of one user and date, as it comes in.
 type StepsRecord struct {
 	UserID uuid.UUID
@@ -28,6 +31,22 @@ type RideRecord struct {
 	Start          time.Time // recorded clock, taken as UTC, from 1900 to 9999; exact to the microsecond
 	End            time.Time // the same; zero, or before the start, is unknown
 	DistanceMeters int       // 0 to 2^31-1
+}
+
+// AdjustmentRecord is a step correction or a cycling adjustment as it comes in: what is added to a user's date. A user's
+// adjustments of one kind are told apart by ID, which whoever made them gave them.
+type AdjustmentRecord struct {
+	UserID uuid.UUID
+	ID     uuid.UUID
+	Date   time.Time // midnight UTC, from 1900 to 9999; a date without a record stays without one
+	Delta  int       // steps or metres, -2^31 to 2^31-1, and not 0
+	Note   string    // why; at most 1,000 characters of UTF-8 without NUL
+}
+
+// RideRemoval names a ride that is to be no more.
+type RideRemoval struct {
+	UserID   uuid.UUID
+	SourceID string
 }
 
 // Result of a write. Every row that came in is counted once more: as inserted, updated or unchanged.
@@ -70,6 +89,9 @@ var (
 	errCount    = errors.New("must be a whole number from 0 to 2147483647")
 	errUser     = errors.New("must be a UUID")
 	errSourceID = errors.New("must have 1 to 128 bytes of UTF-8 without NUL")
+	errDelta    = errors.New("must be a whole number from -2147483648 to 2147483647, and not 0")
+	errNote     = fmt.Errorf("must have at most %d characters of UTF-8 without NUL", maxNote)
+	errRemoved  = errors.New("is written by the same batch")
 )
 
 func (r StepsRecord) check() *columnError {
@@ -84,7 +106,7 @@ func (r StepsRecord) check() *columnError {
 
 func (r RideRecord) check() *columnError {
 	switch {
-	case r.SourceID == "" || len(r.SourceID) > maxSourceID || !isText(r.SourceID):
+	case !isSourceID(r.SourceID):
 		return &columnError{"source_id", errSourceID}
 	case !yearInBounds(r.Start):
 		return &columnError{"recorded_start_time", errClock}
@@ -93,6 +115,21 @@ func (r RideRecord) check() *columnError {
 	}
 	return nil
 }
+
+// check names the delta as the caller does.
+func (r AdjustmentRecord) check(delta string) *columnError {
+	switch {
+	case !dateInBounds(r.Date):
+		return &columnError{"date", errDate}
+	case r.Delta < math.MinInt32 || r.Delta > math.MaxInt32 || r.Delta == 0:
+		return &columnError{delta, errDelta}
+	case !isText(r.Note) || utf8.RuneCountInString(r.Note) > maxNote:
+		return &columnError{"note", errNote}
+	}
+	return nil
+}
+
+func isSourceID(text string) bool { return text != "" && len(text) <= maxSourceID && isText(text) }
 
 // end is nil when unknown: a ride that ended before it began has no end that means anything (specification 2.7).
 func (r RideRecord) end() *time.Time {

@@ -112,9 +112,10 @@ func merge(ctx context.Context, tx pgx.Tx, from rowSource) (Result, error) {
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
 			return tx.QueryRow(ctx, statement, from.args...).Scan(&result.Inserted, &result.Updated)
 		})
-		// Rides have two unique keys, and a conflict is resolved by one of them. Of two merges that insert the same
-		// ride at the same moment one can meet the other in the other key first; the second time it finds the ride.
-		if postgres.IsUniqueViolation(err, "cycling_activities_pkey") {
+		// Rides and adjustments have two unique keys, and a conflict is resolved by one of them. Of two merges that
+		// insert the same row at the same moment one can meet the other in the other key first; the second time it
+		// finds the row.
+		if from.primaryKey != "" && postgres.IsUniqueViolation(err, from.primaryKey) {
 			continue
 		}
 		if err != nil {
@@ -122,4 +123,48 @@ func merge(ctx context.Context, tx pgx.Tx, from rowSource) (Result, error) {
 		}
 		return result, nil
 	}
+}
+
+// lockUsers puts batches for the same users in order, and keeps the users where they are until the batch is done. It is
+// the weakest lock that does so: connecting, signing in and imports go on. Those who do not exist are passed over.
+func lockUsers(ctx context.Context, tx pgx.Tx, users []uuid.UUID) error {
+	_, err := tx.Exec(ctx, `
+select from users where user_id = any ($1) order by user_id for no key update`, users)
+	if err != nil {
+		return fmt.Errorf("lock the users: %w", err)
+	}
+	return nil
+}
+
+// lockRides locks the rides that a batch writes and those that it removes in the order in which a merge locks them, so
+// that it does not wait in a circle with an import.
+func lockRides(ctx context.Context, tx pgx.Tx, batch Batch) error {
+	var users []uuid.UUID
+	var sources []string
+	for _, r := range batch.CyclingActivities {
+		users, sources = append(users, r.UserID), append(sources, r.SourceID)
+	}
+	for _, r := range batch.Removals {
+		users, sources = append(users, r.UserID), append(sources, r.SourceID)
+	}
+	_, err := tx.Exec(ctx, `
+select from cycling_activities
+where (user_id, source_id) in (select * from unnest($1::uuid[], $2::text[]))
+order by user_id, source_id
+for update`, users, sources)
+	if err != nil {
+		return fmt.Errorf("lock the rides: %w", err)
+	}
+	return nil
+}
+
+// removeRides deletes the rides of these names and counts those that there were.
+func removeRides(ctx context.Context, tx pgx.Tx, from rowSource) (removed int64, err error) {
+	tag, err := tx.Exec(ctx, fmt.Sprintf(`
+delete from cycling_activities
+where (user_id, source_id) in (select fresh.user_id, fresh.source_id from %s)`, from.sql), from.args...)
+	if err != nil {
+		return 0, fmt.Errorf("remove rides: %w", err)
+	}
+	return tag.RowsAffected(), nil
 }

@@ -13,6 +13,7 @@ type table struct {
 	columns     []string // of the staged rows
 	types       []string // of the columns
 	merge       string   // the statement, with %s where the rows come from
+	primaryKey  string   // the constraint, where the merge resolves conflicts by another key
 }
 
 // The merges have one form: of the rows with one key the last one, unless it is stored like that already, in the order
@@ -50,6 +51,7 @@ var ridesTable = table{
 	fileColumns: ridesColumns,
 	columns:     []string{"line", "user_id", "source_id", "start_time", "end_time", "distance_meters"},
 	types:       []string{"bigint", "uuid", `text collate "C"`, "timestamp", "timestamp", "integer"},
+	primaryKey:  "cycling_activities_pkey",
 	merge: `
 with latest as (
 	select distinct on (user_id, source_id) user_id, source_id, start_time, end_time, distance_meters
@@ -72,6 +74,48 @@ with latest as (
 	returning xmax = 0 as inserted
 )
 select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`,
+}
+
+var (
+	correctionsTable = adjustmentTable("step corrections", "step_corrections", "correction_id", "delta")
+	adjustmentsTable = adjustmentTable("cycling adjustments", "cycling_adjustments", "adjustment_id", "delta_meters")
+)
+
+// adjustmentTable is one of the two tables of adjustments, which differ in nothing but names. A row that is replaced
+// keeps the time of its first coming.
+func adjustmentTable(name, stored, id, delta string) table {
+	return table{
+		name:       name,
+		columns:    []string{"line", "user_id", "id", "date", "delta", "note"},
+		types:      []string{"bigint", "uuid", "uuid", "date", "integer", "text"},
+		primaryKey: stored + "_pkey",
+		merge: strings.NewReplacer("STORED", stored, "ID", id, "DELTA", delta).Replace(`
+with latest as (
+	select distinct on (user_id, id) user_id, id, date, delta, note
+	from %s
+	order by user_id, id, line desc
+), merged as (
+	insert into STORED as stored (user_id, ID, date, DELTA, note, created_at)
+	select user_id, id, date, delta, note, connect_now()
+	from latest
+	where not exists (
+		select from STORED a
+		where a.user_id = latest.user_id and a.ID = latest.id
+			and (a.date, a.DELTA, a.note) = (latest.date, latest.delta, latest.note))
+	order by user_id, id
+	on conflict (user_id, ID) do update set date = excluded.date, DELTA = excluded.DELTA, note = excluded.note
+	where (stored.date, stored.DELTA, stored.note) <> (excluded.date, excluded.DELTA, excluded.note)
+	returning xmax = 0 as inserted
+)
+select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`),
+	}
+}
+
+// removalsTable holds the names of rides that are to go. They are not merged.
+var removalsTable = table{
+	name:    "removals",
+	columns: []string{"line", "user_id", "source_id"},
+	types:   []string{"bigint", "uuid", `text collate "C"`},
 }
 
 // rowSource is where the rows of a merge come from.

@@ -39,6 +39,8 @@ type Config struct {
 	LimiterURL     string           // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
 	Mailer         *account.Mailer
 
+	OperatorHash []byte // credential.Hash of the operator token; nil: the operator API is off
+
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
@@ -107,6 +109,10 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err != nil {
 		return err
 	}
+	private, err := a.withOperator(a.privateHandler(config.Clock.Now), config)
+	if err != nil {
+		return err
+	}
 	const publicName = "public listener (CONNECT_LISTEN)"
 	if config.Listener != nil {
 		a.public = serverOn(ctx, publicName, config.Listener)
@@ -117,7 +123,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		return err
 	}
 	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage)), config.Certificate, a.logger)
-	a.private.prepare(telemetry.Requests(a.logger, a.privateHandler(config.Clock.Now), a.metrics.Observe), nil, a.logger)
+	a.private.prepare(telemetry.Requests(a.logger, private, a.metrics.Observe), nil, a.logger)
 	return nil
 }
 

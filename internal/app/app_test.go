@@ -21,13 +21,19 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // open is the service on a database of the test's own, not running, with its log.
 func open(t *testing.T) (*App, *pgtest.DB, *bytes.Buffer) {
 	t.Helper()
+	return openWith(t, func(*Config) {})
+}
+
+// openWith is open with something else configured.
+func openWith(t *testing.T, change func(*Config)) (*App, *pgtest.DB, *bytes.Buffer) {
+	t.Helper()
 	db := pgtest.New(t)
 	mailer, err := account.NewMailer("smtp://127.0.0.1:25", "no-reply@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	a, err := Open(t.Context(), Config{
+	config := Config{
 		BaseURL:        "https://connect.example.com",
 		DatabaseURL:    db.URL,
 		Keys:           credential.NewTestKeyring(),
@@ -38,7 +44,9 @@ func open(t *testing.T) (*App, *pgtest.DB, *bytes.Buffer) {
 		CursorLifetime: 15 * time.Minute,
 		Clock:          db.Clock,
 		Logger:         telemetry.NewLogger(&log, slog.LevelInfo),
-	})
+	}
+	change(&config)
+	a, err := Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}

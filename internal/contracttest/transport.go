@@ -17,16 +17,32 @@ func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	if err != nil {
 		t.Fatalf("the embedded document: %v", err)
 	}
+	return newTransport(t, base, document.check)
+}
+
+// OperatorTransport is [Transport] for the operator API, whose document is api/operator.yaml.
+func OperatorTransport(t testing.TB, base http.RoundTripper) http.RoundTripper {
+	t.Helper()
+	document, err := loadOperator()
+	if err != nil {
+		t.Fatalf("the operator's embedded document: %v", err)
+	}
+	return newTransport(t, base, document.checkOperator)
+}
+
+func newTransport(t testing.TB, base http.RoundTripper, check checkFunc) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return transport{t, base, document}
+	return transport{t, base, check}
 }
 
+type checkFunc func(request *http.Request, status int, header http.Header, body []byte) error
+
 type transport struct {
-	t        testing.TB
-	base     http.RoundTripper
-	document *document
+	t     testing.TB
+	base  http.RoundTripper
+	check checkFunc
 }
 
 func (tr transport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -40,7 +56,7 @@ func (tr transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	if err := tr.document.check(request, response.StatusCode, response.Header, body); err != nil {
+	if err := tr.check(request, response.StatusCode, response.Header, body); err != nil {
 		tr.t.Errorf("%s %s: %d is not as documented: %v", request.Method, shorten(request.URL.Path), response.StatusCode, err)
 	}
 	return response, nil

@@ -111,7 +111,7 @@ func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UU
 		if err := queries.LimitTime(ctx, strconv.FormatInt(s.bounds.limit.Milliseconds(), 10)); err != nil {
 			return err
 		}
-		counted, err := queries.CountConnections(ctx, db.CountConnectionsParams{
+		counted, err := queries.CountConnectionStates(ctx, db.CountConnectionStatesParams{
 			ClientID: clientID, EveryClient: every, AtMost: int32(s.bounds.oneByOne + 1), //nolint:gosec // a constant
 		})
 		if err != nil {

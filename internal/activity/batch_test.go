@@ -1,0 +1,194 @@
+package activity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/pgtest"
+)
+
+// everything is a batch with a row in each part, for the user of an import world.
+func everything() activity.Batch {
+	user := uuid.MustParse(userU)
+	return activity.Batch{
+		DailySteps: []activity.StepsRecord{{UserID: user, Date: day("2026-04-02"), Steps: 500}},
+		CyclingActivities: []activity.RideRecord{
+			{UserID: user, SourceID: "r2", Start: clock("2026-04-02T08:00:00"), DistanceMeters: 700},
+		},
+		StepCorrections: []activity.AdjustmentRecord{
+			{UserID: user, ID: uuid.UUID{1}, Date: day("2026-04-02"), Delta: -100, Note: "swing"},
+		},
+		CyclingAdjustments: []activity.AdjustmentRecord{
+			{UserID: user, ID: uuid.UUID{1}, Date: day("2026-04-02"), Delta: 50, Note: "tunnel"},
+		},
+		Removals: []activity.RideRemoval{{UserID: user, SourceID: "r1"}},
+	}
+}
+
+// rows is all recorded activity, a line each.
+func (w world) rows(t *testing.T) string {
+	t.Helper()
+	return pgtest.Value[string](t, w.DB, `select coalesce(string_agg(line, E'\n' order by line), '') from (
+		select concat_ws(' ', 'steps', date, steps) from daily_steps
+		union all select concat_ws(' ', 'ride', source_id, distance_meters) from cycling_activities
+		union all select concat_ws(' ', 'correction', left(correction_id::text, 2), date, delta, note) from step_corrections
+		union all select concat_ws(' ', 'adjustment', left(adjustment_id::text, 2), date, delta_meters, note) from cycling_adjustments
+	) as all_rows (line)`)
+}
+
+const untouched = "ride r1 1000\nsteps 2026-04-01 1000"
+
+// The same batch again changes nothing; other content under the same keys replaces.
+func TestPutBatch(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	put := func(batch activity.Batch, want activity.BatchResult, rows string) {
+		t.Helper()
+		got, err := w.Put(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("result (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(rows, w.rows(t)); diff != "" {
+			t.Errorf("rows (-want +got):\n%s", diff)
+		}
+	}
+	const first = "adjustment 01 2026-04-02 50 tunnel\ncorrection 01 2026-04-02 -100 swing\n" +
+		"ride r2 700\nsteps 2026-04-01 1000\nsteps 2026-04-02 500"
+	one, none := activity.Result{Rows: 1, Inserted: 1}, activity.Result{Rows: 1, Unchanged: 1}
+	put(activity.Batch{}, activity.BatchResult{}, untouched)
+	put(everything(), activity.BatchResult{
+		DailySteps: one, CyclingActivities: one, StepCorrections: one, CyclingAdjustments: one,
+		Removals: activity.Removed{Rows: 1, Removed: 1},
+	}, first)
+	put(everything(), activity.BatchResult{
+		DailySteps: none, CyclingActivities: none, StepCorrections: none, CyclingAdjustments: none,
+		Removals: activity.Removed{Rows: 1, Unchanged: 1},
+	}, first)
+
+	changed := everything()
+	changed.StepCorrections[0].Date = day("2026-04-03") // another date: the old one is corrected no more
+	changed.StepCorrections = append(changed.StepCorrections, changed.StepCorrections[0])
+	changed.StepCorrections[1].Delta = -200
+	changed.CyclingAdjustments[0].Note = "bridge"
+	changed.Removals = append(changed.Removals, activity.RideRemoval{UserID: uuid.MustParse(userU), SourceID: "never"})
+	put(changed, activity.BatchResult{
+		DailySteps: none, CyclingActivities: none,
+		StepCorrections:    activity.Result{Rows: 2, Updated: 1, Unchanged: 1},
+		CyclingAdjustments: activity.Result{Rows: 1, Updated: 1},
+		Removals:           activity.Removed{Rows: 2, Unchanged: 2},
+	}, "adjustment 01 2026-04-02 50 bridge\ncorrection 01 2026-04-03 -200 swing\n"+
+		"ride r2 700\nsteps 2026-04-01 1000\nsteps 2026-04-02 500")
+}
+
+// An id belongs to its user: the same id of another user is another correction.
+func TestPutBatchIDsAreTheUsers(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	other := w.newUser(t, "UTC")
+	batch := activity.Batch{StepCorrections: everything().StepCorrections}
+	batch.StepCorrections = append(batch.StepCorrections, batch.StepCorrections[0])
+	batch.StepCorrections[1].UserID = other
+	got, err := w.Put(t.Context(), batch)
+	if want := (activity.Result{Rows: 2, Inserted: 2}); err != nil || got.StepCorrections != want {
+		t.Errorf("%+v, %v; want %+v", got.StepCorrections, err, want)
+	}
+}
+
+// One bad row anywhere, and nothing of any part is taken.
+func TestPutBatchBadRows(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	for _, test := range []struct {
+		name   string
+		change func(*activity.Batch)
+		part   activity.Part
+		column string
+	}{
+		{"steps below 0", func(b *activity.Batch) { b.DailySteps[0].Steps = -1 }, activity.PartDailySteps, "steps"},
+		{"ride below 0", func(b *activity.Batch) { b.CyclingActivities[0].DistanceMeters = -1 }, activity.PartCyclingActivities, "distance_meters"},
+		{"ride of nobody", func(b *activity.Batch) { b.CyclingActivities[0].UserID = uuid.New() }, activity.PartCyclingActivities, "user_id"},
+		{"correction of nothing", func(b *activity.Batch) { b.StepCorrections[0].Delta = 0 }, activity.PartStepCorrections, "delta"},
+		{"correction of nobody", func(b *activity.Batch) { b.StepCorrections[0].UserID = uuid.New() }, activity.PartStepCorrections, "user_id"},
+		{"adjustment of nothing", func(b *activity.Batch) { b.CyclingAdjustments[0].Delta = 0 }, activity.PartCyclingAdjustments, "delta_meters"},
+		{"adjustment with NUL", func(b *activity.Batch) { b.CyclingAdjustments[0].Note = "\x00" }, activity.PartCyclingAdjustments, "note"},
+		{"adjustment with a time", func(b *activity.Batch) { b.CyclingAdjustments[0].Date = clock("2026-04-01T01:00:00") }, activity.PartCyclingAdjustments, "date"},
+		{"removal without name", func(b *activity.Batch) { b.Removals[0].SourceID = "" }, activity.PartRemovals, "source_id"},
+		{"removal of what is written", func(b *activity.Batch) { b.Removals[0].SourceID = "r2" }, activity.PartRemovals, "source_id"},
+		{"removal of nobody's", func(b *activity.Batch) { b.Removals[0].UserID = uuid.New() }, activity.PartRemovals, "user_id"},
+	} {
+		batch := everything()
+		test.change(&batch)
+		_, err := w.Put(t.Context(), batch)
+		var bad *activity.BatchError
+		if !errors.As(err, &bad) || bad.Part != test.part || bad.Line != 1 || bad.Column != test.column {
+			t.Errorf("%s: error %v, want part %d, line 1, column %s", test.name, err, test.part, test.column)
+		}
+		if diff := cmp.Diff(untouched, w.rows(t)); diff != "" {
+			t.Fatalf("%s: rows (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+// Batches and imports of one user at the same time all succeed, also when they name the same rows in other orders and
+// remove what others write.
+func TestPutBatchesAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	user := uuid.MustParse(userU)
+	const n, writers = 50, 4
+	ride := func(i int) activity.RideRecord {
+		return activity.RideRecord{UserID: user, SourceID: fmt.Sprintf("s%02d", i), Start: clock("2026-04-03T08:00:00"), DistanceMeters: i}
+	}
+	batch := func(writer int) (b activity.Batch) {
+		for i := range n {
+			if writer%2 == 1 {
+				i = n - 1 - i
+			}
+			id := uuid.UUID{byte(i + 1)}
+			b.StepCorrections = append(b.StepCorrections, activity.AdjustmentRecord{UserID: user, ID: id, Date: day("2026-04-01"), Delta: 1 + writer})
+			if i%2 == writer%2 {
+				b.CyclingActivities = append(b.CyclingActivities, ride(i))
+			} else {
+				b.Removals = append(b.Removals, activity.RideRemoval{UserID: user, SourceID: ride(i).SourceID})
+			}
+		}
+		return b
+	}
+	var all sync.WaitGroup
+	for writer := range writers {
+		all.Go(func() {
+			for range 5 {
+				if _, err := w.Put(context.Background(), batch(writer)); err != nil {
+					t.Errorf("batch: %v", err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		file := ridesHeader
+		for i := range n {
+			file += fmt.Sprintf("%s,%s,2026-04-03T08:00:00,,%d\n", userU, ride(i).SourceID, i)
+		}
+		for range 5 {
+			if _, err := w.ImportCyclingActivities(context.Background(), strings.NewReader(file), nil); err != nil {
+				t.Errorf("import: %v", err)
+			}
+		}
+	})
+	all.Wait()
+	// Whichever came last came whole.
+	if deltas := pgtest.Value[int64](t, w.DB, "select count(distinct delta) from step_corrections"); deltas != 1 {
+		t.Errorf("corrections of %d batches are mixed", deltas)
+	}
+}

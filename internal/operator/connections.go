@@ -1,0 +1,64 @@
+package operator
+
+import (
+	"context"
+	"strconv"
+
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/oauth"
+)
+
+// ListConnections shows which companies a user is connected with.
+func (h handlers) ListConnections(
+	ctx context.Context, request operatorapi.ListConnectionsRequestObject,
+) (operatorapi.ListConnectionsResponseObject, error) {
+	if _, err := h.Accounts.GetUser(ctx, request.UserId); err != nil {
+		return nil, err
+	}
+	connections, err := h.OAuth.ConnectionsOfUser(ctx, request.UserId)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]operatorapi.Connection, len(connections)) // never null in JSON
+	for i, connection := range connections {
+		data[i] = connectionBody(connection)
+	}
+	return operatorapi.ListConnections200JSONResponse{
+		Body:    operatorapi.Connections{Data: data},
+		Headers: operatorapi.ListConnections200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+func connectionBody(connection oauth.Connection) operatorapi.Connection {
+	body := operatorapi.Connection{
+		ClientId:          connection.ClientID,
+		ClientName:        connection.ClientName,
+		GrantId:           connection.GrantID,
+		ConnectionVersion: strconv.FormatInt(connection.Version, 10),
+		State:             operatorapi.ConnectionState(connection.State),
+		HistoryFrom:       openapi_types.Date{Time: connection.HistoryFrom},
+		AuthorizedAt:      instant(connection.AuthorizedAt),
+	}
+	for _, name := range connection.Scopes.Names() {
+		body.Scopes = append(body.Scopes, operatorapi.Scope(name))
+	}
+	if connection.LastReadAt != nil {
+		lastRead := instant(*connection.LastReadAt)
+		body.LastReadAt = &lastRead
+	}
+	return body
+}
+
+// DisconnectUser ends a connection.
+func (h handlers) DisconnectUser(
+	ctx context.Context, request operatorapi.DisconnectUserRequestObject,
+) (operatorapi.DisconnectUserResponseObject, error) {
+	if err := h.OAuth.DisconnectByOperator(ctx, request.UserId, request.ClientId); err != nil {
+		return nil, err
+	}
+	return operatorapi.DisconnectUser204Response{
+		Headers: operatorapi.DisconnectUser204ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}

@@ -1,0 +1,244 @@
+package operator
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"connect-svc/gen/operatorapi"
+)
+
+const (
+	maxBody   = 16 << 20 // bytes: 10,000 rows with room for notes
+	maxValues = 100_000  // in a body: 10,000 rows have 60,000
+	maxErrors = 100      // that one answer names
+	maxName   = 100      // bytes of an unknown field's name that is repeated
+)
+
+// contentError says which fields are wrong.
+type contentError []operatorapi.FieldError
+
+func (e contentError) Error() string { return fmt.Sprintf("%d fields are invalid", len(e)) }
+
+// fieldError is a contentError of one field, which is named by its path in the body.
+func fieldError(detail string, path ...string) contentError {
+	return contentError{{Pointer: pointer(path), Detail: detail}}
+}
+
+// checkBody reads the body, holds it against the schema, and puts it back.
+func checkBody(r *http.Request, schema *jsonschema.Schema) error {
+	if !isJSON(r.Header.Values("Content-Type")) {
+		return errMediaType
+	}
+	// One byte more tells a body that is too long. It is no http.MaxBytesReader, which would close the connection while
+	// the caller still sends, and so keep the answer from it.
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return errMalformed
+	case len(body) > maxBody:
+		return errTooLarge
+	case !utf8.Valid(body):
+		return errMalformed
+	}
+	if err := scan(body); err != nil {
+		return err
+	}
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return errMalformed
+	}
+	if err := checkContent(content, schema); len(err) > 0 {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// scan reads the body without keeping it: one with more values than any batch is not worth the memory, and in one with a
+// field twice nobody knows which is meant.
+func scan(body []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	type container struct {
+		fields  map[string]bool // nil for a list
+		isValue bool            // the next string of an object is the value of a field
+	}
+	var open []container
+	for values := 0; ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errMalformed
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if len(open) > 0 && open[len(open)-1].fields != nil {
+			in := &open[len(open)-1]
+			in.isValue = !in.isValue
+			if in.isValue { // this is the field's name
+				name, _ := token.(string)
+				if in.fields[name] {
+					return errMalformed
+				}
+				in.fields[name] = true
+				continue
+			}
+		}
+		if values++; values > maxValues {
+			return errTooLarge
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, container{fields: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, container{})
+		}
+	}
+}
+
+// isJSON says whether the one content type is that of JSON, alone or with charset=utf-8.
+func isJSON(contentTypes []string) bool {
+	if len(contentTypes) != 1 {
+		return false
+	}
+	mediaType, parameters, err := mime.ParseMediaType(contentTypes[0])
+	if err != nil || mediaType != bodyType {
+		return false
+	}
+	charset, given := parameters["charset"]
+	return len(parameters) == 0 || len(parameters) == 1 && given && strings.EqualFold(charset, "utf-8")
+}
+
+// checkContent finds what is wrong, for each place one thing, in the order of the pointers.
+func checkContent(content any, schema *jsonschema.Schema) contentError {
+	// First the numbers: JSON Schema takes 1.0 and 1e3 for whole numbers, and the generated binding does not.
+	if found := checkNumbers(content, nil, nil); len(found) > 0 {
+		return found.sorted()
+	}
+	var invalid *jsonschema.ValidationError
+	if err := schema.Validate(content); errors.As(err, &invalid) {
+		return describe(invalid, nil).sorted()
+	}
+	return nil
+}
+
+var digits = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
+
+func checkNumbers(content any, path []string, found contentError) contentError {
+	switch content := content.(type) {
+	case json.Number:
+		if !digits.MatchString(content.String()) {
+			found = append(found, fieldError("must be a whole number in digits", path...)...)
+		}
+	case []any:
+		for i, item := range content {
+			found = checkNumbers(item, append(slices.Clip(path), strconv.Itoa(i)), found)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(content)) {
+			found = checkNumbers(content[name], append(slices.Clip(path), name), found)
+		}
+	}
+	return found
+}
+
+// describe says in words of our own what a schema refused. Those of the library repeat the value.
+func describe(invalid *jsonschema.ValidationError, found contentError) contentError {
+	for _, cause := range invalid.Causes {
+		found = describe(cause, found)
+	}
+	if len(invalid.Causes) > 0 {
+		return found
+	}
+	at := invalid.InstanceLocation
+	add := func(detail string, args ...any) contentError {
+		return append(found, fieldError(fmt.Sprintf(detail, args...), at...)...)
+	}
+	switch reason := invalid.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range reason.Missing {
+			found = append(found, fieldError("is required", append(slices.Clip(at), name)...)...)
+		}
+		return found
+	case *kind.AdditionalProperties:
+		for _, name := range reason.Properties {
+			if len(name) > maxName {
+				found = add("has a field that is not known")
+				continue
+			}
+			found = append(found, fieldError("is not known", append(slices.Clip(at), name)...)...)
+		}
+		return found
+	case *kind.Type:
+		return add("must be of type %s", strings.Join(reason.Want, " or "))
+	case *kind.MinProperties:
+		return add("must not be empty")
+	case *kind.MinLength:
+		if reason.Want == 1 {
+			return add("must not be empty")
+		}
+		return add("must have at least %d characters", reason.Want)
+	case *kind.MaxLength:
+		return add("must have at most %d characters", reason.Want)
+	case *kind.MaxItems:
+		return add("must have at most %d rows", reason.Want)
+	case *kind.Minimum:
+		return add("must be at least %s", reason.Want.RatString())
+	case *kind.Maximum:
+		return add("must be at most %s", reason.Want.RatString())
+	case *kind.Format:
+		return add("must be a %s", reason.Want)
+	case *kind.Pattern:
+		return add("must match %s", reason.Want)
+	}
+	return add("is not as documented")
+}
+
+// pointer is a JSON pointer (RFC 6901).
+func pointer(path []string) string {
+	var text strings.Builder
+	for _, segment := range path {
+		text.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment))
+	}
+	return text.String()
+}
+
+// sorted keeps one error for each place, and as many of them as an answer may have.
+func (e contentError) sorted() contentError {
+	slices.SortFunc(e, func(a, b operatorapi.FieldError) int {
+		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Detail, b.Detail))
+	})
+	e = slices.CompactFunc(e, func(a, b operatorapi.FieldError) bool { return a.Pointer == b.Pointer })
+	return e[:min(len(e), maxErrors)]
+}
+
+// comparePointers puts row 9 before row 10.
+func comparePointers(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), func(a, b string) int {
+		m, errM := strconv.Atoi(a)
+		n, errN := strconv.Atoi(b)
+		if errM == nil && errN == nil {
+			return cmp.Compare(m, n)
+		}
+		return cmp.Compare(a, b)
+	})
+}

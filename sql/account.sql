@@ -1,7 +1,13 @@
 -- name: InsertUser :one
-insert into users (user_id, email, timezone, registered_on, created_at)
-values (@user_id, @email, @timezone, @registered_on, connect_now())
-returning *;
+with created as (
+    insert into users (user_id, email, timezone, registered_on, created_at)
+    values (@user_id, @email, @timezone, @registered_on, connect_now())
+    returning *
+), noted as (
+    insert into audit_events (actor, action, user_hash)
+    select 'operator', 'user.created', audit_user(user_id) from created
+)
+select user_id, email, timezone, registered_on, created_at from created;
 
 -- name: GetUser :one
 select * from users where user_id = @user_id;

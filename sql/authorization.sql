@@ -42,26 +42,42 @@ returning cl.name, cl.homepage_url, r.redirect_uri, r.scopes, u.email, r.expires
 -- Ends the request with the facts of a code. The code lives for its own lifetime, less if the request ends sooner
 -- (3.1); it is issued under the connection's present version, 0 where there never was a connection.
 -- name: AllowAuthorizationRequest :one
-delete from authorization_requests r
-using clients cl, users u
-where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
-    and cl.client_id = r.client_id and u.user_id = r.user_id
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
-    and r.consent_day = (connect_now() at time zone u.timezone)::date
-    and not exists (select from connections c
-        where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'
-            and c.scopes <> r.scopes)
-returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day,
-    least(r.expires_at, connect_now() + @code_lifetime::interval)::timestamptz as code_expires_at,
-    coalesce((select c.version from connections c
-        where c.user_id = r.user_id and c.client_id = r.client_id), 0)::bigint as version;
+with allowed as (
+    delete from authorization_requests r
+    using clients cl, users u
+    where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
+        and cl.client_id = r.client_id and u.user_id = r.user_id
+        and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
+        and r.consent_day = (connect_now() at time zone u.timezone)::date
+        and not exists (select from connections c
+            where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'
+                and c.scopes <> r.scopes)
+    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day,
+        least(r.expires_at, connect_now() + @code_lifetime::interval)::timestamptz as code_expires_at,
+        coalesce((select c.version from connections c
+            where c.user_id = r.user_id and c.client_id = r.client_id), 0)::bigint as version
+), noted as (
+    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+    select 'user', 'consent.allowed', client_id, audit_user(user_id), nullif(version, 0),
+        jsonb_build_object('scopes', scope_text(scopes))
+    from allowed
+)
+select user_id, client_id, redirect_uri, scopes, state, code_challenge, consent_day, code_expires_at, version
+from allowed;
 
 -- name: DenyAuthorizationRequest :one
-delete from authorization_requests r
-using clients cl
-where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
-    and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
-returning r.redirect_uri, r.state;
+with denied as (
+    delete from authorization_requests r
+    using clients cl
+    where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
+        and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
+    returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
+), noted as (
+    insert into audit_events (actor, action, client_id, user_hash, detail)
+    select 'user', 'consent.denied', client_id, audit_user(user_id), jsonb_build_object('scopes', scope_text(scopes))
+    from denied
+)
+select redirect_uri, state from denied;
 
 -- name: SweepAuthorizationRequests :execrows
 delete from authorization_requests where expires_at <= connect_now();

@@ -1,10 +1,17 @@
 -- Registrations of partner companies: used by internal/client.
 
 -- name: CreateClient :exec
-insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst, concurrent_reads,
-    contact_email, homepage_url, created_at)
-values (@client_id, @name, @callback_url, @scopes, @secret_hash, @requests_per_minute, @burst, @concurrent_reads,
-    @contact_email, @homepage_url, connect_now());
+with created as (
+    insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
+        concurrent_reads, contact_email, homepage_url, created_at)
+    values (@client_id, @name, @callback_url, @scopes, @secret_hash, @requests_per_minute, @burst,
+        @concurrent_reads, @contact_email, @homepage_url, connect_now())
+    returning client_id, name, callback_url, scopes
+)
+insert into audit_events (actor, action, client_id, detail)
+select 'operator', 'client.created', created.client_id,
+    jsonb_build_object('name', created.name, 'callback_url', created.callback_url, 'scopes', scope_text(created.scopes))
+from created;
 
 -- name: GetClient :one
 select * from clients where client_id = @client_id;
@@ -12,8 +19,26 @@ select * from clients where client_id = @client_id;
 -- name: ListClients :many
 select * from clients order by created_at, client_id;
 
--- name: SetClientStatus :execrows
-update clients set status = @status where client_id = @client_id and status <> 'offboarded';
+-- Setting the status that a client has is no change, and not noted.
+-- name: SetClientStatus :one
+with found as (
+    select cl.client_id, cl.status from clients cl where cl.client_id = @client_id and cl.status <> 'offboarded' for update
+), changed as (
+    update clients set status = @status
+    from found
+    where clients.client_id = found.client_id and found.status <> @status
+    returning clients.client_id
+), noted as (
+    insert into audit_events (actor, action, client_id)
+    select 'operator', case @status when 'active' then 'client.enabled' else 'client.disabled' end, client_id
+    from changed
+)
+select count(*) from found;
 
 -- name: ReplaceClientSecret :execrows
-update clients set secret_hash = @secret_hash where client_id = @client_id and status <> 'offboarded';
+with replaced as (
+    update clients cl set secret_hash = @secret_hash where cl.client_id = @client_id and cl.status <> 'offboarded'
+    returning cl.client_id
+)
+insert into audit_events (actor, action, client_id)
+select 'operator', 'client.secret_replaced', replaced.client_id from replaced;

@@ -2,7 +2,9 @@
 -- says under which state, version and generation it may happen, so that of many at once one finds it so.
 
 -- The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
--- goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version.
+-- goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. The
+-- locks settle the race with the deletion of the user and with changes of the client: whichever ends all connections
+-- has ended this one, or has already happened.
 -- name: AuthorizeConnection :one
 with authorized as (
     insert into connections as c (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
@@ -15,6 +17,7 @@ with authorized as (
         and cl.status = 'active' and cl.callback_url = @redirect_uri and cl.scopes & @scopes = @scopes
         and (@code_version = 0 or exists (select from connections old
             where old.user_id = @user_id and old.client_id = @client_id))
+    for share of cl for key share of u
     on conflict (user_id, client_id) do update
     set version = c.version + 1,
         state = 'authorized',
@@ -30,6 +33,11 @@ with authorized as (
     insert into grant_directory (grant_id, user_id, client_id)
     select grant_id, user_id, client_id from authorized
     on conflict (user_id, client_id) do nothing
+), noted as (
+    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+    select 'client', 'connection.authorized', client_id, audit_user(user_id), version,
+        jsonb_build_object('scopes', scope_text(scopes))
+    from authorized
 )
 select grant_id, version, scopes, history_from, connect_now()::timestamptz as now from authorized;
 
@@ -48,21 +56,42 @@ returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timest
 
 -- A used refresh token was presented again: the family ends, also the token issued a moment ago (3.2).
 -- name: RevokeReplayedConnection :execrows
-update connections
-set state = 'revoked', refresh_hash = null
-where user_id = @user_id and client_id = @client_id and version = @version and state = 'authorized'
-    and refresh_generation > @generation;
+with revoked as (
+    update connections c
+    set state = 'revoked', refresh_hash = null
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
+        and c.refresh_generation > @generation
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+    jsonb_build_object('reason', 'refresh_token_replayed')
+from revoked;
 
 -- name: RevokeConnection :execrows
-update connections
-set state = 'revoked', refresh_hash = null
-where user_id = @user_id and client_id = @client_id and version = @version and state = 'authorized';
+with revoked as (
+    update connections c
+    set state = 'revoked', refresh_hash = null
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+    jsonb_build_object('reason', 'refresh_token_revoked')
+from revoked;
 
 -- name: RevokeAccessToken :exec
-insert into revoked_access_tokens (user_id, token_id, expires_at)
-select u.user_id, @token_id, @expires_at::timestamptz from users u
-where u.user_id = @user_id and @expires_at::timestamptz > connect_now()
-on conflict do nothing;
+with revoked as (
+    insert into revoked_access_tokens (user_id, token_id, expires_at)
+    select u.user_id, @token_id, @expires_at::timestamptz from users u
+    where u.user_id = @user_id and @expires_at::timestamptz > connect_now()
+    for key share of u
+    on conflict do nothing
+    returning user_id
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version)
+select 'client', 'access_token.revoked', @client_id::uuid, audit_user(revoked.user_id), @version::bigint
+from revoked;
 
 -- name: FindGrant :one
 select user_id from grant_directory where grant_id = @grant_id and client_id = @client_id;
@@ -70,9 +99,15 @@ select user_id from grant_directory where grant_id = @grant_id and client_id = @
 -- The version goes up even where the connection is disconnected already: a code may be in flight that was issued
 -- under the present version, and nothing works after a disconnect has answered (4.10).
 -- name: DisconnectConnection :execrows
-update connections
-set state = 'disconnected', version = version + 1, refresh_hash = null
-where user_id = @user_id and client_id = @client_id;
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.user_id = @user_id and c.client_id = @client_id
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version)
+select @actor, 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version
+from ended;
 
 -- Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. That the
 -- client reads is noted at most once an hour.

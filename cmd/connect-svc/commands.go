@@ -20,6 +20,7 @@ type commands struct {
 	Keys       keysCommands      `cmd:"" help:"Make and rotate the keyset that seals credentials."`
 	Client     clientCommands    `cmd:"" help:"Register partner companies."`
 	User       userCommands      `cmd:"" help:"Create and look at users."`
+	Audit      auditCommands     `cmd:"" help:"Look at what happened to clients, users and connections."`
 	Import     importCommands    `cmd:"" help:"Take in recorded activity from CSV."`
 	Adjust     adjustCommands    `cmd:"" help:"Correct recorded activity."`
 	SampleData sampleDataCommand `cmd:"" help:"Give a user plausible synthetic activity." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`

@@ -174,9 +174,15 @@ func (q *Queries) GetUser(ctx context.Context, userID uuid.UUID) (User, error) {
 }
 
 const insertUser = `-- name: InsertUser :one
-insert into users (user_id, email, timezone, registered_on, created_at)
-values ($1, $2, $3, $4, connect_now())
-returning user_id, email, timezone, registered_on, created_at
+with created as (
+    insert into users (user_id, email, timezone, registered_on, created_at)
+    values ($1, $2, $3, $4, connect_now())
+    returning user_id, email, timezone, registered_on, created_at
+), noted as (
+    insert into audit_events (actor, action, user_hash)
+    select 'operator', 'user.created', audit_user(user_id) from created
+)
+select user_id, email, timezone, registered_on, created_at from created
 `
 
 type InsertUserParams struct {
@@ -186,14 +192,22 @@ type InsertUserParams struct {
 	RegisteredOn time.Time
 }
 
-func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (User, error) {
+type InsertUserRow struct {
+	UserID       uuid.UUID
+	Email        string
+	Timezone     string
+	RegisteredOn time.Time
+	CreatedAt    time.Time
+}
+
+func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertUserRow, error) {
 	row := q.db.QueryRow(ctx, insertUser,
 		arg.UserID,
 		arg.Email,
 		arg.Timezone,
 		arg.RegisteredOn,
 	)
-	var i User
+	var i InsertUserRow
 	err := row.Scan(
 		&i.UserID,
 		&i.Email,

@@ -14,19 +14,28 @@ import (
 )
 
 const allowAuthorizationRequest = `-- name: AllowAuthorizationRequest :one
-delete from authorization_requests r
-using clients cl, users u
-where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
-    and cl.client_id = r.client_id and u.user_id = r.user_id
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
-    and r.consent_day = (connect_now() at time zone u.timezone)::date
-    and not exists (select from connections c
-        where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'
-            and c.scopes <> r.scopes)
-returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day,
-    least(r.expires_at, connect_now() + $3::interval)::timestamptz as code_expires_at,
-    coalesce((select c.version from connections c
-        where c.user_id = r.user_id and c.client_id = r.client_id), 0)::bigint as version
+with allowed as (
+    delete from authorization_requests r
+    using clients cl, users u
+    where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
+        and cl.client_id = r.client_id and u.user_id = r.user_id
+        and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
+        and r.consent_day = (connect_now() at time zone u.timezone)::date
+        and not exists (select from connections c
+            where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'
+                and c.scopes <> r.scopes)
+    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day,
+        least(r.expires_at, connect_now() + $3::interval)::timestamptz as code_expires_at,
+        coalesce((select c.version from connections c
+            where c.user_id = r.user_id and c.client_id = r.client_id), 0)::bigint as version
+), noted as (
+    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+    select 'user', 'consent.allowed', client_id, audit_user(user_id), nullif(version, 0),
+        jsonb_build_object('scopes', scope_text(scopes))
+    from allowed
+)
+select user_id, client_id, redirect_uri, scopes, state, code_challenge, consent_day, code_expires_at, version
+from allowed
 `
 
 type AllowAuthorizationRequestParams struct {
@@ -103,11 +112,18 @@ func (q *Queries) CreateAuthorizationRequest(ctx context.Context, arg CreateAuth
 }
 
 const denyAuthorizationRequest = `-- name: DenyAuthorizationRequest :one
-delete from authorization_requests r
-using clients cl
-where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
-    and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
-returning r.redirect_uri, r.state
+with denied as (
+    delete from authorization_requests r
+    using clients cl
+    where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
+        and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
+    returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
+), noted as (
+    insert into audit_events (actor, action, client_id, user_hash, detail)
+    select 'user', 'consent.denied', client_id, audit_user(user_id), jsonb_build_object('scopes', scope_text(scopes))
+    from denied
+)
+select redirect_uri, state from denied
 `
 
 type DenyAuthorizationRequestParams struct {

@@ -14,10 +14,17 @@ import (
 
 const createClient = `-- name: CreateClient :exec
 
-insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst, concurrent_reads,
-    contact_email, homepage_url, created_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8,
-    $9, $10, connect_now())
+with created as (
+    insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
+        concurrent_reads, contact_email, homepage_url, created_at)
+    values ($1, $2, $3, $4, $5, $6, $7,
+        $8, $9, $10, connect_now())
+    returning client_id, name, callback_url, scopes
+)
+insert into audit_events (actor, action, client_id, detail)
+select 'operator', 'client.created', created.client_id,
+    jsonb_build_object('name', created.name, 'callback_url', created.callback_url, 'scopes', scope_text(created.scopes))
+from created
 `
 
 type CreateClientParams struct {
@@ -112,7 +119,12 @@ func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
 }
 
 const replaceClientSecret = `-- name: ReplaceClientSecret :execrows
-update clients set secret_hash = $1 where client_id = $2 and status <> 'offboarded'
+with replaced as (
+    update clients cl set secret_hash = $1 where cl.client_id = $2 and cl.status <> 'offboarded'
+    returning cl.client_id
+)
+insert into audit_events (actor, action, client_id)
+select 'operator', 'client.secret_replaced', replaced.client_id from replaced
 `
 
 type ReplaceClientSecretParams struct {
@@ -128,19 +140,31 @@ func (q *Queries) ReplaceClientSecret(ctx context.Context, arg ReplaceClientSecr
 	return result.RowsAffected(), nil
 }
 
-const setClientStatus = `-- name: SetClientStatus :execrows
-update clients set status = $1 where client_id = $2 and status <> 'offboarded'
+const setClientStatus = `-- name: SetClientStatus :one
+with found as (
+    select cl.client_id, cl.status from clients cl where cl.client_id = $1 and cl.status <> 'offboarded' for update
+), changed as (
+    update clients set status = $2
+    from found
+    where clients.client_id = found.client_id and found.status <> $2
+    returning clients.client_id
+), noted as (
+    insert into audit_events (actor, action, client_id)
+    select 'operator', case $2 when 'active' then 'client.enabled' else 'client.disabled' end, client_id
+    from changed
+)
+select count(*) from found
 `
 
 type SetClientStatusParams struct {
-	Status   string
 	ClientID uuid.UUID
+	Status   string
 }
 
+// Setting the status that a client has is no change, and not noted.
 func (q *Queries) SetClientStatus(ctx context.Context, arg SetClientStatusParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setClientStatus, arg.Status, arg.ClientID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	row := q.db.QueryRow(ctx, setClientStatus, arg.ClientID, arg.Status)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }

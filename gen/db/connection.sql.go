@@ -91,6 +91,7 @@ with authorized as (
         and cl.status = 'active' and cl.callback_url = $10 and cl.scopes & $3 = $3
         and ($2 = 0 or exists (select from connections old
             where old.user_id = $7 and old.client_id = $8))
+    for share of cl for key share of u
     on conflict (user_id, client_id) do update
     set version = c.version + 1,
         state = 'authorized',
@@ -106,6 +107,11 @@ with authorized as (
     insert into grant_directory (grant_id, user_id, client_id)
     select grant_id, user_id, client_id from authorized
     on conflict (user_id, client_id) do nothing
+), noted as (
+    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+    select 'client', 'connection.authorized', client_id, audit_user(user_id), version,
+        jsonb_build_object('scopes', scope_text(scopes))
+    from authorized
 )
 select grant_id, version, scopes, history_from, connect_now()::timestamptz as now from authorized
 `
@@ -134,7 +140,9 @@ type AuthorizeConnectionRow struct {
 // Connections and their credentials: used by internal/oauth. Races are settled here: each act is one statement that
 // says under which state, version and generation it may happen, so that of many at once one finds it so.
 // The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
-// goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version.
+// goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. The
+// locks settle the race with the deletion of the user and with changes of the client: whichever ends all connections
+// has ended this one, or has already happened.
 func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnectionParams) (AuthorizeConnectionRow, error) {
 	row := q.db.QueryRow(ctx, authorizeConnection,
 		arg.NewGrantID,
@@ -160,12 +168,19 @@ func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnecti
 }
 
 const disconnectConnection = `-- name: DisconnectConnection :execrows
-update connections
-set state = 'disconnected', version = version + 1, refresh_hash = null
-where user_id = $1 and client_id = $2
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.user_id = $2 and c.client_id = $3
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version)
+select $1, 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version
+from ended
 `
 
 type DisconnectConnectionParams struct {
+	Actor    string
 	UserID   uuid.UUID
 	ClientID uuid.UUID
 }
@@ -173,7 +188,7 @@ type DisconnectConnectionParams struct {
 // The version goes up even where the connection is disconnected already: a code may be in flight that was issued
 // under the present version, and nothing works after a disconnect has answered (4.10).
 func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnectionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, disconnectConnection, arg.UserID, arg.ClientID)
+	result, err := q.db.Exec(ctx, disconnectConnection, arg.Actor, arg.UserID, arg.ClientID)
 	if err != nil {
 		return 0, err
 	}
@@ -197,27 +212,49 @@ func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (uuid.UUID
 }
 
 const revokeAccessToken = `-- name: RevokeAccessToken :exec
-insert into revoked_access_tokens (user_id, token_id, expires_at)
-select u.user_id, $1, $2::timestamptz from users u
-where u.user_id = $3 and $2::timestamptz > connect_now()
-on conflict do nothing
+with revoked as (
+    insert into revoked_access_tokens (user_id, token_id, expires_at)
+    select u.user_id, $3, $4::timestamptz from users u
+    where u.user_id = $5 and $4::timestamptz > connect_now()
+    for key share of u
+    on conflict do nothing
+    returning user_id
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version)
+select 'client', 'access_token.revoked', $1::uuid, audit_user(revoked.user_id), $2::bigint
+from revoked
 `
 
 type RevokeAccessTokenParams struct {
+	ClientID  uuid.UUID
+	Version   int64
 	TokenID   uuid.UUID
 	ExpiresAt time.Time
 	UserID    uuid.UUID
 }
 
 func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) error {
-	_, err := q.db.Exec(ctx, revokeAccessToken, arg.TokenID, arg.ExpiresAt, arg.UserID)
+	_, err := q.db.Exec(ctx, revokeAccessToken,
+		arg.ClientID,
+		arg.Version,
+		arg.TokenID,
+		arg.ExpiresAt,
+		arg.UserID,
+	)
 	return err
 }
 
 const revokeConnection = `-- name: RevokeConnection :execrows
-update connections
-set state = 'revoked', refresh_hash = null
-where user_id = $1 and client_id = $2 and version = $3 and state = 'authorized'
+with revoked as (
+    update connections c
+    set state = 'revoked', refresh_hash = null
+    where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+    jsonb_build_object('reason', 'refresh_token_revoked')
+from revoked
 `
 
 type RevokeConnectionParams struct {
@@ -235,10 +272,17 @@ func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionPara
 }
 
 const revokeReplayedConnection = `-- name: RevokeReplayedConnection :execrows
-update connections
-set state = 'revoked', refresh_hash = null
-where user_id = $1 and client_id = $2 and version = $3 and state = 'authorized'
-    and refresh_generation > $4
+with revoked as (
+    update connections c
+    set state = 'revoked', refresh_hash = null
+    where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
+        and c.refresh_generation > $4
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+    jsonb_build_object('reason', 'refresh_token_replayed')
+from revoked
 `
 
 type RevokeReplayedConnectionParams struct {

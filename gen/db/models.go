@@ -18,6 +18,17 @@ type AccountSession struct {
 	ExpiresAt  time.Time
 }
 
+type AuditEvent struct {
+	ID                int64
+	At                time.Time
+	Actor             string
+	Action            string
+	ClientID          *uuid.UUID
+	UserHash          []byte
+	ConnectionVersion *int64
+	Detail            []byte
+}
+
 type AuthorizationRequest struct {
 	RequestID     uuid.UUID
 	BrowserHash   []byte

@@ -33,7 +33,7 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 	case err != nil:
 		return User{}, fmt.Errorf("account: create user: %w", err)
 	}
-	return userOf(row), nil
+	return userOf(db.User(row)), nil
 }
 
 // knowsTimezone asks for the exact name: "at time zone" would also take abbreviations, offsets and any case. (It is not

@@ -57,7 +57,7 @@ func (s store) list(ctx context.Context) ([]Client, error) {
 	return list, nil
 }
 
-func (s store) setStatus(ctx context.Context, id uuid.UUID, status Status) (changed bool, err error) {
+func (s store) setStatus(ctx context.Context, id uuid.UUID, status Status) (done bool, err error) {
 	n, err := s.queries.SetClientStatus(ctx, db.SetClientStatusParams{ClientID: id, Status: string(status)})
 	return n == 1, err
 }

@@ -60,10 +60,19 @@ func (s *Server) ConnectionsOfClient(ctx context.Context, clientID, after uuid.U
 }
 
 // DisconnectUser ends the user's connection with a client, as the user asked: all its codes and tokens stop working,
-// and a later connection needs fresh consent (specification 3.2). It is the same act as the client's own [Server.Disconnect],
-// and does no harm twice. Error: ErrNotConnected.
+// and a later connection needs fresh consent (specification 3.2). It is the same act as the client's own
+// [Server.Disconnect], and does no harm twice. Error: ErrNotConnected.
 func (s *Server) DisconnectUser(ctx context.Context, userID, clientID uuid.UUID) error {
-	err := s.store.disconnectUser(ctx, userID, clientID)
+	return s.disconnectUser(ctx, userID, clientID, "user")
+}
+
+// DisconnectByOperator is [Server.DisconnectUser] where the operator decided it.
+func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid.UUID) error {
+	return s.disconnectUser(ctx, userID, clientID, "operator")
+}
+
+func (s *Server) disconnectUser(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
+	err := s.store.disconnectUser(ctx, userID, clientID, actor)
 	if errors.Is(err, ErrNotConnected) {
 		return ErrNotConnected
 	}

@@ -183,7 +183,11 @@ func (s store) revoke(ctx context.Context, token refreshToken) error {
 
 func (s store) revokeAccessToken(ctx context.Context, token accessToken) error {
 	return s.queries.RevokeAccessToken(ctx, db.RevokeAccessTokenParams{
-		UserID: token.UserID, TokenID: token.TokenID, ExpiresAt: time.UnixMicro(token.ExpiresAt),
+		UserID:    token.UserID,
+		ClientID:  token.ClientID,
+		Version:   token.Version,
+		TokenID:   token.TokenID,
+		ExpiresAt: time.UnixMicro(token.ExpiresAt),
 	})
 }
 
@@ -195,7 +199,9 @@ func (s store) disconnect(ctx context.Context, clientID, grantID uuid.UUID) erro
 	if err != nil {
 		return err
 	}
-	_, err = s.queries.DisconnectConnection(ctx, db.DisconnectConnectionParams{UserID: userID, ClientID: clientID})
+	_, err = s.queries.DisconnectConnection(ctx, db.DisconnectConnectionParams{
+		UserID: userID, ClientID: clientID, Actor: "client",
+	})
 	return err
 }
 
@@ -231,8 +237,11 @@ func (s store) sweep(ctx context.Context) error {
 	return errors.Join(requests, tokens)
 }
 
-func (s store) disconnectUser(ctx context.Context, userID, clientID uuid.UUID) error {
-	n, err := s.queries.DisconnectConnection(ctx, db.DisconnectConnectionParams{UserID: userID, ClientID: clientID})
+// disconnectUser is disconnect by the "user" or the "operator", who know whom they mean.
+func (s store) disconnectUser(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
+	n, err := s.queries.DisconnectConnection(ctx, db.DisconnectConnectionParams{
+		UserID: userID, ClientID: clientID, Actor: actor,
+	})
 	if err == nil && n == 0 {
 		return ErrNotConnected
 	}

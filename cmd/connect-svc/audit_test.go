@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"connect-svc/internal/pgtest"
+)
+
+func TestAuditList(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	client := succeedJSON[clientSecretJSON](t, env(db), "", walkRewards...)
+	user := succeedJSON[userIDJSON](t, env(db), "", "user", "create", "--email", "ada@example.com", "--timezone", "UTC",
+		"--registered-on", "2026-01-31")
+	list := func(filter ...string) []auditEventJSON {
+		t.Helper()
+		return succeedJSON[[]auditEventJSON](t, env(db), "", append([]string{"audit", "list"}, filter...)...)
+	}
+
+	all := list()
+	if len(all) != 2 || all[0].Action != "client.created" || all[1].Action != "user.created" {
+		t.Fatalf("all: %+v", all)
+	}
+	if e := all[0]; e.Actor != "operator" || *e.ClientID != client.ClientID || e.UserHash != nil || e.ConnectionVersion != nil {
+		t.Errorf("of a client: %+v", e)
+	}
+	if e := all[1]; e.ClientID != nil || e.UserHash == nil || len(*e.UserHash) != 64 || string(e.Detail) != "{}" {
+		t.Errorf("of a user: %+v", e)
+	}
+	for name, test := range map[string]struct {
+		filter []string
+		want   int
+	}{
+		"client":      {[]string{"--client", client.ClientID.String()}, 1},
+		"user":        {[]string{"--user", user.UserID.String()}, 1},
+		"both":        {[]string{"--user", user.UserID.String(), "--client", client.ClientID.String()}, 0},
+		"since a day": {[]string{"--since", "2026-01-31"}, 2},
+		"since never": {[]string{"--since", "9999-12-31T23:59:59Z"}, 0},
+	} {
+		if got := list(test.filter...); len(got) != test.want || got == nil {
+			t.Errorf("%s: %+v, want %d", name, got, test.want)
+		}
+	}
+	text := succeed(t, env(db), "", "audit", "list")
+	if strings.Count(text, "\n") != 3 || !strings.HasPrefix(text, "AT ") || !strings.Contains(text, "client.created") {
+		t.Errorf("not a table of two events:\n%s", text)
+	}
+	if strings.Contains(text, client.ClientSecret) || strings.Contains(text, "ada@example.com") {
+		t.Errorf("a secret or an address:\n%s", text)
+	}
+
+	// More events than one page.
+	db.Exec(t, `insert into audit_events (actor, action) select 'system', 'test' from generate_series(1, 2500)`)
+	if got := list(); len(got) != 2502 {
+		t.Errorf("%d events, want 2502", len(got))
+	}
+	refuse(t, env(db), statusUsage, []string{"--since", "must be"}, "audit", "list", "--since", "yesterday")
+}

@@ -1,0 +1,161 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/client"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/scope"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func newClient(t *testing.T, clients *client.Registry) client.Client {
+	t.Helper()
+	created, _, err := clients.Create(t.Context(), client.Registration{
+		Name: "Ride Club", CallbackURL: "https://ride.example/callback", Scopes: scope.DailySteps | scope.CyclingActivities,
+		Policy: client.DefaultPolicy, ContactEmail: "it@ride.example",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func newUser(t *testing.T, db *pgtest.DB) account.User {
+	t.Helper()
+	user, err := account.New(db.Pool, nil, nil, account.Settings{}).CreateUser(t.Context(), account.NewUser{
+		Email: "ada@example.com", Timezone: "Europe/Berlin", RegisteredOn: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user
+}
+
+func list(t *testing.T, log *audit.Log, filter audit.Filter) []audit.Event {
+	t.Helper()
+	events, err := log.List(t.Context(), filter, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func actions(events []audit.Event) (names []string) {
+	for _, e := range events {
+		names = append(names, e.Actor+" "+e.Action)
+	}
+	return names
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	clients, log := client.NewRegistry(db.Pool), audit.New(db.Pool)
+	one := newClient(t, clients)
+	user := newUser(t, db)
+	db.Clock.Advance(24 * time.Hour)
+	later := db.Clock.Now().Add(-time.Hour)
+	two := newClient(t, clients)
+	for range 2 { // the second time changes nothing
+		if err := clients.Disable(t.Context(), one.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := clients.Enable(t.Context(), one.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clients.RotateSecret(t.Context(), two.ID); err != nil {
+		t.Fatal(err)
+	}
+
+	for name, test := range map[string]struct {
+		filter audit.Filter
+		want   []string
+	}{
+		"all": {audit.Filter{}, []string{"operator client.created", "operator user.created", "operator client.created",
+			"operator client.disabled", "operator client.enabled", "operator client.secret_replaced"}},
+		"client": {audit.Filter{ClientID: one.ID}, []string{"operator client.created", "operator client.disabled",
+			"operator client.enabled"}},
+		"user":             {audit.Filter{UserID: user.ID}, []string{"operator user.created"}},
+		"unknown user":     {audit.Filter{UserID: uuid.New()}, nil},
+		"since":            {audit.Filter{Since: later, ClientID: two.ID}, []string{"operator client.created", "operator client.secret_replaced"}},
+		"since, one":       {audit.Filter{Since: later, ClientID: one.ID}, []string{"operator client.disabled", "operator client.enabled"}},
+		"user and client":  {audit.Filter{UserID: user.ID, ClientID: one.ID}, nil},
+		"since the future": {audit.Filter{Since: later.Add(2 * time.Hour)}, nil},
+	} {
+		if diff := cmp.Diff(test.want, actions(list(t, log, test.filter))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+
+	all := list(t, log, audit.Filter{})
+	second, err := log.List(t.Context(), audit.Filter{}, all[1].ID, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(all[2:4], second); diff != "" {
+		t.Errorf("a page (-want +got):\n%s", diff)
+	}
+	var detail map[string]string
+	if err := json.Unmarshal(all[0].Detail, &detail); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"name": "Ride Club", "callback_url": "https://ride.example/callback", "scopes": "daily_steps:read cycling_activities:read",
+	}
+	if diff := cmp.Diff(want, detail); diff != "" {
+		t.Errorf("detail (-want +got):\n%s", diff)
+	}
+}
+
+// What was refused or failed is not in the log.
+func TestRefusedChangesAreNotNoted(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	clients, log := client.NewRegistry(db.Pool), audit.New(db.Pool)
+	newUser(t, db)
+	_, err := account.New(db.Pool, nil, nil, account.Settings{}).CreateUser(t.Context(), account.NewUser{
+		Email: "ADA@example.com", Timezone: "UTC", RegisteredOn: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
+	})
+	if err == nil {
+		t.Error("the address was taken twice")
+	}
+	if err := clients.Disable(t.Context(), uuid.New()); err == nil {
+		t.Error("an unknown client was disabled")
+	}
+	if _, err := clients.RotateSecret(t.Context(), uuid.New()); err == nil {
+		t.Error("an unknown client has a new secret")
+	}
+	if diff := cmp.Diff([]string{"operator user.created"}, actions(list(t, log, audit.Filter{}))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAppendOnly(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	newClient(t, client.NewRegistry(db.Pool))
+	for _, statement := range []string{
+		"update audit_events set actor = 'system'",
+		"delete from audit_events",
+		"delete from audit_events where false",
+		"truncate audit_events",
+	} {
+		if _, err := db.Pool.Exec(t.Context(), statement); err == nil || !strings.Contains(err.Error(), "append-only") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	if n := pgtest.Value[int](t, db, "select count(*)::int from audit_events where actor = 'operator'"); n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+}

@@ -1,0 +1,120 @@
+package oauth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/audit"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/scope"
+)
+
+// noted is the audit log of the fixture's client since the given event: who did what, which version it left, and why.
+func (f *fixture) noted(t *testing.T) (lines []string) {
+	t.Helper()
+	events, err := audit.New(f.db.Pool).List(t.Context(), audit.Filter{ClientID: f.client.ID}, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		var detail struct{ Reason string }
+		if err := json.Unmarshal(e.Detail, &detail); err != nil {
+			t.Fatal(err)
+		}
+		if e.Action != "client.created" {
+			lines = append(lines, strings.TrimSpace(fmt.Sprint(e.Actor, " ", e.Action, " ", e.ConnectionVersion, " ", detail.Reason)))
+		}
+	}
+	return lines
+}
+
+// Every act of a connection's life is in the audit log once, with the version that it left, and refreshes are not.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id, browser := f.consent(t, scope.All)
+	if _, err := f.Deny(t.Context(), id, browser); err != nil {
+		t.Fatal(err)
+	}
+	tokens := f.connect(t, scope.All)
+	next := f.refresh(t, tokens)
+	f.noGrant(t, tokens) // a replay
+	f.noGrant(t, tokens) // of what is revoked already
+	f.noGrant(t, next)
+
+	tokens = f.connect(t, scope.All)
+	for range 2 {
+		if err := f.Revoke(t.Context(), f.client.ID, tokens.AccessToken); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Revoke(t.Context(), f.client.ID, tokens.RefreshToken); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Disconnect(t.Context(), f.client.ID, tokens.GrantID); err != nil {
+		t.Fatal(err)
+	}
+	f.connect(t, scope.DailySteps)
+	if err := f.DisconnectUser(t.Context(), f.user, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.DisconnectByOperator(t.Context(), f.user, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"user consent.denied 0",
+		"user consent.allowed 0", "client connection.authorized 1",
+		"client connection.revoked 1 refresh_token_replayed",
+		"user consent.allowed 1", "client connection.authorized 2",
+		"client access_token.revoked 2",
+		"client connection.revoked 2 refresh_token_revoked",
+		"client connection.disconnected 3",
+		"user consent.allowed 3", "client connection.authorized 4",
+		"user connection.disconnected 5",
+		"operator connection.disconnected 6",
+	}
+	if diff := cmp.Diff(want, f.noted(t)); diff != "" {
+		t.Errorf("audit log (-want +got):\n%s", diff)
+	}
+
+	// All of it is found by the user, and none of it says who that is.
+	ofUser, err := audit.New(f.db.Pool).List(t.Context(), audit.Filter{UserID: f.user}, 0, 1000)
+	if err != nil || len(ofUser) != len(want) {
+		t.Errorf("%d events of the user, want %d: %v", len(ofUser), len(want), err)
+	}
+	whole := pgtest.Value[string](t, f.db, "select string_agg(e::text, ' ') from audit_events e")
+	for _, secret := range []string{f.user.String(), tokens.AccessToken, tokens.RefreshToken, "svcr", "svca", "svcc", "@"} {
+		if strings.Contains(whole, secret) {
+			t.Errorf("the log holds %s", secret)
+		}
+	}
+}
+
+// An act that is refused leaves no trace of having happened.
+func TestAuditOfRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	code := f.code(t, scope.All)
+	if _, err := f.exchange(t, code); err != nil {
+		t.Fatal(err)
+	}
+	before := f.noted(t)
+	if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
+		t.Errorf("a used code: %v", err)
+	}
+	id, browser := f.consent(t, scope.DailySteps) // not the connection's scopes
+	if _, err := f.Allow(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {
+		t.Errorf("other scopes: %v", err)
+	}
+	if _, err := f.Deny(t.Context(), id, newBrowser()); !errors.Is(err, ErrRequestEnded) {
+		t.Errorf("another browser: %v", err)
+	}
+	if diff := cmp.Diff(before, f.noted(t)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}

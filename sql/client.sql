@@ -42,3 +42,30 @@ with replaced as (
 )
 insert into audit_events (actor, action, client_id)
 select 'operator', 'client.secret_replaced', replaced.client_id from replaced;
+
+-- name: LockClient :one
+select * from clients where client_id = @client_id for update;
+
+-- name: UpdateClient :exec
+update clients
+set name = @name, callback_url = @callback_url, scopes = @scopes, requests_per_minute = @requests_per_minute,
+    burst = @burst, concurrent_reads = @concurrent_reads, contact_email = @contact_email, homepage_url = @homepage_url
+where client_id = @client_id;
+
+-- name: CountConnections :one
+select count(*) from connections where client_id = @client_id and state <> 'disconnected';
+
+-- name: OffboardClient :execrows
+update clients set status = 'offboarded' where client_id = @client_id and status <> 'offboarded';
+
+-- name: EndConnectionsOfClient :execrows
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.client_id = @client_id and c.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'client_offboarded')
+from ended;

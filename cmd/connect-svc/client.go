@@ -20,9 +20,11 @@ type clientCommands struct {
 	Create       clientCreateCommand       `cmd:"" help:"Register a client and show its secret, once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
 	List         clientListCommand         `cmd:"" help:"List all clients, oldest first." example:"connect-svc client list"`
 	Show         clientShowCommand         `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Update       clientUpdateCommand       `cmd:"" help:"Change what is registered about a client. What is not named stays; an empty contact or homepage takes it away." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
 	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and show the new one, once. The old one ends at once." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Disable      clientDisableCommand      `cmd:"" help:"Make a client unusable. Its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Enable       clientEnableCommand       `cmd:"" help:"Make a disabled client usable again." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Offboard     clientOffboardCommand     `cmd:"" help:"End a client and all its connections, for good." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
 // inRegistry runs act with the registrations in the database. A wrong field is the caller's mistake.
@@ -54,9 +56,9 @@ type clientSecretJSON struct {
 }
 
 func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
-	scopes, err := scope.Parse(strings.Join(c.Scope, " "))
+	scopes, err := scopesOf(c.Scope)
 	if err != nil {
-		return usagef("--scope: must be one or more of %s, each once", strings.Join(scope.All.Names(), ", "))
+		return err
 	}
 	return group.inRegistry(p, func(clients *client.Registry) error {
 		created, secret, err := clients.Create(p.ctx, client.Registration{
@@ -76,6 +78,14 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 		}
 		return group.showSecret(p, created.ID, secret)
 	})
+}
+
+func scopesOf(names []string) (scope.Set, error) {
+	scopes, err := scope.Parse(strings.Join(names, " "))
+	if err != nil {
+		return 0, usagef("--scope: must be one or more of %s, each once", strings.Join(scope.All.Names(), ", "))
+	}
+	return scopes, nil
 }
 
 func (c clientCommands) showSecret(p *program, id uuid.UUID, secret string) error {
@@ -179,6 +189,92 @@ func (c clientRotateSecretCommand) Run(p *program, group *clientCommands) error 
 			return err
 		}
 		return group.showSecret(p, c.ID, secret)
+	})
+}
+
+// clientUpdateCommand has the flags of clientCreateCommand, none of them required.
+type clientUpdateCommand struct {
+	clientID
+	Name              *string  `help:"The company's name, shown to users."`
+	Callback          *string  `placeholder:"URL" help:"The one HTTPS callback. Authorizations under way for the old one end."`
+	Scope             []string `sep:"none" help:"A scope that the client may ask for; these replace all. Connections with others cannot be refreshed."`
+	RequestsPerMinute *int     `placeholder:"N" help:"Activity requests a minute, sustained."`
+	Burst             *int     `placeholder:"N" help:"Activity requests back to back."`
+	ConcurrentReads   *int     `placeholder:"N" help:"Activity requests at the same time."`
+	ContactEmail      *string  `placeholder:"EMAIL" help:"Whom to write to at the company."`
+	Homepage          *string  `placeholder:"URL" help:"The company's site, shown to users."`
+}
+
+func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
+	var scopes *scope.Set
+	if c.Scope != nil {
+		set, err := scopesOf(c.Scope)
+		if err != nil {
+			return err
+		}
+		scopes = &set
+	}
+	if scopes == nil && c.Name == nil && c.Callback == nil && c.RequestsPerMinute == nil && c.Burst == nil &&
+		c.ConcurrentReads == nil && c.ContactEmail == nil && c.Homepage == nil {
+		return usagef("nothing to change: name what is to be another, such as --burst 120")
+	}
+	return group.inRegistry(p, func(clients *client.Registry) error {
+		_, err := clients.Update(p.ctx, c.ID, func(r *client.Registration) {
+			replace(&r.Name, c.Name)
+			replace(&r.CallbackURL, c.Callback)
+			replace(&r.Scopes, scopes)
+			replace(&r.Policy.RequestsPerMinute, c.RequestsPerMinute)
+			replace(&r.Policy.Burst, c.Burst)
+			replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
+			replace(&r.ContactEmail, c.ContactEmail)
+			replace(&r.HomepageURL, c.Homepage)
+		})
+		if err != nil {
+			return err
+		}
+		return group.show(p, clients, c.ID)
+	})
+}
+
+// replace sets what was given.
+func replace[T any](value, given *T) {
+	if given != nil {
+		*value = *given
+	}
+}
+
+type clientOffboardCommand struct {
+	clientID
+	confirmation
+}
+
+type offboardedJSON struct {
+	ClientID         uuid.UUID     `json:"client_id"`
+	Status           client.Status `json:"status"`
+	ConnectionsEnded int64         `json:"connections_ended"`
+}
+
+func (c clientOffboardCommand) Run(p *program, group *clientCommands) error {
+	return group.inRegistry(p, func(clients *client.Registry) error {
+		found, err := clients.Get(p.ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		connections, err := clients.Connections(p.ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if err := c.confirm(p, fmt.Sprintf("end client %s (%s) and its %s, for good",
+			c.ID, found.Name, count(connections, "connection"))); err != nil {
+			return err
+		}
+		ended, err := clients.Offboard(p.ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		return group.print(p, offboardedJSON{c.ID, client.Offboarded, ended}, func(w io.Writer) {
+			fmt.Fprintf(w, "client %s is offboarded, %s ended\n", c.ID, count(ended, "connection"))
+		})
 	})
 }
 

@@ -14,16 +14,17 @@ import (
 type commands struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
-	Serve      serveCommand      `cmd:"" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
-	Demo       demoCommand       `cmd:"" help:"Run everything on this machine, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
-	Migrate    migrateCommands   `cmd:"" help:"Bring the database's schema forward or back."`
-	Keys       keysCommands      `cmd:"" help:"Make and rotate the keyset that seals credentials."`
-	Client     clientCommands    `cmd:"" help:"Register partner companies."`
-	User       userCommands      `cmd:"" help:"Create and look at users."`
-	Audit      auditCommands     `cmd:"" help:"Look at what happened to clients, users and connections."`
-	Import     importCommands    `cmd:"" help:"Take in recorded activity from CSV."`
-	Adjust     adjustCommands    `cmd:"" help:"Correct recorded activity."`
-	SampleData sampleDataCommand `cmd:"" help:"Give a user plausible synthetic activity." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
+	Serve      serveCommand       `cmd:"" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
+	Demo       demoCommand        `cmd:"" help:"Run everything on this machine, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
+	Migrate    migrateCommands    `cmd:"" help:"Bring the database's schema forward or back."`
+	Keys       keysCommands       `cmd:"" help:"Make and rotate the keyset that seals credentials."`
+	Client     clientCommands     `cmd:"" help:"Register partner companies."`
+	User       userCommands       `cmd:"" help:"Create and look at users."`
+	Connection connectionCommands `cmd:"" help:"Look at connections and end them."`
+	Audit      auditCommands      `cmd:"" help:"Look at what happened to clients, users and connections."`
+	Import     importCommands     `cmd:"" help:"Take in recorded activity from CSV."`
+	Adjust     adjustCommands     `cmd:"" help:"Correct recorded activity."`
+	SampleData sampleDataCommand  `cmd:"" help:"Give a user plausible synthetic activity." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
 }
 
 // environment answers for the flags that are settings, from variables of the same name. A variable that is set to

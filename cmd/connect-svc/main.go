@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/term"
 
 	"connect-svc/internal/credential"
 )
@@ -34,11 +35,20 @@ type program struct {
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	asks           bool // there is somebody at a terminal who can answer
 }
 
 // run carries out one command and returns the exit status. The end of ctx asks the command to stop.
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	p := &program{ctx, environ, stdin, stdout, stderr}
+	return (&program{ctx, environ, stdin, stdout, stderr, isTerminal(stdin)}).run(args)
+}
+
+func isTerminal(stdin io.Reader) bool {
+	file, isFile := stdin.(*os.File)
+	return isFile && term.IsTerminal(int(file.Fd()))
+}
+
+func (p *program) run(args []string) (status int) {
 	defer func() {
 		if code, exits := recover().(exit); exits {
 			status = int(code)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"connect-svc/internal/postgres"
@@ -12,7 +13,7 @@ type migrateCommands struct {
 	output
 	databaseSetting
 	Up     migrateUpCommand     `cmd:"" help:"Apply every migration that is missing." example:"connect-svc migrate up --database-url postgres://connect@localhost/connect"`
-	Down   migrateDownCommand   `cmd:"" help:"Take the newest migration back, with the data that it made room for." example:"connect-svc migrate down --database-url postgres://connect@localhost/connect"`
+	Down   migrateDownCommand   `cmd:"" help:"Take the newest migration back, with the data that it made room for." example:"connect-svc migrate down --yes --database-url postgres://connect@localhost/connect"`
 	Status migrateStatusCommand `cmd:"" help:"List the migrations and when each was applied." example:"connect-svc migrate status --output json"`
 }
 
@@ -24,7 +25,7 @@ type migrationJSON struct {
 
 type (
 	migrateUpCommand     struct{}
-	migrateDownCommand   struct{}
+	migrateDownCommand   struct{ confirmation }
 	migrateStatusCommand struct{}
 )
 
@@ -32,7 +33,24 @@ func (migrateUpCommand) Run(p *program, group *migrateCommands) error {
 	return group.run(p, postgres.Up, "applied")
 }
 
-func (migrateDownCommand) Run(p *program, group *migrateCommands) error {
+func (c migrateDownCommand) Run(p *program, group *migrateCommands) error {
+	url, err := group.url()
+	if err != nil {
+		return err
+	}
+	status, err := postgres.MigrationStatus(p.ctx, url)
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Backward(status) {
+		if m.AppliedAt.IsZero() {
+			continue
+		}
+		if err := c.confirm(p, "take back "+m.Name+" and destroy the data that it made room for"); err != nil {
+			return err
+		}
+		break
+	}
 	return group.run(p, postgres.Down, "taken back")
 }
 

@@ -37,14 +37,14 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("after up: %d applied, %d pending", applied, pending)
 	}
 	for i := range all {
-		if down := succeedJSON[migratedJSON](t, env(db), "", "migrate", "down"); len(down.Migrated) != 1 {
+		if down := succeedJSON[migratedJSON](t, env(db), "", "migrate", "down", "--yes"); len(down.Migrated) != 1 {
 			t.Fatalf("down %d took back %d", i, len(down.Migrated))
 		}
 	}
 	if applied, pending := status(); applied != 0 || pending != all {
 		t.Errorf("after all downs: %d applied, %d pending", applied, pending)
 	}
-	if down := succeedJSON[migratedJSON](t, env(db), "", "migrate", "down"); len(down.Migrated) != 0 {
+	if down := succeedJSON[migratedJSON](t, env(db), "", "migrate", "down", "--yes"); len(down.Migrated) != 0 {
 		t.Errorf("one down more took back %v", down.Migrated)
 	}
 	if text := succeed(t, env(db), "", "migrate", "status"); strings.Count(text, "pending") != all {

@@ -12,6 +12,17 @@ import (
 	"github.com/google/uuid"
 )
 
+const countConnections = `-- name: CountConnections :one
+select count(*) from connections where client_id = $1 and state <> 'disconnected'
+`
+
+func (q *Queries) CountConnections(ctx context.Context, clientID uuid.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, countConnections, clientID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const createClient = `-- name: CreateClient :exec
 
 with created as (
@@ -55,6 +66,27 @@ func (q *Queries) CreateClient(ctx context.Context, arg CreateClientParams) erro
 		arg.HomepageUrl,
 	)
 	return err
+}
+
+const endConnectionsOfClient = `-- name: EndConnectionsOfClient :execrows
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.client_id = $1 and c.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'client_offboarded')
+from ended
+`
+
+func (q *Queries) EndConnectionsOfClient(ctx context.Context, clientID uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, endConnectionsOfClient, clientID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const getClient = `-- name: GetClient :one
@@ -118,6 +150,42 @@ func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
 	return items, nil
 }
 
+const lockClient = `-- name: LockClient :one
+select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, created_at from clients where client_id = $1 for update
+`
+
+func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (Client, error) {
+	row := q.db.QueryRow(ctx, lockClient, clientID)
+	var i Client
+	err := row.Scan(
+		&i.ClientID,
+		&i.Name,
+		&i.CallbackUrl,
+		&i.Scopes,
+		&i.SecretHash,
+		&i.Status,
+		&i.RequestsPerMinute,
+		&i.Burst,
+		&i.ConcurrentReads,
+		&i.ContactEmail,
+		&i.HomepageUrl,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const offboardClient = `-- name: OffboardClient :execrows
+update clients set status = 'offboarded' where client_id = $1 and status <> 'offboarded'
+`
+
+func (q *Queries) OffboardClient(ctx context.Context, clientID uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, offboardClient, clientID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const replaceClientSecret = `-- name: ReplaceClientSecret :execrows
 with replaced as (
     update clients cl set secret_hash = $1 where cl.client_id = $2 and cl.status <> 'offboarded'
@@ -167,4 +235,38 @@ func (q *Queries) SetClientStatus(ctx context.Context, arg SetClientStatusParams
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const updateClient = `-- name: UpdateClient :exec
+update clients
+set name = $1, callback_url = $2, scopes = $3, requests_per_minute = $4,
+    burst = $5, concurrent_reads = $6, contact_email = $7, homepage_url = $8
+where client_id = $9
+`
+
+type UpdateClientParams struct {
+	Name              string
+	CallbackUrl       string
+	Scopes            scope.Set
+	RequestsPerMinute int32
+	Burst             int32
+	ConcurrentReads   int32
+	ContactEmail      *string
+	HomepageUrl       *string
+	ClientID          uuid.UUID
+}
+
+func (q *Queries) UpdateClient(ctx context.Context, arg UpdateClientParams) error {
+	_, err := q.db.Exec(ctx, updateClient,
+		arg.Name,
+		arg.CallbackUrl,
+		arg.Scopes,
+		arg.RequestsPerMinute,
+		arg.Burst,
+		arg.ConcurrentReads,
+		arg.ContactEmail,
+		arg.HomepageUrl,
+		arg.ClientID,
+	)
+	return err
 }

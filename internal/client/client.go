@@ -138,6 +138,36 @@ func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID) (string, erro
 	return secret, nil
 }
 
+// Update changes what is registered about a client, and returns the client as it is then. change gets the present
+// registration. A wrong field is a *FieldError, and nothing has changed. A new callback or a smaller allowance holds at once: requests and codes that name the old callback end, and
+// so does a refresh of scopes that are no longer allowed (specification 7.3). Errors: ErrNotFound, ErrOffboarded.
+func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (Client, error) {
+	updated, err := r.store.update(ctx, id, func(registration *Registration) error {
+		change(registration)
+		return registration.validate()
+	})
+	if err != nil {
+		return Client{}, fmt.Errorf("client %s: %w", id, err)
+	}
+	return updated, nil
+}
+
+// Connections counts the connections that Offboard would end.
+func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
+	n, err := r.store.countConnections(ctx, id)
+	if err != nil {
+		return 0, fmt.Errorf("connections of client %s: %w", id, err)
+	}
+	return n, nil
+}
+
+// Offboard ends a client for good: it can never be used again, and all its connections are disconnected. It returns
+// how many were. Errors: ErrNotFound, ErrOffboarded.
+func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {
+	connections, changed, err := r.store.offboard(ctx, id)
+	return connections, r.changed(ctx, id, changed, err)
+}
+
 // changed explains why a change of a client did not happen.
 func (r *Registry) changed(ctx context.Context, id uuid.UUID, changed bool, err error) error {
 	switch {

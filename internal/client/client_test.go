@@ -242,12 +242,22 @@ func TestOffboardedAndUnknownClientsStay(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	registry := client.NewRegistry(db.Pool)
-	registered, _ := create(t, registry, rideClub)
-	db.Exec(t, "update clients set status = 'offboarded'")
+	registered, secret := create(t, registry, rideClub)
+	if n, err := registry.Offboard(t.Context(), registered.ID); err != nil || n != 0 {
+		t.Fatalf("offboard: %d connections, %v", n, err)
+	}
+	if _, err := registry.Authenticate(t.Context(), registered.ID.String(), secret); !errors.Is(err, client.ErrAuthentication) {
+		t.Errorf("an offboarded client authenticates: %v", err)
+	}
 	for name, act := range map[string]func(uuid.UUID) error{
 		"enable":  func(id uuid.UUID) error { return registry.Enable(t.Context(), id) },
 		"disable": func(id uuid.UUID) error { return registry.Disable(t.Context(), id) },
 		"rotate":  func(id uuid.UUID) error { _, err := registry.RotateSecret(t.Context(), id); return err },
+		"update": func(id uuid.UUID) error {
+			_, err := registry.Update(t.Context(), id, func(r *client.Registration) { r.Name = "Other" })
+			return err
+		},
+		"offboard": func(id uuid.UUID) error { _, err := registry.Offboard(t.Context(), id); return err },
 	} {
 		if err := act(registered.ID); !errors.Is(err, client.ErrOffboarded) {
 			t.Errorf("%s an offboarded client: %v", name, err)
@@ -255,5 +265,47 @@ func TestOffboardedAndUnknownClientsStay(t *testing.T) {
 		if err := act(uuid.New()); !errors.Is(err, client.ErrNotFound) {
 			t.Errorf("%s an unknown client: %v", name, err)
 		}
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	registry := client.NewRegistry(db.Pool)
+	registered, secret := create(t, registry, rideClub)
+	want := registered
+	want.CallbackURL = "https://ride.example/new"
+	want.Scopes = scope.All
+	want.Policy.Burst = 50
+	want.ContactEmail, want.HomepageURL = "", ""
+	change := func(r *client.Registration) { *r = want.Registration }
+	for range 2 { // it changes nothing the second time
+		got, err := registry.Update(t.Context(), registered.ID, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Update (-want +got):\n%s", diff)
+		}
+	}
+	if got, err := registry.Authenticate(t.Context(), registered.ID.String(), secret); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("afterwards: %+v, %v", got, err)
+	}
+
+	_, err := registry.Update(t.Context(), registered.ID, func(r *client.Registration) { r.Policy.Burst, r.Name = 7, "" })
+	if wrong := new(client.FieldError); !errors.As(err, &wrong) || wrong.Field != "name" {
+		t.Errorf("a wrong field: %v", err)
+	}
+	if got, err := registry.Get(t.Context(), registered.ID); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("a wrong field changed %s: %v", cmp.Diff(want, got), err)
+	}
+
+	detail := pgtest.Value[string](t, db, "select string_agg(detail::text, ' ') from audit_events where action = 'client.updated'")
+	const noted = `{"burst": {"to": 50, "from": 5}, "scopes": ` +
+		`{"to": "daily_steps:read cycling_daily:read cycling_activities:read", "from": "daily_steps:read cycling_activities:read"}, ` +
+		`"callback_url": {"to": "https://ride.example/new", "from": "https://ride.example/callback"}, ` +
+		`"homepage_url": {"to": "", "from": "https://ride.example/"}, "contact_email": {}}`
+	if detail != noted {
+		t.Errorf("the audit log says %s\nwant %s", detail, noted)
 	}
 }

@@ -47,10 +47,12 @@ type modelTokens struct {
 type model struct {
 	*fixture
 	t           *rapid.T
+	tb          testing.TB // for what is set up in between
 	users       []uuid.UUID
 	zones       []*time.Location
 	clients     []client.Client
-	disabled    []bool
+	disabled    []bool // offboarded ones too
+	present     [2]int // the two clients that are not offboarded
 	connections map[pair]*modelConnection
 	codes       []modelCode
 	tokens      []*modelTokens
@@ -61,14 +63,14 @@ func TestModel(t *testing.T) {
 	f := newFixture(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		f.db.Clock.Set(time.Until(start)) // each sequence begins anew, so that a failure can be replayed
-		m := &model{fixture: f, t: rt, connections: map[pair]*modelConnection{}}
+		m := &model{fixture: f, t: rt, tb: t, connections: map[pair]*modelConnection{}}
 		for _, zone := range []string{"Asia/Tokyo", "America/Los_Angeles"} {
 			location, err := time.LoadLocation(zone)
 			if err != nil {
 				t.Fatal(err)
 			}
 			m.users, m.zones = append(m.users, f.newUser(t, zone)), append(m.zones, location)
-			m.clients, m.disabled = append(m.clients, f.newClient(t)), append(m.disabled, false)
+			m.present[len(m.clients)] = m.newModelClient(t)
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"authorize":        m.authorize,
@@ -78,6 +80,8 @@ func TestModel(t *testing.T) {
 			"revoke access":    m.revokeAccess,
 			"revoke refresh":   m.revokeRefresh,
 			"disconnect":       m.disconnectGrant,
+			"user disconnects": m.disconnectByUser,
+			"offboard":         m.offboard,
 			"disable, enable":  m.toggleClient,
 			"let time pass":    m.letTimePass,
 			"":                 m.check,
@@ -88,9 +92,15 @@ func TestModel(t *testing.T) {
 
 func (m *model) now() time.Time { return m.db.Clock.Now() }
 
-func (m *model) drawPair() pair {
-	return pair{rapid.IntRange(0, 1).Draw(m.t, "user"), rapid.IntRange(0, 1).Draw(m.t, "client")}
+// newModelClient adds a client and tells its place.
+func (m *model) newModelClient(t testing.TB) int {
+	m.clients, m.disabled = append(m.clients, m.newClient(t)), append(m.disabled, false)
+	return len(m.clients) - 1
 }
+
+func (m *model) drawPair() pair { return pair{rapid.IntRange(0, 1).Draw(m.t, "user"), m.drawClient()} }
+
+func (m *model) drawClient() int { return m.present[rapid.IntRange(0, 1).Draw(m.t, "client")] }
 
 func draw[T any](m *model, list []T, what string) T {
 	if len(list) == 0 {
@@ -229,8 +239,46 @@ func (m *model) disconnectGrant(*rapid.T) {
 	c.version++
 }
 
+func (m *model) disconnectByUser(*rapid.T) {
+	p := m.drawPair()
+	c := m.connections[p]
+	err := m.DisconnectUser(m.t.Context(), m.users[p.user], m.clients[p.client].ID)
+	if c == nil {
+		if !errors.Is(err, ErrNotConnected) {
+			m.t.Fatalf("disconnect of a user who is not connected: %v", err)
+		}
+		return
+	}
+	m.must(err)
+	c.state = "disconnected"
+	c.version++
+}
+
+// offboard ends a client and its connections for good; a new one takes its place.
+func (m *model) offboard(*rapid.T) {
+	slot := rapid.IntRange(0, 1).Draw(m.t, "client")
+	i := m.present[slot]
+	want := int64(0)
+	for p, c := range m.connections {
+		if p.client == i && c.state != "disconnected" {
+			c.state = "disconnected"
+			c.version++
+			want++
+		}
+	}
+	n, err := m.registry.Offboard(m.t.Context(), m.clients[i].ID)
+	if err != nil || n != want {
+		m.t.Fatalf("offboard: %d connections ended, want %d: %v", n, want, err)
+	}
+	if err := m.registry.Enable(m.t.Context(), m.clients[i].ID); !errors.Is(err, client.ErrOffboarded) {
+		m.t.Fatalf("enable after offboard: %v", err)
+	}
+	m.disabled[i] = true
+	m.present[slot] = m.newModelClient(m.tb)
+}
+
 func (m *model) toggleClient(*rapid.T) {
-	i := rapid.IntRange(0, 1).Draw(m.t, "client")
+	i := m.drawClient()
 	m.disabled[i] = !m.disabled[i]
 	change := m.registry.Enable
 	if m.disabled[i] {
@@ -248,7 +296,10 @@ func (m *model) letTimePass(*rapid.T) {
 // foreign attempts with the credentials of one client by the other change nothing.
 func (m *model) foreign(*rapid.T) {
 	tokens := draw(m, m.tokens, "tokens")
-	other := m.clients[1-tokens.client].ID
+	other := m.clients[m.present[0]].ID
+	if m.present[0] == tokens.client {
+		other = m.clients[m.present[1]].ID
+	}
 	_, err := m.Refresh(m.t.Context(), other, tokens.RefreshToken)
 	m.outcome("foreign refresh", err, false)
 	m.must(m.Revoke(m.t.Context(), other, tokens.AccessToken))
@@ -267,6 +318,35 @@ func (m *model) check(*rapid.T) {
 		if good && (access.UserID != m.users[tokens.user] || access.GrantID != tokens.GrantID || access.Scopes != tokens.Scopes) {
 			m.t.Fatal("an access token gives access to something else")
 		}
+	}
+	for i, user := range m.users {
+		list, err := m.ConnectionsOfUser(m.t.Context(), user)
+		m.must(err)
+		got := map[uuid.UUID]State{}
+		for _, c := range list {
+			got[c.ClientID] = c.State
+		}
+		for p := range m.connections {
+			if want := m.shown(p); p.user == i && want != Disconnected {
+				if got[m.clients[p.client].ID] != want {
+					m.t.Fatalf("a connection is shown as %q, want %q", got[m.clients[p.client].ID], want)
+				}
+				delete(got, m.clients[p.client].ID)
+			}
+		}
+		if len(got) != 0 {
+			m.t.Fatalf("shown besides: %v", got)
+		}
+	}
+}
+
+// shown is what the state of a connection is for people.
+func (m *model) shown(p pair) State {
+	switch c := m.connections[p]; {
+	case c.state == "authorized" && !c.deadline.After(m.now()):
+		return Lapsed
+	default:
+		return State(c.state)
 	}
 }
 

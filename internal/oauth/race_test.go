@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"connect-svc/internal/client"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
 )
@@ -144,5 +145,64 @@ func TestRevokeAndDisconnectWin(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whoever exchanges a code while its client is offboarded has no connection afterwards, whichever comes first.
+func TestOffboardWins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 10 {
+		f.client = f.newClient(t)
+		codes := make(chan string, 7)
+		for i := range cap(codes) {
+			if i%2 == 0 {
+				f.user = f.newUser(t, "UTC")
+			}
+			codes <- f.code(t, scope.All)
+		}
+		turns := make(chan bool, 8)
+		for i := range cap(turns) {
+			turns <- i == 3
+		}
+		issued, _ := parallel(t, f, cap(turns), func(s *Server) (Tokens, error) {
+			if <-turns {
+				_, err := f.registry.Offboard(t.Context(), f.client.ID)
+				return Tokens{}, err
+			}
+			return s.Exchange(t.Context(), f.client.ID, ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+		})
+		for _, tokens := range issued {
+			if tokens.AccessToken != "" {
+				f.dead(t, tokens)
+				f.noGrant(t, tokens)
+			}
+		}
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from connections where state <> 'disconnected'"); n != 0 {
+		t.Errorf("%d connections of offboarded clients", n)
+	}
+}
+
+// Specification 7.3: a refresh whose scope is no longer allowed, and a code for a callback that was changed.
+func TestChangedRegistration_7_3(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tokens := f.connect(t, scope.All)
+	change := func(apply func(*client.Registration)) {
+		t.Helper()
+		if _, err := f.registry.Update(t.Context(), f.client.ID, apply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(r *client.Registration) { r.Scopes = scope.DailySteps })
+	f.noGrant(t, tokens)
+	change(func(r *client.Registration) { r.Scopes = scope.All })
+	f.refresh(t, tokens) // the refusal has not used it up
+
+	code := f.code(t, scope.All)
+	change(func(r *client.Registration) { r.CallbackURL = "https://partner.example/elsewhere" })
+	if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
+		t.Errorf("a code for the old callback: %v", err)
 	}
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"connect-svc/internal/pgtest"
+)
+
+// atTerminal is call where somebody at a terminal gives an answer.
+func atTerminal(ctx context.Context, env []string, answer string, args ...string) outcome {
+	var stdout, stderr bytes.Buffer
+	p := &program{ctx, env, strings.NewReader(answer), &stdout, &stderr, true}
+	status := p.run(args)
+	return outcome{status, stdout.String(), stderr.String()}
+}
+
+// What destroys something says what, and asks or takes --yes.
+func TestConfirmation(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	company := db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	user := db.User(t)
+	connected(t, db, user, company)
+	whole := func() string {
+		return pgtest.Value[string](t, db, `select (select string_agg(c::text, ' ') from clients c) ||
+			(select string_agg(u::text, ' ') from users u) || (select string_agg(c::text, ' ') from connections c) ||
+			(select count(*) from goose_db_version)`)
+	}
+	before := whole()
+	for _, test := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"client", "offboard", company.ID.String()}, []string{"Ride Club", company.ID.String(), "1 connection,"}},
+		{[]string{"connection", "disconnect", "--user", user.ID.String(), "--client", company.ID.String()},
+			[]string{"Ride Club", user.Email, user.ID.String(), company.ID.String()}},
+		{[]string{"migrate", "down"}, []string{".sql", "data"}},
+	} {
+		t.Run(strings.Join(test.args[:2], " "), func(t *testing.T) {
+			refuse(t, env(db), statusUsage, append(test.says, "this will", "--yes"), test.args...)
+			for _, answer := range []string{"no\n", "\n", "y\n", ""} {
+				got := atTerminal(t.Context(), env(db), answer, test.args...)
+				if got.status != statusFailed || got.stdout != "" || !strings.Contains(got.stderr, "nothing was done") {
+					t.Errorf("answer %q: status %d, stdout %q, stderr %q", answer, got.status, got.stdout, got.stderr)
+				}
+				for _, words := range append(test.says, "This will ") {
+					if !strings.Contains(got.stderr, words) {
+						t.Errorf("the question %q does not say %q", got.stderr, words)
+					}
+				}
+			}
+			if whole() != before {
+				t.Error("something was done")
+			}
+		})
+	}
+
+	got := atTerminal(t.Context(), env(db), "yes\n", "client", "offboard", company.ID.String())
+	if got.status != statusDone || !strings.Contains(got.stdout, "is offboarded") || whole() == before {
+		t.Errorf("after yes: %+v", got)
+	}
+}
+
+// Ctrl-C at the question ends the command.
+func TestConfirmationInterrupted(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	company := db.Client(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stderr := &interruptOn{words: "Type yes", stop: stop}
+	var stdout bytes.Buffer
+	silent, writer := io.Pipe()
+	defer func() { _ = writer.Close() }()
+	p := &program{ctx, env(db), silent, &stdout, stderr, true}
+	if status := p.run([]string{"client", "offboard", company.ID.String()}); status != statusFailed || !strings.HasSuffix(stderr.String(), "connect-svc: stopped\n") {
+		t.Errorf("status %d, stderr %q", status, stderr.String())
+	}
+	if status := pgtest.Value[string](t, db, "select status from clients"); status != "active" {
+		t.Errorf("the client is %s", status)
+	}
+}
+
+// interruptOn calls stop when words are written.
+type interruptOn struct {
+	bytes.Buffer
+	words string
+	stop  func()
+}
+
+func (w *interruptOn) Write(text []byte) (int, error) {
+	n, err := w.Buffer.Write(text)
+	if strings.Contains(w.String(), w.words) {
+		w.stop()
+	}
+	return n, err
+}

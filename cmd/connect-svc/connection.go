@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
+)
+
+type connectionCommands struct {
+	output
+	databaseSetting
+	List       connectionListCommand       `cmd:"" help:"List the connections of a user, or of a client with those that have ended." example:"connect-svc connection list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
+	Disconnect connectionDisconnectCommand `cmd:"" help:"End a user's connection with a client." example:"connect-svc connection disconnect --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
+}
+
+// connectionDomains are the domains that know who is connected with whom. Nothing here sends mail or seals anything.
+type connectionDomains struct {
+	users   *account.Accounts
+	clients *client.Registry
+	oauth   *oauth.Server
+}
+
+func (c connectionCommands) inDomains(p *program, act func(connectionDomains) error) error {
+	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
+		return act(connectionDomains{
+			users:   account.New(pool, nil, nil, account.Settings{}),
+			clients: client.NewRegistry(pool),
+			oauth:   oauth.New(pool, nil, oauth.Settings{}),
+		})
+	})
+}
+
+type connectionJSON struct {
+	UserID      uuid.UUID   `json:"user_id"`
+	ClientID    uuid.UUID   `json:"client_id"`
+	ClientName  string      `json:"client_name"`
+	GrantID     uuid.UUID   `json:"grant_id"`
+	Version     int64       `json:"connection_version"`
+	State       oauth.State `json:"state"`
+	Scopes      []string    `json:"scopes"`
+	HistoryFrom string      `json:"history_from"`
+	Authorized  time.Time   `json:"authorized_at"`
+	LastRead    *time.Time  `json:"last_read_at"` // null where the client has not read
+}
+
+func toConnectionJSON(c oauth.Connection) connectionJSON {
+	row := connectionJSON{
+		UserID:      c.UserID,
+		ClientID:    c.ClientID,
+		ClientName:  c.ClientName,
+		GrantID:     c.GrantID,
+		Version:     c.Version,
+		State:       c.State,
+		Scopes:      c.Scopes.Names(),
+		HistoryFrom: c.HistoryFrom.Format(time.DateOnly),
+		Authorized:  c.AuthorizedAt.UTC(),
+	}
+	if c.LastReadAt != nil {
+		at := c.LastReadAt.UTC()
+		row.LastRead = &at
+	}
+	return row
+}
+
+type connectionListCommand struct {
+	User   uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"The user whose connections to list."`
+	Client uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"The client whose connections to list."`
+}
+
+func (c connectionListCommand) Run(p *program, group *connectionCommands) error {
+	return group.inDomains(p, func(d connectionDomains) error {
+		list, err := c.list(p, d)
+		if err != nil {
+			return err
+		}
+		rows := make([]connectionJSON, len(list))
+		for i, connection := range list {
+			rows[i] = toConnectionJSON(connection)
+		}
+		return group.print(p, rows, func(w io.Writer) {
+			fmt.Fprintln(w, "USER ID\tCLIENT ID\tCLIENT\tSTATE\tVERSION\tFROM\tLAST READ\tSCOPES")
+			for i, row := range rows {
+				lastRead := "never"
+				if row.LastRead != nil {
+					lastRead = row.LastRead.Format(time.RFC3339)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", row.UserID, row.ClientID, row.ClientName, row.State,
+					row.Version, row.HistoryFrom, lastRead, list[i].Scopes)
+			}
+		})
+	})
+}
+
+func (c connectionListCommand) list(p *program, d connectionDomains) (all []oauth.Connection, err error) {
+	if c.User != uuid.Nil {
+		if _, err := d.users.GetUser(p.ctx, c.User); err != nil {
+			return nil, fmt.Errorf("user %s: %w", c.User, err)
+		}
+		return d.oauth.ConnectionsOfUser(p.ctx, c.User)
+	}
+	if _, err := d.clients.Get(p.ctx, c.Client); err != nil {
+		return nil, err
+	}
+	const page = 1000
+	for last := uuid.Nil; ; last = all[len(all)-1].UserID {
+		list, err := d.oauth.ConnectionsOfClient(p.ctx, c.Client, last, page)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, list...); len(list) < page {
+			return all, nil
+		}
+	}
+}
+
+type connectionDisconnectCommand struct {
+	confirmation
+	User   uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
+	Client uuid.UUID `required:"" placeholder:"UUID" help:"The client's id."`
+}
+
+type disconnectedJSON struct {
+	UserID   uuid.UUID   `json:"user_id"`
+	ClientID uuid.UUID   `json:"client_id"`
+	State    oauth.State `json:"state"`
+}
+
+func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands) error {
+	return group.inDomains(p, func(d connectionDomains) error {
+		user, err := d.users.GetUser(p.ctx, c.User)
+		if err != nil {
+			return fmt.Errorf("user %s: %w", c.User, err)
+		}
+		company, err := d.clients.Get(p.ctx, c.Client)
+		if err != nil {
+			return err
+		}
+		if err := c.confirm(p, fmt.Sprintf("end the connection of user %s (%s) with client %s (%s)",
+			user.ID, user.Email, company.ID, company.Name)); err != nil {
+			return err
+		}
+		if err := d.oauth.DisconnectByOperator(p.ctx, c.User, c.Client); err != nil {
+			return fmt.Errorf("user %s, client %s: %w", c.User, c.Client, err)
+		}
+		return group.print(p, disconnectedJSON{c.User, c.Client, oauth.Disconnected}, func(w io.Writer) {
+			fmt.Fprintf(w, "user %s is disconnected from %s\n", c.User, company.Name)
+		})
+	})
+}

@@ -1,7 +1,11 @@
 -- name: InsertUser :one
+-- The id of a deleted user is not given again: credentials that name it may be about, and the log would take two people
+-- for one.
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
-    values (@user_id, @email, @timezone, @registered_on, connect_now())
+    select @user_id::uuid, @email, @timezone, @registered_on, connect_now()
+    where not exists (select from audit_events e
+        where e.user_hash = audit_user(@user_id::uuid) and e.action = 'user.deleted')
     returning *
 ), noted as (
     insert into audit_events (actor, action, user_hash)
@@ -14,6 +18,30 @@ select * from users where user_id = @user_id;
 
 -- name: ListUsers :many
 select * from users where user_id > @after order by user_id limit sqlc.arg(row_limit)::int;
+
+-- name: LockUser :one
+-- Waits for whoever connects or imports for the user just now, and then keeps them out.
+select email from users where user_id = @user_id for update;
+
+-- name: EndConnectionsOfUser :execrows
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.user_id = @user_id and c.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'account_deleted')
+from ended;
+
+-- name: DeleteSignInsOf :exec
+-- Also those that began when the address had no account.
+delete from sign_ins where lower(email) = lower(@email);
+
+-- name: DeleteUser :exec
+-- Everything that belongs to the user goes with the row: each table refers to it with "on delete cascade".
+delete from users where user_id = @user_id;
 
 -- name: FindForSignIn :one
 -- Always one row, so that an address without an account takes the same way. The folded address is what decides that two

@@ -38,6 +38,7 @@ func TestConfirmation(t *testing.T) {
 		{[]string{"client", "offboard", company.ID.String()}, []string{"Ride Club", company.ID.String(), "1 connection,"}},
 		{[]string{"connection", "disconnect", "--user", user.ID.String(), "--client", company.ID.String()},
 			[]string{"Ride Club", user.Email, user.ID.String(), company.ID.String()}},
+		{[]string{"user", "delete", user.ID.String()}, []string{"1 connection ", user.Email, user.ID.String(), "activity"}},
 		{[]string{"migrate", "down"}, []string{".sql", "data"}},
 	} {
 		t.Run(strings.Join(test.args[:2], " "), func(t *testing.T) {

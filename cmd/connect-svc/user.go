@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
 )
 
 type userCommands struct {
@@ -19,6 +21,7 @@ type userCommands struct {
 	Create userCreateCommand `cmd:"" help:"Create a user." example:"connect-svc user create --email ada@example.com --timezone Europe/Berlin --registered-on 2026-01-31"`
 	List   userListCommand   `cmd:"" help:"List all users." example:"connect-svc user list --output json"`
 	Show   userShowCommand   `cmd:"" help:"Show one user." example:"connect-svc user show 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
+	Delete userDeleteCommand `cmd:"" help:"End all connections of a user and remove everything known of them, for good." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
 }
 
 // inAccounts runs act with the users in the database. Nothing here sends mail or seals anything.
@@ -128,4 +131,39 @@ func (c userShowCommand) Run(p *program, group *userCommands) error {
 			fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
 		})
 	})
+}
+
+type userDeleteCommand struct {
+	confirmation
+	ID uuid.UUID `arg:"" help:"The user's id."`
+}
+
+type userDeletedJSON struct {
+	UserID           uuid.UUID `json:"user_id"`
+	ConnectionsEnded int64     `json:"connections_ended"`
+}
+
+func (c userDeleteCommand) Run(p *program, group *userCommands) error {
+	return group.inDatabase(p, func(pool *pgxpool.Pool) error {
+		users := account.New(pool, nil, nil, account.Settings{})
+		found, err := users.GetUser(p.ctx, c.ID)
+		if err != nil {
+			return fmt.Errorf("user %s: %w", c.ID, err)
+		}
+		connections, err := oauth.New(pool, nil, oauth.Settings{}).ConnectionsOfUser(p.ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if err := c.confirm(p, fmt.Sprintf("end %s of user %s (%s) and remove the user with all recorded activity, for good",
+			count(int64(len(connections)), "connection"), found.ID, found.Email)); err != nil {
+			return err
+		}
+		ended, err := users.DeleteUser(p.ctx, c.ID)
+		if err != nil {
+			return fmt.Errorf("user %s: %w", c.ID, err)
+		}
+		return group.print(p, userDeletedJSON{c.ID, ended}, func(w io.Writer) {
+			fmt.Fprintf(w, "user %s is deleted, %s ended\n", c.ID, count(ended, "connection"))
+		})
+	}, postgres.WithoutStatementTimeout()) // an import may hold the user for long
 }

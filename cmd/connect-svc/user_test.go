@@ -42,6 +42,25 @@ func TestUser(t *testing.T) {
 	}
 }
 
+func TestUserDelete(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	user, company := db.User(t), db.Client(t)
+	connected(t, db, user, company)
+	id := user.ID.String()
+	got := succeedJSON[userDeletedJSON](t, env(db), "", "user", "delete", id, "--yes")
+	if got != (userDeletedJSON{user.ID, 1}) {
+		t.Errorf("deleted: %+v", got)
+	}
+	refuse(t, env(db), statusFailed, []string{"no such user"}, "user", "show", id)
+	refuse(t, env(db), statusFailed, []string{"was deleted"}, "user", "create", "--id", id,
+		"--email", user.Email, "--timezone", "UTC", "--registered-on", "2026-01-31")
+	events := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--user", id)
+	if len(events) != 2 || events[0].Action != "connection.disconnected" || events[1].Action != "user.deleted" {
+		t.Errorf("audit log: %+v", events)
+	}
+}
+
 // More users than one page of the domain's list.
 func TestUserListIsWhole(t *testing.T) {
 	t.Parallel()
@@ -69,13 +88,14 @@ func TestUserRefusals(t *testing.T) {
 		status int
 		says   string
 	}{
-		"e-mail":       {create("nobody", "UTC", "2026-01-31"), statusUsage, "--email: must"},
-		"e-mail taken": {create("ADA@example.com", "UTC", "2026-01-31"), statusFailed, "another user"},
-		"time zone":    {create("x@example.com", "Mars/Olympus", "2026-01-31"), statusUsage, "--timezone: must"},
-		"no day":       {create("x@example.com", "UTC", "2026-02-30"), statusUsage, "--registered-on: must be a date"},
-		"day too old":  {create("x@example.com", "UTC", "1899-12-31"), statusUsage, "--registered-on: must"},
-		"show unknown": {[]string{"user", "show", "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"}, statusFailed, "no such user"},
-		"show shape":   {[]string{"user", "show", "7"}, statusUsage, "<id>"},
+		"e-mail":         {create("nobody", "UTC", "2026-01-31"), statusUsage, "--email: must"},
+		"e-mail taken":   {create("ADA@example.com", "UTC", "2026-01-31"), statusFailed, "another user"},
+		"time zone":      {create("x@example.com", "Mars/Olympus", "2026-01-31"), statusUsage, "--timezone: must"},
+		"no day":         {create("x@example.com", "UTC", "2026-02-30"), statusUsage, "--registered-on: must be a date"},
+		"day too old":    {create("x@example.com", "UTC", "1899-12-31"), statusUsage, "--registered-on: must"},
+		"delete unknown": {[]string{"user", "delete", "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10", "--yes"}, statusFailed, "no such user"},
+		"show unknown":   {[]string{"user", "show", "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"}, statusFailed, "no such user"},
+		"show shape":     {[]string{"user", "show", "7"}, statusUsage, "<id>"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -77,6 +77,47 @@ func (q *Queries) DeletePastLimits(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const deleteSignInsOf = `-- name: DeleteSignInsOf :exec
+delete from sign_ins where lower(email) = lower($1)
+`
+
+// Also those that began when the address had no account.
+func (q *Queries) DeleteSignInsOf(ctx context.Context, email string) error {
+	_, err := q.db.Exec(ctx, deleteSignInsOf, email)
+	return err
+}
+
+const deleteUser = `-- name: DeleteUser :exec
+delete from users where user_id = $1
+`
+
+// Everything that belongs to the user goes with the row: each table refers to it with "on delete cascade".
+func (q *Queries) DeleteUser(ctx context.Context, userID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteUser, userID)
+	return err
+}
+
+const endConnectionsOfUser = `-- name: EndConnectionsOfUser :execrows
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.user_id = $1 and c.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'account_deleted')
+from ended
+`
+
+func (q *Queries) EndConnectionsOfUser(ctx context.Context, userID uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, endConnectionsOfUser, userID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const endSession = `-- name: EndSession :exec
 delete from account_sessions where user_id = $1 and secret_hash = $2
 `
@@ -176,7 +217,9 @@ func (q *Queries) GetUser(ctx context.Context, userID uuid.UUID) (User, error) {
 const insertUser = `-- name: InsertUser :one
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
-    values ($1, $2, $3, $4, connect_now())
+    select $1::uuid, $2, $3, $4, connect_now()
+    where not exists (select from audit_events e
+        where e.user_hash = audit_user($1::uuid) and e.action = 'user.deleted')
     returning user_id, email, timezone, registered_on, created_at
 ), noted as (
     insert into audit_events (actor, action, user_hash)
@@ -200,6 +243,8 @@ type InsertUserRow struct {
 	CreatedAt    time.Time
 }
 
+// The id of a deleted user is not given again: credentials that name it may be about, and the log would take two people
+// for one.
 func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertUserRow, error) {
 	row := q.db.QueryRow(ctx, insertUser,
 		arg.UserID,
@@ -251,6 +296,18 @@ func (q *Queries) ListUsers(ctx context.Context, arg ListUsersParams) ([]User, e
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockUser = `-- name: LockUser :one
+select email from users where user_id = $1 for update
+`
+
+// Waits for whoever connects or imports for the user just now, and then keeps them out.
+func (q *Queries) LockUser(ctx context.Context, userID uuid.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, lockUser, userID)
+	var email string
+	err := row.Scan(&email)
+	return email, err
 }
 
 const putSignIn = `-- name: PutSignIn :exec

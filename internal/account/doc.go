@@ -14,6 +14,11 @@
 //     crashed server had not sent is lost, and its user asks for a new code.
 //   - A session of the account pages lasts 30 minutes from its sign-in, whatever is done in it, or until the user signs
 //     out. The database knows a hash of its secret.
+//   - Deleting a user ends all connections and removes what is known of the user in one transaction. Every table that
+//     holds something of a user refers to the user's row with "on delete cascade", and a test looks for what is left.
+//     The audit log keeps what happened to the connections, under a hash of the user's random id: it must be able to
+//     tell a company or a court when access began and ended, and only who has kept the id can find the entries. The
+//     counters of codes keep their keyed hash of the address until the hour is over. The id is not given again.
 //   - The limits of codes an hour are exact and sliding, over all servers.
 //
 // What it never does: log an address or a code, or decide what a signed-in user may do.

@@ -28,6 +28,8 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 	switch {
 	case postgres.IsUniqueViolation(err, "users_pkey"):
 		return User{}, ErrUserExists
+	case errors.Is(err, pgx.ErrNoRows):
+		return User{}, ErrUserDeleted
 	case postgres.IsUniqueViolation(err, "users_email"):
 		return User{}, ErrEmailTaken
 	case err != nil:
@@ -64,6 +66,38 @@ func (s store) listUsers(ctx context.Context, after uuid.UUID, limit int32) ([]U
 		users[i] = userOf(row)
 	}
 	return users, nil
+}
+
+// deleteUser ends the connections and then removes the user with all that refers to it. Each step holds the lock of the
+// user's row, which everybody needs who would add something.
+func (s store) deleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		email, err := queries.LockUser(ctx, id)
+		if err != nil {
+			return err
+		}
+		if connections, err = queries.EndConnectionsOfUser(ctx, id); err != nil {
+			return err
+		}
+		if err := queries.DeleteSignInsOf(ctx, email); err != nil {
+			return err
+		}
+		if err := queries.DeleteUser(ctx, id); err != nil {
+			return err
+		}
+		return queries.AddAuditEvent(ctx, db.AddAuditEventParams{
+			Actor: "operator", Action: "user.deleted", UserID: &id,
+			Detail: fmt.Appendf(nil, `{"connections": %d}`, connections),
+		})
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, ErrUserNotFound
+	}
+	if err != nil {
+		return 0, fmt.Errorf("account: delete user: %w", err)
+	}
+	return connections, nil
 }
 
 func userOf(row db.User) User {

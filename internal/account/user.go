@@ -18,6 +18,7 @@ import (
 var (
 	ErrUserNotFound = errors.New("no such user")
 	ErrUserExists   = errors.New("a user with this id exists")
+	ErrUserDeleted  = errors.New("a user with this id was deleted, and ids are not used again")
 	ErrEmailTaken   = errors.New("another user has this e-mail address")
 )
 
@@ -46,7 +47,7 @@ type NewUser struct {
 	RegisteredOn time.Time // the date of it counts; years 1900 to 9999
 }
 
-// CreateUser adds a user. Errors: *InvalidUserError, ErrUserExists, ErrEmailTaken.
+// CreateUser adds a user. Errors: *InvalidUserError, ErrUserExists, ErrUserDeleted, ErrEmailTaken.
 func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if user.ID == uuid.Nil {
 		user.ID = uuid.New()
@@ -90,6 +91,13 @@ func (a *Accounts) knowsTimezone(ctx context.Context, name string) (bool, error)
 // GetUser finds a user by id. Error: ErrUserNotFound.
 func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 	return a.store.getUser(ctx, id)
+}
+
+// DeleteUser ends all connections of a user, as a disconnect does, and then removes everything that is known of the
+// user, recorded activity too; what the audit log keeps is in the comment of the package. All of it happens or nothing.
+// It returns how many connections were ended. Error: ErrUserNotFound.
+func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
+	return a.store.deleteUser(ctx, id)
 }
 
 // ListUsers returns users in the order of their ids, at most limit of them, those after the given id; uuid.Nil starts

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
@@ -107,8 +109,8 @@ func serviceOn(t *testing.T, db *pgtest.DB, keyset string) *App {
 
 const verifier = "a-verifier-of-at-least-forty-three-characters"
 
-// authorized goes through consent and returns the code.
-func authorized(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) string {
+// consenting is a request at which the user has to decide, and its browser.
+func consenting(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) (id uuid.UUID, browser [sha256.Size]byte) {
 	t.Helper()
 	challenge := sha256.Sum256([]byte(verifier))
 	query := url.Values{
@@ -120,7 +122,7 @@ func authorized(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) s
 		"code_challenge":        {base64.RawURLEncoding.EncodeToString(challenge[:])},
 		"code_challenge_method": {"S256"},
 	}.Encode()
-	browser := sha256.Sum256([]byte(t.Name()))
+	browser = sha256.Sum256([]byte(t.Name()))
 	id, err := a.OAuth.Authorize(t.Context(), query, len(query), browser)
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +133,13 @@ func authorized(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) s
 	if _, err := a.OAuth.Consent(t.Context(), id, browser); err != nil {
 		t.Fatal(err)
 	}
+	return id, browser
+}
+
+// authorized goes through consent and returns the code.
+func authorized(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) string {
+	t.Helper()
+	id, browser := consenting(t, a, partner, user)
 	location, err := a.OAuth.Allow(t.Context(), id, browser)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/client"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
@@ -181,6 +182,44 @@ func TestOffboardWins(t *testing.T) {
 	}
 	if n := pgtest.Value[int](t, f.db, "select count(*)::int from connections where state <> 'disconnected'"); n != 0 {
 		t.Errorf("%d connections of offboarded clients", n)
+	}
+}
+
+// Whoever exchanges a code while its user is deleted has no connection afterwards, whichever comes first.
+func TestDeletionWins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	accounts := account.New(f.db.Pool, nil, nil, account.Settings{})
+	for range 10 {
+		f.user = f.newUser(t, "UTC")
+		codes, turns := make(chan string, 7), make(chan bool, 8)
+		for range cap(codes) {
+			codes <- f.code(t, scope.All)
+		}
+		for i := range cap(turns) {
+			turns <- i == 3
+		}
+		issued, _ := parallel(t, f, cap(turns), func(s *Server) (Tokens, error) {
+			if <-turns {
+				_, err := accounts.DeleteUser(t.Context(), f.user)
+				return Tokens{}, err
+			}
+			return s.Exchange(t.Context(), f.client.ID, ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+		})
+		for _, tokens := range issued {
+			if tokens.AccessToken != "" {
+				f.dead(t, tokens)
+				f.noGrant(t, tokens)
+			}
+		}
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from connections"); n != 0 {
+		t.Errorf("%d connections of deleted users", n)
+	}
+	// Each authorization that there was has been ended, and the log says so.
+	if n := pgtest.Value[int](t, f.db, `select count(*) filter (where action = 'connection.authorized')::int
+		- count(*) filter (where action = 'connection.disconnected')::int from audit_events`); n != 0 {
+		t.Errorf("%d more connections began than ended", n)
 	}
 }
 

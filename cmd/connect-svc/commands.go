@@ -25,6 +25,7 @@ type commands struct {
 	Import     importCommands     `cmd:"" help:"Take in recorded activity from CSV."`
 	Adjust     adjustCommands     `cmd:"" help:"Correct recorded activity."`
 	SampleData sampleDataCommand  `cmd:"" help:"Give a user plausible synthetic activity." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
+	Completion completionCommand  `cmd:"" help:"Print the completion script of a shell." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
 }
 
 // environment answers for the flags that are settings, from variables of the same name. A variable that is set to

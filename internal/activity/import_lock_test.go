@@ -1,6 +1,7 @@
 package activity_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -108,6 +109,25 @@ func TestImportMeetsImport(t *testing.T) {
 	if n := pgtest.Value[int](t, w.DB, `select count(*)::int from daily_steps may join daily_steps june
 		on june.date = may.date + 31 where may.date between '2026-05-01' and '2026-05-31' and may.steps <> june.steps`); n != 0 {
 		t.Errorf("%d files were taken in halves", n)
+	}
+}
+
+// Ctrl-C leaves the data untouched also when all rows are read and are being stored.
+func TestImportInterruptedWhileStoring(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	file := strings.NewReader(stepsHeader + names.Replace("U,2026-04-01,7\nU,2026-04-02,5\n"))
+	_, err := w.ImportDailySteps(ctx, file, func(p activity.Progress) {
+		if p.Merging {
+			interrupt()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	if got := strings.Join(w.stored(t, "daily_steps"), ";"); got != "2026-04-01 1000" {
+		t.Errorf("stored: %s", got)
 	}
 }
 

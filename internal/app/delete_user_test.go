@@ -139,6 +139,7 @@ func (w *life) know(t *testing.T, name string) known {
 	w.askForCode(t, email) // before there is an account
 	user := known{User: w.db.User(t, func(u *pgtest.User) { u.Email = strings.ToUpper(email) })}
 	w.askForCode(t, email)
+	w.db.Exec(t, `insert into account_sessions values ($1, sha256('a session'), now() + interval '30 minutes')`, user.ID)
 	exchange(t, w.service, w.other, authorized(t, w.service, w.other, user.User))
 	if err := w.service.OAuth.DisconnectUser(t.Context(), user.ID, w.other.ID); err != nil {
 		t.Fatal(err)

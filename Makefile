@@ -29,6 +29,11 @@ test-long: tools ## what CI has no time for: each fuzz test, a long run of the m
 	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
 	go test -race -count 3 -timeout 60m ./...
 
+.PHONY: bench
+bench: tools ## how fast imports and the rate limiter are on this machine, beside a bare COPY
+	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
+	go test -run '^$$' -bench . ./internal/ratelimit
+
 .PHONY: check
 check: ## gofmt, go vet, and a go.mod that holds what is used
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \

@@ -26,6 +26,7 @@ type commands struct {
 	Adjust     adjustCommands     `cmd:"" help:"Correct recorded activity."`
 	Usage      usageCommand       `cmd:"" help:"What a client asked: requests, refusals, times, budget, connections." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
 	SampleData sampleDataCommand  `cmd:"" help:"Give a user plausible synthetic activity." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
+	Completion completionCommand  `cmd:"" help:"Print the completion script of a shell." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
 }
 
 // environment answers for the flags that are settings, from variables of the same name. A variable that is set to

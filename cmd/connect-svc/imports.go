@@ -67,8 +67,8 @@ func (c importCommands) run(p *program, name string, take importer) error {
 
 func (o output) printResult(p *program, what string, result activity.Result) error {
 	return o.print(p, importJSON(result), func(w io.Writer) {
-		fmt.Fprintf(w, "%s %d rows: %d new, %d changed, %d as before\n",
-			what, result.Rows, result.Inserted, result.Updated, result.Unchanged)
+		fmt.Fprintf(w, "%s %s: %d new, %d changed, %d as before\n",
+			what, count(result.Rows, "row"), result.Inserted, result.Updated, result.Unchanged)
 	})
 }
 

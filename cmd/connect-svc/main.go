@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
 	"golang.org/x/term"
 
 	"connect-svc/internal/credential"
@@ -55,6 +56,7 @@ func (p *program) run(args []string) (status int) {
 		}
 	}()
 	parser := newParser(p)
+	kongcompletion.Register(parser) // ends here when a shell asks
 	command, err := parser.Parse(args)
 	if err != nil {
 		return p.fail(usageError{err})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +44,25 @@ func with(env []string, more ...string) []string { return slices.Concat(env, mor
 // service is a `connect-svc serve` that runs.
 type service struct {
 	public, private string // addresses
-	log             *bytes.Buffer
+	log             logBuffer
+}
+
+// logBuffer is a log that is read while it is written.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // watch reads the log until it says where the service listens, and goes on reading it into the buffer of s until it
@@ -52,9 +70,8 @@ type service struct {
 func (s *service) watch(t *testing.T, log io.Reader) <-chan struct{} {
 	t.Helper()
 	lines := bufio.NewScanner(log)
-	s.log = new(bytes.Buffer)
 	for s.public == "" && lines.Scan() {
-		fmt.Fprintln(s.log, lines.Text())
+		fmt.Fprintln(&s.log, lines.Text())
 		var event struct{ Msg, Public, Private string }
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			t.Fatalf("the log is not JSON: %s", lines.Text())
@@ -62,13 +79,13 @@ func (s *service) watch(t *testing.T, log io.Reader) <-chan struct{} {
 		s.public, s.private = event.Public, event.Private
 	}
 	if s.public == "" {
-		t.Fatalf("the service did not start:\n%s", s.log)
+		t.Fatalf("the service did not start:\n%s", s.log.String())
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for lines.Scan() {
-			fmt.Fprintln(s.log, lines.Text())
+			fmt.Fprintln(&s.log, lines.Text())
 		}
 	}()
 	return ended
@@ -268,7 +285,7 @@ func TestServeStopsGracefully(t *testing.T) {
 	}
 	<-ended
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("the process ended with %v:\n%s", err, s.log)
+		t.Errorf("the process ended with %v:\n%s", err, s.log.String())
 	}
 	if took := time.Since(signaled); took > 15*time.Second {
 		t.Errorf("stopping took %s", took)

@@ -69,11 +69,17 @@ func (a *Activity) importFile(
 		if err := stage(ctx, tx, into, source); err != nil {
 			return err
 		}
-		if err := firstBadRow(ctx, tx, into.staged(), source.bad); err != nil {
+		usersLocked, err := lockStagedUsers(ctx, tx)
+		if err != nil {
 			return err
 		}
+		if source.bad != nil || !usersLocked {
+			if err := firstBadRow(ctx, tx, into.staged(), source.bad); err != nil {
+				return err
+			}
+		}
 		source.report(true)
-		result, err = merge(ctx, tx, into.staged())
+		result, err = mergeStaged(ctx, tx, into, source.rows, usersLocked)
 		result.settle(source.rows)
 		return err
 	})

@@ -74,6 +74,7 @@ func stage(ctx context.Context, tx pgx.Tx, into table, rows pgx.CopyFromSource) 
 		"set local statement_timeout = 0",
 		"set local idle_in_transaction_session_timeout = 0",
 		"set local work_mem = '64MB'", // of one sort, on one connection
+		"set local jit = off",         // compiling takes longer than it saves
 		into.createStaging(),
 	} {
 		if _, err := tx.Exec(ctx, statement); err != nil {
@@ -102,6 +103,64 @@ order by line limit 1`, from.sql), from.args...).Scan(&line)
 		return 0, false, fmt.Errorf("look for unknown users: %w", err)
 	}
 	return line, true, nil
+}
+
+// lockStagedUsers keeps the users of the staged rows from being deleted until the transaction ends, by the lock that a
+// foreign key takes. all says that every one of them exists, and so is locked.
+func lockStagedUsers(ctx context.Context, tx pgx.Tx) (all bool, err error) {
+	err = tx.QueryRow(ctx, `
+with wanted as (
+	select distinct user_id from `+stagingTable+`
+), locked as (
+	select from users join wanted using (user_id) order by user_id for key share of users
+)
+select (select count(*) from locked) = (select count(*) from wanted)`).Scan(&all)
+	if err != nil {
+		return false, fmt.Errorf("lock the users: %w", err)
+	}
+	return all, nil
+}
+
+// mergeStaged is merge for a staged file, which has many rows and most of them new. usersLocked is what
+// [lockStagedUsers] said.
+func mergeStaged(ctx context.Context, tx pgx.Tx, into table, rows int64, usersLocked bool) (Result, error) {
+	var inserted int64
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) (err error) { // a savepoint
+		inserted, err = insertStaged(ctx, tx, into, usersLocked)
+		return err
+	})
+	switch {
+	case postgres.IsUniqueViolation(err, ""):
+		inserted = 0
+	case err != nil:
+		return Result{}, fmt.Errorf("insert: %w", err)
+	case inserted == rows:
+		return Result{Inserted: inserted}, nil
+	}
+	result, err := merge(ctx, tx, into.staged())
+	result.Inserted += inserted
+	return result, err
+}
+
+// insertStaged takes the new rows. Where all users are locked already, the foreign key has nothing left to find out,
+// and checking it again for each row would take longer than all else together: that is turned off for this one
+// statement, where the role may do so (PostgreSQL: session_replication_role).
+func insertStaged(ctx context.Context, tx pgx.Tx, into table, usersLocked bool) (rows int64, err error) {
+	if usersLocked {
+		if _, err := tx.Exec(ctx, `select set_config('session_replication_role', 'replica', true)
+			where has_parameter_privilege('session_replication_role', 'SET')`); err != nil {
+			return 0, err
+		}
+	}
+	done, err := tx.Exec(ctx, fmt.Sprintf(into.insert, into.staged().sql))
+	if err != nil {
+		return 0, err
+	}
+	if usersLocked {
+		_, err = tx.Exec(ctx, `select set_config('session_replication_role', 'origin', true)
+			where has_parameter_privilege('session_replication_role', 'SET')`)
+	}
+	return done.RowsAffected(), err
 }
 
 // merge writes the rows to where they belong and counts what it inserted and updated.

@@ -184,6 +184,9 @@ func TestChromium(t *testing.T) {
 				for _, fault := range tab.LayoutFaults() {
 					t.Errorf("%s, %s, %d px: %s", name, scheme, width, fault)
 				}
+				for _, violation := range tab.Violations() {
+					t.Errorf("%s, %s, %d px: %s", name, scheme, width, violation)
+				}
 				tab.Screenshot(filepath.Join(t.ArtifactDir(), fmt.Sprintf("%s-%s-%d.png", name, scheme, width)))
 			}
 		}

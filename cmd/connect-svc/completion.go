@@ -1,0 +1,16 @@
+package main
+
+import (
+	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
+)
+
+// completionCommand prints what makes a shell ask this program how a command line may go on. The shell then runs it
+// with the line in COMP_LINE, which program.run looks for.
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+func (c completionCommand) Run(ctx *kong.Context) error {
+	return (&kongcompletion.Completion{Shell: c.Shell, Code: true}).Run(ctx)
+}

@@ -1,0 +1,155 @@
+package activity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/postgres"
+)
+
+// The foreign key is set aside where the role may do so, for that one statement, and checks each row elsewhere. A
+// trigger tells: it is set aside with the foreign key.
+func TestImportSetsForeignKeyAside(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	w.Exec(t, `create function told() returns trigger language plpgsql as $$ begin raise 'row by row'; end $$`)
+	w.Exec(t, `create trigger told after insert on daily_steps for each row execute function told()`)
+
+	file := stepsHeader + names.Replace("U,2026-04-02,5\n")
+	if result, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), nil); err != nil || result.Inserted != 1 {
+		t.Errorf("as a role that may: %+v, %v", result, err)
+	}
+	if role := pgtest.Value[string](t, w.DB, "show session_replication_role"); role != "origin" {
+		t.Errorf("session_replication_role is %s afterwards", role)
+	}
+
+	file = stepsHeader + names.Replace("U,2026-04-03,5\n")
+	other := activity.New(w.poolOfPlainRole(t), nil, activity.Settings{})
+	if _, err := other.ImportDailySteps(t.Context(), strings.NewReader(file), nil); err == nil || !strings.Contains(err.Error(), "row by row") {
+		t.Errorf("as a role that may not: %v", err)
+	}
+	w.Exec(t, "drop trigger told on daily_steps")
+	if result, err := other.ImportDailySteps(t.Context(), strings.NewReader(file), nil); err != nil || result.Inserted != 1 {
+		t.Errorf("as a role that may not: %+v, %v", result, err)
+	}
+}
+
+// A row of a user who is deleted meanwhile is not stored, whichever comes first.
+func TestImportMeetsDeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	accounts := account.New(w.Pool, nil, nil, account.Settings{})
+	for range 20 {
+		users := make([]uuid.UUID, 8)
+		var file strings.Builder
+		file.WriteString(stepsHeader)
+		for i := range users {
+			users[i] = w.newUser(t, "UTC")
+			for d := 1; d <= 28; d++ {
+				fmt.Fprintf(&file, "%s,2026-04-%02d,%d\n", users[i], d, d)
+			}
+		}
+		var both sync.WaitGroup
+		start := make(chan struct{})
+		both.Go(func() {
+			<-start
+			_, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), nil)
+			if err != nil && !errors.Is(err, activity.ErrUnknownUser) {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			<-start
+			if _, err := accounts.DeleteUser(t.Context(), users[5]); err != nil {
+				t.Error(err)
+			}
+		})
+		close(start)
+		both.Wait()
+	}
+	if n := pgtest.Value[int](t, w.DB, `select count(*)::int from daily_steps s
+		where not exists (select from users u where u.user_id = s.user_id)`); n != 0 {
+		t.Errorf("%d rows of nobody", n)
+	}
+}
+
+// What an import finds new, and another writer stores first, is merged.
+func TestImportMeetsImport(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	for round := range 20 {
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for steps := range 4 {
+			all.Go(func() {
+				<-start
+				file := stepsHeader + names.Replace(fmt.Sprintf("U,2026-05-%02d,%d\nU,2026-06-%02d,%d\n", round+1, steps, round+1, steps))
+				if _, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(start)
+		all.Wait()
+	}
+	if got := len(w.stored(t, "daily_steps")); got != 41 {
+		t.Errorf("%d rows, want 41", got)
+	}
+	if n := pgtest.Value[int](t, w.DB, `select count(*)::int from daily_steps may join daily_steps june
+		on june.date = may.date + 31 where may.date between '2026-05-01' and '2026-05-31' and may.steps <> june.steps`); n != 0 {
+		t.Errorf("%d files were taken in halves", n)
+	}
+}
+
+// Ctrl-C leaves the data untouched also when all rows are read and are being stored.
+func TestImportInterruptedWhileStoring(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	file := strings.NewReader(stepsHeader + names.Replace("U,2026-04-01,7\nU,2026-04-02,5\n"))
+	_, err := w.ImportDailySteps(ctx, file, func(p activity.Progress) {
+		if p.Merging {
+			interrupt()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	if got := strings.Join(w.stored(t, "daily_steps"), ";"); got != "2026-04-01 1000" {
+		t.Errorf("stored: %s", got)
+	}
+}
+
+// poolOfPlainRole works on the same database as a role that is no superuser.
+func (w world) poolOfPlainRole(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	role := "plain_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	w.Exec(t, fmt.Sprintf("create role %s login password 'plain'", role))
+	w.Exec(t, "grant select, insert, update, delete on all tables in schema public to "+role)
+	address, err := url.Parse(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword(role, "plain")
+	pool, err := postgres.Open(t.Context(), address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pool.Close()
+		w.Exec(t, "drop owned by "+role)
+		w.Exec(t, "drop role "+role)
+	})
+	return pool
+}

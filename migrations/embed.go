@@ -3,9 +3,16 @@
 // and sqlc reads the same files as its schema.
 package migrations
 
-import "embed"
+import (
+	"embed"
+
+	"github.com/pressly/goose/v3"
+)
 
 // Files are the migrations in goose's format, `NNNN_name.sql`.
 //
-//go:embed *.sql
+//go:embed *.sql *.go
 var Files embed.FS
+
+// Go are the migrations that a library brings, `NNNN_name.go`.
+func Go() []*goose.Migration { return []*goose.Migration{river(13)} }

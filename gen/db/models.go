@@ -156,3 +156,50 @@ type User struct {
 	RegisteredOn time.Time
 	CreatedAt    time.Time
 }
+
+type WebhookChange struct {
+	UserID    uuid.UUID
+	ClientID  uuid.UUID
+	ChangeID  int64
+	Datasets  scope.Set
+	FirstDate time.Time
+	LastDate  time.Time
+	ChangedAt time.Time
+}
+
+type WebhookEndpoint struct {
+	ClientID       uuid.UUID
+	Url            string
+	Secret         string
+	PreviousSecret *string
+	PreviousUntil  *time.Time
+	StoppedAt      *time.Time
+	CreatedAt      time.Time
+}
+
+type WebhookEvent struct {
+	EventID           uuid.UUID
+	ClientID          uuid.UUID
+	Type              string
+	GrantID           uuid.UUID
+	ConnectionVersion int64
+	Reason            *string
+	Datasets          interface{}
+	FirstDate         *time.Time
+	LastDate          *time.Time
+	CreatedAt         time.Time
+	State             string
+	Tries             int32
+	TriesBefore       int32
+	NextTryAt         *time.Time
+}
+
+type WebhookTry struct {
+	EventID    uuid.UUID
+	Try        int32
+	At         time.Time
+	DurationMs int32
+	Status     *int32
+	Fault      *string
+	Answer     []byte
+}

@@ -102,7 +102,8 @@ func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
 	if err == nil {
 		var provider *goose.Provider
-		provider, err = goose.NewProvider(goose.DialectPostgres, db, migrations.Files, goose.WithSessionLocker(locker))
+		provider, err = goose.NewProvider(goose.DialectPostgres, db, migrations.Files,
+			goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(migrations.Go()...))
 		if err == nil {
 			return provider, nil // closes db with itself
 		}
@@ -147,6 +148,9 @@ func expectedVersion() (newest int64, err error) {
 			return 0, fmt.Errorf("migrations: %w", err)
 		}
 		newest = max(newest, version)
+	}
+	for _, migration := range migrations.Go() {
+		newest = max(newest, migration.Version)
 	}
 	return newest, nil
 }

@@ -151,6 +151,10 @@ create trigger webhook_note_moved after update on cycling_adjustments
 create trigger webhook_note_delete after delete on cycling_adjustments
     referencing old table as changed for each statement execute function note_activity_change('2', 'changed.date');
 
+-- An import inserts with keys and triggers off (see internal/activity): these two are on all the same.
+alter table daily_steps enable always trigger webhook_note_insert;
+alter table cycling_activities enable always trigger webhook_note_insert;
+
 -- +goose Down
 
 drop trigger webhook_note_insert on cycling_adjustments;

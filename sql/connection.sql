@@ -54,6 +54,9 @@ where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.cli
     and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
 returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timestamptz as now;
 
+-- Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
+-- version whose credentials stopped working.
+
 -- A used refresh token was presented again: the family ends, also the token issued a moment ago (3.2).
 -- name: RevokeReplayedConnection :execrows
 with revoked as (
@@ -61,7 +64,11 @@ with revoked as (
     set state = 'revoked', refresh_hash = null
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
         and c.refresh_generation > @generation
-    returning c.user_id, c.client_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
+    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
 )
 insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
 select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
@@ -81,7 +88,11 @@ with revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
-    returning c.user_id, c.client_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
+    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
 )
 insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
 select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
@@ -107,11 +118,22 @@ select user_id from grant_directory where grant_id = @grant_id and client_id = @
 -- The version goes up even where the connection is disconnected already: a code may be in flight that was issued
 -- under the present version, and nothing works after a disconnect has answered (4.10).
 -- name: DisconnectConnection :execrows
-with ended as (
+with before as (
+    select c.user_id, c.client_id, c.grant_id, c.version, c.state
+    from connections c where c.user_id = @user_id and c.client_id = @client_id
+    for update
+), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
-    where c.user_id = @user_id and c.client_id = @client_id
+    from before
+    where c.user_id = before.user_id and c.client_id = before.client_id
     returning c.user_id, c.client_id, c.version
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select before.client_id, 'connection.revoked', before.grant_id, before.version,
+        case @actor::text when 'client' then 'client_disconnected' else 'user_disconnected' end
+    from before join webhook_endpoints w on w.client_id = before.client_id
+    where before.state <> 'disconnected'
 )
 insert into audit_events (actor, action, client_id, user_hash, connection_version)
 select @actor, 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version

@@ -168,11 +168,22 @@ func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnecti
 }
 
 const disconnectConnection = `-- name: DisconnectConnection :execrows
-with ended as (
+with before as (
+    select c.user_id, c.client_id, c.grant_id, c.version, c.state
+    from connections c where c.user_id = $2 and c.client_id = $3
+    for update
+), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
-    where c.user_id = $2 and c.client_id = $3
+    from before
+    where c.user_id = before.user_id and c.client_id = before.client_id
     returning c.user_id, c.client_id, c.version
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select before.client_id, 'connection.revoked', before.grant_id, before.version,
+        case $1::text when 'client' then 'client_disconnected' else 'user_disconnected' end
+    from before join webhook_endpoints w on w.client_id = before.client_id
+    where before.state <> 'disconnected'
 )
 insert into audit_events (actor, action, client_id, user_hash, connection_version)
 select $1, 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version
@@ -271,7 +282,11 @@ with revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
     where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
-    returning c.user_id, c.client_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
+    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
 )
 insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
 select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
@@ -294,12 +309,17 @@ func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionPara
 }
 
 const revokeReplayedConnection = `-- name: RevokeReplayedConnection :execrows
+
 with revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
     where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
         and c.refresh_generation > $4
-    returning c.user_id, c.client_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
+    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
 )
 insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
 select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
@@ -314,6 +334,8 @@ type RevokeReplayedConnectionParams struct {
 	Generation int64
 }
 
+// Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
+// version whose credentials stopped working.
 // A used refresh token was presented again: the family ends, also the token issued a moment ago (3.2).
 func (q *Queries) RevokeReplayedConnection(ctx context.Context, arg RevokeReplayedConnectionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, revokeReplayedConnection,

@@ -2,9 +2,12 @@ package oauth
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -56,6 +59,7 @@ type model struct {
 	connections map[pair]*modelConnection
 	codes       []modelCode
 	tokens      []*modelTokens
+	events      []string // that the clients must have been told
 }
 
 func TestModel(t *testing.T) {
@@ -87,6 +91,7 @@ func TestModel(t *testing.T) {
 			"":                 m.check,
 			"foreign attempts": m.foreign,
 		})
+		m.checkEvents(rt)
 	})
 }
 
@@ -95,6 +100,7 @@ func (m *model) now() time.Time { return m.db.Clock.Now() }
 // newModelClient adds a client and tells its place.
 func (m *model) newModelClient(t testing.TB) int {
 	m.clients, m.disabled = append(m.clients, m.newClient(t)), append(m.disabled, false)
+	m.db.Webhook(t, m.clients[len(m.clients)-1].ID)
 	return len(m.clients) - 1
 }
 
@@ -199,6 +205,7 @@ func (m *model) refreshWith(old *modelTokens) {
 		c.generation++
 		m.issued(old.pair, tokens)
 	case c.version == old.version && c.state == "authorized" && old.generation < c.generation:
+		m.told(c, "refresh_token_replayed")
 		c.state = "revoked"
 	}
 }
@@ -227,6 +234,7 @@ func (m *model) revokeRefresh(*rapid.T) {
 	tokens := draw(m, m.tokens, "tokens")
 	m.must(m.Revoke(m.t.Context(), m.clients[tokens.client].ID, tokens.RefreshToken))
 	if c := m.connections[tokens.pair]; c.version == tokens.version && c.state == "authorized" {
+		m.told(c, "refresh_token_revoked")
 		c.state = "revoked"
 	}
 }
@@ -235,6 +243,7 @@ func (m *model) disconnectGrant(*rapid.T) {
 	tokens := draw(m, m.tokens, "tokens")
 	m.must(m.Disconnect(m.t.Context(), m.clients[tokens.client].ID, tokens.GrantID))
 	c := m.connections[tokens.pair]
+	m.told(c, "client_disconnected")
 	c.state = "disconnected"
 	c.version++
 }
@@ -250,8 +259,16 @@ func (m *model) disconnectByUser(*rapid.T) {
 		return
 	}
 	m.must(err)
+	m.told(c, "user_disconnected")
 	c.state = "disconnected"
 	c.version++
+}
+
+// told is an event that a change of state makes; one that changes nothing makes none.
+func (m *model) told(c *modelConnection, reason string) {
+	if c.state != "disconnected" {
+		m.events = append(m.events, eventText(c.grantID, c.version, reason))
+	}
 }
 
 // offboard ends a client and its connections for good; a new one takes its place.
@@ -337,6 +354,18 @@ func (m *model) check(*rapid.T) {
 		if len(got) != 0 {
 			m.t.Fatalf("shown besides: %v", got)
 		}
+	}
+}
+
+// checkEvents compares what the clients of this sequence were told.
+func (m *model) checkEvents(t *rapid.T) {
+	var clients []uuid.UUID
+	for _, c := range m.clients {
+		clients = append(clients, c.ID)
+	}
+	slices.Sort(m.events)
+	if diff := cmp.Diff(m.events, m.eventsOf(m.tb, clients...), cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("events (-want +got):\n%s", diff)
 	}
 }
 

@@ -51,6 +51,12 @@ func (db *DB) Client(t testing.TB, change ...func(*Client)) Client {
 	return c
 }
 
+// Webhook gives a client a webhook at an address that does not exist, with a secret that nothing can open.
+func (db *DB) Webhook(t testing.TB, clientID uuid.UUID) {
+	t.Helper()
+	db.Exec(t, "insert into webhook_endpoints (client_id, url, secret) values ($1, 'https://partner.invalid/webhook', 'sealed')", clientID)
+}
+
 // User is a user for a test. Change its fields in the function that [DB.User] takes.
 type User struct {
 	ID           uuid.UUID

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,10 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 			t.Errorf("%s is still in %v", what, tables)
 		}
 	}
+	if tables := tablesWith(after, ada.tokens.GrantID.String()); !slices.Equal(tables, []string{"webhook_events"}) {
+		t.Errorf("the grant is still in %v, want it only in what the partner is told", tables)
+	}
+	w.announced(t, ada)
 	for _, table := range w.tablesOfUsers(t) {
 		if n := w.rowsOf(t, table, bob.ID); n == 0 {
 			t.Errorf("%s has lost what it held of another user", table)
@@ -122,7 +127,20 @@ func newLife(t *testing.T) *life {
 	if err := credential.CreateKeyset(keyset); err != nil {
 		t.Fatal(err)
 	}
-	return &life{serviceOn(t, db, keyset), db, db.Client(t), db.Client(t)}
+	w := &life{serviceOn(t, db, keyset), db, db.Client(t), db.Client(t)}
+	db.Webhook(t, w.partner.ID)
+	return w
+}
+
+// announced takes what the partner is told of the end, under the name that the partner knows: nothing else of the user is
+// in it, and it waits to be delivered.
+func (w *life) announced(t *testing.T, user known) {
+	t.Helper()
+	got := pgtest.Value[string](t, w.db, `select string_agg(concat_ws(' ', type, reason, connection_version, state), ', ')
+		from webhook_events where grant_id = $1`, user.tokens.GrantID)
+	if want := "connection.revoked account_deleted 2 pending"; got != want {
+		t.Errorf("the partner is told %q, want %q", got, want)
+	}
 }
 
 // known is a user of whom there is something in every table that may hold it.
@@ -163,11 +181,12 @@ func (w *life) know(t *testing.T, name string) known {
 	w.db.Exec(t, `insert into account_sessions values ($1, sha256(uuid_send($1)), now() + interval '30 minutes')`, user.ID)
 	w.db.Exec(t, `insert into step_corrections values ($1, $2, gen_random_uuid(), 500, $3, now())`, user.ID, today, name+"'s phone")
 	w.db.Exec(t, `insert into cycling_adjustments values ($1, $2, gen_random_uuid(), -500, $3, now())`, user.ID, today, name+"'s tunnel")
+	w.db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, datasets, first_date, last_date)
+		values ($1, 'activity.updated', $2, 1, 1, $3, $3)`, w.partner.ID, user.tokens.GrantID, today)
 
 	user.traces = map[string]string{
 		"the e-mail address":            email,
 		"the user's id":                 user.ID.String(),
-		"the grant":                     user.tokens.GrantID.String(),
 		"the hash of the refresh token": fmt.Sprintf("%x", sha256.Sum256([]byte(user.tokens.RefreshToken))),
 		"the steps":                     fmt.Sprint(steps),
 		"the ride":                      ride.SourceID,

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -25,40 +26,47 @@ func river(number int64) *goose.Migration {
 }
 
 func riverUp(ctx context.Context, db *sql.DB) error {
-	for {
-		applied, err := migrateRiver(ctx, db, rivermigrate.DirectionUp, rivermigrate.MigrateOpts{MaxSteps: 1})
-		if err != nil || len(applied) == 0 || applied[0].Version >= riverVersion {
+	return withRiver(ctx, db, func(migrator *rivermigrate.Migrator[pgx.Tx]) error {
+		applied, err := migrator.ExistingVersions(ctx)
+		if err != nil || len(applied) >= riverVersion {
 			return err
 		}
-	}
+		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{TargetVersion: riverVersion})
+		return err
+	})
 }
 
 func riverDown(ctx context.Context, db *sql.DB) error {
-	const all = -1 // its own table as well
-	_, err := migrateRiver(ctx, db, rivermigrate.DirectionDown, rivermigrate.MigrateOpts{TargetVersion: all})
-	return err
+	return withRiver(ctx, db, func(migrator *rivermigrate.Migrator[pgx.Tx]) error {
+		const all = -1 // its own table as well
+		_, err := migrator.Migrate(ctx, rivermigrate.DirectionDown, &rivermigrate.MigrateOpts{TargetVersion: all})
+		return err
+	})
 }
 
-func migrateRiver(
-	ctx context.Context, db *sql.DB, direction rivermigrate.Direction, opts rivermigrate.MigrateOpts,
-) (applied []rivermigrate.MigrateVersion, err error) {
-	migrator, err := rivermigrate.New(riverpgxv5.New(nil), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, fmt.Errorf("river: %w", err)
-	}
+// withRiver lends River's migrator a pool that connects as db does.
+func withRiver(ctx context.Context, db *sql.DB, act func(*rivermigrate.Migrator[pgx.Tx]) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("river: %w", err)
+		return fmt.Errorf("river: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	err = conn.Raw(func(driver any) error {
-		return pgx.BeginFunc(ctx, driver.(*stdlib.Conn).Conn(), func(tx pgx.Tx) error {
-			result, err := migrator.MigrateTx(ctx, tx, direction, &opts)
-			if err == nil {
-				applied = result.Versions
-			}
-			return err
-		})
+	return conn.Raw(func(driver any) error {
+		connection := driver.(*stdlib.Conn).Conn().Config()
+		config, err := pgxpool.ParseConfig(connection.ConnString())
+		if err != nil {
+			return fmt.Errorf("river: %w", err)
+		}
+		config.ConnConfig = connection
+		pool, err := pgxpool.NewWithConfig(ctx, config)
+		if err != nil {
+			return fmt.Errorf("river: %w", err)
+		}
+		defer pool.Close()
+		migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return fmt.Errorf("river: %w", err)
+		}
+		return act(migrator)
 	})
-	return applied, err
 }

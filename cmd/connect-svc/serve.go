@@ -36,6 +36,9 @@ type serveCommand struct {
 	CursorLifetime      string `setting:"" default:"15m" help:"Time for reading all pages of one query, 1s to 15m."`
 	RefreshInactivity   string `setting:"" default:"2160h" help:"A connection lapses when it was not refreshed for so long, 1s or more."`
 
+	ActivityUpdatedWindow string `setting:"" default:"60s" help:"Time in which changes of a connection's activity are merged to one activity.updated, 1s to 1h."`
+	WebhookAllowCIDRs     string `setting:"" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
+
 	SignInCodesPerEmail   string `setting:"" default:"5" help:"One-time codes sent to one address an hour; 0 is no limit."`
 	SignInCodesPerNetwork string `setting:"" default:"30" help:"One-time codes asked for from one network address an hour; 0 is no limit."`
 }
@@ -60,7 +63,10 @@ func (s serveCommand) config() (app.Config, error) {
 			RequestLifetime:     check(&c, "request-lifetime", s.RequestLifetime, duration(time.Second, 10*time.Minute)),
 			RefreshInactivity:   check(&c, "refresh-inactivity", s.RefreshInactivity, duration(time.Second, 0)),
 		},
-		CursorLifetime:  check(&c, "cursor-lifetime", s.CursorLifetime, duration(time.Second, 15*time.Minute)),
+		CursorLifetime:        check(&c, "cursor-lifetime", s.CursorLifetime, duration(time.Second, 15*time.Minute)),
+		ActivityUpdatedWindow: check(&c, "activity-updated-window", s.ActivityUpdatedWindow, duration(time.Second, time.Hour)),
+		WebhookNetworks:       optional(&c, "webhook-allow-cidrs", s.WebhookAllowCIDRs, networks),
+
 		CodesPerEmail:   check(&c, "sign-in-codes-per-email", s.SignInCodesPerEmail, perHour),
 		CodesPerNetwork: check(&c, "sign-in-codes-per-network", s.SignInCodesPerNetwork, perHour),
 	}

@@ -158,6 +158,16 @@ func TestServeSettings(t *testing.T) {
 		{name: "CONNECT_REQUEST_LIFETIME", wrong: []string{"0s", "601s", "x"}, right: []string{"1s", "10m"}},
 		{name: "CONNECT_CURSOR_LIFETIME", wrong: []string{"0s", "901s", "x"}, right: []string{"1s", "15m"}},
 		{name: "CONNECT_REFRESH_INACTIVITY", wrong: []string{"0s", "-1h", "x"}, right: []string{"1s", "87600h"}},
+		{
+			name:  "CONNECT_ACTIVITY_UPDATED_WINDOW",
+			wrong: []string{"0s", "61m", "1500ms", "60", "x"},
+			right: []string{"1s", "60s", "1h"},
+		},
+		{
+			name:  "CONNECT_WEBHOOK_ALLOW_CIDRS",
+			wrong: []string{"127.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all"},
+			right: []string{notSet, "127.0.0.0/8", "127.0.0.0/8, ::1/128"},
+		},
 		{name: "CONNECT_SIGN_IN_CODES_PER_EMAIL", wrong: []string{"-1", "1.5", "many", "1000001"}, right: []string{"0", "5"}},
 		{name: "CONNECT_SIGN_IN_CODES_PER_NETWORK", wrong: []string{"-1", "1.5", "many", "1000001"}, right: []string{"0", "30"}},
 	}

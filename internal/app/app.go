@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,6 +25,7 @@ import (
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
+	"connect-svc/internal/webhook"
 )
 
 // Config is what the service is started with. Its values have been checked.
@@ -46,6 +48,10 @@ type Config struct {
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
 	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
 
+	ActivityUpdatedWindow time.Duration  // for how long changes are merged to one activity.updated
+	WebhookNetworks       []netip.Prefix // private networks that webhooks may reach
+	WebhookRootCAs        *x509.CertPool // who vouches for webhook receivers; nil: the system's
+
 	Clock  *postgres.Clock // nil: the real time
 	Logger *slog.Logger
 	Traces *telemetry.Traces // nil: none
@@ -59,6 +65,7 @@ type App struct {
 	OAuth    *oauth.Server
 	Activity *activity.Activity
 	Usage    *usage.Usage
+	Webhooks *webhook.Webhooks
 
 	limiter         httpapi.Limiter
 	closeLimiter    func()
@@ -97,6 +104,16 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	})
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime})
+
+	a.Webhooks, err = webhook.New(a.Pool, config.Keys, webhook.Settings{
+		Window:          config.ActivityUpdatedWindow,
+		AllowedNetworks: config.WebhookNetworks,
+		RootCAs:         config.WebhookRootCAs,
+		Logger:          config.Logger,
+	})
+	if err != nil {
+		return err
+	}
 
 	if err := a.openLimiter(ctx, config.LimiterURL); err != nil {
 		return err

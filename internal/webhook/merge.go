@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -12,33 +11,45 @@ const (
 	mergeEvery = time.Second
 	// mergeBatch is how many connections' changes become events then, so that those of a large import are spread.
 	mergeBatch = 500
+	// startEvery is how often a server tries to begin, where the database is away at its start.
+	startEvery = 5 * time.Second
 )
 
 // Run delivers events and merges changes of activity until ctx ends, and then within a few seconds ends what runs. Any
-// number of servers may run on one database. It returns an error only when it could not begin.
-func (w *Webhooks) Run(ctx context.Context) error {
-	if err := w.jobs.Start(ctx); err != nil {
-		return fmt.Errorf("webhooks: %w", err)
-	}
+// number of servers may run on one database. Call it once.
+func (w *Webhooks) Run(ctx context.Context) {
 	var work sync.WaitGroup
-	work.Go(func() { w.mergeRegularly(ctx) })
-	<-w.jobs.Stopped()
+	work.Go(func() {
+		every(ctx, mergeEvery, func() bool {
+			if _, err := w.merge(ctx); err != nil && ctx.Err() == nil {
+				w.logger.Error("changes of activity could not be merged", "cause", err)
+			}
+			return true
+		})
+	})
+	every(ctx, startEvery, func() (again bool) {
+		err := w.jobs.Start(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.logger.Error("the delivery of webhooks could not begin", "cause", err)
+		}
+		return err != nil
+	})
+	if stopped := w.jobs.Stopped(); stopped != nil {
+		<-stopped
+	}
 	work.Wait()
 	w.sender.client.CloseIdleConnections()
-	return nil
 }
 
-func (w *Webhooks) mergeRegularly(ctx context.Context) {
-	ticker := time.NewTicker(mergeEvery)
+// every calls act, now and then at intervals, until it does not want to be called again or ctx ends.
+func every(ctx context.Context, interval time.Duration, act func() (again bool)) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for {
+	for act() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if _, err := w.merge(ctx); err != nil && ctx.Err() == nil {
-				w.logger.Error("changes of activity could not be merged", "cause", err)
-			}
 		}
 	}
 }

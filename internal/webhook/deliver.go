@@ -28,7 +28,8 @@ const jitter = 0.2
 
 // delivery is a job: it carries one event until that is settled. Triggers write it (migration 0014).
 type delivery struct {
-	EventID uuid.UUID `json:"event_id"`
+	EventID  uuid.UUID `json:"event_id"`
+	ClientID uuid.UUID `json:"client_id"`
 }
 
 // Kind is part of what lies in the database.
@@ -94,7 +95,12 @@ func (h onlyWarnings) WithGroup(name string) slog.Handler {
 // work does what is due for an event, and says when it is to be looked at again. It can be run again after any of its
 // steps: the event's row alone says what was done.
 func (w *Webhooks) work(ctx context.Context, job *river.Job[delivery]) error {
+	wait, done := w.shares.take(job.Args.ClientID, time.Now())
+	if wait > 0 {
+		return river.JobSnooze(wait)
+	}
 	wait, err := w.deliver(ctx, job.Args.EventID)
+	done()
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return river.JobSnooze(0) // the server stops; another one goes on at once
@@ -122,12 +128,7 @@ func (w *Webhooks) deliver(ctx context.Context, id uuid.UUID) (wait time.Duratio
 	case target.stopped:
 		return 0, w.giveUp(ctx, event, target)
 	}
-	wait, done := w.shares.take(event.ClientID, time.Now())
-	if wait > 0 {
-		return wait, nil
-	}
 	try, retryAfter, err := w.send(ctx, event, target)
-	done()
 	if errors.Is(err, errNoSecret) { // it may be readable for another server, and later
 		w.logger.Error("a webhook cannot be signed", "client_id", event.ClientID, "cause", err)
 		try = Try{At: target.now, Fault: "it cannot be signed"}

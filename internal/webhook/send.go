@@ -29,11 +29,14 @@ const (
 )
 
 // sender makes the calls.
-type sender struct{ client *http.Client }
+type sender struct {
+	dialer *net.Dialer
+	client *http.Client
+}
 
 func newSender(allowed []netip.Prefix, roots *x509.CertPool) *sender {
 	dialer := &net.Dialer{Timeout: sendTimeout, Control: guard(allowed).Safe}
-	return &sender{&http.Client{
+	return &sender{dialer, &http.Client{
 		// A redirect is an answer that is no success.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{ // without a proxy

@@ -17,9 +17,14 @@ import (
 type store struct {
 	pool    *pgxpool.Pool
 	queries *db.Queries
+	// slots are the connections that deliveries may use at the same time, half of the pool's: a burst of events must not
+	// make requests wait.
+	slots chan struct{}
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{pool, db.New(pool)} }
+func newStore(pool *pgxpool.Pool) store {
+	return store{pool, db.New(pool), make(chan struct{}, max(1, pool.Config().MaxConns/2))}
+}
 
 // target is an endpoint as a try needs it.
 type target struct {
@@ -170,7 +175,9 @@ func (s store) replay(ctx context.Context, id uuid.UUID) error {
 
 // delivery is an event with what a try needs.
 func (s store) delivery(ctx context.Context, id uuid.UUID) (Event, target, error) {
+	s.slots <- struct{}{}
 	row, err := s.queries.GetWebhookDelivery(ctx, id)
+	<-s.slots
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Event{}, target{}, ErrNoEvent
 	}
@@ -216,7 +223,9 @@ func (s store) record(
 	if try.Fault != "" {
 		params.Fault = &try.Fault
 	}
+	s.slots <- struct{}{}
 	row, err := s.queries.RecordWebhookTry(ctx, params)
+	<-s.slots
 	if errors.Is(err, pgx.ErrNoRows) {
 		return recorded{}, nil // the event is gone
 	}

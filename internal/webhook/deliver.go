@@ -47,7 +47,7 @@ const (
 	softStop     = sendTimeout + time.Second
 	keepJobs     = 10 * time.Minute // done ones; what is kept of an event is in its own table
 	keepBadJobs  = 30 * 24 * time.Hour
-	faultBackoff = 10 * time.Second
+	faultBackoff = 4 * time.Second
 )
 
 func (w *Webhooks) newJobs(pool *pgxpool.Pool) (*river.Client[pgx.Tx], error) {

@@ -10,7 +10,7 @@
 // What must always hold:
 //
 //   - An event is delivered at least once, always with the same webhook-id and body, however servers and database end:
-//     what a killed server was working on is found by another one within a minute. What was rolled back has no event.
+//     what a killed server was working on is found by another one within two minutes. What was rolled back has no event.
 //   - One client's receiver never uses more than its share of the senders of a server, so that one which hangs delays
 //     nobody else's events.
 //   - An address is checked when it is dialed, after DNS: nothing inside the operator's networks is reached unless it

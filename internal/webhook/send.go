@@ -110,7 +110,10 @@ func (s *sender) post(ctx context.Context, url string, header http.Header, body 
 	}
 	defer func() { _ = answer.Body.Close() }()
 	try.Status = answer.StatusCode
-	if try.Answer, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err != nil {
+	if try.Answer, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err == nil {
+		err = ctx.Err() // a receiver may end its answer because we end the connection
+	}
+	if err != nil {
 		try.Fault = faultOf(err)
 	} else if answer.StatusCode/100 == 3 {
 		try.Fault = "redirects are not followed"
@@ -139,7 +142,8 @@ func faultOf(err error) string {
 		return "the name cannot be resolved"
 	case errors.As(err, &certificate):
 		return "the certificate is not valid"
-	case errors.As(err, &alert), errors.As(err, &noTLS), errors.As(err, &operation) && operation.Op == "remote error":
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &alert), errors.As(err, &noTLS),
+		errors.As(err, &operation) && operation.Op == "remote error":
 		return "TLS failed"
 	case errors.As(err, &operation) && operation.Op == "dial":
 		return "cannot connect"

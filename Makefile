@@ -25,14 +25,15 @@ test: tools check verify lint lint-api ## everything that CI runs: format, gener
 	go test -race -timeout 20m ./...
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: each fuzz test, a long run of the model test, all tests three times over
+test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test and of the storm, all tests three times over
 	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
 	go test -race -count 3 -timeout 60m ./...
 
 .PHONY: bench
-bench: tools ## how fast imports and the rate limiter are on this machine, beside a bare COPY
+bench: tools ## how fast imports, the rate limiter and webhooks are on this machine, beside a bare COPY
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
 	go test -run '^$$' -bench . ./internal/ratelimit
+	go test -run '^$$' -bench . -benchtime 3x ./internal/webhook
 
 .PHONY: check
 check: ## gofmt, go vet, and a go.mod that holds what is used

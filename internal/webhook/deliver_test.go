@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -358,5 +359,34 @@ func TestForeignKeyset(t *testing.T) {
 	}
 	if !strings.Contains(w.log.String(), `"level":"ERROR"`) {
 		t.Errorf("the log: %s", w.log)
+	}
+}
+
+// A server that stops sends nothing new, gives what runs its time, and leaves the rest to others at once.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	running, release := make(chan struct{}), make(chan struct{})
+	r := receive(t, func(http.ResponseWriter, *http.Request) {
+		running <- struct{}{}
+		<-release
+	})
+	id := w.revoked(t, w.client(t, r))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { w.Run(ctx); close(ended) }()
+	<-running
+	stop()
+	later := w.revoked(t, w.client(t, nil))
+	close(release)
+	<-ended
+	if event := w.event(t, id); event.State != Delivered {
+		t.Errorf("the event that was being sent: %+v", event)
+	}
+	if event := w.event(t, later); event.State != Pending || event.TryCount != 0 {
+		t.Errorf("the event that came later: %+v", event)
+	}
+	if n := w.jobsIn(t, "running"); n != 0 {
+		t.Errorf("%d jobs are left as running", n)
 	}
 }

@@ -180,7 +180,11 @@ func (w *world) run(t testing.TB) {
 // client is a client whose events go to a receiver.
 func (w *world) client(t testing.TB, r *receiver) pgtest.Client {
 	t.Helper()
-	return w.clientAt(t, r, r.URL+"/hooks?key=hush")
+	url := "https://127.0.0.1:1/"
+	if r != nil {
+		url = r.URL + "/hooks?key=hush"
+	}
+	return w.clientAt(t, r, url)
 }
 
 func (w *world) clientAt(t testing.TB, r *receiver, url string) pgtest.Client {

@@ -44,7 +44,7 @@ func TestAnswers(t *testing.T) {
 		"304":             {answer: status(304), status: 304, fault: "redirects are not followed"},
 		"400":             {answer: status(400), status: 400},
 		"500":             {answer: status(500), status: 500},
-		"a redirect":      {answer: http.RedirectHandler(elsewhere.URL, 307).ServeHTTP, status: 307, fault: "redirects are not followed"},
+		"a redirect":      {answer: http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, status: 307, fault: "redirects are not followed"},
 		"an endless body": {answer: endless, status: 200, success: true, length: maxAnswer},
 		"no answer": {
 			answer: func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() },

@@ -6,7 +6,7 @@ addEventListener("submit", () => { leaving = true; });
 addEventListener("pagehide", () => { leaving = true; });
 
 async function look() {
-  if (leaving || document.hidden) return;
+  if (leaving) return;
   const answer = await fetch("/webhooks/received").catch(() => null);
   const text = answer?.ok ? await answer.text() : shown;
   if (leaving || !answer?.ok) return;

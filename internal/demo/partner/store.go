@@ -23,6 +23,8 @@ type Connection struct {
 	RefreshToken string    `json:"refresh_token"`
 	// Over says why the member must connect again; empty while the tokens work.
 	Over string `json:"over,omitempty"`
+	// Forgotten: the service forgot the consent, so that a new connection begins with its own first day.
+	Forgotten bool `json:"forgotten,omitempty"`
 }
 
 // store is a file with the connections of all members.

@@ -161,7 +161,7 @@ func (p *Partner) work(event webhook.Event) string {
 		} else if outdated(c, event.Version) {
 			return "About an older connection: ignored."
 		}
-		return "This page reads it the next time." // a company that stores what it read would read these days now
+		return "This page reads it when it is shown next." // a company that stores what it read would read these days now
 	default:
 		return "Not known here: ignored."
 	}
@@ -182,6 +182,10 @@ func (p *Partner) revoked(event webhook.ConnectionRevoked) string {
 		return "Known already."
 	case outdated(c, event.Version):
 		return "About an older connection: ignored."
+	}
+	switch event.Data.Reason {
+	case sdk.ConnectionRevokedDataReasonUserDisconnected, sdk.ConnectionRevokedDataReasonAccountDeleted:
+		c.Forgotten = true
 	}
 	if _, err := p.end(member, c, ended(event.Data.Reason)); !errors.Is(err, errOver) {
 		return sentence(err)

@@ -79,7 +79,7 @@ func TestWebhooks(t *testing.T) {
 		{name: "nobody's", body: revokedEvent("00000000-0000-4000-8000-000000000001", "3", "user_disconnected"),
 			want: received{Type: "connection.revoked", Detail: "user_disconnected", Outcome: "No connection of anybody here: ignored."}},
 		{name: "activity of a day", body: updatedEvent("3", "2026-11-20", "2026-11-20"),
-			want: received{Type: "activity.updated", About: "Alex", Detail: "daily_steps, cycling_daily, 20 Nov", Outcome: "This page reads it the next time."}},
+			want: received{Type: "activity.updated", About: "Alex", Detail: "daily_steps, cycling_daily, 20 Nov", Outcome: "This page reads it when it is shown next."}},
 		{name: "activity of days", body: updatedEvent("2", "2026-10-31", "2026-11-02"),
 			want: received{Type: "activity.updated", About: "Alex", Detail: "daily_steps, cycling_daily, 31 Oct to 2 Nov", Outcome: "About an older connection: ignored."}},
 		{name: "activity of nobody", removed: true, body: updatedEvent("3", "2026-11-20", "2026-11-20"),
@@ -114,6 +114,9 @@ func TestWebhooks(t *testing.T) {
 			}
 			if c, _ := p.store.get(member.Key); c.Over != test.over || (test.over != "" && c.RefreshToken+c.AccessToken != "") {
 				t.Errorf("over %q, want %q: %+v", c.Over, test.over, c)
+			}
+			if c, _ := p.store.get(member.Key); c.Forgotten != (test.over != "" && test.want.Detail == "user_disconnected") {
+				t.Errorf("forgotten: %t", c.Forgotten)
 			}
 			if n := len(p.calls(time.UTC)); n != 1 {
 				t.Errorf("%d rows", n)

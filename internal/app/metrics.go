@@ -29,6 +29,7 @@ func (a *App) countUsage(event *telemetry.Event) {
 func (a *App) collect() {
 	a.collectPool()
 	a.collectUsage()
+	a.collectWebhooks()
 	const codes = "Sign-in codes: made (sent), refused by the hourly limits (limited), and what became of tries."
 	for outcome, count := range map[string]func(account.Counts) uint64{
 		"sent":    func(c account.Counts) uint64 { return c.CodesSent },

@@ -156,7 +156,9 @@ func (p *Partner) work(event webhook.Event) string {
 		return p.revoked(event)
 	case webhook.ActivityUpdated:
 		member := p.store.memberOf(event.Data.GrantId.String())
-		if c, found := p.store.get(member); !found || c.Over != "" {
+		if c, found := p.store.get(member); member == "" {
+			return nobodys
+		} else if !found || c.Over != "" {
 			return "Nothing is read any more: ignored."
 		} else if outdated(c, event.Version) {
 			return "About an older connection: ignored."
@@ -167,12 +169,15 @@ func (p *Partner) work(event webhook.Event) string {
 	}
 }
 
+// nobodys is the outcome of a sample that the operator sends, among others.
+const nobodys = "No connection of anybody here: ignored."
+
 // revoked throws the tokens of the connection away, unless the member has connected again meanwhile.
 func (p *Partner) revoked(event webhook.ConnectionRevoked) string {
 	member := p.store.memberOf(event.Data.GrantId.String())
 	lock := p.refreshing[member]
 	if lock == nil {
-		return "No connection of anybody here: ignored."
+		return nobodys
 	}
 	lock.Lock()
 	defer lock.Unlock()

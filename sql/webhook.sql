@@ -95,11 +95,14 @@ where e.event_id = @event_id;
 with event as (
     update webhook_events e
     set tries = e.tries + 1,
-        state = case when e.state <> 'pending' or e.tries <> @tries and @state::text <> 'delivered' then e.state else @state::text end,
+        state = case
+            when @state::text = 'delivered' then 'delivered'
+            when e.state <> 'pending' or e.tries <> @tries then e.state
+            else @state::text end,
         next_try_at = case
-            when @state::text <> 'pending' then null
+            when @state::text = 'delivered' then null
             when e.state <> 'pending' or e.tries <> @tries then e.next_try_at
-            else connect_now() + @delay::interval end
+            when @state::text = 'pending' then connect_now() + @delay::interval end
     where e.event_id = @event_id
     returning e.event_id, e.client_id, e.tries, e.state
 ), tried as (

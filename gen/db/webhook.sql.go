@@ -410,11 +410,14 @@ const recordWebhookTry = `-- name: RecordWebhookTry :one
 with event as (
     update webhook_events e
     set tries = e.tries + 1,
-        state = case when e.state <> 'pending' or e.tries <> $1 and $2::text <> 'delivered' then e.state else $2::text end,
+        state = case
+            when $1::text = 'delivered' then 'delivered'
+            when e.state <> 'pending' or e.tries <> $2 then e.state
+            else $1::text end,
         next_try_at = case
-            when $2::text <> 'pending' then null
-            when e.state <> 'pending' or e.tries <> $1 then e.next_try_at
-            else connect_now() + $3::interval end
+            when $1::text = 'delivered' then null
+            when e.state <> 'pending' or e.tries <> $2 then e.next_try_at
+            when $1::text = 'pending' then connect_now() + $3::interval end
     where e.event_id = $4
     returning e.event_id, e.client_id, e.tries, e.state
 ), tried as (
@@ -435,8 +438,8 @@ left join gone on true
 `
 
 type RecordWebhookTryParams struct {
-	Tries      int32
 	State      string
+	Tries      int32
 	Delay      time.Duration
 	EventID    uuid.UUID
 	At         time.Time
@@ -459,8 +462,8 @@ type RecordWebhookTryRow struct {
 // replaced meanwhile.
 func (q *Queries) RecordWebhookTry(ctx context.Context, arg RecordWebhookTryParams) (RecordWebhookTryRow, error) {
 	row := q.db.QueryRow(ctx, recordWebhookTry,
-		arg.Tries,
 		arg.State,
+		arg.Tries,
 		arg.Delay,
 		arg.EventID,
 		arg.At,

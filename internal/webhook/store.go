@@ -26,6 +26,16 @@ func newStore(pool *pgxpool.Pool) store {
 	return store{pool, db.New(pool), make(chan struct{}, max(1, pool.Config().MaxConns/2))}
 }
 
+// slot waits for one of the connections that deliveries may use.
+func (s store) slot(ctx context.Context) (release func(), err error) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // target is an endpoint as a try needs it.
 type target struct {
 	Endpoint
@@ -168,16 +178,19 @@ func (s store) replay(ctx context.Context, id uuid.UUID) error {
 		}
 		_, err = tx.Exec(ctx, `update river_job set state = 'available', scheduled_at = now()
 			where kind = $1 and state in ('scheduled', 'available', 'retryable')
-				and args @> jsonb_build_object('event_id', $2::uuid)`, delivery{}.Kind(), id)
+				and args @> jsonb_build_object('event_id', $2::uuid)`, delivery{}.Kind(), id) // sqlc does not know River's tables
 		return err
 	})
 }
 
 // delivery is an event with what a try needs.
 func (s store) delivery(ctx context.Context, id uuid.UUID) (Event, target, error) {
-	s.slots <- struct{}{}
+	release, err := s.slot(ctx)
+	if err != nil {
+		return Event{}, target{}, err
+	}
 	row, err := s.queries.GetWebhookDelivery(ctx, id)
-	<-s.slots
+	release()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Event{}, target{}, ErrNoEvent
 	}
@@ -223,9 +236,12 @@ func (s store) record(
 	if try.Fault != "" {
 		params.Fault = &try.Fault
 	}
-	s.slots <- struct{}{}
+	release, err := s.slot(ctx)
+	if err != nil {
+		return recorded{}, err
+	}
 	row, err := s.queries.RecordWebhookTry(ctx, params)
-	<-s.slots
+	release()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return recorded{}, nil // the event is gone
 	}

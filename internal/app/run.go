@@ -26,6 +26,7 @@ func (a *App) Run(ctx context.Context) error {
 	work.Go(func() { a.Accounts.Run(background) })
 	work.Go(func() { a.sweepRegularly(background) })
 	work.Go(func() { a.Usage.Run(background) })
+	work.Go(func() { a.replicas.Run(background) })
 
 	failures := make(chan error, 2)
 	for _, s := range []*server{a.public, a.private} {

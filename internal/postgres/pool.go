@@ -59,14 +59,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*pgxpool.Pool, error
 	if err != nil {
 		return nil, errURL // the parser's own text quotes the URL
 	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
-	config.PingTimeout = connectTimeout
-	applyDefaults(config.ConnConfig)
-	for _, opt := range opts {
-		opt(config)
-	}
+	prepareConfig(config, opts)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, connectError(config.ConnConfig, err)
@@ -76,6 +69,17 @@ func Open(ctx context.Context, url string, opts ...Option) (*pgxpool.Pool, error
 		return nil, connectError(config.ConnConfig, err)
 	}
 	return pool, nil
+}
+
+func prepareConfig(config *pgxpool.Config, opts []Option) {
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	config.PingTimeout = connectTimeout
+	applyDefaults(config.ConnConfig)
+	for _, opt := range opts {
+		opt(config)
+	}
 }
 
 // errURL does not wrap what the parser said: that holds the URL.

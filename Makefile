@@ -65,5 +65,5 @@ build: ## bin/connect-svc
 	go build -trimpath -o bin/connect-svc ./cmd/connect-svc
 
 .PHONY: tools
-tools: ## find what the tests need (PostgreSQL, Redis, Chromium, Node.js), or install it where that is possible
+tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, Chromium, Node.js), or install it where that is possible
 	@.ci/tools

@@ -25,7 +25,7 @@ test: tools check verify lint lint-api ## everything that CI runs: format, gener
 	go test -race -timeout 20m ./...
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: each fuzz test, a long run of the model test, all tests three times over
+test-long: tools ## what CI has no time for: each fuzz test, a long run of the model test, a hot client of many servers, all tests three times over
 	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
 	go test -race -count 3 -timeout 60m ./...
 

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +26,7 @@ import (
 type replicated struct {
 	*endToEnd
 	replica *embedded.Server
+	wire    *wire      // from the service to the replica
 	there   *pgtest.DB // the replica's, for the test itself
 	log     *lockedLog
 }
@@ -51,12 +54,78 @@ func newReplicated(t *testing.T) replicated {
 	replica := start(embedded.StartReplica(t.Context(), primary))
 	there := &pgtest.DB{URL: replica.URL(), Clock: new(postgres.Clock)}
 	there.Pool = there.Open(t)
-	r := replicated{replica: replica, there: there, log: new(lockedLog)}
+	at, err := url.Parse(replica.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := replicated{replica: replica, wire: newWire(t, at.Host), there: there, log: new(lockedLog)}
+	at.Host = r.wire.listener.Addr().String()
 	r.endToEnd = newEndToEndOn(t, db, func(config *Config) {
-		config.ReadURL = replica.URL()
+		config.ReadURL = at.String()
 		config.Logger = telemetry.NewLogger(r.log, slog.LevelInfo)
 	})
 	return r
+}
+
+// wire carries what is said to a server and back, until it is cut: then nothing arrives, and nobody is told.
+type wire struct {
+	listener net.Listener
+	cut      sync.RWMutex // held by whoever cuts
+	ends     sync.WaitGroup
+	mu       sync.Mutex
+	open     []net.Conn
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{listener: listener}
+	w.ends.Go(func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial("tcp", to)
+			if err != nil { // the server is gone
+				_ = here.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.open = append(w.open, here, there)
+			w.mu.Unlock()
+			w.ends.Go(func() { w.carry(here, there) })
+			w.ends.Go(func() { w.carry(there, here) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		w.mu.Lock()
+		for _, end := range w.open {
+			_ = end.Close() // may be closed already
+		}
+		w.mu.Unlock()
+		w.ends.Wait()
+	})
+	return w
+}
+
+func (w *wire) carry(from, to net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		w.cut.RLock()
+		_, failed := to.Write(buffer[:n])
+		w.cut.RUnlock()
+		if err != nil || failed != nil {
+			return
+		}
+	}
 }
 
 // lockedLog can be read while it is written.
@@ -233,6 +302,19 @@ func TestReadReplica(t *testing.T) {
 	r.caughtUp(t)
 	page := r.rides(t, token, 3, "")
 
+	// The replica hangs, then answers again.
+	func() {
+		r.wire.cut.Lock()
+		defer r.wire.cut.Unlock()
+		if got := r.steps(t, token); got != 2000 {
+			t.Errorf("read %d steps while the replica hangs, want 2000", got)
+		}
+		if got := r.app.replicas.Counts(); got.Used != 0 || got.Failed != 1 {
+			t.Errorf("while the replica hangs: %+v", got)
+		}
+	}()
+	r.caughtUp(t)
+
 	// The replica dies: the read that finds out is answered all the same, by the primary.
 	r.there.Pool.Close()
 	if err := r.replica.Stop(); err != nil {
@@ -241,7 +323,7 @@ func TestReadReplica(t *testing.T) {
 	if got := r.steps(t, token); got != 2000 {
 		t.Errorf("read %d steps after the replica died, want 2000", got)
 	}
-	if got := r.app.replicas.Counts(); got.Used != 0 || got.LeftOut != 1 || got.Failed == 0 {
+	if got := r.app.replicas.Counts(); got.Used != 0 || got.LeftOut != 1 || got.Failed != 2 {
 		t.Errorf("after the replica died: %+v", got)
 	}
 	if rest := r.rides(t, token, 3, page.Meta.NextCursor); len(page.Data) != 3 || len(rest.Data) != 2 || rest.Meta.NextCursor != "" {

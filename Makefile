@@ -25,7 +25,7 @@ test: tools check verify lint lint-api ## everything that CI runs: format, gener
 	go test -race -timeout 20m ./...
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test and of the storm, all tests three times over
+test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test, the storm and a hot client, all tests three times over
 	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
 	go test -race -count 3 -timeout 60m ./...
 
@@ -66,5 +66,5 @@ build: ## bin/connect-svc
 	go build -trimpath -o bin/connect-svc ./cmd/connect-svc
 
 .PHONY: tools
-tools: ## find what the tests need (PostgreSQL, Redis, Chromium, Node.js), or install it where that is possible
+tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, Chromium, Node.js), or install it where that is possible
 	@.ci/tools

@@ -18,6 +18,8 @@ import (
 type serveCommand struct {
 	BaseURL string `setting:"" placeholder:"ORIGIN" help:"The issuer: an exact https://host[:port] origin (required)."`
 	databaseSetting
+	DatabaseReadURL string `setting:"" placeholder:"URL" help:"Streaming replicas for reads of activity: postgres://user:password@host,host/name. Empty: the primary."`
+
 	KeysetFile    string `setting:"" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
 	Listen        string `setting:"" default:":8443" help:"The public listener."`
 	TLSCert       string `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that ends TLS."`
@@ -49,6 +51,7 @@ func (s serveCommand) config() (app.Config, error) {
 	config := app.Config{
 		BaseURL:        check(&c, "base-url", s.BaseURL, origin),
 		DatabaseURL:    check(&c, "database-url", s.DatabaseURL, databaseURL),
+		ReadURL:        optional(&c, "database-read-url", s.DatabaseReadURL, replicaURL),
 		Keys:           check(&c, "keyset-file", s.KeysetFile, keysetFile),
 		Listen:         check(&c, "listen", s.Listen, listenAddress),
 		Certificate:    certificate(&c, s.TLSCert, s.TLSKey),

@@ -93,6 +93,11 @@ func TestServeSettings(t *testing.T) {
 			wrong: []string{notSet, "mysql://u:hush@h/n", "postgres://u:hush@h:port/n"},
 		},
 		{
+			name:  "CONNECT_DATABASE_READ_URL",
+			wrong: []string{"replica", "mysql://u:hush@h/n", "postgres://u:hush@h1,h2:port/n"},
+			right: []string{notSet, "postgres://u:hush@h1:5432,h2:5433/n", "postgres://u:hush@h1,h2/n?sslmode=require"},
+		},
+		{
 			name:  "CONNECT_KEYSET_FILE",
 			wrong: []string{notSet, filepath.Join(t.TempDir(), "none.json"), t.TempDir(), writeFile(t, "{}"), writeFile(t, "keys")},
 		},

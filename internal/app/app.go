@@ -32,6 +32,7 @@ import (
 type Config struct {
 	BaseURL        string // the issuer, an exact https origin
 	DatabaseURL    string
+	ReadURL        string // of streaming replicas, hosts separated by commas, for rows of activity; empty: none
 	Keys           *credential.Keyring
 	Listen         string       // the public listener; port 0 is any free one
 	Listener       net.Listener // the public listener, open already, in place of Listen; the App closes it
@@ -67,6 +68,7 @@ type App struct {
 	Usage    *usage.Usage
 	Webhooks *webhook.Webhooks
 
+	replicas        *postgres.Replicas // nil: none
 	limiter         httpapi.Limiter
 	closeLimiter    func()
 	logger          *slog.Logger
@@ -103,7 +105,13 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Logger:          config.Logger,
 	})
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
-	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime})
+	if config.ReadURL != "" {
+		if a.replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Clock.Now, config.Logger,
+			postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
+			return fmt.Errorf("read replicas (CONNECT_DATABASE_READ_URL): %w", err)
+		}
+	}
+	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime, Replicas: a.replicas})
 
 	a.Webhooks, err = webhook.New(a.Pool, config.Keys, webhook.Settings{
 		Window:          config.ActivityUpdatedWindow,
@@ -208,6 +216,7 @@ func (a *App) Close() {
 	if a.closeLimiter != nil {
 		a.closeLimiter()
 	}
+	a.replicas.Close()
 	if a.Pool != nil {
 		a.Pool.Close()
 	}

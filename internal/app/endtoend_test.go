@@ -42,8 +42,13 @@ type endToEnd struct {
 
 func newEndToEnd(t *testing.T, change ...func(*Config)) *endToEnd {
 	t.Helper()
+	return newEndToEndOn(t, pgtest.New(t), change...)
+}
+
+func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToEnd {
+	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	e := &endToEnd{db: pgtest.New(t), base: "https://" + server.Listener.Addr().String(), mail: mailtest.Start(t, mailtest.Config{})}
+	e := &endToEnd{db: db, base: "https://" + server.Listener.Addr().String(), mail: mailtest.Start(t, mailtest.Config{})}
 	e.partner, e.user = e.db.Client(t), e.db.User(t)
 	mailer, err := account.NewMailer("smtp://"+e.mail.Address, "no-reply@example.com")
 	if err != nil {

@@ -30,6 +30,7 @@ func (a *App) Run(ctx context.Context) error {
 	delivering, endDelivering := context.WithCancel(ctx)
 	defer endDelivering()
 	work.Go(func() { a.Webhooks.Run(delivering) })
+	work.Go(func() { a.replicas.Run(background) })
 
 	failures := make(chan error, 2)
 	for _, s := range []*server{a.public, a.private} {

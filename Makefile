@@ -49,6 +49,10 @@ lint: ## golangci-lint, with the rules of who may import whom
 lint-api: ## Redocly's rules for the OpenAPI document
 	api/lint.sh
 
+.PHONY: compat
+compat: ## what in api/openapi.yaml breaks clients of the released documents; `make test` asks the same
+	go run ./internal/compat/check api/openapi.yaml api/released/*.yaml
+
 .PHONY: generate
 generate: ## make gen/ anew from api/ and sql/
 	.ci/generate

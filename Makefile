@@ -23,6 +23,7 @@ demo: build ## run everything on this machine, with sample data and an example p
 .PHONY: test
 test: tools check verify lint lint-api ## everything that CI runs: format, generated code, import rules, all tests with the race detector
 	go test -race -timeout 20m ./...
+	@cat bin/contract-coverage.txt
 
 .PHONY: test-long
 test-long: tools ## what CI has no time for: each fuzz test, a long run of the model test, all tests three times over

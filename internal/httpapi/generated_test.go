@@ -99,7 +99,9 @@ func (g generator) value(name string, schema *openapi3.Schema) part {
 	case g.chance(30, name+" free?"):
 		text = rapid.String().Draw(g.T, name+" free")
 	case len(known) > 0 && !g.chance(4, name+" unknown?"):
-		text = g.one(name+" known", known...)
+		if text = g.one(name+" known", known...); g.chance(10, name+" in capitals?") {
+			text = strings.ToUpper(text)
+		}
 	case len(schema.Enum) > 0:
 		text = rapid.SampledFrom(schema.Enum).Draw(g.T, name).(string)
 	case schema.Pattern != "":

@@ -36,7 +36,7 @@ func Files(released, next string) ([]Break, error) {
 
 // Compare lists the breaks, in the order of where they are. Both documents must be resolved, as a loader leaves them.
 func Compare(released, next *openapi3.T) []Break {
-	c := &comparison{comparing: map[pair]bool{}}
+	c := &comparison{compared: map[pair]bool{}}
 	if before, after := edition(released.OpenAPI), edition(next.OpenAPI); before != after {
 		c.add("the document", "OpenAPI %s became %s, which the client's tools may not read", before, after)
 	}
@@ -58,8 +58,8 @@ func edition(version string) string {
 
 // comparison collects breaks.
 type comparison struct {
-	breaks    []Break
-	comparing map[pair]bool // schemas on the way to the one that is being compared, for those that hold themselves
+	breaks   []Break
+	compared map[pair]bool // schemas without a break, and those on the way to the one that is being compared
 }
 
 func (c *comparison) add(where, format string, values ...any) {
@@ -130,8 +130,7 @@ func (c *comparison) pathItem(
 			continue
 		}
 		c.operation(where, old, new, requests)
-		c.parameters(where, append(slices.Clone(before.Parameters), old.Parameters...),
-			append(slices.Clone(after.Parameters), new.Parameters...), requests)
+		c.parameters(where, all(before, old), all(after, new), requests)
 		c.security(where, effective(old.Security, security), effective(new.Security, newSecurity))
 	}
 }
@@ -168,6 +167,17 @@ func (c *comparison) override(where string, before, after openapi3.Servers) {
 		c.add(where, "servers of its own were added")
 	}
 	c.servers(where, before, after)
+}
+
+// all are the parameters of an operation with those of its path that it does not override.
+func all(item *openapi3.PathItem, operation *openapi3.Operation) openapi3.Parameters {
+	parameters := slices.Clone(operation.Parameters)
+	for _, reference := range item.Parameters {
+		if operation.Parameters.GetByInAndName(reference.Value.In, reference.Value.Name) == nil {
+			parameters = append(parameters, reference)
+		}
+	}
+	return parameters
 }
 
 func effective(own *openapi3.SecurityRequirements, all openapi3.SecurityRequirements) openapi3.SecurityRequirements {

@@ -141,6 +141,10 @@ var planted = []struct {
 	}, "", ""},
 	{"parameter became required", func(d tree) { d.parameter("Limit")["required"] = true }, "query parameter limit", "became required"},
 	{"parameter became optional", func(d tree) { d.parameter("From")["required"] = false }, "", ""},
+	{"path's parameter overridden", func(d tree) {
+		d.operation(steps, "get").list("parameters", plus(object{"name": "grant_id", "in": "path", "required": true,
+			"schema": object{"type": "string", "format": "uuid", "maxLength": 36, "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}}))
+	}, "GET " + steps + ", path parameter grant_id", "maxLength none became 36"},
 	{"style", func(d tree) { d.parameter("Limit")["explode"] = false }, "query parameter limit", "written in another way"},
 	{"input maximum lowered", func(d tree) { d.parameter("Limit").at("schema")["maximum"] = 100 }, "query parameter limit", "maximum 500 became 100"},
 	{"input maximum raised", func(d tree) { d.parameter("Limit").at("schema")["maximum"] = 1000 }, "", ""},
@@ -235,7 +239,7 @@ var planted = []struct {
 	{"output pattern changed", func(d tree) { d.field("CyclingActivity", "id")["pattern"] = "^ca_" }, "$.data[*].id", "pattern"},
 	{"output format dropped", func(d tree) { delete(d.schema("Instant"), "format") }, "snapshot_at", "format"},
 	{"output format added", func(d tree) { d.schema("RecordedTime")["format"] = "recorded-time" }, "", ""},
-	{"output items changed", func(d tree) { d.field("CyclingDaily", "data")["items"] = object{"type": "string"} }, "$.data[*]", "type object became string"},
+	{"output items changed", func(d tree) { d.field("DailyActivity", "data")["items"] = object{"type": "string"} }, "$.data[*]", "type object became string"},
 	{"output choice", func(d tree) {
 		d.schema("Date")["anyOf"] = values(object{"maxLength": 10}, object{"maxLength": 12})
 	}, "", "anyOf has another number of schemas"},
@@ -327,6 +331,10 @@ func TestPlanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, path := range []string{"/connect-svc/v1/grants/{grant_id}/cycling-daily", "/connect-svc/v1/customer/grants/{grant_id}"} {
+		original.Paths.Delete(path) // what is left has one of everything, and is read once for each test
+	}
+	original.Info.Description = ""
 	source, err := json.Marshal(original)
 	if err != nil {
 		t.Fatal(err)

@@ -19,12 +19,16 @@ type pair struct {
 // that could not come before.
 func (c *comparison) schema(at string, before, after *openapi3.SchemaRef, sent direction) {
 	old, new := resolve(before), resolve(after)
-	now := pair{old, new, sent}
-	if old == anything && new == anything || c.comparing[now] {
+	now, found := pair{old, new, sent}, len(c.breaks)
+	if old == anything && new == anything || c.compared[now] {
 		return
 	}
-	c.comparing[now] = true
-	defer delete(c.comparing, now)
+	c.compared[now] = true
+	defer func() {
+		if len(c.breaks) > found { // to be told wherever else it matters
+			delete(c.compared, now)
+		}
+	}()
 	switch {
 	case nothing(old) && nothing(new):
 		return
@@ -281,7 +285,7 @@ func (c *comparison) same(at, keyword string, old, new *openapi3.SchemaRef) {
 		}
 		return
 	}
-	both := &comparison{comparing: c.comparing}
+	both := &comparison{compared: c.compared}
 	both.schema("", old, new, input)
 	both.schema("", old, new, output)
 	for _, found := range both.breaks {

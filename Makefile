@@ -23,6 +23,7 @@ demo: build ## run everything on this machine, with sample data and an example p
 .PHONY: test
 test: tools check verify lint lint-api ## everything that CI runs: format, generated code, import rules, all tests with the race detector
 	go test -race -timeout 20m ./...
+	@cat bin/contract-coverage.txt
 
 .PHONY: test-long
 test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test, the storm and a hot client, all tests three times over
@@ -49,6 +50,10 @@ lint: ## golangci-lint, with the rules of who may import whom
 .PHONY: lint-api
 lint-api: ## Redocly's rules for the OpenAPI document
 	api/lint.sh
+
+.PHONY: compat
+compat: ## what in api/openapi.yaml breaks clients of the released documents; `make test` asks the same
+	go run ./internal/compat/check api/openapi.yaml api/released/*.yaml
 
 .PHONY: generate
 generate: ## make gen/ anew from api/ and sql/

@@ -26,8 +26,10 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// endToEnd is the whole service behind TLS with a mail server, a partner and a user.
+// endToEnd is the whole service behind TLS with a mail server, a partner and a user. Every answer that a backend gets
+// is held against the contract.
 type endToEnd struct {
+	server  *httptest.Server
 	app     *App
 	db      *pgtest.DB
 	base    string
@@ -48,7 +50,7 @@ func newEndToEnd(t *testing.T, change ...func(*Config)) *endToEnd {
 func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToEnd {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	e := &endToEnd{db: db, base: "https://" + server.Listener.Addr().String(), mail: mailtest.Start(t, mailtest.Config{})}
+	e := &endToEnd{server: server, db: db, base: "https://" + server.Listener.Addr().String(), mail: mailtest.Start(t, mailtest.Config{})}
 	e.partner, e.user = e.db.Client(t), e.db.User(t)
 	mailer, err := account.NewMailer("smtp://"+e.mail.Address, "no-reply@example.com")
 	if err != nil {
@@ -79,7 +81,7 @@ func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToE
 	go func() { a.Accounts.Run(letters); close(sent) }()
 	e.stopRequests = server.Close
 	e.stopLetters = func() { stop(); <-sent }
-	server.Config.Handler = a.public.Handler
+	server.Config.Handler = contracttest.Handler(t, a.public.Handler)
 	server.StartTLS()
 	e.tls = server.Client().Transport
 	t.Cleanup(func() {

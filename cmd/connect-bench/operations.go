@@ -58,7 +58,7 @@ var groups = []group{
 			script: func(s statements) (string, error) {
 				statement, err := s.script("RotateRefreshToken", map[string]string{
 					"user_id": numberedUser, "client_id": theClient(limitRefresh), "version": "1", "generation": ":generation",
-					"presented_hash": hash, "new_hash": hash, "inactivity": lastingly,
+					"presented_hash": hash, "secret_hash": "null", "new_hash": hash, "inactivity": lastingly,
 				})
 				return "\\if :k < 0\n\\set k 0\n\\set u :client_id\n\\set generation 1\n\\endif\n" + statement +
 					"\\set generation :generation + 1\n", err
@@ -77,7 +77,7 @@ var groups = []group{
 			name: "the upsert of an exchange, committed",
 			script: func(s statements) (string, error) {
 				statement, err := s.script("AuthorizeConnection", map[string]string{
-					"user_id": numberedUser, "client_id": "md5('client ' || :c)::uuid", "new_grant_id": "gen_random_uuid()",
+					"user_id": numberedUser, "client_id": "md5('client ' || :c)::uuid", "new_grant_id": "gen_random_uuid()", "secret_hash": "null",
 					"code_version": "0", "code_expires_at": inAnHour, "redirect_uri": "'" + callback + "'", "scopes": "7",
 					"consent_day": "current_date", "refresh_hash": hash, "inactivity": lastingly,
 				})
@@ -93,7 +93,7 @@ var groups = []group{
 			name: "the statement of a revocation, committed",
 			script: func(s statements) (string, error) {
 				statement, err := s.script("RevokeConnection", map[string]string{
-					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1",
+					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1", "secret_hash": "null",
 				})
 				return countUp + "\\set u :k\n" + statement, err
 			},
@@ -108,7 +108,7 @@ var groups = []group{
 			name: "the statement of an access token's revocation, committed",
 			script: func(s statements) (string, error) {
 				statement, err := s.script("RevokeAccessToken", map[string]string{
-					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1",
+					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1", "secret_hash": "null",
 					"token_id": "gen_random_uuid()", "expires_at": inAnHour,
 				})
 				return countUp + fmt.Sprintf("\\set u :k %% %d\n", users) + statement, err

@@ -152,7 +152,7 @@ func TestFaults_7(t *testing.T) {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", false, "panic: no limiter"},
 		{"panic elsewhere", func(*testing.T) func(*fixture) {
-			return func(f *fixture) { f.config.Clients = nil }
+			return func(f *fixture) { f.config.OAuth = nil }
 		}, func(f *fixture, tokens oauth.Tokens) outgoing {
 			return refreshForm(f.client, tokens.RefreshToken)
 		}, 500, "server_error", false, "panic: "},

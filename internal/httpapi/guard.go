@@ -21,7 +21,8 @@ import (
 // call is what the guard has found out about a request. It belongs to the goroutine that handles it.
 type call struct {
 	operation *operation
-	client    client.Client      // of token, revoke and disconnect
+	client    uuid.UUID          // of token, revoke and disconnect
+	presented *presented         // of token and revoke: who the client says it is, to be found out with the act
 	access    oauth.Access       // of a read
 	decision  ratelimit.Decision // of a read
 	requestID uuid.UUID          // of a read
@@ -96,7 +97,15 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 			return err
 		}
 	}
-	if err := e.authenticate(r, authorization, c); err != nil {
+	if op.form != nil && op.checkFields(fields) == nil {
+		// Nothing is left to be refused before the act, which can find out itself who the client is.
+		if c.presented = present(authorization); c.presented == nil {
+			return client.ErrAuthentication
+		}
+		setForm(r, fields)
+		return nil
+	}
+	if err := e.authenticate(r.Context(), present(authorization), c); err != nil {
 		return err
 	}
 	for name, described := range op.path {
@@ -107,32 +116,52 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 	if op.form == nil {
 		return nil
 	}
-	if err := op.checkFields(fields); err != nil {
-		return err
-	}
-	r.Form = url.Values{}
-	for name, value := range fields {
-		r.Form.Set(name, value.(string))
-	}
-	r.PostForm = r.Form
-	return nil
+	return op.checkFields(fields)
 }
 
-// authenticate finds the client (specification 5.1). Missing credentials are as good as wrong ones.
-func (e *edge) authenticate(r *http.Request, authorization []string, c *call) error {
+// setForm is where the generated binding finds the fields.
+func setForm(r *http.Request, fields map[string]any) {
+	r.Form = make(url.Values, len(fields))
+	for name, value := range fields {
+		r.Form[name] = []string{value.(string)}
+	}
+	r.PostForm = r.Form
+}
+
+// presented are the credentials of a client (specification 5.1), not checked yet.
+type presented struct {
+	id, secret string
+}
+
+// present takes the credentials from the headers. It is nil where there are none, which is as good as wrong ones.
+func present(authorization []string) *presented {
 	if len(authorization) == 0 {
-		return client.ErrAuthentication
+		return nil
 	}
 	id, secret, ok := basicCredentials(authorization[0])
 	if !ok {
+		return nil
+	}
+	return &presented{id, secret}
+}
+
+// authenticate finds the client.
+func (e *edge) authenticate(ctx context.Context, p *presented, c *call) error {
+	if p == nil {
 		return client.ErrAuthentication
 	}
-	var err error
-	if c.client, err = e.Clients.Authenticate(r.Context(), id, secret); err != nil {
+	found, err := e.Clients.Authenticate(ctx, p.id, p.secret)
+	if err != nil {
 		return err
 	}
-	telemetry.EventOf(r.Context()).ClientID = c.client.ID
+	c.authenticated(ctx, found.ID)
 	return nil
+}
+
+// authenticated notes who the client is.
+func (c *call) authenticated(ctx context.Context, id uuid.UUID) {
+	c.client = id
+	telemetry.EventOf(ctx).ClientID = id
 }
 
 // guardRead is the order of checks of the reads up to the dates (decisions, section 2).

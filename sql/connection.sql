@@ -171,5 +171,41 @@ with access as (
 )
 select grant_id, scopes, history_from, registered_on, requests_per_minute, burst, concurrent_reads, now from access;
 
+-- The same, and in the same round trip the decision of the rate limiter that lives in this database (see admit_request),
+-- where the connection has the scopes and the grant that the read needs: what fails before the limiter is not counted.
+-- Without a decision the outcome is empty.
+-- name: AuthenticateAndAdmit :one
+with access as (
+    select c.client_id, c.grant_id, c.scopes, c.history_from, u.registered_on,
+        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
+    from connections c
+    join clients cl on cl.client_id = c.client_id
+    join users u on u.user_id = c.user_id
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+        and c.state = 'authorized' and c.refresh_deadline > connect_now()
+        and @expires_at::timestamptz > connect_now() and cl.status = 'active'
+        and not exists (select from revoked_access_tokens r
+            where r.user_id = @user_id and r.token_id = @token_id)
+), noted as (
+    update connections c
+    set last_read_at = access.now
+    from access
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
+), admissible as materialized ( -- before the function is called
+    select client_id, requests_per_minute, burst, concurrent_reads
+    from access
+    where scopes & @needed_scopes::smallint = @needed_scopes::smallint and grant_id = @needed_grant::uuid
+), decided as materialized (
+    select d.outcome, d.remaining, d.reset_seconds
+    from admissible a,
+        lateral admit_request(a.client_id, @lease_id, a.requests_per_minute, a.burst, a.concurrent_reads) d
+)
+select access.grant_id, access.scopes, access.history_from, access.registered_on,
+    access.requests_per_minute, access.burst, access.concurrent_reads, access.now,
+    coalesce(decided.outcome, '')::text as outcome, coalesce(decided.remaining, 0)::integer as remaining,
+    coalesce(decided.reset_seconds, 0)::integer as reset_seconds
+from access left join decided on true;
+
 -- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where expires_at <= connect_now();

@@ -18,7 +18,7 @@ import (
 func readDailySteps(
 	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, dates Range,
 ) ([]db.ReadDailyStepsRow, error) {
-	return db.New(pool).ReadDailySteps(ctx, db.ReadDailyStepsParams{
+	return db.New(postgres.Along{Pool: pool}).ReadDailySteps(ctx, db.ReadDailyStepsParams{
 		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 	})
 }
@@ -26,7 +26,7 @@ func readDailySteps(
 func readCyclingDaily(
 	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, dates Range,
 ) ([]db.ReadCyclingDailyRow, error) {
-	return db.New(pool).ReadCyclingDaily(ctx, db.ReadCyclingDailyParams{
+	return db.New(postgres.Along{Pool: pool}).ReadCyclingDaily(ctx, db.ReadCyclingDailyParams{
 		UserID: userID, Since: dates.From, Until: dates.until(),
 	})
 }
@@ -35,7 +35,7 @@ func readCyclingDaily(
 func readCyclingActivities(
 	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, after position, until time.Time, n int,
 ) ([]db.ReadCyclingActivitiesRow, error) {
-	return db.New(pool).ReadCyclingActivities(ctx, db.ReadCyclingActivitiesParams{
+	return db.New(postgres.Along{Pool: pool}).ReadCyclingActivities(ctx, db.ReadCyclingActivitiesParams{
 		UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
 		MaxRows: int32(n), //nolint:gosec // at most 501
 	})

@@ -23,7 +23,7 @@ func (h handlers) ReadDailyActivity(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.Activity.DailySteps(ctx, reader.UserID, dates)
+	rows, err := h.Activity.DailySteps(c.decision.WithLast(ctx), reader.UserID, dates)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (h handlers) ReadCyclingDaily(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.Activity.CyclingDaily(ctx, reader.UserID, dates)
+	rows, err := h.Activity.CyclingDaily(c.decision.WithLast(ctx), reader.UserID, dates)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (h handlers) ReadCyclingActivities(
 	if params.Cursor != nil {
 		cursor = *params.Cursor // never empty: the document says so
 	}
-	page, err := h.Activity.CyclingPage(ctx, reader, dates, limit, cursor)
+	page, err := h.Activity.CyclingPage(c.decision.WithLast(ctx), reader, dates, limit, cursor)
 	if err != nil {
 		return nil, err
 	}

@@ -175,8 +175,9 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) error 
 	if !ok {
 		return oauth.ErrInvalidAccessToken
 	}
-	var err error
-	if c.access, err = e.OAuth.Authenticate(r.Context(), token); err != nil {
+	malformed := c.operation.checkRead(r, e.BaseURL)
+	decide, err := e.identify(r, token, malformed == nil, c)
+	if err != nil {
 		return err
 	}
 	telemetry.EventOf(r.Context()).ClientID = c.access.ClientID
@@ -186,19 +187,51 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) error 
 	if chi.URLParam(r, grantID) != c.access.GrantID.String() {
 		return errWrongGrant
 	}
-	if err := c.operation.checkRead(r, e.BaseURL); err != nil {
-		return err
+	if malformed != nil {
+		return malformed
 	}
-	return e.admit(w, r, c)
+	return e.admit(w, r, c, decide)
+}
+
+// decider gives the limiter's decision about a read.
+type decider func(context.Context) (ratelimit.Decision, error)
+
+// identify finds whose access token it is. Where nothing but the token, the scope and the grant can be wrong, and the
+// limiter is in the same database, it is asked by the way.
+func (e *edge) identify(r *http.Request, token string, wellFormed bool, c *call) (decide decider, err error) {
+	policy := func() ratelimit.Policy {
+		return ratelimit.Policy{
+			RequestsPerMinute: c.access.RequestsPerMinute,
+			Burst:             c.access.Burst,
+			ConcurrentReads:   c.access.ConcurrentReads,
+		}
+	}
+	inline, isInline := e.Limiter.(inlineLimiter)
+	grant, err := uuid.Parse(chi.URLParam(r, grantID))
+	if !isInline || !wellFormed || err != nil || grant.String() != chi.URLParam(r, grantID) {
+		c.access, err = e.OAuth.Authenticate(r.Context(), token)
+		return func(ctx context.Context) (ratelimit.Decision, error) {
+			return e.Limiter.Admit(ctx, c.access.ClientID, policy())
+		}, err
+	}
+	admission := oauth.Admission{Scopes: c.operation.scope, GrantID: grant, Lease: uuid.New()}
+	ctx, cancel := context.WithTimeout(r.Context(), ratelimit.TimeLimit)
+	defer cancel()
+	var admitted oauth.Admitted
+	if c.access, admitted, err = e.OAuth.AuthenticateAndAdmit(ctx, token, admission); err != nil {
+		if !errors.Is(err, oauth.ErrInvalidAccessToken) {
+			telemetry.EventOf(r.Context()).Limiter = telemetry.LimiterFailed
+		}
+		return nil, err
+	}
+	return func(context.Context) (ratelimit.Decision, error) {
+		return inline.Decide(c.access.ClientID, admission.Lease, policy(), admitted.Outcome, admitted.Remaining, admitted.ResetSeconds)
+	}, nil
 }
 
 // admit holds the client to its rate policy. From here on the request is counted, and its answer says so.
-func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) error {
-	decision, err := e.Limiter.Admit(r.Context(), c.access.ClientID, ratelimit.Policy{
-		RequestsPerMinute: c.access.RequestsPerMinute,
-		Burst:             c.access.Burst,
-		ConcurrentReads:   c.access.ConcurrentReads,
-	})
+func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call, decide decider) error {
+	decision, err := decide(r.Context())
 	event := telemetry.EventOf(r.Context())
 	if err != nil {
 		event.Limiter = telemetry.LimiterFailed

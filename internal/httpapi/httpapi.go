@@ -22,6 +22,12 @@ type Limiter interface {
 	Admit(ctx context.Context, clientID uuid.UUID, policy ratelimit.Policy) (ratelimit.Decision, error)
 }
 
+// inlineLimiter is a limiter that decides in the database of the connections: it is asked in the statement that
+// authenticates.
+type inlineLimiter interface {
+	Decide(clientID, lease uuid.UUID, policy ratelimit.Policy, outcome string, remaining, resetSeconds int) (ratelimit.Decision, error)
+}
+
 // Config is what the edge is made of. All of it is needed.
 type Config struct {
 	BaseURL  string // the issuer, an exact https origin

@@ -245,6 +245,36 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 	}, nil
 }
 
+// accessAndAdmission is access with the rate limiter's decision.
+func (s store) accessAndAdmission(ctx context.Context, token accessToken, admission Admission) (Access, Admitted, error) {
+	row, err := s.queries.AuthenticateAndAdmit(ctx, db.AuthenticateAndAdmitParams{
+		UserID:       token.UserID,
+		ClientID:     token.ClientID,
+		TokenID:      token.TokenID,
+		Version:      token.Version,
+		ExpiresAt:    time.UnixMicro(token.ExpiresAt),
+		NeededScopes: int16(admission.Scopes),
+		NeededGrant:  admission.GrantID,
+		LeaseID:      admission.Lease,
+	})
+	if err != nil {
+		return Access{}, Admitted{}, none(err, ErrInvalidAccessToken)
+	}
+	return Access{
+		UserID:            token.UserID,
+		ClientID:          token.ClientID,
+		GrantID:           row.GrantID,
+		ConnectionVersion: token.Version,
+		Scopes:            row.Scopes,
+		HistoryFrom:       row.HistoryFrom,
+		RegisteredOn:      row.RegisteredOn,
+		Now:               row.Now,
+		RequestsPerMinute: int(row.RequestsPerMinute),
+		Burst:             int(row.Burst),
+		ConcurrentReads:   int(row.ConcurrentReads),
+	}, Admitted{row.Outcome, int(row.Remaining), int(row.ResetSeconds)}, nil
+}
+
 func (s store) sweep(ctx context.Context) error {
 	_, requests := s.queries.SweepAuthorizationRequests(ctx)
 	_, tokens := s.queries.SweepRevokedAccessTokens(ctx)

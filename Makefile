@@ -45,7 +45,7 @@ bench: tools build ## how fast everything is on this machine, beside PostgreSQL 
 	bin/connect-bench -seconds $(BENCH_SECONDS) -rounds $(BENCH_ROUNDS) -connections $(BENCH_CONNECTIONS) -only '$(BENCH_ONLY)' \
 		-steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),-profiles $(PROFILES) -program bin/connect-svc-profile)
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
-	go test -run '^$$' -bench . ./internal/ratelimit
+	go test -run '^$$' -bench . ./internal/credential ./internal/httpapi ./internal/ratelimit
 
 .PHONY: bench-compare
 bench-compare: ## what has changed since an older bin/bench.json: make bench-compare OLD=file.json

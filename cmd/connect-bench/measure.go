@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,12 +119,17 @@ func (s *stage) measureLimit(ctx context.Context, l limit, connections int) (fig
 	if err != nil {
 		return figures{}, err
 	}
-	if l.reset != "" {
-		if _, err := s.conn.Exec(ctx, l.reset); err != nil {
-			return figures{}, err
+	var measured figures
+	for range 3 {
+		if l.reset != "" {
+			if _, err := s.conn.Exec(ctx, l.reset); err != nil {
+				return figures{}, err
+			}
+		}
+		if measured, err = s.pgbench(ctx, script, connections); !errors.Is(err, errIdle) {
+			break
 		}
 	}
-	measured, err := s.pgbench(ctx, script, connections)
 	if err != nil || l.effect == "" {
 		return measured, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +49,9 @@ func (s *stage) pgbench(ctx context.Context, script string, connections int) (fi
 	return readPgbenchLogs(logs)
 }
 
+// errIdle happens on a busy machine, whose disk can stand still for a second.
+var errIdle = errors.New("pgbench got through no transactions: try a longer -seconds")
+
 // firstError is what pgbench complained of, which it repeats for each worker.
 func firstError(output string) string {
 	for line := range strings.Lines(output) {
@@ -62,7 +66,7 @@ func firstError(output string) string {
 // transaction of a worker, which prepares the statements, is left out.
 func readPgbenchLogs(files []string) (figures, error) {
 	var latencies []time.Duration
-	var first, last int64
+	first, last := int64(math.MaxInt64), int64(0)
 	for _, name := range files {
 		file, err := os.Open(filepath.Clean(name))
 		if err != nil {
@@ -79,19 +83,15 @@ func readPgbenchLogs(files []string) (figures, error) {
 			micros, _ := strconv.ParseInt(fields[5], 10, 64)
 			ended := seconds*1_000_000 + micros
 			if fields[1] == "1" || fields[1] == "0" {
-				first = max(first, ended) // when the last worker was ready
 				continue
 			}
-			if first == 0 || ended-latency < first {
-				first = min(first, ended-latency)
-			}
-			last = max(last, ended)
+			first, last = min(first, ended-latency), max(last, ended)
 			latencies = append(latencies, time.Duration(latency)*time.Microsecond)
 		}
 		_ = file.Close()
 	}
 	if len(latencies) == 0 || last <= first {
-		return figures{}, errors.New("pgbench wrote no transactions to its log")
+		return figures{}, errIdle
 	}
 	slices.Sort(latencies)
 	return figures{

@@ -12,7 +12,7 @@ import (
 // The bodies of the reads are written by hand: encoding/json looks at each field of each row by reflection, and calls
 // each date's own method. That they are what it would write is tested with the generated types.
 
-// readAnswer is a successful answer to a read. It is one of the answers of each of the three generated operations.
+// readAnswer is a successful answer to a read or to discovery: one of the answers of each of these generated operations.
 type readAnswer struct{ body []byte }
 
 func (a readAnswer) write(w http.ResponseWriter) error {
@@ -25,6 +25,11 @@ func (a readAnswer) write(w http.ResponseWriter) error {
 }
 
 var jsonType = []string{"application/json"}
+
+// VisitGetAuthorizationServerMetadataResponse implements partnerapi.GetAuthorizationServerMetadataResponseObject.
+func (a readAnswer) VisitGetAuthorizationServerMetadataResponse(w http.ResponseWriter) error {
+	return a.write(w)
+}
 
 // VisitReadDailyActivityResponse implements partnerapi.ReadDailyActivityResponseObject.
 func (a readAnswer) VisitReadDailyActivityResponse(w http.ResponseWriter) error { return a.write(w) }

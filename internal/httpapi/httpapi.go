@@ -43,6 +43,7 @@ type Config struct {
 type edge struct {
 	Config
 	operations map[string]*operation // by method and path, as in "GET /oauth/token"
+	metadata   []byte                // the body of discovery
 }
 
 // New answers the seven operations, and everything else with 404. It is for the paths of [IsBackend]. Mount it behind telemetry.Requests, which makes the
@@ -52,7 +53,11 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
-	e := &edge{config, operations}
+	metadata, err := metadata(config.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("httpapi: %w", err)
+	}
+	e := &edge{config, operations, metadata}
 
 	router := chi.NewRouter()
 	router.Use(headers, e.recovered)

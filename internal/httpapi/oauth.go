@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -43,28 +44,30 @@ func acting(ctx context.Context) (context.Context, context.CancelFunc) {
 func (h handlers) GetAuthorizationServerMetadata(
 	context.Context, partnerapi.GetAuthorizationServerMetadataRequestObject,
 ) (partnerapi.GetAuthorizationServerMetadataResponseObject, error) {
+	return readAnswer{h.metadata}, nil
+}
+
+// metadata is the body of discovery, which is the same for all.
+func metadata(baseURL string) ([]byte, error) {
 	basic := []partnerapi.ClientAuthenticationMethod{partnerapi.ClientAuthenticationMethodClientSecretBasic}
 	var scopes []partnerapi.Scope
 	for _, name := range scope.All.Names() {
 		scopes = append(scopes, partnerapi.Scope(name))
 	}
-	return partnerapi.GetAuthorizationServerMetadata200JSONResponse{
-		Headers: partnerapi.GetAuthorizationServerMetadata200ResponseHeaders(noCaching),
-		Body: partnerapi.AuthorizationServerMetadata{
-			Issuer:                                 h.BaseURL,
-			AuthorizationEndpoint:                  h.BaseURL + "/oauth/authorize",
-			TokenEndpoint:                          h.BaseURL + "/oauth/token",
-			RevocationEndpoint:                     h.BaseURL + "/oauth/revoke",
-			TokenEndpointAuthMethodsSupported:      basic,
-			RevocationEndpointAuthMethodsSupported: basic,
-			CodeChallengeMethodsSupported:          []partnerapi.CodeChallengeMethod{partnerapi.CodeChallengeMethodS256},
-			ScopesSupported:                        scopes,
-			ResponseTypesSupported:                 []partnerapi.ResponseType{partnerapi.ResponseTypeCode},
-			GrantTypesSupported: []partnerapi.GrantType{
-				partnerapi.GrantTypeAuthorizationCode, partnerapi.GrantTypeRefreshToken,
-			},
+	return json.Marshal(partnerapi.AuthorizationServerMetadata{
+		Issuer:                                 baseURL,
+		AuthorizationEndpoint:                  baseURL + "/oauth/authorize",
+		TokenEndpoint:                          baseURL + "/oauth/token",
+		RevocationEndpoint:                     baseURL + "/oauth/revoke",
+		TokenEndpointAuthMethodsSupported:      basic,
+		RevocationEndpointAuthMethodsSupported: basic,
+		CodeChallengeMethodsSupported:          []partnerapi.CodeChallengeMethod{partnerapi.CodeChallengeMethodS256},
+		ScopesSupported:                        scopes,
+		ResponseTypesSupported:                 []partnerapi.ResponseType{partnerapi.ResponseTypeCode},
+		GrantTypesSupported: []partnerapi.GrantType{
+			partnerapi.GrantTypeAuthorizationCode, partnerapi.GrantTypeRefreshToken,
 		},
-	}, nil
+	})
 }
 
 // RequestToken is specification 4.3 and 4.4. Which fields there are has been checked.

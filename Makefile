@@ -9,12 +9,21 @@ MAKEFLAGS += --no-print-directory
 FUZZTIME ?= 60s
 RAPIDCHECKS ?= 1000
 
+# How long `make bench` measures each operation and each limit, how often, on how many connections, which of them (a
+# regular expression; empty: all), and with how many rows of daily steps. PROFILES=directory takes CPU profiles, too.
+BENCH_SECONDS ?= 1
+BENCH_ROUNDS ?= 3
+BENCH_CONNECTIONS ?= 1,8,32
+BENCH_ONLY ?=
+BENCH_STEPS_ROWS ?= 1000000
+PROFILES ?=
+
 # golangci-lint is pinned in a module file of its own, so that its dependencies are not ours.
 GOLANGCI := go tool -modfile=.golangci/go.mod golangci-lint
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build ## run everything on this machine, with sample data and an example partner (Ctrl-C stops it)
@@ -31,10 +40,19 @@ test-long: tools ## what CI has no time for: each fuzz test, long runs of the mo
 	go test -race -count 3 -timeout 60m ./...
 
 .PHONY: bench
-bench: tools ## how fast imports, the rate limiter and webhooks are on this machine, beside a bare COPY
+bench: tools build ## how fast everything is on this machine, beside PostgreSQL and net/http alone: ten minutes, then bin/bench.json
+	@go build -trimpath -o bin/connect-bench ./cmd/connect-bench
+	@[ -z "$(PROFILES)" ] || go build -trimpath -tags profile -o bin/connect-svc-profile ./cmd/connect-svc
+	bin/connect-bench -seconds $(BENCH_SECONDS) -rounds $(BENCH_ROUNDS) -connections $(BENCH_CONNECTIONS) -only '$(BENCH_ONLY)' \
+		-steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),-profiles $(PROFILES) -program bin/connect-svc-profile)
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
-	go test -run '^$$' -bench . ./internal/ratelimit
+	go test -run '^$$' -bench . ./internal/credential ./internal/httpapi ./internal/ratelimit
 	go test -run '^$$' -bench . -benchtime 3x ./internal/webhook
+
+.PHONY: bench-compare
+bench-compare: ## what has changed since an older bin/bench.json: make bench-compare OLD=file.json
+	@[ -n "$(OLD)" ] || { echo "usage: make bench-compare OLD=file.json" >&2; exit 2; }
+	@go run ./cmd/connect-bench compare "$(OLD)" bin/bench.json
 
 .PHONY: check
 check: ## gofmt, go vet, and a go.mod that holds what is used

@@ -1,5 +1,8 @@
 -- Connections and their credentials: used by internal/oauth. Races are settled here: each act is one statement that
 -- says under which state, version and generation it may happen, so that of many at once one finds it so.
+--
+-- The acts of a client can authenticate it, too, and so spare a round trip: with a secret_hash they happen only for an
+-- active client whose secret has it. It is null where the client has been authenticated before.
 
 -- The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
 -- goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. The
@@ -15,6 +18,7 @@ with authorized as (
     where u.user_id = @user_id and cl.client_id = @client_id
         and @code_expires_at::timestamptz > connect_now()
         and cl.status = 'active' and cl.callback_url = @redirect_uri and cl.scopes & @scopes = @scopes
+        and (@secret_hash::bytea is null or cl.secret_hash = @secret_hash)
         and (@code_version = 0 or exists (select from connections old
             where old.user_id = @user_id and old.client_id = @client_id))
     for share of cl for key share of u
@@ -52,6 +56,7 @@ where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.cli
     and c.version = @version and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
     and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
+    and (@secret_hash::bytea is null or cl.secret_hash = @secret_hash)
 returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timestamptz as now;
 
 -- Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
@@ -87,7 +92,10 @@ select exists (
 with revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
+    from clients cl
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
+        and cl.client_id = c.client_id
+        and (@secret_hash::bytea is null or cl.secret_hash = @secret_hash and cl.status = 'active')
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
     insert into webhook_events (client_id, type, grant_id, connection_version, reason)
@@ -99,11 +107,12 @@ select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.use
     jsonb_build_object('reason', 'refresh_token_revoked')
 from revoked;
 
--- name: RevokeAccessToken :exec
+-- name: RevokeAccessToken :execrows
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
-    select u.user_id, @token_id, @expires_at::timestamptz from users u
-    where u.user_id = @user_id and @expires_at::timestamptz > connect_now()
+    select u.user_id, @token_id, @expires_at::timestamptz from users u, clients cl
+    where u.user_id = @user_id and @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
+        and (@secret_hash::bytea is null or cl.secret_hash = @secret_hash and cl.status = 'active')
     for key share of u
     on conflict do nothing
     returning user_id
@@ -161,6 +170,42 @@ with access as (
         and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
 )
 select grant_id, scopes, history_from, registered_on, requests_per_minute, burst, concurrent_reads, now from access;
+
+-- The same, and in the same round trip the decision of the rate limiter that lives in this database (see admit_request),
+-- where the connection has the scopes and the grant that the read needs: what fails before the limiter is not counted.
+-- Without a decision the outcome is empty.
+-- name: AuthenticateAndAdmit :one
+with access as (
+    select c.client_id, c.grant_id, c.scopes, c.history_from, u.registered_on,
+        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
+    from connections c
+    join clients cl on cl.client_id = c.client_id
+    join users u on u.user_id = c.user_id
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+        and c.state = 'authorized' and c.refresh_deadline > connect_now()
+        and @expires_at::timestamptz > connect_now() and cl.status = 'active'
+        and not exists (select from revoked_access_tokens r
+            where r.user_id = @user_id and r.token_id = @token_id)
+), noted as (
+    update connections c
+    set last_read_at = access.now
+    from access
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
+), admissible as materialized ( -- before the function is called
+    select client_id, requests_per_minute, burst, concurrent_reads
+    from access
+    where scopes & @needed_scopes::smallint = @needed_scopes::smallint and grant_id = @needed_grant::uuid
+), decided as materialized (
+    select d.outcome, d.remaining, d.reset_seconds
+    from admissible a,
+        lateral admit_request(a.client_id, @lease_id, a.requests_per_minute, a.burst, a.concurrent_reads) d
+)
+select access.grant_id, access.scopes, access.history_from, access.registered_on,
+    access.requests_per_minute, access.burst, access.concurrent_reads, access.now,
+    coalesce(decided.outcome, '')::text as outcome, coalesce(decided.remaining, 0)::integer as remaining,
+    coalesce(decided.reset_seconds, 0)::integer as reset_seconds
+from access left join decided on true;
 
 -- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where expires_at <= connect_now();

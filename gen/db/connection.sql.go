@@ -78,6 +78,96 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 	return i, err
 }
 
+const authenticateAndAdmit = `-- name: AuthenticateAndAdmit :one
+with access as (
+    select c.client_id, c.grant_id, c.scopes, c.history_from, u.registered_on,
+        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
+    from connections c
+    join clients cl on cl.client_id = c.client_id
+    join users u on u.user_id = c.user_id
+    where c.user_id = $1 and c.client_id = $2 and c.version = $3
+        and c.state = 'authorized' and c.refresh_deadline > connect_now()
+        and $4::timestamptz > connect_now() and cl.status = 'active'
+        and not exists (select from revoked_access_tokens r
+            where r.user_id = $1 and r.token_id = $5)
+), noted as (
+    update connections c
+    set last_read_at = access.now
+    from access
+    where c.user_id = $1 and c.client_id = $2 and c.version = $3
+        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
+), admissible as materialized ( -- before the function is called
+    select client_id, requests_per_minute, burst, concurrent_reads
+    from access
+    where scopes & $6::smallint = $6::smallint and grant_id = $7::uuid
+), decided as materialized (
+    select d.outcome, d.remaining, d.reset_seconds
+    from admissible a,
+        lateral admit_request(a.client_id, $8, a.requests_per_minute, a.burst, a.concurrent_reads) d
+)
+select access.grant_id, access.scopes, access.history_from, access.registered_on,
+    access.requests_per_minute, access.burst, access.concurrent_reads, access.now,
+    coalesce(decided.outcome, '')::text as outcome, coalesce(decided.remaining, 0)::integer as remaining,
+    coalesce(decided.reset_seconds, 0)::integer as reset_seconds
+from access left join decided on true
+`
+
+type AuthenticateAndAdmitParams struct {
+	UserID       uuid.UUID
+	ClientID     uuid.UUID
+	Version      int64
+	ExpiresAt    time.Time
+	TokenID      uuid.UUID
+	NeededScopes int16
+	NeededGrant  uuid.UUID
+	LeaseID      uuid.UUID
+}
+
+type AuthenticateAndAdmitRow struct {
+	GrantID           uuid.UUID
+	Scopes            scope.Set
+	HistoryFrom       time.Time
+	RegisteredOn      time.Time
+	RequestsPerMinute int32
+	Burst             int32
+	ConcurrentReads   int32
+	Now               time.Time
+	Outcome           string
+	Remaining         int32
+	ResetSeconds      int32
+}
+
+// The same, and in the same round trip the decision of the rate limiter that lives in this database (see admit_request),
+// where the connection has the scopes and the grant that the read needs: what fails before the limiter is not counted.
+// Without a decision the outcome is empty.
+func (q *Queries) AuthenticateAndAdmit(ctx context.Context, arg AuthenticateAndAdmitParams) (AuthenticateAndAdmitRow, error) {
+	row := q.db.QueryRow(ctx, authenticateAndAdmit,
+		arg.UserID,
+		arg.ClientID,
+		arg.Version,
+		arg.ExpiresAt,
+		arg.TokenID,
+		arg.NeededScopes,
+		arg.NeededGrant,
+		arg.LeaseID,
+	)
+	var i AuthenticateAndAdmitRow
+	err := row.Scan(
+		&i.GrantID,
+		&i.Scopes,
+		&i.HistoryFrom,
+		&i.RegisteredOn,
+		&i.RequestsPerMinute,
+		&i.Burst,
+		&i.ConcurrentReads,
+		&i.Now,
+		&i.Outcome,
+		&i.Remaining,
+		&i.ResetSeconds,
+	)
+	return i, err
+}
+
 const authorizeConnection = `-- name: AuthorizeConnection :one
 
 with authorized as (
@@ -89,6 +179,7 @@ with authorized as (
     where u.user_id = $7 and cl.client_id = $8
         and $9::timestamptz > connect_now()
         and cl.status = 'active' and cl.callback_url = $10 and cl.scopes & $3 = $3
+        and ($11::bytea is null or cl.secret_hash = $11)
         and ($2 = 0 or exists (select from connections old
             where old.user_id = $7 and old.client_id = $8))
     for share of cl for key share of u
@@ -127,6 +218,7 @@ type AuthorizeConnectionParams struct {
 	ClientID      uuid.UUID
 	CodeExpiresAt time.Time
 	RedirectUri   string
+	SecretHash    []byte
 }
 
 type AuthorizeConnectionRow struct {
@@ -139,6 +231,9 @@ type AuthorizeConnectionRow struct {
 
 // Connections and their credentials: used by internal/oauth. Races are settled here: each act is one statement that
 // says under which state, version and generation it may happen, so that of many at once one finds it so.
+//
+// The acts of a client can authenticate it, too, and so spare a round trip: with a secret_hash they happen only for an
+// active client whose secret has it. It is null where the client has been authenticated before.
 // The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
 // goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. The
 // locks settle the race with the deletion of the user and with changes of the client: whichever ends all connections
@@ -155,6 +250,7 @@ func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnecti
 		arg.ClientID,
 		arg.CodeExpiresAt,
 		arg.RedirectUri,
+		arg.SecretHash,
 	)
 	var i AuthorizeConnectionRow
 	err := row.Scan(
@@ -244,11 +340,12 @@ func (q *Queries) IsLapsed(ctx context.Context, arg IsLapsedParams) (bool, error
 	return exists, err
 }
 
-const revokeAccessToken = `-- name: RevokeAccessToken :exec
+const revokeAccessToken = `-- name: RevokeAccessToken :execrows
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
-    select u.user_id, $3, $4::timestamptz from users u
-    where u.user_id = $5 and $4::timestamptz > connect_now()
+    select u.user_id, $3, $4::timestamptz from users u, clients cl
+    where u.user_id = $5 and $4::timestamptz > connect_now() and cl.client_id = $1
+        and ($6::bytea is null or cl.secret_hash = $6 and cl.status = 'active')
     for key share of u
     on conflict do nothing
     returning user_id
@@ -259,29 +356,37 @@ from revoked
 `
 
 type RevokeAccessTokenParams struct {
-	ClientID  uuid.UUID
-	Version   int64
-	TokenID   uuid.UUID
-	ExpiresAt time.Time
-	UserID    uuid.UUID
+	ClientID   uuid.UUID
+	Version    int64
+	TokenID    uuid.UUID
+	ExpiresAt  time.Time
+	UserID     uuid.UUID
+	SecretHash []byte
 }
 
-func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) error {
-	_, err := q.db.Exec(ctx, revokeAccessToken,
+func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (int64, error) {
+	result, err := q.db.Exec(ctx, revokeAccessToken,
 		arg.ClientID,
 		arg.Version,
 		arg.TokenID,
 		arg.ExpiresAt,
 		arg.UserID,
+		arg.SecretHash,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const revokeConnection = `-- name: RevokeConnection :execrows
 with revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
+    from clients cl
     where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
+        and cl.client_id = c.client_id
+        and ($4::bytea is null or cl.secret_hash = $4 and cl.status = 'active')
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
     insert into webhook_events (client_id, type, grant_id, connection_version, reason)
@@ -295,13 +400,19 @@ from revoked
 `
 
 type RevokeConnectionParams struct {
-	UserID   uuid.UUID
-	ClientID uuid.UUID
-	Version  int64
+	UserID     uuid.UUID
+	ClientID   uuid.UUID
+	Version    int64
+	SecretHash []byte
 }
 
 func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeConnection, arg.UserID, arg.ClientID, arg.Version)
+	result, err := q.db.Exec(ctx, revokeConnection,
+		arg.UserID,
+		arg.ClientID,
+		arg.Version,
+		arg.SecretHash,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -360,6 +471,7 @@ where c.user_id = $3 and c.client_id = $4 and cl.client_id = c.client_id
     and c.version = $5 and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and c.refresh_generation = $6 and c.refresh_hash = $7
     and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
+    and ($8::bytea is null or cl.secret_hash = $8)
 returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timestamptz as now
 `
 
@@ -371,6 +483,7 @@ type RotateRefreshTokenParams struct {
 	Version       int64
 	Generation    int64
 	PresentedHash []byte
+	SecretHash    []byte
 }
 
 type RotateRefreshTokenRow struct {
@@ -391,6 +504,7 @@ func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshToken
 		arg.Version,
 		arg.Generation,
 		arg.PresentedHash,
+		arg.SecretHash,
 	)
 	var i RotateRefreshTokenRow
 	err := row.Scan(

@@ -182,14 +182,23 @@ func (r *Registry) changed(ctx context.Context, id uuid.UUID, changed bool, err 
 	return fmt.Errorf("client %s: %w", id, ErrOffboarded)
 }
 
+// ParseID reads a client ID, which has one spelling. Every other is ErrAuthentication.
+func ParseID(id string) (uuid.UUID, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil || parsed.String() != id {
+		return uuid.Nil, ErrAuthentication
+	}
+	return parsed, nil
+}
+
 // noSecret is compared where there is no such client, so that the answer takes as long as for one that exists.
 var noSecret = make([]byte, 32)
 
 // Authenticate finds the active client that id and secret belong to (specification 5.1). Every failure of the
 // credentials is ErrAuthentication, whatever was wrong.
 func (r *Registry) Authenticate(ctx context.Context, id, secret string) (Client, error) {
-	parsed, err := uuid.Parse(id)
-	if err != nil || parsed.String() != id { // a client ID has one spelling
+	parsed, err := ParseID(id)
+	if err != nil {
 		return Client{}, ErrAuthentication
 	}
 	found, hash, err := r.store.get(ctx, parsed)

@@ -74,7 +74,8 @@ var secretShape = regexp.MustCompile(`(svci_|svcc_|svca_|svcr2_|cc1_|whsec_)[A-Z
 
 // Redact replaces every credential in text, leaving its prefix so that a reader sees what stood there.
 func Redact(text string) string {
-	if !strings.Contains(text, "_") {
+	// Nearly all text has none of them, and finding that out this way takes a hundredth of the time.
+	if !strings.Contains(text, "svc") && !strings.Contains(text, "cc1_") && !strings.Contains(text, "whsec_") {
 		return text
 	}
 	return secretShape.ReplaceAllString(text, "${1}[redacted]")

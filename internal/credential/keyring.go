@@ -1,13 +1,20 @@
 package credential
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash"
 	"strings"
+	"sync"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/insecuresecretdataaccess"
 	"github.com/tink-crypto/tink-go/v2/keyset"
 	"github.com/tink-crypto/tink-go/v2/prf"
+	"github.com/tink-crypto/tink-go/v2/prf/hmacprf"
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
@@ -15,7 +22,7 @@ import (
 // read by a new start.
 type Keyring struct {
 	sealing     tink.AEAD
-	identifiers *prf.Set
+	identifiers sync.Pool // of hash.Hash: HMAC-SHA-256 under the identifier key
 }
 
 func newKeyring(keys keysets) (*Keyring, error) {
@@ -23,11 +30,27 @@ func newKeyring(keys keysets) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credential: sealing keys: %w", err)
 	}
-	identifiers, err := prf.NewPRFSet(keys.identifiers)
+	identifier, err := identifierKey(keys.identifiers)
 	if err != nil {
 		return nil, fmt.Errorf("credential: identifier key: %w", err)
 	}
-	return &Keyring{sealing: sealing, identifiers: identifiers}, nil
+	k := &Keyring{sealing: sealing}
+	k.identifiers.New = func() any { return hmac.New(sha256.New, identifier) }
+	return k, nil
+}
+
+// identifierKey is the key material. Tink's own PRF sets up HMAC anew each time, which is most of its work: a page of
+// activities has 500 identifiers.
+func identifierKey(handle *keyset.Handle) ([]byte, error) {
+	entry, err := handle.Primary()
+	if err != nil {
+		return nil, err
+	}
+	key, isHMAC := entry.Key().(*hmacprf.Key)
+	if !isHMAC || key.Parameters().(*hmacprf.Parameters).HashType() != hmacprf.SHA256 {
+		return nil, errors.New("is not one of HMAC-SHA-256")
+	}
+	return key.KeyBytes().Data(insecuresecretdataaccess.Token{}), nil
 }
 
 // Seal makes a value of a kind that holds payload. The payload is small: with 1,400 bytes the longest kinds but the
@@ -66,21 +89,19 @@ func boundTo(kind Kind) []byte { return []byte("connect-svc/1/" + string(kind)) 
 
 // PRF is a keyed pseudo-random function of a label, which names the use, and any parts: 32 bytes that stay the same as
 // long as the keyset lives, and that nobody without it can compute or invert.
-func (k *Keyring) PRF(label string, parts ...[]byte) [32]byte {
-	input := appendPart(nil, []byte(label))
+func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
+	mac := k.identifiers.Get().(hash.Hash) //nolint:errcheck // nothing else is in the pool
+	defer k.identifiers.Put(mac)
+	mac.Reset()
+	// The length comes before the part, so that no two lists of parts are one input.
+	var buffer [128]byte
+	input := append(binary.BigEndian.AppendUint32(buffer[:0], uint32(len(label))), label...)
 	for _, part := range parts {
-		input = appendPart(input, part)
+		input = append(binary.BigEndian.AppendUint32(input, uint32(len(part))), part...)
 	}
-	output, err := k.identifiers.ComputePrimaryPRF(input, 32)
-	if err != nil {
-		panic("credential: identifier key: " + err.Error()) // it was able to make 32 bytes when it was read
-	}
-	return [32]byte(output)
-}
-
-// appendPart writes the length before the part, so that no two lists of parts are one input.
-func appendPart(input, part []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(input, uint32(len(part))), part...)
+	mac.Write(input)
+	mac.Sum(output[:0])
+	return output
 }
 
 // NewTestKeyring is a keyring of fresh keys that are nowhere stored.

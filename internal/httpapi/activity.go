@@ -23,7 +23,7 @@ func (h handlers) ReadDailyActivity(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.Activity.DailySteps(ctx, reader.UserID, dates)
+	rows, err := h.Activity.DailySteps(c.decision.WithLast(ctx), reader.UserID, dates)
 	if err != nil {
 		return nil, err
 	}
@@ -31,19 +31,13 @@ func (h handlers) ReadDailyActivity(
 	for i, row := range rows {
 		data[i] = partnerapi.DailySteps{Date: date(row.Date), Steps: row.Steps}
 	}
-	return partnerapi.ReadDailyActivity200JSONResponse{
-		Headers: c.headers(),
-		Body: partnerapi.DailyActivity{
-			Data: data,
-			Meta: partnerapi.DailyActivityMeta{
-				From:       params.From,
-				To:         params.To,
-				DateBasis:  partnerapi.DateBasisSvcRecordedDate,
-				Source:     partnerapi.SourceSvc,
-				SnapshotAt: h.snapshot(),
-			},
-		},
-	}, nil
+	return readAnswer{appendDailySteps(make([]byte, 0, 256+64*len(data)), data, partnerapi.DailyActivityMeta{
+		From:       params.From,
+		To:         params.To,
+		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+		Source:     partnerapi.SourceSvc,
+		SnapshotAt: h.snapshot(),
+	})}, nil
 }
 
 // ReadCyclingDaily is specification 4.8.
@@ -56,7 +50,7 @@ func (h handlers) ReadCyclingDaily(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.Activity.CyclingDaily(ctx, reader.UserID, dates)
+	rows, err := h.Activity.CyclingDaily(c.decision.WithLast(ctx), reader.UserID, dates)
 	if err != nil {
 		return nil, err
 	}
@@ -68,18 +62,12 @@ func (h handlers) ReadCyclingDaily(
 			Source:         partnerapi.SourceSvc,
 		}
 	}
-	return partnerapi.ReadCyclingDaily200JSONResponse{
-		Headers: partnerapi.ReadCyclingDaily200ResponseHeaders(c.headers()),
-		Body: partnerapi.CyclingDaily{
-			Data: data,
-			Meta: partnerapi.CyclingDailyMeta{
-				From:       params.From,
-				To:         params.To,
-				DateBasis:  partnerapi.DateBasisSvcRecordedDate,
-				SnapshotAt: h.snapshot(),
-			},
-		},
-	}, nil
+	return readAnswer{appendCyclingDaily(make([]byte, 0, 256+96*len(data)), data, partnerapi.CyclingDailyMeta{
+		From:       params.From,
+		To:         params.To,
+		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+		SnapshotAt: h.snapshot(),
+	})}, nil
 }
 
 // ReadCyclingActivities is specification 4.9.
@@ -99,7 +87,7 @@ func (h handlers) ReadCyclingActivities(
 	if params.Cursor != nil {
 		cursor = *params.Cursor // never empty: the document says so
 	}
-	page, err := h.Activity.CyclingPage(ctx, reader, dates, limit, cursor)
+	page, err := h.Activity.CyclingPage(c.decision.WithLast(ctx), reader, dates, limit, cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -125,10 +113,7 @@ func (h handlers) ReadCyclingActivities(
 	if page.NextCursor != "" {
 		meta.NextCursor = &page.NextCursor
 	}
-	return partnerapi.ReadCyclingActivities200JSONResponse{
-		Headers: partnerapi.ReadCyclingActivities200ResponseHeaders(c.headers()),
-		Body:    partnerapi.CyclingActivities{Data: data, Meta: meta},
-	}, nil
+	return readAnswer{appendCyclingActivities(make([]byte, 0, 768+384*len(data)), data, meta)}, nil
 }
 
 // instant is the format of specification 2.8: three digits after the point, always.
@@ -148,18 +133,5 @@ func (c *call) reader() activity.Reader {
 		HistoryFrom:       c.access.HistoryFrom,
 		RegisteredOn:      c.access.RegisteredOn,
 		Now:               c.access.Now,
-	}
-}
-
-// headers of a read that succeeded.
-func (c *call) headers() partnerapi.ReadDailyActivity200ResponseHeaders {
-	return partnerapi.ReadDailyActivity200ResponseHeaders{
-		CacheControl:       noCaching.CacheControl,
-		Pragma:             noCaching.Pragma,
-		ReferrerPolicy:     noCaching.ReferrerPolicy,
-		XRequestID:         c.requestID,
-		RateLimitLimit:     c.decision.Limit,
-		RateLimitRemaining: c.decision.Remaining,
-		RateLimitReset:     c.decision.ResetSeconds,
 	}
 }

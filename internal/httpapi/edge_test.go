@@ -119,14 +119,10 @@ func TestFaults_7(t *testing.T) {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", false, "closed pool"},
 		{"limiter away", func(t *testing.T) func(*fixture) {
-			return func(f *fixture) {
-				pool := f.db.Open(t)
-				pool.Close()
-				f.config.Limiter = ratelimit.NewPostgres(pool)
-			}
+			return func(f *fixture) { f.db.Exec(t, "alter function admit_request rename to admit_nobody") }
 		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)
-		}, 503, "data_unavailable", false, "closed pool"},
+		}, 503, "data_unavailable", false, "admit_request"},
 		{"limiter on Redis away", func(t *testing.T) func(*fixture) {
 			return func(f *fixture) {
 				server := redistest.Start(t)
@@ -156,7 +152,7 @@ func TestFaults_7(t *testing.T) {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", false, "panic: no limiter"},
 		{"panic elsewhere", func(*testing.T) func(*fixture) {
-			return func(f *fixture) { f.config.Clients = nil }
+			return func(f *fixture) { f.config.OAuth = nil }
 		}, func(f *fixture, tokens oauth.Tokens) outgoing {
 			return refreshForm(f.client, tokens.RefreshToken)
 		}, 500, "server_error", false, "panic: "},

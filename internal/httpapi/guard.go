@@ -21,7 +21,8 @@ import (
 // call is what the guard has found out about a request. It belongs to the goroutine that handles it.
 type call struct {
 	operation *operation
-	client    client.Client      // of token, revoke and disconnect
+	client    uuid.UUID          // of token, revoke and disconnect
+	presented *presented         // of token and revoke: who the client says it is, to be found out with the act
 	access    oauth.Access       // of a read
 	decision  ratelimit.Decision // of a read
 	requestID uuid.UUID          // of a read
@@ -96,7 +97,15 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 			return err
 		}
 	}
-	if err := e.authenticate(r, authorization, c); err != nil {
+	if op.form != nil && op.checkFields(fields) == nil {
+		// Nothing is left to be refused before the act, which can find out itself who the client is.
+		if c.presented = present(authorization); c.presented == nil {
+			return client.ErrAuthentication
+		}
+		setForm(r, fields)
+		return nil
+	}
+	if err := e.authenticate(r.Context(), present(authorization), c); err != nil {
 		return err
 	}
 	for name, described := range op.path {
@@ -107,32 +116,52 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 	if op.form == nil {
 		return nil
 	}
-	if err := op.checkFields(fields); err != nil {
-		return err
-	}
-	r.Form = url.Values{}
-	for name, value := range fields {
-		r.Form.Set(name, value.(string))
-	}
-	r.PostForm = r.Form
-	return nil
+	return op.checkFields(fields)
 }
 
-// authenticate finds the client (specification 5.1). Missing credentials are as good as wrong ones.
-func (e *edge) authenticate(r *http.Request, authorization []string, c *call) error {
+// setForm is where the generated binding finds the fields.
+func setForm(r *http.Request, fields map[string]any) {
+	r.Form = make(url.Values, len(fields))
+	for name, value := range fields {
+		r.Form[name] = []string{value.(string)}
+	}
+	r.PostForm = r.Form
+}
+
+// presented are the credentials of a client (specification 5.1), not checked yet.
+type presented struct {
+	id, secret string
+}
+
+// present takes the credentials from the headers. It is nil where there are none, which is as good as wrong ones.
+func present(authorization []string) *presented {
 	if len(authorization) == 0 {
-		return client.ErrAuthentication
+		return nil
 	}
 	id, secret, ok := basicCredentials(authorization[0])
 	if !ok {
+		return nil
+	}
+	return &presented{id, secret}
+}
+
+// authenticate finds the client.
+func (e *edge) authenticate(ctx context.Context, p *presented, c *call) error {
+	if p == nil {
 		return client.ErrAuthentication
 	}
-	var err error
-	if c.client, err = e.Clients.Authenticate(r.Context(), id, secret); err != nil {
+	found, err := e.Clients.Authenticate(ctx, p.id, p.secret)
+	if err != nil {
 		return err
 	}
-	telemetry.EventOf(r.Context()).ClientID = c.client.ID
+	c.authenticated(ctx, found.ID)
 	return nil
+}
+
+// authenticated notes who the client is.
+func (c *call) authenticated(ctx context.Context, id uuid.UUID) {
+	c.client = id
+	telemetry.EventOf(ctx).ClientID = id
 }
 
 // guardRead is the order of checks of the reads up to the dates (decisions, section 2).
@@ -146,8 +175,9 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) error 
 	if !ok {
 		return oauth.ErrInvalidAccessToken
 	}
-	var err error
-	if c.access, err = e.OAuth.Authenticate(r.Context(), token); err != nil {
+	malformed := c.operation.checkRead(r, e.BaseURL)
+	decide, err := e.identify(r, token, malformed == nil, c)
+	if err != nil {
 		return err
 	}
 	telemetry.EventOf(r.Context()).ClientID = c.access.ClientID
@@ -157,19 +187,51 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) error 
 	if chi.URLParam(r, grantID) != c.access.GrantID.String() {
 		return errWrongGrant
 	}
-	if err := c.operation.checkRead(r, e.BaseURL); err != nil {
-		return err
+	if malformed != nil {
+		return malformed
 	}
-	return e.admit(w, r, c)
+	return e.admit(w, r, c, decide)
+}
+
+// decider gives the limiter's decision about a read.
+type decider func(context.Context) (ratelimit.Decision, error)
+
+// identify finds whose access token it is. Where nothing but the token, the scope and the grant can be wrong, and the
+// limiter is in the same database, it is asked by the way.
+func (e *edge) identify(r *http.Request, token string, wellFormed bool, c *call) (decide decider, err error) {
+	policy := func() ratelimit.Policy {
+		return ratelimit.Policy{
+			RequestsPerMinute: c.access.RequestsPerMinute,
+			Burst:             c.access.Burst,
+			ConcurrentReads:   c.access.ConcurrentReads,
+		}
+	}
+	inline, isInline := e.Limiter.(inlineLimiter)
+	grant, err := uuid.Parse(chi.URLParam(r, grantID))
+	if !isInline || !wellFormed || err != nil || grant.String() != chi.URLParam(r, grantID) {
+		c.access, err = e.OAuth.Authenticate(r.Context(), token)
+		return func(ctx context.Context) (ratelimit.Decision, error) {
+			return e.Limiter.Admit(ctx, c.access.ClientID, policy())
+		}, err
+	}
+	admission := oauth.Admission{Scopes: c.operation.scope, GrantID: grant, Lease: uuid.New()}
+	ctx, cancel := context.WithTimeout(r.Context(), ratelimit.TimeLimit)
+	defer cancel()
+	var admitted oauth.Admitted
+	if c.access, admitted, err = e.OAuth.AuthenticateAndAdmit(ctx, token, admission); err != nil {
+		if !errors.Is(err, oauth.ErrInvalidAccessToken) {
+			telemetry.EventOf(r.Context()).Limiter = telemetry.LimiterFailed
+		}
+		return nil, err
+	}
+	return func(context.Context) (ratelimit.Decision, error) {
+		return inline.Decide(c.access.ClientID, admission.Lease, policy(), admitted.Outcome, admitted.Remaining, admitted.ResetSeconds)
+	}, nil
 }
 
 // admit holds the client to its rate policy. From here on the request is counted, and its answer says so.
-func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) error {
-	decision, err := e.Limiter.Admit(r.Context(), c.access.ClientID, ratelimit.Policy{
-		RequestsPerMinute: c.access.RequestsPerMinute,
-		Burst:             c.access.Burst,
-		ConcurrentReads:   c.access.ConcurrentReads,
-	})
+func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call, decide decider) error {
+	decision, err := decide(r.Context())
 	event := telemetry.EventOf(r.Context())
 	if err != nil {
 		event.Limiter = telemetry.LimiterFailed

@@ -22,6 +22,12 @@ type Limiter interface {
 	Admit(ctx context.Context, clientID uuid.UUID, policy ratelimit.Policy) (ratelimit.Decision, error)
 }
 
+// inlineLimiter is a limiter that decides in the database of the connections: it is asked in the statement that
+// authenticates.
+type inlineLimiter interface {
+	Decide(clientID, lease uuid.UUID, policy ratelimit.Policy, outcome string, remaining, resetSeconds int) (ratelimit.Decision, error)
+}
+
 // Config is what the edge is made of. All of it is needed.
 type Config struct {
 	BaseURL  string // the issuer, an exact https origin
@@ -37,6 +43,7 @@ type Config struct {
 type edge struct {
 	Config
 	operations map[string]*operation // by method and path, as in "GET /oauth/token"
+	metadata   []byte                // the body of discovery
 }
 
 // New answers the seven operations, and everything else with 404. It is for the paths of [IsBackend]. Mount it behind telemetry.Requests, which makes the
@@ -46,7 +53,11 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
-	e := &edge{config, operations}
+	metadata, err := metadata(config.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("httpapi: %w", err)
+	}
+	e := &edge{config, operations, metadata}
 
 	router := chi.NewRouter()
 	router.Use(headers, e.recovered)

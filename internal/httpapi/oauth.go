@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -9,6 +10,8 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
@@ -41,28 +44,30 @@ func acting(ctx context.Context) (context.Context, context.CancelFunc) {
 func (h handlers) GetAuthorizationServerMetadata(
 	context.Context, partnerapi.GetAuthorizationServerMetadataRequestObject,
 ) (partnerapi.GetAuthorizationServerMetadataResponseObject, error) {
+	return readAnswer{h.metadata}, nil
+}
+
+// metadata is the body of discovery, which is the same for all.
+func metadata(baseURL string) ([]byte, error) {
 	basic := []partnerapi.ClientAuthenticationMethod{partnerapi.ClientAuthenticationMethodClientSecretBasic}
 	var scopes []partnerapi.Scope
 	for _, name := range scope.All.Names() {
 		scopes = append(scopes, partnerapi.Scope(name))
 	}
-	return partnerapi.GetAuthorizationServerMetadata200JSONResponse{
-		Headers: partnerapi.GetAuthorizationServerMetadata200ResponseHeaders(noCaching),
-		Body: partnerapi.AuthorizationServerMetadata{
-			Issuer:                                 h.BaseURL,
-			AuthorizationEndpoint:                  h.BaseURL + "/oauth/authorize",
-			TokenEndpoint:                          h.BaseURL + "/oauth/token",
-			RevocationEndpoint:                     h.BaseURL + "/oauth/revoke",
-			TokenEndpointAuthMethodsSupported:      basic,
-			RevocationEndpointAuthMethodsSupported: basic,
-			CodeChallengeMethodsSupported:          []partnerapi.CodeChallengeMethod{partnerapi.CodeChallengeMethodS256},
-			ScopesSupported:                        scopes,
-			ResponseTypesSupported:                 []partnerapi.ResponseType{partnerapi.ResponseTypeCode},
-			GrantTypesSupported: []partnerapi.GrantType{
-				partnerapi.GrantTypeAuthorizationCode, partnerapi.GrantTypeRefreshToken,
-			},
+	return json.Marshal(partnerapi.AuthorizationServerMetadata{
+		Issuer:                                 baseURL,
+		AuthorizationEndpoint:                  baseURL + "/oauth/authorize",
+		TokenEndpoint:                          baseURL + "/oauth/token",
+		RevocationEndpoint:                     baseURL + "/oauth/revoke",
+		TokenEndpointAuthMethodsSupported:      basic,
+		RevocationEndpointAuthMethodsSupported: basic,
+		CodeChallengeMethodsSupported:          []partnerapi.CodeChallengeMethod{partnerapi.CodeChallengeMethodS256},
+		ScopesSupported:                        scopes,
+		ResponseTypesSupported:                 []partnerapi.ResponseType{partnerapi.ResponseTypeCode},
+		GrantTypesSupported: []partnerapi.GrantType{
+			partnerapi.GrantTypeAuthorizationCode, partnerapi.GrantTypeRefreshToken,
 		},
-	}, nil
+	})
 }
 
 // RequestToken is specification 4.3 and 4.4. Which fields there are has been checked.
@@ -71,19 +76,7 @@ func (h handlers) RequestToken(
 ) (partnerapi.RequestTokenResponseObject, error) {
 	ctx, cancel := acting(ctx)
 	defer cancel()
-	var tokens oauth.Tokens
-	var err error
-	clientID, fields := callOf(ctx).client.ID, request.Body
-	if fields.GrantType == partnerapi.GrantTypeRefreshToken {
-		tokens, err = h.OAuth.Refresh(ctx, clientID, *fields.RefreshToken)
-		telemetry.EventOf(ctx).Refresh = refreshOutcome(err)
-	} else {
-		tokens, err = h.OAuth.Exchange(ctx, clientID, oauth.ExchangeParams{
-			Code:         *fields.Code,
-			RedirectURI:  *fields.RedirectUri,
-			CodeVerifier: *fields.CodeVerifier,
-		})
-	}
+	tokens, err := h.requestTokens(ctx, callOf(ctx), request.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +93,44 @@ func (h handlers) RequestToken(
 			Scope:             tokens.Scopes.String(),
 		},
 	}, nil
+}
+
+// requestTokens exchanges or refreshes, and authenticates the client by the way. Where that does nothing, the client is
+// authenticated first, and only then is said what was wrong with its code or token.
+func (h handlers) requestTokens(ctx context.Context, c *call, fields *partnerapi.TokenRequest) (tokens oauth.Tokens, err error) {
+	id, err := client.ParseID(c.presented.id)
+	if err != nil {
+		return oauth.Tokens{}, err
+	}
+	refresh := fields.GrantType == partnerapi.GrantTypeRefreshToken
+	act := func(secretHash []byte) (oauth.Tokens, error) {
+		if refresh {
+			return h.OAuth.TryRefresh(ctx, id, secretHash, *fields.RefreshToken)
+		}
+		return h.OAuth.TryExchange(ctx, id, secretHash, oauth.ExchangeParams{
+			Code:         *fields.Code,
+			RedirectURI:  *fields.RedirectUri,
+			CodeVerifier: *fields.CodeVerifier,
+		})
+	}
+	tokens, err = act(credential.Hash(c.presented.secret))
+	switch {
+	case err == nil:
+		c.authenticated(ctx, id)
+	case errors.Is(err, oauth.ErrInvalidGrant):
+		if err := h.authenticate(ctx, c.presented, c); err != nil {
+			return oauth.Tokens{}, err
+		}
+		if refresh {
+			tokens, err = h.OAuth.Refresh(ctx, id, *fields.RefreshToken)
+		} else {
+			tokens, err = act(nil)
+		}
+	}
+	if refresh {
+		telemetry.EventOf(ctx).Refresh = refreshOutcome(err)
+	}
+	return tokens, err
 }
 
 // refreshOutcome is what only the operator is told: the caller's answer is the same for all that is refused.
@@ -123,10 +154,30 @@ func (h handlers) RevokeToken(
 ) (partnerapi.RevokeTokenResponseObject, error) {
 	ctx, cancel := acting(ctx)
 	defer cancel()
-	if err := h.OAuth.Revoke(ctx, callOf(ctx).client.ID, request.Body.Token); err != nil {
+	if err := h.revoke(ctx, callOf(ctx), request.Body.Token); err != nil {
 		return nil, err
 	}
 	return partnerapi.RevokeToken200Response{Headers: partnerapi.RevokeToken200ResponseHeaders(noCaching)}, nil
+}
+
+// revoke authenticates the client by the way, as requestTokens does.
+func (h handlers) revoke(ctx context.Context, c *call, token string) error {
+	id, err := client.ParseID(c.presented.id)
+	if err != nil {
+		return err
+	}
+	done, err := h.OAuth.TryRevoke(ctx, id, credential.Hash(c.presented.secret), token)
+	if err != nil {
+		return err
+	}
+	if done {
+		c.authenticated(ctx, id)
+		return nil
+	}
+	if err := h.authenticate(ctx, c.presented, c); err != nil {
+		return err
+	}
+	return h.OAuth.Revoke(ctx, id, token)
 }
 
 // DisconnectGrant is specification 4.10.
@@ -135,7 +186,7 @@ func (h handlers) DisconnectGrant(
 ) (partnerapi.DisconnectGrantResponseObject, error) {
 	ctx, cancel := acting(ctx)
 	defer cancel()
-	if err := h.OAuth.Disconnect(ctx, callOf(ctx).client.ID, request.GrantId); err != nil {
+	if err := h.OAuth.Disconnect(ctx, callOf(ctx).client, request.GrantId); err != nil {
 		return nil, err
 	}
 	return partnerapi.DisconnectGrant204Response{Headers: partnerapi.DisconnectGrant204ResponseHeaders(noCaching)}, nil

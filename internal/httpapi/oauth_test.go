@@ -291,7 +291,7 @@ func TestHangUp_3_2(t *testing.T) {
 	f := newFixture(t)
 	tokens := f.connect(t, f.client, scope.All)
 	next := checkedRefresh(t, f, f.client, tokens)
-	gone, hangUp := context.WithCancel(context.WithValue(t.Context(), callKey{}, &call{client: f.client.Client}))
+	gone, hangUp := context.WithCancel(context.WithValue(t.Context(), callKey{}, &call{presented: &presented{f.client.ID.String(), f.client.secret}}))
 	hangUp()
 	_, err := handlers{&edge{Config: f.config}}.RequestToken(gone, partnerapi.RequestTokenRequestObject{
 		Body: &partnerapi.TokenRequest{GrantType: partnerapi.GrantTypeRefreshToken, RefreshToken: &tokens.RefreshToken},

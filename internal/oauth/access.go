@@ -25,6 +25,36 @@ type Access struct {
 	RequestsPerMinute, Burst, ConcurrentReads int
 }
 
+// Admission is what a read must have to reach the rate limiter, and the lease that it asks for there.
+type Admission struct {
+	Scopes  scope.Set
+	GrantID uuid.UUID
+	Lease   uuid.UUID
+}
+
+// Admitted is what the rate limiter in the database said, in the words of its function admit_request.
+type Admitted struct {
+	Outcome                 string // empty: it was not asked
+	Remaining, ResetSeconds int
+}
+
+// AuthenticateAndAdmit is [Server.Authenticate] and, in the same round trip, the decision of the rate limiter in the
+// database, which is asked only where the bearer has what the read needs.
+func (s *Server) AuthenticateAndAdmit(ctx context.Context, presented string, admission Admission) (Access, Admitted, error) {
+	token, err := open[accessToken](s, credential.AccessToken, presented)
+	if err != nil {
+		return Access{}, Admitted{}, ErrInvalidAccessToken
+	}
+	access, admitted, err := s.store.accessAndAdmission(ctx, token, admission)
+	if errors.Is(err, ErrInvalidAccessToken) {
+		return Access{}, Admitted{}, ErrInvalidAccessToken
+	}
+	if err != nil {
+		return Access{}, Admitted{}, fmt.Errorf("authenticate and admit: %w", err)
+	}
+	return access, admitted, nil
+}
+
 // Authenticate says what the bearer of an access token may do now. It is ErrInvalidAccessToken for all the reasons of
 // specification 5.2: the token is malformed, expired or revoked, its connection is of another version, revoked,
 // disconnected or lapsed, the user is deleted, or the client is not active.

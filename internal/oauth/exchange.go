@@ -23,6 +23,13 @@ type ExchangeParams struct {
 // when the code is unknown, expired, used, or bound to anything else than the parameters and the connection's present
 // version; nothing has changed then.
 func (s *Server) Exchange(ctx context.Context, clientID uuid.UUID, params ExchangeParams) (Tokens, error) {
+	return s.TryExchange(ctx, clientID, nil, params)
+}
+
+// TryExchange authenticates the client and exchanges in one round trip: it is [Server.Exchange] if the client is active
+// and its secret has this hash. When it is ErrInvalidGrant nothing has changed, and it may be the client that was wrong:
+// authenticate it, and exchange then.
+func (s *Server) TryExchange(ctx context.Context, clientID uuid.UUID, secretHash []byte, params ExchangeParams) (Tokens, error) {
 	code, err := open[authorizationCode](s, credential.AuthorizationCode, params.Code)
 	if err != nil || code.ClientID != clientID || code.RedirectURI != sha256.Sum256([]byte(params.RedirectURI)) ||
 		!verifies(params.CodeVerifier, code.CodeChallenge) {
@@ -34,7 +41,7 @@ func (s *Server) Exchange(ctx context.Context, clientID uuid.UUID, params Exchan
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)
 	}
-	connection, err := s.store.authorize(ctx, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
+	connection, err := s.store.authorize(ctx, secretHash, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
 	if errors.Is(err, ErrInvalidGrant) {
 		return Tokens{}, ErrInvalidGrant
 	}

@@ -16,6 +16,27 @@ import (
 // the client may still have. If it is one that was current before, the connection's family of credentials has been
 // revoked when Refresh returns, also the tokens that another call got a moment ago.
 func (s *Server) Refresh(ctx context.Context, clientID uuid.UUID, presented string) (Tokens, error) {
+	tokens, err := s.TryRefresh(ctx, clientID, nil, presented)
+	if !errors.Is(err, ErrInvalidGrant) {
+		return tokens, err
+	}
+	token, err := open[refreshToken](s, credential.RefreshToken, presented)
+	if err != nil || token.ClientID != clientID {
+		return Tokens{}, ErrInvalidGrant
+	}
+	replayed, err := s.store.revokeReplayed(ctx, token)
+	if err != nil {
+		return Tokens{}, fmt.Errorf("refresh: revoke after replay: %w", err)
+	}
+	if replayed {
+		return Tokens{}, ErrReplayed
+	}
+	return Tokens{}, s.whyRefused(ctx, token)
+}
+
+// TryRefresh authenticates the client and rotates in one round trip, as [Server.TryExchange] exchanges. When it is
+// ErrInvalidGrant nothing has changed, also where the token was used before: authenticate the client, and Refresh then.
+func (s *Server) TryRefresh(ctx context.Context, clientID uuid.UUID, secretHash []byte, presented string) (Tokens, error) {
 	token, err := open[refreshToken](s, credential.RefreshToken, presented)
 	if err != nil || token.ClientID != clientID {
 		return Tokens{}, ErrInvalidGrant
@@ -26,16 +47,9 @@ func (s *Server) Refresh(ctx context.Context, clientID uuid.UUID, presented stri
 	if err != nil {
 		return Tokens{}, fmt.Errorf("refresh: %w", err)
 	}
-	connection, err := s.store.rotate(ctx, token, credential.Hash(presented), credential.Hash(next), s.settings.RefreshInactivity)
+	connection, err := s.store.rotate(ctx, secretHash, token, credential.Hash(presented), credential.Hash(next), s.settings.RefreshInactivity)
 	if errors.Is(err, ErrInvalidGrant) {
-		replayed, err := s.store.revokeReplayed(ctx, token)
-		if err != nil {
-			return Tokens{}, fmt.Errorf("refresh: revoke after replay: %w", err)
-		}
-		if replayed {
-			return Tokens{}, ErrReplayed
-		}
-		return Tokens{}, s.whyRefused(ctx, token)
+		return Tokens{}, ErrInvalidGrant
 	}
 	if err != nil {
 		return Tokens{}, fmt.Errorf("refresh: %w", err)

@@ -136,7 +136,7 @@ func (s store) deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte
 }
 
 // authorize uses a code: a new version of the connection, whose first refresh token has this hash.
-func (s store) authorize(ctx context.Context, code authorizationCode, redirectURI string, refreshHash []byte, inactivity time.Duration) (granted, error) {
+func (s store) authorize(ctx context.Context, secretHash []byte, code authorizationCode, redirectURI string, refreshHash []byte, inactivity time.Duration) (granted, error) {
 	row, err := s.queries.AuthorizeConnection(ctx, db.AuthorizeConnectionParams{
 		UserID:        code.UserID,
 		ClientID:      code.ClientID,
@@ -148,12 +148,13 @@ func (s store) authorize(ctx context.Context, code authorizationCode, redirectUR
 		ConsentDay:    time.Unix(code.ConsentDay, 0).UTC(),
 		RefreshHash:   refreshHash,
 		Inactivity:    inactivity,
+		SecretHash:    secretHash,
 	})
 	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, ErrInvalidGrant)
 }
 
 // rotate replaces the current refresh token, if the one presented is it.
-func (s store) rotate(ctx context.Context, token refreshToken, presentedHash, newHash []byte, inactivity time.Duration) (granted, error) {
+func (s store) rotate(ctx context.Context, secretHash []byte, token refreshToken, presentedHash, newHash []byte, inactivity time.Duration) (granted, error) {
 	row, err := s.queries.RotateRefreshToken(ctx, db.RotateRefreshTokenParams{
 		UserID:        token.UserID,
 		ClientID:      token.ClientID,
@@ -162,6 +163,7 @@ func (s store) rotate(ctx context.Context, token refreshToken, presentedHash, ne
 		PresentedHash: presentedHash,
 		NewHash:       newHash,
 		Inactivity:    inactivity,
+		SecretHash:    secretHash,
 	})
 	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, ErrInvalidGrant)
 }
@@ -182,21 +184,25 @@ func (s store) lapsed(ctx context.Context, token refreshToken) (bool, error) {
 	})
 }
 
-func (s store) revoke(ctx context.Context, token refreshToken) error {
-	_, err := s.queries.RevokeConnection(ctx, db.RevokeConnectionParams{
-		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version,
+// revoke and revokeAccessToken tell whether anything was revoked that was not before.
+func (s store) revoke(ctx context.Context, secretHash []byte, token refreshToken) (done bool, err error) {
+	n, err := s.queries.RevokeConnection(ctx, db.RevokeConnectionParams{
+		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version, SecretHash: secretHash,
 	})
-	return err
+	return n > 0, err
 }
 
-func (s store) revokeAccessToken(ctx context.Context, token accessToken) error {
-	return s.queries.RevokeAccessToken(ctx, db.RevokeAccessTokenParams{
+func (s store) revokeAccessToken(ctx context.Context, secretHash []byte, token accessToken) (done bool, err error) {
+	n, err := s.queries.RevokeAccessToken(ctx, db.RevokeAccessTokenParams{
 		UserID:    token.UserID,
 		ClientID:  token.ClientID,
 		Version:   token.Version,
 		TokenID:   token.TokenID,
 		ExpiresAt: time.UnixMicro(token.ExpiresAt),
+
+		SecretHash: secretHash,
 	})
+	return n > 0, err
 }
 
 func (s store) disconnect(ctx context.Context, clientID, grantID uuid.UUID) error {
@@ -237,6 +243,36 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 		Burst:             int(row.Burst),
 		ConcurrentReads:   int(row.ConcurrentReads),
 	}, nil
+}
+
+// accessAndAdmission is access with the rate limiter's decision.
+func (s store) accessAndAdmission(ctx context.Context, token accessToken, admission Admission) (Access, Admitted, error) {
+	row, err := s.queries.AuthenticateAndAdmit(ctx, db.AuthenticateAndAdmitParams{
+		UserID:       token.UserID,
+		ClientID:     token.ClientID,
+		TokenID:      token.TokenID,
+		Version:      token.Version,
+		ExpiresAt:    time.UnixMicro(token.ExpiresAt),
+		NeededScopes: int16(admission.Scopes),
+		NeededGrant:  admission.GrantID,
+		LeaseID:      admission.Lease,
+	})
+	if err != nil {
+		return Access{}, Admitted{}, none(err, ErrInvalidAccessToken)
+	}
+	return Access{
+		UserID:            token.UserID,
+		ClientID:          token.ClientID,
+		GrantID:           row.GrantID,
+		ConnectionVersion: token.Version,
+		Scopes:            row.Scopes,
+		HistoryFrom:       row.HistoryFrom,
+		RegisteredOn:      row.RegisteredOn,
+		Now:               row.Now,
+		RequestsPerMinute: int(row.RequestsPerMinute),
+		Burst:             int(row.Burst),
+		ConcurrentReads:   int(row.ConcurrentReads),
+	}, Admitted{row.Outcome, int(row.Remaining), int(row.ResetSeconds)}, nil
 }
 
 func (s store) sweep(ctx context.Context) error {

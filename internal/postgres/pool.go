@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 const (
@@ -19,6 +20,10 @@ const (
 	connectTimeout = 5 * time.Second
 	// statementTimeout ends a statement that hangs, or waits for a lock, before the request's own time is over.
 	statementTimeout = 10 * time.Second
+	// maxConns is how many connections a pool has at most. Commits that wait for the disk at the same time share the
+	// wait, so there are more of them than processors; and four servers are still within PostgreSQL's own default of a
+	// hundred connections.
+	maxConns = 20
 	// idleInTransaction frees the locks of a server that vanished in the middle of a transaction.
 	idleInTransaction = 30 * time.Second
 )
@@ -31,8 +36,8 @@ func WithClock(clock *Clock) Option {
 	return func(c *pgxpool.Config) { c.PrepareConn = clock.prepare }
 }
 
-// WithMaxConns bounds the connections of the pool; n is 1 or more. The default is pgx's: four, or one for each core
-// if that is more, or what the URL says as pool_max_conns.
+// WithMaxConns bounds the connections of the pool; n is 1 or more. The default is 20, or what the URL says as
+// pool_max_conns.
 func WithMaxConns(n int) Option {
 	return func(c *pgxpool.Config) { c.MaxConns = int32(n) }
 }
@@ -59,7 +64,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*pgxpool.Pool, error
 	if err != nil {
 		return nil, errURL // the parser's own text quotes the URL
 	}
-	prepareConfig(config, opts)
+	prepareConfig(config, url, opts)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, connectError(config.ConnConfig, err)
@@ -94,11 +99,18 @@ func checkStatementTimeout(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-func prepareConfig(config *pgxpool.Config, opts []Option) {
+func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = maxConns
+	}
 	config.PingTimeout = connectTimeout
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		pgxuuid.Register(conn.TypeMap()) // else each id goes through its text
+		return nil
+	}
 	applyDefaults(config.ConnConfig)
 	for _, opt := range opts {
 		opt(config)

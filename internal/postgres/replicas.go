@@ -76,7 +76,7 @@ func OpenReplicas(
 		config := all.Copy()
 		config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.TLSConfig = hosts[0].Host, hosts[0].Port, hosts[0].TLSConfig
 		config.ConnConfig.Fallbacks = hosts[1:]
-		prepareConfig(config, opts)
+		prepareConfig(config, url, opts)
 		pool, err := pgxpool.NewWithConfig(ctx, config)
 		if err != nil {
 			r.Close()
@@ -223,14 +223,14 @@ func (r *Replicas) current(one *replica) bool {
 // Read asks a replica that is current, and at once the primary when there is none or when it fails. A replica that
 // cannot be reached is left out until a check finds it well.
 func Read[T any](
-	ctx context.Context, primary *pgxpool.Pool, r *Replicas, ask func(context.Context, *pgxpool.Pool) (T, error),
+	ctx context.Context, primary *pgxpool.Pool, r *Replicas, ask func(context.Context, Along) (T, error),
 ) (T, error) {
 	one := r.pick()
 	if one == nil {
-		return ask(ctx, primary)
+		return ask(ctx, Along{Pool: primary})
 	}
-	limited, cancel := context.WithTimeout(ctx, replicaLimit)
-	answer, err := ask(limited, one.pool)
+	limited, cancel := context.WithTimeout(WithPassenger(ctx, nil), replicaLimit) // who writes goes to the primary
+	answer, err := ask(limited, Along{Pool: one.pool})
 	cancel()
 	if err == nil || ctx.Err() != nil {
 		r.answered.Add(1)
@@ -240,7 +240,7 @@ func Read[T any](
 	if isAway(err) && one.asOf.Swap(nil) != nil {
 		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", reason(err))
 	}
-	return ask(ctx, primary)
+	return ask(ctx, Along{Pool: primary})
 }
 
 // isAway tells whether the server as a whole cannot be used (SQLSTATE class 57P: it shuts down, or does not accept

@@ -32,7 +32,15 @@ func (p *Postgres) Admit(ctx context.Context, clientID uuid.UUID, policy Policy)
 	if err != nil {
 		return Decision{}, fmt.Errorf("ratelimit: admit: %w", err)
 	}
-	return decide(admission.Outcome, policy, int(admission.Remaining), int(admission.ResetSeconds),
+	return p.Decide(clientID, lease, policy, admission.Outcome, int(admission.Remaining), int(admission.ResetSeconds))
+}
+
+// Decide is the decision for a client to whom admit_request, asked within another statement, gave this answer: it is how
+// a request is authenticated and admitted in one round trip.
+func (p *Postgres) Decide(
+	clientID, lease uuid.UUID, policy Policy, outcome string, remaining, resetSeconds int,
+) (Decision, error) {
+	decision, err := decide(outcome, policy, remaining, resetSeconds,
 		func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, p.timeLimit)
 			defer cancel()
@@ -41,4 +49,8 @@ func (p *Postgres) Admit(ctx context.Context, clientID uuid.UUID, policy Policy)
 			}
 			return nil
 		})
+	if decision.Allowed {
+		decision.along = releasing(clientID, lease)
+	}
+	return decision, err
 }

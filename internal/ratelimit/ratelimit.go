@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"connect-svc/internal/postgres"
 )
 
 // LeaseLifetime is when a lease ends by itself. No read may run as long.
@@ -11,7 +13,10 @@ const LeaseLifetime = 30 * time.Second
 
 // timeLimit bounds an admission and a release each, waiting for a connection included: a partner should rather be told
 // to come again than wait for a limiter that is away or overrun.
-const timeLimit = 2 * time.Second
+const timeLimit = TimeLimit
+
+// TimeLimit is what bounds an admission that is made elsewhere, see [Postgres.Decide].
+const TimeLimit = 2 * time.Second
 
 // Policy of one client. All three are 1 or more.
 type Policy struct {
@@ -43,6 +48,7 @@ type Decision struct {
 	RetryAfterSeconds int
 
 	release func(context.Context) error
+	along   *postgres.Passenger // does the same as release
 }
 
 // decide makes a Decision of what the shared state said: the outcome, whole requests left, and seconds until the next.
@@ -66,11 +72,25 @@ func decide(
 	return decision, nil
 }
 
+// WithLast lets the release go along with the next query of a read to the same database, which must be its last: the
+// lease ends with the rows, and Release finds nothing left to do. Where that is not possible, or the query fails, Release
+// ends it.
+func (d *Decision) WithLast(ctx context.Context) context.Context {
+	if d.along == nil {
+		return ctx
+	}
+	return postgres.WithPassenger(ctx, d.along)
+}
+
 // Release ends the lease of an admitted request; call it when the read is over, whatever became of it. It works under a
 // context that has ended, does nothing for a refusal, and nothing the second time. An error means that the lease ends
 // by itself: it is worth a log entry, no more.
 func (d *Decision) Release(ctx context.Context) error {
 	if d.release == nil {
+		return nil
+	}
+	if d.along != nil && d.along.Done {
+		d.release = nil
 		return nil
 	}
 	release := d.release

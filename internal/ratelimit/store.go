@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/gen/db"
+	"connect-svc/internal/postgres"
 )
 
 // admit decides a request and notes it: what the bucket then holds and, when admitted, the lease.
@@ -20,6 +21,14 @@ func admit(
 		Burst:             int32(policy.Burst),             //nolint:gosec // bounded by the policy
 		ConcurrentReads:   int32(policy.ConcurrentReads),   //nolint:gosec // bounded by the policy
 	})
+}
+
+// releasing is the statement of release, to go along with another.
+func releasing(clientID, lease uuid.UUID) *postgres.Passenger {
+	return &postgres.Passenger{
+		SQL:  "-- name: ReleaseRequest :exec\nselect release_request($1, $2)",
+		Args: []any{clientID, lease},
+	}
 }
 
 // release ends a lease, once.

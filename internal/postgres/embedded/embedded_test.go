@@ -151,6 +151,25 @@ func TestEphemeralLeavesNothing(t *testing.T) {
 	}
 }
 
+// Only an ephemeral server may lose what it was told, and not even that one where it is to be measured.
+func TestDurability(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]Config{
+		"kept":                  {Dir: filepath.Join(t.TempDir(), "postgres")},
+		"ephemeral and durable": {Ephemeral: true, Durable: true},
+	} {
+		s := start(t, config)
+		for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
+			if got := query[string](t, s.URL(), "show "+setting); got != "on" {
+				t.Errorf("%s: %s = %s, want on", name, setting, got)
+			}
+		}
+		if config.Durable && strings.HasPrefix(s.Dir(), memory) {
+			t.Errorf("%s: in memory, at %s", name, s.Dir())
+		}
+	}
+}
+
 // parent starts a server in another process.
 func parent(t *testing.T, dir string) (process *os.Process, url, place string, server int) {
 	t.Helper()

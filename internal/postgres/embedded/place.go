@@ -20,6 +20,7 @@ import (
 type place struct {
 	dir       string // absolute; reachable for the account
 	ephemeral bool
+	durable   bool
 	lock      *os.File
 	account   account
 	programs  programs
@@ -41,7 +42,7 @@ func openPlace(ctx context.Context, config Config) (*place, error) {
 		return nil, err
 	}
 	if config.Ephemeral {
-		return openTemporary(ctx, account)
+		return openTemporary(ctx, account, config.Durable)
 	}
 	dir, err := filepath.Abs(config.Dir)
 	if err != nil {
@@ -124,9 +125,9 @@ var errUnreachable = errors.New("the account cannot reach the directory")
 const sharedState = "/var/lib/connect-svc"
 
 // openTemporary makes a place that close removes. It also removes those of programs that were killed.
-func openTemporary(ctx context.Context, account account) (*place, error) {
+func openTemporary(ctx context.Context, account account, durable bool) (*place, error) {
 	bases := []string{os.TempDir()}
-	if freeBytes(memory) >= memoryNeeded {
+	if !durable && freeBytes(memory) >= memoryNeeded {
 		bases = []string{memory, os.TempDir()}
 	}
 	if account.credential != nil {
@@ -138,7 +139,7 @@ func openTemporary(ctx context.Context, account account) (*place, error) {
 		if err != nil {
 			continue
 		}
-		p := &place{dir: strings.TrimSuffix(lock.Name(), ".lock"), ephemeral: true, lock: lock, account: account}
+		p := &place{dir: strings.TrimSuffix(lock.Name(), ".lock"), ephemeral: true, durable: durable, lock: lock, account: account}
 		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			err = account.mkdir(p.dir)

@@ -38,6 +38,8 @@ type Config struct {
 	// Ephemeral puts the server in a temporary directory that Stop removes, and lets it lose what it was told when
 	// the machine crashes, which is faster.
 	Ephemeral bool
+	// Durable makes an ephemeral server write as a kept one does: to a disk, which it waits for. It is for measurements.
+	Durable bool
 }
 
 // Server is a PostgreSQL that runs.
@@ -124,7 +126,7 @@ func (s *Server) run(ctx context.Context) error {
 		"unix_socket_directories=", // Debian's default is a directory that only its own account may write to
 		"max_connections=400", "log_min_messages=warning", "logging_collector=off",
 	}
-	if s.place.ephemeral {
+	if s.place.ephemeral && !s.place.durable {
 		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
 	}
 	args := []string{"-D", s.place.data()}

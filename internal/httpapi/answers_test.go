@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"connect-svc/gen/partnerapi"
+)
+
+// What is written by hand is what encoding/json makes of the types that are generated from the document.
+func TestAnswersAreThoseOfTheDocument(t *testing.T) {
+	t.Parallel()
+	// Also texts that the service never writes: with quotes, controls, and what is no UTF-8.
+	texts := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+		rapid.StringMatching(`ca_[A-Za-z0-9_-]{43}`))
+	days := rapid.Custom(func(t *rapid.T) time.Time {
+		return time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, rapid.IntRange(0, 2_900_000).Draw(t, "day"))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		text := func() string { return texts.Draw(t, "text") }
+		number := func() int64 { return rapid.Int64().Draw(t, "number") }
+		optional := func() *string { return rapid.Ptr(texts, true).Draw(t, "optional") }
+		from, to := date(days.Draw(t, "from")), date(days.Draw(t, "to"))
+		basis, source := partnerapi.DateBasis(text()), partnerapi.Source(text())
+		n := rapid.IntRange(0, 3).Draw(t, "rows")
+		steps, daily, rides := make([]partnerapi.DailySteps, n), make([]partnerapi.CyclingDay, n), make([]partnerapi.CyclingActivity, n)
+		for i := range n {
+			day := date(days.Draw(t, "day"))
+			steps[i] = partnerapi.DailySteps{Date: day, Steps: number()}
+			daily[i] = partnerapi.CyclingDay{Date: day, DistanceMeters: number(), Source: source}
+			rides[i] = partnerapi.CyclingActivity{
+				Date: day, DistanceMeters: number(), Source: source, Id: text(), RecordedStartTime: text(),
+				RecordedEndTime: optional(), Granularity: partnerapi.CyclingActivityGranularity(text()),
+			}
+		}
+		stepsMeta := partnerapi.DailyActivityMeta{From: from, To: to, DateBasis: basis, Source: source, SnapshotAt: text()}
+		dailyMeta := partnerapi.CyclingDailyMeta{From: from, To: to, DateBasis: basis, SnapshotAt: text()}
+		ridesMeta := partnerapi.CyclingActivitiesMeta{
+			From: from, To: to, DateBasis: basis, SnapshotAt: text(), NextCursor: optional(),
+			TimeBasis: partnerapi.CyclingActivitiesMetaTimeBasis(text()),
+		}
+		check := func(got []byte, body any) {
+			t.Helper()
+			var want bytes.Buffer
+			if err := json.NewEncoder(&want).Encode(body); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want.Bytes()) {
+				t.Fatalf("got  %s\nwant %s", got, want.Bytes())
+			}
+		}
+		check(appendDailySteps(nil, steps, stepsMeta), partnerapi.DailyActivity{Data: steps, Meta: stepsMeta})
+		check(appendCyclingDaily(nil, daily, dailyMeta), partnerapi.CyclingDaily{Data: daily, Meta: dailyMeta})
+		check(appendCyclingActivities(nil, rides, ridesMeta), partnerapi.CyclingActivities{Data: rides, Meta: ridesMeta})
+	})
+}
+
+func benchmarkPage() ([]partnerapi.CyclingActivity, partnerapi.CyclingActivitiesMeta) {
+	end := "2026-03-10T12:40:00.000000"
+	rides := make([]partnerapi.CyclingActivity, 500)
+	for i := range rides {
+		rides[i] = partnerapi.CyclingActivity{
+			Date: date(time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)), DistanceMeters: 12840, Source: partnerapi.SourceSvc,
+			Id: "ca_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", RecordedStartTime: "2026-03-10T12:00:00.000000",
+			RecordedEndTime: &end, Granularity: partnerapi.CyclingActivityGranularityUnknown,
+		}
+	}
+	return rides, partnerapi.CyclingActivitiesMeta{SnapshotAt: "2026-03-10T12:00:00.000Z"}
+}
+
+func BenchmarkJSON(b *testing.B) {
+	rides, meta := benchmarkPage()
+	b.Run("by-hand", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			appendCyclingActivities(make([]byte, 0, 768+384*len(rides)), rides, meta)
+		}
+	})
+	b.Run("by-reflection", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var buffer bytes.Buffer
+			if err := json.NewEncoder(&buffer).Encode(partnerapi.CyclingActivities{Data: rides, Meta: meta}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

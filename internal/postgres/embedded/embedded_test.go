@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -243,6 +244,27 @@ func TestInterruptedFirstStart(t *testing.T) {
 		t.Fatal("started although canceled")
 	}
 	start(t, Config{Dir: dir})
+}
+
+// A child that another goroutine has just forked has our files until its own program begins.
+func TestLockIsGivenBackWhateverChildrenHold(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "postgres.lock")
+	lock, err := takeLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forked, err := syscall.Dup(int(lock.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(forked) }()
+	(&place{lock: lock}).close()
+	again, err := takeLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Close()
 }
 
 func TestAbandonedEphemeralIsRemoved(t *testing.T) {

@@ -188,6 +188,7 @@ func removeAbandoned(ctx context.Context, base string) {
 		p := &place{dir: strings.TrimSuffix(path, ".lock"), ephemeral: true, lock: lock}
 		if p.stopOrphan(ctx) == nil {
 			p.close()
+			continue
 		}
 		_ = lock.Close()
 	}
@@ -215,6 +216,8 @@ func (p *place) close() {
 		_ = os.RemoveAll(p.dir)
 		_ = os.Remove(p.lock.Name())
 	}
+	// Closing alone would leave it with a child of another goroutine that has been forked and has not yet begun its program.
+	_ = syscall.Flock(int(p.lock.Fd()), syscall.LOCK_UN)
 	_ = p.lock.Close()
 }
 

@@ -56,7 +56,7 @@ generate: ## make gen/ anew from api/ and sql/
 .PHONY: verify
 verify: ## prove that gen/ is what `make generate` makes
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
-	cp -R go.mod go.sum api sql migrations *.yaml "$$copy"; \
+	cp -R go.mod go.sum api sql migrations gen *.yaml "$$copy"; \
 	.ci/generate "$$copy"; \
 	diff -r gen "$$copy/gen" || { echo "gen/ is not what its sources make: run make generate and commit" >&2; exit 1; }
 

@@ -35,6 +35,7 @@ type endToEnd struct {
 	tls     http.RoundTripper
 	partner pgtest.Client
 	user    pgtest.User
+	faults  *faults // in front of the service
 
 	stopRequests func() // and wait until the last is done
 	stopLetters  func() // and wait until the last is sent
@@ -74,7 +75,8 @@ func newEndToEnd(t *testing.T, change ...func(*Config)) *endToEnd {
 	go func() { a.Accounts.Run(letters); close(sent) }()
 	e.stopRequests = server.Close
 	e.stopLetters = func() { stop(); <-sent }
-	server.Config.Handler = a.public.Handler
+	e.faults = &faults{service: a.public.Handler, requests: map[string]int{}}
+	server.Config.Handler = e.faults
 	server.StartTLS()
 	e.tls = server.Client().Transport
 	t.Cleanup(func() {

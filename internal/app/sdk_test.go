@@ -103,26 +103,28 @@ func wantReconnect(t *testing.T, err error, want connect.State) {
 	}
 }
 
+// sdkScenarios are those of both languages, by name.
+var sdkScenarios = map[string]func(*testing.T, *endToEnd, connect.Store){
+	"connect and read all three datasets with paging": sdkReads,
+	"a user says no":                               sdkDenied,
+	"eight reads at once refresh once":             sdkRefreshesOnce,
+	"a used refresh token is never sent again":     sdkReplay,
+	"a 429 holds back the whole pool":              sdkRateLimited,
+	"a 503 is tried again":                         sdkUnavailable,
+	"a refresh of unknown outcome is not repeated": sdkUncertain,
+	"a rejected access token is refreshed once":    sdkRejected,
+	"revoke":     sdkRevoke,
+	"disconnect": sdkDisconnect,
+}
+
 func TestGoSDK(t *testing.T) {
 	t.Parallel()
 	stores := map[string]func(*testing.T, *endToEnd) connect.Store{
 		"memory":     func(*testing.T, *endToEnd) connect.Store { return connect.NewMemoryStore() },
 		"PostgreSQL": newPGStore,
 	}
-	scenarios := map[string]func(*testing.T, *endToEnd, connect.Store){
-		"connect and read all three datasets with paging": sdkReads,
-		"a user says no":                               sdkDenied,
-		"eight reads at once refresh once":             sdkRefreshesOnce,
-		"a used refresh token is never sent again":     sdkReplay,
-		"a 429 holds back the whole pool":              sdkRateLimited,
-		"a 503 is tried again":                         sdkUnavailable,
-		"a refresh of unknown outcome is not repeated": sdkUncertain,
-		"a rejected access token is refreshed once":    sdkRejected,
-		"revoke":     sdkRevoke,
-		"disconnect": sdkDisconnect,
-	}
 	for kind, store := range stores {
-		for name, scenario := range scenarios {
+		for name, scenario := range sdkScenarios {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				e := newEndToEnd(t)

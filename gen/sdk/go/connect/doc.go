@@ -10,7 +10,7 @@
 //		ClientID:     os.Getenv("CONNECT_CLIENT_ID"),
 //		ClientSecret: os.Getenv("CONNECT_CLIENT_SECRET"),
 //		CallbackURL:  "https://partner.example/callback",
-//		Scopes:       []connectsdk.Scope{connectsdk.ScopeDailyStepsread},
+//		Scopes:       []connectsdk.Scope{connectsdk.ScopeDailyStepsRead},
 //		Store:        store, // pgstore.New(pool, key), or one of your own
 //	})
 //

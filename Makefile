@@ -23,16 +23,18 @@ demo: build ## run everything on this machine, with sample data and an example p
 .PHONY: test
 test: tools check verify lint lint-api ## everything that CI runs: format, generated code, import rules, all tests with the race detector
 	go test -race -timeout 20m ./...
+	@cat bin/contract-coverage.txt
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: each fuzz test, a long run of the model test, all tests three times over
+test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test, the storm and a hot client, all tests three times over
 	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
 	go test -race -count 3 -timeout 60m ./...
 
 .PHONY: bench
-bench: tools ## how fast imports and the rate limiter are on this machine, beside a bare COPY
+bench: tools ## how fast imports, the rate limiter and webhooks are on this machine, beside a bare COPY
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
 	go test -run '^$$' -bench . ./internal/ratelimit
+	go test -run '^$$' -bench . -benchtime 3x ./internal/webhook
 
 .PHONY: check
 check: ## gofmt, go vet, and a go.mod that holds what is used
@@ -48,6 +50,10 @@ lint: ## golangci-lint, with the rules of who may import whom
 .PHONY: lint-api
 lint-api: ## Redocly's rules for the OpenAPI document
 	api/lint.sh
+
+.PHONY: compat
+compat: ## what in api/openapi.yaml breaks clients of the released documents; `make test` asks the same
+	go run ./internal/compat/check api/openapi.yaml api/released/*.yaml
 
 .PHONY: generate
 generate: ## make gen/ anew from api/ and sql/
@@ -65,5 +71,5 @@ build: ## bin/connect-svc
 	go build -trimpath -o bin/connect-svc ./cmd/connect-svc
 
 .PHONY: tools
-tools: ## find what the tests need (PostgreSQL, Redis, Chromium, Node.js), or install it where that is possible
+tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, Chromium, Node.js), or install it where that is possible
 	@.ci/tools

@@ -64,7 +64,8 @@ create table webhook_tries (
 create function enqueue_webhook_event() returns trigger language plpgsql as $$
 begin
     insert into river_job (kind, args, max_attempts, queue)
-    values ('webhook_delivery', jsonb_build_object('event_id', new.event_id), 1000, 'webhooks');
+    values ('webhook_delivery', jsonb_build_object('event_id', new.event_id, 'client_id', new.client_id), 1000,
+        'webhooks');
     return null;
 end $$;
 -- +goose StatementEnd

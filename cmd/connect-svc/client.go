@@ -8,29 +8,38 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/webhook"
 )
 
 type clientCommands struct {
 	output
 	databaseSetting
-	Create       clientCreateCommand       `cmd:"" help:"Register a client and show its secret, once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
+	Create       clientCreateCommand       `cmd:"" help:"Register a client and show its secrets, once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
 	List         clientListCommand         `cmd:"" help:"List all clients, oldest first." example:"connect-svc client list"`
 	Show         clientShowCommand         `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Update       clientUpdateCommand       `cmd:"" help:"Change what is registered about a client. What is not named stays; an empty contact or homepage takes it away." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
+	Update       clientUpdateCommand       `cmd:"" help:"Change what is registered about a client. What is not named stays; an empty contact, homepage or webhook takes it away." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
 	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and show the new one, once. The old one ends at once." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Disable      clientDisableCommand      `cmd:"" help:"Make a client unusable. Its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Enable       clientEnableCommand       `cmd:"" help:"Make a disabled client usable again." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Webhook      clientWebhookCommands     `cmd:"" help:"Set where a client's events are sent."`
 	Offboard     clientOffboardCommand     `cmd:"" help:"End a client and all its connections, for good." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
-// inRegistry runs act with the registrations in the database. A wrong field is the caller's mistake.
-func (c clientCommands) inRegistry(p *program, act func(*client.Registry) error) error {
-	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
-		err := act(client.NewRegistry(pool))
+// registry is the registrations in the database, with the webhooks that belong to them.
+type registry struct {
+	*client.Registry
+	webhooks *webhook.Webhooks
+}
+
+// inRegistry runs act with the registrations in the database. The keys are for those that seal a signing secret. A wrong
+// field is the caller's mistake.
+func (c clientCommands) inRegistry(p *program, keys *credential.Keyring, act func(registry) error) error {
+	return c.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
+		err := act(registry{clients, webhooks})
 		var wrong *client.FieldError
 		if errors.As(err, &wrong) {
 			return usagef("--%s: %s", wrong.Field, wrong.Problem)
@@ -48,11 +57,15 @@ type clientCreateCommand struct {
 	ConcurrentReads   int      `default:"10" placeholder:"N" help:"Activity requests at the same time (default ${default})."`
 	ContactEmail      string   `placeholder:"EMAIL" help:"Whom to write to at the company."`
 	Homepage          string   `placeholder:"URL" help:"The company's site, shown to users."`
+	WebhookURL        string   `name:"webhook-url" placeholder:"URL" help:"Where events are sent. Needs the keyset."`
+	keysetSetting
 }
 
+// clientSecretJSON is shown once.
 type clientSecretJSON struct {
-	ClientID     uuid.UUID `json:"client_id"`
-	ClientSecret string    `json:"client_secret"`
+	ClientID      uuid.UUID `json:"client_id"`
+	ClientSecret  string    `json:"client_secret"`
+	WebhookSecret string    `json:"webhook_secret,omitempty"` // where there is a webhook
 }
 
 func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
@@ -60,7 +73,16 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 	if err != nil {
 		return err
 	}
-	return group.inRegistry(p, func(clients *client.Registry) error {
+	var keys *credential.Keyring
+	if c.WebhookURL != "" {
+		if err := checkWebhookURL("--webhook-url", c.WebhookURL); err != nil {
+			return err
+		}
+		if keys, err = c.open(); err != nil {
+			return err
+		}
+	}
+	return group.inRegistry(p, keys, func(clients registry) error {
 		created, secret, err := clients.Create(p.ctx, client.Registration{
 			Name:        c.Name,
 			CallbackURL: c.Callback,
@@ -76,7 +98,16 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 		if err != nil {
 			return err
 		}
-		return group.showSecret(p, created.ID, secret)
+		row := clientSecretJSON{ClientID: created.ID, ClientSecret: secret}
+		if c.WebhookURL == "" {
+			return group.showSecret(p, row)
+		}
+		// The client is there and its secret cannot be shown again: it is, also where this fails.
+		row.WebhookSecret, err = clients.webhooks.SetEndpoint(p.ctx, created.ID, c.WebhookURL)
+		if err != nil {
+			err = fmt.Errorf("the client was registered, but not its webhook: %w", err)
+		}
+		return errors.Join(group.showSecret(p, row), err)
 	})
 }
 
@@ -88,11 +119,16 @@ func scopesOf(names []string) (scope.Set, error) {
 	return scopes, nil
 }
 
-func (c clientCommands) showSecret(p *program, id uuid.UUID, secret string) error {
-	return c.print(p, clientSecretJSON{id, secret}, func(w io.Writer) {
-		fmt.Fprintf(w, "client id\t%s\n", id)
-		fmt.Fprintf(w, "client secret\t%s\n", secret)
-		fmt.Fprintln(w, "Keep the secret now: it is stored nowhere and cannot be shown again.")
+func (c clientCommands) showSecret(p *program, row clientSecretJSON) error {
+	return c.print(p, row, func(w io.Writer) {
+		fmt.Fprintf(w, "client id\t%s\n", row.ClientID)
+		fmt.Fprintf(w, "client secret\t%s\n", row.ClientSecret)
+		if row.WebhookSecret == "" {
+			fmt.Fprintln(w, "Keep the secret now: it is stored nowhere and cannot be shown again.")
+			return
+		}
+		fmt.Fprintf(w, "webhook secret\t%s\n", row.WebhookSecret)
+		fmt.Fprintln(w, "Keep both secrets now: they cannot be shown again.")
 	})
 }
 
@@ -126,10 +162,18 @@ func toClientJSON(c client.Client) clientJSON {
 	}
 }
 
+// clientDetailJSON has null where there is no webhook.
+type clientDetailJSON struct {
+	clientJSON
+	Webhook *endpointJSON `json:"webhook"`
+	// WebhookSecret is there where it is new: it cannot be shown again.
+	WebhookSecret string `json:"webhook_secret,omitempty"`
+}
+
 type clientListCommand struct{}
 
 func (clientListCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, func(clients *client.Registry) error {
+	return group.inRegistry(p, nil, func(clients registry) error {
 		list, err := clients.List(p.ctx)
 		if err != nil {
 			return err
@@ -155,40 +199,40 @@ type clientID struct {
 type clientShowCommand struct{ clientID }
 
 func (c clientShowCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, func(clients *client.Registry) error { return group.show(p, clients, c.ID) })
+	return group.inRegistry(p, nil, func(clients registry) error { return group.show(p, clients, c.ID, "") })
 }
 
 type clientDisableCommand struct{ clientID }
 
 func (c clientDisableCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, func(clients *client.Registry) error {
+	return group.inRegistry(p, nil, func(clients registry) error {
 		if err := clients.Disable(p.ctx, c.ID); err != nil {
 			return err
 		}
-		return group.show(p, clients, c.ID)
+		return group.show(p, clients, c.ID, "")
 	})
 }
 
 type clientEnableCommand struct{ clientID }
 
 func (c clientEnableCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, func(clients *client.Registry) error {
+	return group.inRegistry(p, nil, func(clients registry) error {
 		if err := clients.Enable(p.ctx, c.ID); err != nil {
 			return err
 		}
-		return group.show(p, clients, c.ID)
+		return group.show(p, clients, c.ID, "")
 	})
 }
 
 type clientRotateSecretCommand struct{ clientID }
 
 func (c clientRotateSecretCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, func(clients *client.Registry) error {
+	return group.inRegistry(p, nil, func(clients registry) error {
 		secret, err := clients.RotateSecret(p.ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		return group.showSecret(p, c.ID, secret)
+		return group.showSecret(p, clientSecretJSON{ClientID: c.ID, ClientSecret: secret})
 	})
 }
 
@@ -203,6 +247,8 @@ type clientUpdateCommand struct {
 	ConcurrentReads   *int     `placeholder:"N" help:"Activity requests at the same time."`
 	ContactEmail      *string  `placeholder:"EMAIL" help:"Whom to write to at the company."`
 	Homepage          *string  `placeholder:"URL" help:"The company's site, shown to users."`
+	WebhookURL        *string  `name:"webhook-url" placeholder:"URL" help:"Where events are sent; empty: nowhere. Needs the keyset."`
+	keysetSetting
 }
 
 func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
@@ -214,26 +260,65 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
 		}
 		scopes = &set
 	}
-	if scopes == nil && c.Name == nil && c.Callback == nil && c.RequestsPerMinute == nil && c.Burst == nil &&
-		c.ConcurrentReads == nil && c.ContactEmail == nil && c.Homepage == nil {
+	registered := scopes != nil || c.Name != nil || c.Callback != nil || c.RequestsPerMinute != nil || c.Burst != nil ||
+		c.ConcurrentReads != nil || c.ContactEmail != nil || c.Homepage != nil
+	if !registered && c.WebhookURL == nil {
 		return usagef("nothing to change: name what is to be another, such as --burst 120")
 	}
-	return group.inRegistry(p, func(clients *client.Registry) error {
-		_, err := clients.Update(p.ctx, c.ID, func(r *client.Registration) {
-			replace(&r.Name, c.Name)
-			replace(&r.CallbackURL, c.Callback)
-			replace(&r.Scopes, scopes)
-			replace(&r.Policy.RequestsPerMinute, c.RequestsPerMinute)
-			replace(&r.Policy.Burst, c.Burst)
-			replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
-			replace(&r.ContactEmail, c.ContactEmail)
-			replace(&r.HomepageURL, c.Homepage)
-		})
+	var keys *credential.Keyring
+	if c.WebhookURL != nil && *c.WebhookURL != "" {
+		if err := checkWebhookURL("--webhook-url", *c.WebhookURL); err != nil {
+			return err
+		}
+		var err error
+		if keys, err = c.open(); err != nil {
+			return err
+		}
+	}
+	return group.inRegistry(p, keys, func(clients registry) error {
+		if registered {
+			if err := c.change(p, clients, scopes); err != nil {
+				return err
+			}
+		}
+		secret, err := c.changeWebhook(p, clients)
 		if err != nil {
 			return err
 		}
-		return group.show(p, clients, c.ID)
+		return group.show(p, clients, c.ID, secret)
 	})
+}
+
+func (c clientUpdateCommand) change(p *program, clients registry, scopes *scope.Set) error {
+	_, err := clients.Update(p.ctx, c.ID, func(r *client.Registration) {
+		replace(&r.Name, c.Name)
+		replace(&r.CallbackURL, c.Callback)
+		replace(&r.Scopes, scopes)
+		replace(&r.Policy.RequestsPerMinute, c.RequestsPerMinute)
+		replace(&r.Policy.Burst, c.Burst)
+		replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
+		replace(&r.ContactEmail, c.ContactEmail)
+		replace(&r.HomepageURL, c.Homepage)
+	})
+	return err
+}
+
+// changeWebhook returns a signing secret where a new one was made. To take away what is not there is no mistake.
+func (c clientUpdateCommand) changeWebhook(p *program, clients registry) (secret string, err error) {
+	switch {
+	case c.WebhookURL == nil:
+		return "", nil
+	case *c.WebhookURL != "":
+		return clients.webhooks.SetEndpoint(p.ctx, c.ID, *c.WebhookURL)
+	}
+	if _, err := clients.Get(p.ctx, c.ID); err != nil {
+		return "", err
+	}
+	err = clients.webhooks.RemoveEndpoint(p.ctx, c.ID)
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		err = nil
+	}
+	return "", err
 }
 
 // replace sets what was given.
@@ -255,7 +340,7 @@ type offboardedJSON struct {
 }
 
 func (c clientOffboardCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, func(clients *client.Registry) error {
+	return group.inRegistry(p, nil, func(clients registry) error {
 		found, err := clients.Get(p.ctx, c.ID)
 		if err != nil {
 			return err
@@ -278,12 +363,15 @@ func (c clientOffboardCommand) Run(p *program, group *clientCommands) error {
 	})
 }
 
-func (c clientCommands) show(p *program, clients *client.Registry, id uuid.UUID) error {
+func (c clientCommands) show(p *program, clients registry, id uuid.UUID, webhookSecret string) error {
 	found, err := clients.Get(p.ctx, id)
 	if err != nil {
 		return err
 	}
-	row := toClientJSON(found)
+	row := clientDetailJSON{clientJSON: toClientJSON(found), WebhookSecret: webhookSecret}
+	if row.Webhook, err = endpointOf(p, clients.webhooks, id); err != nil {
+		return err
+	}
 	return c.print(p, row, func(w io.Writer) {
 		fmt.Fprintf(w, "client id\t%s\n", row.ClientID)
 		fmt.Fprintf(w, "name\t%s\n", row.Name)
@@ -296,5 +384,12 @@ func (c clientCommands) show(p *program, clients *client.Registry, id uuid.UUID)
 		fmt.Fprintf(w, "contact\t%s\n", row.ContactEmail)
 		fmt.Fprintf(w, "homepage\t%s\n", row.HomepageURL)
 		fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
+		if row.Webhook != nil {
+			row.Webhook.write(w)
+		}
+		if webhookSecret != "" {
+			fmt.Fprintf(w, "webhook secret\t%s\n", webhookSecret)
+			fmt.Fprintln(w, "Keep the secret now: it cannot be shown again.")
+		}
 	})
 }

@@ -22,6 +22,7 @@ type commands struct {
 	User       userCommands       `cmd:"" help:"Create and look at users."`
 	Connection connectionCommands `cmd:"" help:"Look at connections and end them."`
 	Audit      auditCommands      `cmd:"" help:"Look at what happened to clients, users and connections."`
+	Webhook    webhookCommands    `cmd:"" help:"Look at the events sent to clients, and send them again."`
 	Import     importCommands     `cmd:"" help:"Take in recorded activity from CSV."`
 	Adjust     adjustCommands     `cmd:"" help:"Correct recorded activity."`
 	Usage      usageCommand       `cmd:"" help:"What a client asked: requests, refusals, times, budget, connections." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`

@@ -18,6 +18,8 @@ import (
 type serveCommand struct {
 	BaseURL string `setting:"" placeholder:"ORIGIN" help:"The issuer: an exact https://host[:port] origin (required)."`
 	databaseSetting
+	DatabaseReadURL string `setting:"" placeholder:"URL" help:"Streaming replicas for reads of activity: postgres://user:password@host,host/name. Empty: the primary."`
+
 	KeysetFile    string `setting:"" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
 	Listen        string `setting:"" default:":8443" help:"The public listener."`
 	TLSCert       string `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that ends TLS."`
@@ -36,6 +38,9 @@ type serveCommand struct {
 	CursorLifetime      string `setting:"" default:"15m" help:"Time for reading all pages of one query, 1s to 15m."`
 	RefreshInactivity   string `setting:"" default:"2160h" help:"A connection lapses when it was not refreshed for so long, 1s or more."`
 
+	ActivityUpdatedWindow string `setting:"" default:"60s" help:"Time in which changes of a connection's activity are merged to one activity.updated, 1s to 1h."`
+	WebhookAllowCIDRs     string `setting:"" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
+
 	SignInCodesPerEmail   string `setting:"" default:"5" help:"One-time codes sent to one address an hour; 0 is no limit."`
 	SignInCodesPerNetwork string `setting:"" default:"30" help:"One-time codes asked for from one network address an hour; 0 is no limit."`
 }
@@ -46,6 +51,7 @@ func (s serveCommand) config() (app.Config, error) {
 	config := app.Config{
 		BaseURL:        check(&c, "base-url", s.BaseURL, origin),
 		DatabaseURL:    check(&c, "database-url", s.DatabaseURL, databaseURL),
+		ReadURL:        optional(&c, "database-read-url", s.DatabaseReadURL, replicaURL),
 		Keys:           check(&c, "keyset-file", s.KeysetFile, keysetFile),
 		Listen:         check(&c, "listen", s.Listen, listenAddress),
 		Certificate:    certificate(&c, s.TLSCert, s.TLSKey),
@@ -60,7 +66,10 @@ func (s serveCommand) config() (app.Config, error) {
 			RequestLifetime:     check(&c, "request-lifetime", s.RequestLifetime, duration(time.Second, 10*time.Minute)),
 			RefreshInactivity:   check(&c, "refresh-inactivity", s.RefreshInactivity, duration(time.Second, 0)),
 		},
-		CursorLifetime:  check(&c, "cursor-lifetime", s.CursorLifetime, duration(time.Second, 15*time.Minute)),
+		CursorLifetime:        check(&c, "cursor-lifetime", s.CursorLifetime, duration(time.Second, 15*time.Minute)),
+		ActivityUpdatedWindow: check(&c, "activity-updated-window", s.ActivityUpdatedWindow, duration(time.Second, time.Hour)),
+		WebhookNetworks:       optional(&c, "webhook-allow-cidrs", s.WebhookAllowCIDRs, networks),
+
 		CodesPerEmail:   check(&c, "sign-in-codes-per-email", s.SignInCodesPerEmail, perHour),
 		CodesPerNetwork: check(&c, "sign-in-codes-per-network", s.SignInCodesPerNetwork, perHour),
 	}

@@ -73,6 +73,12 @@ var databaseURL = kind[string]{
 	},
 }
 
+var replicaURL = kind[string]{
+	accepted: "postgres://user:password@host:port,host:port/name with a host for each replica, or nothing",
+	secret:   true,
+	read:     databaseURL.read,
+}
+
 var limiterURL = kind[string]{
 	accepted: "redis://user:password@host:port, rediss:// with TLS, or nothing for PostgreSQL",
 	secret:   true,

@@ -93,6 +93,11 @@ func TestServeSettings(t *testing.T) {
 			wrong: []string{notSet, "mysql://u:hush@h/n", "postgres://u:hush@h:port/n"},
 		},
 		{
+			name:  "CONNECT_DATABASE_READ_URL",
+			wrong: []string{"replica", "mysql://u:hush@h/n", "postgres://u:hush@h1,h2:port/n"},
+			right: []string{notSet, "postgres://u:hush@h1:5432,h2:5433/n", "postgres://u:hush@h1,h2/n?sslmode=require"},
+		},
+		{
 			name:  "CONNECT_KEYSET_FILE",
 			wrong: []string{notSet, filepath.Join(t.TempDir(), "none.json"), t.TempDir(), writeFile(t, "{}"), writeFile(t, "keys")},
 		},
@@ -158,6 +163,16 @@ func TestServeSettings(t *testing.T) {
 		{name: "CONNECT_REQUEST_LIFETIME", wrong: []string{"0s", "601s", "x"}, right: []string{"1s", "10m"}},
 		{name: "CONNECT_CURSOR_LIFETIME", wrong: []string{"0s", "901s", "x"}, right: []string{"1s", "15m"}},
 		{name: "CONNECT_REFRESH_INACTIVITY", wrong: []string{"0s", "-1h", "x"}, right: []string{"1s", "87600h"}},
+		{
+			name:  "CONNECT_ACTIVITY_UPDATED_WINDOW",
+			wrong: []string{"0s", "61m", "1500ms", "60", "x"},
+			right: []string{"1s", "60s", "1h"},
+		},
+		{
+			name:  "CONNECT_WEBHOOK_ALLOW_CIDRS",
+			wrong: []string{"127.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all"},
+			right: []string{notSet, "127.0.0.0/8", "127.0.0.0/8, ::1/128"},
+		},
 		{name: "CONNECT_SIGN_IN_CODES_PER_EMAIL", wrong: []string{"-1", "1.5", "many", "1000001"}, right: []string{"0", "5"}},
 		{name: "CONNECT_SIGN_IN_CODES_PER_NETWORK", wrong: []string{"-1", "1.5", "many", "1000001"}, right: []string{"0", "30"}},
 	}

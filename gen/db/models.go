@@ -184,7 +184,7 @@ type WebhookEvent struct {
 	GrantID           uuid.UUID
 	ConnectionVersion int64
 	Reason            *string
-	Datasets          interface{}
+	Datasets          *scope.Set
 	FirstDate         *time.Time
 	LastDate          *time.Time
 	CreatedAt         time.Time

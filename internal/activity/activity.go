@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 )
 
 // The errors of a read, in the words of specification 7.4. Any other error is 503 data_unavailable.
@@ -22,6 +23,9 @@ var ErrUnknownUser = errors.New("no such user")
 // Settings of the reads.
 type Settings struct {
 	CursorLifetime time.Duration // of a traversal from its first page on: 1 s to 15 min
+
+	// Replicas may answer the three reads, up to five seconds late. Who may read, and what, is never asked of them. Nil: none.
+	Replicas *postgres.Replicas
 }
 
 // Activity reads and writes recorded activity. It is safe for concurrent use.

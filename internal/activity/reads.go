@@ -17,7 +17,7 @@ type Steps struct {
 
 // DailySteps returns the dates of a range that have a record, oldest first: at most 31.
 func (a *Activity) DailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]Steps, error) {
-	rows, err := readDailySteps(ctx, a.pool, userID, dates)
+	rows, err := a.readDailySteps(ctx, userID, dates)
 	if err != nil {
 		return nil, fmt.Errorf("activity: read daily steps: %w", err)
 	}
@@ -36,7 +36,7 @@ type CyclingDay struct {
 
 // CyclingDaily returns the dates of a range on which rides started, oldest first: at most 31.
 func (a *Activity) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]CyclingDay, error) {
-	rows, err := readCyclingDaily(ctx, a.pool, userID, dates)
+	rows, err := a.readCyclingDaily(ctx, userID, dates)
 	if err != nil {
 		return nil, fmt.Errorf("activity: read daily cycling: %w", err)
 	}
@@ -76,7 +76,7 @@ func (a *Activity) CyclingPage(
 		}
 	}
 	// One more than the page shows whether another one follows.
-	rows, err := readCyclingActivities(ctx, a.pool, reader.UserID, at.position, dates.until(), limit+1)
+	rows, err := a.readCyclingActivities(ctx, reader.UserID, at.position, dates.until(), limit+1)
 	if err != nil {
 		return Page{}, fmt.Errorf("activity: read cycling activities: %w", err)
 	}

@@ -15,29 +15,32 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-func readDailySteps(
-	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, dates Range,
-) ([]db.ReadDailyStepsRow, error) {
-	return db.New(pool).ReadDailySteps(ctx, db.ReadDailyStepsParams{
-		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
+func (a *Activity) readDailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]db.ReadDailyStepsRow, error) {
+	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *pgxpool.Pool) ([]db.ReadDailyStepsRow, error) {
+		return db.New(pool).ReadDailySteps(ctx, db.ReadDailyStepsParams{
+			UserID: userID, FirstDate: dates.From, LastDate: dates.To,
+		})
 	})
 }
 
-func readCyclingDaily(
-	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, dates Range,
-) ([]db.ReadCyclingDailyRow, error) {
-	return db.New(pool).ReadCyclingDaily(ctx, db.ReadCyclingDailyParams{
-		UserID: userID, Since: dates.From, Until: dates.until(),
+func (a *Activity) readCyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]db.ReadCyclingDailyRow, error) {
+	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *pgxpool.Pool) ([]db.ReadCyclingDailyRow, error) {
+		return db.New(pool).ReadCyclingDaily(ctx, db.ReadCyclingDailyParams{
+			UserID: userID, Since: dates.From, Until: dates.until(),
+		})
 	})
 }
 
-// readCyclingActivities reads up to n rides after a position and before a time.
-func readCyclingActivities(
-	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, after position, until time.Time, n int,
+// readCyclingActivities reads up to n rides after a position and before a time. The pages of a traversal may come from
+// different replicas: a position says where to go on in any of them.
+func (a *Activity) readCyclingActivities(
+	ctx context.Context, userID uuid.UUID, after position, until time.Time, n int,
 ) ([]db.ReadCyclingActivitiesRow, error) {
-	return db.New(pool).ReadCyclingActivities(ctx, db.ReadCyclingActivitiesParams{
-		UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
-		MaxRows: int32(n), //nolint:gosec // at most 501
+	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *pgxpool.Pool) ([]db.ReadCyclingActivitiesRow, error) {
+		return db.New(pool).ReadCyclingActivities(ctx, db.ReadCyclingActivitiesParams{
+			UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
+			MaxRows: int32(n), //nolint:gosec // at most 501
+		})
 	})
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,12 +25,14 @@ import (
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
+	"connect-svc/internal/webhook"
 )
 
 // Config is what the service is started with. Its values have been checked.
 type Config struct {
 	BaseURL        string // the issuer, an exact https origin
 	DatabaseURL    string
+	ReadURL        string // of streaming replicas, hosts separated by commas, for rows of activity; empty: none
 	Keys           *credential.Keyring
 	Listen         string       // the public listener; port 0 is any free one
 	Listener       net.Listener // the public listener, open already, in place of Listen; the App closes it
@@ -46,6 +49,10 @@ type Config struct {
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
 	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
 
+	ActivityUpdatedWindow time.Duration  // for how long changes are merged to one activity.updated
+	WebhookNetworks       []netip.Prefix // private networks that webhooks may reach
+	WebhookRootCAs        *x509.CertPool // who vouches for webhook receivers; nil: the system's
+
 	Clock  *postgres.Clock // nil: the real time
 	Logger *slog.Logger
 	Traces *telemetry.Traces // nil: none
@@ -59,7 +66,9 @@ type App struct {
 	OAuth    *oauth.Server
 	Activity *activity.Activity
 	Usage    *usage.Usage
+	Webhooks *webhook.Webhooks
 
+	replicas        *postgres.Replicas // nil: none
 	limiter         httpapi.Limiter
 	closeLimiter    func()
 	logger          *slog.Logger
@@ -96,7 +105,23 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Logger:          config.Logger,
 	})
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
-	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime})
+	if config.ReadURL != "" {
+		if a.replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Clock.Now, config.Logger,
+			postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
+			return fmt.Errorf("read replicas (CONNECT_DATABASE_READ_URL): %w", err)
+		}
+	}
+	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime, Replicas: a.replicas})
+
+	a.Webhooks, err = webhook.New(a.Pool, config.Keys, webhook.Settings{
+		Window:          config.ActivityUpdatedWindow,
+		AllowedNetworks: config.WebhookNetworks,
+		RootCAs:         config.WebhookRootCAs,
+		Logger:          config.Logger,
+	})
+	if err != nil {
+		return err
+	}
 
 	if err := a.openLimiter(ctx, config.LimiterURL); err != nil {
 		return err
@@ -191,6 +216,7 @@ func (a *App) Close() {
 	if a.closeLimiter != nil {
 		a.closeLimiter()
 	}
+	a.replicas.Close()
 	if a.Pool != nil {
 		a.Pool.Close()
 	}

@@ -26,8 +26,10 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// endToEnd is the whole service behind TLS with a mail server, a partner and a user.
+// endToEnd is the whole service behind TLS with a mail server, a partner and a user. Every answer that a backend gets
+// is held against the contract.
 type endToEnd struct {
+	server  *httptest.Server
 	app     *App
 	db      *pgtest.DB
 	base    string
@@ -43,8 +45,13 @@ type endToEnd struct {
 
 func newEndToEnd(t *testing.T, change ...func(*Config)) *endToEnd {
 	t.Helper()
+	return newEndToEndOn(t, pgtest.New(t), change...)
+}
+
+func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToEnd {
+	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	e := &endToEnd{db: pgtest.New(t), base: "https://" + server.Listener.Addr().String(), mail: mailtest.Start(t, mailtest.Config{})}
+	e := &endToEnd{server: server, db: db, base: "https://" + server.Listener.Addr().String(), mail: mailtest.Start(t, mailtest.Config{})}
 	e.partner, e.user = e.db.Client(t), e.db.User(t)
 	mailer, err := account.NewMailer("smtp://"+e.mail.Address, "no-reply@example.com")
 	if err != nil {
@@ -75,7 +82,7 @@ func newEndToEnd(t *testing.T, change ...func(*Config)) *endToEnd {
 	go func() { a.Accounts.Run(letters); close(sent) }()
 	e.stopRequests = server.Close
 	e.stopLetters = func() { stop(); <-sent }
-	e.faults = &faults{service: a.public.Handler, requests: map[string]int{}}
+	e.faults = &faults{service: contracttest.Handler(t, a.public.Handler), requests: map[string]int{}}
 	server.Config.Handler = e.faults
 	server.StartTLS()
 	e.tls = server.Client().Transport

@@ -28,7 +28,9 @@ func (a *App) countUsage(event *telemetry.Event) {
 // metrics: they are asked when Prometheus asks.
 func (a *App) collect() {
 	a.collectPool()
+	a.collectReplicas()
 	a.collectUsage()
+	a.collectWebhooks()
 	const codes = "Sign-in codes: made (sent), refused by the hourly limits (limited), and what became of tries."
 	for outcome, count := range map[string]func(account.Counts) uint64{
 		"sent":    func(c account.Counts) uint64 { return c.CodesSent },
@@ -75,4 +77,20 @@ func (a *App) collectPool() {
 		func() float64 { return a.Pool.Stat().EmptyAcquireWaitTime().Seconds() })
 	a.metrics.Counter("database_canceled_waits_total", "Requests for a connection that were given up.", nil,
 		func() float64 { return float64(a.Pool.Stat().CanceledAcquireCount()) })
+}
+
+func (a *App) collectReplicas() {
+	if a.replicas == nil {
+		return
+	}
+	const replicas = "Read replicas that may be read from (used), and that are down or more than 5 s behind (left_out)."
+	a.metrics.Gauge("database_replicas", replicas, prometheus.Labels{"state": "used"},
+		func() float64 { return float64(a.replicas.Counts().Used) })
+	a.metrics.Gauge("database_replicas", replicas, prometheus.Labels{"state": "left_out"},
+		func() float64 { return float64(a.replicas.Counts().LeftOut) })
+	const reads = "Reads that a replica answered, and that failed there, so that the primary answered."
+	a.metrics.Counter("database_replica_reads_total", reads, prometheus.Labels{"outcome": "answered"},
+		func() float64 { return float64(a.replicas.Counts().Answered) })
+	a.metrics.Counter("database_replica_reads_total", reads, prometheus.Labels{"outcome": "failed"},
+		func() float64 { return float64(a.replicas.Counts().Failed) })
 }

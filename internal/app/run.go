@@ -26,6 +26,11 @@ func (a *App) Run(ctx context.Context) error {
 	work.Go(func() { a.Accounts.Run(background) })
 	work.Go(func() { a.sweepRegularly(background) })
 	work.Go(func() { a.Usage.Run(background) })
+	// The delivery of webhooks does not: their events wait for another server, or the next start.
+	delivering, endDelivering := context.WithCancel(ctx)
+	defer endDelivering()
+	work.Go(func() { a.Webhooks.Run(delivering) })
+	work.Go(func() { a.replicas.Run(background) })
 
 	failures := make(chan error, 2)
 	for _, s := range []*server{a.public, a.private} {
@@ -43,6 +48,7 @@ func (a *App) Run(ctx context.Context) error {
 	case failure = <-failures:
 	}
 	a.logger.Info("stopping")
+	endDelivering()
 	a.stop(&work, endBackground)
 	a.logger.Info("stopped")
 	return failure
@@ -93,6 +99,7 @@ func (a *App) sweep(ctx context.Context) {
 		"oauth":   a.OAuth.Sweep,
 		"account": a.Accounts.Sweep,
 		"usage":   a.Usage.Sweep,
+		"webhook": a.Webhooks.Sweep,
 	} {
 		if err := sweep(ctx); err != nil && ctx.Err() == nil {
 			a.logger.Error("sweep", "domain", domain, "cause", err)

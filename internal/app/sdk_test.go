@@ -15,7 +15,6 @@ import (
 	connectsdk "connect-svc/gen/sdk/go"
 	"connect-svc/gen/sdk/go/connect"
 	"connect-svc/gen/sdk/go/connect/pgstore"
-	"connect-svc/internal/contracttest"
 	"connect-svc/internal/pgtest"
 )
 
@@ -56,7 +55,7 @@ func (u *sdkUser) instance(t *testing.T, store connect.Store) *connect.Client {
 	client, err := connect.New(connect.Config{
 		BaseURL: u.base, ClientID: u.partner.ID.String(), ClientSecret: u.partner.Secret, CallbackURL: u.partner.CallbackURL,
 		Scopes: []connectsdk.Scope{connectsdk.ScopeDailyStepsRead, connectsdk.ScopeCyclingDailyRead, connectsdk.ScopeCyclingActivitiesRead},
-		Store:  store, HTTPClient: &http.Client{Transport: contracttest.Transport(t, u.tls)},
+		Store:  store, HTTPClient: &http.Client{Transport: u.tls}, // newEndToEnd holds the service's own answers against the document
 		Now: u.db.Clock.Now, Jitter: func(time.Duration) time.Duration { return 0 },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			u.mu.Lock()

@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -31,7 +29,7 @@ func TestTypeScriptSDK(t *testing.T) {
 	}
 	e := newEndToEnd(t)
 	control := e.newControl(t)
-	environment := append(os.Environ(), "CONTROL_URL="+control.url, "NODE_EXTRA_CA_CERTS="+e.authority(t, folder))
+	environment := append(os.Environ(), "CONTROL_URL="+control.url, "NODE_EXTRA_CA_CERTS="+e.authority(t))
 
 	tests := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "compiled/rules.test.js", "compiled/service.test.js")
 	tests.Dir, tests.Env = folder, environment
@@ -101,22 +99,6 @@ func (u *sdkUser) playReadme(t *testing.T, example *exec.Cmd) {
 		t.Error(err)
 	}
 	_ = example.Wait() // of a signal
-}
-
-// authority writes the certificate of the service into a file, for programs that do not take it otherwise.
-func (e *endToEnd) authority(t *testing.T, folder string) string {
-	t.Helper()
-	answer, err := (&http.Client{Transport: e.tls}).Get(e.base + "/.well-known/oauth-authorization-server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = answer.Body.Close()
-	file := filepath.Join(folder, "authority.pem")
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: answer.TLS.PeerCertificates[0].Raw})
-	if err := os.WriteFile(file, certificate, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // control lets another program play the partner's user and plant faults. What it is asked for is done by the goroutine of

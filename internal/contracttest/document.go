@@ -18,9 +18,10 @@ import (
 	"connect-svc/gen/partnerapi"
 )
 
-// document is the embedded document.
+// document is the embedded document, with what of it this process has seen.
 type document struct {
 	spec *openapi3.T
+	seen coverage
 }
 
 var load = sync.OnceValues(func() (*document, error) {
@@ -28,7 +29,7 @@ var load = sync.OnceValues(func() (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &document{spec}, spec.Validate(context.Background())
+	return &document{spec: spec}, spec.Validate(context.Background())
 })
 
 // route finds the operation of a request, to the letter: a parameter is one segment that is not empty, and an escaped

@@ -18,7 +18,7 @@ var loadOperator = sync.OnceValues(func() (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &document{spec}, spec.Validate(context.Background())
+	return &document{spec: spec}, spec.Validate(context.Background())
 })
 
 // checkOperator holds an answer of the operator API against its document. What is no operation is 401, or 404 with the

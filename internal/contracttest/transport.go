@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -17,7 +19,7 @@ func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	if err != nil {
 		t.Fatalf("the embedded document: %v", err)
 	}
-	return newTransport(t, base, document.check)
+	return newTransport(t, base, document, document.check)
 }
 
 // OperatorTransport is [Transport] for the operator API, whose document is api/operator.yaml.
@@ -27,22 +29,23 @@ func OperatorTransport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	if err != nil {
 		t.Fatalf("the operator's embedded document: %v", err)
 	}
-	return newTransport(t, base, document.checkOperator)
+	return newTransport(t, base, document, document.checkOperator)
 }
 
-func newTransport(t testing.TB, base http.RoundTripper, check checkFunc) http.RoundTripper {
+func newTransport(t testing.TB, base http.RoundTripper, document *document, check checkFunc) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return transport{t, base, check}
+	return transport{t, base, document, check}
 }
 
 type checkFunc func(request *http.Request, status int, header http.Header, body []byte) error
 
 type transport struct {
-	t     testing.TB
-	base  http.RoundTripper
-	check checkFunc
+	t        testing.TB
+	base     http.RoundTripper
+	document *document
+	check    checkFunc
 }
 
 func (tr transport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -58,12 +61,29 @@ func (tr transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	if err := tr.check(request, response.StatusCode, response.Header, body); err != nil {
 		tr.t.Errorf("%s %s: %d is not as documented: %v", request.Method, shorten(request.URL.Path), response.StatusCode, err)
+	} else {
+		tr.document.saw(request, response.StatusCode, body)
 	}
 	return response, nil
 }
 
+// Handler is next, and reports to t what is wrong with its answers, for clients that are not of this process. Each answer
+// is held back until it is whole.
+func Handler(t testing.TB, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		next.ServeHTTP(answer, r)
+		if err := Check(r, answer.Code, answer.Result().Header, answer.Body.Bytes()); err != nil {
+			t.Errorf("%s %s: %d is not as documented: %v", r.Method, shorten(r.URL.Path), answer.Code, err)
+		}
+		maps.Copy(w.Header(), answer.Result().Header)
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes()) // fails only where nobody reads it any more
+	})
+}
+
 // Check is what [Transport] finds wrong with an answer, for tests that have it in another way. It is nil when the
-// answer is as documented.
+// answer is as documented. It counts for no coverage.
 func Check(request *http.Request, status int, header http.Header, body []byte) error {
 	document, err := load()
 	if err != nil {

@@ -19,12 +19,14 @@ const (
 	AccessToken       Kind = "access-token"
 	RefreshToken      Kind = "refresh-token"
 	Cursor            Kind = "cursor"
+	// WebhookSecret is what signs webhooks, sealed to lie in the database. Nobody outside ever holds the sealed value.
+	WebhookSecret Kind = "webhook-secret"
 )
 
 // clientSecretPrefix begins a client secret, which is random and not sealed.
 const clientSecretPrefix = "svci_"
 
-// prefixes begin the values of each kind (specification 2.9).
+// prefixes begin the values of each kind that is given to somebody (specification 2.9).
 var prefixes = map[Kind]string{
 	AuthorizationCode: "svcc_",
 	AccessToken:       "svca_",

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var kinds = []Kind{AuthorizationCode, AccessToken, RefreshToken, Cursor}
+var kinds = []Kind{AuthorizationCode, AccessToken, RefreshToken, Cursor, WebhookSecret}
 
 func TestSealedValuesOpen(t *testing.T) {
 	ring := NewTestKeyring()
@@ -237,7 +237,7 @@ func TestRedact(t *testing.T) {
 	ring := NewTestKeyring()
 	secret, _ := NewClientSecret()
 	values := []string{secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw+/="}
-	for _, kind := range kinds {
+	for kind := range prefixes {
 		value, err := ring.Seal(kind, []byte("facts"))
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,9 +38,16 @@ type Config struct {
 	Port     int
 	MailPort int           // of the page with the caught mail; 0 takes any that is free
 	Every    time.Duration // how often today's activity grows
+	Window   time.Duration // in which changes of activity are merged to one event
 	Out      io.Writer     // where it says what to open
 	Started  func(Addresses)
 }
+
+// activityWindow is shorter than the service's default: a person is waiting.
+const activityWindow = 20 * time.Second
+
+// loopback is where everything is.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // Addresses are what there is to open.
 type Addresses struct {
@@ -139,7 +148,12 @@ func (d *demo) open(ctx context.Context) (err error) {
 		Mailer:         mailer,
 		OAuth:          oauth.DefaultSettings,
 		CursorLifetime: 15 * time.Minute,
-		Logger:         d.logger, // codes are not limited: one tries the sign-in again and again here
+
+		ActivityUpdatedWindow: cmp.Or(d.config.Window, activityWindow),
+		WebhookNetworks:       loopback, // where the partner is
+		WebhookRootCAs:        d.authority.roots,
+
+		Logger: d.logger, // codes are not limited: one tries the sign-in again and again here
 	})
 	if err != nil {
 		return err
@@ -199,7 +213,9 @@ func openKeyset(path string) (*credential.Keyring, error) {
 // writeEnvironment lets the command line work on the demo's data: `. .connect-svc/environment`.
 func (d *demo) writeEnvironment() error {
 	d.addresses.Environment = d.path("environment")
-	text := fmt.Sprintf("export CONNECT_DATABASE_URL='%s' CONNECT_KEYSET_FILE='%s'\n", d.database.URL(), d.path("keyset.json"))
+	text := fmt.Sprintf("export CONNECT_DATABASE_URL='%s' CONNECT_KEYSET_FILE='%s' CONNECT_WEBHOOK_ALLOW_CIDRS='127.0.0.0/8,::1/128'\n"+
+		"# connect-svc webhook test reaches the example partner with SSL_CERT_FILE='%s' before it.\n",
+		d.database.URL(), d.path("keyset.json"), d.authority.certificate)
 	return os.WriteFile(d.addresses.Environment, []byte(text), 0o600)
 }
 
@@ -212,6 +228,7 @@ func (d *demo) run(ctx context.Context) error {
 	group.Go(func() error {
 		return serve(ctx, d.partnerListener, d.partner.Handler(), &d.authority.server, d.logger)
 	})
+	group.Go(func() error { d.partner.Run(ctx); return nil })
 	group.Go(func() error { d.growRegularly(ctx); return nil })
 	group.Go(func() error {
 		select {

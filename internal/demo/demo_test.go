@@ -131,6 +131,13 @@ func (v *visitor) count(selector string) (n int) {
 	return n
 }
 
+// waitForCall waits until the page lists a call to the partner's webhook that was verified.
+func (v *visitor) waitForCall(kind, member, detail string) {
+	v.t.Helper()
+	v.Do(chromedp.WaitVisible(chromedp.Search(fmt.Sprintf(
+		`//ol[@class="calls"]/li[.//code=%q and contains(., %q) and contains(., "✓ verified") and contains(., %q)]`, kind, member, detail))))
+}
+
 // picture keeps what the page looks like in light, dark, and on a narrow screen, for a person to look at.
 func (v *visitor) picture(name string) {
 	v.t.Helper()
@@ -176,7 +183,7 @@ func (v *visitor) signIn(email string) {
 // The whole way of a person, and what the next start finds of it.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	config := Config{Dir: filepath.Join(t.TempDir(), "demo"), Port: freePorts(t), Every: 50 * time.Millisecond}
+	config := Config{Dir: filepath.Join(t.TempDir(), "demo"), Port: freePorts(t), Every: 50 * time.Millisecond, Window: time.Second}
 	r := start(t, config)
 	t.Cleanup(func() { removeDatabase(t, config.Dir) })
 	if screen := r.out.String(); !strings.Contains(screen, r.Partner) || !strings.Contains(screen, r.Mail) || strings.Count(screen, "\n") > 24 {
@@ -191,6 +198,7 @@ func TestDemo(t *testing.T) {
 	if rides := v.count(".rides tbody tr"); rides < 11 {
 		t.Errorf("%d rides: fewer than three pages of five", rides)
 	}
+	v.waitForCall("activity.updated", "Alex", "daily_steps")
 	v.picture("alex")
 
 	v.press("button[value=robin]")
@@ -229,6 +237,7 @@ func TestDemo(t *testing.T) {
 	v.expect("Robin is connected")
 	v.press("#revoke")
 	v.expect("Robin must connect again")
+	v.waitForCall("connection.revoked", "Robin", "refresh_token_revoked. Known already.")
 	v.picture("robin-revoked")
 	v.press("#connect")
 	v.signIn("robin@example.com")
@@ -242,7 +251,24 @@ func TestDemo(t *testing.T) {
 	v.press("button[value=allow]")
 	v.expect("Robin is connected")
 
+	// Robin disconnects the partner at the service. Its page learns that by itself.
+	account := &visitor{Tab: v.NewTab(), t: t, r: r, letters: v.letters}
+	account.Open(r.Service + "/account")
+	account.signIn("robin@example.com")
+	account.press("a.other")
+	account.press("main form button")
+	v.Do(chromedp.WaitVisible(chromedp.CSS("#connect")))
+	v.expect("Robin must connect again")
+	v.waitForCall("connection.revoked", "Robin", "user_disconnected. The tokens were thrown away.")
+	v.picture("robin-disconnected")
+	v.letters = account.letters
+	v.press("#connect")
+	v.signIn("robin@example.com")
+	v.press("button[value=allow]")
+	v.expect("Robin is connected")
+
 	checkFiles(t, config.Dir)
+	v.Do(chromedp.Navigate("about:blank")) // its page would ask for more
 	if err := r.stop(); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
@@ -252,6 +278,7 @@ func TestDemo(t *testing.T) {
 	again.expect("Robin is connected")
 	again.press("#refresh")
 	again.expect("Robin is connected")
+	again.waitForCall("activity.updated", "Robin", "daily_steps")
 	if n := again.count("rect.bar"); n < 1 {
 		t.Errorf("%d bars after a restart", n)
 	}
@@ -286,7 +313,7 @@ func checkFiles(t *testing.T, dir string) {
 	if err != nil || len(log) == 0 {
 		t.Fatalf("log: %v", err)
 	}
-	for _, never := range []string{"svca_", "svcr2_", "svcc_", "svci_", "robin@example.com"} {
+	for _, never := range []string{"svca_", "svcr2_", "svcc_", "svci_", "whsec_", "robin@example.com"} {
 		if strings.Contains(string(log), never) {
 			t.Errorf("the log holds %s", never)
 		}

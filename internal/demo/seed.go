@@ -60,6 +60,9 @@ func (d *demo) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.ensureWebhook(ctx, &registration, fresh); err != nil {
+		return err
+	}
 	if err := d.openPartner(registration); err != nil {
 		return err
 	}
@@ -125,6 +128,8 @@ type registration struct {
 	ID          uuid.UUID `json:"client_id"`
 	Secret      string    `json:"client_secret"`
 	CallbackURL string    `json:"callback_url"`
+	// WebhookSecret signs the events; empty until there is a webhook.
+	WebhookSecret string `json:"webhook_secret"`
 }
 
 // ensureClient finds the partner's registration, or makes one: also when the partner's address is not that of the
@@ -154,6 +159,23 @@ func (d *demo) ensureClient(ctx context.Context) (r registration, fresh bool, er
 	return registration{ID: created.ID, Secret: secret, CallbackURL: callback}, true, err
 }
 
+// ensureWebhook has the partner's events sent to it. Where the secret is not in the file, which an earlier program may
+// have written, there is a new one.
+func (d *demo) ensureWebhook(ctx context.Context, r *registration, fresh bool) error {
+	secret, err := d.service.Webhooks.SetEndpoint(ctx, r.ID, d.addresses.Partner+partner.WebhookPath)
+	if err == nil && secret == "" && r.WebhookSecret == "" {
+		secret, err = d.service.Webhooks.RotateSecret(ctx, r.ID)
+	}
+	if err != nil || secret == "" {
+		return err
+	}
+	r.WebhookSecret = secret
+	if fresh {
+		return nil // the file is written when everything is there
+	}
+	return d.keepRegistration(*r)
+}
+
 func (d *demo) keepRegistration(r registration) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -167,13 +189,14 @@ func (d *demo) openPartner(r registration) (err error) {
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.authority.roots}
 	transport.Proxy = nil // it is all on this machine
 	config := partner.Config{
-		Issuer:       d.addresses.Service,
-		ClientID:     r.ID.String(),
-		ClientSecret: r.Secret,
-		BaseURL:      d.addresses.Partner,
-		HTTP:         &http.Client{Transport: transport, Timeout: time.Minute},
-		TokensFile:   d.path("partner-tokens.json"),
-		MailPage:     d.addresses.Mail + "/",
+		Issuer:        d.addresses.Service,
+		ClientID:      r.ID.String(),
+		ClientSecret:  r.Secret,
+		WebhookSecret: r.WebhookSecret,
+		BaseURL:       d.addresses.Partner,
+		HTTP:          &http.Client{Transport: transport, Timeout: time.Minute},
+		TokensFile:    d.path("partner-tokens.json"),
+		MailPage:      d.addresses.Mail + "/",
 	}
 	for _, p := range d.people {
 		config.Members = append(config.Members, partner.Member{Key: p.key, Name: p.name, Email: p.email, Timezone: p.location})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,9 @@ func TestFaults_7(t *testing.T) {
 		{"database away: token", noDatabase, func(f *fixture, tokens oauth.Tokens) outgoing {
 			return refreshForm(f.client, tokens.RefreshToken)
 		}, 500, "server_error", false, "closed pool"},
+		{"database away: revoke", noDatabase, func(f *fixture, tokens oauth.Tokens) outgoing {
+			return post(f.client, "/oauth/revoke", url.Values{"token": {tokens.AccessToken}})
+		}, 500, "server_error", false, "closed pool"},
 		{"database away: disconnect", noDatabase, func(f *fixture, tokens oauth.Tokens) outgoing {
 			return disconnect(f.client, tokens.GrantID.String())
 		}, 500, "server_error", false, "closed pool"},
@@ -137,14 +141,14 @@ func TestFaults_7(t *testing.T) {
 		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", false, "ratelimit: admit"},
-		{"activity away", func(t *testing.T) func(*fixture) {
-			return func(f *fixture) {
-				pool := f.db.Open(t)
-				pool.Close()
-				f.config.Activity = activity.New(pool, f.keys, activity.Settings{CursorLifetime: time.Minute})
-			}
-		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
-			return steps(tokens.GrantID, tokens.AccessToken)
+		{"daily steps away", noActivity, func(_ *fixture, tokens oauth.Tokens) outgoing {
+			return read("daily-activity", tokens.GrantID, tokens.AccessToken, today)
+		}, 503, "data_unavailable", true, "closed pool"},
+		{"daily cycling away", noActivity, func(_ *fixture, tokens oauth.Tokens) outgoing {
+			return read("cycling-daily", tokens.GrantID, tokens.AccessToken, today)
+		}, 503, "data_unavailable", true, "closed pool"},
+		{"cycling activities away", noActivity, func(_ *fixture, tokens oauth.Tokens) outgoing {
+			return read("cycling-activities", tokens.GrantID, tokens.AccessToken, today)
 		}, 503, "data_unavailable", true, "closed pool"},
 		{"panic in a read", func(*testing.T) func(*fixture) {
 			return func(f *fixture) { f.config.Limiter = panicking{} }
@@ -172,6 +176,14 @@ func TestFaults_7(t *testing.T) {
 				t.Errorf("the log has no cause: %v", event)
 			}
 		})
+	}
+}
+
+func noActivity(t *testing.T) func(*fixture) {
+	return func(f *fixture) {
+		pool := f.db.Open(t)
+		pool.Close()
+		f.config.Activity = activity.New(pool, f.keys, activity.Settings{CursorLifetime: time.Minute})
 	}
 }
 

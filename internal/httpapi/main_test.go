@@ -29,7 +29,8 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// The tests of this package together produce every answer that the document has.
+func TestMain(m *testing.M) { pgtest.Main(m, contracttest.Covered) }
 
 const (
 	baseURL  = "https://connect.example"

@@ -33,6 +33,7 @@ func TestRate_8(t *testing.T) {
 		{"all endpoints together", request("cycling-daily"), 200, "", "1"},
 		{"dates are counted", request("cycling-activities", replace("to="+today, "to=x")), 400, "invalid_date_range", "0"},
 		{"nothing left", request("cycling-activities"), 429, "rate_limited", "0"},
+		{"for none of them", request("cycling-daily"), 429, "rate_limited", "0"},
 		{"order: shape before rate", request("daily-activity", query("&a=b")), 400, "invalid_request", ""},
 		{"order: rate before dates", request("daily-activity", replace("to="+today, "to=x")), 429, "rate_limited", "0"},
 	} {

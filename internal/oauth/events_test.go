@@ -23,7 +23,7 @@ func (f *fixture) eventsOf(t testing.TB, clients ...uuid.UUID) []string {
 	t.Helper()
 	rows, err := f.db.Pool.Query(t.Context(), `
 		select concat_ws(' ', grant_id, connection_version, reason) || repeat(' without its job', (1 <> (
-			select count(*) from river_job j where j.args = jsonb_build_object('event_id', e.event_id)))::int)
+			select count(*) from river_job j where j.args @> jsonb_build_object('event_id', e.event_id)))::int)
 		from webhook_events e
 		where type = 'connection.revoked' and client_id = any ($1)
 		order by 1`, clients)

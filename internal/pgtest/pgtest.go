@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -33,16 +34,36 @@ type DB struct {
 }
 
 // Main runs the tests of a package with a server for them, and exits. Call it from TestMain and do nothing after it.
-func Main(m *testing.M) { os.Exit(run(m)) }
+// What is claimed of all tests together is asked after they have passed, unless flags have chosen some of them.
+func Main(m *testing.M, claims ...func() error) { os.Exit(run(m, claims)) }
 
-func run(m *testing.M) (status int) {
+func run(m *testing.M, claims []func() error) (status int) {
 	defer func() {
 		if err := server.stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "pgtest:", err)
 			status = 1
 		}
 	}()
-	return m.Run()
+	if status = m.Run(); status != 0 || chosen() {
+		return status
+	}
+	for _, claim := range claims {
+		if err := claim(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			status = 1
+		}
+	}
+	return status
+}
+
+// chosen says whether flags kept some tests from running.
+func chosen() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if set := flag.Lookup(name); set != nil && set.Value.String() != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // server is the one of this process, started by the first test that asks for it.

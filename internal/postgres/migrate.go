@@ -2,12 +2,15 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -93,11 +96,12 @@ func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
 		config.ConnectTimeout = connectTimeout
 	}
 	config.RuntimeParams["statement_timeout"] = "0"
+	config.RuntimeParams[directSetting] = "yes"
 	applyDefaults(config)
 	db := stdlib.OpenDB(*config)
-	if err := db.PingContext(ctx); err != nil {
+	if err := checkDirect(ctx, db, config); err != nil {
 		_ = db.Close()
-		return nil, connectError(config, err)
+		return nil, err
 	}
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
 	if err == nil {
@@ -110,6 +114,25 @@ func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
 	}
 	_ = db.Close()
 	return nil, fmt.Errorf("database: migrations: %w", err)
+}
+
+// directSetting is a setting of the session that means nothing: it arrives at PostgreSQL itself, and not through a pooler.
+const directSetting = "connect.direct"
+
+// checkDirect refuses a connection pooler. The lock that keeps migrations apart belongs to a session: a pooler that gives
+// each transaction another one would take it here and give it back there.
+func checkDirect(ctx context.Context, db *sql.DB, config *pgx.ConnConfig) error {
+	var direct bool
+	err := db.QueryRowContext(ctx, "select coalesce(current_setting('"+directSetting+"', true), '') = 'yes'").Scan(&direct)
+	refused := new(pgconn.PgError)
+	switch {
+	case errors.As(err, &refused) && strings.Contains(refused.Message, directSetting), err == nil && !direct:
+		return fmt.Errorf("database %q at %s: migrations need PostgreSQL itself, and this is a connection pooler",
+			config.Database, addressOf(config))
+	case err != nil:
+		return connectError(config, err)
+	}
+	return nil
 }
 
 // Schema tells how the schema of a database and a program fit together. All are numbers of migrations.

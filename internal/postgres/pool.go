@@ -59,14 +59,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*pgxpool.Pool, error
 	if err != nil {
 		return nil, errURL // the parser's own text quotes the URL
 	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
-	config.PingTimeout = connectTimeout
-	applyDefaults(config.ConnConfig)
-	for _, opt := range opts {
-		opt(config)
-	}
+	prepareConfig(config, opts)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, connectError(config.ConnConfig, err)
@@ -75,7 +68,41 @@ func Open(ctx context.Context, url string, opts ...Option) (*pgxpool.Pool, error
 		pool.Close()
 		return nil, connectError(config.ConnConfig, err)
 	}
+	if err := checkStatementTimeout(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
 	return pool, nil
+}
+
+// checkStatementTimeout finds out that a pooler between us and PostgreSQL did not pass on what we asked for, and that
+// nothing else limits a statement's time there: what ends a lease in the rate limiter after 30 s counts on it.
+func checkStatementTimeout(ctx context.Context, pool *pgxpool.Pool) error {
+	config := pool.Config().ConnConfig
+	asked := strings.TrimRight(config.RuntimeParams["statement_timeout"], "dhimnsu ")
+	if n, err := strconv.Atoi(asked); err == nil && n == 0 {
+		return nil
+	}
+	var limit string
+	if err := pool.QueryRow(ctx, "select current_setting('statement_timeout')").Scan(&limit); err != nil {
+		return connectError(config, err)
+	}
+	if limit == "0" {
+		return fmt.Errorf("database %q at %s: statement_timeout is not in force: a connection pooler must set it, see docs/scaling.md",
+			config.Database, addressOf(config))
+	}
+	return nil
+}
+
+func prepareConfig(config *pgxpool.Config, opts []Option) {
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	config.PingTimeout = connectTimeout
+	applyDefaults(config.ConnConfig)
+	for _, opt := range opts {
+		opt(config)
+	}
 }
 
 // errURL does not wrap what the parser said: that holds the URL.
@@ -97,11 +124,14 @@ func applyDefaults(config *pgx.ConnConfig) {
 // connectError says in one line which database could not be reached, and why. It does not wrap the cause, whose text
 // has a line for each address and each way that was tried.
 func connectError(config *pgx.ConnConfig, err error) error {
-	address := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
+	return fmt.Errorf("database %q at %s: cannot connect: %s", config.Database, addressOf(config), reason(err))
+}
+
+func addressOf(config *pgx.ConnConfig) string {
 	if strings.HasPrefix(config.Host, "/") {
-		address = config.Host
+		return config.Host
 	}
-	return fmt.Errorf("database %q at %s: cannot connect: %s", config.Database, address, reason(err))
+	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 }
 
 func reason(err error) string {

@@ -18,7 +18,8 @@ const namespace = "connect"
 var DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // Metrics are what Prometheus reads. No label has more values than the program has names for: an operation, a status,
-// an outcome. Clients are told apart by the usage counters of internal/usage, and users not at all.
+// an outcome. Clients are told apart by the usage counters of internal/usage, and users not at all; the metrics of
+// webhooks alone have the names of clients.
 type Metrics struct {
 	registry  *prometheus.Registry
 	handler   http.Handler

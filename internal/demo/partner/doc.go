@@ -9,6 +9,7 @@
 //     once sent is never sent again (specification 5.4).
 //   - read.go reads the three datasets, all pages of them.
 //   - patience.go waits where the service asks for it, for all requests of the backend together (specification 7.4, 8).
+//   - webhook.go receives events: verified, put aside, answered; then worked on, each once and none that is outdated.
 //   - store.go keeps the tokens in a file that only its owner can read. A company would encrypt them (specification 5.5).
 //
 // The rest is its web page. No token and no grant_id ever goes to a browser.

@@ -16,7 +16,7 @@ import (
 	sdk "connect-svc/gen/sdk/go"
 )
 
-//go:embed page.html style.css
+//go:embed page.html style.css received.js
 var files embed.FS
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
@@ -37,6 +37,7 @@ type view struct {
 	Notice  string // what went wrong with this very request
 	Live    bool
 	Reading *readingView
+	Calls   []received // to the webhook address
 	Journal []entry
 }
 
@@ -53,7 +54,7 @@ func (p *Partner) page(w http.ResponseWriter, r *http.Request) { p.show(w, r, ht
 
 func (p *Partner) show(w http.ResponseWriter, r *http.Request, status int, notice string) {
 	_, member := p.session(w, r)
-	v := view{Member: member, Members: p.config.Members, MailPage: p.config.MailPage, State: "none", Notice: notice}
+	v := view{Member: member, Members: p.config.Members, MailPage: p.config.MailPage, Notice: notice}
 	if c, found := p.store.get(member.Key); found && c.Over == "" && notice == "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor)
 		defer cancel()
@@ -66,12 +67,10 @@ func (p *Partner) show(w http.ResponseWriter, r *http.Request, status int, notic
 		}
 	}
 	if c, found := p.store.get(member.Key); found {
-		v.Connection, v.State = c, "connected"
+		v.Connection = c
 		v.ConnectedAt = c.ConnectedAt.In(member.Timezone)
-		if c.Over != "" {
-			v.State = "over"
-		}
 	}
+	v.State, v.Calls = p.state(member.Key), p.calls(member.Timezone)
 	for _, e := range p.journal(member.Key) {
 		v.Journal = append(v.Journal, entry{e.At.In(member.Timezone), e.Text})
 	}
@@ -139,8 +138,8 @@ func sentence(err error) string {
 	return string(unicode.ToUpper(first)) + text[size:] + "."
 }
 
-func serveStyle(w http.ResponseWriter, r *http.Request) {
-	http.ServeFileFS(w, r, files, "style.css")
+func serveFile(w http.ResponseWriter, r *http.Request) {
+	http.ServeFileFS(w, r, files, r.URL.Path[1:])
 }
 
 // headers are those of every answer. The form that connects is redirected to the service, which browsers take for a
@@ -148,7 +147,7 @@ func serveStyle(w http.ResponseWriter, r *http.Request) {
 func headers(issuer string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; form-action 'self' "+issuer+
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; form-action 'self' "+issuer+
 			"; frame-ancestors 'none'; base-uri 'none'")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")

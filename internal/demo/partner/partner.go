@@ -21,8 +21,10 @@ type Config struct {
 	BaseURL      string       // the partner's own https origin; the registered callback is beneath it
 	HTTP         *http.Client // how the service is reached
 	TokensFile   string       // is made when it is missing
-	Members      []Member     // at least one; the first is signed in until the browser says otherwise
-	MailPage     string       // where a member of the demo finds the mail with the code
+	// WebhookSecret is the signing secret of the address that the operator configured, BaseURL with WebhookPath.
+	WebhookSecret string
+	Members       []Member // at least one; the first is signed in until the browser says otherwise
+	MailPage      string   // where a member of the demo finds the mail with the code
 }
 
 // Member is somebody who has an account at the partner. There is no sign-in there: the page has a switch.
@@ -48,9 +50,12 @@ type Partner struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session
-	attempts map[string]attempt // by state
-	journals map[string][]entry // by member
+	attempts map[string]attempt   // by state
+	journals map[string][]entry   // by member
+	received []*received          // calls to the webhook address, newest first
+	seen     map[string]*received // by webhook-id
 
+	inbox      chan task              // what Run works on
 	refreshing map[string]*sync.Mutex // by member: at most one refresh of a connection runs at a time
 }
 
@@ -69,6 +74,7 @@ func New(config Config) (*Partner, error) {
 	p := &Partner{
 		config: config, api: api, store: store, now: time.Now,
 		sessions: map[string]*session{}, attempts: map[string]attempt{}, journals: map[string][]entry{},
+		seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
 		refreshing: map[string]*sync.Mutex{},
 	}
 	for _, member := range config.Members {
@@ -125,7 +131,10 @@ func (p *Partner) journal(member string) []entry {
 func (p *Partner) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.page)
-	mux.HandleFunc("GET /style.css", serveStyle)
+	mux.HandleFunc("GET /style.css", serveFile)
+	mux.HandleFunc("GET /received.js", serveFile)
+	mux.HandleFunc("GET /webhooks/received", p.showReceived)
+	mux.HandleFunc("POST "+WebhookPath, p.receive)
 	mux.HandleFunc("POST /member", p.switchMember)
 	mux.HandleFunc("POST /connect", p.connect)
 	mux.HandleFunc("GET "+CallbackPath, p.finish)

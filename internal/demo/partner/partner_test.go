@@ -74,7 +74,8 @@ func (s *service) partner(t *testing.T) (*Partner, Member) {
 	member := Member{Key: "alex", Name: "Alex", Email: "alex@example.com", Timezone: time.UTC}
 	p, err := New(Config{
 		Issuer: s.URL, ClientID: "client:1", ClientSecret: "s%cret", BaseURL: "https://partner.example", HTTP: s.Client(),
-		TokensFile: filepath.Join(t.TempDir(), "tokens.json"), Members: []Member{member, {Key: "robin", Name: "Robin", Timezone: time.UTC}},
+		WebhookSecret: webhookSecret,
+		TokensFile:    filepath.Join(t.TempDir(), "tokens.json"), Members: []Member{member, {Key: "robin", Name: "Robin", Timezone: time.UTC}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,8 @@ type Connection struct {
 	RefreshToken string    `json:"refresh_token"`
 	// Over says why the member must connect again; empty while the tokens work.
 	Over string `json:"over,omitempty"`
+	// Forgotten: the service forgot the consent, so that a new connection begins with its own first day.
+	Forgotten bool `json:"forgotten,omitempty"`
 }
 
 // store is a file with the connections of all members.
@@ -31,10 +33,11 @@ type store struct {
 
 	mu          sync.Mutex
 	connections map[string]Connection
+	members     map[string]string // by grant_id: also of connections that are gone, whose last event may yet come
 }
 
 func openStore(path string) (*store, error) {
-	s := &store{path: path, connections: map[string]Connection{}}
+	s := &store{path: path, connections: map[string]Connection{}, members: map[string]string{}}
 	text, err := os.ReadFile(filepath.Clean(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -45,6 +48,7 @@ func openStore(path string) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("partner: tokens: %w", err)
 	}
+	s.index()
 	return s, nil
 }
 
@@ -82,5 +86,19 @@ func (s *store) change(do func(map[string]Connection)) error {
 		return err
 	}
 	s.connections = next
+	s.index()
 	return nil
+}
+
+func (s *store) index() {
+	for member, c := range s.connections {
+		s.members[c.GrantID] = member
+	}
+}
+
+// memberOf finds whose connection has the grant_id, or had it; empty where nobody's has.
+func (s *store) memberOf(grant string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.members[grant]
 }

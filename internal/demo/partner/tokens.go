@@ -50,7 +50,7 @@ func (p *Partner) Keep(member string, tokens sdk.TokenResponse, connectedAt time
 func (c Connection) with(tokens sdk.TokenResponse, now time.Time) Connection {
 	c.GrantID, c.Version, c.HistoryFrom = tokens.GrantId.String(), tokens.ConnectionVersion, tokens.HistoryFrom.Time
 	c.AccessToken, c.AccessUntil = tokens.AccessToken, now.Add(time.Duration(tokens.ExpiresIn)*time.Second)
-	c.RefreshToken, c.Over = tokens.RefreshToken, ""
+	c.RefreshToken, c.Over, c.Forgotten = tokens.RefreshToken, "", false
 	return c
 }
 

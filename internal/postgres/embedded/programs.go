@@ -24,6 +24,17 @@ type programs struct {
 func (p programs) postgres() string { return filepath.Join(p.bin, "postgres") }
 func (p programs) initdb() string   { return filepath.Join(p.bin, "initdb") }
 
+// baseBackup is pg_basebackup of the same major version, which not every directory with a server has.
+func (p programs) baseBackup(ctx context.Context) (string, error) {
+	for _, other := range append([]programs{p}, installed(ctx)...) {
+		path := filepath.Join(other.bin, "pg_basebackup")
+		if _, err := os.Stat(path); err == nil && other.major == p.major {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no pg_basebackup of PostgreSQL %d on this machine", p.major)
+}
+
 // findPrograms finds the newest programs of the machine, or those of the major version that existing data need, and
 // fetches some when there are none.
 func findPrograms(ctx context.Context, major string) (programs, error) {

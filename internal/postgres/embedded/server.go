@@ -25,6 +25,7 @@ const (
 	databaseName = "connect"
 
 	duplicateDatabase = "42P04" // SQLSTATE
+	readOnly          = "25006" // a replica, which has what its primary has
 
 	startTimeout = 60 * time.Second
 	stopTimeout  = 10 * time.Second
@@ -176,7 +177,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		if err == nil {
 			_, err = conn.Exec(ctx, "create database "+databaseName)
 			_ = conn.Close(ctx)
-			if refused := new(pgconn.PgError); errors.As(err, &refused) && refused.Code == duplicateDatabase {
+			if refused := new(pgconn.PgError); errors.As(err, &refused) && (refused.Code == duplicateDatabase || refused.Code == readOnly) {
 				err = nil
 			}
 			if err != nil {

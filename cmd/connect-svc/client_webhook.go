@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/webhook"
+)
+
+type clientWebhookCommands struct {
+	Set          clientWebhookSetCommand          `cmd:"" help:"Set where a client's events are sent, and show the signing secret the first time. A webhook that was stopped goes on." example:"connect-svc client webhook set 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 https://partner.example/webhooks"`
+	RotateSecret clientWebhookRotateSecretCommand `cmd:"" help:"Make a new signing secret and show it, once. The old one signs beside it for 24 hours." example:"connect-svc client webhook rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Remove       clientWebhookRemoveCommand       `cmd:"" help:"Send a client no more events. What waits is not sent; the log stays." example:"connect-svc client webhook remove 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+}
+
+// keysetSetting is the setting of the commands that seal or open the signing secrets of webhooks.
+type keysetSetting struct {
+	KeysetFile string `setting:"" placeholder:"FILE" help:"The keyset of the service, which seals the signing secrets of webhooks."`
+}
+
+func (s keysetSetting) open() (*credential.Keyring, error) {
+	var c checks
+	keys := check(&c, "keyset-file", s.KeysetFile, keysetFile)
+	return keys, c.first
+}
+
+// inWebhooks runs act with the webhooks in the database, whose secrets are sealed by keys.
+func (s databaseSetting) inWebhooks(p *program, keys *credential.Keyring, act func(*webhook.Webhooks, *client.Registry) error) error {
+	return s.inDatabase(p, func(pool *pgxpool.Pool) error {
+		webhooks, err := webhook.New(pool, keys, webhook.Settings{})
+		if err != nil {
+			return err
+		}
+		return act(webhooks, client.NewRegistry(pool))
+	})
+}
+
+// endpointJSON is a client's webhook. It has null where it was not stopped, and where one secret signs.
+type endpointJSON struct {
+	URL           string     `json:"url"`
+	CreatedAt     time.Time  `json:"created_at"`
+	StoppedAt     *time.Time `json:"stopped_at"`
+	RotatingUntil *time.Time `json:"rotating_until"`
+}
+
+func toEndpointJSON(e webhook.Endpoint) endpointJSON {
+	return endpointJSON{
+		URL: e.URL, CreatedAt: e.CreatedAt.UTC(), StoppedAt: timeOrNull(e.StoppedAt), RotatingUntil: timeOrNull(e.RotatingUntil),
+	}
+}
+
+func timeOrNull(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
+
+// write is the rows of a client's webhook for people.
+func (e endpointJSON) write(w io.Writer) {
+	fmt.Fprintf(w, "webhook\t%s\n", e.URL)
+	if e.StoppedAt != nil {
+		fmt.Fprintf(w, "webhook stopped\t%s, because its receiver answered 410: set the URL again to go on\n", e.StoppedAt.Format(time.RFC3339))
+	}
+	if e.RotatingUntil != nil {
+		fmt.Fprintf(w, "both secrets sign\tuntil %s\n", e.RotatingUntil.Format(time.RFC3339))
+	}
+}
+
+// endpointOf is a client's webhook, nil where there is none.
+func endpointOf(p *program, webhooks *webhook.Webhooks, id uuid.UUID) (*endpointJSON, error) {
+	found, err := webhooks.Endpoint(p.ctx, id)
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	row := toEndpointJSON(found)
+	return &row, nil
+}
+
+type clientWebhookJSON struct {
+	ClientID uuid.UUID     `json:"client_id"`
+	Webhook  *endpointJSON `json:"webhook"`
+	// Secret is there where it is new: it cannot be shown again.
+	Secret string `json:"webhook_secret,omitempty"`
+}
+
+func (c clientCommands) showWebhook(p *program, webhooks *webhook.Webhooks, id uuid.UUID, secret string) error {
+	row := clientWebhookJSON{ClientID: id, Secret: secret}
+	var err error
+	if row.Webhook, err = endpointOf(p, webhooks, id); err != nil {
+		return err
+	}
+	return c.print(p, row, func(w io.Writer) {
+		fmt.Fprintf(w, "client id\t%s\n", id)
+		if row.Webhook != nil {
+			row.Webhook.write(w)
+		}
+		if secret != "" {
+			fmt.Fprintf(w, "webhook secret\t%s\n", secret)
+			fmt.Fprintln(w, "Keep the secret now: it cannot be shown again.")
+		} else {
+			fmt.Fprintln(w, "The signing secret is the one of before.")
+		}
+	})
+}
+
+type clientWebhookSetCommand struct {
+	clientID
+	URL string `arg:"" help:"An https URL, which the service can reach."`
+	keysetSetting
+}
+
+func (c clientWebhookSetCommand) Run(p *program, group *clientCommands) error {
+	if err := checkWebhookURL("<url>", c.URL); err != nil {
+		return err
+	}
+	keys, err := c.open()
+	if err != nil {
+		return err
+	}
+	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, _ *client.Registry) error {
+		secret, err := webhooks.SetEndpoint(p.ctx, c.ID, c.URL)
+		if err != nil {
+			return err
+		}
+		return group.showWebhook(p, webhooks, c.ID, secret)
+	})
+}
+
+// checkWebhookURL makes a URL that cannot be a mistake of the command line.
+func checkWebhookURL(where, text string) error {
+	var wrong *webhook.URLError
+	if errors.As(webhook.ValidateURL(text), &wrong) {
+		return usagef("%s: %s", where, wrong.Problem)
+	}
+	return nil
+}
+
+type clientWebhookRotateSecretCommand struct {
+	clientID
+	keysetSetting
+}
+
+func (c clientWebhookRotateSecretCommand) Run(p *program, group *clientCommands) error {
+	keys, err := c.open()
+	if err != nil {
+		return err
+	}
+	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
+		if _, err := clients.Get(p.ctx, c.ID); err != nil {
+			return err
+		}
+		secret, err := webhooks.RotateSecret(p.ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		return group.showWebhook(p, webhooks, c.ID, secret)
+	})
+}
+
+type clientWebhookRemoveCommand struct{ clientID }
+
+func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands) error {
+	return group.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
+		if _, err := clients.Get(p.ctx, c.ID); err != nil {
+			return err
+		}
+		if err := webhooks.RemoveEndpoint(p.ctx, c.ID); err != nil {
+			return err
+		}
+		return group.print(p, clientWebhookJSON{ClientID: c.ID}, func(w io.Writer) {
+			fmt.Fprintf(w, "client %s has no webhook any more\n", c.ID)
+		})
+	})
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	connectsdk "connect-svc/gen/sdk/go"
+	"connect-svc/gen/sdk/go/webhook"
+)
+
+type webhookVerifyCommand struct {
+	Secret   string  `required:"" placeholder:"SECRET" help:"The signing secret, whsec_…"`
+	Headers  string  `required:"" placeholder:"FILE" help:"The headers that came, a line for each: \"webhook-id: msg_…\"."`
+	Body     string  `required:"" placeholder:"FILE" help:"The body that came, byte for byte."`
+	Received instant `placeholder:"TIME" help:"When it came, RFC 3339: a receiver takes no call that is more than 5 minutes off. Without it the age does not matter."`
+}
+
+// verdictJSON has null where a call is not genuine or where it is no event.
+type verdictJSON struct {
+	Genuine   bool       `json:"genuine"`
+	Reason    string     `json:"reason"` // why it is not, or what is odd about it
+	WebhookID *string    `json:"webhook_id"`
+	SignedAt  *time.Time `json:"signed_at"`
+	Type      *string    `json:"type"`
+}
+
+func (c webhookVerifyCommand) Run(p *program, group *webhookCommands) error {
+	header, err := readHeaders(c.Headers)
+	if err != nil {
+		return err
+	}
+	body, err := os.ReadFile(filepath.Clean(c.Body))
+	if err != nil {
+		return err
+	}
+	received := c.Received.Time
+	if received.IsZero() {
+		received, _ = webhook.SignedAt(header) // where that cannot be read the reason is told below
+	}
+	event, err := webhook.VerifyAt(c.Secret, header, body, received)
+	if errors.Is(err, webhook.ErrSecret) {
+		return usagef("--secret: %w", err)
+	}
+	verdict := verdictJSON{Genuine: err == nil || errors.Is(err, webhook.ErrNotEvent)}
+	if err != nil {
+		verdict.Reason = err.Error()
+	}
+	if errors.Is(err, webhook.ErrSignature) {
+		verdict.Reason += explain(c.Secret, header, body, received)
+	}
+	if !verdict.Genuine {
+		failure := fmt.Errorf("not genuine: %s", verdict.Reason)
+		if group.Output == "json" {
+			return errors.Join(group.print(p, verdict, nil), failure)
+		}
+		return failure
+	}
+	id := header.Get("webhook-id")
+	signed, _ := webhook.SignedAt(header) // it was read before
+	signed = signed.UTC()
+	verdict.WebhookID, verdict.SignedAt, verdict.Type = &id, &signed, typeOf(event)
+	return group.print(p, verdict, func(w io.Writer) {
+		fmt.Fprintln(w, "genuine\tyes")
+		if verdict.Reason != "" {
+			fmt.Fprintf(w, "note\t%s\n", verdict.Reason)
+		}
+		fmt.Fprintf(w, "webhook id\t%s\n", *verdict.WebhookID)
+		fmt.Fprintf(w, "signed\t%s\n", verdict.SignedAt.Format(time.RFC3339))
+		if verdict.Type != nil {
+			fmt.Fprintf(w, "type\t%s\n", *verdict.Type)
+		}
+	})
+}
+
+func typeOf(event webhook.Event) *string {
+	var name string
+	switch event := event.(type) {
+	case webhook.ConnectionRevoked:
+		name = string(connectsdk.ConnectionRevokedEventTypeConnectionRevoked)
+	case webhook.ActivityUpdated:
+		name = string(connectsdk.ActivityUpdatedEventTypeActivityUpdated)
+	case webhook.Unknown:
+		name = event.Type
+	default:
+		return nil
+	}
+	return &name
+}
+
+// explain looks for what receivers do to a body before they verify it.
+func explain(secret string, header http.Header, body []byte, received time.Time) string {
+	matches := func(other []byte) bool {
+		_, err := webhook.VerifyAt(secret, header, other, received)
+		return !bytes.Equal(other, body) && (err == nil || errors.Is(err, webhook.ErrNotEvent))
+	}
+	if matches(bytes.TrimRight(body, "\r\n")) {
+		return "; it would without the line break at the end of the body, which was not sent"
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, body) == nil && matches(compact.Bytes()) {
+		return "; it would without the white space in the body, which was not sent: verify the bytes as they came"
+	}
+	return ""
+}
+
+// readHeaders reads the headers of an HTTP message, with or without its first line.
+func readHeaders(name string) (http.Header, error) {
+	text, err := os.ReadFile(filepath.Clean(name))
+	if err != nil {
+		return nil, err
+	}
+	trimmed := strings.TrimSpace(string(text))
+	if first, rest, _ := strings.Cut(trimmed, "\n"); strings.Contains(first, " HTTP/") {
+		trimmed = rest
+	}
+	header, err := textproto.NewReader(bufio.NewReader(strings.NewReader(trimmed + "\r\n\r\n"))).ReadMIMEHeader()
+	if err != nil {
+		return nil, fmt.Errorf("%s: not headers, a line for each: %w", name, err)
+	}
+	return http.Header(header), nil
+}

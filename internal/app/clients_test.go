@@ -1,0 +1,82 @@
+package app
+
+import (
+	"bufio"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"connect-svc/internal/scope"
+)
+
+// The strictest clients that partners on Node.js have, as they are published and changed in nothing: discovery,
+// authorization code with PKCE, refresh, revocation, and the errors that they must understand. The programs that use them
+// are in testdata/clients.
+func TestStrictClients(t *testing.T) {
+	t.Parallel()
+	var complaint strings.Builder
+	install := exec.CommandContext(t.Context(), filepath.Join("testdata", "clients", "install.sh"))
+	install.Stderr = &complaint
+	installed, err := install.Output()
+	if err != nil {
+		t.Fatalf("the clients cannot be had (they are fetched with npm): %v: %s", err, complaint.String())
+	}
+	for _, name := range []string{"oauth4webapi", "openid-client"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newEndToEnd(t).runClient(t, strings.TrimSpace(string(installed)), filepath.Join("testdata", "clients", name+".mjs"))
+		})
+	}
+}
+
+// runClient runs a program, with the packages in dir, as the partner's backend, and plays the user's browser for it.
+func (e *endToEnd) runClient(t *testing.T, dir, program string) {
+	t.Helper()
+	source, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaint strings.Builder
+	node := exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", string(source))
+	node.Dir = dir // where its imports are looked for
+	node.Stderr = &complaint
+	node.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+e.authority(t), "ISSUER="+e.base, "SCOPE="+scope.All.String(),
+		"CLIENT_ID="+e.partner.ID.String(), "CLIENT_SECRET="+e.partner.Secret, "CALLBACK="+e.partner.CallbackURL)
+	input, err := node.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := node.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	printed := bufio.NewReader(output)
+	authorization, err := printed.ReadString('\n')
+	if err == nil {
+		callback := e.authorize(t, strings.TrimSpace(authorization))
+		_, err = fmt.Fprintf(input, "%s?%s\n", e.partner.CallbackURL, callback.Encode())
+	}
+	rest, _ := io.ReadAll(printed)
+	if ended := node.Wait(); err != nil || ended != nil || len(rest) > 0 {
+		t.Errorf("%v, %v\n%s%s", err, ended, rest, complaint.String())
+	}
+}
+
+// authority is a file with the certificate of the service, for programs to trust.
+func (e *endToEnd) authority(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.server.Certificate().Raw})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

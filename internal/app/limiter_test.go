@@ -1,0 +1,50 @@
+package app
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"connect-svc/internal/redistest"
+)
+
+// Decisions, section 5: while Redis hangs or is gone a partner is told to come again, and nobody passes. It recovers by
+// itself, also when Redis comes back without what it knew.
+func TestLimiterFaults(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	e := newEndToEnd(t, func(config *Config) { config.LimiterURL = redis.URL() })
+	_, token := e.connect(t)
+	if status := e.read(t, token); status != http.StatusOK {
+		t.Fatalf("a read answers %d", status)
+	}
+	redis.Pause(t)
+	if status := e.read(t, token); status != http.StatusServiceUnavailable {
+		t.Errorf("while Redis hangs a read answers %d", status)
+	}
+	redis.Continue(t)
+	e.readsAgain(t, token)
+
+	redis.Kill()
+	if status := e.read(t, token); status != http.StatusServiceUnavailable {
+		t.Errorf("while Redis is gone a read answers %d", status)
+	}
+	redis.Restart(t)
+	e.readsAgain(t, token)
+}
+
+// readsAgain reads until it is answered: connections that broke are noticed one by one.
+func (e *endToEnd) readsAgain(t *testing.T, token *oauth2.Token) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		status := e.read(t, token)
+		if status == http.StatusOK {
+			return
+		}
+		if status != http.StatusServiceUnavailable || time.Now().After(deadline) {
+			t.Fatalf("after the fault a read answers %d", status)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/oauth2"
+
+	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/pgbouncertest"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/postgres"
+)
+
+const pgbouncerINI = "../../docs/pgbouncer.ini"
+
+// PgBouncer in transaction mode, set up as the documentation says: each statement may find itself in another session of
+// PostgreSQL, of which there are two for all of the service's connections. Every flow works, several at a time.
+func TestThroughPgBouncer(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t, func(config *Config) {
+		config.DatabaseURL = pgbouncertest.Start(t, pgbouncerINI, config.DatabaseURL, "default_pool_size", "2") + "&pool_max_conns=8"
+	})
+	e.db.Exec(t, "update clients set requests_per_minute = 1000000, burst = 1000000, concurrent_reads = 100")
+	config, token := e.connect(t) // sign-in, consent, exchange
+	e.recordRides(t, token, 25)
+
+	// Other users' refreshes, replays and revocations at the same time.
+	var others sync.WaitGroup
+	defer others.Wait()
+	for range 4 {
+		user := e.db.User(t)
+		others.Go(func() {
+			tokens := exchange(t, e.app, e.partner, authorized(t, e.app, e.partner, user))
+			for range 10 {
+				next, err := e.app.OAuth.Refresh(t.Context(), e.partner.ID, tokens.RefreshToken)
+				if err != nil {
+					t.Errorf("refresh: %v", err)
+					return
+				}
+				if _, err := e.app.OAuth.Authenticate(t.Context(), next.AccessToken); err != nil {
+					t.Errorf("authenticate: %v", err)
+				}
+				tokens = next
+			}
+			if err := e.app.OAuth.Revoke(t.Context(), e.partner.ID, tokens.RefreshToken); err != nil {
+				t.Errorf("revoke: %v", err)
+			}
+			if _, err := e.app.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
+				t.Error("a revoked connection reads")
+			}
+		})
+	}
+
+	for range 10 {
+		if status := e.read(t, token); status != http.StatusOK {
+			t.Fatalf("a read answers %d", status)
+		}
+		refreshed, err := config.TokenSource(e.client(t), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
+		if err != nil {
+			t.Fatal(codeOf(err))
+		}
+		token = refreshed
+	}
+	seen, cursor := map[string]bool{}, ""
+	for range 3 {
+		page := e.rides(t, token, 10, cursor)
+		for _, ride := range page.Data {
+			seen[ride.ID] = true
+		}
+		cursor = page.Meta.NextCursor
+	}
+	if len(seen) != 25 || cursor != "" {
+		t.Errorf("three pages of ten have %d rides, and then there are more: %t", len(seen), cursor != "")
+	}
+	var days struct{ Data []any }
+	day := token.Extra("history_from")
+	e.get(t, token, fmt.Sprintf("cycling-daily?from=%s&to=%s", day, day), &days)
+	if len(days.Data) != 1 {
+		t.Errorf("%d days with rides, want 1", len(days.Data))
+	}
+
+	// The limiter, both ways.
+	e.db.Exec(t, "update clients set burst = 1, requests_per_minute = 1")
+	if got := []int{e.read(t, token), e.read(t, token)}; got[0] != http.StatusOK || got[1] != http.StatusTooManyRequests {
+		t.Errorf("two reads of a burst of one answer %v", got)
+	}
+	e.db.Exec(t, "update clients set burst = 1000, requests_per_minute = 1000000")
+	others.Wait()
+	if n := pgtest.Value[int](t, e.db, "select cardinality(lease_ids) from rate_limits"); n != 0 {
+		t.Errorf("%d leases are left", n)
+	}
+
+	if err := e.app.OAuth.Revoke(t.Context(), e.partner.ID, token.AccessToken); err != nil {
+		t.Fatal(err)
+	}
+	if status := e.read(t, token); status != http.StatusUnauthorized {
+		t.Errorf("a read with a revoked token answers %d", status)
+	}
+	e.stopRequests()
+	e.app.sweep(t.Context())
+	if err := e.app.ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// Every session of PostgreSQL that the service was in has the limit of time.
+	if limit := pgtest.Value[string](t, &pgtest.DB{Pool: e.app.Pool}, "show statement_timeout"); limit != "10s" {
+		t.Errorf("statement_timeout is %s", limit)
+	}
+}
+
+// What cannot work through PgBouncer says so at once, before it does harm.
+func TestPgBouncerRefusals(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for name, ignored := range map[string]string{
+		"as documented":                    "statement_timeout, idle_in_transaction_session_timeout",
+		"where it ignores what is unknown": "statement_timeout, idle_in_transaction_session_timeout, connect.direct",
+	} {
+		behind := pgbouncertest.Start(t, pgbouncerINI, db.URL, "ignore_startup_parameters", ignored)
+		if _, err := postgres.Migrate(t.Context(), behind, postgres.Up); err == nil || !strings.Contains(err.Error(), "pooler") {
+			t.Errorf("migrations through PgBouncer, %s: %v", name, err)
+		}
+	}
+	unlimited := pgbouncertest.Start(t, pgbouncerINI, db.URL, "connect_query=", "'select 1'")
+	_, err := Open(t.Context(), Config{DatabaseURL: unlimited, Keys: credential.NewTestKeyring(), OAuth: oauth.DefaultSettings})
+	if err == nil || !strings.Contains(err.Error(), "statement_timeout") {
+		t.Errorf("without a limit of time: %v", err)
+	}
+}

@@ -1,0 +1,336 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/embedded"
+	"connect-svc/internal/telemetry"
+)
+
+// replicated is the service on a primary of its own with a real streaming replica.
+type replicated struct {
+	*endToEnd
+	replica *embedded.Server
+	wire    *wire      // from the service to the replica
+	there   *pgtest.DB // the replica's, for the test itself
+	log     *lockedLog
+}
+
+func newReplicated(t *testing.T) replicated {
+	t.Helper()
+	start := func(server *embedded.Server, err error) *embedded.Server {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := server.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+		return server
+	}
+	primary := start(embedded.Start(t.Context(), embedded.Config{Ephemeral: true}))
+	if _, err := postgres.Migrate(t.Context(), primary.URL(), postgres.Up); err != nil {
+		t.Fatal(err)
+	}
+	db := &pgtest.DB{URL: primary.URL(), Clock: new(postgres.Clock)}
+	db.Pool = db.Open(t)
+	replica := start(embedded.StartReplica(t.Context(), primary))
+	there := &pgtest.DB{URL: replica.URL(), Clock: new(postgres.Clock)}
+	there.Pool = there.Open(t)
+	at, err := url.Parse(replica.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := replicated{replica: replica, wire: newWire(t, at.Host), there: there, log: new(lockedLog)}
+	at.Host = r.wire.listener.Addr().String()
+	r.endToEnd = newEndToEndOn(t, db, func(config *Config) {
+		config.ReadURL = at.String()
+		config.Logger = telemetry.NewLogger(r.log, slog.LevelInfo)
+	})
+	return r
+}
+
+// wire carries what is said to a server and back, until it is cut: then nothing arrives, and nobody is told.
+type wire struct {
+	listener net.Listener
+	cut      sync.RWMutex // held by whoever cuts
+	ends     sync.WaitGroup
+	mu       sync.Mutex
+	open     []net.Conn
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{listener: listener}
+	w.ends.Go(func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial("tcp", to)
+			if err != nil { // the server is gone
+				_ = here.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.open = append(w.open, here, there)
+			w.mu.Unlock()
+			w.ends.Go(func() { w.carry(here, there) })
+			w.ends.Go(func() { w.carry(there, here) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		w.mu.Lock()
+		for _, end := range w.open {
+			_ = end.Close() // may be closed already
+		}
+		w.mu.Unlock()
+		w.ends.Wait()
+	})
+	return w
+}
+
+func (w *wire) carry(from, to net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		w.cut.RLock()
+		_, failed := to.Write(buffer[:n])
+		w.cut.RUnlock()
+		if err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+// lockedLog can be read while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// caughtUp lets what is known of the replica become too old, and checks until it may be read from: then it has all
+// that was written before.
+func (r replicated) caughtUp(t *testing.T) {
+	t.Helper()
+	r.db.Clock.Advance(6 * time.Second)
+	for deadline := time.Now().Add(time.Minute); r.app.replicas.Counts().Used == 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the replica does not catch up:\n%s", r.log)
+		}
+		r.app.replicas.Check(t.Context())
+	}
+}
+
+// record writes the user's steps of the day to the primary.
+func (r replicated) record(t *testing.T, token *oauth2.Token, steps int) {
+	t.Helper()
+	day, err := time.Parse(time.DateOnly, token.Extra("history_from").(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.app.Activity.PutDailySteps(t.Context(), []activity.StepsRecord{{UserID: r.user.ID, Date: day, Steps: steps}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// steps are what the partner reads of the day.
+func (r replicated) steps(t *testing.T, token *oauth2.Token) int {
+	t.Helper()
+	var answer struct{ Data []struct{ Steps int } }
+	day := token.Extra("history_from")
+	r.get(t, token, fmt.Sprintf("daily-activity?from=%s&to=%s", day, day), &answer)
+	if len(answer.Data) != 1 {
+		t.Fatalf("read %+v, want one day", answer)
+	}
+	return answer.Data[0].Steps
+}
+
+// get reads something of the grant that must be there.
+func (e *endToEnd) get(t *testing.T, token *oauth2.Token, query string, into any) {
+	t.Helper()
+	answer, err := oauth2.NewClient(e.client(t), oauth2.StaticTokenSource(token)).Get(
+		fmt.Sprintf("%s/connect-svc/v1/grants/%s/%s", e.base, token.Extra("grant_id"), query))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s answers %d", query, answer.StatusCode)
+	}
+	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type ridesPage struct {
+	Data []struct {
+		ID string `json:"id"`
+	}
+	Meta struct {
+		NextCursor string `json:"next_cursor"`
+	}
+}
+
+// rides reads one page of the day's rides.
+func (e *endToEnd) rides(t *testing.T, token *oauth2.Token, limit int, cursor string) (page ridesPage) {
+	t.Helper()
+	day := token.Extra("history_from")
+	query := fmt.Sprintf("cycling-activities?from=%s&to=%s&limit=%d", day, day, limit)
+	if cursor != "" {
+		query += "&cursor=" + cursor
+	}
+	e.get(t, token, query, &page)
+	return page
+}
+
+// recordRides writes rides of the day.
+func (e *endToEnd) recordRides(t *testing.T, token *oauth2.Token, n int) {
+	t.Helper()
+	day, err := time.Parse(time.DateOnly, token.Extra("history_from").(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rides []activity.RideRecord
+	for i := range n {
+		start := day.Add(time.Duration(i) * time.Second)
+		rides = append(rides, activity.RideRecord{UserID: e.user.ID, SourceID: start.String(), Start: start, DistanceMeters: 1})
+	}
+	if _, err := e.app.Activity.PutCyclingActivities(t.Context(), rides); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rows of activity come from the replica while it is at most five seconds behind, and all else from the primary. What
+// the replica has not replayed yet tells the two apart.
+func TestReadReplica(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	config, token := r.connect(t)
+	r.record(t, token, 1000)
+	r.caughtUp(t)
+	if got := r.steps(t, token); got != 1000 {
+		t.Fatalf("read %d steps, want 1000", got)
+	}
+	if got := r.app.replicas.Counts(); got.Answered != 1 || got.Failed != 0 || got.Used != 1 {
+		t.Fatalf("%+v, want one read answered by the replica", got)
+	}
+
+	// A primary that rests makes the replica no older.
+	for range 3 {
+		r.caughtUp(t)
+	}
+
+	r.there.Exec(t, "select pg_wal_replay_pause()")
+	for pgtest.Value[string](t, r.there, "select pg_get_wal_replay_pause_state()") != "paused" {
+		r.record(t, token, 1000) // it pauses at the next record
+	}
+	r.record(t, token, 2000)
+	if got := r.steps(t, token); got != 1000 {
+		t.Fatalf("read %d steps, want the 1000 of the replica", got)
+	}
+	// What decides is on the primary, which the replica does not know of yet: a refresh, a revocation, a limit.
+	refreshed, err := config.TokenSource(r.client(t), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
+	if err != nil {
+		t.Fatal(codeOf(err))
+	}
+	if status := r.read(t, refreshed); status != http.StatusOK {
+		t.Errorf("a read with the fresh token answers %d", status)
+	}
+	if err := r.app.OAuth.Revoke(t.Context(), r.partner.ID, refreshed.AccessToken); err != nil {
+		t.Fatal(err)
+	}
+	if status := r.read(t, refreshed); status != http.StatusUnauthorized {
+		t.Errorf("a read with the revoked token answers %d", status)
+	}
+
+	// It ages between two checks, and no check makes it younger.
+	r.db.Clock.Advance(6 * time.Second)
+	if got := r.steps(t, token); got != 2000 {
+		t.Errorf("read %d steps of a replica that is too old, want 2000", got)
+	}
+	r.app.replicas.Check(t.Context())
+	if got := r.steps(t, token); got != 2000 || !strings.Contains(r.log.String(), "more than 5 s behind") {
+		t.Errorf("read %d steps after a check, want 2000; the log:\n%s", got, r.log)
+	}
+
+	r.there.Exec(t, "select pg_wal_replay_resume()")
+	r.caughtUp(t)
+	before := r.app.replicas.Counts().Answered
+	if got := r.steps(t, token); got != 2000 || r.app.replicas.Counts().Answered != before+1 {
+		t.Errorf("read %d steps of the replica that caught up, want 2000", got)
+	}
+	// A cursor of the replica goes on at the primary.
+	r.recordRides(t, token, 5)
+	r.caughtUp(t)
+	page := r.rides(t, token, 3, "")
+
+	// The replica hangs, then answers again.
+	func() {
+		r.wire.cut.Lock()
+		defer r.wire.cut.Unlock()
+		if got := r.steps(t, token); got != 2000 {
+			t.Errorf("read %d steps while the replica hangs, want 2000", got)
+		}
+		if got := r.app.replicas.Counts(); got.Used != 0 || got.Failed != 1 {
+			t.Errorf("while the replica hangs: %+v", got)
+		}
+	}()
+	r.caughtUp(t)
+
+	// The replica dies: the read that finds out is answered all the same, by the primary.
+	r.there.Pool.Close()
+	if err := r.replica.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.steps(t, token); got != 2000 {
+		t.Errorf("read %d steps after the replica died, want 2000", got)
+	}
+	if got := r.app.replicas.Counts(); got.Used != 0 || got.LeftOut != 1 || got.Failed != 2 {
+		t.Errorf("after the replica died: %+v", got)
+	}
+	if rest := r.rides(t, token, 3, page.Meta.NextCursor); len(page.Data) != 3 || len(rest.Data) != 2 || rest.Meta.NextCursor != "" {
+		t.Errorf("pages of %d and %d rides, want 3 and 2", len(page.Data), len(rest.Data))
+	}
+	r.app.replicas.Check(t.Context())
+	if metrics := r.private(t, "/metrics"); !strings.Contains(metrics, `connect_database_replicas{state="left_out"} 1`) {
+		t.Error("the metrics do not say that the replica is left out")
+	}
+}

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// How delivery goes can be read from the metrics, by the client's name.
+func TestWebhookMetrics(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int64
+	status.Store(http.StatusNoContent)
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(int(status.Load()))
+	}))
+	t.Cleanup(receiver.Close)
+	e := newEndToEnd(t, func(c *Config) {
+		c.WebhookNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.WebhookRootCAs = x509.NewCertPool()
+		c.WebhookRootCAs.AddCert(receiver.Certificate())
+	})
+	event := func() {
+		t.Helper()
+		e.db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason, created_at)
+			values ($1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - interval '90 s')`, e.partner.ID)
+	}
+	label := fmt.Sprintf("{client=%q", e.partner.Name)
+	// wait reads the metrics until they hold all the lines.
+	wait := func(lines ...string) string {
+		t.Helper()
+		for {
+			text, missing := "\n"+e.private(t, "/metrics"), 0
+			for _, line := range lines {
+				if !strings.Contains(text, "\nconnect_webhook_"+line) {
+					missing++
+				}
+			}
+			if missing == 0 {
+				return text
+			}
+			if t.Context().Err() != nil {
+				t.Fatalf("%d of %q missing in\n%s", missing, lines, text)
+			}
+		}
+	}
+	if _, err := e.app.Webhooks.SetEndpoint(t.Context(), e.partner.ID, receiver.URL); err != nil {
+		t.Fatal(err)
+	}
+	event()
+	wait("events_pending"+label+"} 1\n", "oldest_pending_seconds"+label+"} 9", "events_total"+label+`,outcome="delivered"} 0`)
+
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { e.app.Webhooks.Run(ctx); close(ended) }()
+	t.Cleanup(func() { stop(); <-ended })
+	wait("events_pending"+label+"} 0\n", "oldest_pending_seconds"+label+"} 0\n", "events_total"+label+`,outcome="delivered"} 1`)
+
+	status.Store(http.StatusGone)
+	event()
+	wait("events_total"+label+`,outcome="failed"} 1`, "events_total"+label+`,outcome="delivered"} 1`, "failed_tries_total"+label+"} 1\n")
+
+	problems, err := testutil.GatherAndLint(e.app.metrics.Gatherer())
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}

@@ -1,0 +1,85 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/postgres"
+)
+
+// openReplicas takes replicas at hosts, with the user and database of db.
+func openReplicas(t *testing.T, db *pgtest.DB, hosts string) *postgres.Replicas {
+	t.Helper()
+	at, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Host = ""
+	readURL := "postgres://" + at.User.String() + "@" + hosts + at.Path + "?" + at.RawQuery
+	replicas, err := postgres.OpenReplicas(t.Context(), readURL, db.Pool, db.Clock.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(replicas.Close)
+	return replicas
+}
+
+// A server that is no replica, none at all, and one that does not answer are left out, each by itself, and reads go to the
+// primary. How a real replica is used, and left out when it is late or dies, is shown in package app.
+func TestReplicasThatAreNone(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	primary, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replicas := openReplicas(t, db, primary.Host+",127.0.0.1:1,"+silent.Addr().String())
+	started := time.Now()
+	replicas.Check(t.Context())
+	if took := time.Since(started); took > 30*time.Second {
+		t.Errorf("the check took %s, want about a second", took)
+	}
+	if got, want := replicas.Counts(), (postgres.ReplicaCounts{LeftOut: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for name, from := range map[string]*postgres.Replicas{"left out": replicas, "none": nil} {
+		answer, err := postgres.Read(t.Context(), db.Pool, from, func(ctx context.Context, pool *pgxpool.Pool) (answer bool, err error) {
+			return answer, pool.QueryRow(ctx, "select not pg_is_in_recovery()").Scan(&answer)
+		})
+		if err != nil || !answer {
+			t.Errorf("%s: the primary answered %t, %v", name, answer, err)
+		}
+	}
+}
+
+// An error of the primary is the caller's.
+func TestReadFails(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("failed")
+	_, err := postgres.Read(t.Context(), nil, nil, func(context.Context, *pgxpool.Pool) (bool, error) { return false, failure })
+	if !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpenReplicasURL(t *testing.T) {
+	t.Parallel()
+	_, err := postgres.OpenReplicas(t.Context(), "mysql://u:n0t-for-logs@h/n", nil, time.Now, slog.Default())
+	if err == nil || err.Error() != "database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,214 @@
+package webhook
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	openapi "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/scope"
+)
+
+// The types of events.
+const (
+	ConnectionRevoked = string(partnerapi.ConnectionRevokedEventTypeConnectionRevoked)
+	ActivityUpdated   = string(partnerapi.ActivityUpdatedEventTypeActivityUpdated)
+)
+
+// State is how far the delivery of an event is.
+type State string
+
+// The states of an event. Delivered and failed are final, unless it is replayed.
+const (
+	Pending   State = "pending"
+	Delivered State = "delivered"
+	Failed    State = "failed"
+)
+
+// States are all states.
+func States() []State { return []State{Pending, Delivered, Failed} }
+
+// Event is what is told to a client, and how far that is.
+type Event struct {
+	ID                uuid.UUID
+	ClientID          uuid.UUID
+	Type              string // ConnectionRevoked or ActivityUpdated
+	GrantID           uuid.UUID
+	ConnectionVersion int64
+	Reason            string    // of connection.revoked
+	Datasets          scope.Set // of activity.updated: the scopes that read what changed
+	FirstDate         time.Time // of activity.updated, midnight UTC
+	LastDate          time.Time // of activity.updated, midnight UTC
+	CreatedAt         time.Time
+	State             State
+	TryCount          int
+	NextTryAt         time.Time // of a pending event; zero: as soon as a sender is free
+	Tries             []Try     // oldest first; only from [Webhooks.Event]
+
+	triesBefore int // those that came before the last replay
+}
+
+// Try is one attempt to deliver an event.
+type Try struct {
+	Number   int           // from 1 on, counted over replays; 0 of a sample
+	At       time.Time     // when it was sent; its seconds were the webhook-timestamp
+	Duration time.Duration // until the answer was read, in milliseconds
+	Status   int           // of the answer; 0: there was none
+	Fault    string        // why there was no answer, or what was wrong with it, in a few words; empty: nothing
+	Answer   []byte        // the first 8,192 bytes of the body
+}
+
+// Success tells whether the receiver has the event: its answer was 2xx, in time.
+func (t Try) Success() bool { return t.Status/100 == 2 && t.Fault == "" }
+
+// MessageID is the event's webhook-id, the same in each try.
+func (e Event) MessageID() string { return messageID(e.ID) }
+
+const messagePrefix = "msg_"
+
+func messageID(id uuid.UUID) string { return messagePrefix + hex.EncodeToString(id[:]) }
+
+// ParseEventID reads the id of an event, as a UUID or as its webhook-id. Errors: ErrNoEvent.
+func ParseEventID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(strings.TrimPrefix(text, messagePrefix))
+	if err != nil {
+		return uuid.Nil, ErrNoEvent
+	}
+	return id, nil
+}
+
+// Body is what is sent, the same bytes in each try.
+func (e Event) Body() ([]byte, error) {
+	timestamp := e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z")
+	version := strconv.FormatInt(e.ConnectionVersion, 10)
+	var body any
+	switch e.Type {
+	case ConnectionRevoked:
+		body = partnerapi.ConnectionRevokedEvent{
+			Type:      partnerapi.ConnectionRevokedEventTypeConnectionRevoked,
+			Timestamp: timestamp,
+			Data: partnerapi.ConnectionRevokedData{
+				GrantId: e.GrantID, ConnectionVersion: version, Reason: partnerapi.ConnectionRevokedDataReason(e.Reason),
+			},
+		}
+	case ActivityUpdated:
+		body = partnerapi.ActivityUpdatedEvent{
+			Type:      partnerapi.ActivityUpdatedEventTypeActivityUpdated,
+			Timestamp: timestamp,
+			Data: partnerapi.ActivityUpdatedData{
+				GrantId: e.GrantID, ConnectionVersion: version, Datasets: datasets(e.Datasets),
+				From: openapi.Date{Time: e.FirstDate}, To: openapi.Date{Time: e.LastDate},
+			},
+		}
+	default:
+		return nil, fmt.Errorf("event %s: %w", e.ID, ErrEventType)
+	}
+	return json.Marshal(body)
+}
+
+// datasets are the reads of scopes, which have their names.
+func datasets(scopes scope.Set) []partnerapi.Dataset {
+	var list []partnerapi.Dataset
+	for _, name := range scopes.Names() {
+		list = append(list, partnerapi.Dataset(strings.TrimSuffix(name, ":read")))
+	}
+	return list
+}
+
+// Position is where a list of events goes on: after the last event of the page before. The zero Position is before
+// all events.
+type Position struct {
+	CreatedAt time.Time
+	ID        uuid.UUID
+}
+
+// Position is the event's place among all.
+func (e Event) Position() Position { return Position{e.CreatedAt, e.ID} }
+
+// Filter narrows a list of events. What is zero does not, except Limit.
+type Filter struct {
+	ClientID uuid.UUID
+	State    State
+	After    Position
+	Limit    int // events in the list at most, 1 or more
+}
+
+// Events lists events, oldest first, without their tries.
+func (w *Webhooks) Events(ctx context.Context, filter Filter) ([]Event, error) {
+	events, err := w.store.events(ctx, filter)
+	if err != nil {
+		return nil, fmt.Errorf("webhook events: %w", err)
+	}
+	return events, nil
+}
+
+// Event is an event with its tries. Errors: ErrNoEvent.
+func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
+	event, err := w.store.event(ctx, id)
+	if err != nil {
+		return Event{}, fmt.Errorf("webhook event %s: %w", id, err)
+	}
+	return event, nil
+}
+
+// Replay has an event delivered once more, at once and with the same webhook-id; its schedule of tries begins again. A
+// pending event is tried at once, too. Errors: ErrNoEvent, ErrNoEndpoint, ErrStopped.
+func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
+	if err := w.store.replay(ctx, id); err != nil {
+		return fmt.Errorf("webhook event %s: %w", id, err)
+	}
+	return nil
+}
+
+// SendSample sends a made-up event of a type to a client's receiver, signed like a real one, and returns what was
+// answered. It is not in the log, is not tried again, and concerns no connection. It is sent to a stopped endpoint, too.
+// Errors: ErrNoEndpoint, ErrEventType.
+func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType string) (Try, error) {
+	target, err := w.store.endpoint(ctx, clientID)
+	if err != nil {
+		return Try{}, fmt.Errorf("webhook of client %s: %w", clientID, err)
+	}
+	sample := Event{
+		ID: uuid.New(), Type: eventType, GrantID: uuid.New(), ConnectionVersion: 1, CreatedAt: target.now,
+	}
+	switch eventType {
+	case ConnectionRevoked:
+		sample.Reason = string(partnerapi.ConnectionRevokedDataReasonUserDisconnected)
+	case ActivityUpdated:
+		sample.Datasets = scope.DailySteps
+		sample.LastDate = target.now.UTC().Truncate(24 * time.Hour)
+		sample.FirstDate = sample.LastDate.AddDate(0, 0, -1)
+	}
+	try, _, err := w.send(ctx, sample, target)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return try, err
+}
+
+// maxAge is for how long settled events are kept, from when they were written.
+const maxAge = 30 * 24 * time.Hour
+
+// Sweep deletes the events older than 30 days that are not pending, with their tries.
+func (w *Webhooks) Sweep(ctx context.Context) error {
+	const batch = 2000
+	for {
+		n, err := w.store.sweep(ctx, maxAge, batch)
+		if err != nil {
+			return fmt.Errorf("sweep webhook events: %w", err)
+		}
+		if n < batch {
+			return nil
+		}
+	}
+}
+
+var errNoSecret = errors.New("the signing secret cannot be opened with this keyset")

@@ -1,0 +1,88 @@
+package webhook
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/pgtest"
+)
+
+// load is a test's burst: events to many receivers, of which some never answer.
+type load struct {
+	receivers, hanging, events int
+}
+
+// burst writes all events at once and returns how long those of the receivers that answer were under way, shortest
+// first. It checks that no receiver that hangs held more than its share of the senders.
+func (l load) burst(t testing.TB) []time.Duration {
+	t.Helper()
+	w := newWorld(t)
+	release := make(chan struct{})
+	var released sync.Once
+	t.Cleanup(func() { released.Do(func() { close(release) }) })
+	var clients []pgtest.Client
+	var healthy []*receiver
+	for i := range l.receivers {
+		if i >= l.hanging {
+			r := receive(t, nil)
+			r.busy = true
+			healthy = append(healthy, r)
+			clients = append(clients, w.client(t, r))
+			continue
+		}
+		var sending atomic.Int32
+		clients = append(clients, w.client(t, receive(t, func(_ http.ResponseWriter, request *http.Request) {
+			if sending.Add(1) > share {
+				t.Errorf("a receiver has more than %d calls at the same time", share)
+			}
+			defer sending.Add(-1)
+			select {
+			case <-release:
+			case <-request.Context().Done():
+			}
+		})))
+	}
+	w.run(t)
+	ids := make([]uuid.UUID, len(clients))
+	for i, client := range clients {
+		ids[i] = client.ID
+	}
+	written := time.Now()
+	w.db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+		select ($1::uuid[])[1 + i % $2], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected'
+		from generate_series(0, $3 - 1) as i`, ids, l.receivers, l.events)
+	var took []time.Duration
+	for _, r := range healthy {
+		for range l.events / l.receivers {
+			took = append(took, r.next(t).at.Sub(written))
+		}
+	}
+	released.Do(func() { close(release) })
+	slices.Sort(took)
+	return took
+}
+
+// One receiver that hangs delays nobody: others get their events while it holds its share of the senders.
+func TestBurstWithHangingReceivers(t *testing.T) {
+	t.Parallel()
+	l := load{receivers: 8, hanging: 2, events: 240}
+	if took := l.burst(t); len(took) != 180 {
+		t.Errorf("%d events", len(took))
+	}
+}
+
+// The figure: 2,000 events to 20 receivers of which 5 hang.
+func BenchmarkBurst(b *testing.B) {
+	for b.Loop() {
+		took := load{receivers: 20, hanging: 5, events: 2000}.burst(b)
+		b.ReportMetric(took[len(took)/2].Seconds(), "p50-s")
+		b.ReportMetric(took[len(took)*99/100].Seconds(), "p99-s")
+		b.ReportMetric(took[len(took)-1].Seconds(), "max-s")
+	}
+}

@@ -1,0 +1,230 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"connect-svc/internal/contracttest"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/telemetry"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// loopback are the networks of the receivers.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// call is what a receiver got.
+type call struct {
+	id, signature string
+	header        http.Header
+	body          []byte
+	at            time.Time
+}
+
+// receiver is a partner's HTTPS server. Each call that it gets is held against the document, and its signature is
+// verified as the partner would.
+type receiver struct {
+	*httptest.Server
+	busy   bool // calls are not held against the document, which takes longer than to deliver them
+	mu     sync.Mutex
+	secret string
+	calls  []call
+	got    chan call
+}
+
+// receive starts a receiver that answers as answer says; nil: 200 with no body.
+func receive(t testing.TB, answer http.HandlerFunc) *receiver {
+	t.Helper()
+	r := &receiver{got: make(chan call, 10_000)}
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			t.Errorf("receiver: %v", err)
+		}
+		r.take(t, request, body)
+		if answer != nil {
+			answer(rw, request)
+		}
+	}))
+	r.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	r.StartTLS()
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) take(t testing.TB, request *http.Request, body []byte) {
+	t.Helper()
+	if !r.busy {
+		if err := contracttest.CheckWebhook(request, body); err != nil {
+			t.Errorf("a call is not as documented: %v", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.secret != "" {
+		verify(t, r.secret, request.Header, body)
+	}
+	c := call{request.Header.Get("webhook-id"), request.Header.Get("webhook-signature"), request.Header, body, time.Now()}
+	r.calls = append(r.calls, c)
+	r.got <- c
+}
+
+// verify is Standard Webhooks' own check. Its tolerance is left out: tests shift the clock.
+func verify(t testing.TB, secret string, header http.Header, body []byte) {
+	t.Helper()
+	library, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := library.VerifyIgnoringTimestamp(body, header); err != nil {
+		t.Errorf("a call is not verified: %v", err)
+	}
+}
+
+func (r *receiver) all() []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]call(nil), r.calls...)
+}
+
+// next waits for a call.
+func (r *receiver) next(t testing.TB) call {
+	t.Helper()
+	select {
+	case c := <-r.got:
+		return c
+	case <-time.After(time.Minute):
+		t.Fatal("no call within a minute")
+		panic("unreachable")
+	}
+}
+
+// world is webhooks on a database of a test's own, which do not run, and their log.
+type world struct {
+	*Webhooks
+	db  *pgtest.DB
+	log *lockedBuffer
+}
+
+func newWorld(t testing.TB) *world { return newWorldOn(t, pgtest.New(t), credential.NewTestKeyring()) }
+
+func newWorldOn(t testing.TB, db *pgtest.DB, keys *credential.Keyring) *world {
+	t.Helper()
+	log := new(lockedBuffer)
+	w, err := New(db.Pool, keys, Settings{
+		Window:          time.Minute,
+		AllowedNetworks: loopback,
+		RootCAs:         roots(t),
+		Logger:          telemetry.NewLogger(log, slog.LevelInfo),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{w, db, log}
+}
+
+// roots trust the certificate that all test servers of httptest share.
+func roots(t testing.TB) *x509.CertPool {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	return pool
+}
+
+// lockedBuffer is a log that can be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// run runs the webhooks until the test ends.
+func (w *world) run(t testing.TB) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { w.Run(ctx); close(ended) }()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// client is a client whose events go to a receiver.
+func (w *world) client(t testing.TB, r *receiver) pgtest.Client {
+	t.Helper()
+	url := "https://127.0.0.1:1/"
+	if r != nil {
+		url = r.URL + "/hooks?key=hush"
+	}
+	return w.clientAt(t, r, url)
+}
+
+func (w *world) clientAt(t testing.TB, r *receiver, url string) pgtest.Client {
+	t.Helper()
+	client := w.db.Client(t)
+	secret, err := w.SetEndpoint(t.Context(), client.ID, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r != nil {
+		r.mu.Lock()
+		r.secret = secret
+		r.mu.Unlock()
+	}
+	return client
+}
+
+// revoked writes a connection.revoked event, as the statement of a revocation does.
+func (w *world) revoked(t testing.TB, client pgtest.Client) uuid.UUID {
+	t.Helper()
+	return pgtest.Value[uuid.UUID](t, w.db, `insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+		values ($1, 'connection.revoked', gen_random_uuid(), 3, 'refresh_token_revoked') returning event_id`, client.ID)
+}
+
+// event is the event as the log has it.
+func (w *world) event(t testing.TB, id uuid.UUID) Event {
+	t.Helper()
+	event, err := w.Event(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event
+}
+
+// try makes the try of an event that is due, without a job.
+func (w *world) try(t testing.TB, id uuid.UUID) (wait time.Duration) {
+	t.Helper()
+	wait, err := w.deliver(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wait
+}

@@ -1,0 +1,253 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// What a receiver can do, and what the try says then. 2xx alone is success.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	elsewhere := receive(t, nil)
+	status := func(status int) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) }
+	}
+	endless := func(rw http.ResponseWriter, request *http.Request) {
+		for request.Context().Err() == nil {
+			if _, err := rw.Write(bytes.Repeat([]byte("x"), 1000)); err != nil {
+				return
+			}
+		}
+	}
+	tests := map[string]struct {
+		answer  http.HandlerFunc
+		status  int
+		success bool
+		fault   string
+		length  int // of the answer
+	}{
+		"200":             {answer: status(200), status: 200, success: true},
+		"204":             {answer: status(204), status: 204, success: true},
+		"299":             {answer: status(299), status: 299, success: true},
+		"304":             {answer: status(304), status: 304, fault: "redirects are not followed"},
+		"400":             {answer: status(400), status: 400},
+		"500":             {answer: status(500), status: 500},
+		"a redirect":      {answer: http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, status: 307, fault: "redirects are not followed"},
+		"an endless body": {answer: endless, status: 200, success: true, length: maxAnswer},
+		"no answer": {
+			answer: func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() },
+			fault:  "no complete answer within 5 seconds",
+		},
+		"a body without end": {
+			answer: func(rw http.ResponseWriter, request *http.Request) {
+				_, _ = rw.Write([]byte("well"))
+				_ = http.NewResponseController(rw).Flush()
+				<-request.Context().Done()
+			},
+			status: 200, fault: "no complete answer within 5 seconds", length: 4,
+		},
+		"a broken connection": {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, fault: "the connection broke"},
+		"no HTTP": {
+			answer: func(rw http.ResponseWriter, _ *http.Request) {
+				conn, _, err := http.NewResponseController(rw).Hijack()
+				if err == nil {
+					_, _ = io.WriteString(conn, "what?\r\n\r\n")
+					_ = conn.Close()
+				}
+			},
+			fault: "no valid answer",
+		},
+		"endless headers": {
+			answer: func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("X", strings.Repeat("x", 100_000))
+			},
+			fault: "no valid answer",
+		},
+	}
+	w := newWorld(t)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := w.revoked(t, w.client(t, receive(t, tt.answer)))
+			w.try(t, id)
+			event := w.event(t, id)
+			if len(event.Tries) != 1 || (event.State == Delivered) != tt.success {
+				t.Fatalf("the event: %+v", event)
+			}
+			try := event.Tries[0]
+			if try.Status != tt.status || try.Fault != tt.fault || try.Success() != tt.success || len(try.Answer) != tt.length && tt.length > 0 {
+				t.Errorf("status %d, fault %q, %d bytes", try.Status, try.Fault, len(try.Answer))
+			}
+			if try.Duration > sendTimeout*2 {
+				t.Errorf("it took %s", try.Duration)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if n := len(elsewhere.all()); n != 0 {
+			t.Errorf("the redirect was followed %d times", n)
+		}
+	})
+}
+
+// Addresses inside the operator's networks are refused at dial, however they are written.
+func TestAddressesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	port := listener.Addr().(*net.TCPAddr).Port
+	s := newSender(nil, nil)
+	for _, host := range []string{
+		"127.0.0.1", "localhost", "127.1.2.3", "[::1]", "[::ffff:127.0.0.1]", "[::]", "0.0.0.0", "10.0.0.1", "172.16.0.1",
+		"192.168.0.1", "100.64.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
+		"192.0.2.1", "198.18.0.1", "224.0.0.1", "255.255.255.255",
+	} {
+		try, _ := s.post(t.Context(), fmt.Sprintf("https://%s:%d/", host, port), http.Header{}, nil)
+		if try.Fault != "the address is not allowed" {
+			t.Errorf("%s: %q, %d", host, try.Fault, try.Status)
+		}
+	}
+	for _, host := range []string{"2130706433", "0x7f.1", "0177.0.0.1", "127.1"} { // a resolver may take these for addresses
+		if try, _ := s.post(t.Context(), fmt.Sprintf("https://%s:%d/", host, port), http.Header{}, nil); try.Fault == "" {
+			t.Errorf("%s: %d", host, try.Status)
+		}
+	}
+	if n := connections.Load(); n != 0 {
+		t.Errorf("%d connections to the inside", n)
+	}
+}
+
+// A name that led to an allowed address leads inside the next time: what counts is where the connection goes.
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	var answers atomic.Int32
+	resolver := resolve(t, func() netip.Addr {
+		if answers.Add(1) == 1 {
+			return netip.MustParseAddr("127.0.0.2")
+		}
+		return netip.MustParseAddr("127.0.0.1")
+	})
+	listener, err := net.Listen("tcp", "0.0.0.0:0") // both
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Connection", "close")
+	}))
+	_ = server.Listener.Close()
+	server.Listener = listener
+	server.StartTLS()
+	defer server.Close()
+	s := newSender([]netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, roots(t))
+	s.dialer.Resolver = resolver
+	url := fmt.Sprintf("https://example.com:%d/", listener.Addr().(*net.TCPAddr).Port) // a name of the certificate
+	if try, _ := s.post(t.Context(), url, http.Header{}, nil); !try.Success() {
+		t.Fatalf("before: %+v", try)
+	}
+	if try, _ := s.post(t.Context(), url, http.Header{}, nil); try.Fault != "the address is not allowed" {
+		t.Errorf("after: %+v", try)
+	}
+}
+
+// resolve is a DNS server of the test's own, which answers questions for IPv4 with an address.
+func resolve(t *testing.T, address func() netip.Addr) *net.Resolver {
+	t.Helper()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() {
+		buffer := make([]byte, 1500)
+		for {
+			n, from, err := server.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			var message dnsmessage.Message
+			if err := message.Unpack(buffer[:n]); err != nil {
+				continue
+			}
+			message.Response, message.RecursionAvailable, message.Additionals = true, true, nil
+			if question := message.Questions[0]; question.Type == dnsmessage.TypeA {
+				message.Answers = []dnsmessage.Resource{{
+					Header: dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class, Type: question.Type},
+					Body:   &dnsmessage.AResource{A: address().As4()},
+				}}
+			}
+			if answer, err := message.Pack(); err == nil {
+				_, _ = server.WriteTo(answer, from)
+			}
+		}
+	}()
+	dialer := new(net.Dialer)
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+}
+
+// Who is not vouched for, speaks no TLS, is not there or has no name gets nothing.
+func TestReceiversThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	r := receive(t, nil)
+	plain := httptest.NewServer(nil)
+	defer plain.Close()
+	closed := httptest.NewTLSServer(nil)
+	closed.Close()
+	s := newSender(loopback, roots(t))
+	strict := newSender(loopback, x509.NewCertPool())
+	port := r.Listener.Addr().(*net.TCPAddr).Port
+	for name, tt := range map[string]struct {
+		sender     *sender
+		url, fault string
+	}{
+		"an unknown authority":       {strict, r.URL, "the certificate is not valid"},
+		"another name":               {s, fmt.Sprintf("https://localhost:%d/", port), "the certificate is not valid"},
+		"no TLS":                     {s, strings.Replace(plain.URL, "http:", "https:", 1), "TLS failed"},
+		"nobody listens":             {s, closed.URL, "cannot connect"},
+		"a name that does not exist": {s, "https://partner.invalid/", "the name cannot be resolved"},
+	} {
+		if try, _ := tt.sender.post(t.Context(), tt.url, http.Header{}, nil); try.Fault != tt.fault || try.Status != 0 {
+			t.Errorf("%s: %+v", name, try)
+		}
+	}
+	if n := len(r.all()); n != 0 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// A proxy of the environment is not used.
+func TestNoProxy(t *testing.T) {
+	proxy := receive(t, nil)
+	t.Setenv("HTTPS_PROXY", proxy.URL)
+	t.Setenv("https_proxy", proxy.URL)
+	if transport := newSender(loopback, nil).client.Transport.(*http.Transport); transport.Proxy != nil {
+		t.Error("there is a proxy")
+	}
+}

@@ -1,0 +1,175 @@
+package webhook
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"connect-svc/internal/credential"
+)
+
+// Settings are what the operator decides.
+type Settings struct {
+	// Window is for how long changes of activity are merged to one event of a connection.
+	Window time.Duration
+	// AllowedNetworks may be reached although they are private, loopback or special. For development.
+	AllowedNetworks []netip.Prefix
+	// RootCAs are who vouches for receivers; nil: the system's.
+	RootCAs *x509.CertPool
+	Logger  *slog.Logger // nil: no log
+}
+
+// Webhooks is the webhooks of all clients in a database.
+type Webhooks struct {
+	store  store
+	keys   *credential.Keyring
+	window time.Duration
+	logger *slog.Logger
+	sender *sender
+	shares *shares
+	counts *counts
+	jobs   *river.Client[pgx.Tx]
+}
+
+// New is the webhooks of a migrated database. Without [Webhooks.Run] it manages endpoints and events, and sends samples,
+// but delivers nothing.
+func New(pool *pgxpool.Pool, keys *credential.Keyring, settings Settings) (*Webhooks, error) {
+	w := &Webhooks{
+		store:  newStore(pool),
+		keys:   keys,
+		window: settings.Window,
+		logger: settings.Logger,
+		sender: newSender(settings.AllowedNetworks, settings.RootCAs),
+		shares: newShares(),
+		counts: newCounts(),
+	}
+	if w.logger == nil {
+		w.logger = slog.New(slog.DiscardHandler)
+	}
+	jobs, err := w.newJobs(pool)
+	if err != nil {
+		return nil, fmt.Errorf("webhooks: %w", err)
+	}
+	w.jobs = jobs
+	return w, nil
+}
+
+// Errors of this package, next to *URLError.
+var (
+	ErrClientNotFound   = errors.New("no such client")
+	ErrClientOffboarded = errors.New("the client was offboarded")
+	ErrNoEndpoint       = errors.New("the client has no webhook")
+	ErrStopped          = errors.New("the webhook was stopped because its receiver answered 410: set its URL again first")
+	ErrNoEvent          = errors.New("no such event")
+	ErrEventType        = errors.New("no such type of event: there are " + ConnectionRevoked + " and " + ActivityUpdated)
+)
+
+// URLError says what is wrong with the URL of a receiver. It does not hold the URL.
+type URLError struct{ Problem string }
+
+func (e *URLError) Error() string { return "webhook URL: " + e.Problem }
+
+// maxURL bounds the length of a receiver's URL in characters.
+const maxURL = 2048
+
+// ValidateURL tells whether events can be sent to a URL: https, with a host, without user information and fragment, up
+// to 2,048 visible ASCII characters. Where its name leads is checked at each connection. The error is a *URLError.
+func ValidateURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}
+
+func parseURL(text string) (*url.URL, error) {
+	if len(text) > maxURL || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, &URLError{"must be up to " + strconv.Itoa(maxURL) + " visible ASCII characters"}
+	}
+	parsed, err := url.Parse(text)
+	if err != nil || !strings.HasPrefix(text, "https://") || parsed.Hostname() == "" {
+		return nil, &URLError{"must be an https URL such as https://partner.example/webhooks"}
+	}
+	if parsed.User != nil || strings.Contains(text, "#") {
+		return nil, &URLError{"must have no user, password or fragment"}
+	}
+	if port := parsed.Port(); port != "" || strings.HasSuffix(parsed.Host, ":") {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return nil, &URLError{"must have a port from 1 to 65535, or none"}
+		}
+	}
+	return parsed, nil
+}
+
+// Endpoint is where a client's events are sent.
+type Endpoint struct {
+	ClientID  uuid.UUID
+	URL       string
+	CreatedAt time.Time
+	// StoppedAt is when the receiver answered 410 Gone; since then nothing is sent. Zero: it was not stopped.
+	StoppedAt time.Time
+	// RotatingUntil is when the secret of before ceases to sign beside the present one. Zero: one secret signs.
+	RotatingUntil time.Time
+}
+
+// SetEndpoint sets where a client's events are sent. The first time it makes the signing secret, `whsec_…`, which cannot
+// be shown again; later the secret stays, "" is returned, and an endpoint that was stopped is used again. Errors:
+// *URLError, ErrClientNotFound, ErrClientOffboarded.
+func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url string) (secret string, err error) {
+	parsed, err := parseURL(url)
+	if err != nil {
+		return "", err
+	}
+	secret, sealed, err := w.newSecret()
+	if err != nil {
+		return "", err
+	}
+	created, err := w.store.setEndpoint(ctx, clientID, url, parsed.Hostname(), sealed)
+	if err != nil {
+		return "", fmt.Errorf("webhook of client %s: %w", clientID, err)
+	}
+	if !created {
+		return "", nil
+	}
+	return secret, nil
+}
+
+// RotateSecret makes a new signing secret and returns it. The one of before signs beside it for 24 hours. Errors:
+// ErrNoEndpoint.
+func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string, error) {
+	secret, sealed, err := w.newSecret()
+	if err != nil {
+		return "", err
+	}
+	if err := w.store.rotateSecret(ctx, clientID, sealed); err != nil {
+		return "", fmt.Errorf("webhook of client %s: %w", clientID, err)
+	}
+	return secret, nil
+}
+
+// RemoveEndpoint ends a client's webhook: no more events are written for it, and what waits is not sent. The log of its
+// events stays. Errors: ErrNoEndpoint.
+func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error {
+	if err := w.store.removeEndpoint(ctx, clientID); err != nil {
+		return fmt.Errorf("webhook of client %s: %w", clientID, err)
+	}
+	return nil
+}
+
+// Endpoint is where a client's events are sent. Errors: ErrNoEndpoint.
+func (w *Webhooks) Endpoint(ctx context.Context, clientID uuid.UUID) (Endpoint, error) {
+	target, err := w.store.endpoint(ctx, clientID)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("webhook of client %s: %w", clientID, err)
+	}
+	return target.Endpoint, nil
+}

@@ -37,6 +37,7 @@ type endToEnd struct {
 	tls     http.RoundTripper
 	partner pgtest.Client
 	user    pgtest.User
+	faults  *faults // in front of the service
 
 	stopRequests func() // and wait until the last is done
 	stopLetters  func() // and wait until the last is sent
@@ -81,7 +82,8 @@ func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToE
 	go func() { a.Accounts.Run(letters); close(sent) }()
 	e.stopRequests = server.Close
 	e.stopLetters = func() { stop(); <-sent }
-	server.Config.Handler = contracttest.Handler(t, a.public.Handler)
+	e.faults = &faults{service: contracttest.Handler(t, a.public.Handler), requests: map[string]int{}}
+	server.Config.Handler = e.faults
 	server.StartTLS()
 	e.tls = server.Client().Transport
 	t.Cleanup(func() {

@@ -1,0 +1,149 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	firstBackoff = 500 * time.Millisecond
+	mostBackoff  = 30 * time.Second
+	mostAnswer   = 8 << 20 // bytes: a page of 500 activities has about 150 KB
+)
+
+// answer is an answer that was read whole.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// once sends one request and reads the answer, in the time that one request has.
+func (c *Client) once(ctx context.Context, send func(context.Context) (*http.Response, error)) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	response, err := send(ctx)
+	if err != nil {
+		return answer{}, fmt.Errorf("connect: the service cannot be reached: %w", withoutURL(err))
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	if err != nil {
+		return answer{}, fmt.Errorf("connect: the answer broke off: %w", err)
+	}
+	return answer{status: response.StatusCode, header: response.Header, body: body}, nil
+}
+
+// kind is what may be done when a request fails.
+type kind int
+
+const (
+	readCall  kind = iota // specification 7.4: again after 429, 5xx and failures of the network
+	oauthCall             // specification 7.3: again after 5xx; never for a refresh
+)
+
+// persist sends a request until it succeeds, is refused for good or has been tried often enough. What it returns is the
+// last answer, or the last failure.
+func (c *Client) persist(ctx context.Context, k kind, send func(context.Context) (*http.Response, error)) (answer, error) {
+	var waited time.Duration
+	for failures := 0; ; {
+		a, err := c.attempt(ctx, k, send)
+		if ctx.Err() != nil {
+			return a, err
+		}
+		switch {
+		case err != nil && k == readCall, err == nil && a.status >= 500:
+			if failures++; failures == c.config.MaxTries {
+				return a, err
+			}
+			if err := c.config.Sleep(ctx, c.backoff(failures)); err != nil {
+				return a, err
+			}
+		case err == nil && a.status == http.StatusTooManyRequests && k == readCall:
+			pause := retryAfter(a.header)
+			c.pool.hold(pause)
+			if waited += pause; waited > c.config.MaxWait {
+				return a, nil
+			}
+		default:
+			return a, err
+		}
+	}
+}
+
+func (c *Client) attempt(ctx context.Context, k kind, send func(context.Context) (*http.Response, error)) (answer, error) {
+	if k == readCall {
+		if err := c.pool.enter(ctx); err != nil {
+			return answer{}, err
+		}
+		defer c.pool.leave()
+	}
+	return c.once(ctx, send)
+}
+
+// backoff is the wait after so many failures: twice as long each time, the upper half of it by chance.
+func (c *Client) backoff(failures int) time.Duration {
+	d := min(firstBackoff<<min(failures-1, 10), mostBackoff)
+	return d/2 + c.config.Jitter(d/2)
+}
+
+// retryAfter is what a 429 asks for, in whole seconds, at least one (specification section 8).
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
+	if err != nil || seconds < 1 {
+		seconds = 1
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// pool is what all reads of a process share: no more at a time than allowed, and none before the time that the service
+// asked for in a 429 to any of them.
+type pool struct {
+	slots chan struct{}
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
+
+	mu    sync.Mutex
+	until time.Time
+}
+
+func (p *pool) enter(ctx context.Context) error {
+	for {
+		if pause := p.pause(); pause > 0 {
+			if err := p.sleep(ctx, pause); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case p.slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if p.pause() <= 0 {
+			return nil
+		}
+		p.leave() // a 429 came while this read waited for its turn
+	}
+}
+
+func (p *pool) leave() { <-p.slots }
+
+func (p *pool) pause() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.until.Sub(p.now())
+}
+
+func (p *pool) hold(pause time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until := p.now().Add(pause); until.After(p.until) {
+		p.until = until
+	}
+}

@@ -1,0 +1,384 @@
+import createFetch, { type Client } from "openapi-fetch";
+
+import { begin, belongs, type Authorization } from "./authorize.js";
+import { DeniedError, ReconnectError, StateError, UnreachableError } from "./errors.js";
+import { neverLeft, refusal, Retry, sleep, type Answer } from "./retry.js";
+import type { components, paths } from "./schema.gen.js";
+import { MemoryStore, over, there, withoutSecrets, type Connection, type Lock, type Store, type StoredConnection } from "./store.js";
+
+export type Scope = components["schemas"]["Scope"];
+export type DailyActivity = components["schemas"]["DailyActivity"];
+export type CyclingDaily = components["schemas"]["CyclingDaily"];
+export type CyclingActivities = components["schemas"]["CyclingActivities"];
+export type CyclingActivity = components["schemas"]["CyclingActivity"];
+type TokenRequest = components["schemas"]["TokenRequest"];
+type TokenResponse = components["schemas"]["TokenResponse"];
+
+/** Who the partner is. What has a default may be left out. */
+export interface ClientOptions {
+  /** The service: an https origin without a path. */
+  readonly baseUrl: string;
+  /** From the registration, as are the next two. */
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Exactly as it is registered. */
+  readonly callbackUrl: string;
+  /** What users are asked for: all of it or nothing. */
+  readonly scopes: readonly Scope[];
+  /** Default: a {@link MemoryStore}, which forgets when the process ends. */
+  readonly store?: Store;
+  /** Sends the requests; it must not repeat them. Default: the global one. */
+  readonly fetch?: (request: Request) => Promise<Response>;
+  /** Of one request with its answer; default 30 s. */
+  readonly timeoutMs?: number;
+  /** Of one request that fails with a 5xx or by the network; default 4. */
+  readonly maxTries?: number;
+  /** The most that one read waits for its own 429s, in sum; default 5 minutes. */
+  readonly maxWaitMs?: number;
+  /** Reads of this process at a time: its share of the registered allowance; default 10. */
+  readonly concurrentReads?: number;
+  /** The clock, for tests. `jitter` returns a number from 0 to below its argument. */
+  readonly now?: () => number;
+  readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>;
+  readonly jitter?: (most: number) => number;
+}
+
+/** The days of a read, both included, 31 at most, `YYYY-MM-DD`. */
+export interface ReadOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface PageOptions extends ReadOptions {
+  /** 1 to 500; default 100. */
+  readonly pageSize?: number;
+}
+
+/** Speaks to the service for one registration. Make one for a process. */
+export class ConnectClient {
+  readonly #options: ClientOptions;
+  readonly #api: Client<paths>;
+  readonly #store: Store;
+  readonly #retry: Retry;
+  readonly #basic: string;
+  readonly #refreshes = new Map<string, { rejected: string | undefined; result: Promise<StoredConnection> }>();
+
+  constructor(options: ClientOptions) {
+    const base = URL.canParse(options.baseUrl) ? new URL(options.baseUrl) : undefined;
+    if (base?.protocol !== "https:" || base.origin !== options.baseUrl) {
+      throw new TypeError("connect: baseUrl must be an https origin, such as https://connect.example.com");
+    }
+    if (!options.callbackUrl?.startsWith("https://")) throw new TypeError("connect: callbackUrl must be the registered https address");
+    if (!options.clientId || !options.clientSecret) throw new TypeError("connect: clientId and clientSecret are required");
+    if (!options.scopes?.length) throw new TypeError("connect: scopes must name at least one scope");
+    this.#options = options;
+    this.#store = options.store ?? new MemoryStore();
+    this.#api = createFetch<paths>({
+      baseUrl: options.baseUrl,
+      redirect: "manual", // a redirect would carry a code or a refresh token to another address, and send it twice
+      ...(options.fetch && { fetch: options.fetch }),
+    });
+    this.#retry = new Retry({
+      maxTries: options.maxTries ?? 4,
+      maxWaitMs: options.maxWaitMs ?? 5 * 60_000,
+      concurrentReads: options.concurrentReads ?? 10,
+      now: options.now ?? Date.now,
+      sleep: options.sleep ?? sleep,
+      jitter: options.jitter ?? ((most) => Math.random() * most),
+    });
+    // Both parts form-encoded, then joined (specification 5.1).
+    const formEncoded = (part: string) => new URLSearchParams({ "": part }).toString().slice(1);
+    this.#basic = "Basic " + Buffer.from(`${formEncoded(options.clientId)}:${formEncoded(options.clientSecret)}`).toString("base64");
+  }
+
+  /** Makes the address that the user's browser is to be sent to, with a fresh state and PKCE verifier. Sends nothing. */
+  begin(): Authorization {
+    const { baseUrl, clientId, callbackUrl, scopes } = this.#options;
+    return begin(baseUrl, clientId, callbackUrl, scopes, this.#now());
+  }
+
+  /**
+   * Takes the browser back: exchanges the code of the callback's query for the first tokens, and stores the connection
+   * under key in place of the one that may be there.
+   *
+   * @throws StateError if the callback does not belong to begun, DeniedError if the user said no
+   */
+  async finish(key: string, begun: Authorization, callback: URLSearchParams): Promise<Connection> {
+    if (!belongs(begun, callback, this.#now())) throw new StateError();
+    if (callback.get("error") === "access_denied") throw new DeniedError();
+    const code = callback.get("code");
+    if (!code) throw new Error("connect: the callback has neither a code nor the user's no");
+    // The lock first: a code works once, and is not spent before there is a place for what it gives.
+    return this.#locked(key, async (lock) => {
+      let asked = 0;
+      const answer = await this.#retry.persist("oauth", () => {
+        asked = this.#now();
+        return this.#token({
+          grant_type: "authorization_code", code, redirect_uri: this.#options.callbackUrl, code_verifier: begun.verifier,
+        });
+      });
+      if (answer.status !== 200) throw refusal("requestToken", answer);
+      const next = connected(answer, asked);
+      if (!next) throw new UnreachableError(new Error("the answer of the token endpoint cannot be read"));
+      await this.#save(lock, next);
+      return withoutSecrets(next);
+    });
+  }
+
+  /** The connection as it was last stored. */
+  async connection(key: string): Promise<Connection> {
+    return withoutSecrets(there(await this.#store.load(key)));
+  }
+
+  /** An access token that works, as far as can be known; refreshed if it must be. The reads do this by themselves. */
+  async accessToken(key: string): Promise<string> {
+    return (await this.#fresh(key, undefined)).accessToken;
+  }
+
+  /**
+   * Gets a new pair of tokens although the old one still works, unless another instance has just done so. It keeps a
+   * connection alive that is seldom read: one that was not refreshed for 90 days, by default, lapses.
+   */
+  async refresh(key: string): Promise<Connection> {
+    const held = there(await this.#store.load(key));
+    return withoutSecrets(await this.#fresh(key, held.accessToken));
+  }
+
+  /** Step totals by day. A day without a record is absent, which is not zero. */
+  dailySteps(key: string, { from, to, signal }: ReadOptions): Promise<DailyActivity> {
+    return this.#read("readDailyActivity", key, signal, (grant_id, init) =>
+      this.#api.GET("/connect-svc/v1/grants/{grant_id}/daily-activity", { params: { path: { grant_id }, query: { from, to } }, ...init }));
+  }
+
+  /** Cycling distance by day. */
+  cyclingDaily(key: string, { from, to, signal }: ReadOptions): Promise<CyclingDaily> {
+    return this.#read("readCyclingDaily", key, signal, (grant_id, init) =>
+      this.#api.GET("/connect-svc/v1/grants/{grant_id}/cycling-daily", { params: { path: { grant_id }, query: { from, to } }, ...init }));
+  }
+
+  /**
+   * Rides, oldest first; the next page is asked for when the loop comes there. A ride that changes meanwhile may be missed
+   * or come twice: store by id. After `invalid_cursor`, which is the answer when a traversal takes more than 15 minutes or
+   * the user connects anew meanwhile, begin again from the first page.
+   */
+  async *cyclingActivities(key: string, options: PageOptions): AsyncGenerator<CyclingActivity, void, undefined> {
+    for await (const page of this.cyclingPages(key, options)) yield* page.data;
+  }
+
+  /** {@link cyclingActivities} by whole pages, for those who store a page at a time. */
+  async *cyclingPages(key: string, { from, to, pageSize, signal }: PageOptions): AsyncGenerator<CyclingActivities, void, undefined> {
+    let cursor: string | null = null;
+    do {
+      const query = { from, to, ...(pageSize !== undefined && { limit: pageSize }), ...(cursor !== null && { cursor }) };
+      const page: CyclingActivities = await this.#read("readCyclingActivities", key, signal, (grant_id, init) =>
+        this.#api.GET("/connect-svc/v1/grants/{grant_id}/cycling-activities", { params: { path: { grant_id }, query }, ...init }));
+      yield page;
+      cursor = page.meta.next_cursor;
+    } while (cursor !== null);
+  }
+
+  /**
+   * Gives the tokens of a connection back; none of them works any more. The user's consent stays: connecting again with
+   * the same scopes keeps the first day that can be read. After a refresh of unknown outcome there is no token to revoke
+   * with, which is a {@link ReconnectError}; {@link disconnect} works.
+   */
+  async revoke(key: string): Promise<void> {
+    await this.#locked(key, async (lock) => {
+      const held = there(await lock.load());
+      if (held.state === "ended") return;
+      if (held.state !== "active" || !held.refreshToken) throw new ReconnectError("uncertain");
+      const body = { token: held.refreshToken, token_type_hint: "refresh_token" as const };
+      const answer = await this.#retry.persist("oauth", () => this.#send((signal) =>
+        this.#api.POST("/oauth/revoke", { body, ...this.#form(), signal, parseAs: "text" })));
+      if (answer.status !== 200) throw refusal("revokeToken", answer);
+      await this.#save(lock, over(held, "ended"));
+    });
+  }
+
+  /**
+   * Ends a connection, whatever its state, and forgets it. The user must consent anew to be connected again, and can then
+   * be read from that day on.
+   */
+  async disconnect(key: string): Promise<void> {
+    await this.#locked(key, async (lock) => {
+      const grant_id = there(await lock.load()).grantId;
+      const answer = await this.#retry.persist("oauth", () => this.#send((signal) =>
+        this.#api.DELETE("/connect-svc/v1/customer/grants/{grant_id}", {
+          params: { path: { grant_id } }, headers: { Authorization: this.#basic }, signal,
+        })));
+      if (answer.status !== 204) throw refusal("disconnectGrant", answer);
+      await lock.delete();
+    });
+  }
+
+  /**
+   * Resolves when no refresh is under way any more. Await it before the process ends, after the last read began: a refresh
+   * that is cut off costs the connection.
+   */
+  async wait(): Promise<void> {
+    await Promise.allSettled([...this.#refreshes.values()].map((refresh) => refresh.result));
+  }
+
+  // One read with an access token that works; a second time with a new one if the service does not accept that. The types
+  // of openapi-fetch leave out the fields that are always null: T is that of the document.
+  async #read<T>(
+    operation: string, key: string, signal: AbortSignal | undefined,
+    send: (grantId: string, init: { headers: { Authorization: string }; signal: AbortSignal }) => Promise<Fetched<unknown>>,
+  ): Promise<T> {
+    for (let rejected: string | undefined; ; ) {
+      const held = await abortable(this.#fresh(key, rejected), signal);
+      const answer = await this.#retry.persist("read", () => this.#send((timeout) =>
+        send(held.grantId, { headers: { Authorization: `Bearer ${held.accessToken}` }, signal: timeout }), signal), signal);
+      if (answer.status === 401 && rejected === undefined) {
+        rejected = held.accessToken;
+        continue;
+      }
+      if (answer.status !== 200) throw refusal(operation, answer);
+      if (answer.data === undefined) throw new UnreachableError(new Error(`${operation}: the answer is empty`));
+      return answer.data as T;
+    }
+  }
+
+  /** The connection with an access token that can be used and is not the rejected one. */
+  async #fresh(key: string, rejected: string | undefined): Promise<StoredConnection & { accessToken: string }> {
+    let held = there(await this.#store.load(key));
+    for (;;) {
+      if (this.#usable(held, rejected)) return held;
+      if (held.state === "uncertain" || held.state === "ended") throw new ReconnectError(held.state);
+      let refresh = this.#refreshes.get(key);
+      if (!refresh) {
+        refresh = { rejected, result: this.#refresh(key, rejected).finally(() => this.#refreshes.delete(key)) };
+        this.#refreshes.set(key, refresh);
+      }
+      held = await refresh.result;
+      if (hasToken(held) && (held.accessToken !== rejected || refresh.rejected === rejected)) return held; // however short it lives
+    }
+  }
+
+  #usable(held: StoredConnection, rejected: string | undefined): held is StoredConnection & { accessToken: string } {
+    return hasToken(held) && held.accessToken !== rejected && this.#now() < (held.useUntil ?? 0) &&
+      (held.state === "active" || held.state === "refreshing");
+  }
+
+  /** Gets the next pair of tokens, unless somebody else got one while it waited for the lock. */
+  #refresh(key: string, rejected: string | undefined): Promise<StoredConnection> {
+    return this.#locked(key, async (lock) => {
+      const held = there(await lock.load());
+      // The lock is ours, so whoever sent the token is gone, and did not hear the answer.
+      if (held.state === "refreshing") return this.#end(lock, held, "uncertain");
+      if (held.state !== "active") throw new ReconnectError(held.state);
+      if (this.#usable(held, rejected)) return held;
+      if (!held.refreshToken) return this.#end(lock, held, "uncertain");
+      await lock.save({ ...held, state: "refreshing" }); // before it is sent: nothing can make us send it again
+      const asked = this.#now();
+      let answer: Answer<TokenResponse>;
+      try {
+        answer = await this.#token({ grant_type: "refresh_token", refresh_token: held.refreshToken });
+      } catch (failure) {
+        if (!neverLeft(failure)) return this.#end(lock, held, "uncertain");
+        await this.#save(lock, held);
+        throw failure;
+      }
+      if (answer.status === 200) {
+        const next = connected(answer, asked);
+        if (!next) return this.#end(lock, held, "uncertain");
+        await this.#save(lock, next);
+        return next;
+      }
+      const refused = refusal("requestToken", answer);
+      if (answer.status === 400 && refused.code === "invalid_grant") return this.#end(lock, held, "ended");
+      if ((answer.status === 400 || answer.status === 401) && refused.code !== undefined) {
+        await this.#save(lock, held); // refused before it was looked at
+        throw refused;
+      }
+      return this.#end(lock, held, "uncertain");
+    });
+  }
+
+  async #end(lock: Lock, held: StoredConnection, state: "uncertain" | "ended"): Promise<never> {
+    await this.#save(lock, over(held, state));
+    throw new ReconnectError(state);
+  }
+
+  /** Stores what was learned, and tries again: what is lost here is lost for good. */
+  async #save(lock: Lock, connection: StoredConnection): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await lock.save(connection);
+      } catch (cause) {
+        if (tries === this.#retry.options.maxTries) throw new Error("connect: what the service answered could not be stored", { cause });
+        await this.#retry.options.sleep(this.#retry.backoff(tries));
+      }
+    }
+  }
+
+  async #locked<T>(key: string, act: (lock: Lock) => Promise<T>): Promise<T> {
+    const lock = await this.#store.lock(key);
+    try {
+      return await act(lock);
+    } finally {
+      await lock.unlock();
+    }
+  }
+
+  #token(body: TokenRequest): Promise<Answer<TokenResponse>> {
+    return this.#send((signal) => this.#api.POST("/oauth/token", { body, ...this.#form(), signal }));
+  }
+
+  #form() {
+    return {
+      headers: { Authorization: this.#basic, "Content-Type": "application/x-www-form-urlencoded" },
+      bodySerializer: (fields: object) => new URLSearchParams(fields as Record<string, string>).toString(),
+    };
+  }
+
+  /** Sends one request and reads the answer, in the time that one request has. */
+  async #send<T>(send: (signal: AbortSignal) => Promise<Fetched<T>>, signal?: AbortSignal): Promise<Answer<T>> {
+    const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? 30_000);
+    try {
+      const { data, error, response } = await send(signal ? AbortSignal.any([signal, timeout]) : timeout);
+      return { status: response.status, headers: response.headers, data, error };
+    } catch (cause) {
+      throw new UnreachableError(cause);
+    }
+  }
+
+  #now(): number {
+    return this.#retry.options.now();
+  }
+}
+
+/** What openapi-fetch returns. */
+interface Fetched<T> {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}
+
+function hasToken(held: StoredConnection): held is StoredConnection & { accessToken: string } {
+  return held.accessToken !== undefined;
+}
+
+/** The connection of a token answer that was asked for at the given time; undefined if the answer cannot be read. */
+function connected(answer: Answer<TokenResponse>, asked: number): StoredConnection | undefined {
+  const tokens = answer.data;
+  if (!tokens?.access_token || !tokens.refresh_token || !tokens.grant_id) return undefined;
+  const lifetime = tokens.expires_in * 1000;
+  return {
+    grantId: tokens.grant_id, version: tokens.connection_version, historyFrom: tokens.history_from, scope: tokens.scope,
+    state: "active", accessToken: tokens.access_token, refreshToken: tokens.refresh_token,
+    useUntil: asked + lifetime - Math.min(10_000, lifetime / 10),
+  };
+}
+
+/** Lets the caller go when its signal says so; what it waited for goes on. */
+function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise;
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    const stop = () => reject(signal.reason);
+    signal.addEventListener("abort", stop, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+  });
+}

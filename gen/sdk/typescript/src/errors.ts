@@ -1,0 +1,59 @@
+/** The user must connect again; nothing else helps. */
+export class ReconnectError extends Error {
+  override readonly name = "ReconnectError";
+  /** `ended`: revoked, disconnected by the user or lapsed. `uncertain`: a refresh may have used up its token. */
+  constructor(readonly state: "ended" | "uncertain") {
+    super(
+      "connect: the user must connect again: " +
+        (state === "uncertain" ? "it is not known whether a refresh used up its token" : "the connection was revoked, disconnected or lapsed"),
+    );
+  }
+}
+
+/** The store has no connection of that key. */
+export class NotConnectedError extends Error {
+  override readonly name = "NotConnectedError";
+  constructor() {
+    super("connect: not connected");
+  }
+}
+
+/** The user did not agree. Nothing was connected. */
+export class DeniedError extends Error {
+  override readonly name = "DeniedError";
+  constructor() {
+    super("connect: the user did not agree");
+  }
+}
+
+/** The browser came back with an answer to another question than the one that it was sent with, or too late. */
+export class StateError extends Error {
+  override readonly name = "StateError";
+  constructor() {
+    super("connect: the callback does not belong to this authorization");
+  }
+}
+
+/** No answer, or one that broke off or cannot be read. */
+export class UnreachableError extends Error {
+  override readonly name = "UnreachableError";
+  constructor(cause: unknown) {
+    super("connect: the service cannot be reached", { cause });
+  }
+}
+
+/** An answer of the service that is an error: what is to be logged of it, and no more (specification section 7). */
+export class ServiceError extends Error {
+  override readonly name = "ServiceError";
+  constructor(
+    /** Of the OpenAPI document, such as `readDailyActivity`. */
+    readonly operation: string,
+    readonly status: number,
+    /** Such as `invalid_date_range`; undefined when the answer is not the service's own. */
+    readonly code: string | undefined,
+    /** `X-Request-ID`, of reads. */
+    readonly requestId: string | undefined,
+  ) {
+    super(`connect: ${operation}: the answer was ${status}${code ? ` ${code}` : ""}${requestId ? ` (request ${requestId})` : ""}`);
+  }
+}

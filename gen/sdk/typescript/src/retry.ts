@@ -1,0 +1,132 @@
+import { ServiceError, UnreachableError } from "./errors.js";
+
+/** An answer that was read whole. */
+export interface Answer<T> {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Of a success. */
+  readonly data: T | undefined;
+  /** Of a refusal. */
+  readonly error: unknown;
+}
+
+export interface RetryOptions {
+  readonly maxTries: number;
+  readonly maxWaitMs: number;
+  readonly concurrentReads: number;
+  readonly now: () => number;
+  readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  readonly jitter: (most: number) => number;
+}
+
+/** Specification 7.4 for reads; 7.3 for the OAuth endpoints, but never for a refresh. */
+export type Kind = "read" | "oauth";
+
+const firstBackoff = 500;
+const mostBackoff = 30_000;
+
+/**
+ * Sends requests until they succeed, are refused for good or were tried often enough. All reads of a process share it: no
+ * more at a time than allowed, and none before the time that the service asked for in a 429 to any of them.
+ */
+export class Retry {
+  #until = 0;
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(readonly options: RetryOptions) {}
+
+  async persist<T>(kind: Kind, send: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<Answer<T>> {
+    let waited = 0;
+    for (let failures = 0; ; ) {
+      let answer: Answer<T> | undefined;
+      let failure: unknown;
+      if (kind === "read") await this.#enter(signal);
+      try {
+        signal?.throwIfAborted();
+        answer = await send();
+        if (kind === "read" && answer.status === 429) this.#hold(retryAfter(answer.headers));
+      } catch (error) {
+        failure = error;
+      } finally {
+        if (kind === "read") this.#leave();
+      }
+      signal?.throwIfAborted();
+      if (kind === "read" && answer?.status === 429) {
+        waited += retryAfter(answer.headers);
+        if (waited > this.options.maxWaitMs) return answer;
+        continue;
+      }
+      const again = answer ? answer.status >= 500 : kind === "read" && failure instanceof UnreachableError;
+      if (!again || ++failures === this.options.maxTries) {
+        if (answer) return answer;
+        throw failure;
+      }
+      await this.options.sleep(this.backoff(failures), signal);
+    }
+  }
+
+  /** The wait after so many failures: twice as long each time, the upper half of it by chance. */
+  backoff(failures: number): number {
+    const most = Math.min(firstBackoff * 2 ** (failures - 1), mostBackoff);
+    return most / 2 + this.options.jitter(most / 2);
+  }
+
+  async #enter(signal?: AbortSignal): Promise<void> {
+    for (;;) {
+      const pause = this.#until - this.options.now();
+      if (pause > 0) await this.options.sleep(pause, signal);
+      else if (this.#running < this.options.concurrentReads) break;
+      else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    this.#running++;
+  }
+
+  #leave(): void {
+    this.#running--;
+    this.#waiting.shift()?.();
+  }
+
+  #hold(ms: number): void {
+    this.#until = Math.max(this.#until, this.options.now() + ms);
+  }
+}
+
+/** What a 429 asks for, in whole seconds, at least one (specification section 8); here in milliseconds. */
+function retryAfter(headers: Headers): number {
+  const seconds = Number(headers.get("Retry-After") ?? "");
+  return 1000 * (Number.isInteger(seconds) && seconds >= 1 ? seconds : 1);
+}
+
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}
+
+/** Reads an error answer: that of the OAuth endpoints has a string where that of the reads has an object. */
+export function refusal(operation: string, answer: Answer<unknown>): ServiceError {
+  const error = (answer.error as { error?: unknown } | undefined | null)?.error;
+  const code = typeof error === "object" && error !== null ? (error as { code?: unknown }).code : error;
+  return new ServiceError(operation, answer.status, typeof code === "string" && /^[a-z_]{1,40}$/.test(code) ? code : undefined,
+    answer.headers.get("X-Request-ID") ?? undefined);
+}
+
+/** Whether a request failed before it left: the connection was never made. */
+export function neverLeft(failure: unknown): boolean {
+  for (let cause = failure; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof AggregateError) return cause.errors.length > 0 && cause.errors.every(neverLeft);
+    const { syscall, code } = cause as { syscall?: unknown; code?: unknown };
+    if (syscall === "connect" || syscall === "getaddrinfo" || code === "UND_ERR_CONNECT_TIMEOUT") return true;
+  }
+  return false;
+}

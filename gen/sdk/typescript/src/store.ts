@@ -1,0 +1,96 @@
+import { NotConnectedError } from "./errors.js";
+
+/**
+ * How a connection stands, as far as the partner knows. `refreshing`: its refresh token is on its way, and must not be
+ * sent again whatever happens. `uncertain`, `ended`: the user must connect again.
+ */
+export type ConnectionState = "active" | "refreshing" | "uncertain" | "ended";
+
+/** A connection without its secrets. */
+export interface Connection {
+  /** Names it in webhooks; the same after connecting again. */
+  readonly grantId: string;
+  /** A decimal number; a webhook below it is stale. */
+  readonly version: string;
+  /** The first day that can be read, `YYYY-MM-DD`. */
+  readonly historyFrom: string;
+  /** Space-separated. */
+  readonly scope: string;
+  readonly state: ConnectionState;
+}
+
+/** What a store keeps for a key. The tokens are secret: keep them encrypted, and out of logs. */
+export interface StoredConnection extends Connection {
+  readonly accessToken?: string;
+  /** When the access token is to be refreshed, in milliseconds of the epoch. */
+  readonly useUntil?: number;
+  readonly refreshToken?: string;
+}
+
+/**
+ * Keeps connections by a key that the partner chooses, such as the id of its user. All instances of a backend must share
+ * one: {@link MemoryStore} serves a single process.
+ */
+export interface Store {
+  /** The connection as it was last saved, without waiting for a lock; undefined if there is none. */
+  load(key: string): Promise<StoredConnection | undefined>;
+  /**
+   * Waits until nobody else holds the lock of key, in any process. The lock must end with the process that holds it, and
+   * must not end by itself within three minutes.
+   */
+  lock(key: string): Promise<Lock>;
+}
+
+/** The right to change the connection of one key. */
+export interface Lock {
+  load(): Promise<StoredConnection | undefined>;
+  /** Stores the connection in place of the one that was there, durably before it returns. */
+  save(connection: StoredConnection): Promise<void>;
+  /** Forgets the connection. It is no error if there is none. */
+  delete(): Promise<void>;
+  /** Gives the lock back. It is called once. */
+  unlock(): Promise<void>;
+}
+
+/** A store for a single process, which forgets everything when that ends. */
+export class MemoryStore implements Store {
+  readonly #connections = new Map<string, StoredConnection>();
+  readonly #last = new Map<string, Promise<void>>(); // when the last in the line for a lock gives it back
+
+  async load(key: string): Promise<StoredConnection | undefined> {
+    return this.#connections.get(key);
+  }
+
+  async lock(key: string): Promise<Lock> {
+    const before = this.#last.get(key);
+    let unlock!: () => void;
+    const done = new Promise<void>((resolve) => (unlock = resolve));
+    this.#last.set(key, done);
+    await before;
+    return {
+      load: () => this.load(key),
+      save: async (connection) => void this.#connections.set(key, connection),
+      delete: async () => void this.#connections.delete(key),
+      unlock: async () => {
+        if (this.#last.get(key) === done) this.#last.delete(key);
+        unlock();
+      },
+    };
+  }
+}
+
+/** The connection without its secrets. */
+export function withoutSecrets(held: StoredConnection): Connection {
+  const { grantId, version, historyFrom, scope, state } = held;
+  return { grantId, version, historyFrom, scope, state };
+}
+
+/** What remains when the user must connect again: it names the connection, so that it can be disconnected. */
+export function over(held: StoredConnection, state: "uncertain" | "ended"): StoredConnection {
+  return { ...withoutSecrets(held), state };
+}
+
+export function there(held: StoredConnection | undefined): StoredConnection {
+  if (!held) throw new NotConnectedError();
+  return held;
+}

@@ -1,0 +1,127 @@
+// What needs no service: what becomes of a refresh token, webhooks, the configuration.
+import assert from "node:assert/strict";
+import { createHash, createHmac } from "node:crypto";
+import { test } from "node:test";
+
+import { ConnectClient, MemoryStore, ReconnectError, verifyWebhook, WebhookError, type ClientOptions } from "connect-svc-sdk";
+
+const options: ClientOptions = {
+  baseUrl: "https://connect.example.com", clientId: "id", clientSecret: "svci_secret", callbackUrl: "https://partner.example/callback",
+  scopes: ["daily_steps:read", "cycling_daily:read"], sleep: async () => {},
+};
+
+let made = 0;
+const tokens = () => Response.json({
+  grant_id: "7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4", history_from: "2026-11-20", connection_version: "1", token_type: "Bearer",
+  access_token: `svca_secret${++made}`, refresh_token: `svcr2_secret${made}`, expires_in: 300, scope: "daily_steps:read",
+});
+const oauthError = (status: number, error: string) => () => Response.json({ error, error_description: "A fixed text." }, { status });
+const failure = (cause: Error) => () => {
+  throw new TypeError("fetch failed", { cause });
+};
+
+/** A client with a connection whose first tokens are there; answer is what it gets from then on. */
+async function connected(store: MemoryStore, answer: (request: Request) => Response | Promise<Response>): Promise<ConnectClient> {
+  let asked = 0;
+  const client = new ConnectClient({ ...options, store, fetch: async (request) => (asked++ === 0 ? tokens() : answer(request)) });
+  const begun = client.begin();
+  await client.finish("ada", begun, new URLSearchParams({ state: begun.state, code: "svcc_x" }));
+  return client;
+}
+
+// Specification 5.4: what becomes of the refresh token after each answer, and how often it is sent.
+for (const [name, answer, want] of [
+  ["a new pair", tokens, "active"],
+  ["could not be dialled", failure(Object.assign(new Error(), { syscall: "connect", code: "ECONNREFUSED" })), "active"],
+  ["the name has no address", failure(Object.assign(new Error(), { syscall: "getaddrinfo", code: "ENOTFOUND" })), "active"],
+  ["invalid_client", oauthError(401, "invalid_client"), "active"],
+  ["invalid_request", oauthError(400, "invalid_request"), "active"],
+  ["invalid_grant", oauthError(400, "invalid_grant"), "ended"],
+  ["server_error", oauthError(500, "server_error"), "uncertain"],
+  ["a gateway's answer", () => new Response("<html>", { status: 502 }), "uncertain"],
+  ["somebody else's 400", () => new Response("<html>", { status: 400 }), "uncertain"],
+  ["a redirect", () => new Response(null, { status: 307 }), "uncertain"],
+  ["a connection that breaks", failure(Object.assign(new Error(), { syscall: "read", code: "ECONNRESET" })), "uncertain"],
+  ["a timeout", failure(new DOMException("", "TimeoutError")), "uncertain"],
+  ["an answer cut short", () => new Response('{"grant_id":"7b'), "uncertain"],
+] as const) {
+  test(`refresh: ${name}`, async () => {
+    const store = new MemoryStore();
+    let sent = 0;
+    const client = await connected(store, async () => {
+      sent++;
+      assert.equal((await store.load("ada"))?.state, "refreshing"); // it is noted before it is sent
+      return answer();
+    });
+    const error = await client.refresh("ada").then(() => undefined, (error: unknown) => error);
+    const held = await store.load("ada");
+    assert.deepEqual([held?.state, sent, held?.refreshToken !== undefined], [want, 1, want === "active"]);
+    assert.equal(error instanceof ReconnectError, want !== "active");
+    assert.ok(!String(error).includes("secret"));
+  });
+}
+
+test("a refresh outlives its caller", async () => {
+  const store = new MemoryStore();
+  let go!: () => void;
+  const gone = new Promise<void>((resolve) => (go = resolve));
+  const caller = new AbortController();
+  const client = await connected(store, async (request) => {
+    caller.abort(new Error("gone"));
+    await gone;
+    request.signal.throwIfAborted();
+    return tokens();
+  });
+  const lock = await store.lock("ada");
+  await lock.save({ ...(await store.load("ada"))!, useUntil: 0 });
+  await lock.unlock();
+  const before = (await store.load("ada"))?.accessToken;
+  await assert.rejects(client.dailySteps("ada", { from: "2026-11-20", to: "2026-11-20", signal: caller.signal }), /gone/);
+  go();
+  await client.wait();
+  const held = await store.load("ada");
+  assert.equal(held?.state, "active");
+  assert.notEqual(held?.accessToken, before);
+});
+
+test("the authorization URL", () => {
+  const begun = new ConnectClient(options).begin();
+  const url = new URL(begun.url);
+  assert.equal(url.origin + url.pathname, "https://connect.example.com/oauth/authorize");
+  assert.deepEqual(Object.fromEntries(url.searchParams), {
+    client_id: "id", redirect_uri: "https://partner.example/callback", response_type: "code", scope: "daily_steps:read cycling_daily:read",
+    state: begun.state, code_challenge: createHash("sha256").update(begun.verifier).digest("base64url"), code_challenge_method: "S256",
+  });
+  assert.notEqual(begun.state, new ConnectClient(options).begin().state);
+});
+
+test("the configuration is checked", () => {
+  for (const change of [{ baseUrl: "http://connect.example.com" }, { baseUrl: "https://connect.example.com/" }, { callbackUrl: "" },
+    { clientSecret: "" }, { scopes: [] }]) {
+    assert.throws(() => new ConnectClient({ ...options, ...change }), TypeError);
+  }
+});
+
+test("webhooks", () => {
+  const secret = "whsec_" + Buffer.alloc(24, "k").toString("base64");
+  const body = JSON.stringify({ type: "connection.revoked", timestamp: "2026-11-21T10:00:00.000Z",
+    data: { grant_id: "7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4", connection_version: "3", reason: "user_disconnected" } });
+  const now = Date.parse("2026-11-21T10:00:00Z");
+  const sign = (text: string) => "v1," + createHmac("sha256", Buffer.alloc(24, "k")).update(`msg_1.${now / 1000}.${text}`).digest("base64");
+  const headers = { "webhook-id": "msg_1", "webhook-timestamp": String(now / 1000), "webhook-signature": `v1,AAAA ${sign(body)}` };
+  const { id, event } = verifyWebhook(secret, headers, body, now + 299_000);
+  assert.deepEqual([id, event.type, event.data.connection_version], ["msg_1", "connection.revoked", "3"]);
+  assert.equal(verifyWebhook(secret, new Headers(headers), Buffer.from(body), now).event.type, "connection.revoked");
+  for (const wrong of [
+    () => verifyWebhook(secret, headers, body + " ", now),
+    () => verifyWebhook(secret, headers, body, now + 301_000),
+    () => verifyWebhook(secret, headers, body, now - 301_000),
+    () => verifyWebhook(secret, { ...headers, "webhook-id": "msg_2" }, body, now),
+    () => verifyWebhook(secret, { ...headers, "webhook-timestamp": undefined }, body, now),
+    () => verifyWebhook("whsec_", headers, body, now),
+    () => verifyWebhook(secret.slice(6), headers, body, now),
+    () => verifyWebhook(secret, { ...headers, "webhook-signature": sign("no event") }, "no event", now),
+  ]) {
+    assert.throws(wrong, WebhookError);
+  }
+});

@@ -44,7 +44,7 @@ func acting(ctx context.Context) (context.Context, context.CancelFunc) {
 func (h handlers) GetAuthorizationServerMetadata(
 	context.Context, partnerapi.GetAuthorizationServerMetadataRequestObject,
 ) (partnerapi.GetAuthorizationServerMetadataResponseObject, error) {
-	return readAnswer{h.metadata}, nil
+	return readAnswer{body: h.metadata}, nil
 }
 
 // metadata is the body of discovery, which is the same for all.

@@ -12,17 +12,17 @@ import (
 	"connect-svc/internal/activity"
 )
 
-// The bodies of the reads are written by hand: encoding/json looks at each field of each row by reflection, and calls
+// The bodies of successes are written by hand: encoding/json looks at each field of each row by reflection, and calls
 // each date's own method. That they are what it would write is tested with the generated types.
 
-// readAnswer is a successful answer to a read or to discovery: one of the answers of each of these generated operations.
-type readAnswer struct {
+// jsonAnswer is a success with a body: one of the answers of each of these generated operations.
+type jsonAnswer struct {
 	body   []byte
 	buffer *[]byte // is given back once the body is written; nil where others use the body, too
 }
 
-func (a readAnswer) write(w http.ResponseWriter) error {
-	h := w.Header() // headers and admit have set the others
+func (a jsonAnswer) write(w http.ResponseWriter) error {
+	h := w.Header() // the guard has set the others
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(a.body))}
 	w.WriteHeader(http.StatusOK)
@@ -38,26 +38,29 @@ func (a readAnswer) write(w http.ResponseWriter) error {
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // newBody makes the answer with what put appends to an empty body of about size bytes.
-func newBody(size int, put func([]byte) []byte) readAnswer {
+func newBody(size int, put func([]byte) []byte) jsonAnswer {
 	buffer := buffers.Get().(*[]byte) //nolint:errcheck // nothing else is in the pool
-	return readAnswer{put(slices.Grow((*buffer)[:0], size)), buffer}
+	return jsonAnswer{put(slices.Grow((*buffer)[:0], size)), buffer}
 }
 
 var jsonType = []string{"application/json"}
 
 // VisitGetAuthorizationServerMetadataResponse implements partnerapi.GetAuthorizationServerMetadataResponseObject.
-func (a readAnswer) VisitGetAuthorizationServerMetadataResponse(w http.ResponseWriter) error {
+func (a jsonAnswer) VisitGetAuthorizationServerMetadataResponse(w http.ResponseWriter) error {
 	return a.write(w)
 }
 
+// VisitRequestTokenResponse implements partnerapi.RequestTokenResponseObject.
+func (a jsonAnswer) VisitRequestTokenResponse(w http.ResponseWriter) error { return a.write(w) }
+
 // VisitReadDailyActivityResponse implements partnerapi.ReadDailyActivityResponseObject.
-func (a readAnswer) VisitReadDailyActivityResponse(w http.ResponseWriter) error { return a.write(w) }
+func (a jsonAnswer) VisitReadDailyActivityResponse(w http.ResponseWriter) error { return a.write(w) }
 
 // VisitReadCyclingDailyResponse implements partnerapi.ReadCyclingDailyResponseObject.
-func (a readAnswer) VisitReadCyclingDailyResponse(w http.ResponseWriter) error { return a.write(w) }
+func (a jsonAnswer) VisitReadCyclingDailyResponse(w http.ResponseWriter) error { return a.write(w) }
 
 // VisitReadCyclingActivitiesResponse implements partnerapi.ReadCyclingActivitiesResponseObject.
-func (a readAnswer) VisitReadCyclingActivitiesResponse(w http.ResponseWriter) error {
+func (a jsonAnswer) VisitReadCyclingActivitiesResponse(w http.ResponseWriter) error {
 	return a.write(w)
 }
 
@@ -107,6 +110,26 @@ func appendDay(b []byte, at time.Time) []byte {
 
 // appendDigits appends a number from 0 to 99.
 func appendDigits(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
+
+func appendTokens(b []byte, tokens partnerapi.TokenResponse) []byte {
+	b = append(b, `{"access_token":`...)
+	b = appendText(b, tokens.AccessToken)
+	b = append(b, `,"connection_version":`...)
+	b = appendText(b, tokens.ConnectionVersion)
+	b = append(b, `,"expires_in":`...)
+	b = strconv.AppendInt(b, int64(tokens.ExpiresIn), 10)
+	b = append(b, `,"grant_id":"`...)
+	b = append(b, tokens.GrantId.String()...)
+	b = append(b, `","history_from":`...)
+	b = appendDate(b, tokens.HistoryFrom.Time)
+	b = append(b, `,"refresh_token":`...)
+	b = appendText(b, tokens.RefreshToken)
+	b = append(b, `,"scope":`...)
+	b = appendText(b, tokens.Scope)
+	b = append(b, `,"token_type":`...)
+	b = appendText(b, string(tokens.TokenType))
+	return append(b, "}\n"...)
+}
 
 func appendDailySteps(b []byte, rows []partnerapi.DailySteps, meta partnerapi.DailyActivityMeta) []byte {
 	b = append(b, `{"data":[`...)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"connect-svc/gen/partnerapi"
@@ -65,6 +66,11 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 				t.Fatalf("got  %s\nwant %s", got, want.Bytes())
 			}
 		}
+		tokens := partnerapi.TokenResponse{
+			AccessToken: text(), ConnectionVersion: text(), ExpiresIn: int(number()), GrantId: uuid.New(), HistoryFrom: from,
+			RefreshToken: text(), Scope: text(), TokenType: partnerapi.TokenResponseTokenType(text()),
+		}
+		check(appendTokens(nil, tokens), tokens)
 		check(appendDailySteps(nil, steps, stepsMeta), partnerapi.DailyActivity{Data: steps, Meta: stepsMeta})
 		check(appendCyclingDaily(nil, daily, dailyMeta), partnerapi.CyclingDaily{Data: daily, Meta: dailyMeta})
 		check(appendCyclingActivities(nil, rides, ridesMeta), partnerapi.CyclingActivities{Data: described, Meta: ridesMeta})

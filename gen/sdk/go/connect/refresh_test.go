@@ -138,6 +138,35 @@ func TestRefreshOutlivesItsCaller(t *testing.T) {
 	}
 }
 
+// Specification section 6: connection_version lets the client ignore stale webhooks; they are compared as numbers.
+func TestEndedByAWebhook(t *testing.T) {
+	t.Parallel()
+	store := connect.NewMemoryStore()
+	client := connected(t, store, func(*http.Request) (*http.Response, error) {
+		return respond(http.StatusOK, strings.ReplaceAll(tokens, `"connection_version":"1"`, `"connection_version":"10"`))
+	})
+	if _, err := client.Refresh(t.Context(), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		key     string
+		version int64
+		want    bool
+		state   connect.State
+	}{
+		{"bob", 10, false, connect.StateActive},
+		{"ada", 9, false, connect.StateActive},
+		{"ada", 10, true, connect.StateEnded},
+		{"ada", 10, false, connect.StateEnded},
+	} {
+		news, err := client.Ended(t.Context(), test.key, test.version)
+		held, _ := store.Load(t.Context(), "ada")
+		if err != nil || news != test.want || held.State != test.state || (held.RefreshToken != "") != (test.state == connect.StateActive) {
+			t.Errorf("%s, version %d: news %t (%v), then %v", test.key, test.version, news, err, held)
+		}
+	}
+}
+
 // A store that fails when the new tokens are there is asked again; they are the only copy.
 func TestNewTokensAreStoredStubbornly(t *testing.T) {
 	t.Parallel()

@@ -216,6 +216,20 @@ export class ConnectClient {
   }
 
   /**
+   * Notes what a `connection.revoked` webhook says, and throws the tokens away: those of that connection version and of all
+   * before it do not work any more. Resolves to whether that was news: it is none of a connection that is not there, has
+   * ended already, or was made again since, so that its version is a later one.
+   */
+  async ended(key: string, version: string): Promise<boolean> {
+    return this.#locked(key, async (lock) => {
+      const held = await lock.load();
+      if (!held || held.state === "ended" || BigInt(version) < BigInt(held.version)) return false;
+      await this.#save(lock, over(held, "ended"));
+      return true;
+    });
+  }
+
+  /**
    * Resolves when no refresh is under way any more. Await it before the process ends, after the last read began: a refresh
    * that is cut off costs the connection.
    */

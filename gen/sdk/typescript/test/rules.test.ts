@@ -138,6 +138,22 @@ test("the authorization URL", () => {
   assert.notEqual(begun.state, new ConnectClient(options).begin().state);
 });
 
+// Specification section 6: connection_version lets the client ignore stale webhooks; they are compared as numbers.
+test("what a webhook says about a connection", async () => {
+  const store = new MemoryStore();
+  const client = await connected(store, tokens);
+  const lock = await store.lock("ada");
+  await lock.save({ ...(await store.load("ada"))!, version: "10" });
+  await lock.unlock();
+  assert.equal(await client.ended("bob", "10"), false);
+  assert.equal(await client.ended("ada", "9"), false);
+  assert.notEqual((await store.load("ada"))?.refreshToken, undefined);
+  assert.equal(await client.ended("ada", "10"), true);
+  assert.equal(await client.ended("ada", "10"), false);
+  const held = await store.load("ada");
+  assert.deepEqual([held?.state, held?.accessToken, held?.refreshToken], ["ended", undefined, undefined]);
+});
+
 test("a broken token answer is not told in the error", async () => {
   const client = new ConnectClient({ ...options, fetch: async () => new Response('{"access_token": "svca_secret" "refresh_token": "svcr2_secret"}') });
   const begun = client.begin();

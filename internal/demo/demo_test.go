@@ -150,10 +150,11 @@ func (v *visitor) waitForCall(kind, member, detail string) {
 // check looks for what makes a page hard to use.
 func (v *visitor) check(name string) {
 	v.t.Helper()
-	for _, fault := range append(v.LayoutFaults(), v.Violations()...) {
-		if strings.HasPrefix(name, "mail") && strings.HasPrefix(fault, "meta-refresh") {
-			continue // the page of the mails has no script, and whoever looks at it waits for one
-		}
+	faults := v.LayoutFaults()
+	if v.r != nil { // the page of the mails loads itself every three seconds: axe-core would not come to an end
+		faults = append(faults, v.Violations()...)
+	}
+	for _, fault := range faults {
 		v.t.Errorf("%s: %s", name, fault)
 	}
 }
@@ -225,6 +226,7 @@ func TestDemo(t *testing.T) {
 	v.press("#connect")
 	v.press("button[value=deny]")
 	v.expect("Robin is not connected")
+	v.picture("robin-denied")
 
 	v.press("#connect")
 	v.signIn("robin@example.com")

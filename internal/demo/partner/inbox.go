@@ -56,7 +56,7 @@ func (p *Partner) receive(w http.ResponseWriter, r *http.Request) {
 	}{io.MultiReader(bytes.NewReader(body), rest), r.Body}
 	row := &received{Type: "refused", Call: exchange{
 		Summary: summary(r.Method, r.URL), Request: requestText(r.Method, r.URL, r.Header) + "\n\n" + maskBody(body),
-	}}
+	}.clipped()}
 	answer := &answered{ResponseWriter: w}
 	p.connector.Webhook(answer, r.WithContext(context.WithValue(r.Context(), callKey{}, row)))
 	if answer.status == http.StatusUnauthorized {

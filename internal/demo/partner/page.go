@@ -55,7 +55,7 @@ func (p *Partner) page(w http.ResponseWriter, r *http.Request) {
 	id, member := p.session(w, r)
 	v := view{Notice: p.takeNotice(id)}
 	if k, found := p.store.get(member.Key); found && !k.over() {
-		ctx, cancel := context.WithTimeout(r.Context(), patientFor)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor) // who leaves has no trouble to be told of
 		defer cancel()
 		reading, wrong := p.read(ctx, member, k)
 		if wrong == nil {

@@ -14,6 +14,7 @@ import (
 
 const (
 	mostRecorded  = 16 << 10 // bytes of a body
+	mostShown     = 6 << 10  // bytes of a request or an answer
 	mostExchanges = 12       // of one step
 )
 
@@ -22,6 +23,15 @@ type exchange struct {
 	Summary         string // such as POST /oauth/token → 200
 	Request, Answer string
 	Status          int // 0: none came
+}
+
+func (e exchange) clipped() exchange {
+	for _, text := range []*string{&e.Summary, &e.Request, &e.Answer} {
+		if len(*text) > mostShown {
+			*text = strings.ToValidUTF8((*text)[:mostShown], "") + " … (and so on)"
+		}
+	}
+	return e
 }
 
 // trace is what was sent for one step.
@@ -42,7 +52,7 @@ func (t *trace) add(e exchange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.exchanges) < mostExchanges {
-		t.exchanges = append(t.exchanges, e)
+		t.exchanges = append(t.exchanges, e.clipped())
 	}
 }
 

@@ -102,8 +102,8 @@ func renewed(sent []exchange, asked bool) step {
 	s := step{
 		begins: true,
 		Title:  "The first key had run out, so we traded the second for two new ones",
-		Text: "Nobody had to ask you: that is what the second key is for. The old one is used up. Were it ever sent again, Activity Connect " +
-			"would take it for stolen and end everything.",
+		Text: "We hold two keys. The first, the access token, reads your data for five minutes at most. The second, the refresh token, works " +
+			"once, to get the next two: so nobody had to ask you. Were it ever sent again, Activity Connect would take it for stolen and end everything.",
 		Exchanges: sent,
 	}
 	if asked {

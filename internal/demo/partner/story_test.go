@@ -3,6 +3,7 @@ package partner
 import (
 	"encoding/base64"
 	"html"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -215,6 +216,34 @@ func TestTrouble(t *testing.T) {
 				w.says(w.look(), test.want...)
 			})
 		})
+	}
+}
+
+// A page that is open for days, and a caller who sends much, take no more room than there is.
+func TestStoryIsBounded(t *testing.T) {
+	t.Parallel()
+	p := newService().partner(t)
+	ctx, trace := traced(t.Context())
+	for range 2 * mostExchanges {
+		r, err := http.NewRequestWithContext(ctx, "GET", "https://connect.example/x?from="+strings.Repeat("x", 3*mostShown), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := recorder{newService()}.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+	}
+	sent := trace.take()
+	if len(sent) != mostExchanges || len(sent[0].Request) > mostShown+32 {
+		t.Errorf("%d exchanges, the first of %d bytes", len(sent), len(sent[0].Request))
+	}
+	for range 2 * storyLength {
+		p.tell("alex", revoked(sent))
+	}
+	if n := len(p.stories["alex"]); n != storyLength {
+		t.Errorf("%d steps", n)
 	}
 }
 

@@ -167,6 +167,25 @@ func TestEndedByAWebhook(t *testing.T) {
 	}
 }
 
+// A browser that leaves while its code is exchanged does not waste it: it works once.
+func TestFinishOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	store := connect.NewMemoryStore()
+	ctx, cancel := context.WithCancel(t.Context())
+	client := connected(t, store, func(r *http.Request) (*http.Response, error) {
+		cancel()
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+		return respond(http.StatusOK, strings.ReplaceAll(tokens, "svca_secret", "svca_next"))
+	})
+	begun := client.Begin()
+	_, err := client.Finish(ctx, "ada", begun, url.Values{"state": {begun.State}, "code": {"svcc_y"}})
+	if held, loadErr := store.Load(t.Context(), "ada"); err != nil || loadErr != nil || held.AccessToken != "svca_next" {
+		t.Errorf("%v; what is stored: %v, %v", err, held, loadErr)
+	}
+}
+
 // A store that fails when the new tokens are there is asked again; they are the only copy.
 func TestNewTokensAreStoredStubbornly(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ type Activity struct {
 }
 
 // Read reads 31 days at most, none before the connection's HistoryFrom. It refreshes and tries again by itself. If the
-// error Is connect.ErrReconnect, show the button "Connect"; any other will pass.
+// error Is connect.ErrReconnect, show the button "Connect"; otherwise log it, and try again later.
 func (c *Connector) Read(ctx context.Context, user string, from, to connectsdk.Date) (a Activity, err error) {
 	steps, err := c.Client.DailySteps(ctx, user, from, to)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *Connector) Webhook(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := c.PutAside(r.Context(), event); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable) // it will come again
+		http.Error(w, "not now", http.StatusServiceUnavailable) // it will come again
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -171,7 +171,7 @@ func (c *Connector) Work(ctx context.Context, event webhook.Event) (Outcome, str
 			return Unknown, user, err
 		}
 		version, err := strconv.ParseInt(held.Version, 10, 64)
-		if held.State == connect.StateEnded || event.Version < version {
+		if held.State == connect.StateEnded || held.State == connect.StateUncertain || event.Version < version {
 			return Outdated, user, err
 		}
 		return Changed, user, err

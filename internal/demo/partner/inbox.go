@@ -3,6 +3,7 @@ package partner
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,9 +23,11 @@ const (
 	mostSeen     = 10_000
 )
 
+// errFull: there is no room for another event.
+var errFull = errors.New("too much to do")
+
 // received is one call to the webhook address, in words for a person.
 type received struct {
-	Number   int
 	At       time.Time
 	Verified bool
 	Type     string // or why it was refused
@@ -69,7 +72,6 @@ func (p *Partner) receive(w http.ResponseWriter, r *http.Request) {
 }
 
 func (row *received) answered(status int, body string) {
-	row.Call.Status = status
 	row.Call.Summary += fmt.Sprintf(" → %d", status)
 	row.Call.Answer = strings.TrimSpace(answerText(status, nil, nil) + "\n\n" + maskAll(body))
 }
@@ -118,8 +120,7 @@ func (p *Partner) putAside(ctx context.Context, event webhook.Event) error {
 
 // note shows a call on the page. The caller holds the lock.
 func (p *Partner) note(row *received) {
-	p.calls++
-	row.Number, row.At = p.calls, p.now()
+	row.At = time.Now()
 	p.received = slices.Insert(p.received, 0, row)
 	p.received = p.received[:min(len(p.received), mostReceived)]
 }

@@ -49,14 +49,12 @@ type Partner struct {
 	config    Config
 	connector *Connector
 	store     *fileStore
-	now       func() time.Time
 
 	mu       sync.Mutex
 	sessions map[string]*session
 	stories  map[string][]step    // by member, newest first
 	received []*received          // calls to the webhook address, newest first
 	seen     map[string]*received // by webhook-id
-	calls    int                  // to the webhook address so far
 
 	inbox chan task // what Run works on
 }
@@ -78,7 +76,7 @@ func New(config Config) (*Partner, error) {
 		return nil, fmt.Errorf("partner: %w", err)
 	}
 	p := &Partner{
-		config: config, store: store, now: time.Now,
+		config: config, store: store,
 		sessions: map[string]*session{}, stories: map[string][]step{},
 		seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
 	}
@@ -221,7 +219,7 @@ func (p *Partner) wrong(session, member string, wrong step) {
 // second result.
 func (p *Partner) read(ctx context.Context, member Member, k kept) (reading, *step) {
 	ctx, trace := traced(ctx)
-	result := reading{At: p.now().In(member.Timezone)}
+	result := reading{At: time.Now().In(member.Timezone)}
 	result.To = date(result.At)
 	result.From = result.To.AddDate(0, 0, 1-mostDates)
 	if k.HistoryFrom.After(result.From) {
@@ -274,6 +272,3 @@ func (p *Partner) state(member string) string {
 		return "connected"
 	}
 }
-
-// errFull: there is no room for another event.
-var errFull = errors.New("too much to do")

@@ -23,7 +23,7 @@ const (
 func (p *Partner) session(w http.ResponseWriter, r *http.Request) (id string, member Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
+	now := time.Now()
 	if cookie, err := r.Cookie(cookieName); err == nil && p.sessions[cookie.Value] != nil {
 		s := p.sessions[cookie.Value]
 		s.lastSeen = now

@@ -34,7 +34,7 @@ const storyLength = 16 // steps
 func (p *Partner) tell(member string, s step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.At, s.Times = p.now(), 1
+	s.At, s.Times = time.Now(), 1
 	story := p.stories[member]
 	if s.reading && len(story) > 0 && story[0].reading && story[0].Title == s.Title {
 		s.Times = story[0].Times + 1

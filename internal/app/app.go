@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/browser"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/developers"
 	"connect-svc/internal/httpapi"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
@@ -43,6 +44,8 @@ type Config struct {
 	Mailer         *account.Mailer
 
 	OperatorHash []byte // credential.Hash of the operator token; nil: the operator API is off
+
+	DevelopersSite bool // whether the public listener serves /developers/
 
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
@@ -166,7 +169,7 @@ func (a *App) openLimiter(ctx context.Context, url string) error {
 	return nil
 }
 
-// publicHandler puts the pages of the browser beside the partner API. It is no http.ServeMux, which would redirect
+// publicHandler puts the pages of the browser and the developers' site beside the partner API. It is no http.ServeMux, which would redirect
 // paths that it finds untidy: unknown paths are 404 here (specification 4).
 func (a *App) publicHandler(config Config) (http.Handler, error) {
 	api, err := httpapi.New(httpapi.Config{
@@ -190,10 +193,19 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	var site *developers.Site
+	if config.DevelopersSite {
+		if site, err = developers.New(); err != nil {
+			return nil, err
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if httpapi.IsBackend(r.URL.Path) {
+		switch {
+		case httpapi.IsBackend(r.URL.Path):
 			api.ServeHTTP(w, r)
-		} else {
+		case site != nil && developers.Serves(r.URL.Path):
+			site.ServeHTTP(w, r)
+		default:
 			pages.ServeHTTP(w, r)
 		}
 	}), nil

@@ -148,6 +148,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		Mailer:         mailer,
 		OAuth:          oauth.DefaultSettings,
 		CursorLifetime: 15 * time.Minute,
+		DevelopersSite: true,
 
 		ActivityUpdatedWindow: cmp.Or(d.config.Window, activityWindow),
 		WebhookNetworks:       loopback, // where the partner is

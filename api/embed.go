@@ -1,0 +1,9 @@
+// Package api holds the contracts that people write. The programs are generated from them; this is for handing them out.
+package api
+
+import _ "embed"
+
+// Partner is the partner API, openapi.yaml, byte for byte.
+//
+//go:embed openapi.yaml
+var Partner []byte

@@ -56,6 +56,13 @@ type Config struct {
 	WebhookNetworks       []netip.Prefix // private networks that webhooks may reach
 	WebhookRootCAs        *x509.CertPool // who vouches for webhook receivers; nil: the system's
 
+	// For programs that are more than the service, as the sandbox is; no setting of the service leads here. What stands
+	// before the handlers of the listeners and between webhooks and the network, nil: nothing; and the private listener,
+	// open already, in place of PrivateListen.
+	Public, Private  func(http.Handler) http.Handler
+	WebhookTransport func(http.RoundTripper) http.RoundTripper
+	PrivateListener  net.Listener
+
 	Clock  *postgres.Clock // nil: the real time
 	Logger *slog.Logger
 	Traces *telemetry.Traces // nil: none
@@ -120,6 +127,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Window:          config.ActivityUpdatedWindow,
 		AllowedNetworks: config.WebhookNetworks,
 		RootCAs:         config.WebhookRootCAs,
+		Transport:       config.WebhookTransport,
 		Logger:          config.Logger,
 	})
 	if err != nil {
@@ -141,13 +149,16 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err != nil {
 		return err
 	}
-	const publicName = "public listener (CONNECT_LISTEN)"
-	if config.Listener != nil {
-		a.public = serverOn(ctx, publicName, config.Listener)
-	} else if a.public, err = listen(ctx, publicName, config.Listen); err != nil {
+	if config.Public != nil {
+		public = config.Public(public)
+	}
+	if config.Private != nil {
+		private = config.Private(private)
+	}
+	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen); err != nil {
 		return err
 	}
-	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListen); err != nil {
+	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen); err != nil {
 		return err
 	}
 	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage)), config.Certificate, a.logger)

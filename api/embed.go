@@ -7,3 +7,8 @@ import _ "embed"
 //
 //go:embed openapi.yaml
 var Partner []byte
+
+// Sandbox is the driver of a sandbox, sandbox.yaml, byte for byte.
+//
+//go:embed sandbox.yaml
+var Sandbox []byte

@@ -78,6 +78,7 @@ func New() (*Site, error) {
 		return nil, fmt.Errorf("developers: %w", err)
 	}
 	s.files["openapi.yaml"] = newFile("application/yaml", api.Partner)
+	s.files["sandbox.yaml"] = newFile("application/yaml", api.Sandbox)
 	return s, nil
 }
 

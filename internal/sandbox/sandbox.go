@@ -197,6 +197,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Mailer:          mailer,
 		OAuth:           oauth.DefaultSettings,
 		CursorLifetime:  15 * time.Minute,
+		DevelopersSite:  true,
 
 		ActivityUpdatedWindow: 0, // a test is waiting: changes become events the next time that the service looks
 		WebhookNetworks:       loopback,

@@ -48,7 +48,13 @@
       level1Items: { textTransform: "none", activeBackgroundColor: d ? "#1e2f27" : "#dfeae3" },
     },
     fab: { backgroundColor: d ? "#1e2f27" : "#fff", color: d ? "#8fdcba" : "#0b5a41" },
-    rightPanel: { backgroundColor: "#14231c", textColor: "#e6eee9" },
+    rightPanel: {
+      backgroundColor: "#14231c", textColor: "#e6eee9",
+      servers: {
+        overlay: { backgroundColor: d ? "#1e2f27" : "#f2f6f3", textColor: d ? "#e6eee9" : "#14231c" },
+        url: { backgroundColor: d ? "#0e1512" : "#fff" },
+      },
+    },
     codeBlock: { backgroundColor: "#0e1512" },
   });
 
@@ -56,10 +62,12 @@
     const place = document.createElement("div");
     page.replaceChildren(place); // a fresh one each time: React keeps the one that it was given
     Redoc.init(page.dataset.contract, {
-      theme: theme(dark.matches), nativeScrollbars: true, disableSearch: true, hideDownloadButton: false, hideHostname: true,
+      theme: theme(dark.matches), nativeScrollbars: true, disableSearch: true, 
       requiredPropsFirst: true, sortPropsAlphabetically: false, jsonSampleExpandLevel: 3, scrollYOffset: 0,
-      pathInMiddlePanel: true, expandResponses: "200,204",
-    }, place);
+      pathInMiddlePanel: true, expandResponses: "200,204", expandDefaultServerVariables: true,
+    }, place, () => {
+      for (const listing of place.querySelectorAll("pre")) listing.tabIndex = 0; // it may scroll
+    });
   };
   dark.addEventListener("change", draw);
   draw();

@@ -45,15 +45,21 @@ func (q *Queries) AdmitRequest(ctx context.Context, arg AdmitRequestParams) (Adm
 }
 
 const releaseRequest = `-- name: ReleaseRequest :exec
-select release_request($1, $2)
+update rate_limits r
+set lease_ids = r.lease_ids[: array_position(r.lease_ids, $1::uuid) - 1]
+        || r.lease_ids[array_position(r.lease_ids, $1::uuid) + 1 :],
+    lease_ends = r.lease_ends[: array_position(r.lease_ids, $1::uuid) - 1]
+        || r.lease_ends[array_position(r.lease_ids, $1::uuid) + 1 :]
+where r.client_id = $2 and $1::uuid = any (r.lease_ids)
 `
 
 type ReleaseRequestParams struct {
-	ClientID uuid.UUID
 	LeaseID  uuid.UUID
+	ClientID uuid.UUID
 }
 
+// The two lists stay in the order of the leases' ends.
 func (q *Queries) ReleaseRequest(ctx context.Context, arg ReleaseRequestParams) error {
-	_, err := q.db.Exec(ctx, releaseRequest, arg.ClientID, arg.LeaseID)
+	_, err := q.db.Exec(ctx, releaseRequest, arg.LeaseID, arg.ClientID)
 	return err
 }

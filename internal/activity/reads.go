@@ -49,11 +49,10 @@ func (a *Activity) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Ran
 
 // Ride is a cycling activity as a partner sees it (specification 2.7).
 type Ride struct {
-	ID                string // ca_ and 43 characters: the same for this ride, user and client, always
-	Date              time.Time
-	DistanceMeters    int64
-	RecordedStartTime string  // YYYY-MM-DDTHH:mm:ss.ffffff, unzoned
-	RecordedEndTime   *string // the same; nil when unknown
+	ID             string     // ca_ and 43 characters: the same for this ride, user and client, always
+	StartTime      time.Time  // what a clock showed, unzoned, in UTC here; the ride is one of this date
+	EndTime        *time.Time // the same; nil when unknown
+	DistanceMeters int64
 }
 
 // Page of rides. NextCursor is empty on the last page.
@@ -91,24 +90,15 @@ func (a *Activity) CyclingPage(
 	page.Rides = make([]Ride, len(rows))
 	for i, row := range rows {
 		page.Rides[i] = Ride{
-			ID:                a.rideID(row.SourceID, reader),
-			Date:              row.StartTime.Truncate(24 * time.Hour),
-			DistanceMeters:    int64(row.DistanceMeters),
-			RecordedStartTime: row.StartTime.Format(clockLayout),
-		}
-		if row.EndTime != nil {
-			end := row.EndTime.Format(clockLayout)
-			page.Rides[i].RecordedEndTime = &end
+			ID: a.rideID(row.SourceID, reader), StartTime: row.StartTime, EndTime: row.EndTime, DistanceMeters: int64(row.DistanceMeters),
 		}
 	}
 	return page, nil
 }
 
-// clockLayout is a recorded clock time in an answer: always six fractional digits, never a zone.
-const clockLayout = "2006-01-02T15:04:05.000000"
-
 // rideID is the name of a ride that only this client knows, and that no partner can lead back to the source.
 func (a *Activity) rideID(sourceID string, reader Reader) string {
 	id := a.keys.PRF("cycling-activity", []byte(sourceID), reader.UserID[:], reader.ClientID[:])
-	return "ca_" + base64.RawURLEncoding.EncodeToString(id[:])
+	text := append(make([]byte, 0, 46), "ca_"...)
+	return string(base64.RawURLEncoding.AppendEncode(text, id[:]))
 }

@@ -226,10 +226,11 @@ func TestRides(t *testing.T) {
 				t.Fatalf("CyclingPage = %+v", page)
 			}
 			want := activity.Ride{
-				ID: page.Rides[0].ID, Date: day(test.wantDate), DistanceMeters: 1234, RecordedStartTime: test.wantStart,
+				ID: page.Rides[0].ID, StartTime: clock(test.wantStart), DistanceMeters: 1234,
 			}
 			if test.wantEnd != "" {
-				want.RecordedEndTime = &test.wantEnd
+				end := clock(test.wantEnd)
+				want.EndTime = &end
 			}
 			if diff := cmp.Diff(want, page.Rides[0]); diff != "" {
 				t.Errorf("ride (-want +got):\n%s", diff)

@@ -31,13 +31,14 @@ func (h handlers) ReadDailyActivity(
 	for i, row := range rows {
 		data[i] = partnerapi.DailySteps{Date: date(row.Date), Steps: row.Steps}
 	}
-	return readAnswer{appendDailySteps(make([]byte, 0, 256+64*len(data)), data, partnerapi.DailyActivityMeta{
+	meta := partnerapi.DailyActivityMeta{
 		From:       params.From,
 		To:         params.To,
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
 		Source:     partnerapi.SourceSvc,
 		SnapshotAt: h.snapshot(),
-	})}, nil
+	}
+	return newBody(256+64*len(data), func(b []byte) []byte { return appendDailySteps(b, data, meta) }), nil
 }
 
 // ReadCyclingDaily is specification 4.8.
@@ -62,12 +63,13 @@ func (h handlers) ReadCyclingDaily(
 			Source:         partnerapi.SourceSvc,
 		}
 	}
-	return readAnswer{appendCyclingDaily(make([]byte, 0, 256+96*len(data)), data, partnerapi.CyclingDailyMeta{
+	meta := partnerapi.CyclingDailyMeta{
 		From:       params.From,
 		To:         params.To,
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
 		SnapshotAt: h.snapshot(),
-	})}, nil
+	}
+	return newBody(256+96*len(data), func(b []byte) []byte { return appendCyclingDaily(b, data, meta) }), nil
 }
 
 // ReadCyclingActivities is specification 4.9.
@@ -91,18 +93,6 @@ func (h handlers) ReadCyclingActivities(
 	if err != nil {
 		return nil, err
 	}
-	data := make([]partnerapi.CyclingActivity, len(page.Rides))
-	for i, ride := range page.Rides {
-		data[i] = partnerapi.CyclingActivity{
-			Id:                ride.ID,
-			Date:              date(ride.Date),
-			DistanceMeters:    ride.DistanceMeters,
-			RecordedStartTime: ride.RecordedStartTime,
-			RecordedEndTime:   ride.RecordedEndTime,
-			Granularity:       partnerapi.CyclingActivityGranularityUnknown,
-			Source:            partnerapi.SourceSvc,
-		}
-	}
 	meta := partnerapi.CyclingActivitiesMeta{
 		From:       params.From,
 		To:         params.To,
@@ -113,7 +103,7 @@ func (h handlers) ReadCyclingActivities(
 	if page.NextCursor != "" {
 		meta.NextCursor = &page.NextCursor
 	}
-	return readAnswer{appendCyclingActivities(make([]byte, 0, 768+384*len(data)), data, meta)}, nil
+	return newBody(768+384*len(page.Rides), func(b []byte) []byte { return appendCyclingActivities(b, page.Rides, meta) }), nil
 }
 
 // instant is the format of specification 2.8: three digits after the point, always.

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/activity"
 )
 
 // What is written by hand is what encoding/json makes of the types that are generated from the document.
@@ -20,6 +22,10 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	days := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, rapid.IntRange(0, 2_900_000).Draw(t, "day"))
 	})
+	const clock = "2006-01-02T15:04:05.000000" // specification 2.7
+	clocks := rapid.Custom(func(t *rapid.T) time.Time {
+		return days.Draw(t, "date").Add(time.Duration(rapid.Int64Range(0, 24*60*60*1_000_000-1).Draw(t, "microseconds")) * time.Microsecond)
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		text := func() string { return texts.Draw(t, "text") }
 		number := func() int64 { return rapid.Int64().Draw(t, "number") }
@@ -27,14 +33,21 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		from, to := date(days.Draw(t, "from")), date(days.Draw(t, "to"))
 		basis, source := partnerapi.DateBasis(text()), partnerapi.Source(text())
 		n := rapid.IntRange(0, 3).Draw(t, "rows")
-		steps, daily, rides := make([]partnerapi.DailySteps, n), make([]partnerapi.CyclingDay, n), make([]partnerapi.CyclingActivity, n)
+		steps, daily := make([]partnerapi.DailySteps, n), make([]partnerapi.CyclingDay, n)
+		rides, described := make([]activity.Ride, n), make([]partnerapi.CyclingActivity, n)
 		for i := range n {
 			day := date(days.Draw(t, "day"))
 			steps[i] = partnerapi.DailySteps{Date: day, Steps: number()}
 			daily[i] = partnerapi.CyclingDay{Date: day, DistanceMeters: number(), Source: source}
-			rides[i] = partnerapi.CyclingActivity{
-				Date: day, DistanceMeters: number(), Source: source, Id: text(), RecordedStartTime: text(),
-				RecordedEndTime: optional(), Granularity: partnerapi.CyclingActivityGranularity(text()),
+			rides[i] = activity.Ride{ID: text(), StartTime: clocks.Draw(t, "start"), DistanceMeters: number()}
+			described[i] = partnerapi.CyclingActivity{
+				Date: date(rides[i].StartTime), DistanceMeters: rides[i].DistanceMeters, Source: partnerapi.SourceSvc, Id: rides[i].ID,
+				RecordedStartTime: rides[i].StartTime.Format(clock), Granularity: partnerapi.CyclingActivityGranularityUnknown,
+			}
+			if rapid.Bool().Draw(t, "ended") {
+				end := clocks.Draw(t, "end")
+				shown := end.Format(clock)
+				rides[i].EndTime, described[i].RecordedEndTime = &end, &shown
 			}
 		}
 		stepsMeta := partnerapi.DailyActivityMeta{From: from, To: to, DateBasis: basis, Source: source, SnapshotAt: text()}
@@ -53,21 +66,23 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 				t.Fatalf("got  %s\nwant %s", got, want.Bytes())
 			}
 		}
+		tokens := partnerapi.TokenResponse{
+			AccessToken: text(), ConnectionVersion: text(), ExpiresIn: int(number()), GrantId: uuid.New(), HistoryFrom: from,
+			RefreshToken: text(), Scope: text(), TokenType: partnerapi.TokenResponseTokenType(text()),
+		}
+		check(appendTokens(nil, tokens), tokens)
 		check(appendDailySteps(nil, steps, stepsMeta), partnerapi.DailyActivity{Data: steps, Meta: stepsMeta})
 		check(appendCyclingDaily(nil, daily, dailyMeta), partnerapi.CyclingDaily{Data: daily, Meta: dailyMeta})
-		check(appendCyclingActivities(nil, rides, ridesMeta), partnerapi.CyclingActivities{Data: rides, Meta: ridesMeta})
+		check(appendCyclingActivities(nil, rides, ridesMeta), partnerapi.CyclingActivities{Data: described, Meta: ridesMeta})
 	})
 }
 
-func benchmarkPage() ([]partnerapi.CyclingActivity, partnerapi.CyclingActivitiesMeta) {
-	end := "2026-03-10T12:40:00.000000"
-	rides := make([]partnerapi.CyclingActivity, 500)
+func benchmarkPage() ([]activity.Ride, partnerapi.CyclingActivitiesMeta) {
+	start := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	end := start.Add(40 * time.Minute)
+	rides := make([]activity.Ride, 500)
 	for i := range rides {
-		rides[i] = partnerapi.CyclingActivity{
-			Date: date(time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)), DistanceMeters: 12840, Source: partnerapi.SourceSvc,
-			Id: "ca_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", RecordedStartTime: "2026-03-10T12:00:00.000000",
-			RecordedEndTime: &end, Granularity: partnerapi.CyclingActivityGranularityUnknown,
-		}
+		rides[i] = activity.Ride{ID: "ca_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", StartTime: start, EndTime: &end, DistanceMeters: 12840}
 	}
 	return rides, partnerapi.CyclingActivitiesMeta{SnapshotAt: "2026-03-10T12:00:00.000Z"}
 }
@@ -82,9 +97,14 @@ func BenchmarkJSON(b *testing.B) {
 	})
 	b.Run("by-reflection", func(b *testing.B) {
 		b.ReportAllocs()
+		described := make([]partnerapi.CyclingActivity, len(rides))
+		for i, ride := range rides {
+			end := ride.EndTime.Format(time.RFC3339)
+			described[i] = partnerapi.CyclingActivity{Id: ride.ID, Date: date(ride.StartTime), RecordedStartTime: end, RecordedEndTime: &end}
+		}
 		for b.Loop() {
 			var buffer bytes.Buffer
-			if err := json.NewEncoder(&buffer).Encode(partnerapi.CyclingActivities{Data: rides, Meta: meta}); err != nil {
+			if err := json.NewEncoder(&buffer).Encode(partnerapi.CyclingActivities{Data: described, Meta: meta}); err != nil {
 				b.Fatal(err)
 			}
 		}

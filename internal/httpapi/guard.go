@@ -197,7 +197,7 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) error 
 type decider func(context.Context) (ratelimit.Decision, error)
 
 // identify finds whose access token it is. Where nothing but the token, the scope and the grant can be wrong, and the
-// limiter is in the same database, it is asked by the way.
+// limiter is in the same database, the read is admitted by the way.
 func (e *edge) identify(r *http.Request, token string, wellFormed bool, c *call) (decide decider, err error) {
 	policy := func() ratelimit.Policy {
 		return ratelimit.Policy{
@@ -206,27 +206,31 @@ func (e *edge) identify(r *http.Request, token string, wellFormed bool, c *call)
 			ConcurrentReads:   c.access.ConcurrentReads,
 		}
 	}
+	decide = func(ctx context.Context) (ratelimit.Decision, error) {
+		return e.Limiter.Admit(ctx, c.access.ClientID, policy())
+	}
 	inline, isInline := e.Limiter.(inlineLimiter)
 	grant, err := uuid.Parse(chi.URLParam(r, grantID))
 	if !isInline || !wellFormed || err != nil || grant.String() != chi.URLParam(r, grantID) {
 		c.access, err = e.OAuth.Authenticate(r.Context(), token)
-		return func(ctx context.Context) (ratelimit.Decision, error) {
-			return e.Limiter.Admit(ctx, c.access.ClientID, policy())
-		}, err
+		return decide, err
 	}
 	admission := oauth.Admission{Scopes: c.operation.scope, GrantID: grant, Lease: uuid.New()}
 	ctx, cancel := context.WithTimeout(r.Context(), ratelimit.TimeLimit)
 	defer cancel()
-	var admitted oauth.Admitted
+	var admitted *oauth.Admitted
 	if c.access, admitted, err = e.OAuth.AuthenticateAndAdmit(ctx, token, admission); err != nil {
 		if !errors.Is(err, oauth.ErrInvalidAccessToken) {
 			telemetry.EventOf(r.Context()).Limiter = telemetry.LimiterFailed
 		}
 		return nil, err
 	}
-	return func(context.Context) (ratelimit.Decision, error) {
-		return inline.Decide(c.access.ClientID, admission.Lease, policy(), admitted.Outcome, admitted.Remaining, admitted.ResetSeconds)
-	}, nil
+	if admitted != nil {
+		decide = func(context.Context) (ratelimit.Decision, error) {
+			return inline.Admitted(c.access.ClientID, admission.Lease, policy(), admitted.Remaining, admitted.ResetSeconds), nil
+		}
+	}
+	return decide, nil
 }
 
 // admit holds the client to its rate policy. From here on the request is counted, and its answer says so.

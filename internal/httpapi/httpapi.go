@@ -22,10 +22,9 @@ type Limiter interface {
 	Admit(ctx context.Context, clientID uuid.UUID, policy ratelimit.Policy) (ratelimit.Decision, error)
 }
 
-// inlineLimiter is a limiter that decides in the database of the connections: it is asked in the statement that
-// authenticates.
+// inlineLimiter is a limiter in the database of the connections: the statement that authenticates admits, too.
 type inlineLimiter interface {
-	Decide(clientID, lease uuid.UUID, policy ratelimit.Policy, outcome string, remaining, resetSeconds int) (ratelimit.Decision, error)
+	Admitted(clientID, lease uuid.UUID, policy ratelimit.Policy, remaining, resetSeconds int) ratelimit.Decision
 }
 
 // Config is what the edge is made of. All of it is needed.

@@ -44,7 +44,7 @@ func acting(ctx context.Context) (context.Context, context.CancelFunc) {
 func (h handlers) GetAuthorizationServerMetadata(
 	context.Context, partnerapi.GetAuthorizationServerMetadataRequestObject,
 ) (partnerapi.GetAuthorizationServerMetadataResponseObject, error) {
-	return readAnswer{h.metadata}, nil
+	return jsonAnswer{body: h.metadata}, nil
 }
 
 // metadata is the body of discovery, which is the same for all.
@@ -80,19 +80,17 @@ func (h handlers) RequestToken(
 	if err != nil {
 		return nil, err
 	}
-	return partnerapi.RequestToken200JSONResponse{
-		Headers: noCaching,
-		Body: partnerapi.TokenResponse{
-			GrantId:           tokens.GrantID,
-			HistoryFrom:       openapi_types.Date{Time: tokens.HistoryFrom},
-			ConnectionVersion: strconv.FormatInt(tokens.ConnectionVersion, 10),
-			AccessToken:       tokens.AccessToken,
-			TokenType:         partnerapi.TokenResponseTokenTypeBearer,
-			ExpiresIn:         tokens.ExpiresIn,
-			RefreshToken:      tokens.RefreshToken,
-			Scope:             tokens.Scopes.String(),
-		},
-	}, nil
+	body := partnerapi.TokenResponse{
+		GrantId:           tokens.GrantID,
+		HistoryFrom:       openapi_types.Date{Time: tokens.HistoryFrom},
+		ConnectionVersion: strconv.FormatInt(tokens.ConnectionVersion, 10),
+		AccessToken:       tokens.AccessToken,
+		TokenType:         partnerapi.TokenResponseTokenTypeBearer,
+		ExpiresIn:         tokens.ExpiresIn,
+		RefreshToken:      tokens.RefreshToken,
+		Scope:             tokens.Scopes.String(),
+	}
+	return newBody(1024, func(b []byte) []byte { return appendTokens(b, body) }), nil
 }
 
 // requestTokens exchanges or refreshes, and authenticates the client by the way. Where that does nothing, the client is

@@ -32,25 +32,26 @@ type Admission struct {
 	Lease   uuid.UUID
 }
 
-// Admitted is what the rate limiter in the database said, in the words of its function admit_request.
+// Admitted is what is left in the bucket of a client that the rate limiter in the database has admitted, and the seconds
+// until it holds a request.
 type Admitted struct {
-	Outcome                 string // empty: it was not asked
 	Remaining, ResetSeconds int
 }
 
-// AuthenticateAndAdmit is [Server.Authenticate] and, in the same round trip, the decision of the rate limiter in the
-// database, which is asked only where the bearer has what the read needs.
-func (s *Server) AuthenticateAndAdmit(ctx context.Context, presented string, admission Admission) (Access, Admitted, error) {
+// AuthenticateAndAdmit is [Server.Authenticate] and, in the same round trip, the admission by the rate limiter in the
+// database, where the bearer has what the read needs and nothing speaks against it. Otherwise Admitted is nil, and the
+// limiter must be asked by itself.
+func (s *Server) AuthenticateAndAdmit(ctx context.Context, presented string, admission Admission) (Access, *Admitted, error) {
 	token, err := open[accessToken](s, credential.AccessToken, presented)
 	if err != nil {
-		return Access{}, Admitted{}, ErrInvalidAccessToken
+		return Access{}, nil, ErrInvalidAccessToken
 	}
 	access, admitted, err := s.store.accessAndAdmission(ctx, token, admission)
 	if errors.Is(err, ErrInvalidAccessToken) {
-		return Access{}, Admitted{}, ErrInvalidAccessToken
+		return Access{}, nil, ErrInvalidAccessToken
 	}
 	if err != nil {
-		return Access{}, Admitted{}, fmt.Errorf("authenticate and admit: %w", err)
+		return Access{}, nil, fmt.Errorf("authenticate and admit: %w", err)
 	}
 	return access, admitted, nil
 }

@@ -246,7 +246,7 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 }
 
 // accessAndAdmission is access with the rate limiter's decision.
-func (s store) accessAndAdmission(ctx context.Context, token accessToken, admission Admission) (Access, Admitted, error) {
+func (s store) accessAndAdmission(ctx context.Context, token accessToken, admission Admission) (Access, *Admitted, error) {
 	row, err := s.queries.AuthenticateAndAdmit(ctx, db.AuthenticateAndAdmitParams{
 		UserID:       token.UserID,
 		ClientID:     token.ClientID,
@@ -258,7 +258,11 @@ func (s store) accessAndAdmission(ctx context.Context, token accessToken, admiss
 		LeaseID:      admission.Lease,
 	})
 	if err != nil {
-		return Access{}, Admitted{}, none(err, ErrInvalidAccessToken)
+		return Access{}, nil, none(err, ErrInvalidAccessToken)
+	}
+	var admitted *Admitted
+	if row.Remaining != nil {
+		admitted = &Admitted{int(*row.Remaining), int(*row.ResetSeconds)}
 	}
 	return Access{
 		UserID:            token.UserID,
@@ -272,7 +276,7 @@ func (s store) accessAndAdmission(ctx context.Context, token accessToken, admiss
 		RequestsPerMinute: int(row.RequestsPerMinute),
 		Burst:             int(row.Burst),
 		ConcurrentReads:   int(row.ConcurrentReads),
-	}, Admitted{row.Outcome, int(row.Remaining), int(row.ResetSeconds)}, nil
+	}, admitted, nil
 }
 
 func (s store) sweep(ctx context.Context) error {

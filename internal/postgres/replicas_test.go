@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
 )

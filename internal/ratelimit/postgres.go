@@ -32,12 +32,20 @@ func (p *Postgres) Admit(ctx context.Context, clientID uuid.UUID, policy Policy)
 	if err != nil {
 		return Decision{}, fmt.Errorf("ratelimit: admit: %w", err)
 	}
-	return p.Decide(clientID, lease, policy, admission.Outcome, int(admission.Remaining), int(admission.ResetSeconds))
+	return p.decide(clientID, lease, policy, admission.Outcome, int(admission.Remaining), int(admission.ResetSeconds))
 }
 
-// Decide is the decision for a client to whom admit_request, asked within another statement, gave this answer: it is how
-// a request is authenticated and admitted in one round trip.
-func (p *Postgres) Decide(
+// Admitted is the decision for a client who was admitted, with this lease, within another statement: it is how a request is
+// authenticated and admitted in one round trip.
+func (p *Postgres) Admitted(clientID, lease uuid.UUID, policy Policy, remaining, resetSeconds int) Decision {
+	decision, err := p.decide(clientID, lease, policy, "admitted", remaining, resetSeconds)
+	if err != nil {
+		panic(err) // the outcome is a known one
+	}
+	return decision
+}
+
+func (p *Postgres) decide(
 	clientID, lease uuid.UUID, policy Policy, outcome string, remaining, resetSeconds int,
 ) (Decision, error) {
 	decision, err := decide(outcome, policy, remaining, resetSeconds,

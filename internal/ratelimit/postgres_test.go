@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"net"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"connect-svc/gen/db"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/ratelimit"
 )
@@ -27,6 +29,57 @@ func TestPostgres(t *testing.T) {
 		}
 		return f
 	})
+}
+
+// The statement that authenticates a read admits it by the same rule.
+func TestPostgresWithinAuthentication(t *testing.T) {
+	t.Parallel()
+	testLimiter(t, func(t *testing.T, servers int, mode clockMode) fleet {
+		db := pgtest.New(t)
+		f := fleet{newClient: func(t testing.TB) uuid.UUID {
+			client := insertClient(t, db)
+			db.Exec(t, `with person as (insert into users (user_id, email, timezone, registered_on, created_at)
+					values ($1::uuid, $1::uuid || '@user.example', 'UTC', '2020-01-01', now()))
+				insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+					refresh_generation, refresh_hash, refresh_deadline)
+				values ($1, $1, $1, 1, 'authorized', 7, '2020-01-01', now(), 1, $2, 'infinity')`, client, make([]byte, 32))
+			return client
+		}}
+		for range servers {
+			pool := db.Open(t)
+			f.servers = append(f.servers, authenticating{newPostgres(pool), pool})
+		}
+		if mode == frozen {
+			f.advance = freeze(t, db)
+		}
+		return f
+	})
+}
+
+// authenticating admits as the edge does: within the statement that authenticates, where that can.
+type authenticating struct {
+	*ratelimit.Postgres
+	pool *pgxpool.Pool
+}
+
+func (a authenticating) Admit(ctx context.Context, client uuid.UUID, policy ratelimit.Policy) (ratelimit.Decision, error) {
+	if _, err := a.pool.Exec(ctx, `update clients set requests_per_minute = $2, burst = $3, concurrent_reads = $4
+		where client_id = $1 and (requests_per_minute, burst, concurrent_reads) is distinct from ($2, $3, $4)`,
+		client, policy.RequestsPerMinute, policy.Burst, policy.ConcurrentReads); err != nil {
+		return ratelimit.Decision{}, err
+	}
+	lease := uuid.New()
+	row, err := db.New(a.pool).AuthenticateAndAdmit(ctx, db.AuthenticateAndAdmitParams{
+		UserID: client, ClientID: client, Version: 1, ExpiresAt: time.Now().AddDate(9999, 0, 0), TokenID: uuid.New(), LeaseID: lease,
+		NeededScopes: 1, NeededGrant: client,
+	})
+	switch {
+	case err != nil:
+		return ratelimit.Decision{}, err
+	case row.Remaining != nil:
+		return a.Admitted(client, lease, policy, int(*row.Remaining), int(*row.ResetSeconds)), nil
+	}
+	return a.Postgres.Admit(ctx, client, policy)
 }
 
 // newPostgres is a limiter that gives no answer but by the rules, however busy the machine is.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/gen/db"
@@ -23,12 +24,23 @@ func admit(
 	})
 }
 
-// releasing is the statement of release, to go along with another.
+// releasing is release, to go along with another statement.
 func releasing(clientID, lease uuid.UUID) *postgres.Passenger {
-	return &postgres.Passenger{
-		SQL:  "-- name: ReleaseRequest :exec\nselect release_request($1, $2)",
-		Args: []any{clientID, lease},
-	}
+	noted := notebook{passenger: &postgres.Passenger{}}
+	_ = db.New(noted).ReleaseRequest(context.Background(), db.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
+	return noted.passenger
+}
+
+// notebook is no database: what the generated code would send there is noted.
+type notebook struct {
+	db.DBTX
+	passenger *postgres.Passenger
+}
+
+// Exec implements db.DBTX.
+func (n notebook) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	n.passenger.SQL, n.passenger.Args = sql, args
+	return pgconn.CommandTag{}, nil
 }
 
 // release ends a lease, once.

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -27,7 +28,7 @@ func untraced() func() {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	event := &Event{RequestID: uuid.New(), Operation: "readDailyActivity", Status: http.StatusOK}
 	answer := discard{http.Header{}}
-	logger := traced{slog.DiscardHandler}
+	logger := traced{Handler: slog.DiscardHandler}
 	record := slog.NewRecord(time.Now(), slog.LevelInfo, "request", 0)
 	return func() {
 		handler.ServeHTTP(answer, request)
@@ -68,5 +69,22 @@ func BenchmarkObserve(b *testing.B) {
 	event := &Event{Operation: "readDailyActivity", Status: http.StatusOK, Duration: time.Millisecond, Cause: errors.New("x")}
 	for b.Loop() {
 		metrics.Observe(event)
+	}
+}
+
+func BenchmarkEvent(b *testing.B) {
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	event := &Event{
+		RequestID: uuid.New(), ClientID: uuid.New(), Operation: "readDailyActivity", Status: http.StatusOK,
+		Duration: 1234 * time.Microsecond, Limiter: LimiterAdmitted,
+	}
+	ours := NewLogger(io.Discard, slog.LevelInfo)
+	for name, logger := range map[string]*slog.Logger{"ours": ours, "slog": slog.New(ours.Handler().(traced).Handler)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				write(request, logger, event)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log"
 	"log/slog"
 	"regexp"
+	"sync"
 
 	"connect-svc/internal/credential"
 )
@@ -13,7 +14,20 @@ import (
 // NewLogger returns a logger that writes one JSON object a line to w, at level and above, with every credential
 // redacted (specification 5.5: credentials stay out of logs), and the trace id where the context has one.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
-	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: redact})})
+	lines := &lineWriter{w: w}
+	return slog.New(traced{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: redact}), lines})
+}
+
+// lineWriter lets whole lines through, one at a time.
+type lineWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lineWriter) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(line)
 }
 
 // redact is called by the handler for the message and for each attribute that is not itself a group, however deep it

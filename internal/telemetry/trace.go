@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -196,7 +197,11 @@ func queryName(sql string) string {
 }
 
 // traced is a handler that adds the trace id to what is logged within a trace.
-type traced struct{ slog.Handler }
+type traced struct {
+	slog.Handler
+	// lines is where the handler writes what has no attributes but its own: see writeEvent. It is nil otherwise.
+	lines io.Writer
+}
 
 func (h traced) Handle(ctx context.Context, record slog.Record) error {
 	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
@@ -205,5 +210,9 @@ func (h traced) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, record)
 }
 
-func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
-func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }
+func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return traced{Handler: h.Handler.WithAttrs(attrs)}
+}
+func (h traced) WithGroup(name string) slog.Handler {
+	return traced{Handler: h.Handler.WithGroup(name)}
+}

@@ -212,7 +212,7 @@ export interface webhooks {
         put?: never;
         /**
          * Activity of a user changed
-         * @description Sent when rows that the connection may read were added or changed. Changes within about a minute come as one
+         * @description Sent when rows that the connection may read were added, changed or removed. Changes within about a minute come as one
          *     event. `datasets` are those that changed, `from` and `to` the first and last date that did. When many users sync
          *     at the same time these events come in bursts: queue them, and read at your allowed rate.
          */

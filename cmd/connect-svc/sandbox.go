@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -44,9 +43,7 @@ func (c sandboxCommand) Run(p *program) error {
 		WebhookURL:    c.WebhookURL,
 		CAFile:        c.CAFile,
 		Logger:        telemetry.NewLogger(p.stderr, slog.LevelWarn),
-		Ready: func(at sandbox.Addresses, s sandboxapi.Sandbox) error {
-			return c.ready(p, at, s)
-		},
+		Ready:         func(s sandboxapi.Sandbox) error { return c.ready(p, s) },
 	})
 }
 
@@ -56,32 +53,22 @@ func isLoopback(address string) bool {
 	return err == nil && isPort(port, 0) && (host == "127.0.0.1" || host == "::1" || host == "localhost")
 }
 
-// ready prints what there is: one screen for people, or one JSON value for programs.
-func (c sandboxCommand) ready(p *program, at sandbox.Addresses, s sandboxapi.Sandbox) error {
-	if c.Output == "json" {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(s)
-	}
-	fmt.Fprintf(p.stdout, "The sandbox is running. Ctrl-C stops it, and nothing of it is kept.\n\n")
-	err := c.print(p, nil, func(w io.Writer) {
+// ready prints what there is.
+func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {
+	return c.print(p, s, func(w io.Writer) {
+		fmt.Fprintf(w, "The sandbox is running. Ctrl-C stops it, and nothing of it is kept.\n\n")
 		fmt.Fprintf(w, "  The partner API\t%s\n", s.BaseUrl)
 		fmt.Fprintf(w, "  Certificate to trust\t%s\n", s.CaFile)
-		fmt.Fprintf(w, "  The driver\t%s/sandbox\n", at.Driver)
-		fmt.Fprintf(w, "  Caught mail\t%s\n", at.Mail)
-		fmt.Fprintf(w, "\t\n")
+		fmt.Fprintf(w, "  The driver\t%s/sandbox\n", s.DriverUrl)
+		fmt.Fprintf(w, "  Caught mail\t%s\n", s.MailUrl)
 		fmt.Fprintf(w, "  Client ID\t%s\n", s.Client.ClientId)
 		fmt.Fprintf(w, "  Client secret\t%s\n", s.Client.ClientSecret)
 		fmt.Fprintf(w, "  Callback\t%s\n", s.Client.CallbackUrl)
 		fmt.Fprintf(w, "  Webhooks go to\t%s\n", s.Client.WebhookUrl)
 		fmt.Fprintf(w, "  Their secret\t%s\n", s.Client.WebhookSecret)
-		fmt.Fprintf(w, "\t\n")
 		for _, user := range s.Users {
 			fmt.Fprintf(w, "  User, %s\t%s  %s\n", user.Kind, user.UserId, user.Timezone)
 		}
+		fmt.Fprintf(w, "\nWhat the driver can do: api/sandbox.yaml. How to use it in CI: docs/sandbox.md.\n")
 	})
-	if err == nil {
-		_, err = fmt.Fprintf(p.stdout, "\nWhat the driver can do: api/sandbox.yaml. How to use it in CI: docs/sandbox.md.\n")
-	}
-	return err
 }

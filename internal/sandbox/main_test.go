@@ -24,7 +24,6 @@ import (
 // its document.
 type running struct {
 	*sandbox
-	at        Addresses
 	described sandboxapi.Sandbox
 	driver    *http.Client
 	partner   http.RoundTripper
@@ -38,23 +37,19 @@ func start(t *testing.T, change ...func(*Config)) *running {
 	config := Config{
 		Listen: "127.0.0.1:0", PrivateListen: "127.0.0.1:0", CallbackURL: "https://partner.example/callback",
 		Logger: telemetry.NewLogger(t.Output(), slog.LevelWarn),
-		Ready: func(at Addresses, described sandboxapi.Sandbox) error {
-			r.at, r.described = at, described
-			return nil
-		},
 	}
 	for _, f := range change {
 		f(&config)
 	}
-	ready := config.Ready
 	started, ended := make(chan struct{}), make(chan error, 1)
-	config.Ready = func(at Addresses, described sandboxapi.Sandbox) error {
-		defer close(started)
-		return ready(at, described)
+	config.Ready = func(described sandboxapi.Sandbox) error {
+		r.described = described
+		close(started)
+		return nil
 	}
 	r.sandbox = &sandbox{config: config}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- r.sandbox.live(ctx) }()
+	go func() { ended <- r.live(ctx) }()
 	r.stop = func() error {
 		cancel()
 		err := <-ended
@@ -128,7 +123,7 @@ func (r *running) send(t *testing.T, client *http.Client, method, url, contentTy
 // drive asks the driver, with a body that is JSON unless it is empty.
 func (r *running) drive(t *testing.T, method, path, body string) answer {
 	t.Helper()
-	return r.send(t, r.driver, method, r.at.Driver+path, "application/json", body)
+	return r.send(t, r.driver, method, r.described.DriverUrl+path, "application/json", body)
 }
 
 // want is drive for what must succeed with a status. It reads the body as a T.

@@ -37,13 +37,7 @@ type Config struct {
 	CAFile        string // where the certificate authority is written; empty: a file of the sandbox's own
 	Logger        *slog.Logger
 	// Ready is called once, when everything can be used. An error stops the sandbox.
-	Ready func(Addresses, sandboxapi.Sandbox) error
-}
-
-// Addresses are where the sandbox is.
-type Addresses struct {
-	Driver string // origin of the private listener
-	Mail   string // page with the sign-in codes that were mailed
+	Ready func(sandboxapi.Sandbox) error
 }
 
 // policy is the rate policy of the client. The document names it.
@@ -269,9 +263,7 @@ func (s *sandbox) run(ctx context.Context) error {
 	})
 	description, err := s.describe(ctx)
 	if err == nil {
-		err = s.config.Ready(Addresses{
-			Driver: "http://" + s.private.Addr().String(), Mail: "http://" + s.mailPage.Addr().String(),
-		}, description)
+		err = s.config.Ready(description)
 	}
 	if err != nil {
 		group.Go(func() error { return err })
@@ -286,9 +278,11 @@ func (s *sandbox) describe(ctx context.Context) (sandboxapi.Sandbox, error) {
 		return sandboxapi.Sandbox{}, err
 	}
 	described := sandboxapi.Sandbox{
-		BaseUrl: s.baseURL,
-		CaFile:  s.caFile,
-		Now:     instant(s.clock.Now()),
+		BaseUrl:   s.baseURL,
+		DriverUrl: "http://" + s.private.Addr().String(),
+		MailUrl:   "http://" + s.mailPage.Addr().String(),
+		CaFile:    s.caFile,
+		Now:       instant(s.clock.Now()),
 		Client: sandboxapi.Client{
 			ClientId:      s.client.ID,
 			ClientSecret:  s.clientSecret,

@@ -37,9 +37,10 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 		switch node := node.(type) {
 		case *ast.Heading:
 			label := plain(node, source)
-			if node.Level == 1 {
+			switch node.Level {
+			case 1:
 				title = label
-			} else if node.Level == 2 {
+			case 2:
 				id, _ := node.AttributeString("id")
 				sections = append(sections, section{string(id.([]byte)), label})
 			}

@@ -59,14 +59,16 @@
   });
 
   const draw = () => {
+    const colors = dark.matches ? "dark" : "light";
     const place = document.createElement("div");
     page.replaceChildren(place); // a fresh one each time: React keeps the one that it was given
     Redoc.init(page.dataset.contract, {
-      theme: theme(dark.matches), nativeScrollbars: true, disableSearch: true, 
+      theme: theme(colors === "dark"), nativeScrollbars: true, disableSearch: true,
       requiredPropsFirst: true, sortPropsAlphabetically: false, jsonSampleExpandLevel: 3, scrollYOffset: 0,
       pathInMiddlePanel: true, expandResponses: "200,204", expandDefaultServerVariables: true,
     }, place, () => {
       for (const listing of place.querySelectorAll("pre")) listing.tabIndex = 0; // it may scroll
+      place.className = colors; // it is whole
     });
   };
   dark.addEventListener("change", draw);

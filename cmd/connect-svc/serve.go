@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -78,17 +76,10 @@ func (s serveCommand) config() (app.Config, error) {
 	return config, c.first
 }
 
-// gcPercent is that of a server, unless GOGC says otherwise. What it keeps is small and what a request needs is gone with
-// it: at Go's default of 100 it would collect after every few hundred requests.
-const gcPercent = 150
-
 func (s serveCommand) Run(p *program, command *kong.Context) error {
 	config, err := s.config()
 	if err != nil {
 		return err
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
 	}
 	logger, flush := telemetry.NewGatheringLogger(p.stderr, slog.LevelInfo)
 	defer flush()

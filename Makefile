@@ -63,7 +63,7 @@ check: ## gofmt, go vet, and a go.mod that holds what is used
 
 .PHONY: lint
 lint: ## golangci-lint, with the rules of who may import whom
-	$(GOLANGCI) run ./...
+	$(GOLANGCI) run --allow-parallel-runners ./...
 
 .PHONY: lint-api
 lint-api: ## Redocly's rules for the OpenAPI document

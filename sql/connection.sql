@@ -148,28 +148,24 @@ insert into audit_events (actor, action, client_id, user_hash, connection_versio
 select @actor, 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version
 from ended;
 
--- Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. That the
--- client reads is noted at most once an hour.
+-- Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. Where it is an
+-- hour since that was noted, it is to be noted that the client reads (NoteRead).
 -- name: AuthenticateAccess :one
-with access as (
-    select c.grant_id, c.scopes, c.history_from, u.registered_on,
-        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
-    from connections c
-    join clients cl on cl.client_id = c.client_id
-    join users u on u.user_id = c.user_id
-    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
-        and c.state = 'authorized' and c.refresh_deadline > connect_now()
-        and @expires_at::timestamptz > connect_now() and cl.status = 'active'
-        and not exists (select from revoked_access_tokens r
-            where r.user_id = @user_id and r.token_id = @token_id)
-), noted as (
-    update connections c
-    set last_read_at = access.now
-    from access
-    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
-        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
-)
-select grant_id, scopes, history_from, registered_on, requests_per_minute, burst, concurrent_reads, now from access;
+select c.grant_id, c.scopes, c.history_from, u.registered_on,
+    cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
+    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as to_be_noted
+from connections c
+join clients cl on cl.client_id = c.client_id
+join users u on u.user_id = c.user_id
+where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+    and c.state = 'authorized' and c.refresh_deadline > connect_now()
+    and @expires_at::timestamptz > connect_now() and cl.status = 'active'
+    and not exists (select from revoked_access_tokens r
+        where r.user_id = @user_id and r.token_id = @token_id);
+
+-- name: NoteRead :exec
+update connections set last_read_at = connect_now()
+where user_id = @user_id and client_id = @client_id and version = @version;
 
 -- The same, and in the same round trip the admission by the rate limiter that lives in this database, where the connection
 -- has the scopes and the grant that the read needs: what fails before the limiter is not counted.
@@ -180,7 +176,8 @@ select grant_id, scopes, history_from, registered_on, requests_per_minute, burst
 -- name: AuthenticateAndAdmit :one
 with access as (
     select c.client_id, c.grant_id, c.scopes, c.history_from, u.registered_on,
-        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
+        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
+        ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as to_be_noted
     from connections c
     join clients cl on cl.client_id = c.client_id
     join users u on u.user_id = c.user_id
@@ -189,12 +186,6 @@ with access as (
         and @expires_at::timestamptz > connect_now() and cl.status = 'active'
         and not exists (select from revoked_access_tokens r
             where r.user_id = @user_id and r.token_id = @token_id)
-), noted as (
-    update connections c
-    set last_read_at = access.now
-    from access
-    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
-        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
 ), admitted as (
     update rate_limits l
     set credit = least(60::numeric * a.burst,
@@ -213,7 +204,7 @@ with access as (
         greatest(1, ceil((60 - l.credit) / a.requests_per_minute))::integer as reset_seconds
 )
 select access.grant_id, access.scopes, access.history_from, access.registered_on,
-    access.requests_per_minute, access.burst, access.concurrent_reads, access.now,
+    access.requests_per_minute, access.burst, access.concurrent_reads, access.now, access.to_be_noted,
     admitted.remaining, admitted.reset_seconds
 from access left join admitted on true;
 

@@ -85,6 +85,11 @@ func (s *stage) serve(ctx context.Context, name string, environ ...string) (*ser
 		"CONNECT_SMTP_URL=smtp://127.0.0.1:1", // nobody signs in
 		"CONNECT_MAIL_FROM=no-reply@connect.example",
 	}, environ...)
+	for _, tuning := range []string{"GOGC", "GOMEMLIMIT", "GODEBUG"} { // of Go's runtime: to try
+		if value := os.Getenv(tuning); value != "" {
+			cmd.Env = append(cmd.Env, tuning+"="+value)
+		}
+	}
 	began := time.Now()
 	child, err := start(cmd)
 	if err != nil {

@@ -84,7 +84,9 @@ func (s serveCommand) Run(p *program, command *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	config.Logger = telemetry.NewLogger(p.stderr, slog.LevelInfo)
+	logger, flush := telemetry.NewGatheringLogger(p.stderr, slog.LevelInfo)
+	defer flush()
+	config.Logger = logger
 	warnOfUnknown(config.Logger, p.environ, command)
 	if config.Traces, err = telemetry.NewTraces(p.ctx, config.Logger); err != nil {
 		return usageError{err}

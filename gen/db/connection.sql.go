@@ -14,25 +14,17 @@ import (
 )
 
 const authenticateAccess = `-- name: AuthenticateAccess :one
-with access as (
-    select c.grant_id, c.scopes, c.history_from, u.registered_on,
-        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
-    from connections c
-    join clients cl on cl.client_id = c.client_id
-    join users u on u.user_id = c.user_id
-    where c.user_id = $1 and c.client_id = $2 and c.version = $3
-        and c.state = 'authorized' and c.refresh_deadline > connect_now()
-        and $4::timestamptz > connect_now() and cl.status = 'active'
-        and not exists (select from revoked_access_tokens r
-            where r.user_id = $1 and r.token_id = $5)
-), noted as (
-    update connections c
-    set last_read_at = access.now
-    from access
-    where c.user_id = $1 and c.client_id = $2 and c.version = $3
-        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
-)
-select grant_id, scopes, history_from, registered_on, requests_per_minute, burst, concurrent_reads, now from access
+select c.grant_id, c.scopes, c.history_from, u.registered_on,
+    cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
+    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as to_be_noted
+from connections c
+join clients cl on cl.client_id = c.client_id
+join users u on u.user_id = c.user_id
+where c.user_id = $1 and c.client_id = $2 and c.version = $3
+    and c.state = 'authorized' and c.refresh_deadline > connect_now()
+    and $4::timestamptz > connect_now() and cl.status = 'active'
+    and not exists (select from revoked_access_tokens r
+        where r.user_id = $1 and r.token_id = $5)
 `
 
 type AuthenticateAccessParams struct {
@@ -52,10 +44,11 @@ type AuthenticateAccessRow struct {
 	Burst             int32
 	ConcurrentReads   int32
 	Now               time.Time
+	ToBeNoted         bool
 }
 
-// Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. That the
-// client reads is noted at most once an hour.
+// Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. Where it is an
+// hour since that was noted, it is to be noted that the client reads (NoteRead).
 func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccessParams) (AuthenticateAccessRow, error) {
 	row := q.db.QueryRow(ctx, authenticateAccess,
 		arg.UserID,
@@ -74,6 +67,7 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 		&i.Burst,
 		&i.ConcurrentReads,
 		&i.Now,
+		&i.ToBeNoted,
 	)
 	return i, err
 }
@@ -81,7 +75,8 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 const authenticateAndAdmit = `-- name: AuthenticateAndAdmit :one
 with access as (
     select c.client_id, c.grant_id, c.scopes, c.history_from, u.registered_on,
-        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now
+        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
+        ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as to_be_noted
     from connections c
     join clients cl on cl.client_id = c.client_id
     join users u on u.user_id = c.user_id
@@ -90,12 +85,6 @@ with access as (
         and $4::timestamptz > connect_now() and cl.status = 'active'
         and not exists (select from revoked_access_tokens r
             where r.user_id = $1 and r.token_id = $5)
-), noted as (
-    update connections c
-    set last_read_at = access.now
-    from access
-    where c.user_id = $1 and c.client_id = $2 and c.version = $3
-        and (c.last_read_at is null or c.last_read_at <= access.now - interval '1 hour')
 ), admitted as (
     update rate_limits l
     set credit = least(60::numeric * a.burst,
@@ -114,7 +103,7 @@ with access as (
         greatest(1, ceil((60 - l.credit) / a.requests_per_minute))::integer as reset_seconds
 )
 select access.grant_id, access.scopes, access.history_from, access.registered_on,
-    access.requests_per_minute, access.burst, access.concurrent_reads, access.now,
+    access.requests_per_minute, access.burst, access.concurrent_reads, access.now, access.to_be_noted,
     admitted.remaining, admitted.reset_seconds
 from access left join admitted on true
 `
@@ -139,6 +128,7 @@ type AuthenticateAndAdmitRow struct {
 	Burst             int32
 	ConcurrentReads   int32
 	Now               time.Time
+	ToBeNoted         bool
 	Remaining         *int32
 	ResetSeconds      *int32
 }
@@ -170,6 +160,7 @@ func (q *Queries) AuthenticateAndAdmit(ctx context.Context, arg AuthenticateAndA
 		&i.Burst,
 		&i.ConcurrentReads,
 		&i.Now,
+		&i.ToBeNoted,
 		&i.Remaining,
 		&i.ResetSeconds,
 	)
@@ -346,6 +337,22 @@ func (q *Queries) IsLapsed(ctx context.Context, arg IsLapsedParams) (bool, error
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const noteRead = `-- name: NoteRead :exec
+update connections set last_read_at = connect_now()
+where user_id = $1 and client_id = $2 and version = $3
+`
+
+type NoteReadParams struct {
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+	Version  int64
+}
+
+func (q *Queries) NoteRead(ctx context.Context, arg NoteReadParams) error {
+	_, err := q.db.Exec(ctx, noteRead, arg.UserID, arg.ClientID, arg.Version)
+	return err
 }
 
 const revokeAccessToken = `-- name: RevokeAccessToken :execrows

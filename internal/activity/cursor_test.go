@@ -24,14 +24,14 @@ func traverse(w world, t tester, reader activity.Reader, dates activity.Range, l
 		if err != nil {
 			t.Fatalf("page after %d rides: %v", len(seen), err)
 		}
-		for _, ride := range page.Rides {
+		for ride := range page.Rides() {
 			seen = append(seen, int(ride.DistanceMeters))
 		}
 		if page.NextCursor == "" {
 			return seen
 		}
-		if len(page.Rides) != limit {
-			t.Fatalf("a page that is not the last has %d rides, want %d", len(page.Rides), limit)
+		if page.Len() != limit {
+			t.Fatalf("a page that is not the last has %d rides, want %d", page.Len(), limit)
 		}
 		cursor = page.NextCursor
 	}
@@ -102,7 +102,7 @@ func TestNextCursor(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				pages = append(pages, len(page.Rides))
+				pages = append(pages, page.Len())
 				if cursor = page.NextCursor; cursor == "" {
 					break
 				}
@@ -183,7 +183,7 @@ func TestCursorIsBound(t *testing.T) {
 			q := query{reader, april, 2, first.NextCursor}
 			test.change(&q)
 			page, err := w.CyclingPage(t.Context(), q.reader, q.dates, q.limit, q.cursor)
-			if test.valid && (err != nil || len(page.Rides) != 2) {
+			if test.valid && (err != nil || page.Len() != 2) {
 				t.Errorf("CyclingPage: %v, %v", page, err)
 			}
 			if !test.valid && !errors.Is(err, activity.ErrInvalidCursor) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,8 +58,23 @@ type Ride struct {
 
 // Page of rides. NextCursor is empty on the last page.
 type Page struct {
-	Rides      []Ride
 	NextCursor string
+	rows       []rideRow
+	id         func(sourceID string) string
+}
+
+// Len is the number of rides.
+func (p Page) Len() int { return len(p.rows) }
+
+// Rides are those of the page, oldest first. They are made one by one: nobody needs all of them twice.
+func (p Page) Rides() iter.Seq[Ride] {
+	return func(yield func(Ride) bool) {
+		for _, row := range p.rows {
+			if !yield(Ride{p.id(row.SourceID), row.StartTime, row.EndTime, int64(row.DistanceMeters)}) {
+				return
+			}
+		}
+	}
 }
 
 // CyclingPage returns the rides that started in a range, oldest first: at most limit (1 to 500) of them from the start
@@ -79,7 +95,7 @@ func (a *Activity) CyclingPage(
 	if err != nil {
 		return Page{}, fmt.Errorf("activity: read cycling activities: %w", err)
 	}
-	var page Page
+	page := Page{id: func(sourceID string) string { return a.rideID(sourceID, reader) }}
 	if len(rows) > limit {
 		rows = rows[:limit]
 		at.position = position{time: rows[limit-1].StartTime, sourceID: rows[limit-1].SourceID}
@@ -87,12 +103,7 @@ func (a *Activity) CyclingPage(
 			return Page{}, fmt.Errorf("activity: %w", err)
 		}
 	}
-	page.Rides = make([]Ride, len(rows))
-	for i, row := range rows {
-		page.Rides[i] = Ride{
-			ID: a.rideID(row.SourceID, reader), StartTime: row.StartTime, EndTime: row.EndTime, DistanceMeters: int64(row.DistanceMeters),
-		}
-	}
+	page.rows = rows
 	return page, nil
 }
 

@@ -2,6 +2,7 @@ package activity_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -222,17 +223,18 @@ func TestRides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(page.Rides) != 1 || page.NextCursor != "" {
+			rides := slices.Collect(page.Rides())
+			if len(rides) != 1 || page.NextCursor != "" {
 				t.Fatalf("CyclingPage = %+v", page)
 			}
 			want := activity.Ride{
-				ID: page.Rides[0].ID, StartTime: clock(test.wantStart), DistanceMeters: 1234,
+				ID: rides[0].ID, StartTime: clock(test.wantStart), DistanceMeters: 1234,
 			}
 			if test.wantEnd != "" {
 				end := clock(test.wantEnd)
 				want.EndTime = &end
 			}
-			if diff := cmp.Diff(want, page.Rides[0]); diff != "" {
+			if diff := cmp.Diff(want, rides[0]); diff != "" {
 				t.Errorf("ride (-want +got):\n%s", diff)
 			}
 		})
@@ -257,7 +259,7 @@ func TestRideID(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return page.Rides[0].ID
+		return slices.Collect(page.Rides())[0].ID
 	}
 	first := id(reader)
 	if !regexp.MustCompile(`^ca_[A-Za-z0-9_-]{43}$`).MatchString(first) || strings.Contains(first, "source-1") {

@@ -31,6 +31,8 @@ func (a *Activity) readCyclingDaily(ctx context.Context, userID uuid.UUID, dates
 	})
 }
 
+type rideRow = db.ReadCyclingActivitiesRow
+
 // readCyclingActivities reads up to n rides after a position and before a time. The pages of a traversal may come from
 // different replicas: a position says where to go on in any of them.
 func (a *Activity) readCyclingActivities(

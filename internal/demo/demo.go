@@ -228,6 +228,7 @@ func (d *demo) run(ctx context.Context) error {
 	group.Go(func() error { return d.mail.ServeSMTP(ctx, d.smtpListener, d.logger) })
 	group.Go(func() error { return serve(ctx, d.mailListener, d.mail.Handler(), nil, d.logger) })
 	group.Go(func() error {
+		defer d.partner.Wait() // a refresh that is cut off costs the connection
 		return serve(ctx, d.partnerListener, d.partner.Handler(), &d.authority.Server, d.logger)
 	})
 	group.Go(func() error { d.partner.Run(ctx); return nil })

@@ -1,7 +1,7 @@
 // Package demo is the embedded default: everything that the service needs, on this machine, with one command.
 //
 // It starts a private PostgreSQL, a certificate authority, a mail catcher, the service itself and an example partner
-// (package partner, on the generated client), all on loopback, fills in two users with a year of activity, and keeps
+// (package partner, on the Go SDK), all on loopback, fills in two users with a year of activity, and keeps
 // adding today's. What it must be:
 //
 //   - The service is the real one, put together by package app as `connect-svc serve` does; the demo reaches into it

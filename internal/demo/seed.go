@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	openapi "github.com/oapi-codegen/runtime/types"
 
-	sdk "connect-svc/gen/sdk/go"
+	connectsdk "connect-svc/gen/sdk/go"
+	"connect-svc/gen/sdk/go/connect"
 	"connect-svc/internal/account"
 	"connect-svc/internal/client"
 	"connect-svc/internal/demo/mailcatcher"
@@ -69,11 +69,11 @@ func (d *demo) seed(ctx context.Context) error {
 	if !fresh {
 		return nil
 	}
-	tokens, at, err := d.connectInThePast(ctx, registration.ID, d.people[0].id)
+	connection, at, err := d.connectInThePast(ctx, registration.ID, d.people[0].id)
 	if err != nil {
 		return fmt.Errorf("connect %s: %w", d.people[0].name, err)
 	}
-	if err := d.partner.Keep(d.people[0].key, tokens, at); err != nil {
+	if err := d.partner.Keep(ctx, d.people[0].key, connection, at); err != nil {
 		return err
 	}
 	return d.keepRegistration(registration) // last: a start that is cut off before this begins it again
@@ -140,7 +140,8 @@ func (d *demo) ensureClient(ctx context.Context) (r registration, fresh bool, er
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err == nil && r.CallbackURL == callback {
+	_, there := os.Stat(d.path("partner-connections.json"))
+	if err == nil && there == nil && r.CallbackURL == callback {
 		_, err = d.service.Clients.Get(ctx, r.ID)
 		if err == nil || !errors.Is(err, client.ErrNotFound) {
 			return r, false, err
@@ -149,7 +150,7 @@ func (d *demo) ensureClient(ctx context.Context) (r registration, fresh bool, er
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, client.ErrNotFound) {
 		return r, false, fmt.Errorf("partner.json: %w", err)
 	}
-	if err := os.Remove(d.path("partner-tokens.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(d.path("partner-connections.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, false, err
 	}
 	created, secret, err := d.service.Clients.Create(ctx, client.Registration{
@@ -189,14 +190,14 @@ func (d *demo) openPartner(r registration) (err error) {
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.authority.Roots}
 	transport.Proxy = nil // it is all on this machine
 	config := partner.Config{
-		Issuer:        d.addresses.Service,
-		ClientID:      r.ID.String(),
-		ClientSecret:  r.Secret,
-		WebhookSecret: r.WebhookSecret,
-		BaseURL:       d.addresses.Partner,
-		HTTP:          &http.Client{Transport: transport, Timeout: time.Minute},
-		TokensFile:    d.path("partner-tokens.json"),
-		MailPage:      d.addresses.Mail + "/",
+		Issuer:          d.addresses.Service,
+		ClientID:        r.ID.String(),
+		ClientSecret:    r.Secret,
+		WebhookSecret:   r.WebhookSecret,
+		BaseURL:         d.addresses.Partner,
+		Transport:       transport,
+		ConnectionsFile: d.path("partner-connections.json"),
+		MailPage:        d.addresses.Mail + "/",
 	}
 	for _, p := range d.people {
 		config.Members = append(config.Members, partner.Member{Key: p.key, Name: p.name, Email: p.email, Timezone: p.location})
@@ -208,12 +209,12 @@ func (d *demo) openPartner(r registration) (err error) {
 
 // connectInThePast has the user agree 30 days ago: the authorization server as it is, on connections whose clock is
 // set back. There is no other way to a connection that reaches back, since it can read only from the day of consent on.
-func (d *demo) connectInThePast(ctx context.Context, clientID, userID uuid.UUID) (tokens sdk.TokenResponse, at time.Time, err error) {
+func (d *demo) connectInThePast(ctx context.Context, clientID, userID uuid.UUID) (c connect.Connection, at time.Time, err error) {
 	clock := new(postgres.Clock)
 	clock.Set(-connectedSince)
 	pool, err := postgres.Open(ctx, d.database.URL(), postgres.WithClock(clock), postgres.WithMaxConns(1))
 	if err != nil {
-		return tokens, at, err
+		return c, at, err
 	}
 	defer pool.Close()
 	server := oauth.New(pool, d.keys, oauth.DefaultSettings)
@@ -229,31 +230,31 @@ func (d *demo) connectInThePast(ctx context.Context, clientID, userID uuid.UUID)
 	}.Encode()
 	request, err := server.Authorize(ctx, query, len(query), browser)
 	if err != nil {
-		return tokens, at, err
+		return c, at, err
 	}
 	if err := server.SignedIn(ctx, request, browser, userID); err != nil {
-		return tokens, at, err
+		return c, at, err
 	}
 	if _, err := server.Consent(ctx, request, browser); err != nil {
-		return tokens, at, err
+		return c, at, err
 	}
 	location, err := server.Allow(ctx, request, browser)
 	if err != nil {
-		return tokens, at, err
+		return c, at, err
 	}
 	answer, err := url.Parse(location)
 	if err != nil {
-		return tokens, at, err
+		return c, at, err
 	}
 	granted, err := server.Exchange(ctx, clientID, oauth.ExchangeParams{
 		Code: answer.Query().Get("code"), RedirectURI: callback, CodeVerifier: verifier,
 	})
 	if err != nil {
-		return tokens, at, err
+		return c, at, err
 	}
-	return sdk.TokenResponse{
-		GrantId: granted.GrantID, HistoryFrom: openapi.Date{Time: granted.HistoryFrom},
-		ConnectionVersion: fmt.Sprint(granted.ConnectionVersion), Scope: granted.Scopes.String(),
+	return connect.Connection{
+		GrantID: granted.GrantID, HistoryFrom: connectsdk.Date{Time: granted.HistoryFrom},
+		Version: fmt.Sprint(granted.ConnectionVersion), Scope: granted.Scopes.String(), State: connect.StateActive,
 		RefreshToken: granted.RefreshToken, // the access token ran out 30 days ago, too
 	}, clock.Now(), nil
 }

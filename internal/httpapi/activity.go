@@ -103,7 +103,7 @@ func (h handlers) ReadCyclingActivities(
 	if page.NextCursor != "" {
 		meta.NextCursor = &page.NextCursor
 	}
-	return newBody(768+384*len(page.Rides), func(b []byte) []byte { return appendCyclingActivities(b, page.Rides, meta) }), nil
+	return newBody(768+288*page.Len(), func(b []byte) []byte { return appendCyclingActivities(b, page.Rides(), meta) }), nil
 }
 
 // instant is the format of specification 2.8: three digits after the point, always.

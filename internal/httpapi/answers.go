@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -181,26 +182,26 @@ func appendCyclingDaily(b []byte, rows []partnerapi.CyclingDay, meta partnerapi.
 	return append(b, "}}\n"...)
 }
 
-func appendCyclingActivities(b []byte, rows []activity.Ride, meta partnerapi.CyclingActivitiesMeta) []byte {
+func appendCyclingActivities(b []byte, rides iter.Seq[activity.Ride], meta partnerapi.CyclingActivitiesMeta) []byte {
 	b = append(b, `{"data":[`...)
-	for i, row := range rows {
-		if i > 0 {
+	for ride := range rides {
+		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
 		b = append(b, `{"date":`...)
-		b = appendDate(b, row.StartTime)
+		b = appendDate(b, ride.StartTime)
 		b = append(b, `,"distance_meters":`...)
-		b = strconv.AppendInt(b, row.DistanceMeters, 10)
+		b = strconv.AppendInt(b, ride.DistanceMeters, 10)
 		b = append(b, `,"granularity":"`+string(partnerapi.CyclingActivityGranularityUnknown)+`","id":`...)
-		b = appendText(b, row.ID)
+		b = appendText(b, ride.ID)
 		b = append(b, `,"manual":null,"recorded_end_time":`...)
-		if row.EndTime == nil {
+		if ride.EndTime == nil {
 			b = append(b, "null"...)
 		} else {
-			b = appendClock(b, *row.EndTime)
+			b = appendClock(b, *ride.EndTime)
 		}
 		b = append(b, `,"recorded_start_time":`...)
-		b = appendClock(b, row.StartTime)
+		b = appendClock(b, ride.StartTime)
 		b = append(b, `,"source":"`+string(partnerapi.SourceSvc)+`","timezone":null,"updated_at":null}`...)
 	}
 	b = append(b, `],"meta":{"date_basis":`...)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		check(appendTokens(nil, tokens), tokens)
 		check(appendDailySteps(nil, steps, stepsMeta), partnerapi.DailyActivity{Data: steps, Meta: stepsMeta})
 		check(appendCyclingDaily(nil, daily, dailyMeta), partnerapi.CyclingDaily{Data: daily, Meta: dailyMeta})
-		check(appendCyclingActivities(nil, rides, ridesMeta), partnerapi.CyclingActivities{Data: described, Meta: ridesMeta})
+		check(appendCyclingActivities(nil, slices.Values(rides), ridesMeta), partnerapi.CyclingActivities{Data: described, Meta: ridesMeta})
 	})
 }
 
@@ -92,7 +93,7 @@ func BenchmarkJSON(b *testing.B) {
 	b.Run("by-hand", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			appendCyclingActivities(make([]byte, 0, 768+384*len(rides)), rides, meta)
+			appendCyclingActivities(make([]byte, 0, 768+288*len(rides)), slices.Values(rides), meta)
 		}
 	})
 	b.Run("by-reflection", func(b *testing.B) {

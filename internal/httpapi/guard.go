@@ -36,12 +36,18 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
+// Nobody changes these: what is set later replaces them.
+var (
+	noStore    = []string{noCaching.CacheControl}
+	noCache    = []string{noCaching.Pragma}
+	noReferrer = []string{noCaching.ReferrerPolicy}
+)
+
 // headers sets what every answer has (specification 4), and the request id of reads.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", noCaching.CacheControl)
-		w.Header().Set("Pragma", noCaching.Pragma)
-		w.Header().Set("Referrer-Policy", noCaching.ReferrerPolicy)
+		h := w.Header()
+		h["Cache-Control"], h["Pragma"], h["Referrer-Policy"] = noStore, noCache, noReferrer
 		if isRead(r) {
 			w.Header().Set(requestIDHeader, telemetry.EventOf(r.Context()).RequestID.String())
 		}

@@ -230,6 +230,9 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 	if err != nil {
 		return Access{}, none(err, ErrInvalidAccessToken)
 	}
+	if err := s.noteRead(ctx, token, row.ToBeNoted); err != nil {
+		return Access{}, err
+	}
 	return Access{
 		UserID:            token.UserID,
 		ClientID:          token.ClientID,
@@ -260,6 +263,9 @@ func (s store) accessAndAdmission(ctx context.Context, token accessToken, admiss
 	if err != nil {
 		return Access{}, nil, none(err, ErrInvalidAccessToken)
 	}
+	if err := s.noteRead(ctx, token, row.ToBeNoted); err != nil {
+		return Access{}, nil, err
+	}
 	var admitted *Admitted
 	if row.Remaining != nil {
 		admitted = &Admitted{int(*row.Remaining), int(*row.ResetSeconds)}
@@ -277,6 +283,14 @@ func (s store) accessAndAdmission(ctx context.Context, token accessToken, admiss
 		Burst:             int(row.Burst),
 		ConcurrentReads:   int(row.ConcurrentReads),
 	}, admitted, nil
+}
+
+// noteRead notes that the client reads, for the user to see, where that is due: once an hour.
+func (s store) noteRead(ctx context.Context, token accessToken, due bool) error {
+	if !due {
+		return nil
+	}
+	return s.queries.NoteRead(ctx, db.NoteReadParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
 }
 
 func (s store) sweep(ctx context.Context) error {

@@ -63,10 +63,10 @@ func (r *rowsAlong) Close() {
 	r.closed = true
 	r.Rows.Close()
 	var err error
-	if r.Rows.Err() == nil {
+	if r.Err() == nil {
 		_, err = r.results.Exec()
 	}
-	if closing := r.results.Close(); err == nil && closing == nil && r.Rows.Err() == nil {
+	if closing := r.results.Close(); err == nil && closing == nil && r.Err() == nil {
 		r.passenger.Done = true
 	}
 }

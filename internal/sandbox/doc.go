@@ -11,7 +11,7 @@
 //     before the service: the request that gets it is not carried out.
 //   - Nothing of this is in a service: `connect-svc serve` and package app do not import this package, and no setting
 //     leads here. It listens on loopback alone, since the driver asks for no credentials.
-//   - It leaves nothing behind, however it ends, and any number of them run side by side.
+//   - It leaves nothing behind when it is stopped or a part of it fails, and any number of them run side by side.
 //
 // What a user records depends on the kind, the user's number and the date alone, so that it is the same in each sandbox.
 package sandbox

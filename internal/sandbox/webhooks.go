@@ -80,6 +80,7 @@ func (s *sandbox) recording(network http.RoundTripper) http.RoundTripper { retur
 // RoundTrip implements http.RoundTripper.
 func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
+	_ = request.Body.Close() // it was memory
 	if err != nil {
 		return nil, err
 	}

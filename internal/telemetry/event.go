@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -163,13 +162,13 @@ func isPlain(text string) bool {
 	return true
 }
 
-var lines = sync.Pool{New: func() any { return new([]byte) }}
+var eventLines = sync.Pool{New: func() any { return new([]byte) }}
 
 // writeEvent writes a plain event as the logger would, which spends more on it than some requests spend on their work. A
 // test compares the two.
-func writeEvent(w io.Writer, now time.Time, r *http.Request, event *Event) {
-	line := lines.Get().(*[]byte) //nolint:errcheck // nothing else is in the pool
-	defer lines.Put(line)
+func writeEvent(to *lineWriter, now time.Time, r *http.Request, event *Event) {
+	line := eventLines.Get().(*[]byte) //nolint:errcheck // nothing else is in the pool
+	defer eventLines.Put(line)
 	b := append((*line)[:0], `{"time":"`...)
 	b = now.AppendFormat(b, time.RFC3339Nano)
 	b = append(b, `","level":"INFO","msg":"request","request_id":"`...)
@@ -199,7 +198,7 @@ func writeEvent(w io.Writer, now time.Time, r *http.Request, event *Event) {
 		b = append(hex.AppendEncode(b, id[:]), '"')
 	}
 	*line = append(b, "}\n"...)
-	_, _ = w.Write(*line) // nobody could be told
+	to.writeSoon(*line)
 }
 
 func appendUUID(b []byte, id uuid.UUID) []byte {

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -92,5 +95,59 @@ func TestServerErrorsHideThePeer(t *testing.T) {
 		if strings.Contains(out.String(), peer) || !strings.Contains(out.String(), "handshake error from a peer: EOF") {
 			t.Errorf("peer %s: %s", peer, &out)
 		}
+	}
+}
+
+// writes tells of each write.
+type writes chan string
+
+func (w writes) Write(lines []byte) (int, error) {
+	w <- string(lines)
+	return len(lines), nil
+}
+
+// Events of requests are gathered, and stay in their place before other lines.
+func TestGatheringLogger(t *testing.T) {
+	t.Parallel()
+	out := make(writes, 100)
+	logger, flush := NewGatheringLogger(out, slog.LevelInfo)
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	event := func(operation string) { write(request, logger, &Event{Operation: operation}) }
+	check := func(lines string, want ...string) {
+		t.Helper()
+		var got []string
+		for line := range strings.Lines(lines) {
+			var fields struct{ Msg, Operation string }
+			if err := json.Unmarshal([]byte(line), &fields); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fields.Msg+fields.Operation)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("wrote %q, want %q", got, want)
+		}
+	}
+	event("1")
+	check(<-out, "request1") // by itself
+
+	event("2")
+	event("3")
+	logger.Warn("now")
+	lines := <-out
+	for !strings.Contains(lines, "now") {
+		lines += <-out
+	}
+	check(lines, "request2", "request3", "now")
+
+	event("4")
+	flush()
+	check(<-out, "request4")
+
+	long := strings.Repeat("x", gathered)
+	event(long)
+	check(<-out, "request"+long)
+	flush()
+	if len(out) > 0 {
+		t.Errorf("wrote %q again", <-out)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -199,8 +198,7 @@ func queryName(sql string) string {
 // traced is a handler that adds the trace id to what is logged within a trace.
 type traced struct {
 	slog.Handler
-	// lines is where the handler writes what has no attributes but its own: see writeEvent. It is nil otherwise.
-	lines io.Writer
+	lines *lineWriter // where it writes to: see writeEvent; nil where it adds attributes or a group to what it writes
 }
 
 func (h traced) Handle(ctx context.Context, record slog.Record) error {

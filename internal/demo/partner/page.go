@@ -2,18 +2,16 @@ package partner
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
-	"errors"
 	"html/template"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
-	sdk "connect-svc/gen/sdk/go"
+	connectsdk "connect-svc/gen/sdk/go"
+	"connect-svc/gen/sdk/go/connect"
 )
 
 //go:embed page.html style.css received.js
@@ -33,13 +31,16 @@ type view struct {
 	Members  []Member
 	MailPage string
 	State    string // none, connected or over
-	Connection
-	Notice  string // what went wrong with this very request
+	kept
+	Notice  *step // what went wrong just now
 	Live    bool
 	Reading *readingView
 	Calls   []received // to the webhook address
-	Journal []entry
+	Story   [][]step   // by chapters, the newest first
 }
+
+// Uncertain reports that a refresh may have used up its token.
+func (v view) Uncertain() bool { return v.kept.State == connect.StateUncertain }
 
 type readingView struct {
 	reading
@@ -50,30 +51,28 @@ type readingView struct {
 
 type rideRow struct{ Date, Start, Lasted, Distance string }
 
-func (p *Partner) page(w http.ResponseWriter, r *http.Request) { p.show(w, r, http.StatusOK, "") }
-
-func (p *Partner) show(w http.ResponseWriter, r *http.Request, status int, notice string) {
-	_, member := p.session(w, r)
-	v := view{Member: member, Members: p.config.Members, MailPage: p.config.MailPage, Notice: notice}
-	if c, found := p.store.get(member.Key); found && c.Over == "" && notice == "" {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor)
+func (p *Partner) page(w http.ResponseWriter, r *http.Request) {
+	id, member := p.session(w, r)
+	v := view{Notice: p.takeNotice(id)}
+	if k, found := p.store.get(member.Key); found && !k.over() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor) // who leaves has no trouble to be told of
 		defer cancel()
-		reading, err := p.read(ctx, member)
-		switch {
-		case err == nil:
-			v.Reading, v.Live = present(reading, c.HistoryFrom), r.URL.Query().Has("live")
-		case !errors.Is(err, errOver):
-			v.Notice = sentence(err)
+		reading, wrong := p.read(ctx, member, k)
+		if wrong == nil {
+			v.Reading, v.Live = present(reading, k.HistoryFrom.Time), r.URL.Query().Has("live")
+		} else {
+			v.Notice = cmp.Or(v.Notice, wrong)
 		}
 	}
-	if c, found := p.store.get(member.Key); found {
-		v.Connection = c
-		v.ConnectedAt = c.ConnectedAt.In(member.Timezone)
-	}
-	v.State, v.Calls = p.state(member.Key), p.calls(member.Timezone)
-	for _, e := range p.journal(member.Key) {
-		v.Journal = append(v.Journal, entry{e.At.In(member.Timezone), e.Text})
-	}
+	p.show(w, http.StatusOK, member, v)
+}
+
+// show adds what all pages have.
+func (p *Partner) show(w http.ResponseWriter, status int, member Member, v view) {
+	v.Member, v.Members, v.MailPage = member, p.config.Members, p.config.MailPage
+	v.kept, _ = p.store.get(member.Key)
+	v.ConnectedAt = v.ConnectedAt.In(member.Timezone)
+	v.State, v.Calls, v.Story = p.state(member.Key), p.shownCalls(member.Timezone), p.story(member)
 	var page bytes.Buffer
 	if err := pageTemplate.Execute(&page, v); err != nil {
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
@@ -112,7 +111,7 @@ func present(r reading, historyFrom time.Time) *readingView {
 // recorded is how the service writes a recorded clock, which has no zone.
 const recorded = "2006-01-02T15:04:05.000000"
 
-func rowOf(ride sdk.CyclingActivity) rideRow {
+func rowOf(ride connectsdk.CyclingActivity) rideRow {
 	row := rideRow{Date: ride.Date.Format("Mon 2 Jan"), Lasted: "unknown", Distance: kilometers(ride.DistanceMeters)}
 	start, err := time.Parse(recorded, ride.RecordedStartTime)
 	if err != nil {
@@ -125,17 +124,6 @@ func rowOf(ride sdk.CyclingActivity) rideRow {
 		}
 	}
 	return row
-}
-
-// sentence makes an error into what a person reads, without addresses of requests.
-func sentence(err error) string {
-	text := err.Error()
-	var request *url.Error
-	if errors.As(err, &request) {
-		text = "The service did not answer: " + request.Err.Error()
-	}
-	first, size := utf8.DecodeRuneInString(text)
-	return string(unicode.ToUpper(first)) + text[size:] + "."
 }
 
 func serveFile(w http.ResponseWriter, r *http.Request) {

@@ -2,179 +2,161 @@ package partner
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
-	openapi "github.com/oapi-codegen/runtime/types"
 
-	sdk "connect-svc/gen/sdk/go"
+	connectsdk "connect-svc/gen/sdk/go"
+	"connect-svc/gen/sdk/go/connect"
 )
 
-// service is a service whose answers a test decides.
+const (
+	webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	clientSecret  = "svci_k3JmQpX0vT9%rWbZyL5nHcGdFs8aUe2oIi7"
+	clientID      = "2f6c1f0e-58c4-4c9e-9a55-0d6f6a3f9b11"
+	grant         = "8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55"
+)
+
+// service is a service without a network, whose answers a test decides.
 type service struct {
-	*httptest.Server
-	token func(form url.Values) int // status of the token endpoint
-	read  func(bearer string) int   // status of the reads
-	calls atomic.Int64              // of the token endpoint
+	mu      sync.Mutex
+	version int
+	refuse  map[string]int // status by the last part of the path; -1: nobody listens
+	secrets []string       // all that it gave away
+	asked   map[string]int // by the last part of the path
 }
 
-func newService(t *testing.T) *service {
-	s := &service{token: func(url.Values) int { return 200 }, read: func(string) int { return 200 }}
-	answer := func(w http.ResponseWriter, status int, body any) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(body)
+func newService() *service {
+	return &service{refuse: map[string]int{}, asked: map[string]int{}}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
+	end := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	s.mu.Lock()
+	status := s.refuse[end]
+	s.asked[end]++
+	s.mu.Unlock()
+	if status == -1 {
+		return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /oauth/token", func(w http.ResponseWriter, r *http.Request) {
-		n := s.calls.Add(1)
-		if id, secret, ok := r.BasicAuth(); !ok || id != "client%3A1" || secret != "s%25cret" {
-			t.Errorf("client authentication %q %q is not form-encoded", id, secret)
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case status != 0 && strings.HasPrefix(r.URL.Path, "/oauth"):
+		w.WriteHeader(status)
+		code := map[int]string{400: "invalid_grant", 401: "invalid_client"}[status]
+		if code == "" {
+			code = "server_error"
 		}
-		_ = r.ParseForm()
-		status := s.token(r.PostForm)
-		switch status {
-		case 200:
-			answer(w, status, map[string]any{
-				"grant_id": uuid.Nil.String(), "history_from": "2026-01-01", "connection_version": "1", "token_type": "Bearer",
-				"access_token": fmt.Sprint("access-", n), "refresh_token": fmt.Sprint("refresh-", n), "expires_in": 300, "scope": scopes,
-			})
-		case 400:
-			answer(w, status, map[string]string{"error": "invalid_grant", "error_description": "x"})
-		default:
-			answer(w, status, map[string]string{"error": "server_error", "error_description": "x"})
-		}
-	})
-	mux.HandleFunc("GET /connect-svc/v1/grants/{grant}/{dataset}", func(w http.ResponseWriter, r *http.Request) {
-		status := s.read(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
-		answer(w, status, map[string]any{"data": []any{}, "meta": map[string]any{"from": r.URL.Query().Get("from"), "to": r.URL.Query().Get("to")}})
-	})
-	s.Server = httptest.NewTLSServer(mux)
-	t.Cleanup(s.Close)
-	return s
+		fmt.Fprintf(w, `{"error":%q,"error_description":"A fixed text."}`, code)
+	case status != 0:
+		w.Header().Set("Retry-After", "30")
+		w.Header().Set("X-Request-ID", "7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4")
+		w.WriteHeader(status)
+		code := map[int]string{401: "invalid_access_token", 403: "insufficient_scope", 429: "rate_limited", 503: "data_unavailable"}[status]
+		fmt.Fprintf(w, `{"error":{"code":%q,"message":"A fixed text."},"request_id":"7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4"}`, code)
+	default:
+		s.answer(w, r, end)
+	}
+	return w.Result(), nil
 }
 
-// member has a connection whose access token has run out.
-func (s *service) partner(t *testing.T) (*Partner, Member) {
+func (s *service) answer(w http.ResponseWriter, r *http.Request, end string) {
+	meta := `"meta":{"from":"2026-11-20","to":"2026-11-21","snapshot_at":"2026-11-21T10:00:00.000Z"`
+	switch end {
+	case "token":
+		_ = r.ParseForm()
+		s.mu.Lock()
+		if r.PostForm.Get("grant_type") == "authorization_code" {
+			s.version++
+		}
+		version := s.version
+		s.mu.Unlock()
+		fmt.Fprintf(w, `{"grant_id":%q,"history_from":"2000-01-01","connection_version":"%d","token_type":"Bearer","access_token":%q,
+			"refresh_token":%q,"expires_in":300,"scope":"daily_steps:read"}`, grant, version, s.secret("svca_"), s.secret("svcr2_"))
+	case "revoke":
+	case "daily-activity":
+		fmt.Fprint(w, `{"data":[{"date":"2000-01-01","steps":8123,"updated_at":null}],`+meta+`}}`)
+	case "cycling-daily":
+		fmt.Fprint(w, `{"data":[],`+meta+`}}`)
+	case "cycling-activities":
+		next := "null"
+		if r.URL.Query().Get("cursor") == "" {
+			next = `"` + s.secret("cc1_") + `"`
+		}
+		fmt.Fprint(w, `{"data":[],`+meta+`,"next_cursor":`+next+`}}`)
+	default: // disconnect
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// secret is a credential that must be on no page.
+func (s *service) secret(prefix string) string {
+	var bytes [32]byte
+	_, _ = rand.Read(bytes[:])
+	value := prefix + base64.RawURLEncoding.EncodeToString(bytes[:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets = append(s.secrets, value)
+	return value
+}
+
+func (s *service) set(end string, status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse[end] = status
+}
+
+func (s *service) count(end string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[end]
+}
+
+// partner has two members, Alex and Robin, and no connection.
+func (s *service) partner(t *testing.T) *Partner {
 	t.Helper()
-	member := Member{Key: "alex", Name: "Alex", Email: "alex@example.com", Timezone: time.UTC}
+	return s.open(t, filepath.Join(t.TempDir(), "connections.json"))
+}
+
+func (s *service) open(t *testing.T, file string) *Partner {
+	t.Helper()
 	p, err := New(Config{
-		Issuer: s.URL, ClientID: "client:1", ClientSecret: "s%cret", BaseURL: "https://partner.example", HTTP: s.Client(),
-		WebhookSecret: webhookSecret,
-		TokensFile:    filepath.Join(t.TempDir(), "tokens.json"), Members: []Member{member, {Key: "robin", Name: "Robin", Timezone: time.UTC}},
+		Issuer: "https://connect.example", ClientID: clientID, ClientSecret: clientSecret, BaseURL: "https://partner.example",
+		Transport: s, WebhookSecret: webhookSecret, ConnectionsFile: file, MailPage: "http://mail.example/",
+		Members: []Member{{Key: "alex", Name: "Alex", Timezone: time.UTC}, {Key: "robin", Name: "Robin", Timezone: time.UTC}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens := sdk.TokenResponse{RefreshToken: "refresh-0", AccessToken: "access-0", HistoryFrom: openapi.Date{Time: date(time.Now())}}
-	if err := p.Keep(member.Key, tokens, time.Now()); err != nil {
+	return p
+}
+
+// keep gives Alex a connection whose access token has run out.
+func keep(t *testing.T, p *Partner, version string) {
+	t.Helper()
+	err := p.Keep(t.Context(), "alex", connect.Connection{
+		GrantID: uuid.MustParse(grant), Version: version, State: connect.StateActive, RefreshToken: "svcr2_first",
+		HistoryFrom: connectsdk.Date{Time: date(time.Now())},
+	}, time.Now())
+	if err != nil {
 		t.Fatal(err)
-	}
-	return p, member
-}
-
-// Specification 5.4: at most one refresh of a connection runs at a time, and all wait for its result.
-func TestOneRefreshAtATime(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	p, member := s.partner(t)
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			if _, err := p.read(context.Background(), member); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if n := s.calls.Load(); n != 1 {
-		t.Errorf("%d refreshes", n)
-	}
-}
-
-// Specification 5.4: what becomes of the refresh token after each outcome of a refresh.
-func TestOutcomeOfARefresh(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		status int // 0: nobody listens
-		kept   string
-		over   bool
-	}{
-		{"200", 200, "refresh-1", false},
-		{"400 invalid_grant", 400, "", true},
-		{"401 invalid_client: not consumed", 401, "refresh-0", false},
-		{"500: perhaps consumed", 500, "", true},
-		{"503 of a proxy: perhaps consumed", 503, "", true},
-		{"never sent", 0, "refresh-0", false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := newService(t)
-			p, member := s.partner(t)
-			s.token = func(form url.Values) int {
-				// Out of the file before it is sent: a crash now must not make the next start send it again.
-				text, _ := os.ReadFile(p.config.TokensFile)
-				if sent := form.Get("refresh_token"); sent == "" || strings.Contains(string(text), sent) {
-					t.Errorf("while %q is under way the file holds %s", sent, text)
-				}
-				return test.status
-			}
-			if test.status == 0 {
-				s.Close()
-			}
-			_, err := p.fresh(context.Background(), member.Key, "")
-			if (err == nil) != (test.status == 200) || errors.Is(err, errOver) != test.over {
-				t.Errorf("error = %v", err)
-			}
-			again, err := openStore(p.config.TokensFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c, _ := again.get(member.Key); c.RefreshToken != test.kept || (c.Over != "") != test.over {
-				t.Errorf("kept %+v", c)
-			}
-			if n := s.calls.Load(); n > 1 {
-				t.Errorf("sent %d times", n)
-			}
-		})
-	}
-}
-
-// Specification 7.4: a 401 is tried once more, with a new access token.
-func TestRejectedAccessToken(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	p, member := s.partner(t)
-	if _, err := p.fresh(context.Background(), member.Key, ""); err != nil {
-		t.Fatal(err)
-	}
-	s.read = func(bearer string) int {
-		if bearer == "access-1" {
-			return 401
-		}
-		return 200
-	}
-	if _, err := p.read(context.Background(), member); err != nil || s.calls.Load() != 2 {
-		t.Errorf("read: %v, after %d calls for tokens", err, s.calls.Load())
-	}
-	s.read = func(string) int { return 401 }
-	if _, err := p.read(context.Background(), member); err == nil || s.calls.Load() != 3 {
-		t.Errorf("read that is always refused: %v, after %d calls for tokens", err, s.calls.Load())
 	}
 }
 
@@ -197,25 +179,33 @@ func (b *browserOf) do(method, target string) *http.Response {
 	return w.Result()
 }
 
+func (b *browserOf) page(target string) string {
+	b.t.Helper()
+	text, err := io.ReadAll(b.do("GET", target).Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// begin presses Connect and is where the service takes over.
+func (b *browserOf) begin() url.Values {
+	b.t.Helper()
+	location, err := b.do("POST", "/connect").Location()
+	if err != nil || !strings.HasPrefix(location.String(), "https://connect.example/oauth/authorize?") {
+		b.t.Fatalf("location %v, %v", location, err)
+	}
+	return location.Query()
+}
+
 // Specification 5.3: state is accepted once, and only from the browser that began.
 func TestStateBelongsToTheBrowser(t *testing.T) {
 	t.Parallel()
-	s := newService(t)
-	p, _ := s.partner(t)
+	s := newService()
+	p := s.partner(t)
 	mine, other := &browserOf{t: t, handler: p.Handler()}, &browserOf{t: t, handler: p.Handler()}
-	begin := func() string {
-		t.Helper()
-		location, err := mine.do("POST", "/connect").Location()
-		if err != nil || !strings.HasPrefix(location.String(), s.URL+"/oauth/authorize?") {
-			t.Fatalf("location %v, %v", location, err)
-		}
-		if query := location.Query(); len(query) != 7 || len(query.Get("code_challenge")) != 43 || len(query.Get("state")) < 22 {
-			t.Errorf("query %v", query)
-		}
-		return location.Query().Get("state")
-	}
-	state := begin()
-	if begin() == state {
+	state := mine.begin().Get("state")
+	if mine.begin().Get("state") == state {
 		t.Error("the same state twice")
 	}
 	for _, step := range []struct {
@@ -223,46 +213,95 @@ func TestStateBelongsToTheBrowser(t *testing.T) {
 		browser *browserOf
 		target  string
 		status  int
-		calls   int64
+		calls   int
 	}{
 		{"another browser", other, "?code=c&state=" + state, 400, 0},
 		{"unknown state", mine, "?code=c&state=unknown", 400, 0},
 		{"no state", mine, "?code=c", 400, 0},
-		{"the browser that began", mine, "?code=c&state=" + state, 303, 1},
-		{"once more", mine, "?code=c&state=" + state, 400, 1},
-		{"a no", mine, "?error=access_denied&state=" + begin(), 303, 1},
+		{"two states", mine, "?code=c&state=" + state + "&state=x", 400, 0},
+		{"used up by that", mine, "?code=c&state=" + state, 400, 0},
+		{"the browser that began", mine, "?code=c&state=" + mine.begin().Get("state"), 303, 1},
+		{"a no", mine, "?error=access_denied&state=" + mine.begin().Get("state"), 303, 1},
 	} {
 		answer := step.browser.do("GET", CallbackPath+step.target)
-		if answer.StatusCode != step.status || s.calls.Load() != step.calls {
-			t.Errorf("%s: status %d after %d exchanges, want %d after %d", step.name, answer.StatusCode, s.calls.Load(), step.status, step.calls)
+		if answer.StatusCode != step.status || s.count("token") != step.calls {
+			t.Errorf("%s: status %d after %d exchanges, want %d after %d", step.name, answer.StatusCode, s.count("token"), step.status, step.calls)
 		}
-	}
-	// Too late is too late.
-	late := begin()
-	p.now = func() time.Time { return time.Now().Add(attemptLifetime + time.Minute) }
-	if answer := mine.do("GET", CallbackPath+"?code=c&state="+late); answer.StatusCode != 400 {
-		t.Errorf("late: status %d", answer.StatusCode)
 	}
 }
 
-// No page holds a token or the grant (specification 5.5).
-func TestPageHoldsNoCredential(t *testing.T) {
+// What the file holds is found again, also what a process did not live to finish (specification 5.4).
+func TestRestart(t *testing.T) {
 	t.Parallel()
-	s := newService(t)
-	p, member := s.partner(t)
-	c, _ := p.store.get(member.Key)
-	c.GrantID = "0c9f5a3e-1111-4111-8111-111111111111"
-	if err := p.store.put(member.Key, c); err != nil {
+	s := newService()
+	p := s.partner(t)
+	keep(t, p, "3")
+	if _, err := p.connector.Client.Refresh(t.Context(), "alex"); err != nil {
 		t.Fatal(err)
 	}
-	answer := (&browserOf{t: t, handler: p.Handler()}).do("GET", "/")
-	page, _ := io.ReadAll(answer.Body)
-	if answer.StatusCode != 200 || !strings.Contains(string(page), "Alex is connected") {
-		t.Fatalf("status %d:\n%s", answer.StatusCode, page)
+	if info, err := os.Stat(p.config.ConnectionsFile); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v", info, err)
 	}
-	for _, never := range []string{"access-", "refresh-", "0c9f5a3e"} {
-		if strings.Contains(string(page), never) {
-			t.Errorf("the page holds %q", never)
+	again := s.open(t, p.config.ConnectionsFile)
+	before, _ := p.store.get("alex")
+	after, found := again.store.get("alex")
+	if !found || after.RefreshToken != before.RefreshToken || after.RefreshToken == "svcr2_first" || !after.ConnectedAt.Equal(before.ConnectedAt) {
+		t.Errorf("after a restart: %+v", after)
+	}
+
+	lock, err := again.store.Lock(t.Context(), "alex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after.State = connect.StateRefreshing
+	if err := lock.Save(t.Context(), after.Connection); err != nil {
+		t.Fatal(err)
+	}
+	lock.Unlock()
+	last, calls := s.open(t, p.config.ConnectionsFile), s.count("token")
+	if _, err := last.connector.Client.Refresh(t.Context(), "alex"); !errors.Is(err, connect.ErrReconnect) || s.count("token") != calls {
+		t.Errorf("after a refresh that was cut off: %v, %d requests", err, s.count("token")-calls)
+	}
+	if page := (&browserOf{t: t, handler: last.Handler()}).page("/"); !strings.Contains(page, "must not be sent again") {
+		t.Error(page)
+	}
+}
+
+// doc.go says so: it can be copied as it is.
+func TestConnectFileStandsAlone(t *testing.T) {
+	t.Parallel()
+	build := exec.CommandContext(t.Context(), "go", "vet", "connect.go")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
+
+// A connection that breaks off in the middle of an answer breaks off for the SDK, too.
+func TestRecorderPassesOn(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("gone")
+	long := strings.Repeat("x", 2*mostRecorded)
+	for name, body := range map[string]io.Reader{
+		"long":   strings.NewReader(long),
+		"broken": io.MultiReader(strings.NewReader("half"), broken{gone}),
+	} {
+		ctx, trace := traced(context.Background())
+		r, err := http.NewRequestWithContext(ctx, "GET", "https://connect.example/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := recorder{transport(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(body)}, nil
+		})}.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		if name == "long" && (err != nil || string(text) != long) || name == "broken" && (!errors.Is(err, gone) || string(text) != "half") {
+			t.Errorf("%s: %d bytes, %v", name, len(text), err)
+		}
+		if shown := trace.take(); len(shown) != 1 || strings.Contains(shown[0].Answer, "xxx") {
+			t.Errorf("%s: shown as %+v", name, shown)
 		}
 	}
 }
@@ -270,72 +309,3 @@ func TestPageHoldsNoCredential(t *testing.T) {
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// Specification 7.4 and 8: what is asked again, and when.
-func TestPatience(t *testing.T) {
-	t.Parallel()
-	reply := func(status int, retryAfter string) *http.Response {
-		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {retryAfter}}, Body: http.NoBody}
-	}
-	for _, test := range []struct {
-		name       string
-		method     string
-		answers    []int // 0: the network fails
-		retryAfter string
-		want       int // 0: an error
-		tries      int
-		least      time.Duration
-	}{
-		{"at once", "GET", []int{200}, "", 200, 1, 0},
-		{"429 waits as asked", "GET", []int{429, 429, 200}, "7", 200, 3, 14 * time.Second},
-		{"429 without a number", "GET", []int{429, 200}, "soon", 200, 2, time.Second},
-		{"503 backs off", "GET", []int{503, 503, 200}, "", 200, 3, time.Second},
-		{"network", "GET", []int{0, 200}, "", 200, 2, 500 * time.Millisecond},
-		{"gives up", "GET", []int{503, 503, 503, 503, 200}, "", 503, 4, time.Second},
-		{"400 is an answer", "GET", []int{400, 200}, "", 400, 1, 0},
-		{"a post is sent once", "POST", []int{503, 200}, "", 503, 1, 0},
-		{"a post is sent once, also when the network fails", "POST", []int{0, 200}, "", 0, 1, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tries := 0
-				p := &patience{next: transport(func(*http.Request) (*http.Response, error) {
-					status := test.answers[tries]
-					tries++
-					if status == 0 {
-						return nil, errors.New("network")
-					}
-					return reply(status, test.retryAfter), nil
-				})}
-				begin := time.Now()
-				r, _ := http.NewRequestWithContext(t.Context(), test.method, "https://connect.example/", nil)
-				answer, err := p.RoundTrip(r)
-				got := 0
-				if err == nil {
-					got = answer.StatusCode
-				}
-				if got != test.want || tries != test.tries || time.Since(begin) < test.least {
-					t.Errorf("%d (%v) after %d tries and %v, want %d after %d and %v", got, err, tries, time.Since(begin), test.want, test.tries, test.least)
-				}
-			})
-		})
-	}
-
-	t.Run("one 429 holds back every worker", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			p := &patience{next: transport(func(*http.Request) (*http.Response, error) { return reply(200, ""), nil })}
-			p.holdBack("30")
-			begin := time.Now()
-			r, _ := http.NewRequestWithContext(t.Context(), "GET", "https://connect.example/", nil)
-			if _, err := p.RoundTrip(r); err != nil || time.Since(begin) < 30*time.Second {
-				t.Errorf("%v after %v", err, time.Since(begin))
-			}
-			p.holdBack("30")
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if _, err := p.RoundTrip(r.WithContext(ctx)); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("a request whose time is over: %v", err)
-			}
-		})
-	})
-}

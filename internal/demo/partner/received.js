@@ -13,9 +13,10 @@ async function look() {
   if (answer.headers.get("Connection-State") !== list.dataset.state) {
     leaving = true;
     location.reload();
-  } else if (text !== shown) {
+  } else if (text !== shown && !list.querySelector("details[open], :focus")) {
     shown = text;
     list.innerHTML = text;
   }
 }
 setInterval(look, 1500);
+if ("live" in list.dataset) setTimeout(() => location.reload(), 5000);

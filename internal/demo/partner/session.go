@@ -1,6 +1,7 @@
 package partner
 
 import (
+	"crypto/rand"
 	"net/http"
 	"time"
 )
@@ -9,6 +10,7 @@ import (
 type session struct {
 	member   string
 	lastSeen time.Time
+	notice   *step // what went wrong just now, for the next page
 }
 
 const (
@@ -21,7 +23,7 @@ const (
 func (p *Partner) session(w http.ResponseWriter, r *http.Request) (id string, member Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
+	now := time.Now()
 	if cookie, err := r.Cookie(cookieName); err == nil && p.sessions[cookie.Value] != nil {
 		s := p.sessions[cookie.Value]
 		s.lastSeen = now
@@ -33,7 +35,7 @@ func (p *Partner) session(w http.ResponseWriter, r *http.Request) (id string, me
 			delete(p.sessions, id)
 		}
 	}
-	id, member = random(), p.config.Members[0]
+	id, member = rand.Text(), p.config.Members[0]
 	p.sessions[id] = &session{member: member.Key, lastSeen: now}
 	// Lax, not strict: the way back from the service is a navigation that another site began.
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
@@ -48,4 +50,17 @@ func (p *Partner) switchMember(w http.ResponseWriter, r *http.Request) {
 		p.mu.Unlock()
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// takeNotice is what went wrong since the last page.
+func (p *Partner) takeNotice(session string) *step {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.sessions[session]
+	if s == nil {
+		return nil
+	}
+	notice := s.notice
+	s.notice = nil
+	return notice
 }

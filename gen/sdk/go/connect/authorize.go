@@ -64,6 +64,7 @@ func (c *Client) Finish(ctx context.Context, key string, begun Authorization, ca
 		return Connection{}, err
 	}
 	defer lock.Unlock()
+	ctx = context.WithoutCancel(ctx) // a browser that leaves now does not cost the tokens that its code gives
 	var asked time.Time
 	a, err := c.persist(ctx, oauthCall, func(ctx context.Context) (*http.Response, error) {
 		asked = c.config.Now()

@@ -40,5 +40,5 @@
 //
 // # Webhooks
 //
-// Package connect-svc/gen/sdk/go/webhook verifies them.
+// Package connect-svc/gen/sdk/go/webhook verifies them. Give the version of a connection.revoked to [Client.Ended].
 package connect

@@ -2,7 +2,10 @@ package connect
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 
 	connectsdk "connect-svc/gen/sdk/go"
 )
@@ -61,4 +64,30 @@ func (c *Client) Disconnect(ctx context.Context, key string) error {
 		return refusal("disconnectGrant", a)
 	}
 	return lock.Delete(ctx)
+}
+
+// Ended notes what a connection.revoked webhook says, and throws the tokens away: those of that connection version and
+// of all before it do not work any more. It reports whether that was news: it is none of a connection that is not there,
+// has ended already, or was made again since, so that its version is a later one.
+func (c *Client) Ended(ctx context.Context, key string, version int64) (bool, error) {
+	lock, err := c.config.Store.Lock(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	defer lock.Unlock()
+	held, err := lock.Load(ctx)
+	if errors.Is(err, ErrNotConnected) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	current, err := strconv.ParseInt(held.Version, 10, 64)
+	if err != nil {
+		return false, fmt.Errorf("connect: the stored connection version is no number: %w", err)
+	}
+	if held.State == StateEnded || version < current {
+		return false, nil
+	}
+	return true, c.save(ctx, lock, held.over(StateEnded))
 }

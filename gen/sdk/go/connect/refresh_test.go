@@ -138,6 +138,54 @@ func TestRefreshOutlivesItsCaller(t *testing.T) {
 	}
 }
 
+// Specification section 6: connection_version lets the client ignore stale webhooks; they are compared as numbers.
+func TestEndedByAWebhook(t *testing.T) {
+	t.Parallel()
+	store := connect.NewMemoryStore()
+	client := connected(t, store, func(*http.Request) (*http.Response, error) {
+		return respond(http.StatusOK, strings.ReplaceAll(tokens, `"connection_version":"1"`, `"connection_version":"10"`))
+	})
+	if _, err := client.Refresh(t.Context(), "ada"); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		key     string
+		version int64
+		want    bool
+		state   connect.State
+	}{
+		{"bob", 10, false, connect.StateActive},
+		{"ada", 9, false, connect.StateActive},
+		{"ada", 10, true, connect.StateEnded},
+		{"ada", 10, false, connect.StateEnded},
+	} {
+		news, err := client.Ended(t.Context(), test.key, test.version)
+		held, _ := store.Load(t.Context(), "ada")
+		if err != nil || news != test.want || held.State != test.state || (held.RefreshToken != "") != (test.state == connect.StateActive) {
+			t.Errorf("%s, version %d: news %t (%v), then %v", test.key, test.version, news, err, held)
+		}
+	}
+}
+
+// A browser that leaves while its code is exchanged does not waste it: it works once.
+func TestFinishOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	store := connect.NewMemoryStore()
+	ctx, cancel := context.WithCancel(t.Context())
+	client := connected(t, store, func(r *http.Request) (*http.Response, error) {
+		cancel()
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+		return respond(http.StatusOK, strings.ReplaceAll(tokens, "svca_secret", "svca_next"))
+	})
+	begun := client.Begin()
+	_, err := client.Finish(ctx, "ada", begun, url.Values{"state": {begun.State}, "code": {"svcc_y"}})
+	if held, loadErr := store.Load(t.Context(), "ada"); err != nil || loadErr != nil || held.AccessToken != "svca_next" {
+		t.Errorf("%v; what is stored: %v, %v", err, held, loadErr)
+	}
+}
+
 // A store that fails when the new tokens are there is asked again; they are the only copy.
 func TestNewTokensAreStoredStubbornly(t *testing.T) {
 	t.Parallel()

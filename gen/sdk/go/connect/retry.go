@@ -65,9 +65,7 @@ func (c *Client) persist(ctx context.Context, k kind, send func(context.Context)
 				return a, err
 			}
 		case err == nil && a.status == http.StatusTooManyRequests && k == readCall:
-			pause := retryAfter(a.header)
-			c.pool.hold(pause)
-			if waited += pause; waited > c.config.MaxWait {
+			if waited += retryAfter(a.header); waited > c.config.MaxWait {
 				return a, nil
 			}
 		default:
@@ -77,13 +75,18 @@ func (c *Client) persist(ctx context.Context, k kind, send func(context.Context)
 }
 
 func (c *Client) attempt(ctx context.Context, k kind, send func(context.Context) (*http.Response, error)) (answer, error) {
-	if k == readCall {
-		if err := c.pool.enter(ctx); err != nil {
-			return answer{}, err
-		}
-		defer c.pool.leave()
+	if k != readCall {
+		return c.once(ctx, send)
 	}
-	return c.once(ctx, send)
+	if err := c.pool.enter(ctx); err != nil {
+		return answer{}, err
+	}
+	defer c.pool.leave()
+	a, err := c.once(ctx, send)
+	if err == nil && a.status == http.StatusTooManyRequests {
+		c.pool.hold(retryAfter(a.header)) // before another read has this one's place
+	}
+	return a, err
 }
 
 // backoff is the wait after so many failures: twice as long each time, the upper half of it by chance.
@@ -92,13 +95,13 @@ func (c *Client) backoff(failures int) time.Duration {
 	return d/2 + c.config.Jitter(d/2)
 }
 
-// retryAfter is what a 429 asks for, in whole seconds, at least one (specification section 8).
+// retryAfter is what a 429 asks for, in whole seconds, at least one (specification section 8), at most a day.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.Atoi(header.Get("Retry-After"))
 	if err != nil || seconds < 1 {
 		seconds = 1
 	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(min(seconds, 24*60*60)) * time.Second
 }
 
 // pool is what all reads of a process share: no more at a time than allowed, and none before the time that the service
@@ -112,38 +115,39 @@ type pool struct {
 	until time.Time
 }
 
+// enter takes a place, and waits in it while the service wants no reads.
 func (p *pool) enter(ctx context.Context) error {
+	select {
+	case p.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for {
-		if pause := p.pause(); pause > 0 {
-			if err := p.sleep(ctx, pause); err != nil {
-				return err
-			}
-			continue
-		}
-		select {
-		case p.slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if p.pause() <= 0 {
+		pause := p.pause()
+		if pause <= 0 {
 			return nil
 		}
-		p.leave() // a 429 came while this read waited for its turn
+		if err := p.sleep(ctx, pause); err != nil {
+			p.leave()
+			return err
+		}
 	}
 }
 
 func (p *pool) leave() { <-p.slots }
 
 func (p *pool) pause() time.Duration {
+	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.until.Sub(p.now())
+	return p.until.Sub(now)
 }
 
 func (p *pool) hold(pause time.Duration) {
+	until := p.now().Add(pause)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if until := p.now().Add(pause); until.After(p.until) {
+	if until.After(p.until) {
 		p.until = until
 	}
 }

@@ -23,6 +23,13 @@ type flight struct {
 	err      error
 }
 
+// Connection is the connection as it was last stored, without its tokens: how it stands, and from which day it can be
+// read. It sends nothing.
+func (c *Client) Connection(ctx context.Context, key string) (Connection, error) {
+	held, err := c.config.Store.Load(ctx, key)
+	return held.over(held.State), err
+}
+
 // AccessToken is an access token that works, as far as can be known, and the connection that it belongs to. It refreshes
 // if it must. The reads of this package do this by themselves.
 func (c *Client) AccessToken(ctx context.Context, key string) (Connection, error) {

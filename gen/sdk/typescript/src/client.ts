@@ -72,6 +72,9 @@ export class ConnectClient {
     if (!options.callbackUrl?.startsWith("https://")) throw new TypeError("connect: callbackUrl must be the registered https address");
     if (!options.clientId || !options.clientSecret) throw new TypeError("connect: clientId and clientSecret are required");
     if (!options.scopes?.length) throw new TypeError("connect: scopes must name at least one scope");
+    for (const count of [options.maxTries ?? 1, options.concurrentReads ?? 1]) {
+      if (!Number.isInteger(count) || count < 1) throw new TypeError("connect: maxTries and concurrentReads must be whole numbers from 1");
+    }
     this.#options = options;
     this.#store = options.store ?? new MemoryStore();
     this.#api = createFetch<paths>({
@@ -213,6 +216,20 @@ export class ConnectClient {
   }
 
   /**
+   * Notes what a `connection.revoked` webhook says, and throws the tokens away: those of that connection version and of all
+   * before it do not work any more. Resolves to whether that was news: it is none of a connection that is not there, has
+   * ended already, or was made again since, so that its version is a later one.
+   */
+  async ended(key: string, version: string): Promise<boolean> {
+    return this.#locked(key, async (lock) => {
+      const held = await lock.load();
+      if (!held || held.state === "ended" || BigInt(version) < BigInt(held.version)) return false;
+      await this.#save(lock, over(held, "ended"));
+      return true;
+    });
+  }
+
+  /**
    * Resolves when no refresh is under way any more. Await it before the process ends, after the last read began: a refresh
    * that is cut off costs the connection.
    */
@@ -340,7 +357,8 @@ export class ConnectClient {
       const { data, error, response } = await send(signal ? AbortSignal.any([signal, timeout]) : timeout);
       return { status: response.status, headers: response.headers, data, error };
     } catch (cause) {
-      throw new UnreachableError(cause);
+      // What JSON.parse says quotes the text, which may be that of a token.
+      throw new UnreachableError(cause instanceof SyntaxError ? new Error("the answer is not JSON") : cause);
     }
   }
 

@@ -32,7 +32,7 @@ const mostBackoff = 30_000;
 export class Retry {
   #until = 0;
   #running = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting = new Set<() => void>(); // in the order in which they came
 
   constructor(readonly options: RetryOptions) {}
 
@@ -72,19 +72,45 @@ export class Retry {
     return most / 2 + this.options.jitter(most / 2);
   }
 
+  /** Takes a place, and waits in it while the service wants no reads. Who gives up meanwhile hands it to the next. */
   async #enter(signal?: AbortSignal): Promise<void> {
-    for (;;) {
-      const pause = this.#until - this.options.now();
-      if (pause > 0) await this.options.sleep(pause, signal);
-      else if (this.#running < this.options.concurrentReads) break;
-      else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    await this.#place(signal);
+    try {
+      for (let pause; (pause = this.#until - this.options.now()) > 0; ) await this.options.sleep(pause, signal);
+    } catch (gone) {
+      this.#leave();
+      throw gone;
     }
-    this.#running++;
+  }
+
+  async #place(signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    if (this.#running < this.options.concurrentReads) {
+      this.#running++;
+      return;
+    }
+    await new Promise<void>((resolve, reject) => {
+      const turn = () => {
+        signal?.removeEventListener("abort", gone);
+        resolve();
+      };
+      const gone = () => {
+        this.#waiting.delete(turn);
+        reject(signal?.reason);
+      };
+      this.#waiting.add(turn);
+      signal?.addEventListener("abort", gone, { once: true });
+    });
   }
 
   #leave(): void {
-    this.#running--;
-    this.#waiting.shift()?.();
+    const [next] = this.#waiting;
+    if (!next) {
+      this.#running--;
+      return;
+    }
+    this.#waiting.delete(next);
+    next(); // the place is theirs
   }
 
   #hold(ms: number): void {
@@ -92,10 +118,10 @@ export class Retry {
   }
 }
 
-/** What a 429 asks for, in whole seconds, at least one (specification section 8); here in milliseconds. */
+/** What a 429 asks for, in whole seconds, at least one (specification section 8), at most a day; here in milliseconds. */
 function retryAfter(headers: Headers): number {
   const seconds = Number(headers.get("Retry-After") ?? "");
-  return 1000 * (Number.isInteger(seconds) && seconds >= 1 ? seconds : 1);
+  return 1000 * (Number.isInteger(seconds) && seconds >= 1 ? Math.min(seconds, 86_400) : 1);
 }
 
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {

@@ -15,7 +15,8 @@ const tolerance = 5 * 60;
 /**
  * Tells whether the service made a call, now, and reads its event (Standard Webhooks 1.0). The body must be the bytes that
  * came, not what a JSON library made of them. While the secret is being replaced each call is signed with both: the one
- * that you have is enough. Take each id once, and ignore an event of a connection version below the one that you hold.
+ * that you have is enough. Take each id once, and ignore an event of a connection version below the one that you hold:
+ * versions are numbers of up to 19 digits, to be compared as BigInt. Types that are not known yet are to be ignored, too.
  */
 export function verifyWebhook(
   secret: string, headers: Headers | Record<string, string | string[] | undefined>, body: string | Uint8Array, now: number = Date.now(),
@@ -40,7 +41,7 @@ export function verifyWebhook(
   if (!matches) throw new WebhookError("no signature of the call matches");
   try {
     const event = JSON.parse(Buffer.from(body).toString("utf8")) as WebhookEvent;
-    if (typeof event.type === "string" && typeof event.data === "object") return { id, event };
+    if (typeof event.type === "string" && typeof event.data === "object" && event.data !== null) return { id, event };
   } catch {
     // below
   }

@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { createHash, createHmac } from "node:crypto";
 import { test } from "node:test";
+import { setImmediate as everythingElse } from "node:timers/promises";
+import { inspect } from "node:util";
 
-import { ConnectClient, MemoryStore, ReconnectError, verifyWebhook, WebhookError, type ClientOptions } from "connect-svc-sdk";
+import { ConnectClient, MemoryStore, ReconnectError, UnreachableError, verifyWebhook, WebhookError, type ClientOptions } from "connect-svc-sdk";
 
 const options: ClientOptions = {
   baseUrl: "https://connect.example.com", clientId: "id", clientSecret: "svci_secret", callbackUrl: "https://partner.example/callback",
@@ -15,15 +17,20 @@ const tokens = () => Response.json({
   grant_id: "7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4", history_from: "2026-11-20", connection_version: "1", token_type: "Bearer",
   access_token: `svca_secret${++made}`, refresh_token: `svcr2_secret${made}`, expires_in: 300, scope: "daily_steps:read",
 });
+const dailySteps = () => Response.json({
+  data: [], meta: { from: "2026-11-20", to: "2026-11-20", date_basis: "svc_recorded_date", source: "svc", snapshot_at: "2026-11-20T10:00:00.000Z" },
+});
 const oauthError = (status: number, error: string) => () => Response.json({ error, error_description: "A fixed text." }, { status });
 const failure = (cause: Error) => () => {
   throw new TypeError("fetch failed", { cause });
 };
 
 /** A client with a connection whose first tokens are there; answer is what it gets from then on. */
-async function connected(store: MemoryStore, answer: (request: Request) => Response | Promise<Response>): Promise<ConnectClient> {
+async function connected(
+  store: MemoryStore, answer: (request: Request) => Response | Promise<Response>, more: Partial<ClientOptions> = {},
+): Promise<ConnectClient> {
   let asked = 0;
-  const client = new ConnectClient({ ...options, store, fetch: async (request) => (asked++ === 0 ? tokens() : answer(request)) });
+  const client = new ConnectClient({ ...options, ...more, store, fetch: async (request) => (asked++ === 0 ? tokens() : answer(request)) });
   const begun = client.begin();
   await client.finish("ada", begun, new URLSearchParams({ state: begun.state, code: "svcc_x" }));
   return client;
@@ -84,6 +91,42 @@ test("a refresh outlives its caller", async () => {
   assert.notEqual(held?.accessToken, before);
 });
 
+// Specification section 8: one place for reads, which is never lost, whoever gives up while waiting for it.
+test("a read that gives up leaves its place to the next", async () => {
+  let now = 0;
+  let sleeping!: () => void;
+  const slept = new Promise<void>((resolve) => (sleeping = resolve));
+  const sleep = (_ms: number, signal?: AbortSignal) => new Promise<void>((_resolve, reject) => {
+    sleeping();
+    signal?.addEventListener("abort", () => {
+      now += 60_000; // the time that the 429 asked for is over
+      reject(signal.reason);
+    });
+  });
+  let answer!: (response: Response) => void;
+  let sent = 0;
+  const client = await connected(new MemoryStore(), () =>
+    ++sent === 1 ? new Promise<Response>((resolve) => (answer = resolve)) : dailySteps(), { concurrentReads: 1, now: () => now, sleep });
+  const read = (signal?: AbortSignal) => client.dailySteps("ada", { from: "2026-11-20", to: "2026-11-20", ...(signal && { signal }) });
+
+  const [first, second, impatient] = [new AbortController(), new AbortController(), new AbortController()];
+  const gone = [first, second].map(({ signal }) => assert.rejects(read(signal), /gone/));
+  const third = read();
+  const last = assert.rejects(read(impatient.signal), /gone/);
+  await everythingElse();
+  assert.equal(sent, 1); // the others wait for their turn
+  impatient.abort(new Error("gone"));
+  await last; // although it is nobody's turn yet
+  answer(new Response("{}", { status: 429, headers: { "Retry-After": "60" } }));
+  await slept;
+  await everythingElse();
+  first.abort(new Error("gone"));
+  second.abort(new Error("gone"));
+  await Promise.all(gone);
+  assert.equal((await third).data.length, 0);
+  assert.equal(sent, 2);
+});
+
 test("the authorization URL", () => {
   const begun = new ConnectClient(options).begin();
   const url = new URL(begun.url);
@@ -95,9 +138,33 @@ test("the authorization URL", () => {
   assert.notEqual(begun.state, new ConnectClient(options).begin().state);
 });
 
+// Specification section 6: connection_version lets the client ignore stale webhooks; they are compared as numbers.
+test("what a webhook says about a connection", async () => {
+  const store = new MemoryStore();
+  const client = await connected(store, tokens);
+  const lock = await store.lock("ada");
+  await lock.save({ ...(await store.load("ada"))!, version: "10" });
+  await lock.unlock();
+  assert.equal(await client.ended("bob", "10"), false);
+  assert.equal(await client.ended("ada", "9"), false);
+  assert.notEqual((await store.load("ada"))?.refreshToken, undefined);
+  assert.equal(await client.ended("ada", "10"), true);
+  assert.equal(await client.ended("ada", "10"), false);
+  const held = await store.load("ada");
+  assert.deepEqual([held?.state, held?.accessToken, held?.refreshToken], ["ended", undefined, undefined]);
+});
+
+test("a broken token answer is not told in the error", async () => {
+  const client = new ConnectClient({ ...options, fetch: async () => new Response('{"access_token": "svca_secret" "refresh_token": "svcr2_secret"}') });
+  const begun = client.begin();
+  const error = await client.finish("ada", begun, new URLSearchParams({ state: begun.state, code: "svcc_x" })).catch((e: unknown) => e);
+  assert.ok(error instanceof UnreachableError);
+  assert.doesNotMatch(inspect(error), /secret/);
+});
+
 test("the configuration is checked", () => {
   for (const change of [{ baseUrl: "http://connect.example.com" }, { baseUrl: "https://connect.example.com/" }, { callbackUrl: "" },
-    { clientSecret: "" }, { scopes: [] }]) {
+    { clientSecret: "" }, { scopes: [] }, { concurrentReads: 0 }, { maxTries: 0 }, { maxTries: 1.5 }]) {
     assert.throws(() => new ConnectClient({ ...options, ...change }), TypeError);
   }
 });
@@ -108,6 +175,7 @@ test("webhooks", () => {
     data: { grant_id: "7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4", connection_version: "3", reason: "user_disconnected" } });
   const now = Date.parse("2026-11-21T10:00:00Z");
   const sign = (text: string) => "v1," + createHmac("sha256", Buffer.alloc(24, "k")).update(`msg_1.${now / 1000}.${text}`).digest("base64");
+  const nothing = '{"type":"connection.revoked","data":null}';
   const headers = { "webhook-id": "msg_1", "webhook-timestamp": String(now / 1000), "webhook-signature": `v1,AAAA ${sign(body)}` };
   const { id, event } = verifyWebhook(secret, headers, body, now + 299_000);
   assert.deepEqual([id, event.type, event.data.connection_version], ["msg_1", "connection.revoked", "3"]);
@@ -121,6 +189,7 @@ test("webhooks", () => {
     () => verifyWebhook("whsec_", headers, body, now),
     () => verifyWebhook(secret.slice(6), headers, body, now),
     () => verifyWebhook(secret, { ...headers, "webhook-signature": sign("no event") }, "no event", now),
+    () => verifyWebhook(secret, { ...headers, "webhook-signature": sign(nothing) }, nothing, now),
   ]) {
     assert.throws(wrong, WebhookError);
   }

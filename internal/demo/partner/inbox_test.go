@@ -13,11 +13,6 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-const (
-	webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	grant         = "8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55"
-)
-
 func revokedEvent(grant, version, reason string) string {
 	return fmt.Sprintf(`{"type":"connection.revoked","timestamp":"2026-11-21T10:00:00.000Z","data":{"grant_id":%q,"connection_version":%q,"reason":%q}}`, grant, version, reason)
 }
@@ -54,53 +49,48 @@ func (b *browserOf) call(id, body string, edit func(http.Header)) int {
 func worked(t *testing.T, p *Partner) received {
 	t.Helper()
 	for len(p.inbox) > 0 {
-		p.settle(<-p.inbox)
+		p.work(t.Context(), <-p.inbox)
 	}
-	return p.calls(time.UTC)[0]
+	return p.shownCalls(time.UTC)[0]
 }
 
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
+	const thrown, old, unknown = "The keys were thrown away.", "About a connection that is over or was made again: ignored.", "Nothing that is known here: ignored."
 	for _, test := range []struct {
 		name    string
 		body    string
 		want    received
-		over    string
+		why     string
 		removed bool // the connection is gone before it comes
 	}{
-		{name: "the user disconnected", body: revokedEvent(grant, "3", "user_disconnected"), over: "you disconnected this partner at Activity Connect",
-			want: received{Type: "connection.revoked", About: "Alex", Detail: "user_disconnected", Outcome: "The tokens were thrown away."}},
-		{name: "a reason of later", body: revokedEvent(grant, "10", "moon_phase"), over: "Activity Connect says moon_phase",
-			want: received{Type: "connection.revoked", About: "Alex", Detail: "moon_phase", Outcome: "The tokens were thrown away."}},
+		{name: "the user disconnected", body: revokedEvent(grant, "3", "user_disconnected"), why: "you disconnected this partner at Activity Connect",
+			want: received{Type: "connection.revoked", About: "Alex", Detail: "user_disconnected", Outcome: thrown}},
+		{name: "a reason of later", body: revokedEvent(grant, "10", "moon_phase"),
+			want: received{Type: "connection.revoked", About: "Alex", Detail: "moon_phase", Outcome: thrown}},
 		{name: "a lower version", body: revokedEvent(grant, "2", "user_disconnected"),
-			want: received{Type: "connection.revoked", About: "Alex", Detail: "user_disconnected", Outcome: "About an older connection: ignored."}},
+			want: received{Type: "connection.revoked", About: "Alex", Detail: "user_disconnected", Outcome: old}},
 		{name: "disconnected here", removed: true, body: revokedEvent(grant, "3", "client_disconnected"),
-			want: received{Type: "connection.revoked", About: "Alex", Detail: "client_disconnected", Outcome: "Known already."}},
+			want: received{Type: "connection.revoked", About: "Alex", Detail: "client_disconnected", Outcome: old}},
 		{name: "nobody's", body: revokedEvent("00000000-0000-4000-8000-000000000001", "3", "user_disconnected"),
-			want: received{Type: "connection.revoked", Detail: "user_disconnected", Outcome: "No connection of anybody here: ignored."}},
+			want: received{Type: "connection.revoked", Detail: "user_disconnected", Outcome: unknown}},
 		{name: "activity of a day", body: updatedEvent("3", "2026-11-20", "2026-11-20"),
 			want: received{Type: "activity.updated", About: "Alex", Detail: "daily_steps, cycling_daily, 20 Nov", Outcome: "This page reads it when it is shown next."}},
 		{name: "activity of days", body: updatedEvent("2", "2026-10-31", "2026-11-02"),
-			want: received{Type: "activity.updated", About: "Alex", Detail: "daily_steps, cycling_daily, 31 Oct to 2 Nov", Outcome: "About an older connection: ignored."}},
+			want: received{Type: "activity.updated", About: "Alex", Detail: "daily_steps, cycling_daily, 31 Oct to 2 Nov", Outcome: old}},
 		{name: "activity of nobody", removed: true, body: updatedEvent("3", "2026-11-20", "2026-11-20"),
-			want: received{Type: "activity.updated", About: "Alex", Detail: "daily_steps, cycling_daily, 20 Nov", Outcome: "Nothing is read any more: ignored."}},
+			want: received{Type: "activity.updated", About: "Alex", Detail: "daily_steps, cycling_daily, 20 Nov", Outcome: old}},
 		{name: "a type of later", body: `{"type":"goal.reached"}`,
-			want: received{Type: "goal.reached", Outcome: "Not known here: ignored."}},
+			want: received{Type: "goal.reached", Outcome: unknown}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p, member := newService(t).partner(t)
-			c, _ := p.store.get(member.Key)
-			c.GrantID, c.Version = grant, "3"
-			if err := p.store.put(member.Key, c); err != nil {
-				t.Fatal(err)
-			}
-			if test.removed {
-				if err := p.store.remove(member.Key); err != nil {
-					t.Fatal(err)
-				}
-			}
+			p := newService().partner(t)
+			keep(t, p, "3")
 			b := &browserOf{t: t, handler: p.Handler()}
+			if test.removed {
+				b.do("POST", "/disconnect")
+			}
 			for range 3 { // the same event, tried again
 				if status := b.call("msg_1", test.body, nil); status != http.StatusNoContent {
 					t.Fatalf("answered %d", status)
@@ -108,26 +98,43 @@ func TestWebhooks(t *testing.T) {
 			}
 			test.want.Verified, test.want.Again = true, 2
 			got := worked(t, p)
-			got.At = time.Time{}
+			got.At, got.Call = time.Time{}, exchange{}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if c, _ := p.store.get(member.Key); c.Over != test.over || (test.over != "" && c.RefreshToken+c.AccessToken != "") {
-				t.Errorf("over %q, want %q: %+v", c.Over, test.over, c)
+			k, _ := p.store.get("alex")
+			if ended := test.want.Outcome == thrown; k.over() != ended || ended && k.RefreshToken+k.AccessToken != "" {
+				t.Errorf("the connection is %v, ended: %t", k.Connection, ended)
 			}
-			if c, _ := p.store.get(member.Key); c.Forgotten != (test.over != "" && test.want.Detail == "user_disconnected") {
-				t.Errorf("forgotten: %t", c.Forgotten)
+			if k.Why != test.why || k.Forgotten != (test.why != "") {
+				t.Errorf("why %q, forgotten: %t", k.Why, k.Forgotten)
 			}
-			if n := len(p.calls(time.UTC)); n != 1 {
+			if n := len(p.shownCalls(time.UTC)); n != 1 {
 				t.Errorf("%d rows", n)
 			}
 		})
 	}
 }
 
+// The page learns the reason also where it has found out by itself that the connection is over.
+func TestReasonComesLater(t *testing.T) {
+	t.Parallel()
+	s := newService()
+	p := s.partner(t)
+	keep(t, p, "3")
+	s.set("token", 400)
+	b := &browserOf{t: t, handler: p.Handler()}
+	b.do("POST", "/refresh")
+	b.call("msg_1", revokedEvent(grant, "3", "user_disconnected"), nil)
+	worked(t, p)
+	if k, _ := p.store.get("alex"); !k.over() || !k.Forgotten || k.Why == "" {
+		t.Errorf("%v: %q", k.Connection, k.Why)
+	}
+}
+
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
-	p, _ := newService(t).partner(t)
+	p := newService().partner(t)
 	b := &browserOf{t: t, handler: p.Handler()}
 	body := revokedEvent(grant, "3", "user_disconnected")
 	for name, test := range map[string]struct {
@@ -140,7 +147,7 @@ func TestWebhookRefusals(t *testing.T) {
 		"an old call":    {body, func(h http.Header) { h.Set("webhook-timestamp", "1000000000") }, 401, "more than 5 minutes ago"},
 		"another's call": {body, func(h http.Header) { h.Set("webhook-id", "msg_2") }, 401, "no signature"},
 		"no event":       {"hello", nil, 401, "no event"},
-		"endless":        {strings.Repeat(" ", mostBody+1), nil, 400, ""},
+		"endless":        {strings.Repeat(" ", 64<<10+1), nil, 400, ""},
 	} {
 		if status := b.call("msg_1", test.body, test.edit); status != test.status {
 			t.Errorf("%s: answered %d, want %d", name, status, test.status)
@@ -148,7 +155,7 @@ func TestWebhookRefusals(t *testing.T) {
 		if test.says == "" {
 			continue
 		}
-		if row := p.calls(time.UTC)[0]; row.Verified || !strings.Contains(row.Detail, test.says) {
+		if row := p.shownCalls(time.UTC)[0]; row.Verified || !strings.Contains(row.Detail, test.says) {
 			t.Errorf("%s: shown as %+v", name, row)
 		}
 	}
@@ -160,7 +167,7 @@ func TestWebhookRefusals(t *testing.T) {
 // An event for which there is no room is not answered with a yes, and so comes again.
 func TestFullInbox(t *testing.T) {
 	t.Parallel()
-	p, _ := newService(t).partner(t)
+	p := newService().partner(t)
 	b := &browserOf{t: t, handler: p.Handler()}
 	body := revokedEvent(grant, "3", "user_disconnected")
 	for i := range mostWaiting {
@@ -175,7 +182,7 @@ func TestFullInbox(t *testing.T) {
 	if status := b.call("msg_last", body, nil); status != http.StatusNoContent {
 		t.Errorf("the next try: %d", status)
 	}
-	if n := len(p.calls(time.UTC)); n != mostReceived {
+	if n := len(p.shownCalls(time.UTC)); n != mostReceived {
 		t.Errorf("%d rows", n)
 	}
 }
@@ -183,12 +190,8 @@ func TestFullInbox(t *testing.T) {
 // What came is shown to a person, and no grant_id with it.
 func TestReceivedIsShown(t *testing.T) {
 	t.Parallel()
-	p, member := newService(t).partner(t)
-	c, _ := p.store.get(member.Key)
-	c.GrantID, c.Version = grant, "3"
-	if err := p.store.put(member.Key, c); err != nil {
-		t.Fatal(err)
-	}
+	p := newService().partner(t)
+	keep(t, p, "3")
 	b := &browserOf{t: t, handler: p.Handler()}
 	b.call("msg_1", revokedEvent(grant, "3", `<b>`), nil)
 	b.call("msg_1", "{}", func(h http.Header) { clear(h) })

@@ -84,6 +84,11 @@ verify: ## prove that gen/ is what `make generate` makes
 	.ci/generate "$$copy"; \
 	diff -r gen "$$copy/gen" || { echo "gen/ is not what its sources make: run make generate and commit" >&2; exit 1; }
 
+.PHONY: docs
+docs: ## the developers' site as static files: bin/developers/index.html
+	@rm -rf bin/developers
+	go run ./internal/developers/build bin/developers
+
 .PHONY: build
 build: ## bin/connect-svc
 	go build -trimpath -o bin/connect-svc ./cmd/connect-svc

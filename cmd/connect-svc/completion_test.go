@@ -19,6 +19,8 @@ func TestCompletion(t *testing.T) {
 		"connect-svc connection ":                     {"disconnect", "list"},
 		"connect-svc connection disconnect --cl":      {"--client"},
 		"connect-svc user list --output ":             {"json", "text"},
+		"connect-svc sand":                            {"sandbox"},
+		"connect-svc sandbox --private":               {"--private-listen"},
 		"connect-svc completion ":                     {"bash", "fish", "zsh"},
 		"connect-svc connection list --no-such-flag ": nil,
 	} {

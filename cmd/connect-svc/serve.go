@@ -27,6 +27,8 @@ type serveCommand struct {
 	PrivateListen string `setting:"" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
 	OperatorToken string `setting:"" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
 
+	DevelopersSite string `setting:"" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
+
 	LimiterURL     string `setting:"" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: redis://host:6379. Empty: PostgreSQL."`
 	TrustedProxies string `setting:"" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is believed, for the sign-in limits."`
 	SMTPURL        string `setting:"" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`
@@ -57,6 +59,7 @@ func (s serveCommand) config() (app.Config, error) {
 		Certificate:    certificate(&c, s.TLSCert, s.TLSKey),
 		PrivateListen:  check(&c, "private-listen", s.PrivateListen, listenAddress),
 		OperatorHash:   optional(&c, "operator-token", s.OperatorToken, operatorToken),
+		DevelopersSite: check(&c, "developers-site", s.DevelopersSite, onOff),
 		TrustedProxies: optional(&c, "trusted-proxies", s.TrustedProxies, networks),
 		LimiterURL:     optional(&c, "limiter-url", s.LimiterURL, limiterURL),
 		Mailer:         mailer(&c, s.SMTPURL, s.MailFrom),

@@ -227,6 +227,16 @@ func duration(least, most time.Duration) kind[time.Duration] {
 	}
 }
 
+var onOff = kind[bool]{
+	accepted: "on or off",
+	read: func(s string) (bool, error) {
+		if s != "on" && s != "off" {
+			return false, errors.New("is neither")
+		}
+		return s == "on", nil
+	},
+}
+
 var perHour = kind[int]{
 	accepted: "a whole number from 0 (no limit) to 1000000",
 	read: func(s string) (int, error) {

@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/browser"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/developers"
 	"connect-svc/internal/httpapi"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
@@ -44,6 +45,8 @@ type Config struct {
 
 	OperatorHash []byte // credential.Hash of the operator token; nil: the operator API is off
 
+	DevelopersSite bool // whether the public listener serves /developers/
+
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
@@ -52,6 +55,13 @@ type Config struct {
 	ActivityUpdatedWindow time.Duration  // for how long changes are merged to one activity.updated
 	WebhookNetworks       []netip.Prefix // private networks that webhooks may reach
 	WebhookRootCAs        *x509.CertPool // who vouches for webhook receivers; nil: the system's
+
+	// For programs that are more than the service, as the sandbox is; no setting of the service leads here. What stands
+	// before the handlers of the listeners and between webhooks and the network, nil: nothing; and the private listener,
+	// open already, in place of PrivateListen.
+	Public, Private  func(http.Handler) http.Handler
+	WebhookTransport func(http.RoundTripper) http.RoundTripper
+	PrivateListener  net.Listener
 
 	Clock  *postgres.Clock // nil: the real time
 	Logger *slog.Logger
@@ -117,6 +127,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Window:          config.ActivityUpdatedWindow,
 		AllowedNetworks: config.WebhookNetworks,
 		RootCAs:         config.WebhookRootCAs,
+		Transport:       config.WebhookTransport,
 		Logger:          config.Logger,
 	})
 	if err != nil {
@@ -138,13 +149,16 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err != nil {
 		return err
 	}
-	const publicName = "public listener (CONNECT_LISTEN)"
-	if config.Listener != nil {
-		a.public = serverOn(ctx, publicName, config.Listener)
-	} else if a.public, err = listen(ctx, publicName, config.Listen); err != nil {
+	if config.Public != nil {
+		public = config.Public(public)
+	}
+	if config.Private != nil {
+		private = config.Private(private)
+	}
+	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen); err != nil {
 		return err
 	}
-	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListen); err != nil {
+	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen); err != nil {
 		return err
 	}
 	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage)), config.Certificate, a.logger)
@@ -166,7 +180,7 @@ func (a *App) openLimiter(ctx context.Context, url string) error {
 	return nil
 }
 
-// publicHandler puts the pages of the browser beside the partner API. It is no http.ServeMux, which would redirect
+// publicHandler puts the pages of the browser and the developers' site beside the partner API. It is no http.ServeMux, which would redirect
 // paths that it finds untidy: unknown paths are 404 here (specification 4).
 func (a *App) publicHandler(config Config) (http.Handler, error) {
 	api, err := httpapi.New(httpapi.Config{
@@ -190,10 +204,19 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	var site *developers.Site
+	if config.DevelopersSite {
+		if site, err = developers.New(); err != nil {
+			return nil, err
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if httpapi.IsBackend(r.URL.Path) {
+		switch {
+		case httpapi.IsBackend(r.URL.Path):
 			api.ServeHTTP(w, r)
-		} else {
+		case site != nil && developers.Serves(r.URL.Path):
+			site.ServeHTTP(w, r)
+		default:
 			pages.ServeHTTP(w, r)
 		}
 	}), nil

@@ -31,20 +31,18 @@ type server struct {
 	breakOff context.CancelFunc // ends the contexts of all requests
 }
 
-// listen opens a listener. The name says in an error which setting is meant.
-func listen(ctx context.Context, name, address string) (*server, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+// listen opens a listener, where it is not open already. The name says in an error which setting is meant.
+func listen(ctx context.Context, name string, open net.Listener, address string) (*server, error) {
+	if open == nil {
+		var err error
+		if open, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	return serverOn(ctx, name, listener), nil
-}
-
-func serverOn(ctx context.Context, name string, listener net.Listener) *server {
 	requests, breakOff := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{name: name, listener: listener, breakOff: breakOff}
+	s := &server{name: name, listener: open, breakOff: breakOff}
 	s.BaseContext = func(net.Listener) context.Context { return requests }
-	return s
+	return s, nil
 }
 
 // prepare gives the server its handler, its limits and its certificate, which may be nil.

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -25,6 +26,7 @@ type Tab struct {
 
 	mu       sync.Mutex
 	problems []string
+	requests []string
 }
 
 // NewTab opens a tab in a private window of its own, which shares no cookies with any other.
@@ -126,7 +128,17 @@ func (tab *Tab) Media(feature, setting string) {
 // Screenshot writes the whole page, also what lies below the window, as a PNG file; its folder is made when missing.
 func (tab *Tab) Screenshot(path string) {
 	tab.t.Helper()
-	picture := value(tab, chromedp.FullScreenshot(100))
+	tab.keep(path, value(tab, chromedp.FullScreenshot(100)))
+}
+
+// ScreenshotWindow is Screenshot of what the window shows: some pages are too long for a picture.
+func (tab *Tab) ScreenshotWindow(path string) {
+	tab.t.Helper()
+	tab.keep(path, value(tab, chromedp.CaptureScreenshot()))
+}
+
+func (tab *Tab) keep(path string, picture []byte) {
+	tab.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		tab.t.Fatal(err)
 	}
@@ -143,7 +155,21 @@ func (tab *Tab) Problems() []string {
 	return slices.Clone(tab.problems)
 }
 
+// Requests are the addresses of all that the tab has asked for since it was opened, in this order, whether or not the
+// content security policy let it.
+func (tab *Tab) Requests() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return slices.Clone(tab.requests)
+}
+
 func (tab *Tab) listen(event any) {
+	if sent, is := event.(*network.EventRequestWillBeSent); is {
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
+		tab.requests = append(tab.requests, sent.Request.URL)
+		return
+	}
 	var problem string
 	switch event := event.(type) {
 	case *log.EventEntryAdded:

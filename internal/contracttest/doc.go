@@ -7,5 +7,5 @@
 // Requests that are no operation of the document must be answered 404, in the shape that belongs to their path
 // (decisions, section 2). Pages for browsers are no part of the document and pass unchecked.
 //
-// [OperatorTransport] does the same with api/operator.yaml.
+// [OperatorTransport] does the same with api/operator.yaml, [SandboxTransport] with api/sandbox.yaml.
 package contracttest

@@ -32,6 +32,16 @@ func OperatorTransport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	return newTransport(t, base, document, document.checkOperator)
 }
 
+// SandboxTransport is [Transport] for the sandbox's driver, whose document is api/sandbox.yaml.
+func SandboxTransport(t testing.TB, base http.RoundTripper) http.RoundTripper {
+	t.Helper()
+	document, err := loadSandbox()
+	if err != nil {
+		t.Fatalf("the sandbox's embedded document: %v", err)
+	}
+	return newTransport(t, base, document, document.checkSandbox)
+}
+
 func newTransport(t testing.TB, base http.RoundTripper, document *document, check checkFunc) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport

@@ -20,6 +20,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/app"
+	"connect-svc/internal/authority"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/demo/mailcatcher"
 	"connect-svc/internal/demo/partner"
@@ -96,7 +97,7 @@ type demo struct {
 	addresses Addresses
 	log       *os.File
 	logger    *slog.Logger
-	authority *authority
+	authority *authority.Authority
 	keys      *credential.Keyring
 
 	mail                       *mailcatcher.Catcher
@@ -128,7 +129,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if _, err := postgres.Migrate(ctx, d.database.URL(), postgres.Up); err != nil {
 		return err
 	}
-	if d.authority, err = openAuthority(d.config.Dir, time.Now()); err != nil {
+	if d.authority, err = authority.Open(d.config.Dir, time.Now()); err != nil {
 		return err
 	}
 	if d.keys, err = openKeyset(d.path("keyset.json")); err != nil {
@@ -144,14 +145,15 @@ func (d *demo) open(ctx context.Context) (err error) {
 		Keys:           d.keys,
 		Listener:       d.serviceListener,
 		PrivateListen:  "127.0.0.1:0",
-		Certificate:    &d.authority.server,
+		Certificate:    &d.authority.Server,
 		Mailer:         mailer,
 		OAuth:          oauth.DefaultSettings,
 		CursorLifetime: 15 * time.Minute,
+		DevelopersSite: true,
 
 		ActivityUpdatedWindow: cmp.Or(d.config.Window, activityWindow),
 		WebhookNetworks:       loopback, // where the partner is
-		WebhookRootCAs:        d.authority.roots,
+		WebhookRootCAs:        d.authority.Roots,
 
 		Logger: d.logger, // codes are not limited: one tries the sign-in again and again here
 	})
@@ -159,7 +161,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.addresses.Private = "http://" + d.service.PrivateAddr().String()
-	d.addresses.Certificate, d.addresses.Dir, d.addresses.Kept = d.authority.certificate, d.config.Dir, !d.config.Ephemeral
+	d.addresses.Certificate, d.addresses.Dir, d.addresses.Kept = d.authority.File, d.config.Dir, !d.config.Ephemeral
 	if err := d.writeEnvironment(); err != nil {
 		return err
 	}
@@ -215,7 +217,7 @@ func (d *demo) writeEnvironment() error {
 	d.addresses.Environment = d.path("environment")
 	text := fmt.Sprintf("export CONNECT_DATABASE_URL='%s' CONNECT_KEYSET_FILE='%s' CONNECT_WEBHOOK_ALLOW_CIDRS='127.0.0.0/8,::1/128'\n"+
 		"# connect-svc webhook test reaches the example partner with SSL_CERT_FILE='%s' before it.\n",
-		d.database.URL(), d.path("keyset.json"), d.authority.certificate)
+		d.database.URL(), d.path("keyset.json"), d.authority.File)
 	return os.WriteFile(d.addresses.Environment, []byte(text), 0o600)
 }
 
@@ -227,7 +229,7 @@ func (d *demo) run(ctx context.Context) error {
 	group.Go(func() error { return serve(ctx, d.mailListener, d.mail.Handler(), nil, d.logger) })
 	group.Go(func() error {
 		defer d.partner.Wait() // a refresh that is cut off costs the connection
-		return serve(ctx, d.partnerListener, d.partner.Handler(), &d.authority.server, d.logger)
+		return serve(ctx, d.partnerListener, d.partner.Handler(), &d.authority.Server, d.logger)
 	})
 	group.Go(func() error { d.partner.Run(ctx); return nil })
 	group.Go(func() error { d.growRegularly(ctx); return nil })

@@ -187,7 +187,7 @@ func (d *demo) keepRegistration(r registration) error {
 
 func (d *demo) openPartner(r registration) (err error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.authority.roots}
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.authority.Roots}
 	transport.Proxy = nil // it is all on this machine
 	config := partner.Config{
 		Issuer:          d.addresses.Service,

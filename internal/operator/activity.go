@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/strictapi"
 )
 
 // maxRows of a batch, of all its parts together.
@@ -61,7 +62,7 @@ func written(result activity.Result) operatorapi.Written {
 // rowError names a field of a row, which has the same name in the domain. The texts of the domain are fixed and hold no
 // values.
 func rowError(part activity.Part, row int, column string, err error) error {
-	return fieldError(err.Error(), partNames[part], strconv.Itoa(row), column)
+	return strictapi.Field(err.Error(), partNames[part], strconv.Itoa(row), column)
 }
 
 // readBatch turns the body into what the domain takes.
@@ -70,7 +71,7 @@ func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch, err error
 	corrections, adjustments := rowsOf(body.StepCorrections), rowsOf(body.CyclingAdjustments)
 	removals := rowsOf(body.Removals)
 	if len(steps)+len(rides)+len(corrections)+len(adjustments)+len(removals) > maxRows {
-		return batch, fieldError(fmt.Sprintf("must have at most %d rows in all", maxRows))
+		return batch, strictapi.Field(fmt.Sprintf("must have at most %d rows in all", maxRows))
 	}
 	for _, row := range steps {
 		batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{

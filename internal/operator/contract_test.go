@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/strictapi"
 )
 
 // documented are all answers of the document, as "createUser 409 email-taken".
@@ -128,7 +129,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 				text, long := out, out
 				text.header = http.Header{"Content-Type": {"text/plain"}}
 				note(f, text)
-				long.body = strings.Repeat(" ", maxBody) + out.body
+				long.body = strings.Repeat(" ", strictapi.MaxBody) + out.body
 				note(f, long)
 			}
 		}

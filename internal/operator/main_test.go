@@ -24,6 +24,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/strictapi"
 	"connect-svc/internal/telemetry"
 )
 
@@ -167,7 +168,7 @@ func (f *fixture) send(t testing.TB, out outgoing) answer {
 		if err := json.Unmarshal(text, &problem); err != nil {
 			t.Fatal(err)
 		}
-		got.name = strings.TrimPrefix(problem.Type, typePrefix)
+		got.name = strings.TrimPrefix(problem.Type, strictapi.TypePrefix)
 		for _, e := range problem.Errors {
 			if got.errors == nil {
 				got.errors = map[string]string{}

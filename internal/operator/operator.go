@@ -1,22 +1,19 @@
 package operator
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
-	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/strictapi"
 )
 
 // Path is where the operator API begins.
@@ -30,10 +27,10 @@ type Config struct {
 	OAuth     *oauth.Server
 }
 
-// edge is the configuration with what was read from the document.
+// edge is the configuration with the document.
 type edge struct {
 	Config
-	operations map[string]*operation // by method and path, as in "GET /operator/v1/users/{user_id}"
+	api *strictapi.API
 }
 
 // handlers are the operations, in the files beside this one.
@@ -44,77 +41,50 @@ var _ operatorapi.StrictServerInterface = handlers{}
 // New answers the paths below [Path]. Mount it behind telemetry.Requests, which makes the request ids. An error says that
 // the embedded document is not what this package can work with.
 func New(config Config) (http.Handler, error) {
-	operations, err := readContract()
+	api, err := strictapi.New(operatorapi.GetSpec, operatorapi.GetSpecJSON, failures...)
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
-	e := &edge{config, operations}
-
-	router := chi.NewRouter()
-	router.Use(headers, e.recovered, e.authenticate)
-	router.NotFound(e.noOperation)
-	router.MethodNotAllowed(e.noOperation) // a wrong method is 404, as in the partner API
-
+	e := &edge{config, api}
 	strict := operatorapi.NewStrictHandlerWithOptions(handlers{e}, nil, operatorapi.StrictHTTPServerOptions{
-		RequestErrorHandlerFunc: e.fail, ResponseErrorHandlerFunc: e.fail,
+		RequestErrorHandlerFunc: api.Fail, ResponseErrorHandlerFunc: api.Fail,
 	})
-	operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{
-		BaseRouter:       router.With(e.guard), // after routing, before anything is bound
-		ErrorHandlerFunc: e.fail,
-	})
-	return router, nil
+	return api.Handler(func(router chi.Router) {
+		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
+	}, e.authenticate), nil
 }
 
-const (
-	requestIDHeader = "X-Request-ID"
-	noStore         = "no-store"
-)
+var errUnauthorized = errors.New("no operator token")
 
-// headers sets what every answer has.
-func headers(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", noStore)
-		w.Header().Set(requestIDHeader, requestID(r.Context()).String())
-		next.ServeHTTP(w, r)
-	})
+// failures are the errors of this edge. The tests compare their texts with the document's examples.
+var failures = []strictapi.Failure{
+	{Err: errUnauthorized, Name: "unauthorized", Title: "The operator token is missing or wrong.", Status: 401},
+	{Err: account.ErrUserNotFound, Name: "user-not-found", Title: "There is no such user.", Status: 404},
+	{Err: account.ErrUserExists, Name: "user-exists", Title: "A user with this id exists.", Status: 409},
+	{Err: account.ErrUserDeleted, Name: "user-deleted", Title: "A user with this id was deleted.", Status: 409},
+	{Err: account.ErrEmailTaken, Name: "email-taken", Title: "Another user has this e-mail address.", Status: 409},
+	{Err: oauth.ErrNotConnected, Name: "not-connected", Title: "The user is not connected with this company.", Status: 404},
 }
 
-func requestID(ctx context.Context) uuid.UUID { return telemetry.EventOf(ctx).RequestID }
-
-// recovered turns a panic into an opaque error, where the answer has not begun already.
-func (e *edge) recovered(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-		defer func() {
-			switch cause := recover(); {
-			case cause == nil:
-			case cause == any(http.ErrAbortHandler), ww.Status() != 0:
-				panic(cause)
-			default:
-				e.fail(ww, r, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-			}
-		}()
-		next.ServeHTTP(ww, r)
-	})
-}
+const challenge = `Bearer realm="svc-operator"`
 
 // authenticate wants the operator token as the one Authorization header (RFC 6750, section 2.1). Hashes are compared, in
 // constant time: neither the token nor its length shows in how long that takes.
 func (e *edge) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given := r.Header.Values("Authorization")
-		if len(given) != 1 {
-			e.fail(w, r, errUnauthorized)
-			return
-		}
-		scheme, token, _ := strings.Cut(given[0], " ")
-		if !strings.EqualFold(scheme, "Bearer") || !credential.MatchesHash(token, e.TokenHash) {
-			e.fail(w, r, errUnauthorized)
+		if !e.authenticated(r.Header.Values("Authorization")) {
+			w.Header().Set("WWW-Authenticate", challenge)
+			e.api.Fail(w, r, errUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// noOperation answers unknown paths and wrong methods.
-func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) { e.fail(w, r, errNoOperation) }
+func (e *edge) authenticated(given []string) bool {
+	if len(given) != 1 {
+		return false
+	}
+	scheme, token, _ := strings.Cut(given[0], " ")
+	return strings.EqualFold(scheme, "Bearer") && credential.MatchesHash(token, e.TokenHash)
+}

@@ -10,6 +10,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/account"
+	"connect-svc/internal/strictapi"
 )
 
 // CreateUser adds a user.
@@ -21,7 +22,7 @@ func (h handlers) CreateUser(
 	}
 	if id := request.Body.UserId; id != nil {
 		if *id == uuid.Nil { // the domain would take it for none
-			return nil, fieldError("must not be the nil UUID", "user_id")
+			return nil, strictapi.Field("must not be the nil UUID", "user_id")
 		}
 		user.ID = *id
 	}
@@ -32,7 +33,7 @@ func (h handlers) CreateUser(
 	return operatorapi.CreateUser201JSONResponse{
 		Body: userBody(created),
 		Headers: operatorapi.CreateUser201ResponseHeaders{
-			CacheControl: noStore, XRequestID: requestID(ctx), Location: Path + "v1/users/" + created.ID.String(),
+			CacheControl: strictapi.NoStore, XRequestID: strictapi.RequestID(ctx), Location: Path + "v1/users/" + created.ID.String(),
 		},
 	}, nil
 }
@@ -76,7 +77,7 @@ func (h handlers) DeleteUser(
 // userError names the field that was refused, which has the same name in the domain.
 func userError(err error) error {
 	if invalid := (*account.InvalidUserError)(nil); errors.As(err, &invalid) {
-		return fieldError("must be "+invalid.Wanted, invalid.Field)
+		return strictapi.Field("must be "+invalid.Wanted, invalid.Field)
 	}
 	return err
 }
@@ -93,7 +94,7 @@ func userBody(user account.User) operatorapi.User {
 
 // okHeaders are those of an answer that is no error. The generated types of the operations differ in name alone.
 func okHeaders(ctx context.Context) operatorapi.ReadUser200ResponseHeaders {
-	return operatorapi.ReadUser200ResponseHeaders{CacheControl: noStore, XRequestID: requestID(ctx)}
+	return operatorapi.ReadUser200ResponseHeaders{CacheControl: strictapi.NoStore, XRequestID: strictapi.RequestID(ctx)}
 }
 
 // instant has three digits after the point, always.

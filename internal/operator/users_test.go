@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/pgtest"
+	"connect-svc/internal/strictapi"
 )
 
 // read is the body of an answer as what it says.
@@ -146,7 +147,7 @@ func TestMalformedBody(t *testing.T) {
 		f.post(t, "/operator/v1/users", body).check(t, body, 400, "malformed-request")
 	}
 	for _, body := range []string{
-		strings.Repeat("[", 200_000), "[" + strings.Repeat("1,", 100_000) + "1]", strings.Repeat(" ", maxBody) + "x",
+		strings.Repeat("[", 200_000), "[" + strings.Repeat("1,", 100_000) + "1]", strings.Repeat(" ", strictapi.MaxBody) + "x",
 	} {
 		f.post(t, "/operator/v1/users", body).check(t, body, 413, "too-large")
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -28,7 +29,9 @@ type Settings struct {
 	AllowedNetworks []netip.Prefix
 	// RootCAs are who vouches for receivers; nil: the system's.
 	RootCAs *x509.CertPool
-	Logger  *slog.Logger // nil: no log
+	// Transport stands between what is sent and the network; nil: nothing does.
+	Transport func(http.RoundTripper) http.RoundTripper
+	Logger    *slog.Logger // nil: no log
 }
 
 // Webhooks is the webhooks of all clients in a database.
@@ -57,6 +60,9 @@ func New(pool *pgxpool.Pool, keys *credential.Keyring, settings Settings) (*Webh
 	}
 	if w.logger == nil {
 		w.logger = slog.New(slog.DiscardHandler)
+	}
+	if settings.Transport != nil {
+		w.sender.client.Transport = settings.Transport(w.sender.client.Transport)
 	}
 	jobs, err := w.newJobs(pool)
 	if err != nil {

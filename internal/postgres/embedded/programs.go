@@ -48,6 +48,9 @@ func findPrograms(ctx context.Context, major string) (programs, error) {
 		return programs{}, fmt.Errorf("the data are PostgreSQL %s's, which is not installed any more: "+
 			"install it, or remove the directory to begin anew", major)
 	}
+	if err := ctx.Err(); err != nil { // nothing was found because nothing was looked at
+		return programs{}, err
+	}
 	return fetchPrograms(ctx, "", fetchedDir())
 }
 

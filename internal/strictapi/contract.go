@@ -1,4 +1,4 @@
-package operator
+package strictapi
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/telemetry"
 )
 
@@ -21,19 +20,15 @@ type operation struct {
 }
 
 const (
-	documentURL = "https://connect.example/operator.json"
+	documentURL = "https://connect.example/document.json"
 	bodyType    = "application/json"
 )
 
-// readContract reads the operations from the embedded document.
-func readContract() (map[string]*operation, error) {
-	document, err := operatorapi.GetSpec()
+// readDocument reads the operations of a document, which is there twice: loaded, and as JSON.
+func readDocument(document *openapi3.T, text []byte) (map[string]*operation, error) {
+	compiler, err := newCompiler(text)
 	if err != nil {
-		return nil, fmt.Errorf("the embedded document: %w", err)
-	}
-	compiler, err := newCompiler()
-	if err != nil {
-		return nil, fmt.Errorf("the embedded document: %w", err)
+		return nil, err
 	}
 	operations := map[string]*operation{}
 	for path, item := range document.Paths.Map() {
@@ -54,11 +49,7 @@ func readContract() (map[string]*operation, error) {
 }
 
 // newCompiler compiles schemas of the document by reference; formats, such as that of a date, count.
-func newCompiler() (*jsonschema.Compiler, error) {
-	text, err := operatorapi.GetSpecJSON()
-	if err != nil {
-		return nil, err
-	}
+func newCompiler(text []byte) (*jsonschema.Compiler, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
@@ -70,12 +61,12 @@ func newCompiler() (*jsonschema.Compiler, error) {
 }
 
 // guard lets a request through to its operation when its shape and its body are as the document says.
-func (e *edge) guard(next http.Handler) http.Handler {
+func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		op := e.operations[r.Method+" "+chi.RouteContext(r.Context()).RoutePattern()]
+		op := a.operations[r.Method+" "+chi.RouteContext(r.Context()).RoutePattern()]
 		telemetry.EventOf(r.Context()).Operation = op.id
 		if err := op.check(r); err != nil {
-			e.fail(w, r, err)
+			a.Fail(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -1,4 +1,4 @@
-package operator
+package strictapi
 
 import (
 	"bytes"
@@ -18,25 +18,30 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-
-	"connect-svc/gen/operatorapi"
 )
 
+// Bounds of bodies and of what is said about them.
 const (
-	maxBody   = 16 << 20 // bytes: 10,000 rows with room for notes
+	MaxBody   = 16 << 20 // bytes: 10,000 rows with room for notes
 	maxValues = 100_000  // in a body: 10,000 rows have 60,000
-	maxErrors = 100      // that one answer names
+	MaxErrors = 100      // that one answer names
 	maxName   = 100      // bytes of an unknown field's name that is repeated
 )
 
-// contentError says which fields are wrong.
-type contentError []operatorapi.FieldError
+// FieldError names a place in a body by a JSON pointer (RFC 6901), and what is accepted there, never the value.
+type FieldError struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
 
-func (e contentError) Error() string { return fmt.Sprintf("%d fields are invalid", len(e)) }
+// ContentError says which fields are wrong.
+type ContentError []FieldError
 
-// fieldError is a contentError of one field, which is named by its path in the body.
-func fieldError(detail string, path ...string) contentError {
-	return contentError{{Pointer: pointer(path), Detail: detail}}
+func (e ContentError) Error() string { return fmt.Sprintf("%d fields are invalid", len(e)) }
+
+// Field is a ContentError of one field, which is named by its path in the body.
+func Field(detail string, path ...string) ContentError {
+	return ContentError{{Pointer: pointer(path), Detail: detail}}
 }
 
 // checkBody reads the body, holds it against the schema, and puts it back.
@@ -46,11 +51,11 @@ func checkBody(r *http.Request, schema *jsonschema.Schema) error {
 	}
 	// One byte more tells a body that is too long. It is no http.MaxBytesReader, which would close the connection while
 	// the caller still sends, and so keep the answer from it.
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
 	switch {
 	case err != nil:
 		return errMalformed
-	case len(body) > maxBody:
+	case len(body) > MaxBody:
 		return errTooLarge
 	case !utf8.Valid(body):
 		return errMalformed
@@ -129,7 +134,7 @@ func isJSON(contentTypes []string) bool {
 }
 
 // checkContent finds what is wrong, for each place one thing, in the order of the pointers.
-func checkContent(content any, schema *jsonschema.Schema) contentError {
+func checkContent(content any, schema *jsonschema.Schema) ContentError {
 	// First the numbers: JSON Schema takes 1.0 and 1e3 for whole numbers, and the generated binding does not.
 	if found := checkNumbers(content, nil, nil); len(found) > 0 {
 		return found.sorted()
@@ -143,11 +148,11 @@ func checkContent(content any, schema *jsonschema.Schema) contentError {
 
 var digits = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
-func checkNumbers(content any, path []string, found contentError) contentError {
+func checkNumbers(content any, path []string, found ContentError) ContentError {
 	switch content := content.(type) {
 	case json.Number:
 		if !digits.MatchString(content.String()) {
-			found = append(found, fieldError("must be a whole number in digits", path...)...)
+			found = append(found, Field("must be a whole number in digits", path...)...)
 		}
 	case []any:
 		for i, item := range content {
@@ -162,7 +167,7 @@ func checkNumbers(content any, path []string, found contentError) contentError {
 }
 
 // describe says in words of our own what a schema refused. Those of the library repeat the value.
-func describe(invalid *jsonschema.ValidationError, found contentError) contentError {
+func describe(invalid *jsonschema.ValidationError, found ContentError) ContentError {
 	for _, cause := range invalid.Causes {
 		found = describe(cause, found)
 	}
@@ -170,13 +175,13 @@ func describe(invalid *jsonschema.ValidationError, found contentError) contentEr
 		return found
 	}
 	at := invalid.InstanceLocation
-	add := func(detail string, args ...any) contentError {
-		return append(found, fieldError(fmt.Sprintf(detail, args...), at...)...)
+	add := func(detail string, args ...any) ContentError {
+		return append(found, Field(fmt.Sprintf(detail, args...), at...)...)
 	}
 	switch reason := invalid.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range reason.Missing {
-			found = append(found, fieldError("is required", append(slices.Clip(at), name)...)...)
+			found = append(found, Field("is required", append(slices.Clip(at), name)...)...)
 		}
 		return found
 	case *kind.AdditionalProperties:
@@ -185,11 +190,17 @@ func describe(invalid *jsonschema.ValidationError, found contentError) contentEr
 				found = add("has a field that is not known")
 				continue
 			}
-			found = append(found, fieldError("is not known", append(slices.Clip(at), name)...)...)
+			found = append(found, Field("is not known", append(slices.Clip(at), name)...)...)
 		}
 		return found
 	case *kind.Type:
 		return add("must be of type %s", strings.Join(reason.Want, " or "))
+	case *kind.Enum:
+		var words []string
+		for _, word := range reason.Want {
+			words = append(words, fmt.Sprint(word))
+		}
+		return add("must be one of %s", strings.Join(words, ", "))
 	case *kind.MinProperties:
 		return add("must not be empty")
 	case *kind.MinLength:
@@ -223,12 +234,12 @@ func pointer(path []string) string {
 }
 
 // sorted keeps one error for each place, and as many of them as an answer may have.
-func (e contentError) sorted() contentError {
-	slices.SortFunc(e, func(a, b operatorapi.FieldError) int {
+func (e ContentError) sorted() ContentError {
+	slices.SortFunc(e, func(a, b FieldError) int {
 		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Detail, b.Detail))
 	})
-	e = slices.CompactFunc(e, func(a, b operatorapi.FieldError) bool { return a.Pointer == b.Pointer })
-	return e[:min(len(e), maxErrors)]
+	e = slices.CompactFunc(e, func(a, b FieldError) bool { return a.Pointer == b.Pointer })
+	return e[:min(len(e), MaxErrors)]
 }
 
 // comparePointers puts row 9 before row 10.

@@ -1,4 +1,4 @@
-package demo
+package authority
 
 import (
 	"crypto/ecdsa"
@@ -25,15 +25,15 @@ const (
 	renewBefore    = 30 * 24 * time.Hour
 )
 
-// authority is the demo's own certificate authority, and the certificate that it gave the servers of the demo.
-type authority struct {
-	certificate string // the file with the authority's certificate, for a browser or curl to trust
-	roots       *x509.CertPool
-	server      tls.Certificate
+// Authority is a certificate authority of one machine, and the certificate that it gave the servers there.
+type Authority struct {
+	File   string // with the authority's certificate, for a browser or curl to trust
+	Roots  *x509.CertPool
+	Server tls.Certificate
 }
 
-// openAuthority reads the certificates in dir and makes those that are missing, unusable or soon over.
-func openAuthority(dir string, now time.Time) (*authority, error) {
+// Open reads the certificates in dir and makes those that are missing, unusable or soon over.
+func Open(dir string, now time.Time) (*Authority, error) {
 	caFile, caKeyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem")
 	ca, err := loadPair(caFile, caKeyFile, now)
 	if err != nil {
@@ -41,7 +41,7 @@ func openAuthority(dir string, now time.Time) (*authority, error) {
 	}
 	if ca == nil {
 		if ca, err = issue(caFile, caKeyFile, &x509.Certificate{
-			Subject:               pkix.Name{CommonName: "connect-svc demo authority"},
+			Subject:               pkix.Name{CommonName: "connect-svc local authority"},
 			NotAfter:              now.Add(authorityLifetime),
 			IsCA:                  true,
 			BasicConstraintsValid: true,
@@ -58,8 +58,8 @@ func openAuthority(dir string, now time.Time) (*authority, error) {
 			return nil, err
 		}
 	}
-	a := &authority{certificate: caFile, roots: x509.NewCertPool()}
-	a.roots.AddCert(ca.Leaf)
+	a := &Authority{File: caFile, Roots: x509.NewCertPool()}
+	a.Roots.AddCert(ca.Leaf)
 
 	serverFile, serverKeyFile := filepath.Join(dir, "server.pem"), filepath.Join(dir, "server-key.pem")
 	server, err := loadPair(serverFile, serverKeyFile, now)
@@ -78,7 +78,7 @@ func openAuthority(dir string, now time.Time) (*authority, error) {
 			return nil, err
 		}
 	}
-	a.server = *server
+	a.Server = *server
 	return a, nil
 }
 

@@ -1,4 +1,4 @@
-package demo
+package authority
 
 import (
 	"bytes"
@@ -12,12 +12,12 @@ import (
 func TestAuthority(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
-	first, err := openAuthority(dir, now)
+	first, err := Open(dir, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"localhost", "127.0.0.1", "::1"} {
-		if _, err := first.server.Leaf.Verify(x509.VerifyOptions{Roots: first.roots, DNSName: name}); err != nil {
+		if _, err := first.Server.Leaf.Verify(x509.VerifyOptions{Roots: first.Roots, DNSName: name}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -28,8 +28,8 @@ func TestAuthority(t *testing.T) {
 		}
 	}
 
-	same := func(a, b *authority) (ca, server bool) {
-		return a.roots.Equal(b.roots), bytes.Equal(a.server.Certificate[0], b.server.Certificate[0])
+	same := func(a, b *Authority) (ca, server bool) {
+		return a.Roots.Equal(b.Roots), bytes.Equal(a.Server.Certificate[0], b.Server.Certificate[0])
 	}
 	for _, test := range []struct {
 		name       string
@@ -43,7 +43,7 @@ func TestAuthority(t *testing.T) {
 		{"authority gone", 0, "ca.pem", false, false},
 		{"half a key", 0, "server-key.pem", true, false},
 	} {
-		before, err := openAuthority(dir, now)
+		before, err := Open(dir, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,14 +53,14 @@ func TestAuthority(t *testing.T) {
 			}
 		}
 		now = now.Add(test.after)
-		after, err := openAuthority(dir, now)
+		after, err := Open(dir, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if ca, server := same(before, after); ca != test.ca || server != test.server {
 			t.Errorf("%s: authority kept %v, server kept %v; want %v, %v", test.name, ca, server, test.ca, test.server)
 		}
-		if _, err := after.server.Leaf.Verify(x509.VerifyOptions{Roots: after.roots, DNSName: "localhost", CurrentTime: now}); err != nil {
+		if _, err := after.Server.Leaf.Verify(x509.VerifyOptions{Roots: after.Roots, DNSName: "localhost", CurrentTime: now}); err != nil {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/gen/sandboxapi"
 )
 
 var loadOperator = sync.OnceValues(func() (*document, error) {
@@ -21,12 +24,43 @@ var loadOperator = sync.OnceValues(func() (*document, error) {
 	return &document{spec: spec}, spec.Validate(context.Background())
 })
 
+var loadSandbox = sync.OnceValues(func() (*document, error) {
+	spec, err := sandboxapi.GetSpec()
+	if err != nil {
+		return nil, err
+	}
+	return &document{spec: spec}, spec.Validate(context.Background())
+})
+
 // checkOperator holds an answer of the operator API against its document. What is no operation is 401, or 404 with the
 // token.
 func (d *document) checkOperator(request *http.Request, status int, header http.Header, body []byte) error {
+	return d.checkProblems(request, status, header, body, map[int]string{401: "Unauthorized", 404: "UserNotFound"})
+}
+
+// checkSandbox holds an answer of the sandbox's driver against its document. What is no operation is 404.
+func (d *document) checkSandbox(request *http.Request, status int, header http.Header, body []byte) error {
+	return d.checkProblems(request, status, header, body, map[int]string{404: "UserNotFound"})
+}
+
+// checkProblems holds an answer of an API whose errors are problem details against its document. No operation answers as
+// the response of the document that is named for the status, which has that problem among its examples.
+func (d *document) checkProblems(
+	request *http.Request, status int, header http.Header, body []byte, noOperation map[int]string,
+) error {
 	route := d.route(request)
 	if route == nil {
-		return d.checkNoOperatorOperation(request, status, header, body)
+		want := d.spec.Components.Responses[noOperation[status]]
+		switch {
+		case want == nil:
+			return fmt.Errorf("this is no operation, so it must be one of %v", slices.Sorted(maps.Keys(noOperation)))
+		case request.Method == http.MethodHead:
+			return nil
+		}
+		if err := checkHeaders(want.Value, header, body); err != nil {
+			return err
+		}
+		return checkProblem(want.Value, status, header, body)
 	}
 	reference := route.Operation.Responses.Value(fmt.Sprint(status))
 	if reference == nil {
@@ -42,25 +76,7 @@ func (d *document) checkOperator(request *http.Request, status int, header http.
 	return nil
 }
 
-func (d *document) checkNoOperatorOperation(request *http.Request, status int, header http.Header, body []byte) error {
-	want := d.spec.Components.Responses["UserNotFound"].Value // has not-found among its examples
-	switch status {
-	case http.StatusNotFound:
-	case http.StatusUnauthorized:
-		want = d.spec.Components.Responses["Unauthorized"].Value
-	default:
-		return errors.New("this is no operation, so it must be 401 or 404")
-	}
-	if request.Method == http.MethodHead {
-		return nil
-	}
-	if err := checkHeaders(want, header, body); err != nil {
-		return err
-	}
-	return checkProblem(want, status, header, body)
-}
-
-// problem is an error of the operator API as far as the document fixes it.
+// problem is an error of these APIs as far as the document fixes it.
 type problem struct {
 	Type, Title string
 	Status      int

@@ -1,0 +1,14 @@
+// Package api holds the contracts that people write. The programs are generated from them; this is for handing them out.
+package api
+
+import _ "embed"
+
+// Partner is the partner API, openapi.yaml, byte for byte.
+//
+//go:embed openapi.yaml
+var Partner []byte
+
+// Sandbox is the driver of a sandbox, sandbox.yaml, byte for byte.
+//
+//go:embed sandbox.yaml
+var Sandbox []byte

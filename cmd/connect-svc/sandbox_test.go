@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/pgtest"
+)
+
+// runSandbox runs a sandbox on free ports until its output holds a text.
+func runSandbox(t *testing.T, until string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stdout := &cancelAt{text: until, cancel: cancel}
+	var stderr bytes.Buffer
+	args = append([]string{"sandbox", "--listen", "127.0.0.1:0", "--private-listen", "localhost:0"}, args...)
+	if status := run(ctx, args, nil, strings.NewReader(""), stdout, &stderr); status != statusDone || stderr.Len() != 0 {
+		t.Errorf("status %d, stderr %q", status, &stderr)
+	}
+	return stdout.String()
+}
+
+func TestSandboxSaysWhatThereIs(t *testing.T) {
+	t.Parallel()
+	decoder := json.NewDecoder(strings.NewReader(runSandbox(t, "webhook_secret", "--output", "json")))
+	decoder.DisallowUnknownFields()
+	var printed sandboxapi.Sandbox
+	if err := decoder.Decode(&printed); err != nil || decoder.More() {
+		t.Fatalf("the output is not one JSON object: %v", err)
+	}
+	if len(printed.Users) != 5 || printed.Client.CallbackUrl != "https://partner.example/callback" {
+		t.Errorf("printed %+v", printed)
+	}
+	if _, err := os.Stat(printed.CaFile); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", printed.CaFile, err)
+	}
+
+	screen := runSandbox(t, "docs/sandbox.md", "--callback", "https://stride.example/back", "--webhook-url", "https://stride.example/hooks")
+	for _, text := range []string{"https://127.0.0.1:", "/sandbox", "svci_", "whsec_", "User, corrected", "https://stride.example/back", "https://stride.example/hooks"} {
+		if !strings.Contains(screen, text) {
+			t.Errorf("the screen has no %s:\n%s", text, screen)
+		}
+	}
+	if lines := strings.Count(screen, "\n"); lines > 24 {
+		t.Errorf("the screen has %d lines", lines)
+	}
+}
+
+func TestSandboxRefusals(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ flag, value string }{
+		{"--listen", "8443"}, {"--listen", ":8443"}, {"--listen", "0.0.0.0:8443"}, {"--listen", "127.0.0.1:99999"},
+		{"--listen", "127.0.0.2:8443"}, {"--private-listen", "192.168.1.7:9090"}, {"--private-listen", "localhost"},
+		{"--callback", "http://partner.example/callback"}, {"--callback", "https://partner.example"},
+		{"--webhook-url", "http://127.0.0.1:8444/"}, {"--output", "yaml"}, {"--clock", "now"},
+	} {
+		refuse(t, nil, statusUsage, []string{test.flag}, "sandbox", test.flag, test.value)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	refuse(t, nil, statusFailed, []string{"--private-listen"}, "sandbox", "--listen", "127.0.0.1:0", "--private-listen", taken.Addr().String())
+}
+
+// No setting of serve leads to what the sandbox puts before the service, and none of the driver's paths is served.
+func TestServeIsNoSandbox(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	env := with(settings(t, db), "CONNECT_OPERATOR_TOKEN=0123456789abcdef0123456789abcdef")
+	s := start(t, env)
+	spec, err := sandboxapi.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := 0
+	for path, item := range spec.Paths.Map() {
+		path = strings.NewReplacer("{user_id}", uuid.NewString(), "{client_id}", uuid.NewString()).Replace(path)
+		for method := range item.Operations() {
+			for _, listener := range []string{s.private, s.public} {
+				request, err := http.NewRequestWithContext(t.Context(), method, "http://"+listener+path, strings.NewReader(`{}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				request.Header.Set("Content-Type", "application/json")
+				request.Header.Set("Authorization", "Bearer 0123456789abcdef0123456789abcdef")
+				answer, err := http.DefaultClient.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				_ = answer.Body.Close()
+				if paths++; answer.StatusCode != http.StatusNotFound {
+					t.Errorf("%s %s: %d", method, path, answer.StatusCode)
+				}
+			}
+		}
+	}
+	if paths != 20 {
+		t.Errorf("%d requests, want two for each of the ten operations", paths)
+	}
+	if strings.Contains(s.log.String(), slog.LevelError.String()) {
+		t.Errorf("the log has errors:\n%s", s.log.String())
+	}
+
+	var command serveCommand
+	for i := range reflect.TypeOf(command).NumField() { // every setting has some value: whether it is a good one is not asked
+		if field := reflect.ValueOf(&command).Elem().Field(i); field.Kind() == reflect.String {
+			field.SetString("sandbox")
+		}
+	}
+	config, _ := command.config()
+	if config.Public != nil || config.Private != nil || config.WebhookTransport != nil || config.PrivateListener != nil || config.Clock != nil {
+		t.Errorf("a setting of serve leads to %+v", config)
+	}
+}
+
+// The script of the document for partners does what it says.
+func TestSandboxDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/sandbox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```bash\n")
+	script, _, found := strings.Cut(rest, "\n```\n")
+	if !found {
+		t.Fatal("the document has no script")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, temporary := t.TempDir(), t.TempDir()
+	if err := os.Symlink(program, filepath.Join(bin, "connect-svc")); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), "bash", "-c", script)
+	command.Env = append(os.Environ(), asProgram+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+temporary)
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.HasSuffix(string(out), "the integration holds\n") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}

@@ -1,0 +1,116 @@
+package developers
+
+import (
+	"bytes"
+	"errors"
+	"html/template"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extensionast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// section is a heading of the second level, for the list of what is on a page.
+type section struct{ ID, Label string }
+
+var markdown = goldmark.New(
+	goldmark.WithExtensions(extension.Table),
+	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+	// Before goldmark's own renderers, which have priority 1000 and 500.
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(wide{}, 100))),
+)
+
+// convert makes HTML of a Markdown page. Its first line is the title. Links to other pages are written as links to their
+// Markdown, so that they work there, too.
+func convert(source []byte) (title string, body template.HTML, sections []section, err error) {
+	document := markdown.Parser().Parse(text.NewReader(source))
+	err = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch node := node.(type) {
+		case *ast.Heading:
+			label := plain(node, source)
+			switch node.Level {
+			case 1:
+				title = label
+			case 2:
+				id, _ := node.AttributeString("id")
+				sections = append(sections, section{string(id.([]byte)), label})
+			}
+		case *ast.Link:
+			name, anchor, _ := strings.Cut(string(node.Destination), "#")
+			if page, is := strings.CutSuffix(name, ".md"); is && !strings.Contains(page, "/") {
+				if anchor != "" {
+					anchor = "#" + anchor
+				}
+				node.Destination = []byte(page + ".html" + anchor)
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	if err == nil && title == "" {
+		err = errors.New("no title")
+	}
+	if err != nil {
+		return "", "", nil, err
+	}
+	var rendered bytes.Buffer
+	if err := markdown.Renderer().Render(&rendered, source, document); err != nil {
+		return "", "", nil, err
+	}
+	return title, template.HTML(rendered.String()), sections, nil // of Markdown that is ours
+}
+
+// plain is the text below a node.
+func plain(node ast.Node, source []byte) string {
+	var label strings.Builder
+	_ = ast.Walk(node, func(child ast.Node, entering bool) (ast.WalkStatus, error) {
+		if piece, is := child.(*ast.Text); is && entering {
+			label.Write(piece.Value(source))
+		}
+		return ast.WalkContinue, nil
+	})
+	return label.String()
+}
+
+// wide renders what may be wider than the window, code and tables: each scrolls for itself, also by keyboard.
+type wide struct{}
+
+func (wide) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindFencedCodeBlock, renderCode)
+	r.Register(extensionast.KindTable, renderTable)
+}
+
+// languages are the names of those that the pages have examples in.
+var languages = map[string]string{"bash": "Shell", "go": "Go", "ts": "TypeScript", "json": "JSON"}
+
+func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	block := node.(*ast.FencedCodeBlock)
+	_, _ = w.WriteString(`<pre tabindex="0" data-language="` + languages[string(block.Language(source))] + `"><code>`)
+	lines := block.Lines()
+	for i := range lines.Len() {
+		line := lines.At(i)
+		template.HTMLEscape(w, line.Value(source))
+	}
+	_, _ = w.WriteString("</code></pre>\n")
+	return ast.WalkSkipChildren, nil
+}
+
+func renderTable(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+	if entering {
+		_, _ = w.WriteString(`<div class="table" tabindex="0"><table>` + "\n")
+	} else {
+		_, _ = w.WriteString("</table></div>\n")
+	}
+	return ast.WalkContinue, nil
+}

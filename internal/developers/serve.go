@@ -1,0 +1,119 @@
+package developers
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"connect-svc/internal/telemetry"
+)
+
+// Path is where the site is served.
+const Path = "/developers/"
+
+// Serves tells whether a path belongs to the site, also where there is nothing.
+func Serves(path string) bool { return strings.HasPrefix(path, Path) || path+"/" == Path }
+
+// The content security policies: our own style and pictures. The reference is drawn by a script of ours, which reads the
+// contract. It puts rules into style elements that are empty, and the policy lets those be by the hash of nothing: inline
+// styles are refused there, too.
+const (
+	common          = "base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+	pagePolicy      = "default-src 'none'; style-src 'self'; img-src 'self'; " + common
+	referencePolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+		"style-src 'self' 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' 'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='; " + common
+)
+
+// file is a page or what belongs to one.
+type file struct {
+	mediaType string
+	content   []byte
+	tag       string // names the content
+	policy    string
+	forever   bool // its name changes with its content
+	zipped    func() []byte
+}
+
+func newFile(mediaType string, content []byte) *file {
+	sum := sha256.Sum256(content)
+	return &file{
+		mediaType: mediaType, content: content, tag: hex.EncodeToString(sum[:16]), policy: pagePolicy,
+		zipped: sync.OnceValue(func() []byte { return zip(content) }),
+	}
+}
+
+func zip(content []byte) []byte {
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, _ = w.Write(content) // a buffer takes all
+	_ = w.Close()
+	return zipped.Bytes()
+}
+
+// ServeHTTP answers GET and HEAD for what there is, and with a page and status 404 for everything else, as the rest of the
+// public listener does (specification 4). Mount it behind telemetry.Requests for the paths of [Serves].
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	telemetry.EventOf(r.Context()).Operation = Path
+	name, below := strings.CutPrefix(r.URL.Path, Path)
+	f, found := s.files[name]
+	readable := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case !below && readable:
+		headers(w.Header(), pagePolicy)
+		http.Redirect(w, r, Path, http.StatusPermanentRedirect)
+	case !found || !readable:
+		headers(w.Header(), pagePolicy)
+		w.Header().Set("Content-Type", s.missing.mediaType)
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write(s.missing.content) // fails only where nobody reads it any more
+	default:
+		headers(w.Header(), f.policy)
+		f.serve(w, r)
+	}
+}
+
+func (f *file) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", f.mediaType)
+	h.Set("Cache-Control", "no-cache") // asks each time, and gets a 304
+	if f.forever {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	h.Set("Vary", "Accept-Encoding")
+	content, tag := f.content, f.tag
+	if takesGzip(r.Header.Get("Accept-Encoding")) {
+		h.Set("Content-Encoding", "gzip")
+		content, tag = f.zipped(), tag+"-gzip"
+	}
+	h.Set("ETag", `"`+tag+`"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+}
+
+// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3).
+func takesGzip(accepted string) bool {
+	for coding := range strings.SplitSeq(accepted, ",") {
+		name, weight, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(coding, " ", "")), ";")
+		if name == "gzip" {
+			return strings.Trim(strings.TrimPrefix(weight, "q="), "0.") != "" || weight == ""
+		}
+	}
+	return false
+}
+
+// headers are those of every answer, as on the service's other pages.
+func headers(h http.Header, policy string) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()")
+	h.Set("Strict-Transport-Security", "max-age=63072000")
+}

@@ -1,0 +1,200 @@
+package developers
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"mime"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"connect-svc/api"
+	"connect-svc/gen/redoc"
+)
+
+//go:embed pages templates static
+var files embed.FS
+
+// page is one entry of the navigation.
+type page struct {
+	Name    string // of its file, without .html
+	Label   string // in the navigation
+	Summary string // a sentence, for search engines and the overview
+}
+
+// File is where the page lies, beside all others.
+func (p page) File() string { return p.Name + ".html" }
+
+// group is a part of the navigation.
+type group struct {
+	Label string
+	Pages []page
+}
+
+const referenceName = "reference"
+
+// contents is the site from top to bottom. Each page but the reference is pages/NAME.md.
+var contents = []group{
+	{"Start", []page{
+		{"index", "Overview", "Read a user's walking and cycling activity, with the user's consent: what there is, and where to begin."},
+		{"quick-start", "Quick start", "From nothing to a user's steps in ten minutes, with curl, Go or TypeScript."},
+	}},
+	{"Guides", []page{
+		{"consent", "Consent", "Send the user to the service, take them back, and exchange the code."},
+		{"token-storage", "Token storage", "What to keep, how to keep it, and who may see it."},
+		{"refresh", "Refresh", "Keep a connection alive without ever sending a refresh token twice."},
+		{"paging", "Reading and paging", "Date ranges, the three datasets, and pages of cycling activities."},
+		{"limits", "Limits", "The rate policy, the limits of sizes and times, and how to stay within them."},
+		{"webhooks", "Webhooks", "Hear of changes: verify, answer at once, work later."},
+		{"errors", "Errors", "Which answers there are, and which of them to send again."},
+		{"disconnects", "Disconnects", "How connections end, from either side, and what to do then."},
+		{"going-live", "Going live", "The checklist before the first real user."},
+	}},
+	{"Reference", []page{
+		{referenceName, "API reference", "Every operation, field, limit and error of the partner API."},
+	}},
+}
+
+// Site is the finished pages and files.
+type Site struct {
+	files   map[string]*file // by their path below [Path]
+	missing *file            // the page for what is not there
+}
+
+// New makes the site from what is embedded. An error says that the parts do not fit together.
+func New() (*Site, error) {
+	s := &Site{files: map[string]*file{}}
+	names, err := s.addAssets()
+	if err != nil {
+		return nil, fmt.Errorf("developers: %w", err)
+	}
+	if err := s.addPages(names); err != nil {
+		return nil, fmt.Errorf("developers: %w", err)
+	}
+	s.files["openapi.yaml"] = newFile("application/yaml", api.Partner)
+	s.files["sandbox.yaml"] = newFile("application/yaml", api.Sandbox)
+	return s, nil
+}
+
+// addAssets takes what pages need under names that change with what is in it, so that browsers may keep it for ever. The
+// licenses keep their name, which the head of the program gives.
+func (s *Site) addAssets() (names map[string]string, err error) {
+	names = map[string]string{}
+	for _, from := range []struct {
+		files fs.FS
+		dir   string
+	}{{files, "static"}, {redoc.Files, "."}} {
+		entries, err := fs.ReadDir(from.files, from.dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			content, err := fs.ReadFile(from.files, path.Join(from.dir, entry.Name()))
+			if err != nil {
+				return nil, err
+			}
+			extension := path.Ext(entry.Name())
+			f := newFile(mime.TypeByExtension(extension), content)
+			name := "static/" + entry.Name()
+			if extension != ".txt" {
+				f.forever = true
+				sum := sha256.Sum256(content)
+				name = strings.TrimSuffix(name, extension) + "." + hex.EncodeToString(sum[:8]) + extension
+			}
+			names[entry.Name()] = name
+			s.files[name] = f
+		}
+	}
+	return names, nil
+}
+
+// view is what the layout shows.
+type view struct {
+	Root     string // before each link; empty where the page lies in the root of the site
+	Page     page
+	Title    string
+	Contents []group
+	Body     template.HTML // of a Markdown page
+	Sections []section     // of it
+	Before   *page         // the neighbours, in the order of reading
+	After    *page
+}
+
+func (s *Site) addPages(names map[string]string) error {
+	layouts, err := template.New("").Funcs(template.FuncMap{"asset": func(name string) (string, error) {
+		if names[name] == "" {
+			return "", fmt.Errorf("no file static/%s", name)
+		}
+		return names[name], nil
+	}}).ParseFS(files, "templates/*.html")
+	if err != nil {
+		return err
+	}
+	render := func(layout string, v view) (*file, error) {
+		v.Contents = contents
+		var text bytes.Buffer
+		if err := layouts.ExecuteTemplate(&text, layout, v); err != nil {
+			return nil, err
+		}
+		return newFile("text/html; charset=utf-8", text.Bytes()), nil
+	}
+	var all []page
+	for _, g := range contents {
+		all = append(all, g.Pages...)
+	}
+	for i, p := range all {
+		v := view{Page: p, Title: p.Label}
+		layout := "page.html"
+		if p.Name == referenceName {
+			layout = "reference.html"
+		} else if err := v.read(p); err != nil {
+			return fmt.Errorf("pages/%s.md: %w", p.Name, err)
+		}
+		if i > 0 {
+			v.Before = &all[i-1]
+		}
+		if i+1 < len(all) {
+			v.After = &all[i+1]
+		}
+		if s.files[p.File()], err = render(layout, v); err != nil {
+			return err
+		}
+	}
+	s.files[referenceName+".html"].policy = referencePolicy
+	s.files[""] = s.files["index.html"]
+	s.missing, err = render("missing.html", view{Root: Path, Title: "Not found"})
+	return err
+}
+
+// read takes title, body and sections of a Markdown page.
+func (v *view) read(p page) error {
+	source, err := fs.ReadFile(files, "pages/"+p.Name+".md")
+	if err != nil {
+		return err
+	}
+	v.Title, v.Body, v.Sections, err = convert(source)
+	return err
+}
+
+// Write puts the site into a folder, which is made if it is missing. Nothing in it is removed.
+func (s *Site) Write(dir string) error {
+	for name, f := range s.files {
+		if name == "" {
+			continue // is index.html
+		}
+		target := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, f.content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/strictapi"
+)
+
+// DecideAuthorization is a user with a browser.
+func (d driver) DecideAuthorization(
+	ctx context.Context, request sandboxapi.DecideAuthorizationRequestObject,
+) (sandboxapi.DecideAuthorizationResponseObject, error) {
+	location, err := d.decide(ctx, request.Body.AuthorizationUrl, request.Body.UserId,
+		request.Body.Decision == sandboxapi.AuthorizationDecisionDecisionAllow)
+	if err != nil {
+		return nil, err
+	}
+	return sandboxapi.DecideAuthorization200JSONResponse{
+		Body:    sandboxapi.Redirect{RedirectUrl: location},
+		Headers: sandboxapi.DecideAuthorization200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// decide carries out what the pages of package browser do, by the same acts: the request is taken, the user signs in, the
+// consent is shown and answered. It returns where the browser is sent.
+func (s *sandbox) decide(ctx context.Context, authorizationURL string, user uuid.UUID, allow bool) (location string, err error) {
+	query, is := strings.CutPrefix(authorizationURL, s.baseURL+"/oauth/authorize?")
+	if !is || strings.Contains(query, "#") {
+		return "", strictapi.Field("must be the sandbox's base_url with /oauth/authorize and a query", "authorization_url")
+	}
+	if !s.people.has(user) {
+		return "", strictapi.Field("must be a user of the sandbox", "user_id")
+	}
+	browser := sha256.Sum256([]byte(rand.Text()))
+	server := s.service.OAuth
+	request, err := server.Authorize(ctx, query, len(authorizationURL), browser)
+	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {
+		return "", strictapi.Field("must be a request without "+string(refused.Cause), "authorization_url")
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := server.SignedIn(ctx, request, browser, user); err != nil {
+		return "", err
+	}
+	consent, err := server.Consent(ctx, request, browser)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case !allow:
+		return server.Deny(ctx, request, browser)
+	case consent.ScopeMismatch:
+		return "", errScopeMismatch
+	}
+	return server.Allow(ctx, request, browser)
+}

@@ -1,0 +1,102 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/account"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/strictapi"
+)
+
+// driver is the operations of api/sandbox.yaml, in this file and those of what they are about.
+type driver struct{ *sandbox }
+
+var _ sandboxapi.StrictServerInterface = driver{}
+
+// Errors of the driver's own. The tests compare the texts with the document's examples.
+var (
+	errUserNotFound  = errors.New("no such user")
+	errScopeMismatch = errors.New("connected with other scopes")
+
+	failures = []strictapi.Failure{
+		{Err: errUserNotFound, Name: "user-not-found", Title: "There is no such user.", Status: 404},
+		{Err: oauth.ErrNotConnected, Name: "not-connected", Title: "The user is not connected with this company.", Status: 404},
+		{Err: errScopeMismatch, Name: "scope-mismatch", Title: "The user is connected with other scopes.", Status: 409},
+	}
+)
+
+func newDriver(s *sandbox) (http.Handler, error) {
+	api, err := strictapi.New(sandboxapi.GetSpec, sandboxapi.GetSpecJSON, failures...)
+	if err != nil {
+		return nil, err
+	}
+	strict := sandboxapi.NewStrictHandlerWithOptions(driver{s}, nil, sandboxapi.StrictHTTPServerOptions{
+		RequestErrorHandlerFunc: api.Fail, ResponseErrorHandlerFunc: api.Fail,
+	})
+	return api.Handler(func(router chi.Router) {
+		sandboxapi.HandlerWithOptions(strict, sandboxapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
+	}), nil
+}
+
+// driving puts the driver beside what else is private. It is there before the first request is.
+func (s *sandbox) driving(others http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/sandbox" || strings.HasPrefix(r.URL.Path, "/sandbox/") {
+			s.driver.ServeHTTP(w, r)
+		} else {
+			others.ServeHTTP(w, r)
+		}
+	})
+}
+
+// okHeaders are those of an answer that is no error. The generated types of the operations differ in name alone.
+func okHeaders(ctx context.Context) sandboxapi.ReadSandbox200ResponseHeaders {
+	return sandboxapi.ReadSandbox200ResponseHeaders{CacheControl: strictapi.NoStore, XRequestID: strictapi.RequestID(ctx)}
+}
+
+// ReadSandbox shows what there is.
+func (d driver) ReadSandbox(
+	ctx context.Context, _ sandboxapi.ReadSandboxRequestObject,
+) (sandboxapi.ReadSandboxResponseObject, error) {
+	described, err := d.describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return sandboxapi.ReadSandbox200JSONResponse{Body: described, Headers: okHeaders(ctx)}, nil
+}
+
+// CreateUser adds a user of a kind.
+func (d driver) CreateUser(
+	ctx context.Context, request sandboxapi.CreateUserRequestObject,
+) (sandboxapi.CreateUserResponseObject, error) {
+	timezone := "UTC"
+	if request.Body.Timezone != nil {
+		timezone = *request.Body.Timezone
+	}
+	user, err := d.addPerson(ctx, request.Body.Kind, timezone)
+	if invalid := (*account.InvalidUserError)(nil); errors.As(err, &invalid) {
+		return nil, strictapi.Field("must be "+invalid.Wanted, invalid.Field)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sandboxapi.CreateUser201JSONResponse{
+		Body: user, Headers: sandboxapi.CreateUser201ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// DisconnectUser ends a connection as the user does.
+func (d driver) DisconnectUser(
+	ctx context.Context, request sandboxapi.DisconnectUserRequestObject,
+) (sandboxapi.DisconnectUserResponseObject, error) {
+	if err := d.service.OAuth.DisconnectUser(ctx, request.UserId, request.ClientId); err != nil {
+		return nil, err
+	}
+	return sandboxapi.DisconnectUser204Response{Headers: sandboxapi.DisconnectUser204ResponseHeaders(okHeaders(ctx))}, nil
+}

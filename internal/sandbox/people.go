@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/account"
+)
+
+// historyDays is how long a user has recorded who is not new.
+const historyDays = 180
+
+// kinds are those of the first users, one of each.
+var kinds = []sandboxapi.Kind{
+	sandboxapi.KindActive, sandboxapi.KindSparse, sandboxapi.KindGaps, sandboxapi.KindCorrected, sandboxapi.KindNew,
+}
+
+// homes are their time zones: both sides of UTC, where the calendar day is another one for some hours.
+var homes = map[sandboxapi.Kind]string{
+	sandboxapi.KindActive:    "Europe/Berlin",
+	sandboxapi.KindSparse:    "America/New_York",
+	sandboxapi.KindGaps:      "Asia/Tokyo",
+	sandboxapi.KindCorrected: "Europe/London",
+	sandboxapi.KindNew:       "UTC",
+}
+
+// person is a user, and how far their records go.
+type person struct {
+	sandboxapi.User
+	number   int // from 1 on; what is recorded depends on it
+	location *time.Location
+	next     time.Time // first date that is not recorded yet: midnight UTC
+}
+
+// people are the users. One at a time is added or goes on recording.
+type people struct {
+	mu   sync.RWMutex // of list
+	list []*person
+
+	growing sync.Mutex
+}
+
+func (p *people) all() []sandboxapi.User {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	users := make([]sandboxapi.User, len(p.list))
+	for i, one := range p.list {
+		users[i] = one.User
+	}
+	return users
+}
+
+func (p *people) has(id uuid.UUID) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return slices.ContainsFunc(p.list, func(one *person) bool { return one.UserId == id })
+}
+
+// addPerson makes a user of a kind, with what such a user has recorded. A bad time zone is an *account.InvalidUserError.
+func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone string) (sandboxapi.User, error) {
+	s.people.growing.Lock()
+	defer s.people.growing.Unlock()
+	one := &person{number: len(s.people.list) + 1}
+	location, err := time.LoadLocation(timezone)
+	if err != nil {
+		location = time.UTC // the account's own rules say what is wrong with it
+	}
+	one.location = location
+	registered := s.today(one)
+	if kind != sandboxapi.KindNew {
+		registered = registered.AddDate(0, 0, -historyDays)
+	}
+	email := fmt.Sprintf("%s@example.com", kind)
+	if one.number > len(kinds) {
+		email = fmt.Sprintf("%s-%d@example.com", kind, one.number)
+	}
+	user, err := s.service.Accounts.CreateUser(ctx, account.NewUser{Email: email, Timezone: timezone, RegisteredOn: registered})
+	if err != nil {
+		return sandboxapi.User{}, err
+	}
+	one.User = sandboxapi.User{
+		UserId: user.ID, Kind: kind, Timezone: user.Timezone, RegisteredOn: openapi_types.Date{Time: user.RegisteredOn}, Email: user.Email,
+	}
+	one.next = registered
+	s.people.mu.Lock()
+	s.people.list = append(s.people.list, one)
+	s.people.mu.Unlock()
+	return one.User, s.grow(ctx, one)
+}
+
+// growAll has everybody record up to today.
+func (s *sandbox) growAll(ctx context.Context) error {
+	s.people.growing.Lock()
+	defer s.people.growing.Unlock()
+	for _, one := range s.people.list {
+		if err := s.grow(ctx, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grow has a user record up to today, today included. It needs s.people.growing.
+func (s *sandbox) grow(ctx context.Context, one *person) error {
+	const atOnce = 366 // days
+	for today := s.today(one); !one.next.After(today); {
+		until := one.next.AddDate(0, 0, atOnce-1)
+		if until.After(today) {
+			until = today
+		}
+		if _, err := s.service.Activity.Put(ctx, records(one, one.next, until)); err != nil {
+			return err
+		}
+		one.next = until.AddDate(0, 0, 1)
+	}
+	return nil
+}
+
+// today is a user's calendar day, as midnight UTC.
+func (s *sandbox) today(one *person) time.Time {
+	year, month, day := s.clock.Now().In(one.location).Date()
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}

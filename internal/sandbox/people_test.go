@@ -1,0 +1,101 @@
+package sandbox
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/account"
+)
+
+// What the document says of each kind, over 210 days, which hold all its periods.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC) // a Monday
+	to := from.AddDate(0, 0, 209)
+	type counts struct{ Steps, Rides, StepCorrections, CyclingAdjustments int }
+	for kind, want := range map[sandboxapi.Kind]counts{
+		sandboxapi.KindActive:    {210, 330, 0, 0},
+		sandboxapi.KindSparse:    {42, 14, 0, 0},
+		sandboxapi.KindGaps:      {135, 225, 0, 0},
+		sandboxapi.KindCorrected: {210, 330, 120, 70},
+		sandboxapi.KindNew:       {},
+	} {
+		one := &person{User: sandboxapi.User{UserId: uuid.New(), Kind: kind}, number: 3}
+		batch := records(one, from, to)
+		got := counts{len(batch.DailySteps), len(batch.CyclingActivities), len(batch.StepCorrections), len(batch.CyclingAdjustments)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", kind, diff)
+		}
+		inParts := records(one, from, from.AddDate(0, 0, 100))
+		rest := records(one, from.AddDate(0, 0, 101), to)
+		if diff := cmp.Diff(batch.DailySteps, append(inParts.DailySteps, rest.DailySteps...)); diff != "" {
+			t.Errorf("%s: in parts it is something else: %s", kind, diff)
+		}
+		if diff := cmp.Diff(batch.CyclingActivities, append(inParts.CyclingActivities, rest.CyclingActivities...)); diff != "" {
+			t.Errorf("%s: in parts it is something else: %s", kind, diff)
+		}
+	}
+}
+
+// Everybody has recorded up to their own today, however the clock came there, and nobody beyond it.
+func testPeopleRecordUpToToday(t *testing.T, r *running) {
+	check := func(what string) {
+		t.Helper()
+		for _, one := range r.people.list {
+			var days int
+			var last *time.Time
+			if err := r.service.Pool.QueryRow(t.Context(), "select count(*), max(date) from daily_steps where user_id = $1", one.UserId).Scan(&days, &last); err != nil {
+				t.Fatal(err)
+			}
+			recorded := records(one, one.RegisteredOn.Time, r.today(one)).DailySteps
+			if days != len(recorded) || days > 0 && !last.Equal(recorded[days-1].Date) {
+				t.Errorf("%s: %s has %d days until %v, want %d", what, one.Kind, days, last, len(recorded))
+			}
+		}
+	}
+	check("at the start")
+	r.advanceBy(t, 45*24*time.Hour)
+	check("after a move")
+	r.clock.Advance(30 * time.Hour)
+	if err := r.growAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("after a day that came by itself")
+}
+
+// A sign-in by the pages: the letter is caught, and its code lasts ten minutes of the clock.
+func testSignInFollowsTheClock(t *testing.T, r *running) {
+	accounts := r.service.Accounts
+	signIn := func() (uuid.UUID, string) {
+		t.Helper()
+		id, before := uuid.New(), len(r.mail.Letters())
+		if err := accounts.SendCode(t.Context(), account.CodeRequest{SignIn: id, Email: r.described.Users[0].Email, Network: netip.MustParseAddr("127.0.0.1")}); err != nil {
+			t.Fatal(err)
+		}
+		look := time.NewTicker(20 * time.Millisecond)
+		defer look.Stop()
+		for len(r.mail.Letters()) == before {
+			select {
+			case <-look.C:
+			case <-t.Context().Done():
+				t.Fatal("no letter came")
+			}
+		}
+		return id, r.mail.Letters()[0].Code
+	}
+	id, code := signIn()
+	if user, err := accounts.VerifyCode(t.Context(), id, code); err != nil || user != r.described.Users[0].UserId {
+		t.Errorf("at once: %s, %v", user, err)
+	}
+	id, code = signIn()
+	r.advanceBy(t, 601*time.Second)
+	if _, err := accounts.VerifyCode(t.Context(), id, code); !errors.Is(err, account.ErrCodeExpired) {
+		t.Errorf("after ten minutes: %v", err)
+	}
+}

@@ -1,0 +1,95 @@
+package sandbox
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/activity"
+)
+
+// records are what a user records from one date to another, both included. The document tells partners which dates have
+// what, so that tests can rely on it; how much it is, is made up from the user's number and the date.
+func records(one *person, from, to time.Time) (batch activity.Batch) {
+	for date := from; !date.After(to); date = date.AddDate(0, 0, 1) {
+		day := int(date.Unix() / (24 * 60 * 60))
+		random := rand.New(rand.NewPCG(uint64(one.number), uint64(day))) //nolint:gosec // no secret
+		steps, rides := plan(one.Kind, day, date.Weekday())
+		if steps {
+			batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{
+				UserID: one.UserId, Date: date, Steps: 4000 + random.IntN(9000),
+			})
+		}
+		for n := range rides {
+			batch.CyclingActivities = append(batch.CyclingActivities, ride(one.UserId, date, n, random))
+		}
+		if one.Kind == sandboxapi.KindCorrected {
+			correct(&batch, one.UserId, date, day, random)
+		}
+	}
+	return batch
+}
+
+// plan is whether a kind of user counts steps on a day, and how many rides there are.
+func plan(kind sandboxapi.Kind, day int, weekday time.Weekday) (steps bool, rides int) {
+	switch weekday {
+	case time.Saturday:
+	case time.Sunday:
+		rides = 1
+	default:
+		rides = 2
+	}
+	switch kind {
+	case sandboxapi.KindActive, sandboxapi.KindCorrected:
+		return true, rides
+	case sandboxapi.KindGaps:
+		if day%14 < 9 {
+			return true, rides
+		}
+	case sandboxapi.KindSparse:
+		if day%15 == 0 {
+			return true, 1
+		}
+		return day%5 == 0, 0
+	}
+	return false, 0
+}
+
+// ride is the nth of a date, in the morning, then in the evening. Now and then nobody noted its end.
+func ride(user uuid.UUID, date time.Time, n int, random *rand.Rand) activity.RideRecord {
+	minutes := 12 + random.IntN(40)
+	start := date.Add(time.Duration(7+10*n)*time.Hour + time.Duration(random.IntN(3600))*time.Second)
+	record := activity.RideRecord{
+		UserID: user, SourceID: fmt.Sprintf("sandbox-%s-%d", date.Format(time.DateOnly), n+1),
+		Start: start, End: start.Add(time.Duration(minutes) * time.Minute), DistanceMeters: minutes * (220 + random.IntN(120)),
+	}
+	if random.IntN(20) == 0 {
+		record.End = time.Time{}
+	}
+	return record
+}
+
+// correct adds what support corrected about a day.
+func correct(batch *activity.Batch, user uuid.UUID, date time.Time, day int, random *rand.Rand) {
+	id := func(what string) uuid.UUID { return uuid.NewSHA1(user, []byte(what+date.Format(time.DateOnly))) }
+	delta, note := 0, "device on a swing"
+	switch {
+	case day%7 == 0:
+		delta, note = -100_000, "another person's device" // a total does not go below zero
+	case day%2 == 0:
+		delta = -100 - random.IntN(900)
+	}
+	if delta != 0 {
+		batch.StepCorrections = append(batch.StepCorrections, activity.AdjustmentRecord{
+			UserID: user, ID: id("steps"), Date: date, Delta: delta, Note: note,
+		})
+	}
+	if day%3 == 0 {
+		batch.CyclingAdjustments = append(batch.CyclingAdjustments, activity.AdjustmentRecord{
+			UserID: user, ID: id("cycling"), Date: date, Delta: 300 + random.IntN(900), Note: "tunnel",
+		})
+	}
+}

@@ -95,7 +95,7 @@ func (h onlyWarnings) WithGroup(name string) slog.Handler {
 // work does what is due for an event, and says when it is to be looked at again. It can be run again after any of its
 // steps: the event's row alone says what was done.
 func (w *Webhooks) work(ctx context.Context, job *river.Job[delivery]) error {
-	wait, done := w.shares.take(job.Args.ClientID, time.Now())
+	wait, done := w.shares.take(ctx, job.Args.ClientID)
 	if wait > 0 {
 		return river.JobSnooze(wait)
 	}

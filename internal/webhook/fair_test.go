@@ -1,11 +1,13 @@
 package webhook
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -85,4 +87,80 @@ func BenchmarkBurst(b *testing.B) {
 		b.ReportMetric(took[len(took)*99/100].Seconds(), "p99-s")
 		b.ReportMetric(took[len(took)-1].Seconds(), "max-s")
 	}
+}
+
+// A client has its share of the senders; a few more events wait for their turn, in order, for two seconds, and all others
+// elsewhere.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, client, other := newShares(), uuid.New(), uuid.New()
+		var running []func()
+		for i := range share {
+			wait, done := s.take(t.Context(), client)
+			if wait > 0 {
+				t.Fatalf("try %d is to wait %s", i, wait)
+			}
+			running = append(running, done)
+		}
+		type turn struct {
+			number int
+			wait   time.Duration
+			done   func()
+		}
+		turns := make(chan turn, 2*maxQueue)
+		enter := func(ctx context.Context, number int) {
+			go func() {
+				wait, done := s.take(ctx, client)
+				turns <- turn{number, wait, done}
+			}()
+			synctest.Wait()
+		}
+		for i := range maxQueue {
+			enter(t.Context(), i)
+		}
+		if wait, _ := s.take(t.Context(), client); wait < leastWait || wait > 3*leastWait {
+			t.Errorf("beyond the queue: %s", wait)
+		}
+		if wait, done := s.take(t.Context(), other); wait > 0 {
+			t.Errorf("another client waits %s", wait)
+		} else {
+			done()
+		}
+		for i := range 3 {
+			running[i]()
+			synctest.Wait()
+			got := <-turns
+			if got.number != i || got.wait > 0 {
+				t.Errorf("turn %d came to %d, which waits %s", i, got.number, got.wait)
+			}
+			running = append(running, got.done)
+		}
+		stopping, stop := context.WithCancel(t.Context())
+		enter(stopping, 100)
+		stop()
+		synctest.Wait()
+		if got := <-turns; got.number != 100 || got.wait == 0 {
+			t.Errorf("%d gave up and waits %s", got.number, got.wait)
+		}
+		<-time.After(patience) // by the clock of this bubble
+		synctest.Wait()
+		for range maxQueue - 3 {
+			if got := <-turns; got.wait == 0 {
+				t.Errorf("%d was let in", got.number)
+			}
+		}
+		for _, done := range running[3:] {
+			done()
+		}
+		<-time.After(time.Minute)
+		if wait, done := s.take(t.Context(), client); wait > 0 {
+			t.Errorf("waits %s although nothing is sent", wait)
+		} else {
+			done()
+		}
+		if len(s.clients) > 0 {
+			t.Errorf("%d clients are remembered", len(s.clients))
+		}
+	})
 }

@@ -23,6 +23,8 @@ const (
 	maxAnswer = 8 << 10
 	// idleTimeout ends a connection that nobody used. It was checked when it was made.
 	idleTimeout = 30 * time.Second
+	// maxIdle is how many connections are kept.
+	maxIdle = 256
 
 	contentType = "application/json"
 	userAgent   = "connect-svc-webhooks/1"
@@ -46,7 +48,7 @@ func newSender(allowed []netip.Prefix, roots *x509.CertPool) *sender {
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 			DisableCompression:     true, // an answer is kept as it came
 			MaxResponseHeaderBytes: 16 << 10,
-			MaxIdleConns:           maxWorkers,
+			MaxIdleConns:           maxIdle,
 			MaxIdleConnsPerHost:    share,
 			IdleConnTimeout:        idleTimeout,
 		},

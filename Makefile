@@ -47,7 +47,8 @@ bench: tools build ## how fast everything is on this machine, beside PostgreSQL 
 		-steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),-profiles $(PROFILES) -program bin/connect-svc-profile)
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
 	go test -run '^$$' -bench . ./internal/credential ./internal/httpapi ./internal/ratelimit
-	go test -run '^$$' -bench . -benchtime 3x ./internal/webhook
+	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook
+	go test -run '^$$' -bench Import -benchtime 1x ./internal/webhook
 
 .PHONY: bench-compare
 bench-compare: ## what has changed since an older bin/bench.json: make bench-compare OLD=file.json

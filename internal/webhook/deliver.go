@@ -40,7 +40,7 @@ const queue = "webhooks"
 // Times of the job queue. A server that is killed leaves its jobs as running; after rescueAfter the leading server,
 // which looks each 30 s, gives them to others. No job that lives takes as long.
 const (
-	pollEvery    = 200 * time.Millisecond
+	pollEvery    = 100 * time.Millisecond
 	pollAtMost   = 50 * time.Millisecond // between two looks while there are jobs
 	jobTimeout   = 15 * time.Second
 	rescueAfter  = 20 * time.Second

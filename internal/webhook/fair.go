@@ -12,12 +12,12 @@ import (
 
 const (
 	// maxWorkers is how many events a server holds at the same time, being sent or waiting for their client's turn.
-	maxWorkers = 1024
+	maxWorkers = 1536
 	// share is how many of them may be sent to one client.
 	share = 8
 	// maxQueue is how many more of one client wait here, and patience for how long: a receiver that answers gets what lies
 	// ready for it without a way through the database, and one that hangs does not fill the workers.
-	maxQueue = 24
+	maxQueue = 40
 	patience = 2 * time.Second
 )
 
@@ -27,7 +27,7 @@ const (
 	leastPause = 2 * time.Millisecond
 	mostPause  = 100 * time.Millisecond
 	// leastWait is for how long a job waits at least when its client has its share.
-	leastWait = 100 * time.Millisecond
+	leastWait = 50 * time.Millisecond
 )
 
 // shares sees to it that no client has more than its share of the senders of this server. It has an entry for each
@@ -96,7 +96,9 @@ func (u *usage) pause(now time.Time) time.Duration {
 	if soonest := now.Add(leastWait); u.next.Before(soonest) {
 		u.next = soonest
 	}
-	u.next = u.next.Add(min(max(u.took/share, now.Sub(u.moved)/share, leastPause), mostPause))
+	// Four times as fast as places become free at present: the first calls are slow, and the next ones may not be.
+	between := max(u.took, now.Sub(u.moved)) / (4 * share)
+	u.next = u.next.Add(min(max(between, leastPause), mostPause))
 	return u.next.Sub(now) + rand.N(leastWait)
 }
 

@@ -150,21 +150,27 @@ func TestMergeWithoutAnEndpoint(t *testing.T) {
 	}
 }
 
-// One server merges at a time, and the changes of many connections are taken in parts: a large import is spread.
-func TestMergeIsSpread(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.client(t, receive(t, nil))
+// connectMany authorizes a client for that many new users.
+func (w *world) connectMany(t testing.TB, client pgtest.Client, users int) {
+	t.Helper()
 	w.db.Exec(t, `with u as (
 			insert into users (user_id, email, timezone, registered_on, created_at)
-			select gen_random_uuid(), 'u' || i || '@users.example', 'UTC', '2020-01-01', connect_now() from generate_series(1, 1200) as i
+			select gen_random_uuid(), 'u' || i || '@users.example', 'UTC', '2020-01-01', connect_now() from generate_series(1, $2) as i
 			returning user_id
 		), c as (
 			insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
 				refresh_generation, refresh_hash, refresh_deadline)
 			select user_id, $1, gen_random_uuid(), 1, 'authorized', 1, '2026-01-01', connect_now(), 1, sha256('x'),
 				connect_now() + interval '90 days' from u
-		) select`, client.ID)
+		) select`, client.ID, users)
+}
+
+// One server merges at a time, and the changes of many connections are taken in parts: a large import is spread.
+func TestMergeIsSpread(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.client(t, receive(t, nil))
+	w.connectMany(t, client, 1200)
 	w.db.Exec(t, "insert into daily_steps (user_id, date, steps) select user_id, '2026-11-12', 1 from users")
 	w.db.Exec(t, "update daily_steps set steps = 2")
 	w.db.Clock.Advance(time.Minute)

@@ -60,10 +60,6 @@ func (s *stage) populate(ctx context.Context) error {
 			[]any{callback, sum[:], clients}},
 		{`insert into users (user_id, email, timezone, registered_on, created_at)
 			select md5('user ' || n)::uuid, n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(0, $1 - 1) n`, []any{users}},
-		// By date and then by user, as a feed brings them: a user's rows are not beside each other.
-		{`insert into daily_steps (user_id, date, steps)
-			select md5('user ' || n)::uuid, current_date - d, 1000 + (n * 7919 + d * 31) % 15000
-			from generate_series($1::int / $2::int, 0, -1) d, generate_series(0, $2 - 1) n`, []any{max(s.settings.stepsRows, users*days) - 1, users}},
 		{`insert into cycling_activities (user_id, start_time, end_time, distance_meters, source_id)
 			select md5('user ' || n)::uuid, at, at + interval '40 minutes', 5000 + (n * 31 + r) % 20000, 'ride-' || r
 			from generate_series(0, 2 * $1 - 1) n, generate_series(0, $2 - 1) r,
@@ -77,15 +73,41 @@ func (s *stage) populate(ctx context.Context) error {
 				union all select n, $2 from generate_series(0, 255) n
 				union all select n, $3 from generate_series(0, 2 * $5 - 1) n) pairs`,
 			[]any{limitRevoke, limitRefresh, limitReader, users, readers}},
-		{"set session_replication_role = origin", nil},
-		{"vacuum analyze", nil},
-		{"checkpoint", nil},
 	} {
 		if _, err := s.conn.Exec(ctx, statement.sql, statement.args...); err != nil {
 			return fmt.Errorf("%s: %w", strings.Fields(statement.sql)[:4], err)
 		}
 	}
+	if err := s.walk(ctx); err != nil {
+		return fmt.Errorf("daily steps: %w", err)
+	}
+	for _, statement := range []string{"set session_replication_role = origin", "vacuum analyze", "checkpoint"} {
+		if _, err := s.conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
 	return nil
+}
+
+// walk records the steps of all users, by date and then by user, as a feed brings them: a user's rows are not beside each
+// other. The key is made at the end, so that a hundred million rows take minutes and not hours; the statements are bounded,
+// because a trigger looks at the rows of each.
+func (s *stage) walk(ctx context.Context) error {
+	if _, err := s.conn.Exec(ctx, "alter table daily_steps drop constraint daily_steps_pkey"); err != nil {
+		return err
+	}
+	const daysAtOnce = 2_000_000 / users
+	for first := max(s.settings.stepsRows/users, days) - 1; first >= 0; first -= daysAtOnce {
+		if _, err := s.conn.Exec(ctx, `insert into daily_steps (user_id, date, steps)
+			select u.user_id, current_date - d, 1000 + (u.n * 7919 + d * 31) % 15000
+			from generate_series($1::int, $2, -1) d,
+				lateral (select user_id, split_part(email, '@', 1)::int as n from users where d is not null) u`,
+			first, max(0, first-daysAtOnce+1)); err != nil {
+			return err
+		}
+	}
+	_, err := s.conn.Exec(ctx, "alter table daily_steps add primary key (user_id, date)")
+	return err
 }
 
 // pair is a user and a client, by their numbers.

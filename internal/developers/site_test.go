@@ -115,6 +115,26 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// A page is told from the others by its title, which names the site once.
+func TestTitles(t *testing.T) {
+	t.Parallel()
+	titles := map[string]string{}
+	for name, f := range newSite(t).files {
+		if path.Ext(name) != ".html" {
+			continue
+		}
+		document, err := goquery.NewDocumentFromReader(bytes.NewReader(f.content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		title := document.Find("title").Text()
+		if strings.Count(title, "Activity Connect for developers") != 1 || titles[title] != "" {
+			t.Errorf("%s and %q have the title %q", name, titles[title], title)
+		}
+		titles[title] = name
+	}
+}
+
 // What no address leads to has links that work from any depth.
 func TestMissing(t *testing.T) {
 	t.Parallel()

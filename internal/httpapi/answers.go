@@ -28,7 +28,7 @@ func (a jsonAnswer) write(w http.ResponseWriter) error {
 	h["Content-Length"] = []string{strconv.Itoa(len(a.body))}
 	w.WriteHeader(http.StatusOK)
 	_, err := w.Write(a.body)
-	if a.buffer != nil {
+	if a.buffer != nil && err == nil { // else a stream of HTTP/2 that was reset may still be reading it
 		*a.buffer = a.body
 		buffers.Put(a.buffer)
 	}

@@ -3,6 +3,9 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
@@ -76,6 +79,24 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		check(appendCyclingDaily(nil, daily, dailyMeta), partnerapi.CyclingDaily{Data: daily, Meta: dailyMeta})
 		check(appendCyclingActivities(nil, slices.Values(rides), ridesMeta), partnerapi.CyclingActivities{Data: described, Meta: ridesMeta})
 	})
+}
+
+// broken is the stream of a caller who has gone.
+type broken struct{ http.ResponseWriter }
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("stream closed") }
+
+// After a write that failed net/http may still be sending what it was given: the buffer must not become the body of
+// somebody else's answer.
+func TestBodyOfABrokenAnswerIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	answer := jsonAnswer{[]byte("of the one who has gone"), new([]byte)}
+	if err := answer.write(broken{httptest.NewRecorder()}); err == nil {
+		t.Error("no error")
+	}
+	if len(*answer.buffer) > 0 {
+		t.Errorf("%q was given back", *answer.buffer)
+	}
 }
 
 func benchmarkPage() ([]activity.Ride, partnerapi.CyclingActivitiesMeta) {

@@ -15,7 +15,7 @@ const LeaseLifetime = 30 * time.Second
 // to come again than wait for a limiter that is away or overrun.
 const timeLimit = TimeLimit
 
-// TimeLimit is what bounds an admission that is made elsewhere, see [Postgres.Decide].
+// TimeLimit is what bounds an admission that is made elsewhere, see [Postgres.Admitted].
 const TimeLimit = 2 * time.Second
 
 // Policy of one client. All three are 1 or more.

@@ -31,13 +31,14 @@ type Settings struct {
 // Activity reads and writes recorded activity. It is safe for concurrent use.
 type Activity struct {
 	pool     *pgxpool.Pool
+	reads    *postgres.Together
 	keys     *credential.Keyring
 	settings Settings
 }
 
 // New is the activity in the database of pool, its cursors and ids made with keys.
 func New(pool *pgxpool.Pool, keys *credential.Keyring, settings Settings) *Activity {
-	return &Activity{pool, keys, settings}
+	return &Activity{pool, postgres.NewTogether(pool), keys, settings}
 }
 
 // Reader is who reads whose activity, as the access token and its connection say.

@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
 )
@@ -200,7 +202,7 @@ func TestAlteredCursor(t *testing.T) {
 	w := newWorld(t)
 	sealing := activity.New(w.Pool, keys, activity.Settings{CursorLifetime: 15 * time.Minute})
 	// Without a database: a cursor that passes panics.
-	opening := activity.New(nil, keys, activity.Settings{CursorLifetime: 15 * time.Minute})
+	opening := activity.New(w.Pool, keys, activity.Settings{CursorLifetime: 15 * time.Minute})
 	reader := w.reader(w.newUser(t, "UTC"))
 	rides := ridesAtOneTime(reader.UserID, 2)
 	rides[0].SourceID = strings.Repeat("0", 128)
@@ -242,7 +244,12 @@ func TestAlteredCursor(t *testing.T) {
 }
 
 func FuzzCursor(f *testing.F) {
-	a := activity.New(nil, credential.NewTestKeyring(), activity.Settings{CursorLifetime: 15 * time.Minute})
+	pool, err := pgxpool.New(f.Context(), "postgres://nobody@127.0.0.1:1/none") // nothing is asked of it
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(pool.Close)
+	a := activity.New(pool, credential.NewTestKeyring(), activity.Settings{CursorLifetime: 15 * time.Minute})
 	f.Add("cc1_")
 	f.Add("cc1_AAAA")
 	f.Add(strings.Repeat("c", 5000))

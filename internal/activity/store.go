@@ -16,7 +16,7 @@ import (
 )
 
 func (a *Activity) readDailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]db.ReadDailyStepsRow, error) {
-	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool postgres.Along) ([]db.ReadDailyStepsRow, error) {
+	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]db.ReadDailyStepsRow, error) {
 		return db.New(pool).ReadDailySteps(ctx, db.ReadDailyStepsParams{
 			UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 		})
@@ -24,12 +24,15 @@ func (a *Activity) readDailySteps(ctx context.Context, userID uuid.UUID, dates R
 }
 
 func (a *Activity) readCyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]db.ReadCyclingDailyRow, error) {
-	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool postgres.Along) ([]db.ReadCyclingDailyRow, error) {
+	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]db.ReadCyclingDailyRow, error) {
 		return db.New(pool).ReadCyclingDaily(ctx, db.ReadCyclingDailyParams{
 			UserID: userID, Since: dates.From, Until: dates.until(),
 		})
 	})
 }
+
+// manyRides are more than others should wait for.
+const manyRides = 128
 
 type rideRow = db.ReadCyclingActivitiesRow
 
@@ -38,7 +41,10 @@ type rideRow = db.ReadCyclingActivitiesRow
 func (a *Activity) readCyclingActivities(
 	ctx context.Context, userID uuid.UUID, after position, until time.Time, n int,
 ) ([]db.ReadCyclingActivitiesRow, error) {
-	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool postgres.Along) ([]db.ReadCyclingActivitiesRow, error) {
+	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]db.ReadCyclingActivitiesRow, error) {
+		if n > manyRides {
+			pool = pool.Alone()
+		}
 		return db.New(pool).ReadCyclingActivities(ctx, db.ReadCyclingActivitiesParams{
 			UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
 			MaxRows: int32(n), //nolint:gosec // at most 501

@@ -11,15 +11,23 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/gen/db"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
 // store carries out the acts of this package on the database. Each method is one whole act.
 type store struct {
 	queries *db.Queries
+	acts    *postgres.Together // on a connection
+	reads   *postgres.Together // who may read
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{db.New(pool)} }
+func newStore(pool *pgxpool.Pool) store {
+	return store{db.New(pool), postgres.NewTogether(pool), postgres.NewTogether(pool)}
+}
+
+// on is where acts on a connection go.
+func (s store) on(userID, clientID uuid.UUID) *db.Queries { return db.New(s.acts.On(userID, clientID)) }
 
 // none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
 func none(err, meaning error) error {
@@ -137,7 +145,7 @@ func (s store) deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte
 
 // authorize uses a code: a new version of the connection, whose first refresh token has this hash.
 func (s store) authorize(ctx context.Context, secretHash []byte, code authorizationCode, redirectURI string, refreshHash []byte, inactivity time.Duration) (granted, error) {
-	row, err := s.queries.AuthorizeConnection(ctx, db.AuthorizeConnectionParams{
+	row, err := s.on(code.UserID, code.ClientID).AuthorizeConnection(ctx, db.AuthorizeConnectionParams{
 		UserID:        code.UserID,
 		ClientID:      code.ClientID,
 		NewGrantID:    uuid.New(), // kept only if the connection is the first
@@ -155,7 +163,7 @@ func (s store) authorize(ctx context.Context, secretHash []byte, code authorizat
 
 // rotate replaces the current refresh token, if the one presented is it.
 func (s store) rotate(ctx context.Context, secretHash []byte, token refreshToken, presentedHash, newHash []byte, inactivity time.Duration) (granted, error) {
-	row, err := s.queries.RotateRefreshToken(ctx, db.RotateRefreshTokenParams{
+	row, err := s.on(token.UserID, token.ClientID).RotateRefreshToken(ctx, db.RotateRefreshTokenParams{
 		UserID:        token.UserID,
 		ClientID:      token.ClientID,
 		Version:       token.Version,
@@ -186,14 +194,14 @@ func (s store) lapsed(ctx context.Context, token refreshToken) (bool, error) {
 
 // revoke and revokeAccessToken tell whether anything was revoked that was not before.
 func (s store) revoke(ctx context.Context, secretHash []byte, token refreshToken) (done bool, err error) {
-	n, err := s.queries.RevokeConnection(ctx, db.RevokeConnectionParams{
+	n, err := s.on(token.UserID, token.ClientID).RevokeConnection(ctx, db.RevokeConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version, SecretHash: secretHash,
 	})
 	return n > 0, err
 }
 
 func (s store) revokeAccessToken(ctx context.Context, secretHash []byte, token accessToken) (done bool, err error) {
-	n, err := s.queries.RevokeAccessToken(ctx, db.RevokeAccessTokenParams{
+	n, err := s.on(token.UserID, token.ClientID).RevokeAccessToken(ctx, db.RevokeAccessTokenParams{
 		UserID:    token.UserID,
 		ClientID:  token.ClientID,
 		Version:   token.Version,
@@ -220,7 +228,7 @@ func (s store) disconnect(ctx context.Context, clientID, grantID uuid.UUID) erro
 }
 
 func (s store) access(ctx context.Context, token accessToken) (Access, error) {
-	row, err := s.queries.AuthenticateAccess(ctx, db.AuthenticateAccessParams{
+	row, err := db.New(s.reads.On()).AuthenticateAccess(ctx, db.AuthenticateAccessParams{
 		UserID:    token.UserID,
 		ClientID:  token.ClientID,
 		TokenID:   token.TokenID,
@@ -250,7 +258,7 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 
 // accessAndAdmission is access with the rate limiter's decision.
 func (s store) accessAndAdmission(ctx context.Context, token accessToken, admission Admission) (Access, *Admitted, error) {
-	row, err := s.queries.AuthenticateAndAdmit(ctx, db.AuthenticateAndAdmitParams{
+	row, err := db.New(s.reads.On(token.ClientID)).AuthenticateAndAdmit(ctx, db.AuthenticateAndAdmitParams{
 		UserID:       token.UserID,
 		ClientID:     token.ClientID,
 		TokenID:      token.TokenID,

@@ -50,9 +50,10 @@ type Replicas struct {
 }
 
 type replica struct {
-	pool *pgxpool.Pool
-	name string // host:port
-	asOf atomic.Pointer[time.Time]
+	pool     *pgxpool.Pool
+	together *Together
+	name     string // host:port
+	asOf     atomic.Pointer[time.Time]
 }
 
 // position in the primary's write-ahead log: what was committed before the instant is not beyond it.
@@ -83,7 +84,7 @@ func OpenReplicas(
 			return nil, connectError(config.ConnConfig, err)
 		}
 		name := net.JoinHostPort(hosts[0].Host, strconv.Itoa(int(hosts[0].Port)))
-		r.list = append(r.list, &replica{pool: pool, name: name})
+		r.list = append(r.list, &replica{pool: pool, together: NewTogether(pool), name: name})
 	}
 	return r, nil
 }
@@ -223,14 +224,14 @@ func (r *Replicas) current(one *replica) bool {
 // Read asks a replica that is current, and at once the primary when there is none or when it fails. A replica that
 // cannot be reached is left out until a check finds it well.
 func Read[T any](
-	ctx context.Context, primary *pgxpool.Pool, r *Replicas, ask func(context.Context, Along) (T, error),
+	ctx context.Context, primary *Together, r *Replicas, ask func(context.Context, TogetherOn) (T, error),
 ) (T, error) {
 	one := r.pick()
 	if one == nil {
-		return ask(ctx, Along{Pool: primary})
+		return ask(ctx, primary.On())
 	}
 	limited, cancel := context.WithTimeout(WithPassenger(ctx, nil), replicaLimit) // who writes goes to the primary
-	answer, err := ask(limited, Along{Pool: one.pool})
+	answer, err := ask(limited, one.together.On())
 	cancel()
 	if err == nil || ctx.Err() != nil {
 		r.answered.Add(1)
@@ -240,7 +241,7 @@ func Read[T any](
 	if isAway(err) && one.asOf.Swap(nil) != nil {
 		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", reason(err))
 	}
-	return ask(ctx, Along{Pool: primary})
+	return ask(ctx, primary.On())
 }
 
 // isAway tells whether the server as a whole cannot be used (SQLSTATE class 57P: it shuts down, or does not accept

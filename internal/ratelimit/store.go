@@ -26,7 +26,7 @@ func admit(
 
 // releasing is release, to go along with another statement.
 func releasing(clientID, lease uuid.UUID) *postgres.Passenger {
-	noted := notebook{passenger: &postgres.Passenger{}}
+	noted := notebook{passenger: &postgres.Passenger{Row: clientID}}
 	_ = db.New(noted).ReleaseRequest(context.Background(), db.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
 	return noted.passenger
 }

@@ -169,23 +169,6 @@ func (q queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 	span.End()
 }
 
-// TraceBatchStart implements pgx.BatchTracer: queries that share a round trip share a span.
-func (q queryTracer) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	names := make([]string, len(data.Batch.QueuedQueries))
-	for i, query := range data.Batch.QueuedQueries {
-		names[i] = queryName(query.SQL)
-	}
-	return q.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: "-- name: " + strings.Join(names, "+") + " "})
-}
-
-// TraceBatchQuery implements pgx.BatchTracer.
-func (q queryTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-
-// TraceBatchEnd implements pgx.BatchTracer.
-func (q queryTracer) TraceBatchEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchEndData) {
-	q.TraceQueryEnd(ctx, conn, pgx.TraceQueryEndData{Err: data.Err})
-}
-
 // queryName is the name that a query has in sql/, which the generated code keeps as a comment.
 func queryName(sql string) string {
 	if rest, named := strings.CutPrefix(sql, "-- name: "); named {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -321,12 +322,21 @@ func (t *Together) sendTogether(statements []*statement) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), togetherLimit)
 	defer cancel()
 	defer t.trace(statements)(&err)
+	defer recovered(&err)
 	results := t.pool.SendBatch(ctx, batch)
-	if err := carryOutAll(results, limited, all); err != nil {
-		_ = results.Close() // says the same
-		return err
+	defer func() {
+		if committing := results.Close(); err == nil {
+			err = committing
+		}
+	}()
+	return carryOutAll(results, limited, all)
+}
+
+// recovered makes an error of a panic, which would otherwise end the program, and not one request alone.
+func recovered(err *error) {
+	if failure := recover(); failure != nil {
+		*err = fmt.Errorf("panic: %v", failure)
 	}
-	return results.Close() // which is the commit
 }
 
 // trace tells the tracer of each statement, as one of its caller's, and of their end.
@@ -360,10 +370,13 @@ func carryOutAll(results pgx.BatchResults, limited bool, all []*statement) error
 }
 
 func (s *statement) sendAlone(pool *pgxpool.Pool) {
-	s.end(s.carryOut(
+	var err error
+	defer func() { s.end(err) }()
+	defer recovered(&err)
+	err = s.carryOut(
 		func() (pgconn.CommandTag, error) { return pool.Exec(s.ctx, s.sql, s.args...) },
 		func() (pgx.Rows, error) { return pool.Query(s.ctx, s.sql, s.args...) },
-	))
+	)
 }
 
 // carryOut takes what the statement is to have.
@@ -386,16 +399,21 @@ func (s *statement) carryOut(exec func() (pgconn.CommandTag, error), query func(
 		s.err = pgx.ErrNoRows
 		return found.Err()
 	}
-	s.mu.Lock()
-	if !s.left {
-		err = found.Scan(s.into...)
-	}
-	s.mu.Unlock()
-	found.Close()
-	if err != nil {
+	if err := s.scan(found); err != nil {
 		return err
 	}
+	found.Close()
 	return found.Err()
+}
+
+// scan gives the row to the caller.
+func (s *statement) scan(found pgx.Rows) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left {
+		return nil
+	}
+	return found.Scan(s.into...)
 }
 
 // hand gives the rows of a query to its caller, and waits until they have been read.

@@ -230,6 +230,30 @@ func TestTogetherAgain(t *testing.T) {
 	)
 }
 
+// panicking is where no value can go.
+type panicking struct{}
+
+func (panicking) Scan(any) error { panic("no value") }
+
+// A mistake in the program is an error of the request that made it, and of those that shared the transaction: they cannot
+// know. The server goes on.
+func TestTogetherPanic(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	h := hold(t, db)
+	h.release()
+	fails := func() {
+		if err := h.On().QueryRow(t.Context(), "select 1").Scan(panicking{}); err == nil || err.Error() != "panic: no value" {
+			t.Errorf("got %v", err)
+		}
+	}
+	fails()
+	holdAgain(t, h.Together, db.Pool).all(t, fails, fails)
+	if _, err := h.On().Exec(t.Context(), insert, 1); err != nil {
+		t.Error(err)
+	}
+}
+
 // What cannot even be sent fails by itself, too.
 func TestTogetherUnsendable(t *testing.T) {
 	t.Parallel()

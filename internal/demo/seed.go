@@ -28,8 +28,15 @@ import (
 	"connect-svc/internal/scope"
 )
 
-// connectedSince is how long ago the first sample user agreed: as far back as one read reaches.
-const connectedSince = 30 * 24 * time.Hour
+// connectedDays is how many days ago the first sample user agreed: as far back as one read reaches.
+const connectedDays = 30
+
+// sinceConnected is how long ago noon of that day was, on the user's own calendar: where the clocks were changed
+// meanwhile, so many times 24 hours may be another day.
+func sinceConnected(now time.Time, location *time.Location) time.Duration {
+	year, month, day := now.In(location).Date()
+	return now.Sub(time.Date(year, month, day-connectedDays, 12, 0, 0, 0, location))
+}
 
 // person is a sample user.
 type person struct {
@@ -69,7 +76,7 @@ func (d *demo) seed(ctx context.Context) error {
 	if !fresh {
 		return nil
 	}
-	connection, at, err := d.connectInThePast(ctx, registration.ID, d.people[0].id)
+	connection, at, err := d.connectInThePast(ctx, registration.ID, d.people[0])
 	if err != nil {
 		return fmt.Errorf("connect %s: %w", d.people[0].name, err)
 	}
@@ -209,9 +216,9 @@ func (d *demo) openPartner(r registration) (err error) {
 
 // connectInThePast has the user agree 30 days ago: the authorization server as it is, on connections whose clock is
 // set back. There is no other way to a connection that reaches back, since it can read only from the day of consent on.
-func (d *demo) connectInThePast(ctx context.Context, clientID, userID uuid.UUID) (c connect.Connection, at time.Time, err error) {
+func (d *demo) connectInThePast(ctx context.Context, clientID uuid.UUID, p person) (c connect.Connection, at time.Time, err error) {
 	clock := new(postgres.Clock)
-	clock.Set(-connectedSince)
+	clock.Set(-sinceConnected(time.Now(), p.location))
 	pool, err := postgres.Open(ctx, d.database.URL(), postgres.WithClock(clock), postgres.WithMaxConns(1))
 	if err != nil {
 		return c, at, err
@@ -232,7 +239,7 @@ func (d *demo) connectInThePast(ctx context.Context, clientID, userID uuid.UUID)
 	if err != nil {
 		return c, at, err
 	}
-	if err := server.SignedIn(ctx, request, browser, userID); err != nil {
+	if err := server.SignedIn(ctx, request, browser, p.id); err != nil {
 		return c, at, err
 	}
 	if _, err := server.Consent(ctx, request, browser); err != nil {

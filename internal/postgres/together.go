@@ -278,7 +278,10 @@ func (t *Together) send(statements []*statement) {
 		err := t.sendTogether(statements)
 		statements = slices.DeleteFunc(statements, func(s *statement) bool {
 			if err != nil && nothingHappened(err) && s.rows == nil {
-				return false // is done again
+				return false // is done again, without its passenger
+			}
+			if err == nil {
+				s.arrive()
 			}
 			s.end(err)
 			return true
@@ -435,12 +438,16 @@ func (s *statement) end(err error) {
 	if err != nil {
 		s.err = err
 	}
+	close(s.ended)
+}
+
+// arrive says that the passenger has happened.
+func (s *statement) arrive() {
 	s.mu.Lock()
-	if s.passenger != nil && err == nil && !s.left {
+	defer s.mu.Unlock()
+	if s.passenger != nil && !s.left {
 		s.passenger.Done = true
 	}
-	s.mu.Unlock()
-	close(s.ended)
 }
 
 func (s *statement) hasLeft() bool {

@@ -488,6 +488,34 @@ func TestTogetherAlone(t *testing.T) {
 	h.release()
 }
 
+// Where a query is done again by itself its passenger has not happened, and is not said to have.
+func TestPassengerOfAnother(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	h := hold(t, db)
+	passenger := &postgres.Passenger{SQL: insert, Args: []any{7}}
+	h.all(t,
+		func() {
+			if err := h.On().QueryRow(t.Context(), "select 1 / ($1 - 7)", 7).Scan(new(int)); err == nil {
+				t.Error("a division by zero succeeded")
+			}
+		},
+		func() {
+			rows, err := h.On().Query(postgres.WithPassenger(t.Context(), passenger), "select 5")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got, err := pgx.CollectRows(rows, pgx.RowTo[int]); err != nil || !slices.Equal(got, []int{5}) {
+				t.Errorf("%v, %v", got, err)
+			}
+		},
+	)
+	if numbers, _ := times(t, db); passenger.Done != (len(numbers) == 1) {
+		t.Errorf("done %t, and it happened %d times", passenger.Done, len(numbers))
+	}
+}
+
 // A passenger happens with the next query, once, and not at all where that fails; alone, and together with others.
 func TestPassenger(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -11,110 +10,10 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
 )
-
-// held is a [postgres.Together] whose transactions all wait, so that what is asked meanwhile is sent together.
-type held struct {
-	*postgres.Together
-	release func()
-}
-
-func hold(t *testing.T, db *pgtest.DB) held {
-	t.Helper()
-	db.Exec(t, "create table done (n int, tx text default pg_current_xact_id()::text)")
-	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithoutStatementTimeout())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	together := postgres.NewTogether(pool)
-	together.SetPatience(time.Hour)
-	return holdAgain(t, together, db.Pool)
-}
-
-func holdAgain(t *testing.T, together *postgres.Together, pool *pgxpool.Pool) held {
-	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "select pg_advisory_xact_lock(1)"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // where the test failed
-	var waiting sync.WaitGroup
-	for i := range together.Transactions() {
-		waiting.Go(func() {
-			if _, err := together.On().Exec(t.Context(), "select pg_advisory_xact_lock_shared(1)"); err != nil {
-				t.Error(err)
-			}
-		})
-		eventually(t, func() bool { // each by itself: they would share a transaction
-			var n int
-			err := pool.QueryRow(t.Context(), waitingFor, 1).Scan(&n)
-			return err == nil && n == i+1
-		})
-	}
-	return held{together, func() {
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Error(err)
-		}
-		waiting.Wait()
-	}}
-}
-
-// waitingFor counts who waits for a lock.
-const waitingFor = `select count(*) from pg_locks where locktype = 'advisory' and objid = $1 and not granted
-	and database = (select oid from pg_database where datname = current_database())`
-
-func eventually(t *testing.T, happened func() bool) {
-	t.Helper()
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	end := time.After(time.Minute)
-	for !happened() {
-		select {
-		case <-again.C:
-		case <-end:
-			t.Fatal("it did not happen")
-		}
-	}
-}
-
-// all starts the calls one after another, releases the transactions, and waits.
-func (h held) all(t *testing.T, calls ...func()) {
-	t.Helper()
-	var running sync.WaitGroup
-	for i, call := range calls {
-		running.Go(call)
-		eventually(t, func() bool { return h.Waiting() == i+1 })
-	}
-	h.release()
-	running.Wait()
-}
-
-const insert = "insert into done (n) values ($1)"
-
-// times is how often each number was noted, and in how many transactions.
-func times(t *testing.T, db *pgtest.DB) (numbers []int, transactions int) {
-	t.Helper()
-	numbers = pgtest.Value[[]int](t, db, "select coalesce(array_agg(n order by n), '{}') from done")
-	return numbers, pgtest.Value[int](t, db, "select count(distinct tx) from done")
-}
-
-func code(err error) string {
-	var refused *pgconn.PgError
-	errors.As(err, &refused)
-	if refused == nil {
-		return fmt.Sprint(err)
-	}
-	return refused.Code
-}
 
 // Statements that are asked for while others run share one transaction, and each has its own result.
 func TestTogether(t *testing.T) {
@@ -486,85 +385,4 @@ func TestTogetherAlone(t *testing.T) {
 		t.Errorf("%v, want 1", numbers)
 	}
 	h.release()
-}
-
-// Where a query is done again by itself its passenger has not happened, and is not said to have.
-func TestPassengerOfAnother(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	h := hold(t, db)
-	passenger := &postgres.Passenger{SQL: insert, Args: []any{7}}
-	h.all(t,
-		func() {
-			if err := h.On().QueryRow(t.Context(), "select 1 / ($1 - 7)", 7).Scan(new(int)); err == nil {
-				t.Error("a division by zero succeeded")
-			}
-		},
-		func() {
-			rows, err := h.On().Query(postgres.WithPassenger(t.Context(), passenger), "select 5")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if got, err := pgx.CollectRows(rows, pgx.RowTo[int]); err != nil || !slices.Equal(got, []int{5}) {
-				t.Errorf("%v, %v", got, err)
-			}
-		},
-	)
-	if numbers, _ := times(t, db); passenger.Done != (len(numbers) == 1) {
-		t.Errorf("done %t, and it happened %d times", passenger.Done, len(numbers))
-	}
-}
-
-// A passenger happens with the next query, once, and not at all where that fails; alone, and together with others.
-func TestPassenger(t *testing.T) {
-	t.Parallel()
-	for name, other := range map[string]bool{"alone": false, "together": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := pgtest.New(t)
-			h := hold(t, db)
-			h.release()
-			read := func(passenger *postgres.Passenger, sql string) (sum int, err error) {
-				query := func() {
-					rows, failure := h.On().Query(postgres.WithPassenger(t.Context(), passenger), sql)
-					if err = failure; err != nil {
-						return
-					}
-					var numbers []int
-					numbers, err = pgx.CollectRows(rows, pgx.RowTo[int])
-					for _, n := range numbers {
-						sum += n
-					}
-				}
-				if !other {
-					query()
-					return sum, err
-				}
-				holdAgain(t, h.Together, db.Pool).all(t, query, func() {
-					var n int
-					if err := h.On(uuid.New()).QueryRow(t.Context(), "select $1::int", 8).Scan(&n); err != nil || n != 8 {
-						t.Errorf("beside it: %d, %v", n, err)
-					}
-				})
-				return sum, err
-			}
-			count := func() int { return pgtest.Value[int](t, db, "select count(*) from done") }
-
-			passenger := &postgres.Passenger{SQL: insert, Args: []any{7}}
-			for range 2 {
-				if sum, err := read(passenger, "select generate_series(1, 4)"); err != nil || sum != 10 || !passenger.Done || count() != 1 {
-					t.Fatalf("read %d, %v; done %t, %d times", sum, err, passenger.Done, count())
-				}
-			}
-			passenger = &postgres.Passenger{SQL: insert, Args: []any{7}}
-			if _, err := read(passenger, "select 1 / (3 - n) from generate_series(1, 4) n"); err == nil || passenger.Done || count() != 1 {
-				t.Errorf("a query that fails: %v; done %t, %d times", err, passenger.Done, count())
-			}
-			passenger = &postgres.Passenger{SQL: "insert into done values (1 / $1::int)", Args: []any{0}}
-			if sum, err := read(passenger, "select 5"); err != nil || sum != 5 || passenger.Done || count() != 1 {
-				t.Errorf("a passenger that fails: %d, %v; done %t, %d times", sum, err, passenger.Done, count())
-			}
-		})
-	}
 }

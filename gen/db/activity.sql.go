@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const addCyclingAdjustment = `-- name: AddCyclingAdjustment :exec
@@ -80,7 +81,7 @@ type ReadCyclingActivitiesParams struct {
 
 type ReadCyclingActivitiesRow struct {
 	StartTime      time.Time
-	EndTime        *time.Time
+	EndTime        pgtype.Timestamp
 	DistanceMeters int32
 	SourceID       string
 }

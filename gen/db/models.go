@@ -75,7 +75,7 @@ type Connection struct {
 type CyclingActivity struct {
 	UserID         uuid.UUID
 	StartTime      time.Time
-	EndTime        *time.Time
+	EndTime        pgtype.Timestamp
 	DistanceMeters int32
 	SourceID       string
 }

@@ -69,8 +69,13 @@ func (p Page) Len() int { return len(p.rows) }
 // Rides are those of the page, oldest first. They are made one by one: nobody needs all of them twice.
 func (p Page) Rides() iter.Seq[Ride] {
 	return func(yield func(Ride) bool) {
-		for _, row := range p.rows {
-			if !yield(Ride{p.id(row.SourceID), row.StartTime, row.EndTime, int64(row.DistanceMeters)}) {
+		for i := range p.rows {
+			row := &p.rows[i]
+			ride := Ride{ID: p.id(row.SourceID), StartTime: row.StartTime, DistanceMeters: int64(row.DistanceMeters)}
+			if row.EndTime.Valid {
+				ride.EndTime = &row.EndTime.Time
+			}
+			if !yield(ride) {
 				return
 			}
 		}
@@ -110,6 +115,7 @@ func (a *Activity) CyclingPage(
 // rideID is the name of a ride that only this client knows, and that no partner can lead back to the source.
 func (a *Activity) rideID(sourceID string, reader Reader) string {
 	id := a.keys.PRF("cycling-activity", []byte(sourceID), reader.UserID[:], reader.ClientID[:])
-	text := append(make([]byte, 0, 46), "ca_"...)
-	return string(base64.RawURLEncoding.AppendEncode(text, id[:]))
+	var text [46]byte
+	base64.RawURLEncoding.Encode(text[copy(text[:], "ca_"):], id[:])
+	return string(text[:])
 }

@@ -22,7 +22,7 @@ import (
 // read by a new start.
 type Keyring struct {
 	sealing     tink.AEAD
-	identifiers sync.Pool // of hash.Hash: HMAC-SHA-256 under the identifier key
+	identifiers sync.Pool // of *identifier
 }
 
 func newKeyring(keys keysets) (*Keyring, error) {
@@ -30,13 +30,21 @@ func newKeyring(keys keysets) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credential: sealing keys: %w", err)
 	}
-	identifier, err := identifierKey(keys.identifiers)
+	key, err := identifierKey(keys.identifiers)
 	if err != nil {
 		return nil, fmt.Errorf("credential: identifier key: %w", err)
 	}
 	k := &Keyring{sealing: sealing}
-	k.identifiers.New = func() any { return hmac.New(sha256.New, identifier) }
+	k.identifiers.New = func() any { return &identifier{mac: hmac.New(sha256.New, key)} }
 	return k, nil
+}
+
+// identifier is HMAC-SHA-256 under the identifier key, and what it reads and writes: memory of the caller's own would have
+// to be allocated anew for each of a page's 500 identifiers.
+type identifier struct {
+	mac   hash.Hash
+	input []byte
+	sum   []byte
 }
 
 // identifierKey is the key material. Tink's own PRF sets up HMAC anew each time, which is most of its work: a page of
@@ -90,17 +98,18 @@ func boundTo(kind Kind) []byte { return []byte("connect-svc/1/" + string(kind)) 
 // PRF is a keyed pseudo-random function of a label, which names the use, and any parts: 32 bytes that stay the same as
 // long as the keyset lives, and that nobody without it can compute or invert.
 func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
-	mac := k.identifiers.Get().(hash.Hash) //nolint:errcheck // nothing else is in the pool
-	defer k.identifiers.Put(mac)
-	mac.Reset()
+	id := k.identifiers.Get().(*identifier) //nolint:errcheck // nothing else is in the pool
+	defer k.identifiers.Put(id)
 	// The length comes before the part, so that no two lists of parts are one input.
-	var buffer [128]byte
-	input := append(binary.BigEndian.AppendUint32(buffer[:0], uint32(len(label))), label...)
+	id.input = append(binary.BigEndian.AppendUint32(id.input[:0], uint32(len(label))), label...)
 	for _, part := range parts {
-		input = append(binary.BigEndian.AppendUint32(input, uint32(len(part))), part...)
+		id.input = append(binary.BigEndian.AppendUint32(id.input, uint32(len(part))), part...)
 	}
-	mac.Write(input)
-	mac.Sum(output[:0])
+	id.mac.Reset()
+	id.mac.Write(id.input)
+	id.sum = id.mac.Sum(id.sum[:0])
+	clear(id.input) // it may hold a code or an address
+	copy(output[:], id.sum)
 	return output
 }
 

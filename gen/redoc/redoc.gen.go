@@ -3,9 +3,12 @@
 // Package redoc is the program that draws the reference of the developers' site in the browser, with its licenses.
 package redoc
 
-import "embed"
+import _ "embed"
 
-// Files are redoc.standalone.js and redoc.standalone.js.LICENSE.txt.
-//
-//go:embed *.js *.txt
-var Files embed.FS
+// Bytes and not files, which would be a megabyte more of memory for each that is read.
+var (
+	//go:embed redoc.standalone.js
+	Script []byte
+	//go:embed redoc.standalone.js.LICENSE.txt
+	Licenses []byte
+)

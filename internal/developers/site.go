@@ -86,30 +86,30 @@ func New() (*Site, error) {
 // licenses keep their name, which the head of the program gives.
 func (s *Site) addAssets() (names map[string]string, err error) {
 	names = map[string]string{}
-	for _, from := range []struct {
-		files fs.FS
-		dir   string
-	}{{files, "static"}, {redoc.Files, "."}} {
-		entries, err := fs.ReadDir(from.files, from.dir)
+	add := func(base string, content []byte) {
+		extension := path.Ext(base)
+		f := newFile(mime.TypeByExtension(extension), content)
+		name := "static/" + base
+		if extension != ".txt" {
+			f.forever = true
+			sum := sha256.Sum256(content)
+			name = strings.TrimSuffix(name, extension) + "." + hex.EncodeToString(sum[:8]) + extension
+		}
+		names[base] = name
+		s.files[name] = f
+	}
+	add("redoc.standalone.js", redoc.Script)
+	add("redoc.standalone.js.LICENSE.txt", redoc.Licenses)
+	entries, err := fs.ReadDir(files, "static")
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		content, err := fs.ReadFile(files, "static/"+entry.Name())
 		if err != nil {
 			return nil, err
 		}
-		for _, entry := range entries {
-			content, err := fs.ReadFile(from.files, path.Join(from.dir, entry.Name()))
-			if err != nil {
-				return nil, err
-			}
-			extension := path.Ext(entry.Name())
-			f := newFile(mime.TypeByExtension(extension), content)
-			name := "static/" + entry.Name()
-			if extension != ".txt" {
-				f.forever = true
-				sum := sha256.Sum256(content)
-				name = strings.TrimSuffix(name, extension) + "." + hex.EncodeToString(sum[:8]) + extension
-			}
-			names[entry.Name()] = name
-			s.files[name] = f
-		}
+		add(entry.Name(), content)
 	}
 	return names, nil
 }

@@ -24,6 +24,9 @@ const (
 	// wait, so there are more of them than processors; and four servers are still within PostgreSQL's own default of a
 	// hundred connections.
 	maxConns = 20
+	// preparedStatements is how many of them a connection keeps: more than the service has. The driver's own default takes
+	// memory for 512, twice, on each connection.
+	preparedStatements = 160
 	// idleInTransaction frees the locks of a server that vanished in the middle of a transaction.
 	idleInTransaction = 30 * time.Second
 )
@@ -107,6 +110,7 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 		config.MaxConns = maxConns
 	}
 	config.PingTimeout = connectTimeout
+	capStatements(config.ConnConfig, url)
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // else each id goes through its text
 		return nil
@@ -114,6 +118,26 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 	applyDefaults(config.ConnConfig)
 	for _, opt := range opts {
 		opt(config)
+	}
+}
+
+// capStatements gives memory to the cache of the way in which statements are sent, and to no other.
+func capStatements(config *pgx.ConnConfig, url string) {
+	for _, cache := range []struct {
+		setting  string
+		mode     pgx.QueryExecMode
+		capacity *int
+	}{
+		{"statement_cache_capacity", pgx.QueryExecModeCacheStatement, &config.StatementCacheCapacity},
+		{"description_cache_capacity", pgx.QueryExecModeCacheDescribe, &config.DescriptionCacheCapacity},
+	} {
+		switch {
+		case strings.Contains(url, cache.setting):
+		case config.DefaultQueryExecMode == cache.mode:
+			*cache.capacity = preparedStatements
+		default:
+			*cache.capacity = 0
+		}
 	}
 }
 

@@ -218,3 +218,31 @@ func TestViolations(t *testing.T) {
 		}
 	}
 }
+
+// A connection keeps memory for the statements that it is sent in its way, as many as the URL says or as the service has.
+func TestStatementCaches(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for settings, want := range map[string][2]int{
+		"":                                       {160, 0},
+		"default_query_exec_mode=cache_describe": {0, 160},
+		"default_query_exec_mode=exec":           {0, 0},
+		"statement_cache_capacity=7":             {7, 0},
+		"default_query_exec_mode=cache_describe&description_cache_capacity=1000": {0, 1000},
+	} {
+		address, err := url.Parse(db.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		address.RawQuery += "&" + settings
+		pool, err := postgres.Open(t.Context(), address.String())
+		if err != nil {
+			t.Fatalf("%s: %v", settings, err)
+		}
+		config := pool.Config().ConnConfig
+		if got := [2]int{config.StatementCacheCapacity, config.DescriptionCacheCapacity}; got != want {
+			t.Errorf("%q: %v, want %v", settings, got, want)
+		}
+		pool.Close()
+	}
+}

@@ -326,7 +326,12 @@ func (t *Together) sendTogether(statements []*statement) (err error) {
 	defer cancel()
 	defer t.trace(statements)(&err)
 	defer recovered(&err)
-	results := t.pool.SendBatch(ctx, batch)
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release() // the pool's own SendBatch would keep it where something panics
+	results := conn.SendBatch(ctx, batch)
 	defer func() {
 		if committing := results.Close(); err == nil {
 			err = committing
@@ -372,13 +377,18 @@ func carryOutAll(results pgx.BatchResults, limited bool, all []*statement) error
 	return nil
 }
 
-func (s *statement) sendAlone(pool *pgxpool.Pool) {
-	var err error
-	defer func() { s.end(err) }()
+func (s *statement) sendAlone(pool *pgxpool.Pool) { s.end(s.carryOutAlone(pool)) }
+
+func (s *statement) carryOutAlone(pool *pgxpool.Pool) (err error) {
 	defer recovered(&err)
-	err = s.carryOut(
-		func() (pgconn.CommandTag, error) { return pool.Exec(s.ctx, s.sql, s.args...) },
-		func() (pgx.Rows, error) { return pool.Query(s.ctx, s.sql, s.args...) },
+	conn, err := pool.Acquire(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return s.carryOut(
+		func() (pgconn.CommandTag, error) { return conn.Exec(s.ctx, s.sql, s.args...) },
+		func() (pgx.Rows, error) { return conn.Query(s.ctx, s.sql, s.args...) },
 	)
 }
 

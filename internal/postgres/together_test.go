@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"slices"
 	"sync"
@@ -129,25 +130,35 @@ func TestTogetherAgain(t *testing.T) {
 	)
 }
 
-// panicking is where no value can go.
+// panicking is where no value can go, and none that can be sent.
 type panicking struct{}
 
 func (panicking) Scan(any) error { panic("no value") }
 
+func (panicking) Value() (driver.Value, error) { panic("no value") }
+
 // A mistake in the program is an error of the request that made it, and of those that shared the transaction: they cannot
-// know. The server goes on.
+// know. The server goes on, with all its connections.
 func TestTogetherPanic(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	h := hold(t, db)
 	h.release()
-	fails := func() {
-		if err := h.On().QueryRow(t.Context(), "select 1").Scan(panicking{}); err == nil || err.Error() != "panic: no value" {
-			t.Errorf("got %v", err)
+	failing := func(fails func() error) func() {
+		return func() {
+			if err := fails(); err == nil || err.Error() != "panic: no value" {
+				t.Errorf("got %v", err)
+			}
 		}
 	}
-	fails()
-	holdAgain(t, h.Together, db.Pool).all(t, fails, fails)
+	scan := failing(func() error { return h.On().QueryRow(t.Context(), "select 1").Scan(panicking{}) })
+	send := failing(func() error { _, err := h.On().Exec(t.Context(), insert, panicking{}); return err })
+	for range 20 { // connections
+		scan()
+		send()
+	}
+	holdAgain(t, h.Together, db.Pool).all(t, scan, scan)
+	holdAgain(t, h.Together, db.Pool).all(t, send, send)
 	if _, err := h.On().Exec(t.Context(), insert, 1); err != nil {
 		t.Error(err)
 	}

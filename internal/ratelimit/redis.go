@@ -53,6 +53,7 @@ func OpenRedis(ctx context.Context, url string) (*Redis, error) {
 	option.DisableCache = true
 	option.PipelineMultiplex = 1
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 1<<14, 1<<14
+	option.RingScaleEachConn = 8 // 256 commands under way on each of two connections, and no memory for 1,024
 	option.Dialer.Timeout = timeLimit
 	option.ConnWriteTimeout = timeLimit // a connection that does not answer so long is given up
 	client, err := rueidis.NewClient(option)

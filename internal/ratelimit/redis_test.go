@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,7 +86,11 @@ func TestRedisFaults(t *testing.T) {
 
 	server.Pause(t)
 	limiter.SetTimeLimit(100 * time.Millisecond)
-	checkRefusedInTime(t, limiter, client)
+	var all sync.WaitGroup
+	for range 1000 { // more than can be under way
+		all.Go(func() { checkRefusedInTime(t, limiter, client) })
+	}
+	all.Wait()
 	if err := held.Release(t.Context()); err == nil {
 		t.Error("Release while the server hangs: no error")
 	}

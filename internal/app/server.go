@@ -77,7 +77,7 @@ func (s *server) run() error {
 func (s *server) drain(ctx context.Context, logger *slog.Logger) {
 	if err := s.Shutdown(ctx); err != nil {
 		logger.Warn("requests were broken off", "listener", s.name, "cause", err)
+		_ = s.Close() // first: what then ends before its time has nobody to answer
 		s.breakOff()
-		_ = s.Close()
 	}
 }

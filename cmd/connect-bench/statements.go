@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// statements are those of sql/, by name.
+// statements are those of sql/ and its folders, by name.
 type statements map[string]string
 
 var (
@@ -18,7 +18,7 @@ var (
 )
 
 func readStatements(dir string) (statements, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.sql"))
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*.sql"))
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("no statements in %s: run this at the top of the checkout", dir)
 	}
@@ -34,7 +34,11 @@ func readStatements(dir string) (statements, error) {
 			if i+1 < len(names) {
 				end = names[i+1][0]
 			}
-			found[string(text[at[2]:at[3]])] = strings.TrimSpace(comment.ReplaceAllString(string(text[at[1]:end]), ""))
+			name := string(text[at[2]:at[3]])
+			if _, twice := found[name]; twice {
+				return nil, fmt.Errorf("two statements are called %s", name)
+			}
+			found[name] = strings.TrimSpace(comment.ReplaceAllString(string(text[at[1]:end]), ""))
 		}
 	}
 	return found, nil

@@ -9,20 +9,20 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/postgres"
 )
 
 // store is what this package asks of the database, one whole act a method.
 type store struct {
 	pool    *pgxpool.Pool
-	queries *db.Queries
+	queries *accountdb.Queries
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{pool: pool, queries: db.New(pool)} }
+func newStore(pool *pgxpool.Pool) store { return store{pool: pool, queries: accountdb.New(pool)} }
 
 func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
-	row, err := s.queries.InsertUser(ctx, db.InsertUserParams{
+	row, err := s.queries.InsertUser(ctx, accountdb.InsertUserParams{
 		UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn,
 	})
 	switch {
@@ -35,11 +35,11 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 	case err != nil:
 		return User{}, fmt.Errorf("account: create user: %w", err)
 	}
-	return userOf(db.User(row)), nil
+	return userOf(accountdb.User(row)), nil
 }
 
 func (s store) changeUser(ctx context.Context, id uuid.UUID, change UserChange) (User, error) {
-	row, err := s.queries.ChangeUser(ctx, db.ChangeUserParams{UserID: id, Email: change.Email, Timezone: change.Timezone})
+	row, err := s.queries.ChangeUser(ctx, accountdb.ChangeUserParams{UserID: id, Email: change.Email, Timezone: change.Timezone})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return User{}, ErrUserNotFound
@@ -48,7 +48,7 @@ func (s store) changeUser(ctx context.Context, id uuid.UUID, change UserChange) 
 	case err != nil:
 		return User{}, fmt.Errorf("account: change user: %w", err)
 	}
-	return userOf(db.User(row)), nil
+	return userOf(accountdb.User(row)), nil
 }
 
 // knowsTimezone asks for the exact name: "at time zone" would also take abbreviations, offsets and any case. (It is not
@@ -70,7 +70,7 @@ func (s store) getUser(ctx context.Context, id uuid.UUID) (User, error) {
 }
 
 func (s store) listUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
-	rows, err := s.queries.ListUsers(ctx, db.ListUsersParams{After: after, RowLimit: limit})
+	rows, err := s.queries.ListUsers(ctx, accountdb.ListUsersParams{After: after, RowLimit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("account: list users: %w", err)
 	}
@@ -99,10 +99,7 @@ func (s store) deleteUser(ctx context.Context, id uuid.UUID) (connections int64,
 		if err := queries.DeleteUser(ctx, id); err != nil {
 			return err
 		}
-		return queries.AddAuditEvent(ctx, db.AddAuditEventParams{
-			Actor: "operator", Action: "user.deleted", UserID: &id,
-			Detail: fmt.Appendf(nil, `{"connections": %d}`, connections),
-		})
+		return queries.NoteUserDeleted(ctx, accountdb.NoteUserDeletedParams{UserID: id, Connections: connections})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, ErrUserNotFound
@@ -113,7 +110,7 @@ func (s store) deleteUser(ctx context.Context, id uuid.UUID) (connections int64,
 	return connections, nil
 }
 
-func userOf(row db.User) User {
+func userOf(row accountdb.User) User {
 	return User{
 		ID: row.UserID, Email: row.Email, Timezone: row.Timezone, RegisteredOn: row.RegisteredOn, CreatedAt: row.CreatedAt,
 	}
@@ -145,7 +142,7 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string,
 			if limit.codes == 0 {
 				continue
 			}
-			counted, err := queries.CountCode(ctx, db.CountCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
+			counted, err := queries.CountCode(ctx, accountdb.CountCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
 			if err != nil {
 				return err
 			}
@@ -156,7 +153,7 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string,
 		if found.Email != nil {
 			recipient = *found.Email
 		}
-		return queries.PutSignIn(ctx, db.PutSignInParams{
+		return queries.PutSignIn(ctx, accountdb.PutSignInParams{
 			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, CodeHash: signIn.hash,
 		})
 	})
@@ -215,7 +212,7 @@ func (s store) whyNoTry(ctx context.Context, signIn uuid.UUID) error {
 // startSession ends the sign-in and starts the session, or does neither: the sign-in has been used, or has another code
 // by now. Error: ErrNoSignIn.
 func (s store) startSession(ctx context.Context, signIn uuid.UUID, codeHash []byte, key SessionKey) error {
-	started, err := s.queries.StartSession(ctx, db.StartSessionParams{
+	started, err := s.queries.StartSession(ctx, accountdb.StartSessionParams{
 		SignInID: signIn, UserID: key.UserID, CodeHash: codeHash, SecretHash: key.hash(),
 		Lifetime: SessionLifetime,
 	})
@@ -229,7 +226,7 @@ func (s store) startSession(ctx context.Context, signIn uuid.UUID, codeHash []by
 }
 
 func (s store) getSession(ctx context.Context, key SessionKey) (User, error) {
-	row, err := s.queries.GetSession(ctx, db.GetSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+	row, err := s.queries.GetSession(ctx, accountdb.GetSessionParams{UserID: key.UserID, SecretHash: key.hash()})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return User{}, ErrNoSession
 	}
@@ -240,7 +237,7 @@ func (s store) getSession(ctx context.Context, key SessionKey) (User, error) {
 }
 
 func (s store) endSession(ctx context.Context, key SessionKey) error {
-	err := s.queries.EndSession(ctx, db.EndSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+	err := s.queries.EndSession(ctx, accountdb.EndSessionParams{UserID: key.UserID, SecretHash: key.hash()})
 	if err != nil {
 		return fmt.Errorf("account: end session: %w", err)
 	}

@@ -11,21 +11,21 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/postgres"
 )
 
-func (a *Activity) readDailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]db.ReadDailyStepsRow, error) {
-	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]db.ReadDailyStepsRow, error) {
-		return db.New(pool).ReadDailySteps(ctx, db.ReadDailyStepsParams{
+func (a *Activity) readDailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]activitydb.ReadDailyStepsRow, error) {
+	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]activitydb.ReadDailyStepsRow, error) {
+		return activitydb.New(pool).ReadDailySteps(ctx, activitydb.ReadDailyStepsParams{
 			UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 		})
 	})
 }
 
-func (a *Activity) readCyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]db.ReadCyclingDailyRow, error) {
-	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]db.ReadCyclingDailyRow, error) {
-		return db.New(pool).ReadCyclingDaily(ctx, db.ReadCyclingDailyParams{
+func (a *Activity) readCyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]activitydb.ReadCyclingDailyRow, error) {
+	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]activitydb.ReadCyclingDailyRow, error) {
+		return activitydb.New(pool).ReadCyclingDaily(ctx, activitydb.ReadCyclingDailyParams{
 			UserID: userID, Since: dates.From, Until: dates.until(),
 		})
 	})
@@ -34,18 +34,18 @@ func (a *Activity) readCyclingDaily(ctx context.Context, userID uuid.UUID, dates
 // manyRides are more than others should wait for.
 const manyRides = 128
 
-type rideRow = db.ReadCyclingActivitiesRow
+type rideRow = activitydb.ReadCyclingActivitiesRow
 
 // readCyclingActivities reads up to n rides after a position and before a time. The pages of a traversal may come from
 // different replicas: a position says where to go on in any of them.
 func (a *Activity) readCyclingActivities(
 	ctx context.Context, userID uuid.UUID, after position, until time.Time, n int,
-) ([]db.ReadCyclingActivitiesRow, error) {
-	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]db.ReadCyclingActivitiesRow, error) {
+) ([]activitydb.ReadCyclingActivitiesRow, error) {
+	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]activitydb.ReadCyclingActivitiesRow, error) {
 		if n > manyRides {
 			pool = pool.Alone()
 		}
-		return db.New(pool).ReadCyclingActivities(ctx, db.ReadCyclingActivitiesParams{
+		return activitydb.New(pool).ReadCyclingActivities(ctx, activitydb.ReadCyclingActivitiesParams{
 			UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
 			MaxRows: int32(n), //nolint:gosec // at most 501
 		})
@@ -55,7 +55,7 @@ func (a *Activity) readCyclingActivities(
 func addStepCorrection(
 	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, date time.Time, delta int, note string,
 ) error {
-	return db.New(pool).AddStepCorrection(ctx, db.AddStepCorrectionParams{
+	return activitydb.New(pool).AddStepCorrection(ctx, activitydb.AddStepCorrectionParams{
 		UserID: userID, Date: date, CorrectionID: uuid.New(), Note: note,
 		Delta: int32(delta), //nolint:gosec // checked
 	})
@@ -64,7 +64,7 @@ func addStepCorrection(
 func addCyclingAdjustment(
 	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, date time.Time, deltaMeters int, note string,
 ) error {
-	return db.New(pool).AddCyclingAdjustment(ctx, db.AddCyclingAdjustmentParams{
+	return activitydb.New(pool).AddCyclingAdjustment(ctx, activitydb.AddCyclingAdjustmentParams{
 		UserID: userID, Date: date, AdjustmentID: uuid.New(), Note: note,
 		DeltaMeters: int32(deltaMeters), //nolint:gosec // checked
 	})
@@ -72,7 +72,7 @@ func addCyclingAdjustment(
 
 // userClock is the time on the user's wall.
 func userClock(ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID) (time.Time, error) {
-	now, err := db.New(pool).UserClock(ctx, userID)
+	now, err := activitydb.New(pool).UserClock(ctx, userID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, ErrUnknownUser
 	}

@@ -1,8 +1,8 @@
 // Package audit reads the audit log: what happened to clients, users and connections, who did it, and when.
 //
 // It writes nothing. Each event is written by the statement or transaction of the domain that makes the change
-// (sql/connection.sql, sql/authorization.sql, sql/client.sql, sql/account.sql), so that no change is missing and none
-// is noted that was rolled back. The database refuses to change or delete an event.
+// (sql/oauth, sql/client, sql/account, sql/webhook), so that no change is missing and none is noted that was rolled back.
+// The database refuses to change or delete an event.
 //
 // What must always hold: an event holds nothing personal, no secret and no activity. A user is named by a hash of the
 // random id, which says nothing to who does not have the id, so that the log stays whole when a user is deleted: the

@@ -6,18 +6,18 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	auditdb "connect-svc/gen/db/audit"
 )
 
 // store reads the events.
 type store struct {
-	queries *db.Queries
+	queries *auditdb.Queries
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{db.New(pool)} }
+func newStore(pool *pgxpool.Pool) store { return store{auditdb.New(pool)} }
 
 func (s store) list(ctx context.Context, filter Filter, after int64, limit int32) ([]Event, error) {
-	params := db.ListAuditEventsParams{After: after, MaxRows: limit}
+	params := auditdb.ListAuditEventsParams{After: after, MaxRows: limit}
 	if filter.ClientID != uuid.Nil {
 		params.ClientID = &filter.ClientID
 	}

@@ -9,20 +9,20 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	clientdb "connect-svc/gen/db/client"
 	"connect-svc/internal/postgres"
 )
 
 // store is the registrations as rows of the table clients.
 type store struct {
 	pool    *pgxpool.Pool
-	queries *db.Queries
+	queries *clientdb.Queries
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{pool, db.New(pool)} }
+func newStore(pool *pgxpool.Pool) store { return store{pool, clientdb.New(pool)} }
 
 func (s store) create(ctx context.Context, id uuid.UUID, registration Registration, secretHash []byte) error {
-	return s.queries.CreateClient(ctx, db.CreateClientParams{
+	return s.queries.CreateClient(ctx, clientdb.CreateClientParams{
 		ClientID:          id,
 		Name:              registration.Name,
 		CallbackUrl:       registration.CallbackURL,
@@ -61,12 +61,12 @@ func (s store) list(ctx context.Context) ([]Client, error) {
 }
 
 func (s store) setStatus(ctx context.Context, id uuid.UUID, status Status) (done bool, err error) {
-	n, err := s.queries.SetClientStatus(ctx, db.SetClientStatusParams{ClientID: id, Status: string(status)})
+	n, err := s.queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status)})
 	return n == 1, err
 }
 
 func (s store) replaceSecret(ctx context.Context, id uuid.UUID, hash []byte) (changed bool, err error) {
-	n, err := s.queries.ReplaceClientSecret(ctx, db.ReplaceClientSecretParams{ClientID: id, SecretHash: hash})
+	n, err := s.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{ClientID: id, SecretHash: hash})
 	return n == 1, err
 }
 
@@ -104,8 +104,8 @@ func (s store) update(ctx context.Context, id uuid.UUID, change func(*Registrati
 	return updated, nil
 }
 
-func updateParams(c Client) db.UpdateClientParams {
-	return db.UpdateClientParams{
+func updateParams(c Client) clientdb.UpdateClientParams {
+	return clientdb.UpdateClientParams{
 		ClientID:          c.ID,
 		Name:              c.Name,
 		CallbackUrl:       c.CallbackURL,
@@ -141,14 +141,12 @@ func differences(before, after Registration) map[string]any {
 }
 
 // note writes an event of the operator to the audit log.
-func note(ctx context.Context, queries *db.Queries, id uuid.UUID, action string, detail map[string]any) error {
+func note(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action string, detail map[string]any) error {
 	text, err := json.Marshal(detail)
 	if err != nil {
 		return err
 	}
-	return queries.AddAuditEvent(ctx, db.AddAuditEventParams{
-		Actor: "operator", Action: action, ClientID: &id, Detail: text,
-	})
+	return queries.NoteClientChange(ctx, clientdb.NoteClientChangeParams{Action: action, ClientID: id, Detail: text})
 }
 
 func (s store) countConnections(ctx context.Context, id uuid.UUID) (int64, error) {
@@ -176,7 +174,7 @@ func (s store) offboard(ctx context.Context, id uuid.UUID) (connections int64, c
 	return connections, changed, err
 }
 
-func fromRow(row db.Client) Client {
+func fromRow(row clientdb.Client) Client {
 	return Client{
 		ID: row.ClientID,
 		Registration: Registration{

@@ -19,7 +19,7 @@
 //   - A code works once: it names the version that it was issued under, and the exchange raises it.
 //   - One refresh token of a connection is current, the one of the row's generation and hash. An authentic token of an
 //     older generation is a replay, and revokes the family; that is committed before the caller is told.
-//   - Every race is settled by one statement on the row (sql/connection.sql); nothing is read first and decided later.
+//   - Every race is settled by one statement on the row (sql/oauth/connection.sql); nothing is read first and decided later.
 //   - Every expiry is decided by the database's clock, in the statement that acts.
 //   - A failed attempt changes nothing but what a replay must change.
 //

@@ -10,24 +10,26 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
 // store carries out the acts of this package on the database. Each method is one whole act.
 type store struct {
-	queries *db.Queries
+	queries *oauthdb.Queries
 	acts    *postgres.Together // on a connection
 	reads   *postgres.Together // who may read
 }
 
 func newStore(pool *pgxpool.Pool) store {
-	return store{db.New(pool), postgres.NewTogether(pool), postgres.NewTogether(pool)}
+	return store{oauthdb.New(pool), postgres.NewTogether(pool), postgres.NewTogether(pool)}
 }
 
 // on is where acts on a connection go.
-func (s store) on(userID, clientID uuid.UUID) *db.Queries { return db.New(s.acts.On(userID, clientID)) }
+func (s store) on(userID, clientID uuid.UUID) *oauthdb.Queries {
+	return oauthdb.New(s.acts.On(userID, clientID))
+}
 
 // none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
 func none(err, meaning error) error {
@@ -44,7 +46,7 @@ type registered struct {
 }
 
 func (s store) activeClient(ctx context.Context, id uuid.UUID) (client registered, found bool, err error) {
-	row, err := s.queries.GetClient(ctx, id)
+	row, err := s.queries.GetRegistration(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return registered{}, false, nil
 	}
@@ -55,7 +57,7 @@ func (s store) activeClient(ctx context.Context, id uuid.UUID) (client registere
 }
 
 func (s store) createRequest(ctx context.Context, request authorizationRequest) error {
-	return s.queries.CreateAuthorizationRequest(ctx, db.CreateAuthorizationRequestParams{
+	return s.queries.CreateAuthorizationRequest(ctx, oauthdb.CreateAuthorizationRequestParams{
 		RequestID:     request.id,
 		BrowserHash:   request.browser[:],
 		ClientID:      request.clientID,
@@ -68,7 +70,7 @@ func (s store) createRequest(ctx context.Context, request authorizationRequest) 
 }
 
 func (s store) request(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Request, error) {
-	row, err := s.queries.GetAuthorizationRequest(ctx, db.GetAuthorizationRequestParams{
+	row, err := s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{
 		RequestID: id, BrowserHash: browser[:],
 	})
 	if err != nil {
@@ -85,7 +87,7 @@ func (s store) request(ctx context.Context, id uuid.UUID, browser [sha256.Size]b
 }
 
 func (s store) signIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, userID uuid.UUID) error {
-	n, err := s.queries.SignInAuthorizationRequest(ctx, db.SignInAuthorizationRequestParams{
+	n, err := s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
 		RequestID: id, BrowserHash: browser[:], UserID: &userID,
 	})
 	if err == nil && n == 0 {
@@ -95,7 +97,7 @@ func (s store) signIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]by
 }
 
 func (s store) showConsent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Consent, error) {
-	row, err := s.queries.ShowConsent(ctx, db.ShowConsentParams{RequestID: id, BrowserHash: browser[:]})
+	row, err := s.queries.ShowConsent(ctx, oauthdb.ShowConsentParams{RequestID: id, BrowserHash: browser[:]})
 	if err != nil {
 		return Consent{}, none(err, ErrRequestEnded)
 	}
@@ -118,7 +120,7 @@ type allowed struct {
 }
 
 func (s store) allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, codeLifetime time.Duration) (allowed, error) {
-	row, err := s.queries.AllowAuthorizationRequest(ctx, db.AllowAuthorizationRequestParams{
+	row, err := s.queries.AllowAuthorizationRequest(ctx, oauthdb.AllowAuthorizationRequestParams{
 		RequestID: id, BrowserHash: browser[:], CodeLifetime: codeLifetime,
 	})
 	if err != nil {
@@ -137,7 +139,7 @@ func (s store) allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byt
 }
 
 func (s store) deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (redirectURI, state string, err error) {
-	row, err := s.queries.DenyAuthorizationRequest(ctx, db.DenyAuthorizationRequestParams{
+	row, err := s.queries.DenyAuthorizationRequest(ctx, oauthdb.DenyAuthorizationRequestParams{
 		RequestID: id, BrowserHash: browser[:],
 	})
 	return row.RedirectUri, row.State, none(err, ErrRequestEnded)
@@ -145,7 +147,7 @@ func (s store) deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte
 
 // authorize uses a code: a new version of the connection, whose first refresh token has this hash.
 func (s store) authorize(ctx context.Context, secretHash []byte, code authorizationCode, redirectURI string, refreshHash []byte, inactivity time.Duration) (granted, error) {
-	row, err := s.on(code.UserID, code.ClientID).AuthorizeConnection(ctx, db.AuthorizeConnectionParams{
+	row, err := s.on(code.UserID, code.ClientID).AuthorizeConnection(ctx, oauthdb.AuthorizeConnectionParams{
 		UserID:        code.UserID,
 		ClientID:      code.ClientID,
 		NewGrantID:    uuid.New(), // kept only if the connection is the first
@@ -163,7 +165,7 @@ func (s store) authorize(ctx context.Context, secretHash []byte, code authorizat
 
 // rotate replaces the current refresh token, if the one presented is it.
 func (s store) rotate(ctx context.Context, secretHash []byte, token refreshToken, presentedHash, newHash []byte, inactivity time.Duration) (granted, error) {
-	row, err := s.on(token.UserID, token.ClientID).RotateRefreshToken(ctx, db.RotateRefreshTokenParams{
+	row, err := s.on(token.UserID, token.ClientID).RotateRefreshToken(ctx, oauthdb.RotateRefreshTokenParams{
 		UserID:        token.UserID,
 		ClientID:      token.ClientID,
 		Version:       token.Version,
@@ -179,7 +181,7 @@ func (s store) rotate(ctx context.Context, secretHash []byte, token refreshToken
 // revokeReplayed revokes the connection's version if the token was current before, and does nothing otherwise. It tells
 // which.
 func (s store) revokeReplayed(ctx context.Context, token refreshToken) (replayed bool, err error) {
-	n, err := s.queries.RevokeReplayedConnection(ctx, db.RevokeReplayedConnectionParams{
+	n, err := s.queries.RevokeReplayedConnection(ctx, oauthdb.RevokeReplayedConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version, Generation: token.Generation,
 	})
 	return n > 0, err
@@ -187,21 +189,21 @@ func (s store) revokeReplayed(ctx context.Context, token refreshToken) (replayed
 
 // lapsed tells whether the token's version of the connection is authorized still and past its refresh deadline.
 func (s store) lapsed(ctx context.Context, token refreshToken) (bool, error) {
-	return s.queries.IsLapsed(ctx, db.IsLapsedParams{
+	return s.queries.IsLapsed(ctx, oauthdb.IsLapsedParams{
 		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version,
 	})
 }
 
 // revoke and revokeAccessToken tell whether anything was revoked that was not before.
 func (s store) revoke(ctx context.Context, secretHash []byte, token refreshToken) (done bool, err error) {
-	n, err := s.on(token.UserID, token.ClientID).RevokeConnection(ctx, db.RevokeConnectionParams{
+	n, err := s.on(token.UserID, token.ClientID).RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version, SecretHash: secretHash,
 	})
 	return n > 0, err
 }
 
 func (s store) revokeAccessToken(ctx context.Context, secretHash []byte, token accessToken) (done bool, err error) {
-	n, err := s.on(token.UserID, token.ClientID).RevokeAccessToken(ctx, db.RevokeAccessTokenParams{
+	n, err := s.on(token.UserID, token.ClientID).RevokeAccessToken(ctx, oauthdb.RevokeAccessTokenParams{
 		UserID:    token.UserID,
 		ClientID:  token.ClientID,
 		Version:   token.Version,
@@ -214,21 +216,21 @@ func (s store) revokeAccessToken(ctx context.Context, secretHash []byte, token a
 }
 
 func (s store) disconnect(ctx context.Context, clientID, grantID uuid.UUID) error {
-	userID, err := s.queries.FindGrant(ctx, db.FindGrantParams{GrantID: grantID, ClientID: clientID})
+	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{GrantID: grantID, ClientID: clientID})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	_, err = s.queries.DisconnectConnection(ctx, db.DisconnectConnectionParams{
+	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
 		UserID: userID, ClientID: clientID, Actor: "client",
 	})
 	return err
 }
 
 func (s store) access(ctx context.Context, token accessToken) (Access, error) {
-	row, err := db.New(s.reads.On()).AuthenticateAccess(ctx, db.AuthenticateAccessParams{
+	row, err := oauthdb.New(s.reads.On()).AuthenticateAccess(ctx, oauthdb.AuthenticateAccessParams{
 		UserID:    token.UserID,
 		ClientID:  token.ClientID,
 		TokenID:   token.TokenID,
@@ -258,7 +260,7 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 
 // accessAndAdmission is access with the rate limiter's decision.
 func (s store) accessAndAdmission(ctx context.Context, token accessToken, admission Admission) (Access, *Admitted, error) {
-	row, err := db.New(s.reads.On(token.ClientID)).AuthenticateAndAdmit(ctx, db.AuthenticateAndAdmitParams{
+	row, err := oauthdb.New(s.reads.On(token.ClientID)).AuthenticateAndAdmit(ctx, oauthdb.AuthenticateAndAdmitParams{
 		UserID:       token.UserID,
 		ClientID:     token.ClientID,
 		TokenID:      token.TokenID,
@@ -298,7 +300,7 @@ func (s store) noteRead(ctx context.Context, token accessToken, due bool) error 
 	if !due {
 		return nil
 	}
-	return s.queries.NoteRead(ctx, db.NoteReadParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
+	return s.queries.NoteRead(ctx, oauthdb.NoteReadParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
 }
 
 func (s store) sweep(ctx context.Context) error {
@@ -309,7 +311,7 @@ func (s store) sweep(ctx context.Context) error {
 
 // disconnectUser is disconnect by the "user" or the "operator", who know whom they mean.
 func (s store) disconnectUser(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
-	n, err := s.queries.DisconnectConnection(ctx, db.DisconnectConnectionParams{
+	n, err := s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
 		UserID: userID, ClientID: clientID, Actor: actor,
 	})
 	if err == nil && n == 0 {
@@ -331,7 +333,7 @@ func (s store) connectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Conne
 }
 
 func (s store) connectionsOfClient(ctx context.Context, clientID, after uuid.UUID, limit int32) ([]Connection, error) {
-	rows, err := s.queries.ListConnectionsOfClient(ctx, db.ListConnectionsOfClientParams{
+	rows, err := s.queries.ListConnectionsOfClient(ctx, oauthdb.ListConnectionsOfClientParams{
 		ClientID: clientID, After: after, MaxRows: limit,
 	})
 	if err != nil {
@@ -339,12 +341,12 @@ func (s store) connectionsOfClient(ctx context.Context, clientID, after uuid.UUI
 	}
 	list := make([]Connection, len(rows))
 	for i, row := range rows {
-		list[i] = connectionOf(db.ListConnectionsOfUserRow(row)) // the same columns
+		list[i] = connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns
 	}
 	return list, nil
 }
 
-func connectionOf(row db.ListConnectionsOfUserRow) Connection {
+func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
 	return Connection{
 		UserID:       row.UserID,
 		ClientID:     row.ClientID,

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/ratelimit"
 )
@@ -83,7 +83,7 @@ func (a authenticating) Admit(ctx context.Context, client uuid.UUID, policy rate
 		return ratelimit.Decision{}, err
 	}
 	lease := uuid.New()
-	row, err := db.New(a.pool).AuthenticateAndAdmit(ctx, db.AuthenticateAndAdmitParams{
+	row, err := oauthdb.New(a.pool).AuthenticateAndAdmit(ctx, oauthdb.AuthenticateAndAdmitParams{
 		UserID: client, ClientID: client, Version: 1, ExpiresAt: time.Now().AddDate(9999, 0, 0), TokenID: uuid.New(), LeaseID: lease,
 		NeededScopes: 1, NeededGrant: client,
 	})

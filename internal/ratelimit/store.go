@@ -7,15 +7,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	ratelimitdb "connect-svc/gen/db/ratelimit"
 	"connect-svc/internal/postgres"
 )
 
 // admit decides a request and notes it: what the bucket then holds and, when admitted, the lease.
 func admit(
 	ctx context.Context, pool *pgxpool.Pool, clientID, lease uuid.UUID, policy Policy,
-) (db.AdmitRequestRow, error) {
-	return db.New(pool).AdmitRequest(ctx, db.AdmitRequestParams{
+) (ratelimitdb.AdmitRequestRow, error) {
+	return ratelimitdb.New(pool).AdmitRequest(ctx, ratelimitdb.AdmitRequestParams{
 		ClientID:          clientID,
 		LeaseID:           lease,
 		RequestsPerMinute: int32(policy.RequestsPerMinute), //nolint:gosec // bounded by the policy
@@ -27,17 +27,17 @@ func admit(
 // releasing is release, to go along with another statement.
 func releasing(clientID, lease uuid.UUID) *postgres.Passenger {
 	noted := notebook{passenger: &postgres.Passenger{Row: clientID}}
-	_ = db.New(noted).ReleaseRequest(context.Background(), db.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
+	_ = ratelimitdb.New(noted).ReleaseRequest(context.Background(), ratelimitdb.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
 	return noted.passenger
 }
 
 // notebook is no database: what the generated code would send there is noted.
 type notebook struct {
-	db.DBTX
+	ratelimitdb.DBTX
 	passenger *postgres.Passenger
 }
 
-// Exec implements db.DBTX.
+// Exec implements ratelimitdb.DBTX.
 func (n notebook) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	n.passenger.SQL, n.passenger.Args = sql, args
 	return pgconn.CommandTag{}, nil
@@ -45,5 +45,5 @@ func (n notebook) Exec(_ context.Context, sql string, args ...any) (pgconn.Comma
 
 // release ends a lease, once.
 func release(ctx context.Context, pool *pgxpool.Pool, clientID, lease uuid.UUID) error {
-	return db.New(pool).ReleaseRequest(ctx, db.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
+	return ratelimitdb.New(pool).ReleaseRequest(ctx, ratelimitdb.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
 }

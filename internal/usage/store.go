@@ -13,25 +13,25 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/postgres"
 )
 
 // store is what this package asks of the database, one whole act a method.
 type store struct {
 	pool    *pgxpool.Pool
-	queries *db.Queries
+	queries *usagedb.Queries
 	bounds  countBounds
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{pool, db.New(pool), defaultCountBounds} }
+func newStore(pool *pgxpool.Pool) store { return store{pool, usagedb.New(pool), defaultCountBounds} }
 
 // add adds all rows or none. They are sorted, so that servers that add at the same time wait for each other and never
 // in a circle.
 func (s store) add(ctx context.Context, rows map[rowKey]*row) error {
-	batch := make([]db.AddUsageParams, 0, len(rows))
+	batch := make([]usagedb.AddUsageParams, 0, len(rows))
 	for key, counted := range rows {
-		batch = append(batch, db.AddUsageParams{
+		batch = append(batch, usagedb.AddUsageParams{
 			ClientID:  key.clientID,
 			Minute:    time.Unix(key.minute, 0).UTC(),
 			Operation: key.operation,
@@ -41,7 +41,7 @@ func (s store) add(ctx context.Context, rows map[rowKey]*row) error {
 			Durations: counted.durations[:],
 		})
 	}
-	slices.SortFunc(batch, func(a, b db.AddUsageParams) int {
+	slices.SortFunc(batch, func(a, b usagedb.AddUsageParams) int {
 		return cmp.Or(bytes.Compare(a.ClientID[:], b.ClientID[:]), a.Minute.Compare(b.Minute),
 			cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Status, b.Status))
 	})
@@ -59,7 +59,7 @@ func (s store) add(ctx context.Context, rows map[rowKey]*row) error {
 // reports has a report for each client, or for one, since an hour.
 func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until time.Time) ([]Report, error) {
 	every := clientID == uuid.Nil
-	clients, err := s.queries.UsageClients(ctx, db.UsageClientsParams{ClientID: clientID, EveryClient: every})
+	clients, err := s.queries.UsageClients(ctx, usagedb.UsageClientsParams{ClientID: clientID, EveryClient: every})
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until tim
 		reports[i] = newReport(row, since, until)
 		byID[row.ClientID] = &reports[i]
 	}
-	counted, err := s.queries.UsageByHour(ctx, db.UsageByHourParams{Since: since, ClientID: clientID, EveryClient: every})
+	counted, err := s.queries.UsageByHour(ctx, usagedb.UsageByHourParams{Since: since, ClientID: clientID, EveryClient: every})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until tim
 			report.count(row)
 		}
 	}
-	budgets, err := s.queries.BudgetByHour(ctx, db.BudgetByHourParams{Since: since, ClientID: clientID, EveryClient: every})
+	budgets, err := s.queries.BudgetByHour(ctx, usagedb.BudgetByHourParams{Since: since, ClientID: clientID, EveryClient: every})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UU
 		if err := queries.LimitTime(ctx, strconv.FormatInt(s.bounds.limit.Milliseconds(), 10)); err != nil {
 			return err
 		}
-		counted, err := queries.CountConnectionStates(ctx, db.CountConnectionStatesParams{
+		counted, err := queries.CountConnectionStates(ctx, usagedb.CountConnectionStatesParams{
 			ClientID: clientID, EveryClient: every, AtMost: int32(s.bounds.oneByOne + 1), //nolint:gosec // a constant
 		})
 		if err != nil {
@@ -129,7 +129,7 @@ func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UU
 		if !many {
 			return nil
 		}
-		return s.sample(ctx, queries, db.SampleConnectionsParams{ClientID: clientID, EveryClient: every}, found)
+		return s.sample(ctx, queries, usagedb.SampleConnectionsParams{ClientID: clientID, EveryClient: every}, found)
 	})
 	if postgres.IsTimeout(err) && len(found) > 0 {
 		return found, nil // the sample took too long: the least is known
@@ -138,7 +138,7 @@ func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UU
 }
 
 // sample replaces what is known to be at least so many by an estimate.
-func (s store) sample(ctx context.Context, queries *db.Queries, params db.SampleConnectionsParams, found map[uuid.UUID]Connections) error {
+func (s store) sample(ctx context.Context, queries *usagedb.Queries, params usagedb.SampleConnectionsParams, found map[uuid.UUID]Connections) error {
 	rows, err := queries.EstimateConnections(ctx)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (s store) sample(ctx context.Context, queries *db.Queries, params db.Sample
 	return nil
 }
 
-func newReport(row db.UsageClientsRow, since, until time.Time) Report {
+func newReport(row usagedb.UsageClientsRow, since, until time.Time) Report {
 	report := Report{
 		ClientID: row.ClientID, Name: row.Name, Status: row.Status, RequestsPerMinute: int(row.RequestsPerMinute),
 		Since: since, Until: until,
@@ -180,7 +180,7 @@ func (r *Report) hourOf(hour time.Time) (int, bool) {
 	return index, index >= 0 && index < len(r.Hours)
 }
 
-func (r *Report) count(row db.UsageByHourRow) {
+func (r *Report) count(row usagedb.UsageByHourRow) {
 	hour, within := r.hourOf(row.Hour)
 	if !within {
 		return
@@ -198,7 +198,7 @@ func (r *Report) count(row db.UsageByHourRow) {
 	}
 }
 
-func (r *Report) spend(row db.BudgetByHourRow) {
+func (r *Report) spend(row usagedb.BudgetByHourRow) {
 	if hour, within := r.hourOf(row.Hour); within {
 		r.Hours[hour].Paid = row.Paid
 		r.Hours[hour].BusiestMinute = row.BusiestMinute

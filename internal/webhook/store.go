@@ -9,21 +9,21 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"connect-svc/gen/db"
+	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/postgres"
 )
 
 // store is endpoints, events and tries as rows.
 type store struct {
 	pool    *pgxpool.Pool
-	queries *db.Queries
+	queries *webhookdb.Queries
 	// slots are the connections that deliveries may use at the same time, half of the pool's: a burst of events must not
 	// make requests wait.
 	slots chan struct{}
 }
 
 func newStore(pool *pgxpool.Pool) store {
-	return store{pool, db.New(pool), make(chan struct{}, max(1, pool.Config().MaxConns/2))}
+	return store{pool, webhookdb.New(pool), make(chan struct{}, max(1, pool.Config().MaxConns/2))}
 }
 
 // slot waits for one of the connections that deliveries may use.
@@ -50,23 +50,23 @@ type target struct {
 // setEndpoint moves the endpoint of a client, or makes it.
 func (s store) setEndpoint(ctx context.Context, clientID uuid.UUID, url, host, secret string) (created bool, err error) {
 	for range 2 { // the second time when somebody made it in between
-		n, err := s.queries.MoveWebhookEndpoint(ctx, db.MoveWebhookEndpointParams{ClientID: clientID, Url: url, Host: host})
+		n, err := s.queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{ClientID: clientID, Url: url, Host: host})
 		if err != nil || n > 0 {
 			return false, err
 		}
-		n, err = s.queries.CreateWebhookEndpoint(ctx, db.CreateWebhookEndpointParams{
+		n, err = s.queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
 			ClientID: clientID, Url: url, Host: host, Secret: secret,
 		})
 		if err != nil || n > 0 {
 			return true, err
 		}
 	}
-	_, err = s.queries.GetClient(ctx, clientID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, ErrClientNotFound
-	}
+	exists, err := s.queries.ClientExists(ctx, clientID)
 	if err != nil {
 		return false, err
+	}
+	if !exists {
+		return false, ErrClientNotFound
 	}
 	return false, ErrClientOffboarded
 }
@@ -75,7 +75,7 @@ func (s store) setEndpoint(ctx context.Context, clientID uuid.UUID, url, host, s
 const rotationOverlap = 24 * time.Hour
 
 func (s store) rotateSecret(ctx context.Context, clientID uuid.UUID, secret string) error {
-	return found(s.queries.RotateWebhookSecret(ctx, db.RotateWebhookSecretParams{
+	return found(s.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
 		ClientID: clientID, Secret: secret, Overlap: rotationOverlap,
 	}))
 }
@@ -111,7 +111,7 @@ func (s store) endpoint(ctx context.Context, clientID uuid.UUID) (target, error)
 }
 
 func (s store) events(ctx context.Context, filter Filter) ([]Event, error) {
-	params := db.ListWebhookEventsParams{
+	params := webhookdb.ListWebhookEventsParams{
 		AfterTime: filter.After.CreatedAt, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
 	}
 	if filter.ClientID != uuid.Nil {
@@ -218,7 +218,7 @@ type recorded struct {
 func (s store) record(
 	ctx context.Context, event Event, target target, try Try, state State, delay time.Duration,
 ) (recorded, error) {
-	params := db.RecordWebhookTryParams{
+	params := webhookdb.RecordWebhookTryParams{
 		EventID:    event.ID,
 		Tries:      int32(event.TryCount),
 		State:      string(state),
@@ -254,14 +254,14 @@ func (s store) fail(ctx context.Context, id uuid.UUID) (failed bool, err error) 
 }
 
 func (s store) merge(ctx context.Context, window time.Duration, connections int) (taken int, err error) {
-	row, err := s.queries.MergeWebhookChanges(ctx, db.MergeWebhookChangesParams{
+	row, err := s.queries.MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
 		WindowLength: window, MaxConnections: int32(connections),
 	})
 	return int(row.Connections), err
 }
 
 func (s store) sweep(ctx context.Context, age time.Duration, limit int) (n int64, err error) {
-	return s.queries.SweepWebhookEvents(ctx, db.SweepWebhookEventsParams{Age: age, MaxRows: int32(limit)})
+	return s.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Age: age, MaxRows: int32(limit)})
 }
 
 // pending adds to all what is to be delivered.
@@ -276,7 +276,7 @@ func (s store) pending(ctx context.Context, all map[string]Stats) error {
 	return err
 }
 
-func fromRow(row db.WebhookEvent) Event {
+func fromRow(row webhookdb.WebhookEvent) Event {
 	return Event{
 		ID:                row.EventID,
 		ClientID:          row.ClientID,

@@ -1,0 +1,49 @@
+-- What users recorded, and its corrections. Every read is a range of primary keys that begin with the user. Imports and
+-- batches, whose statements depend on the table, are in the Go code.
+
+-- name: ReadDailySteps :many
+-- Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5).
+select s.date, greatest(0, s.steps + coalesce((
+    select sum(c.delta) from step_corrections c where c.user_id = s.user_id and c.date = s.date), 0))::bigint as steps
+from daily_steps s
+where s.user_id = @user_id and s.date between @first_date and @last_date
+order by s.date;
+
+-- name: ReadCyclingDaily :many
+-- Metres by start date with their adjustments, never below zero. An adjustment alone makes no row (specification 2.6).
+with rides as (
+    select start_time::date as date, sum(distance_meters) as meters
+    from cycling_activities
+    where user_id = @user_id and start_time >= @since::timestamp and start_time < @until::timestamp
+    group by start_time::date
+)
+select rides.date::date as date, greatest(0, rides.meters + coalesce((
+    select sum(a.delta_meters) from cycling_adjustments a where a.user_id = @user_id and a.date = rides.date), 0)
+    )::bigint as distance_meters
+from rides
+order by rides.date;
+
+-- name: ReadCyclingActivities :many
+-- Rides after a position, in the order of the primary key. An empty source id comes before all: the position
+-- (first day at midnight, '') is the start of the range.
+select start_time, end_time, distance_meters, source_id
+from cycling_activities
+where user_id = @user_id
+    and (start_time, source_id) > (@after_time::timestamp, @after_source_id::text)
+    and start_time < @until::timestamp
+order by start_time, source_id
+limit @max_rows;
+
+-- name: AddStepCorrection :exec
+insert into step_corrections (user_id, date, correction_id, delta, note, created_at)
+values (@user_id, @date, @correction_id, @delta, @note, connect_now());
+
+-- name: AddCyclingAdjustment :exec
+insert into cycling_adjustments (user_id, date, adjustment_id, delta_meters, note, created_at)
+values (@user_id, @date, @adjustment_id, @delta_meters, @note, connect_now());
+
+-- name: UserClock :one
+-- The time on the user's wall, unzoned.
+select (connect_now() at time zone timezone)::timestamp as local_time
+from users
+where user_id = @user_id;

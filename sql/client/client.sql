@@ -1,0 +1,76 @@
+-- Registrations of partner companies.
+
+-- name: CreateClient :exec
+with created as (
+    insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
+        concurrent_reads, contact_email, homepage_url, created_at)
+    values (@client_id, @name, @callback_url, @scopes, @secret_hash, @requests_per_minute, @burst,
+        @concurrent_reads, @contact_email, @homepage_url, connect_now())
+    returning client_id, name, callback_url, scopes
+)
+insert into audit_events (actor, action, client_id, detail)
+select 'operator', 'client.created', created.client_id,
+    jsonb_build_object('name', created.name, 'callback_url', created.callback_url, 'scopes', scope_text(created.scopes))
+from created;
+
+-- name: GetClient :one
+select * from clients where client_id = @client_id;
+
+-- name: ListClients :many
+select * from clients order by created_at, client_id;
+
+-- Setting the status that a client has is no change, and not noted.
+-- name: SetClientStatus :one
+with found as (
+    select cl.client_id, cl.status from clients cl where cl.client_id = @client_id and cl.status <> 'offboarded' for update
+), changed as (
+    update clients set status = @status
+    from found
+    where clients.client_id = found.client_id and found.status <> @status
+    returning clients.client_id
+), noted as (
+    insert into audit_events (actor, action, client_id)
+    select 'operator', case @status when 'active' then 'client.enabled' else 'client.disabled' end, client_id
+    from changed
+)
+select count(*) from found;
+
+-- name: ReplaceClientSecret :execrows
+with replaced as (
+    update clients cl set secret_hash = @secret_hash where cl.client_id = @client_id and cl.status <> 'offboarded'
+    returning cl.client_id
+)
+insert into audit_events (actor, action, client_id)
+select 'operator', 'client.secret_replaced', replaced.client_id from replaced;
+
+-- name: LockClient :one
+select * from clients where client_id = @client_id for update;
+
+-- name: UpdateClient :exec
+update clients
+set name = @name, callback_url = @callback_url, scopes = @scopes, requests_per_minute = @requests_per_minute,
+    burst = @burst, concurrent_reads = @concurrent_reads, contact_email = @contact_email, homepage_url = @homepage_url
+where client_id = @client_id;
+
+-- name: CountConnections :one
+select count(*) from connections where client_id = @client_id and state <> 'disconnected';
+
+-- name: OffboardClient :execrows
+update clients set status = 'offboarded' where client_id = @client_id and status <> 'offboarded';
+
+-- name: EndConnectionsOfClient :execrows
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.client_id = @client_id and c.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'client_offboarded')
+from ended;
+
+-- name: NoteClientChange :exec
+-- For a change of several statements, in its transaction.
+insert into audit_events (actor, action, client_id, detail)
+values ('operator', @action, @client_id::uuid, @detail);

@@ -1,0 +1,73 @@
+-- What clients asked, by minute.
+
+-- name: AddUsage :batchexec
+insert into usage_minutes as u (client_id, minute, operation, status, requests, paid, durations)
+values (@client_id, @minute, @operation, @status, @requests, @paid, @durations)
+on conflict (client_id, minute, operation, status) do update
+set requests = u.requests + excluded.requests,
+    paid = u.paid + excluded.paid,
+    durations = add_counts(u.durations, excluded.durations);
+
+-- One sum for each bucket of internal/usage: much faster than rows of buckets.
+-- name: UsageByHour :many
+select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, operation, status,
+    array[
+        coalesce(sum(durations[1]), 0), coalesce(sum(durations[2]), 0), coalesce(sum(durations[3]), 0),
+        coalesce(sum(durations[4]), 0), coalesce(sum(durations[5]), 0), coalesce(sum(durations[6]), 0),
+        coalesce(sum(durations[7]), 0), coalesce(sum(durations[8]), 0), coalesce(sum(durations[9]), 0),
+        coalesce(sum(durations[10]), 0), coalesce(sum(durations[11]), 0), coalesce(sum(durations[12]), 0),
+        coalesce(sum(durations[13]), 0), coalesce(sum(durations[14]), 0)
+    ]::bigint[] as durations
+from usage_minutes
+where minute >= @since and (client_id = @client_id or @every_client::boolean)
+group by 1, 2, 3, 4
+order by 1, 2, 3, 4;
+
+-- name: BudgetByHour :many
+select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(paid)::bigint as paid,
+    max(paid)::bigint as busiest_minute
+from (
+    select client_id, minute, sum(paid) as paid from usage_minutes
+    where minute >= @since and (client_id = @client_id or @every_client::boolean)
+    group by client_id, minute
+) minutes
+group by 1, 2
+order by 1, 2;
+
+-- name: LimitTime :exec
+select set_config('statement_timeout', @milliseconds::text, true);
+
+-- A client's connections are as many as it has users, so that at most some of them are counted one by one.
+-- name: CountConnectionStates :many
+select clients.client_id, shown.state, count(*) as connections
+from clients
+cross join lateral (
+    select (case
+            when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
+        end)::text as state
+    from connections c where c.client_id = clients.client_id
+    limit @at_most
+) shown
+where clients.client_id = @client_id or @every_client::boolean
+group by 1, 2;
+
+-- The database's own estimate of how many connections there are; -1 before it has made one.
+-- name: EstimateConnections :one
+select estimate_rows('connections')::bigint as connections;
+
+-- Reads this part of the pages of the table, 0 to 100.
+-- name: SampleConnections :many
+select client_id,
+    (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as state,
+    count(*) as connections
+from connections tablesample system (@percent::real)
+where client_id = @client_id or @every_client::boolean
+group by 1, 2;
+
+-- name: UsageClients :many
+select client_id, name, status, requests_per_minute from clients
+where client_id = @client_id or @every_client::boolean
+order by created_at, client_id;
+
+-- name: SweepUsage :execrows
+delete from usage_minutes where minute < connect_now() - @retention::interval;

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
 	"connect-svc/internal/pgtest"
 )
 
@@ -17,7 +18,7 @@ var walkRewards = []string{"client", "create", "--name", "Walk Rewards", "--call
 func TestClient(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	clients := client.NewRegistry(db.Pool)
+	clients := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
 	works := func(created clientSecretJSON) bool {
 		_, err := clients.Authenticate(t.Context(), created.ClientID.String(), created.ClientSecret)
 		return err == nil

@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
 	"connect-svc/internal/webhook"
 )
 
@@ -38,7 +39,7 @@ func (s databaseSetting) inWebhooks(p *program, keys *credential.Keyring, act fu
 		if err != nil {
 			return err
 		}
-		return act(webhooks, client.NewRegistry(pool))
+		return act(webhooks, client.NewRegistry(pool, oauth.EndConnectionsOfClient))
 	})
 }
 

@@ -31,7 +31,7 @@ func (c connectionCommands) inDomains(p *program, act func(connectionDomains) er
 	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
 		return act(connectionDomains{
 			users:   account.New(pool, nil, nil, account.Settings{}),
-			clients: client.NewRegistry(pool),
+			clients: client.NewRegistry(pool, oauth.EndConnectionsOfClient),
 			oauth:   oauth.New(pool, nil, oauth.Settings{}),
 		})
 	})

@@ -27,6 +27,7 @@ import (
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/embedded"
@@ -154,7 +155,7 @@ func newStorm(t *testing.T) *storm {
 // register makes the partner and its webhook.
 func (s *storm) register(t *testing.T, receiver *httptest.Server) {
 	t.Helper()
-	registered, secret, err := client.NewRegistry(s.pool).Create(t.Context(), client.Registration{
+	registered, secret, err := client.NewRegistry(s.pool, oauth.EndConnectionsOfClient).Create(t.Context(), client.Registration{
 		Name: "Ride Club", CallbackURL: "https://partner.example/callback", Scopes: scope.All, Policy: client.DefaultPolicy,
 	})
 	if err != nil {

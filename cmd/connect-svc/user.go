@@ -27,7 +27,7 @@ type userCommands struct {
 // inAccounts runs act with the users in the database. Nothing here sends mail or seals anything.
 func (c userCommands) inAccounts(p *program, act func(*account.Accounts) error) error {
 	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
-		return act(account.New(pool, nil, nil, account.Settings{}))
+		return act(account.New(pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser}))
 	})
 }
 
@@ -145,7 +145,7 @@ type userDeletedJSON struct {
 
 func (c userDeleteCommand) Run(p *program, group *userCommands) error {
 	return group.inDatabase(p, func(pool *pgxpool.Pool) error {
-		users := account.New(pool, nil, nil, account.Settings{})
+		users := account.New(pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser})
 		found, err := users.GetUser(p.ctx, c.ID)
 		if err != nil {
 			return fmt.Errorf("user %s: %w", c.ID, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
 	"connect-svc/internal/webhook"
 )
 
@@ -41,7 +42,7 @@ func (c webhookTestCommand) Run(p *program, group *webhookCommands) error {
 		return err
 	}
 	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
-		if _, err := client.NewRegistry(pool).Get(p.ctx, c.Client); err != nil {
+		if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
 			return err
 		}
 		webhooks, err := webhook.New(pool, keys, webhook.Settings{AllowedNetworks: allowed})

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
@@ -40,6 +41,10 @@ type Settings struct {
 	CodesPerEmail   int // codes sent to one address an hour; 0 is no limit
 	CodesPerNetwork int // codes asked for from one network an hour; 0 is no limit
 	Logger          *slog.Logger
+
+	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it
+	// ended: connections are another domain's. [Accounts.DeleteUser] needs it.
+	EndConnections func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error)
 }
 
 // Accounts are the users and their sign-ins. It is safe for concurrent use.

@@ -83,14 +83,16 @@ func (s store) listUsers(ctx context.Context, after uuid.UUID, limit int32) ([]U
 
 // deleteUser ends the connections and then removes the user with all that refers to it. Each step holds the lock of the
 // user's row, which everybody needs who would add something.
-func (s store) deleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
+func (s store) deleteUser(
+	ctx context.Context, id uuid.UUID, endConnections func(context.Context, pgx.Tx, uuid.UUID) (int64, error),
+) (connections int64, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		email, err := queries.LockUser(ctx, id)
 		if err != nil {
 			return err
 		}
-		if connections, err = queries.EndConnectionsOfUser(ctx, id); err != nil {
+		if connections, err = endConnections(ctx, tx, id); err != nil {
 			return err
 		}
 		if err := queries.DeleteSignInsOf(ctx, email); err != nil {

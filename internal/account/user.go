@@ -132,7 +132,7 @@ func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 // user, recorded activity too; what the audit log keeps is in the comment of the package. All of it happens or nothing.
 // It returns how many connections were ended. Error: ErrUserNotFound.
 func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
-	return a.store.deleteUser(ctx, id)
+	return a.store.deleteUser(ctx, id, a.settings.EndConnections)
 }
 
 // ListUsers returns users in the order of their ids, at most limit of them, those after the given id; uuid.Nil starts

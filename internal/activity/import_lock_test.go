@@ -14,6 +14,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/oauth"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
 )
@@ -49,7 +50,7 @@ func TestImportSetsForeignKeyAside(t *testing.T) {
 func TestImportMeetsDeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	accounts := account.New(w.Pool, nil, nil, account.Settings{})
+	accounts := account.New(w.Pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser})
 	for range 20 {
 		users := make([]uuid.UUID, 8)
 		var file strings.Builder

@@ -108,11 +108,12 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err := CheckSchema(ctx, a.Pool); err != nil {
 		return err
 	}
-	a.Clients = client.NewRegistry(a.Pool)
+	a.Clients = client.NewRegistry(a.Pool, oauth.EndConnectionsOfClient)
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
 		CodesPerEmail:   config.CodesPerEmail,
 		CodesPerNetwork: config.CodesPerNetwork,
 		Logger:          config.Logger,
+		EndConnections:  oauth.EndConnectionsOfUser,
 	})
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {

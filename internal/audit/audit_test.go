@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
 )
@@ -60,7 +61,7 @@ func actions(events []audit.Event) (names []string) {
 func TestList(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	clients, log := client.NewRegistry(db.Pool), audit.New(db.Pool)
+	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool)
 	one := newClient(t, clients)
 	user := newUser(t, db)
 	db.Clock.Advance(24 * time.Hour)
@@ -122,7 +123,7 @@ func TestList(t *testing.T) {
 func TestRefusedChangesAreNotNoted(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	clients, log := client.NewRegistry(db.Pool), audit.New(db.Pool)
+	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool)
 	newUser(t, db)
 	_, err := account.New(db.Pool, nil, nil, account.Settings{}).CreateUser(t.Context(), account.NewUser{
 		Email: "ADA@example.com", Timezone: "UTC", RegisteredOn: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
@@ -144,7 +145,7 @@ func TestRefusedChangesAreNotNoted(t *testing.T) {
 func TestAppendOnly(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	newClient(t, client.NewRegistry(db.Pool))
+	newClient(t, client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient))
 	for _, statement := range []string{
 		"update audit_events set actor = 'system'",
 		"delete from audit_events",

@@ -81,7 +81,7 @@ func newFixture(t *testing.T, settings account.Settings) *fixture {
 		db:       db,
 		oauth:    oauth.New(db.Pool, keys, oauth.DefaultSettings),
 		accounts: account.New(db.Pool, keys, mailer, settings),
-		registry: client.NewRegistry(db.Pool),
+		registry: client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient),
 		post:     post,
 		log:      log,
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
@@ -71,13 +72,20 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
+// EndConnections ends the connections of a client within a transaction, and returns how many it ended: connections are
+// another domain's.
+type EndConnections func(ctx context.Context, tx pgx.Tx, clientID uuid.UUID) (int64, error)
+
 // Registry is the registrations in the database.
 type Registry struct {
-	store store
+	store          store
+	endConnections EndConnections
 }
 
-// NewRegistry is the registry in a database.
-func NewRegistry(pool *pgxpool.Pool) *Registry { return &Registry{newStore(pool)} }
+// NewRegistry is the registry in a database. endConnections is part of [Registry.Offboard].
+func NewRegistry(pool *pgxpool.Pool, endConnections EndConnections) *Registry {
+	return &Registry{newStore(pool), endConnections}
+}
 
 // Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
 // field is a *FieldError.
@@ -164,7 +172,7 @@ func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error)
 // Offboard ends a client for good: it can never be used again, and all its connections are disconnected. It returns
 // how many were. Errors: ErrNotFound, ErrOffboarded.
 func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {
-	connections, changed, err := r.store.offboard(ctx, id)
+	connections, changed, err := r.store.offboard(ctx, id, r.endConnections)
 	return connections, r.changed(ctx, id, changed, err)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
 )
@@ -36,7 +37,7 @@ func create(t *testing.T, registry *client.Registry, registration client.Registr
 
 func TestCreateGetList(t *testing.T) {
 	t.Parallel()
-	registry := client.NewRegistry(pgtest.New(t).Pool)
+	registry := client.NewRegistry(pgtest.New(t).Pool, oauth.EndConnectionsOfClient)
 	plain := client.Registration{
 		Name: "Zwölf Räder", CallbackURL: "https://a.example/b?x=1", Scopes: scope.All, Policy: client.DefaultPolicy,
 	}
@@ -72,7 +73,7 @@ func TestCreateGetList(t *testing.T) {
 
 func TestCreateRefusesBadFields(t *testing.T) {
 	t.Parallel()
-	registry := client.NewRegistry(pgtest.New(t).Pool)
+	registry := client.NewRegistry(pgtest.New(t).Pool, oauth.EndConnectionsOfClient)
 	for _, test := range []struct {
 		field  string
 		change func(*client.Registration)
@@ -188,7 +189,7 @@ func FuzzValidateCallback(f *testing.F) {
 // Specification 5.1: wrong ID, wrong secret, replaced secret, disabled client.
 func TestAuthenticate_5_1(t *testing.T) {
 	t.Parallel()
-	registry := client.NewRegistry(pgtest.New(t).Pool)
+	registry := client.NewRegistry(pgtest.New(t).Pool, oauth.EndConnectionsOfClient)
 	registered, secret := create(t, registry, rideClub)
 	other, otherSecret := create(t, registry, rideClub)
 	id := registered.ID.String()
@@ -241,7 +242,7 @@ func TestAuthenticate_5_1(t *testing.T) {
 func TestOffboardedAndUnknownClientsStay(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	registry := client.NewRegistry(db.Pool)
+	registry := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
 	registered, secret := create(t, registry, rideClub)
 	if n, err := registry.Offboard(t.Context(), registered.ID); err != nil || n != 0 {
 		t.Fatalf("offboard: %d connections, %v", n, err)
@@ -271,7 +272,7 @@ func TestOffboardedAndUnknownClientsStay(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	registry := client.NewRegistry(db.Pool)
+	registry := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
 	registered, secret := create(t, registry, rideClub)
 	want := registered
 	want.CallbackURL = "https://ride.example/new"

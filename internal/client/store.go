@@ -155,7 +155,9 @@ func (s store) countConnections(ctx context.Context, id uuid.UUID) (int64, error
 
 // offboard ends a client and then its connections. Whoever exchanges a code holds the client's row until the
 // connection is there, and so none is missed.
-func (s store) offboard(ctx context.Context, id uuid.UUID) (connections int64, changed bool, err error) {
+func (s store) offboard(
+	ctx context.Context, id uuid.UUID, endConnections EndConnections,
+) (connections int64, changed bool, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "set local statement_timeout = 0"); err != nil { // there may be millions
 			return err
@@ -165,7 +167,7 @@ func (s store) offboard(ctx context.Context, id uuid.UUID) (connections int64, c
 		if err != nil || n == 0 {
 			return err
 		}
-		if connections, err = queries.EndConnectionsOfClient(ctx, id); err != nil {
+		if connections, err = endConnections(ctx, tx, id); err != nil {
 			return err
 		}
 		changed = true

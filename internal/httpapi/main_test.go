@@ -68,7 +68,7 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	f.db.Clock.Set(time.Until(start))
 	f.config = Config{
 		BaseURL:  baseURL,
-		Clients:  client.NewRegistry(f.db.Pool),
+		Clients:  client.NewRegistry(f.db.Pool, oauth.EndConnectionsOfClient),
 		OAuth:    oauth.New(f.db.Pool, f.keys, oauth.DefaultSettings),
 		Activity: activity.New(f.db.Pool, f.keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
 		Limiter:  ratelimit.NewPostgres(f.db.Pool),

@@ -40,7 +40,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{
 		Server:   New(db.Pool, credential.NewTestKeyring(), DefaultSettings),
 		db:       db,
-		registry: client.NewRegistry(db.Pool),
+		registry: client.NewRegistry(db.Pool, EndConnectionsOfClient),
 	}
 	f.client = f.newClient(t)
 	f.user = f.newUser(t, "Europe/Berlin")

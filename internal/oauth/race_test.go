@@ -189,7 +189,7 @@ func TestOffboardWins(t *testing.T) {
 func TestDeletionWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	accounts := account.New(f.db.Pool, nil, nil, account.Settings{})
+	accounts := account.New(f.db.Pool, nil, nil, account.Settings{EndConnections: EndConnectionsOfUser})
 	for range 10 {
 		f.user = f.newUser(t, "UTC")
 		codes, turns := make(chan string, 7), make(chan bool, 8)

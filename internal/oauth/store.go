@@ -320,6 +320,15 @@ func (s store) disconnectUser(ctx context.Context, userID, clientID uuid.UUID, a
 	return err
 }
 
+// endConnectionsOfUser and endConnectionsOfClient are part of the act of another domain, in its transaction.
+func endConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
+	return oauthdb.New(tx).EndConnectionsOfUser(ctx, userID)
+}
+
+func endConnectionsOfClient(ctx context.Context, tx pgx.Tx, clientID uuid.UUID) (int64, error) {
+	return oauthdb.New(tx).EndConnectionsOfClient(ctx, clientID)
+}
+
 func (s store) connectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
 	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
 	if err != nil {

@@ -57,7 +57,7 @@ func newFixture(t testing.TB) *fixture {
 	keys := credential.NewTestKeyring()
 	f.config = Config{
 		TokenHash: credential.Hash(token),
-		Accounts:  account.New(f.db.Pool, keys, nil, account.Settings{}),
+		Accounts:  account.New(f.db.Pool, keys, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser}),
 		Activity:  activity.New(f.db.Pool, keys, activity.Settings{CursorLifetime: time.Minute}),
 		OAuth:     oauth.New(f.db.Pool, keys, oauth.DefaultSettings),
 	}

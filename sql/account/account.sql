@@ -44,31 +44,6 @@ select * from users where user_id > @after order by user_id limit sqlc.arg(row_l
 -- Waits for whoever connects or imports for the user just now, and then keeps them out.
 select email from users where user_id = @user_id for update;
 
--- name: EndConnectionsOfUser :execrows
--- What the user's clients were told of activity goes as well; that the connection has ended is delivered yet.
-with before as (
-    select c.user_id, c.client_id, c.grant_id, c.version, c.state
-    from connections c where c.user_id = @user_id
-    for update
-), ended as (
-    update connections c
-    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
-    from before
-    where c.user_id = before.user_id and c.client_id = before.client_id and before.state <> 'disconnected'
-    returning c.user_id, c.client_id, c.version
-), forgotten as (
-    delete from webhook_events e using before where e.grant_id = before.grant_id and e.type = 'activity.updated'
-), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
-    from before join webhook_endpoints w on w.client_id = before.client_id
-    where before.state <> 'disconnected'
-)
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
-    jsonb_build_object('reason', 'account_deleted')
-from ended;
-
 -- name: DeleteSignInsOf :exec
 -- Also those that began when the address had no account.
 delete from sign_ins where lower(email) = lower(@email);

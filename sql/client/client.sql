@@ -58,18 +58,6 @@ select count(*) from connections where client_id = @client_id and state <> 'disc
 -- name: OffboardClient :execrows
 update clients set status = 'offboarded' where client_id = @client_id and status <> 'offboarded';
 
--- name: EndConnectionsOfClient :execrows
-with ended as (
-    update connections c
-    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
-    where c.client_id = @client_id and c.state <> 'disconnected'
-    returning c.user_id, c.client_id, c.version
-)
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
-    jsonb_build_object('reason', 'client_offboarded')
-from ended;
-
 -- name: NoteClientChange :exec
 -- For a change of several statements, in its transaction.
 insert into audit_events (actor, action, client_id, detail)

@@ -1,4 +1,4 @@
--- Connections and their credentials. Races are settled here: each act is one statement that
+-- Connections and their credentials. Every statement that changes a connection is in this file. Races are settled here: each act is one statement that
 -- says under which state, version and generation it may happen, so that of many at once one finds it so.
 --
 -- The acts of a client can authenticate it, too, and so spare a round trip: with a secret_hash they happen only for an
@@ -146,6 +146,45 @@ with before as (
 )
 insert into audit_events (actor, action, client_id, user_hash, connection_version)
 select @actor, 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version
+from ended;
+
+-- name: EndConnectionsOfUser :execrows
+-- Before the user is deleted, in one transaction, which holds the user's row. What the user's clients were told of activity
+-- goes as well; that the connection has ended is delivered yet.
+with before as (
+    select c.user_id, c.client_id, c.grant_id, c.version, c.state
+    from connections c where c.user_id = @user_id
+    for update
+), ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    from before
+    where c.user_id = before.user_id and c.client_id = before.client_id and before.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+), forgotten as (
+    delete from webhook_events e using before where e.grant_id = before.grant_id and e.type = 'activity.updated'
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
+    from before join webhook_endpoints w on w.client_id = before.client_id
+    where before.state <> 'disconnected'
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'account_deleted')
+from ended;
+
+-- name: EndConnectionsOfClient :execrows
+-- Once the client is offboarded, in one transaction: there is nobody left to be told.
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.client_id = @client_id and c.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'client_offboarded')
 from ended;
 
 -- Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. Where it is an

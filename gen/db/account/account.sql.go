@@ -144,40 +144,6 @@ func (q *Queries) DeleteUser(ctx context.Context, userID uuid.UUID) error {
 	return err
 }
 
-const endConnectionsOfUser = `-- name: EndConnectionsOfUser :execrows
-with before as (
-    select c.user_id, c.client_id, c.grant_id, c.version, c.state
-    from connections c where c.user_id = $1
-    for update
-), ended as (
-    update connections c
-    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
-    from before
-    where c.user_id = before.user_id and c.client_id = before.client_id and before.state <> 'disconnected'
-    returning c.user_id, c.client_id, c.version
-), forgotten as (
-    delete from webhook_events e using before where e.grant_id = before.grant_id and e.type = 'activity.updated'
-), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
-    from before join webhook_endpoints w on w.client_id = before.client_id
-    where before.state <> 'disconnected'
-)
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
-    jsonb_build_object('reason', 'account_deleted')
-from ended
-`
-
-// What the user's clients were told of activity goes as well; that the connection has ended is delivered yet.
-func (q *Queries) EndConnectionsOfUser(ctx context.Context, userID uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, endConnectionsOfUser, userID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const endSession = `-- name: EndSession :exec
 delete from account_sessions where user_id = $1 and secret_hash = $2
 `

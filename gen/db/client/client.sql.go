@@ -68,27 +68,6 @@ func (q *Queries) CreateClient(ctx context.Context, arg CreateClientParams) erro
 	return err
 }
 
-const endConnectionsOfClient = `-- name: EndConnectionsOfClient :execrows
-with ended as (
-    update connections c
-    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
-    where c.client_id = $1 and c.state <> 'disconnected'
-    returning c.user_id, c.client_id, c.version
-)
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
-    jsonb_build_object('reason', 'client_offboarded')
-from ended
-`
-
-func (q *Queries) EndConnectionsOfClient(ctx context.Context, clientID uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, endConnectionsOfClient, clientID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const getClient = `-- name: GetClient :one
 select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, created_at from clients where client_id = $1
 `

@@ -228,7 +228,7 @@ type AuthorizeConnectionRow struct {
 	Now         time.Time
 }
 
-// Connections and their credentials. Races are settled here: each act is one statement that
+// Connections and their credentials. Every statement that changes a connection is in this file. Races are settled here: each act is one statement that
 // says under which state, version and generation it may happen, so that of many at once one finds it so.
 //
 // The acts of a client can authenticate it, too, and so spare a round trip: with a secret_hash they happen only for an
@@ -295,6 +295,63 @@ type DisconnectConnectionParams struct {
 // under the present version, and nothing works after a disconnect has answered (4.10).
 func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnectionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, disconnectConnection, arg.Actor, arg.UserID, arg.ClientID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const endConnectionsOfClient = `-- name: EndConnectionsOfClient :execrows
+with ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    where c.client_id = $1 and c.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'client_offboarded')
+from ended
+`
+
+// Once the client is offboarded, in one transaction: there is nobody left to be told.
+func (q *Queries) EndConnectionsOfClient(ctx context.Context, clientID uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, endConnectionsOfClient, clientID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const endConnectionsOfUser = `-- name: EndConnectionsOfUser :execrows
+with before as (
+    select c.user_id, c.client_id, c.grant_id, c.version, c.state
+    from connections c where c.user_id = $1
+    for update
+), ended as (
+    update connections c
+    set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
+    from before
+    where c.user_id = before.user_id and c.client_id = before.client_id and before.state <> 'disconnected'
+    returning c.user_id, c.client_id, c.version
+), forgotten as (
+    delete from webhook_events e using before where e.grant_id = before.grant_id and e.type = 'activity.updated'
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
+    from before join webhook_endpoints w on w.client_id = before.client_id
+    where before.state <> 'disconnected'
+)
+insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+    jsonb_build_object('reason', 'account_deleted')
+from ended
+`
+
+// Before the user is deleted, in one transaction, which holds the user's row. What the user's clients were told of activity
+// goes as well; that the connection has ended is delivered yet.
+func (q *Queries) EndConnectionsOfUser(ctx context.Context, userID uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, endConnectionsOfUser, userID)
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,129 @@
+// Package owners checks the one door that no linter sees: which domain's statements write which table.
+package owners
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// owners are the domains whose statements write a table. All may read it.
+var owners = map[string]string{
+	"connections":            "oauth",
+	"grant_directory":        "oauth",
+	"revoked_access_tokens":  "oauth",
+	"authorization_requests": "oauth",
+	"users":                  "account",
+	"sign_ins":               "account",
+	"sign_in_limits":         "account",
+	"account_sessions":       "account",
+	"clients":                "client",
+	"daily_steps":            "activity",
+	"step_corrections":       "activity",
+	"cycling_activities":     "activity",
+	"cycling_adjustments":    "activity",
+	"rate_limits":            "ratelimit",
+	"usage_minutes":          "usage",
+	"webhook_endpoints":      "webhook",
+	"webhook_events":         "webhook",
+	"webhook_tries":          "webhook",
+	"webhook_changes":        "webhook",
+	"audit_events":           "audit",
+}
+
+// guests are the domains that write a table of another one, and why there is no other way.
+var guests = map[string][]string{
+	// What happened is noted and told by the statement that makes it happen, so that neither is without the other.
+	"audit_events":   {"oauth", "account", "client", "webhook"},
+	"webhook_events": {"oauth"},
+	// A read is authenticated and admitted in one statement.
+	"rate_limits": {"oauth"},
+}
+
+var (
+	comment = regexp.MustCompile(`--.*`)
+	write   = regexp.MustCompile(`(?i)\b(?:insert\s+into|delete\s+from|merge\s+into|truncate(?:\s+table)?)\s+(?:only\s+)?(\w+)` +
+		// Neither "for update" nor "do update".
+		`|\bupdate\s+(?:only\s+)?(\w+)(?:\s+as)?(?:\s+\w+)?\s+set\b`)
+	table = regexp.MustCompile(`(?i)\bcreate\s+(?:unlogged\s+)?table\s+(\w+)`)
+)
+
+// matches are what the groups of a pattern hold in a file, without its comments.
+func matches(t *testing.T, pattern *regexp.Regexp, file string) (found []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range pattern.FindAllSubmatch(comment.ReplaceAll(text, nil), -1) {
+		for _, group := range match[1:] {
+			if len(group) > 0 {
+				found = append(found, string(group))
+			}
+		}
+	}
+	return found
+}
+
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no files %s, %v", pattern, err)
+	}
+	return found
+}
+
+func TestDomainsWriteTheirOwnTables(t *testing.T) {
+	t.Parallel()
+	written := map[string][]string{} // by table: the domains
+	for _, file := range files(t, "*/*.sql") {
+		domain := filepath.Dir(file)
+		for _, name := range matches(t, write, file) {
+			written[name] = append(written[name], domain)
+			if owner, known := owners[name]; !known {
+				t.Errorf("%s writes %s, which has no owner here", file, name)
+			} else if domain != owner && !slices.Contains(guests[name], domain) {
+				t.Errorf("%s writes %s, which is written by the domain %s alone", file, name, owner)
+			}
+		}
+	}
+	for name, domains := range guests {
+		for _, domain := range domains {
+			if !slices.Contains(written[name], domain) {
+				t.Errorf("%s may write %s and does not: end the exception", domain, name)
+			}
+		}
+	}
+}
+
+// Every transition of a connection is read in one place.
+func TestConnectionsAreWrittenInOneFile(t *testing.T) {
+	t.Parallel()
+	for _, file := range files(t, "*/*.sql") {
+		writes := slices.Contains(matches(t, write, file), "connections")
+		if want := file == filepath.Join("oauth", "connection.sql"); writes != want {
+			t.Errorf("%s writes connections: %t, want %t", file, writes, want)
+		}
+	}
+}
+
+func TestEveryTableHasAnOwner(t *testing.T) {
+	t.Parallel()
+	var tables []string
+	for _, file := range files(t, "../migrations/*.sql") {
+		tables = append(tables, matches(t, table, file)...)
+	}
+	for _, name := range tables {
+		if owners[name] == "" {
+			t.Errorf("the table %s has no owner here", name)
+		}
+	}
+	for name := range owners {
+		if !slices.Contains(tables, name) {
+			t.Errorf("there is no table %s", name)
+		}
+	}
+}

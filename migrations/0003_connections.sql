@@ -18,9 +18,15 @@ create table connections (
     refresh_generation bigint      not null check (refresh_generation >= 1),
     refresh_hash       bytea       check (octet_length(refresh_hash) = 32),
     refresh_deadline   timestamptz not null,
+    -- When the client last read, to within an hour, for the user and the operator to see. Written at most once an hour, so
+    -- that reads stay reads.
+    last_read_at       timestamptz,
     primary key (user_id, client_id),
     check ((state = 'authorized') = (refresh_hash is not null))
 ) with (fillfactor = 50);
+
+-- For the operator's list of a client's connections. No update of a connection changes either column.
+create index connections_client on connections (client_id, user_id);
 
 -- Where a grant lives. A disconnect names nothing but the grant (specification 4.10); this is how it finds the user,
 -- whose rows could be in another database than this directory.

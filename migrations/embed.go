@@ -1,6 +1,6 @@
-// Package migrations holds the schema of the database: one file a change, applied in the order of their numbers,
-// each with its way back. They are embedded in the binary, so that a server always knows which version it expects,
-// and sqlc reads the same files as its schema.
+// Package migrations holds the schema of the database: one file a subject, applied in the order of their numbers, each
+// with its way back. What a release has applied stays as it is, and a later change is a file of its own. They are embedded
+// in the binary, so that a server always knows which version it expects, and sqlc reads the same files as its schema.
 package migrations
 
 import (
@@ -15,4 +15,4 @@ import (
 var Files embed.FS
 
 // Go are the migrations that a library brings, `NNNN_name.go`.
-func Go() []*goose.Migration { return []*goose.Migration{river(13)} }
+func Go() []*goose.Migration { return []*goose.Migration{river(9)} }

@@ -26,7 +26,7 @@ var schedule = []time.Duration{
 // jitter is by how much a delay may be longer, as a share of it.
 const jitter = 0.2
 
-// delivery is a job: it carries one event until that is settled. Triggers write it (migration 0014).
+// delivery is a job: it carries one event until that is settled. Triggers write it (migration 0010).
 type delivery struct {
 	EventID  uuid.UUID `json:"event_id"`
 	ClientID uuid.UUID `json:"client_id"`

@@ -8,7 +8,8 @@ create table daily_steps (
     primary key (user_id, date)
 );
 
--- What support added to or took from a recorded total. It never creates a date (specification 2.5).
+-- What support added to or took from a recorded total. It never creates a date (specification 2.5). A correction is told
+-- apart by its own id, whatever date it names: sent again, with another date, too, it replaces itself.
 create table step_corrections (
     user_id       uuid        not null references users on delete cascade,
     date          date        not null check (date between '1900-01-01' and '9999-12-31'),
@@ -16,7 +17,8 @@ create table step_corrections (
     delta         integer     not null,
     note          text        not null check (char_length(note) <= 1000),
     created_at    timestamptz not null,
-    primary key (user_id, date, correction_id)
+    primary key (user_id, date, correction_id),
+    unique (user_id, correction_id)
 );
 
 -- Rides by their recorded, unzoned clock. The primary key is the order in which they are read; source_id names a
@@ -32,7 +34,7 @@ create table cycling_activities (
     unique (user_id, source_id)
 );
 
--- Added to or taken from a day's distance, never from a ride (specification 2.6, 2.7).
+-- Added to or taken from a day's distance, never from a ride (specification 2.6, 2.7). Told apart as corrections are.
 create table cycling_adjustments (
     user_id       uuid        not null references users on delete cascade,
     date          date        not null check (date between '1900-01-01' and '9999-12-31'),
@@ -40,7 +42,8 @@ create table cycling_adjustments (
     delta_meters  integer     not null,
     note          text        not null check (char_length(note) <= 1000),
     created_at    timestamptz not null,
-    primary key (user_id, date, adjustment_id)
+    primary key (user_id, date, adjustment_id),
+    unique (user_id, adjustment_id)
 );
 
 -- +goose Down

@@ -14,7 +14,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// riverVersion is the newest of River's own migrations that 0013 applies, whichever River is built in. A later one is a
+// riverVersion is the newest of River's own migrations that 0009 applies, whichever River is built in. A later one is a
 // migration of its own here.
 const riverVersion = 8
 
@@ -26,7 +26,7 @@ func river(number int64) *goose.Migration {
 }
 
 func riverUp(ctx context.Context, db *sql.DB) error {
-	return withRiver(ctx, db, func(migrator *rivermigrate.Migrator[pgx.Tx]) error {
+	err := withRiver(ctx, db, func(migrator *rivermigrate.Migrator[pgx.Tx]) error {
 		applied, err := migrator.ExistingVersions(ctx)
 		if err != nil || len(applied) >= riverVersion {
 			return err
@@ -34,6 +34,15 @@ func riverUp(ctx context.Context, db *sql.DB) error {
 		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{TargetVersion: riverVersion})
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	// River's lists can be searched by the contents of arguments and metadata. Nobody here does, and the two indexes for it
+	// are most of what a change of a job's state costs, of which each delivery has several.
+	if _, err := db.ExecContext(ctx, "drop index if exists river_job_args_index, river_job_metadata_index"); err != nil {
+		return fmt.Errorf("river: %w", err)
+	}
+	return nil
 }
 
 func riverDown(ctx context.Context, db *sql.DB) error {

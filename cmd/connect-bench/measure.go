@@ -126,7 +126,7 @@ func (s *stage) measureLimit(ctx context.Context, l limit, connections int) (fig
 				return figures{}, err
 			}
 		}
-		if measured, err = s.pgbench(ctx, script, connections); !errors.Is(err, errIdle) {
+		if measured, err = s.pgbench(ctx, script, connections, l.work); !errors.Is(err, errIdle) {
 			break
 		}
 	}
@@ -138,7 +138,7 @@ func (s *stage) measureLimit(ctx context.Context, l limit, connections int) (fig
 		return figures{}, err
 	}
 	if done < measured.Count {
-		return figures{}, fmt.Errorf("%d transactions did something %d times: a shorter -seconds may help", measured.Count, done)
+		return figures{}, fmt.Errorf("%d transactions did something %d times", measured.Count, done)
 	}
 	return measured, nil
 }

@@ -20,6 +20,9 @@ type limit struct {
 	// effect counts what the script has done: at least as much as pgbench says, or it measured statements that found
 	// nothing to do.
 	effect string
+	// work is how many transactions find something to do; 0: all. A fast machine is through with them before the time is
+	// over, and the script, which is made by counted, then waits for the rest of it.
+	work int
 
 	constant, plain bool // of net/http instead, as large as the operation's answer
 }
@@ -45,9 +48,15 @@ const (
 	inAnHour     = "now() + interval '1 hour'"
 	numberedUser = "md5('user ' || :u)::uuid"
 
-	// Each worker counts up in steps of their number: no two have the same k.
+	// Each worker counts up in steps of their number: no two have the same k. The n-th transaction of worker w, counted from
+	// 0, has k = w + n × connections.
 	countUp = "\\if :k < 0\n\\set k :client_id\n\\else\n\\set k :k + :connections\n\\endif\n"
 )
+
+// counted is a script that counts up, and does something for each k below work.
+func counted(work int, script string) string {
+	return countUp + fmt.Sprintf("\\if :k < %d\n%s\\else\n\\sleep 20 ms\n\\endif\n", work, script)
+}
 
 func theClient(n int) string { return "'" + clientID(n).String() + "'" }
 
@@ -81,8 +90,9 @@ var groups = []group{
 					"code_version": "0", "code_expires_at": inAnHour, "redirect_uri": "'" + callback + "'", "scopes": "7",
 					"consent_day": "current_date", "refresh_hash": hash, "inactivity": lastingly,
 				})
-				return countUp + fmt.Sprintf("\\set u :k / %d\n\\set c %d + :k %% %d\n", many, firstLimit, many) + statement, err
+				return counted(users*many, fmt.Sprintf("\\set u :k / %d\n\\set c %d + :k %% %d\n", many, firstLimit, many)+statement), err
 			},
+			work:   users * many,
 			reset:  "delete from connections where client_id in (select md5('client ' || n)::uuid from generate_series(300, 399) n)",
 			effect: "select count(*) from connections where client_id in (select md5('client ' || n)::uuid from generate_series(300, 399) n)",
 		},
@@ -95,8 +105,9 @@ var groups = []group{
 				statement, err := s.script("RevokeConnection", map[string]string{
 					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1", "secret_hash": "null",
 				})
-				return countUp + "\\set u :k\n" + statement, err
+				return counted(users, "\\set u :k\n"+statement), err
 			},
+			work: users,
 			reset: "update connections set state = 'authorized', refresh_hash = " + hash +
 				" where client_id = " + theClient(limitRevoke) + " and state <> 'authorized'",
 			effect: "select count(*) from connections where state = 'revoked' and client_id = " + theClient(limitRevoke),

@@ -17,8 +17,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pgbench runs a script in a loop on so many connections, in its prepared mode.
-func (s *stage) pgbench(ctx context.Context, script string, connections int) (figures, error) {
+// pgbench runs a script in a loop on so many connections, in its prepared mode. What is measured ends with the time, or
+// before with the work of the script: see limit.
+func (s *stage) pgbench(ctx context.Context, script string, connections, work int) (figures, error) {
 	dir, err := os.MkdirTemp(s.dir, "pgbench-")
 	if err != nil {
 		return figures{}, err
@@ -46,7 +47,7 @@ func (s *stage) pgbench(ctx context.Context, script string, connections int) (fi
 	if err != nil {
 		return figures{}, err
 	}
-	return readPgbenchLogs(logs)
+	return readPgbenchLogs(logs, connections, work)
 }
 
 // errIdle happens on a busy machine, whose disk can stand still for a second.
@@ -63,8 +64,8 @@ func firstError(output string) string {
 }
 
 // readPgbenchLogs has a line for each transaction: worker, its count, latency in µs, script, time in s and µs. The first
-// transaction of a worker, which prepares the statements, is left out.
-func readPgbenchLogs(files []string) (figures, error) {
+// transaction of a worker, which prepares the statements, is left out, and so are those that came after the work.
+func readPgbenchLogs(files []string, connections, work int) (figures, error) {
 	var latencies []time.Duration
 	first, last := int64(math.MaxInt64), int64(0)
 	for _, name := range files {
@@ -82,7 +83,9 @@ func readPgbenchLogs(files []string) (figures, error) {
 			seconds, _ := strconv.ParseInt(fields[4], 10, 64)
 			micros, _ := strconv.ParseInt(fields[5], 10, 64)
 			ended := seconds*1_000_000 + micros
-			if fields[1] == "1" || fields[1] == "0" {
+			worker, _ := strconv.Atoi(fields[0])
+			count, _ := strconv.Atoi(fields[1])                                 // from 1
+			if count <= 1 || work > 0 && worker+(count-1)*connections >= work { // see countUp
 				continue
 			}
 			first, last = min(first, ended-latency), max(last, ended)

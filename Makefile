@@ -11,6 +11,7 @@ RAPIDCHECKS ?= 1000
 
 # How long `make bench` measures each operation and each limit, how often, on how many connections, which of them (a
 # regular expression; empty: all), and with how many rows of daily steps. PROFILES=directory takes CPU profiles, too.
+# `make bench-isolation` takes BENCH_ONLY for its cases.
 BENCH_SECONDS ?= 1
 BENCH_ROUNDS ?= 3
 BENCH_CONNECTIONS ?= 1,8,32
@@ -23,7 +24,7 @@ GOLANGCI := go tool -modfile=.golangci/go.mod golangci-lint
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build ## run everything on this machine, with sample data and an example partner (Ctrl-C stops it)
@@ -51,6 +52,11 @@ bench: tools build ## how fast everything is on this machine, beside PostgreSQL 
 	go test -run '^$$' -bench . ./internal/credential ./internal/httpapi ./internal/ratelimit
 	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook
 	go test -run '^$$' -bench Import -benchtime 1x ./internal/webhook
+
+.PHONY: bench-isolation
+bench-isolation: tools build ## whether one caller's trouble reaches others: two minutes, then bin/isolation.json; fails where it does
+	@go build -trimpath -o bin/connect-bench ./cmd/connect-bench
+	bin/connect-bench isolation -only '$(BENCH_ONLY)'
 
 .PHONY: bench-compare
 bench-compare: ## what has changed since an older bin/bench.json: make bench-compare OLD=file.json

@@ -1,16 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,9 +26,10 @@ type load struct {
 	// ChainForm in between. Connection n begins with Requests[n].
 	Chain                bool
 	ChainHead, ChainForm string
-	WantStatus           int
-	Max                  int  // requests of a connection; 0: as many as there is time for
-	Timeline             bool // return the latencies in order
+	// WantStatus is that of each answer. With 0 all are counted, and a connection that breaks is replaced.
+	WantStatus int
+	Max        int  // requests of a connection; 0: as many as there is time for
+	Timeline   bool // return the latencies in order
 }
 
 // loadResult is what was measured.
@@ -46,6 +41,8 @@ type loadResult struct {
 	CPU       time.Duration   // of the load generator itself
 	BodySize  int             // of the last answer
 	Latencies []time.Duration // in order, where asked for
+	Statuses  map[int]int     // how often, where any will do; 0: broken off
+	Peak      int             // requests under way at one time, of an open loop
 }
 
 func generateLoad(in io.Reader, out io.Writer) error {
@@ -69,11 +66,11 @@ func (l *load) run(ready func() error) (loadResult, error) {
 	var next atomic.Int64
 	workers := make([]*worker, l.Connections)
 	for n := range workers {
-		workers[n] = &worker{load: l, n: n, next: &next}
+		workers[n] = &worker{load: l, n: n, next: &next, statuses: map[int]int{}}
 		if err := workers[n].connect(); err != nil {
 			return loadResult{}, err
 		}
-		defer workers[n].conn.Close()
+		defer func() { _ = workers[n].wire.Close() }()
 	}
 	if l.Warmup > 0 {
 		if err := together(workers, l.Warmup); err != nil {
@@ -81,6 +78,7 @@ func (l *load) run(ready func() error) (loadResult, error) {
 		}
 		for _, w := range workers {
 			w.latencies = w.latencies[:0]
+			clear(w.statuses)
 		}
 	}
 	if err := ready(); err != nil {
@@ -88,11 +86,14 @@ func (l *load) run(ready func() error) (loadResult, error) {
 	}
 	cpu, start := ownCPU(), time.Now()
 	err := together(workers, l.Duration)
-	result := loadResult{Elapsed: time.Since(start), CPU: ownCPU() - cpu}
+	result := loadResult{Elapsed: time.Since(start), CPU: ownCPU() - cpu, Statuses: map[int]int{}}
 	var all []time.Duration
 	for _, w := range workers {
 		all = append(all, w.latencies...)
 		result.BodySize = max(result.BodySize, w.bodySize)
+		for status, n := range w.statuses {
+			result.Statuses[status] += n
+		}
 	}
 	if l.Timeline {
 		result.Latencies = slices.Clone(all)
@@ -141,25 +142,17 @@ type worker struct {
 	load      *load
 	n         int
 	next      *atomic.Int64
-	conn      net.Conn
-	reader    *bufio.Reader
+	wire      *wire
 	request   string // of a chain
 	latencies []time.Duration
+	statuses  map[int]int // where any will do
 	bodySize  int
 }
 
 func (w *worker) connect() (err error) {
-	if len(w.load.Roots) == 0 {
-		w.conn, err = net.Dial("tcp", w.load.Address)
-	} else {
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(w.load.Roots)
-		w.conn, err = tls.Dial("tcp", w.load.Address, &tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS13})
-	}
-	if err != nil {
+	if w.wire, err = dial(w.load.Address, w.load.Roots); err != nil {
 		return err
 	}
-	w.reader = bufio.NewReaderSize(w.conn, 64<<10)
 	if w.load.Chain {
 		w.request = w.load.Requests[w.n]
 	}
@@ -167,6 +160,9 @@ func (w *worker) connect() (err error) {
 }
 
 func (w *worker) send(end time.Time) error {
+	if err := w.wire.SetDeadline(end.Add(answerLimit)); err != nil {
+		return err
+	}
 	for now := time.Now(); now.Before(end); {
 		request := w.request
 		if !w.load.Chain {
@@ -176,22 +172,23 @@ func (w *worker) send(end time.Time) error {
 			}
 			request = w.load.Requests[n%len(w.load.Requests)]
 		}
-		if _, err := io.WriteString(w.conn, request); err != nil {
-			return err
-		}
-		response, err := http.ReadResponse(w.reader, nil)
-		if err != nil {
-			return err
-		}
-		body, err := w.body(response)
-		if err != nil {
-			return err
-		}
+		status, body, err := w.ask(request)
 		then := now
 		now = time.Now()
 		w.latencies = append(w.latencies, now.Sub(then))
-		if response.StatusCode != w.load.WantStatus {
-			return fmt.Errorf("status %d, want %d: %s", response.StatusCode, w.load.WantStatus, body)
+		switch {
+		case w.load.WantStatus == 0:
+			w.statuses[status]++ // 0: broken off
+			if err != nil || w.wire.last {
+				if err := w.again(end); err != nil {
+					return err
+				}
+				now = time.Now()
+			}
+		case err != nil:
+			return err
+		case status != w.load.WantStatus:
+			return fmt.Errorf("status %d, want %d: %s", status, w.load.WantStatus, body)
 		}
 		if len(w.latencies) == w.load.Max {
 			return nil
@@ -206,15 +203,32 @@ func (w *worker) send(end time.Time) error {
 	return nil
 }
 
-// body reads the answer; it is kept only where it is needed.
-func (w *worker) body(response *http.Response) ([]byte, error) {
+// ask reads the answer; its body is kept only where it is needed.
+func (w *worker) ask(request string) (int, []byte, error) {
+	response, err := w.wire.ask(request)
+	if err != nil {
+		return 0, nil, err
+	}
 	defer response.Body.Close()
-	if w.load.Chain || response.StatusCode != w.load.WantStatus {
-		return io.ReadAll(response.Body)
+	if w.load.Chain || w.load.WantStatus != 0 && response.StatusCode != w.load.WantStatus {
+		body, err := io.ReadAll(response.Body)
+		return response.StatusCode, body, err
 	}
 	n, err := io.Copy(io.Discard, response.Body)
 	w.bodySize = int(n)
-	return nil, err
+	if err != nil {
+		return 0, nil, err
+	}
+	return response.StatusCode, nil, nil
+}
+
+// again replaces a connection that broke, or was closed after an answer.
+func (w *worker) again(end time.Time) error {
+	_ = w.wire.Close()
+	if err := w.connect(); err != nil {
+		return err
+	}
+	return w.wire.SetDeadline(end.Add(answerLimit))
 }
 
 // follow makes the next request of a chain.
@@ -225,7 +239,6 @@ func (w *worker) follow(body []byte) error {
 	if err := json.Unmarshal(body, &tokens); err != nil {
 		return err
 	}
-	form := w.load.ChainForm + tokens.RefreshToken
-	w.request = strings.Replace(w.load.ChainHead, "{length}", fmt.Sprint(len(form)), 1) + form
+	w.request = formOf(w.load.ChainHead, w.load.ChainForm+tokens.RefreshToken)
 	return nil
 }

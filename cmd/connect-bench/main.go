@@ -43,6 +43,10 @@ func run(ctx context.Context, args []string) error {
 			return generateLoad(os.Stdin, os.Stdout)
 		case "constant":
 			return serveConstant(ctx, os.Stdin, os.Stdout)
+		case "others":
+			return generateOthers(os.Stdin, os.Stdout)
+		case "isolation":
+			return runIsolation(ctx, args[1:])
 		case "compare":
 			if len(args) != 3 {
 				return errors.New("compare takes two files: the old and the new figures")

@@ -223,8 +223,7 @@ func readOperations(name, path, query string, purseOf func(*stage, bool) *purse)
 			l := load{Connections: connections, WantStatus: 200, Warmup: warmUp}
 			to := time.Now().UTC()
 			for _, t := range p.tokens {
-				l.Requests = append(l.Requests, getRequest(fmt.Sprintf("/connect-svc/v1/grants/%s/%s?from=%s&to=%s%s", t.GrantID, path,
-					to.AddDate(0, 0, 1-days).Format(time.DateOnly), to.Format(time.DateOnly), query), t.AccessToken))
+				l.Requests = append(l.Requests, getRequest(readPath(t.GrantID, path, to)+query, t.AccessToken))
 			}
 			return l, nil
 		}
@@ -237,6 +236,12 @@ func readOperations(name, path, query string, purseOf func(*stage, bool) *purse)
 	}
 }
 
+// readPath is that of a read of a month, which ends on a day.
+func readPath(grant fmt.Stringer, path string, to time.Time) string {
+	return fmt.Sprintf("/connect-svc/v1/grants/%s/%s?from=%s&to=%s", grant, path,
+		to.AddDate(0, 0, 1-days).Format(time.DateOnly), to.Format(time.DateOnly))
+}
+
 // warmUp opens the service's connections to the database, and prepares their statements.
 const warmUp = 250 * time.Millisecond
 
@@ -246,6 +251,8 @@ func discoveryLoad(_ context.Context, _ *stage, connections int) (load, error) {
 		Requests: []string{getRequest("/.well-known/oauth-authorization-server", "")},
 	}, nil
 }
+
+const refreshForm = "grant_type=refresh_token&refresh_token="
 
 // refreshLoad gives each connection a chain of its own, of fresh connections.
 func refreshLoad(ctx context.Context, s *stage, connections int) (load, error) {
@@ -259,10 +266,10 @@ func refreshLoad(ctx context.Context, s *stage, connections int) (load, error) {
 	if err != nil {
 		return load{}, err
 	}
-	const path, form = "/oauth/token", "grant_type=refresh_token&refresh_token="
-	l := load{Connections: connections, WantStatus: 200, Warmup: warmUp, Chain: true, ChainHead: formHead(path, pairs[0].client), ChainForm: form}
+	head := formHead("/oauth/token", pairs[0].client)
+	l := load{Connections: connections, WantStatus: 200, Warmup: warmUp, Chain: true, ChainHead: head, ChainForm: refreshForm}
 	for _, t := range tokens {
-		l.Requests = append(l.Requests, formRequest(path, pairs[0].client, form+t.RefreshToken))
+		l.Requests = append(l.Requests, formOf(head, refreshForm+t.RefreshToken))
 	}
 	return l, nil
 }
@@ -275,10 +282,14 @@ func exchangeLoad(ctx context.Context, s *stage, connections int) (load, error) 
 	}
 	l := load{Connections: connections, WantStatus: 200, Once: true}
 	for i, code := range codes {
-		l.Requests = append(l.Requests, formRequest("/oauth/token", pairs[i].client,
-			"grant_type=authorization_code&code="+code+"&redirect_uri=https%3A%2F%2Fpartner.example%2Fcallback&code_verifier="+verifier))
+		l.Requests = append(l.Requests, exchangeRequest(pairs[i].client, code))
 	}
 	return l, nil
+}
+
+func exchangeRequest(client int, code string) string {
+	return formRequest("/oauth/token", client,
+		"grant_type=authorization_code&code="+code+"&redirect_uri=https%3A%2F%2Fpartner.example%2Fcallback&code_verifier="+verifier)
 }
 
 // revokeLoad revokes refresh tokens, whose connections SQL has made whole again.

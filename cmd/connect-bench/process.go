@@ -217,12 +217,15 @@ type generator struct {
 }
 
 // prepareLoad starts a load generator and waits until it is ready.
-func prepareLoad(ctx context.Context, l load) (*generator, error) {
+func prepareLoad(ctx context.Context, l load) (*generator, error) { return prepare(ctx, "load", l) }
+
+// prepare starts the subcommand of this program that takes such a task.
+func prepare(ctx context.Context, subcommand string, task any) (*generator, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "load")
+	cmd := exec.CommandContext(ctx, self, subcommand)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -236,7 +239,7 @@ func prepareLoad(ctx context.Context, l load) (*generator, error) {
 		return nil, err
 	}
 	g := &generator{cmd, in, json.NewDecoder(out)}
-	if err := json.NewEncoder(in).Encode(l); err != nil {
+	if err := json.NewEncoder(in).Encode(task); err != nil {
 		return nil, err
 	}
 	var answer json.RawMessage

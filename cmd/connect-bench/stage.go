@@ -58,6 +58,17 @@ func (s *stage) open(ctx context.Context) (err error) {
 	if s.pgbenchProgram, err = findPgbench(); err != nil {
 		return err
 	}
+	if err := s.openDatabase(ctx); err != nil {
+		return err
+	}
+	if err := s.fillPurses(ctx); err != nil {
+		return err
+	}
+	return s.startServices(ctx)
+}
+
+// openDatabase starts a PostgreSQL, and fills it.
+func (s *stage) openDatabase(ctx context.Context) (err error) {
 	if s.dir, err = os.MkdirTemp("", "connect-bench-"); err != nil {
 		return err
 	}
@@ -77,13 +88,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Printf("filling the database: %d clients, %d users, %d rows of steps\n", clients, users, max(s.settings.stepsRows, users*days))
-	if err := s.populate(ctx); err != nil {
-		return err
-	}
-	if err := s.fillPurses(ctx); err != nil {
-		return err
-	}
-	return s.startServices(ctx)
+	return s.populate(ctx)
 }
 
 func (s *stage) makeKeys() error {
@@ -149,7 +154,7 @@ func (s *stage) startServices(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	secure := []string{"CONNECT_TLS_CERT=" + s.certFile, "CONNECT_TLS_KEY=" + s.keyFile}
+	secure := s.withTLS()
 	for _, instance := range []struct {
 		service **service
 		name    string
@@ -175,6 +180,10 @@ func (s *stage) startServices(ctx context.Context) (err error) {
 		s.processes = append(s.processes, (*instance.service).process)
 	}
 	return nil
+}
+
+func (s *stage) withTLS() []string {
+	return []string{"CONNECT_TLS_CERT=" + s.certFile, "CONNECT_TLS_KEY=" + s.keyFile}
 }
 
 // startRedis starts a Redis with nothing on disk.

@@ -232,7 +232,12 @@ func formHead(path string, client int) string {
 }
 
 func formRequest(path string, client int, form string) string {
-	return strings.Replace(formHead(path, client), "{length}", fmt.Sprint(len(form)), 1) + form
+	return formOf(formHead(path, client), form)
+}
+
+// formOf is the request of a head that formHead made.
+func formOf(head, form string) string {
+	return strings.Replace(head, "{length}", fmt.Sprint(len(form)), 1) + form
 }
 
 func getRequest(path, token string) string {

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func othersOf(p99 time.Duration, statuses map[int]int) loadResult {
+	r := loadResult{P50: p99 / 2, P99: p99, Statuses: statuses}
+	for _, n := range statuses {
+		r.Count += n
+	}
+	return r
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	good := map[int]int{200: 240}
+	for name, test := range map[string]struct {
+		isolationCase
+		quiet, beside, reference time.Duration
+		statuses                 map[int]int
+		aborted                  *aborted
+		want                     []string
+	}{
+		"within the quiet bound":        {quiet: 10 * ms, reference: 1 * ms, beside: 30 * ms, statuses: good},
+		"within the reference's":        {quiet: 10 * ms, reference: 30 * ms, beside: 45 * ms, statuses: good},
+		"above both":                    {quiet: 10 * ms, reference: 30 * ms, beside: 46 * ms, statuses: good, want: []string{"others_p99_ms"}},
+		"a row has a bound of its own":  {isolationCase: isolationCase{times: 2}, quiet: 10 * ms, reference: 30 * ms, beside: 21 * ms, statuses: good, want: []string{"others_p99_ms"}},
+		"an error":                      {quiet: 10 * ms, beside: 10 * ms, statuses: map[int]int{200: 239, 503: 1}, want: []string{"others_errors"}},
+		"no answer":                     {quiet: 10 * ms, beside: 10 * ms, statuses: map[int]int{200: 239, 0: 1}, want: []string{"others_errors"}},
+		"nothing was sent":              {quiet: 10 * ms, want: []string{"others sent"}},
+		"aborts":                        {quiet: 10 * ms, beside: 10 * ms, statuses: good, aborted: &aborted{NewConnections: 5}},
+		"aborts leave something behind": {quiet: 10 * ms, beside: 10 * ms, statuses: good, aborted: &aborted{NewConnections: 6, LeasesLeft: 1}, want: []string{"new_connections", "leases_left"}},
+	} {
+		o := outcome{aborted: test.aborted}
+		o.judge(test.isolationCase, othersOf(test.quiet, good), othersOf(test.beside, test.statuses), othersOf(test.reference, good))
+		if !slices.EqualFunc(o.Broken, test.want, strings.HasPrefix) {
+			t.Errorf("%s: broken %q, want %q", name, o.Broken, test.want)
+		}
+	}
+}
+
+// The file is written, whatever it says, and what is broken is the error.
+func TestReportIsolation(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "isolation.json")
+	var table bytes.Buffer
+	outcomes := []*outcome{{Case: "used_code"}, {Case: "aborts", Broken: []string{"leases_left 3"}, aborted: &aborted{LeasesLeft: 3}}}
+	if err := reportIsolation(&table, file, outcomes); err == nil || !strings.Contains(err.Error(), "aborts: leases_left 3") {
+		t.Errorf("error %v", err)
+	}
+	text, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written []map[string]any
+	if err := json.Unmarshal(text, &written); err != nil || len(written) != 2 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, key := range []string{"case", "others_p50_ms", "others_p99_ms", "quiet_p50_ms", "quiet_p99_ms", "others_errors", "reference_p99_ms"} {
+		if _, found := written[0][key]; !found {
+			t.Errorf("no %s in %s", key, text)
+		}
+	}
+	if _, found := written[0]["leases_left"]; found || written[1]["leases_left"] != 3.0 {
+		t.Errorf("leases_left is what the aborts add: %s", text)
+	}
+	if !strings.Contains(table.String(), "used_code") {
+		t.Error("the table lacks a case")
+	}
+}
+
+// An import takes no two rows of one user and day.
+func TestWriteSteps(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "steps.csv")
+	if err := writeSteps(file, users-10, 25); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	seen := map[string]bool{}
+	for _, line := range lines {
+		seen[line[:strings.LastIndex(line, ",")]] = true
+	}
+	if lines[0] != "user_id,date,steps" || len(lines) != 26 || len(seen) != 26 {
+		t.Errorf("%d lines, %d of them different: %q", len(lines), len(seen), lines[0])
+	}
+}

@@ -1,0 +1,54 @@
+package fairqueue
+
+import (
+	"context"
+	"sync"
+)
+
+// Locks lets one at a time have each key, in fair turns. It is safe for concurrent use.
+type Locks[Key comparable] struct {
+	most int // waiting in one line
+
+	mu   sync.Mutex
+	keys map[Key]*lock
+}
+
+// lock is there while somebody has the key or waits for it.
+type lock struct {
+	*Queue
+	wanted int
+}
+
+// NewLocks lets at most so many of one caller wait for a key.
+func NewLocks[Key comparable](most int) *Locks[Key] {
+	return &Locks[Key]{most: most, keys: map[Key]*lock{}}
+}
+
+// Lock takes the key for the caller of the context. Call unlock when done. Errors: [ErrFull], and the context's when it
+// ends before the key is free.
+func (l *Locks[Key]) Lock(ctx context.Context, key Key) (unlock func(), err error) {
+	l.mu.Lock()
+	mine := l.keys[key]
+	if mine == nil {
+		mine = &lock{Queue: New(1, l.most)}
+		l.keys[key] = mine
+	}
+	mine.wanted++
+	l.mu.Unlock()
+	if err := mine.Acquire(ctx); err != nil {
+		l.forget(key, mine)
+		return nil, err
+	}
+	return func() {
+		mine.Release()
+		l.forget(key, mine)
+	}, nil
+}
+
+func (l *Locks[Key]) forget(key Key, mine *lock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if mine.wanted--; mine.wanted == 0 {
+		delete(l.keys, key)
+	}
+}

@@ -1,0 +1,127 @@
+package fairqueue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+var (
+	// ErrFull says that too many wait already.
+	ErrFull = errors.New("too many are waiting")
+	// ErrGone says that the caller does not want to have the answer any more.
+	ErrGone = errors.New("the caller has gone away")
+)
+
+// Queue shares places between callers. It is safe for concurrent use.
+type Queue struct {
+	most int // waiting in one line
+
+	mu    sync.Mutex
+	free  int
+	lines []*line // that somebody waits in, in the order of their turns
+}
+
+// line is those of one caller who wait, in the order in which they came.
+type line struct {
+	caller  string
+	waiting []chan struct{} // each is closed by who hands a place over
+}
+
+// New is a queue for places, 1 or more, in which at most so many of one caller wait.
+func New(places, most int) *Queue { return &Queue{most: most, free: places} }
+
+// Acquire takes a place for the caller of the context. Give it back with [Queue.Release]. Errors: [ErrFull], [ErrGone], and
+// the context's when it ends before there is a place.
+func (q *Queue) Acquire(ctx context.Context) error {
+	turn, err := q.join(CallerOf(ctx))
+	if turn == nil {
+		return err
+	}
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-gone(ctx):
+		err = ErrGone
+	}
+	if !q.leave(CallerOf(ctx), turn) {
+		q.Release() // it was handed over at this moment
+	}
+	return err
+}
+
+// join takes a free place, or the last one in the caller's line.
+func (q *Queue) join(caller string) (turn chan struct{}, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.free > 0 {
+		q.free--
+		return nil, nil
+	}
+	i := q.lineOf(caller)
+	if i < 0 {
+		i = len(q.lines)
+		q.lines = append(q.lines, &line{caller: caller})
+	}
+	mine := q.lines[i]
+	if len(mine.waiting) >= q.most {
+		return nil, ErrFull
+	}
+	turn = make(chan struct{})
+	mine.waiting = append(mine.waiting, turn)
+	return turn, nil
+}
+
+// leave reports whether the turn was still being waited for.
+func (q *Queue) leave(caller string, turn chan struct{}) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := q.lineOf(caller)
+	if i < 0 {
+		return false
+	}
+	mine := q.lines[i]
+	j := slices.Index(mine.waiting, turn)
+	if j < 0 {
+		return false
+	}
+	mine.waiting = slices.Delete(mine.waiting, j, j+1)
+	if len(mine.waiting) == 0 {
+		q.lines = slices.Delete(q.lines, i, i+1)
+	}
+	return true
+}
+
+// Release gives a place back: to the first of the line whose turn it is, which goes behind all others then.
+func (q *Queue) Release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.lines) == 0 {
+		q.free++
+		return
+	}
+	next := q.lines[0]
+	close(next.waiting[0])
+	next.waiting = slices.Delete(next.waiting, 0, 1)
+	q.lines = slices.Delete(q.lines, 0, 1)
+	if len(next.waiting) > 0 {
+		q.lines = append(q.lines, next)
+	}
+}
+
+func (q *Queue) lineOf(caller string) int {
+	return slices.IndexFunc(q.lines, func(l *line) bool { return l.caller == caller })
+}
+
+// Waiting is how many wait for a place.
+func (q *Queue) Waiting() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.lines {
+		n += len(l.waiting)
+	}
+	return n
+}

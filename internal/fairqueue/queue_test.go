@@ -1,0 +1,191 @@
+package fairqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"connect-svc/internal/fairqueue"
+)
+
+// waiter asks for a place and says when it got one.
+func waiter(t *testing.T, q *fairqueue.Queue, caller string, got chan<- string) {
+	t.Helper()
+	ctx := fairqueue.WithCaller(t.Context(), caller)
+	go func() {
+		if err := q.Acquire(ctx); err == nil {
+			got <- caller
+		}
+	}()
+	synctest.Wait() // it waits now
+}
+
+// Who asks for much waits behind itself: others have their turn after one of it.
+func TestQueueServesCallersInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := fairqueue.New(1, 100)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 100)
+		for _, caller := range []string{"a", "a", "a", "a", "b", "b", "c"} {
+			waiter(t, q, caller, got)
+		}
+		want := []string{"a", "b", "c", "a", "b", "a", "a"}
+		for i, caller := range want {
+			q.Release()
+			if served := <-got; served != caller {
+				t.Errorf("turn %d is %s's, want %s's", i, served, caller)
+			}
+		}
+		q.Release()
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Errorf("the place was lost: %v", err)
+		}
+	})
+}
+
+// Alone, a caller has every place.
+func TestQueueIsWorkConserving(t *testing.T) {
+	t.Parallel()
+	q := fairqueue.New(5, 0)
+	for range 5 {
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Acquire(t.Context()); !errors.Is(err, fairqueue.ErrFull) {
+		t.Errorf("a sixth of five places: %v", err)
+	}
+}
+
+// A full line is the trouble of its caller.
+func TestQueueIsBoundedForEachCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := fairqueue.New(1, 2)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 10)
+		waiter(t, q, "a", got)
+		waiter(t, q, "a", got)
+		if err := q.Acquire(fairqueue.WithCaller(t.Context(), "a")); !errors.Is(err, fairqueue.ErrFull) {
+			t.Errorf("a third of a in the line: %v", err)
+		}
+		waiter(t, q, "b", got)
+		for range 3 {
+			q.Release()
+			<-got
+		}
+	})
+}
+
+// Who does not want to wait any more leaves the line, and no place with it.
+func TestQueueLosesNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := fairqueue.New(1, 10)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(fairqueue.WithCaller(t.Context(), "a"), time.Second)
+		defer cancel()
+		if err := q.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waiting in vain: %v", err)
+		}
+		q.Release()
+		if err := q.Acquire(fairqueue.WithCaller(t.Context(), "b")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// However callers come, wait, give up and go: no more have a place than there are, and in the end all are free.
+func TestQueueProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		places := rapid.IntRange(1, 4).Draw(rt, "places")
+		q := fairqueue.New(places, 3)
+		var having, most atomic.Int64
+		var all sync.WaitGroup
+		for i := range rapid.IntRange(1, 60).Draw(rt, "asked") {
+			limit := time.Duration(rapid.IntRange(0, 300).Draw(rt, "microseconds")) * time.Microsecond
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(fairqueue.WithCaller(t.Context(), fmt.Sprint(i%5)), limit)
+				defer cancel()
+				if q.Acquire(ctx) != nil {
+					return
+				}
+				n := having.Add(1)
+				for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+				}
+				having.Add(-1)
+				q.Release()
+			})
+		}
+		all.Wait()
+		if most.Load() > int64(places) {
+			rt.Fatalf("%d had one of %d places", most.Load(), places)
+		}
+		for range places {
+			if err := q.Acquire(t.Context()); err != nil {
+				rt.Fatalf("a place was lost: %v", err)
+			}
+		}
+		if err := q.Acquire(fairqueue.WithCaller(canceled(), "x")); err == nil {
+			rt.Fatal("there is a place more than there were")
+		}
+	})
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// One at a time has a key, in turn with other callers; other keys are free; nothing is kept of a key that nobody has.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		locks := fairqueue.NewLocks[int](1)
+		unlock, err := locks.Lock(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := locks.Lock(t.Context(), 2); err != nil {
+			t.Errorf("another key: %v", err)
+		} else {
+			other()
+		}
+		got := make(chan func())
+		for _, caller := range []string{"a", "b"} {
+			go func() {
+				next, err := locks.Lock(fairqueue.WithCaller(t.Context(), caller), 1)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- next
+			}()
+		}
+		synctest.Wait()
+		if _, err := locks.Lock(fairqueue.WithCaller(t.Context(), "a"), 1); !errors.Is(err, fairqueue.ErrFull) {
+			t.Errorf("a second of a in the line: %v", err)
+		}
+		unlock()
+		(<-got)()
+		(<-got)()
+		if n := locks.Len(); n != 0 {
+			t.Errorf("%d keys are kept", n)
+		}
+	})
+}

@@ -38,8 +38,6 @@ var guests = map[string][]string{
 	// What happened is noted and told by the statement that makes it happen, so that neither is without the other.
 	"audit_events":   {"oauth", "account", "client", "webhook"},
 	"webhook_events": {"oauth"},
-	// A read is authenticated and admitted in one statement.
-	"rate_limits": {"oauth"},
 }
 
 var (

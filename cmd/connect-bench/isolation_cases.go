@@ -23,9 +23,7 @@ func (s *isolation) lockRow(ctx context.Context, begin func() error, o *outcome)
 		Address: s.service.address, Roots: s.certificate, Connections: 200, Rate: 20,
 		Request: formOf(formHead("/oauth/token", client), refreshForm+granted[0].RefreshToken),
 	}
-	if err := refreshes.connect(); err != nil {
-		return err
-	}
+	refreshes.connectLater() // the service closes a connection on which nothing comes for five seconds
 	defer refreshes.close()
 	tx, err := s.conn.Begin(ctx)
 	if err != nil {

@@ -98,6 +98,14 @@ func (o *openLoop) connect() error {
 	return nil
 }
 
+// connectLater has each connection made by who needs it first.
+func (o *openLoop) connectLater() {
+	o.pool = make(chan *wire, o.Connections)
+	for range o.Connections {
+		o.pool <- nil
+	}
+}
+
 func (o *openLoop) close() {
 	for range o.Connections {
 		if w := <-o.pool; w != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"time"
 )
@@ -58,6 +59,9 @@ func counted(work int, script string) string {
 	return countUp + fmt.Sprintf("\\if :k < %d\n%s\\else\n\\sleep 20 ms\n\\endif\n", work, script)
 }
 
+// secretHash is that of every client.
+var secretHash = fmt.Sprintf(`'\x%x'`, sha256.Sum256([]byte(secret)))
+
 func theClient(n int) string { return "'" + clientID(n).String() + "'" }
 
 var groups = []group{
@@ -67,7 +71,7 @@ var groups = []group{
 			script: func(s statements) (string, error) {
 				statement, err := s.script("RotateRefreshToken", map[string]string{
 					"user_id": numberedUser, "client_id": theClient(limitRefresh), "version": "1", "generation": ":generation",
-					"presented_hash": hash, "secret_hash": "null", "new_hash": hash, "inactivity": lastingly,
+					"presented_hash": hash, "secret_hash": secretHash, "new_hash": hash, "inactivity": lastingly,
 				})
 				return "\\if :k < 0\n\\set k 0\n\\set u :client_id\n\\set generation 1\n\\endif\n" + statement +
 					"\\set generation :generation + 1\n", err
@@ -86,7 +90,7 @@ var groups = []group{
 			name: "the upsert of an exchange, committed",
 			script: func(s statements) (string, error) {
 				statement, err := s.script("AuthorizeConnection", map[string]string{
-					"user_id": numberedUser, "client_id": "md5('client ' || :c)::uuid", "new_grant_id": "gen_random_uuid()", "secret_hash": "null",
+					"user_id": numberedUser, "client_id": "md5('client ' || :c)::uuid", "new_grant_id": "gen_random_uuid()", "secret_hash": secretHash,
 					"code_version": "0", "code_expires_at": inAnHour, "redirect_uri": "'" + callback + "'", "scopes": "7",
 					"consent_day": "current_date", "refresh_hash": hash, "inactivity": lastingly,
 				})
@@ -103,7 +107,7 @@ var groups = []group{
 			name: "the statement of a revocation, committed",
 			script: func(s statements) (string, error) {
 				statement, err := s.script("RevokeConnection", map[string]string{
-					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1", "secret_hash": "null",
+					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1", "secret_hash": secretHash,
 				})
 				return counted(users, "\\set u :k\n"+statement), err
 			},
@@ -119,7 +123,7 @@ var groups = []group{
 			name: "the statement of an access token's revocation, committed",
 			script: func(s statements) (string, error) {
 				statement, err := s.script("RevokeAccessToken", map[string]string{
-					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1", "secret_hash": "null",
+					"user_id": numberedUser, "client_id": theClient(limitRevoke), "version": "1", "secret_hash": secretHash,
 					"token_id": "gen_random_uuid()", "expires_at": inAnHour,
 				})
 				return countUp + fmt.Sprintf("\\set u :k %% %d\n", users) + statement, err

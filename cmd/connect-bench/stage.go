@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
@@ -35,7 +34,7 @@ type stage struct {
 	statements     statements
 	database       *embedded.Server
 	conn           *pgx.Conn // for bulk work
-	pool           *pgxpool.Pool
+	pool           *postgres.Pool
 	oauth          *oauth.Server
 	keysetFile     string
 	certificate    []byte // PEM

@@ -46,6 +46,11 @@ const (
 func userID(n int) uuid.UUID   { return md5.Sum(fmt.Appendf(nil, "user %d", n)) }   //nolint:gosec // see above
 func clientID(n int) uuid.UUID { return md5.Sum(fmt.Appendf(nil, "client %d", n)) } //nolint:gosec // see above
 
+// credentials of a client, whose secret all have.
+func credentials(n int) oauth.Credentials {
+	return oauth.Credentials{ClientID: clientID(n), SecretHash: sha256.Sum256([]byte(secret))}
+}
+
 // populate fills an empty database. Triggers and foreign keys are off, but for what a trigger must always do.
 func (s *stage) populate(ctx context.Context) error {
 	sum := sha256.Sum256([]byte(secret))
@@ -163,7 +168,7 @@ func (s *stage) tokens(ctx context.Context, pairs []pair) ([]oauth.Tokens, error
 	}
 	tokens := make([]oauth.Tokens, len(pairs))
 	err = inParallel(ctx, len(pairs), func(ctx context.Context, i int) (err error) {
-		tokens[i], err = s.oauth.Exchange(ctx, clientID(pairs[i].client),
+		tokens[i], err = s.oauth.Exchange(ctx, credentials(pairs[i].client),
 			oauth.ExchangeParams{Code: codes[i], RedirectURI: callback, CodeVerifier: verifier})
 		return err
 	})
@@ -216,7 +221,7 @@ func (s *stage) fresh(ctx context.Context, p *purse, now bool) error {
 		return nil
 	}
 	err := inParallel(ctx, len(p.pairs), func(ctx context.Context, i int) (err error) {
-		p.tokens[i], err = s.oauth.Refresh(ctx, clientID(p.pairs[i].client), p.tokens[i].RefreshToken)
+		p.tokens[i], err = s.oauth.Refresh(ctx, credentials(p.pairs[i].client), p.tokens[i].RefreshToken)
 		return err
 	})
 	p.issued = time.Now()

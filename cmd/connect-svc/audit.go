@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/audit"
+	"connect-svc/internal/postgres"
 )
 
 type auditCommands struct {
@@ -67,7 +67,7 @@ func toAuditEventJSON(e audit.Event) auditEventJSON {
 }
 
 func (c auditListCommand) Run(p *program, group *auditCommands) error {
-	return group.inDatabase(p, func(pool *pgxpool.Pool) error {
+	return group.inDatabase(p, func(pool *postgres.Pool) error {
 		const page = 1000
 		log, rows := audit.New(pool), []auditEventJSON{}
 		for last := int64(0); ; last = rows[len(rows)-1].ID {

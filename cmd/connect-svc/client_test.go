@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/pgtest"
 )
@@ -18,9 +20,16 @@ var walkRewards = []string{"client", "create", "--name", "Walk Rewards", "--call
 func TestClient(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	clients := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
+	server := oauth.New(db.Pool, credential.NewTestKeyring(), oauth.DefaultSettings)
 	works := func(created clientSecretJSON) bool {
-		_, err := clients.Authenticate(t.Context(), created.ClientID.String(), created.ClientSecret)
+		credentials, err := oauth.NewCredentials(created.ClientID.String(), created.ClientSecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = server.AuthenticateClient(t.Context(), credentials)
+		if err != nil && !errors.Is(err, oauth.ErrInvalidClient) {
+			t.Fatal(err)
+		}
 		return err == nil
 	}
 

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/webhook"
 )
 
@@ -34,7 +34,7 @@ func (s keysetSetting) open() (*credential.Keyring, error) {
 
 // inWebhooks runs act with the webhooks in the database, whose secrets are sealed by keys.
 func (s databaseSetting) inWebhooks(p *program, keys *credential.Keyring, act func(*webhook.Webhooks, *client.Registry) error) error {
-	return s.inDatabase(p, func(pool *pgxpool.Pool) error {
+	return s.inDatabase(p, func(pool *postgres.Pool) error {
 		webhooks, err := webhook.New(pool, keys, webhook.Settings{})
 		if err != nil {
 			return err

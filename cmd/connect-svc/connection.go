@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
 )
 
 type connectionCommands struct {
@@ -28,7 +28,7 @@ type connectionDomains struct {
 }
 
 func (c connectionCommands) inDomains(p *program, act func(connectionDomains) error) error {
-	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
+	return c.inDatabase(p, func(pool *postgres.Pool) error {
 		return act(connectionDomains{
 			users:   account.New(pool, nil, nil, account.Settings{}),
 			clients: client.NewRegistry(pool, oauth.EndConnectionsOfClient),

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"connect-svc/internal/app"
 	"connect-svc/internal/postgres"
 )
@@ -19,7 +17,7 @@ func (s databaseSetting) url() (string, error) {
 }
 
 // inDatabase connects, makes sure that the schema is the one that this program knows, and runs act.
-func (s databaseSetting) inDatabase(p *program, act func(*pgxpool.Pool) error, opts ...postgres.Option) error {
+func (s databaseSetting) inDatabase(p *program, act func(*postgres.Pool) error, opts ...postgres.Option) error {
 	url, err := s.url()
 	if err != nil {
 		return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"connect-svc/internal/activity"
 	"connect-svc/internal/postgres"
 )
@@ -75,7 +73,7 @@ func (o output) printResult(p *program, what string, result activity.Result) err
 // inActivity runs act with the recorded activity in the database. These commands make no cursor and no partner's id of
 // a ride, so there are no keys.
 func inActivity(p *program, database databaseSetting, act func(*activity.Activity) error) error {
-	return database.inDatabase(p, func(pool *pgxpool.Pool) error {
+	return database.inDatabase(p, func(pool *postgres.Pool) error {
 		return act(activity.New(pool, nil, activity.Settings{}))
 	}, postgres.WithoutStatementTimeout())
 }

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"connect-svc/internal/client"
@@ -103,7 +102,7 @@ type storm struct {
 	dir      string // of PostgreSQL
 	proxy    *proxy
 	env      []string
-	pool     *pgxpool.Pool
+	pool     *postgres.Pool
 	id       uuid.UUID
 	secret   string
 	grants   []uuid.UUID

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/usage"
 )
 
@@ -83,7 +83,7 @@ func (c usageCommand) Run(p *program) error {
 	if err != nil {
 		return usagef("--since: %w", err)
 	}
-	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
+	return c.inDatabase(p, func(pool *postgres.Pool) error {
 		report, err := usage.New(pool, slog.New(slog.DiscardHandler), time.Now).Of(p.ctx, c.Client, since)
 		if err != nil {
 			return err

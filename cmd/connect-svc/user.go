@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/oauth"
@@ -26,7 +25,7 @@ type userCommands struct {
 
 // inAccounts runs act with the users in the database. Nothing here sends mail or seals anything.
 func (c userCommands) inAccounts(p *program, act func(*account.Accounts) error) error {
-	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
+	return c.inDatabase(p, func(pool *postgres.Pool) error {
 		return act(account.New(pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser}))
 	})
 }
@@ -144,7 +143,7 @@ type userDeletedJSON struct {
 }
 
 func (c userDeleteCommand) Run(p *program, group *userCommands) error {
-	return group.inDatabase(p, func(pool *pgxpool.Pool) error {
+	return group.inDatabase(p, func(pool *postgres.Pool) error {
 		users := account.New(pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser})
 		found, err := users.GetUser(p.ctx, c.ID)
 		if err != nil {

@@ -6,10 +6,10 @@ import (
 	"io"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/webhook"
 )
 
@@ -41,7 +41,7 @@ func (c webhookTestCommand) Run(p *program, group *webhookCommands) error {
 	if err != nil {
 		return err
 	}
-	return c.inDatabase(p, func(pool *pgxpool.Pool) error {
+	return c.inDatabase(p, func(pool *postgres.Pool) error {
 		if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
 			return err
 		}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 )
 
 // Errors of sign-ins. WrongCodeError is the other one.
@@ -57,7 +57,7 @@ type Accounts struct {
 }
 
 // New returns the accounts in the database of pool. No letter leaves until Run is called.
-func New(pool *pgxpool.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
+func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
 	return &Accounts{
 		store:    newStore(pool),
 		keys:     keys,

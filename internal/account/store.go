@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/postgres"
@@ -15,11 +14,11 @@ import (
 
 // store is what this package asks of the database, one whole act a method.
 type store struct {
-	pool    *pgxpool.Pool
+	pool    *postgres.Pool
 	queries *accountdb.Queries
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{pool: pool, queries: accountdb.New(pool)} }
+func newStore(pool *postgres.Pool) store { return store{pool: pool, queries: accountdb.New(pool)} }
 
 func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 	row, err := s.queries.InsertUser(ctx, accountdb.InsertUserParams{

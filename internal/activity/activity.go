@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
 )
 
@@ -30,15 +30,21 @@ type Settings struct {
 
 // Activity reads and writes recorded activity. It is safe for concurrent use.
 type Activity struct {
-	pool     *pgxpool.Pool
-	reads    *postgres.Together
+	pool     *postgres.Pool
+	batches  *fairqueue.Queue
 	keys     *credential.Keyring
 	settings Settings
 }
 
+// A batch keeps a connection for as long as it takes. Few at a time leave the others to those who read.
+const (
+	batchesAtOnce  = 4
+	batchesWaiting = 64
+)
+
 // New is the activity in the database of pool, its cursors and ids made with keys.
-func New(pool *pgxpool.Pool, keys *credential.Keyring, settings Settings) *Activity {
-	return &Activity{pool, postgres.NewTogether(pool), keys, settings}
+func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Activity {
+	return &Activity{pool, fairqueue.New(batchesAtOnce, batchesWaiting), keys, settings}
 }
 
 // Reader is who reads whose activity, as the access token and its connection say.

@@ -12,8 +12,6 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
 )
@@ -244,12 +242,8 @@ func TestAlteredCursor(t *testing.T) {
 }
 
 func FuzzCursor(f *testing.F) {
-	pool, err := pgxpool.New(f.Context(), "postgres://nobody@127.0.0.1:1/none") // nothing is asked of it
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(pool.Close)
-	a := activity.New(pool, credential.NewTestKeyring(), activity.Settings{CursorLifetime: 15 * time.Minute})
+	// Without a database: a cursor that passes panics.
+	a := activity.New(nil, credential.NewTestKeyring(), activity.Settings{CursorLifetime: 15 * time.Minute})
 	f.Add("cc1_")
 	f.Add("cc1_AAAA")
 	f.Add(strings.Repeat("c", 5000))

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
@@ -133,7 +132,7 @@ func TestImportInterruptedWhileStoring(t *testing.T) {
 }
 
 // poolOfPlainRole works on the same database as a role that is no superuser.
-func (w world) poolOfPlainRole(t *testing.T) *pgxpool.Pool {
+func (w world) poolOfPlainRole(t *testing.T) *postgres.Pool {
 	t.Helper()
 	role := "plain_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	w.Exec(t, fmt.Sprintf("create role %s login password 'plain'", role))

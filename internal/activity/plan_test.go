@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 )
 
 // A read is one statement, and that is a range of primary keys and nothing else, however much is stored.
@@ -48,17 +48,13 @@ func TestReadsUsePrimaryKeysAlone(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			config, err := pgxpool.ParseConfig(w.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
 			queries := new(queryRecorder)
-			config.ConnConfig.Tracer = queries
-			pool, err := pgxpool.NewWithConfig(t.Context(), config)
+			pool, err := postgres.Open(t.Context(), w.URL, postgres.WithTracer(queries))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer pool.Close()
+			*queries = nil // what opening it asked
 			a := activity.New(pool, credential.NewTestKeyring(), activity.Settings{CursorLifetime: time.Minute})
 			if err := test.read(a); err != nil {
 				t.Fatal(err)

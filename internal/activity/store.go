@@ -9,14 +9,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/postgres"
 )
 
 func (a *Activity) readDailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]activitydb.ReadDailyStepsRow, error) {
-	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]activitydb.ReadDailyStepsRow, error) {
+	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]activitydb.ReadDailyStepsRow, error) {
 		return activitydb.New(pool).ReadDailySteps(ctx, activitydb.ReadDailyStepsParams{
 			UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 		})
@@ -24,15 +23,12 @@ func (a *Activity) readDailySteps(ctx context.Context, userID uuid.UUID, dates R
 }
 
 func (a *Activity) readCyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]activitydb.ReadCyclingDailyRow, error) {
-	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]activitydb.ReadCyclingDailyRow, error) {
+	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]activitydb.ReadCyclingDailyRow, error) {
 		return activitydb.New(pool).ReadCyclingDaily(ctx, activitydb.ReadCyclingDailyParams{
 			UserID: userID, Since: dates.From, Until: dates.until(),
 		})
 	})
 }
-
-// manyRides are more than others should wait for.
-const manyRides = 128
 
 type rideRow = activitydb.ReadCyclingActivitiesRow
 
@@ -41,10 +37,7 @@ type rideRow = activitydb.ReadCyclingActivitiesRow
 func (a *Activity) readCyclingActivities(
 	ctx context.Context, userID uuid.UUID, after position, until time.Time, n int,
 ) ([]activitydb.ReadCyclingActivitiesRow, error) {
-	return postgres.Read(ctx, a.reads, a.settings.Replicas, func(ctx context.Context, pool postgres.TogetherOn) ([]activitydb.ReadCyclingActivitiesRow, error) {
-		if n > manyRides {
-			pool = pool.Alone()
-		}
+	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]activitydb.ReadCyclingActivitiesRow, error) {
 		return activitydb.New(pool).ReadCyclingActivities(ctx, activitydb.ReadCyclingActivitiesParams{
 			UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
 			MaxRows: int32(n), //nolint:gosec // at most 501
@@ -53,7 +46,7 @@ func (a *Activity) readCyclingActivities(
 }
 
 func addStepCorrection(
-	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, date time.Time, delta int, note string,
+	ctx context.Context, pool *postgres.Pool, userID uuid.UUID, date time.Time, delta int, note string,
 ) error {
 	return activitydb.New(pool).AddStepCorrection(ctx, activitydb.AddStepCorrectionParams{
 		UserID: userID, Date: date, CorrectionID: uuid.New(), Note: note,
@@ -62,7 +55,7 @@ func addStepCorrection(
 }
 
 func addCyclingAdjustment(
-	ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, date time.Time, deltaMeters int, note string,
+	ctx context.Context, pool *postgres.Pool, userID uuid.UUID, date time.Time, deltaMeters int, note string,
 ) error {
 	return activitydb.New(pool).AddCyclingAdjustment(ctx, activitydb.AddCyclingAdjustmentParams{
 		UserID: userID, Date: date, AdjustmentID: uuid.New(), Note: note,
@@ -71,7 +64,7 @@ func addCyclingAdjustment(
 }
 
 // userClock is the time on the user's wall.
-func userClock(ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID) (time.Time, error) {
+func userClock(ctx context.Context, pool *postgres.Pool, userID uuid.UUID) (time.Time, error) {
 	now, err := activitydb.New(pool).UserClock(ctx, userID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, ErrUnknownUser
@@ -193,6 +186,12 @@ func merge(ctx context.Context, tx pgx.Tx, from rowSource) (Result, error) {
 		}
 		return result, nil
 	}
+}
+
+// allowTime lets the statements of a batch take the time of its request (decisions, section 5: 30 s).
+func allowTime(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, "set local statement_timeout = '28s'")
+	return err
 }
 
 // lockUsers puts batches for the same users in order, and keeps the users where they are until the batch is done. It is

@@ -81,9 +81,16 @@ func (a *Activity) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 		adjustmentsPart(PartCyclingAdjustments, batch.CyclingAdjustments),
 		removalsPart(batch.Removals, batch.CyclingActivities),
 	}
+	if err := a.batches.Acquire(ctx); err != nil {
+		return BatchResult{}, fmt.Errorf("activity: put: %w", err)
+	}
+	defer a.batches.Release()
 	var results [PartRemovals]Result
 	removals := Removed{Rows: int64(len(batch.Removals))}
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) (err error) {
+		if err := allowTime(ctx, tx); err != nil {
+			return err
+		}
 		if err := lockUsers(ctx, tx, batch.users()); err != nil {
 			return err
 		}

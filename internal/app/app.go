@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/browser"
@@ -70,7 +68,7 @@ type Config struct {
 
 // App is the service: its domains, for those who start it, and its listeners.
 type App struct {
-	Pool     *pgxpool.Pool
+	Pool     *postgres.Pool
 	Clients  *client.Registry
 	Accounts *account.Accounts
 	OAuth    *oauth.Server
@@ -79,7 +77,7 @@ type App struct {
 	Webhooks *webhook.Webhooks
 
 	replicas        *postgres.Replicas // nil: none
-	limiter         httpapi.Limiter
+	limiter         *ratelimit.Limiter
 	closeLimiter    func()
 	logger          *slog.Logger
 	metrics         *telemetry.Metrics
@@ -170,14 +168,14 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 // openLimiter takes the rate limiter that is configured.
 func (a *App) openLimiter(ctx context.Context, url string) error {
 	if url == "" {
-		a.limiter = ratelimit.NewPostgres(a.Pool)
+		a.limiter = ratelimit.New(ratelimit.NewPostgres(a.Pool))
 		return nil
 	}
-	limiter, err := ratelimit.OpenRedis(ctx, url)
+	store, err := ratelimit.OpenRedis(ctx, url)
 	if err != nil {
 		return fmt.Errorf("rate limiter (CONNECT_LIMITER_URL): %w", err)
 	}
-	a.limiter, a.closeLimiter = limiter, limiter.Close
+	a.limiter, a.closeLimiter = ratelimit.New(store), store.Close
 	return nil
 }
 
@@ -186,7 +184,6 @@ func (a *App) openLimiter(ctx context.Context, url string) error {
 func (a *App) publicHandler(config Config) (http.Handler, error) {
 	api, err := httpapi.New(httpapi.Config{
 		BaseURL:  config.BaseURL,
-		Clients:  a.Clients,
 		OAuth:    a.OAuth,
 		Activity: a.Activity,
 		Limiter:  a.limiter,

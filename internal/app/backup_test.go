@@ -50,14 +50,14 @@ func TestBackupAndRestore(t *testing.T) {
 	if err != nil || access.GrantID != connected.GrantID || access.UserID != user.ID {
 		t.Fatalf("the access token: %v", err)
 	}
-	if _, err := fresh.Clients.Authenticate(t.Context(), partner.ID.String(), partner.Secret); err != nil {
+	if err := fresh.OAuth.AuthenticateClient(t.Context(), credentials(partner)); err != nil {
 		t.Errorf("the client secret: %v", err)
 	}
 	dates := activity.Range{From: day, To: day}
 	if steps, err := fresh.Activity.DailySteps(t.Context(), user.ID, dates); err != nil || len(steps) != 1 || steps[0].Steps != 4711 {
 		t.Errorf("the steps: %v, %v", steps, err)
 	}
-	refreshed, err := fresh.OAuth.Refresh(t.Context(), partner.ID, connected.RefreshToken)
+	refreshed, err := fresh.OAuth.Refresh(t.Context(), credentials(partner), connected.RefreshToken)
 	if err != nil || refreshed.GrantID != connected.GrantID || !refreshed.HistoryFrom.Equal(connected.HistoryFrom) {
 		t.Fatalf("the refresh token: %v", err)
 	}
@@ -153,13 +153,17 @@ func authorized(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) s
 
 func exchange(t *testing.T, a *App, partner pgtest.Client, code string) oauth.Tokens {
 	t.Helper()
-	tokens, err := a.OAuth.Exchange(t.Context(), partner.ID, oauth.ExchangeParams{
+	tokens, err := a.OAuth.Exchange(t.Context(), credentials(partner), oauth.ExchangeParams{
 		Code: code, RedirectURI: partner.CallbackURL, CodeVerifier: verifier,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tokens
+}
+
+func credentials(of pgtest.Client) oauth.Credentials {
+	return oauth.Credentials{ClientID: of.ID, SecretHash: of.SecretHash()}
 }
 
 func command(name, databaseURL, keyset, dir string) *exec.Cmd {

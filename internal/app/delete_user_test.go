@@ -162,7 +162,7 @@ func (w *life) know(t *testing.T, name string) known {
 		t.Fatal(err)
 	}
 	first := exchange(t, w.service, w.partner, authorized(t, w.service, w.partner, user.User))
-	if err := w.service.OAuth.Revoke(t.Context(), w.partner.ID, first.AccessToken); err != nil {
+	if err := w.service.OAuth.Revoke(t.Context(), credentials(w.partner), first.AccessToken); err != nil {
 		t.Fatal(err)
 	}
 	user.tokens = exchange(t, w.service, w.partner, authorized(t, w.service, w.partner, user.User))
@@ -211,7 +211,7 @@ func (w *life) works(t *testing.T, user known) {
 	if _, err := w.service.OAuth.Authenticate(t.Context(), user.tokens.AccessToken); err != nil {
 		t.Errorf("the access token: %v", err)
 	}
-	if _, err := w.service.OAuth.Refresh(t.Context(), w.partner.ID, user.tokens.RefreshToken); err != nil {
+	if _, err := w.service.OAuth.Refresh(t.Context(), credentials(w.partner), user.tokens.RefreshToken); err != nil {
 		t.Errorf("the refresh token: %v", err)
 	}
 }
@@ -221,15 +221,15 @@ func (w *life) dead(t *testing.T, user known) {
 	if _, err := w.service.OAuth.Authenticate(t.Context(), user.tokens.AccessToken); !errors.Is(err, oauth.ErrInvalidAccessToken) {
 		t.Errorf("the access token: %v", err)
 	}
-	if _, err := w.service.OAuth.Refresh(t.Context(), w.partner.ID, user.tokens.RefreshToken); !errors.Is(err, oauth.ErrInvalidGrant) {
+	if _, err := w.service.OAuth.Refresh(t.Context(), credentials(w.partner), user.tokens.RefreshToken); !errors.Is(err, oauth.ErrInvalidGrant) {
 		t.Errorf("the refresh token: %v", err)
 	}
-	if _, err := w.service.OAuth.Exchange(t.Context(), w.partner.ID, oauth.ExchangeParams{
+	if _, err := w.service.OAuth.Exchange(t.Context(), credentials(w.partner), oauth.ExchangeParams{
 		Code: user.code, RedirectURI: w.partner.CallbackURL, CodeVerifier: verifier,
 	}); !errors.Is(err, oauth.ErrInvalidGrant) {
 		t.Errorf("the code: %v", err)
 	}
-	if err := w.service.OAuth.Disconnect(t.Context(), w.partner.ID, user.tokens.GrantID); err != nil {
+	if err := w.service.OAuth.Disconnect(t.Context(), credentials(w.partner), user.tokens.GrantID); err != nil {
 		t.Errorf("a disconnect by the client: %v", err)
 	}
 }

@@ -274,7 +274,7 @@ func TestReadReplica(t *testing.T) {
 	if status := r.read(t, refreshed); status != http.StatusOK {
 		t.Errorf("a read with the fresh token answers %d", status)
 	}
-	if err := r.app.OAuth.Revoke(t.Context(), r.partner.ID, refreshed.AccessToken); err != nil {
+	if err := r.app.OAuth.Revoke(t.Context(), credentials(r.partner), refreshed.AccessToken); err != nil {
 		t.Fatal(err)
 	}
 	if status := r.read(t, refreshed); status != http.StatusUnauthorized {

@@ -21,6 +21,7 @@ const (
 	writeTimeout      = 25 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
+	maxStreams        = 32 // of HTTP/2 on one connection: a client that has more under way opens another
 )
 
 // server is one of the two listeners with what serves it.
@@ -53,6 +54,7 @@ func (s *server) prepare(handler http.Handler, certificate *tls.Certificate, log
 	s.WriteTimeout = writeTimeout
 	s.IdleTimeout = idleTimeout
 	s.MaxHeaderBytes = maxHeaderBytes
+	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	s.ErrorLog = telemetry.ServerErrors(logger)
 	if certificate != nil {
 		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}}

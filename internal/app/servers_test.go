@@ -173,7 +173,7 @@ func testReadsAtOneTime(t *testing.T, s *servers) {
 			go func() { answers <- s.ask(t, server) }()
 		}
 		counts := map[int]int{}
-		for range asked - allowed { // where more were admitted, one of these waits until a statement's time is over: 503
+		for range asked - allowed { // where more were admitted, one of these waits until its time is over: 503
 			counts[(<-answers).status]++
 		}
 		if counts[http.StatusTooManyRequests] != asked-allowed {

@@ -91,7 +91,7 @@ func TestTraces(t *testing.T) {
 			queries = append(queries, span.Name)
 		}
 	}
-	for _, want := range []string{"AuthenticateAndAdmit", "ReadDailySteps"} {
+	for _, want := range []string{"AuthenticateAccess", "ReadDailySteps"} {
 		if !slices.Contains(queries, want) {
 			t.Errorf("the read's queries are %q, without %s", queries, want)
 		}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"connect-svc/internal/postgres"
+
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Event is one entry of the log.
@@ -36,7 +37,7 @@ type Log struct {
 }
 
 // New is the audit log of a migrated database.
-func New(pool *pgxpool.Pool) *Log { return &Log{newStore(pool)} }
+func New(pool *postgres.Pool) *Log { return &Log{newStore(pool)} }
 
 // List returns events in the order in which they were written: at most limit of them, those after the given id; 0
 // starts at the first.

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	auditdb "connect-svc/gen/db/audit"
+	"connect-svc/internal/postgres"
 )
 
 // store reads the events.
@@ -14,7 +14,7 @@ type store struct {
 	queries *auditdb.Queries
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{auditdb.New(pool)} }
+func newStore(pool *postgres.Pool) store { return store{auditdb.New(pool)} }
 
 func (s store) list(ctx context.Context, filter Filter, after int64, limit int32) ([]Event, error) {
 	params := auditdb.ListAuditEventsParams{After: after, MaxRows: limit}

@@ -168,7 +168,7 @@ func TestChromiumEveryAccountPage(t *testing.T) {
 	lapsed.connect(t, scope.CyclingActivities|scope.CyclingDaily)
 	s.db.Clock.Advance(91 * 24 * time.Hour)
 	revoked := s.company(t, "Revoking SA")
-	if err := s.oauth.Revoke(t.Context(), revoked.client.ID, revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
+	if err := s.oauth.Revoke(t.Context(), revoked.credentials(), revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
 		t.Fatal(err)
 	}
 	tokens := s.connect(t, scope.All)

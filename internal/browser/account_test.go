@@ -51,10 +51,10 @@ func TestAccountList_4(t *testing.T) {
 
 	lapsed.connect(t, scope.CyclingActivities|scope.CyclingDaily)
 	f.db.Clock.Advance(91 * 24 * time.Hour)
-	if err := f.oauth.Revoke(t.Context(), revoked.client.ID, revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
+	if err := f.oauth.Revoke(t.Context(), revoked.credentials(), revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.oauth.Disconnect(t.Context(), gone.client.ID, gone.connect(t, scope.All).GrantID); err != nil {
+	if err := f.oauth.Disconnect(t.Context(), gone.credentials(), gone.connect(t, scope.All).GrantID); err != nil {
 		t.Fatal(err)
 	}
 	// Half past midnight of the next day in Berlin.

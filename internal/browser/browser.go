@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 )
@@ -40,7 +41,7 @@ func New(config Config) (http.Handler, error) {
 	forms.SetDenyHandler(p.page(func(http.ResponseWriter, *http.Request) error { return errForeignForm }))
 
 	router := chi.NewRouter()
-	router.Use(headers, named, forms.Handler)
+	router.Use(headers, named, timed, forms.Handler)
 	router.NotFound(p.page(notFound))
 	router.MethodNotAllowed(p.page(notFound))
 	router.Get("/static/{name}", p.page(p.static))
@@ -70,7 +71,9 @@ func New(config Config) (http.Handler, error) {
 func (p *pages) page(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
-			if failure := recover(); failure != nil {
+			if failure := recover(); failure == any(http.ErrAbortHandler) {
+				panic(failure)
+			} else if failure != nil {
 				p.fail(w, r, fmt.Errorf("panic: %v", failure))
 			}
 		}()
@@ -89,6 +92,23 @@ func named(next http.Handler) http.Handler {
 			}
 		}()
 		next.ServeHTTP(w, r)
+	})
+}
+
+// requestTime is how long a request may take before it is answered with an error page (decisions, section 5: five seconds
+// in all). What is left is for writing the page.
+const requestTime = 4500 * time.Millisecond
+
+// timed gives each request its time, whatever becomes of the browser.
+func timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		within := fairqueue.Within
+		if r.Method == http.MethodGet {
+			within = fairqueue.WithinWhileWanted
+		}
+		ctx, cancel := within(r.Context(), fairqueue.Pages, requestTime)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -135,7 +135,7 @@ func TestCompanyIsText(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	var err error
-	if f.client, _, err = f.registry.Create(t.Context(), client.Registration{
+	if f.client, f.secret, err = f.registry.Create(t.Context(), client.Registration{
 		Name: `<script>alert("é")</script>`, CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy,
 	}); err != nil {
 		t.Fatal(err)

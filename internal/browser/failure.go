@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 )
@@ -51,14 +51,14 @@ func told(err error) (answer failure, known bool) {
 
 // fail answers an error with its page. Never with a redirect to the callback (specification 7.1).
 func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
-	answer, known := told(err)
 	event := telemetry.EventOf(r.Context())
+	if errors.Is(err, fairqueue.ErrGone) { // a page left while it loaded
+		event.Code = telemetry.CallerLeft
+		panic(http.ErrAbortHandler)
+	}
+	answer, known := told(err)
 	event.Code = answer.code
-	switch {
-	case known:
-	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
-		event.Code = "visitor_left" // a form sent twice, a page left while it loaded
-	default:
+	if !known {
 		event.Cause = err
 	}
 	w.Header().Set("Content-Security-Policy", policy)

@@ -59,6 +59,7 @@ type fixture struct {
 	stopMail func()
 
 	client client.Client
+	secret string // of the client
 	user   account.User
 }
 
@@ -106,7 +107,7 @@ func newFixture(t *testing.T, settings account.Settings) *fixture {
 	f.server.StartTLS()
 	t.Cleanup(f.server.Close)
 
-	if f.client, _, err = f.registry.Create(t.Context(), client.Registration{
+	if f.client, f.secret, err = f.registry.Create(t.Context(), client.Registration{
 		Name: "Stride & Co", CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy, HomepageURL: homepage,
 	}); err != nil {
 		t.Fatal(err)
@@ -164,11 +165,15 @@ func (f *fixture) connect(t testing.TB, scopes scope.Set) oauth.Tokens {
 		t.Fatal(err)
 	}
 	params := oauth.ExchangeParams{Code: parsed.Query().Get("code"), RedirectURI: callback, CodeVerifier: verifier}
-	tokens, err := f.oauth.Exchange(ctx, f.client.ID, params)
+	tokens, err := f.oauth.Exchange(ctx, f.credentials(), params)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tokens
+}
+
+func (f *fixture) credentials() oauth.Credentials {
+	return oauth.Credentials{ClientID: f.client.ID, SecretHash: sha256.Sum256([]byte(f.secret))}
 }
 
 // company is the same fixture with another client in place of the first.
@@ -176,7 +181,7 @@ func (f *fixture) company(t testing.TB, name string) *fixture {
 	t.Helper()
 	other := *f
 	var err error
-	if other.client, _, err = f.registry.Create(t.Context(), client.Registration{
+	if other.client, other.secret, err = f.registry.Create(t.Context(), client.Registration{
 		Name: name, CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy,
 	}); err != nil {
 		t.Fatal(err)

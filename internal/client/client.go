@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
@@ -59,9 +59,8 @@ type Client struct {
 
 // Errors of this package, next to *FieldError.
 var (
-	ErrNotFound       = errors.New("no such client")
-	ErrOffboarded     = errors.New("the client was offboarded")
-	ErrAuthentication = errors.New("client authentication failed")
+	ErrNotFound   = errors.New("no such client")
+	ErrOffboarded = errors.New("the client was offboarded")
 )
 
 // FieldError says which field of a registration is wrong, and what is accepted.
@@ -83,7 +82,7 @@ type Registry struct {
 }
 
 // NewRegistry is the registry in a database. endConnections is part of [Registry.Offboard].
-func NewRegistry(pool *pgxpool.Pool, endConnections EndConnections) *Registry {
+func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 	return &Registry{newStore(pool), endConnections}
 }
 
@@ -104,7 +103,7 @@ func (r *Registry) Create(ctx context.Context, registration Registration) (Clien
 
 // Get returns a client, or ErrNotFound.
 func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
-	found, _, err := r.store.get(ctx, id)
+	found, err := r.store.get(ctx, id)
 	if err != nil {
 		return Client{}, fmt.Errorf("client %s: %w", id, err)
 	}
@@ -188,37 +187,6 @@ func (r *Registry) changed(ctx context.Context, id uuid.UUID, changed bool, err 
 		return err
 	}
 	return fmt.Errorf("client %s: %w", id, ErrOffboarded)
-}
-
-// ParseID reads a client ID, which has one spelling. Every other is ErrAuthentication.
-func ParseID(id string) (uuid.UUID, error) {
-	parsed, err := uuid.Parse(id)
-	if err != nil || parsed.String() != id {
-		return uuid.Nil, ErrAuthentication
-	}
-	return parsed, nil
-}
-
-// noSecret is compared where there is no such client, so that the answer takes as long as for one that exists.
-var noSecret = make([]byte, 32)
-
-// Authenticate finds the active client that id and secret belong to (specification 5.1). Every failure of the
-// credentials is ErrAuthentication, whatever was wrong.
-func (r *Registry) Authenticate(ctx context.Context, id, secret string) (Client, error) {
-	parsed, err := ParseID(id)
-	if err != nil {
-		return Client{}, ErrAuthentication
-	}
-	found, hash, err := r.store.get(ctx, parsed)
-	if errors.Is(err, ErrNotFound) {
-		hash = noSecret
-	} else if err != nil {
-		return Client{}, fmt.Errorf("authenticate client: %w", err)
-	}
-	if !credential.MatchesHash(secret, hash) || found.Status != Active {
-		return Client{}, ErrAuthentication
-	}
-	return found, nil
 }
 
 func (r *Registration) validate() error {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
@@ -186,69 +187,59 @@ func FuzzValidateCallback(f *testing.F) {
 	})
 }
 
-// Specification 5.1: wrong ID, wrong secret, replaced secret, disabled client.
-func TestAuthenticate_5_1(t *testing.T) {
+// Specification 5.1: of a secret its hash is kept and no more, each client has one of its own, and a rotation replaces it.
+func TestSecret_5_1(t *testing.T) {
 	t.Parallel()
-	registry := client.NewRegistry(pgtest.New(t).Pool, oauth.EndConnectionsOfClient)
+	db := pgtest.New(t)
+	registry := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
 	registered, secret := create(t, registry, rideClub)
 	other, otherSecret := create(t, registry, rideClub)
-	id := registered.ID.String()
-
-	got, err := registry.Authenticate(t.Context(), id, secret)
-	if err != nil || got.ID != registered.ID {
-		t.Fatalf("Authenticate: %v", err)
-	}
-	refused := func(name, id, secret string) {
+	holds := func(when string, id uuid.UUID, secret string, status client.Status) {
 		t.Helper()
-		if got, err := registry.Authenticate(t.Context(), id, secret); !errors.Is(err, client.ErrAuthentication) || got.ID != uuid.Nil {
-			t.Errorf("%s: %v", name, err)
+		if hash := pgtest.Value[[]byte](t, db, "select secret_hash from clients where client_id = $1", id); !credential.MatchesHash(secret, hash) {
+			t.Errorf("%s: the hash is not that of the secret", when)
+		}
+		if got, err := registry.Get(t.Context(), id); err != nil || got.Status != status {
+			t.Errorf("%s: status %s, %v, want %s", when, got.Status, err, status)
 		}
 	}
-	refused("another's secret", id, otherSecret)
-	refused("no secret", id, "")
-	refused("secret cut short", id, secret[:len(secret)-1])
-	refused("secret with NUL", id, secret+"\x00")
-	refused("unknown ID", uuid.NewString(), secret)
-	refused("no ID", "", secret)
-	refused("ID in upper case", strings.ToUpper(id), secret)
-	refused("ID in braces", "{"+id+"}", secret)
-	refused("ID as URN", "urn:uuid:"+id, secret)
+	if secret == otherSecret {
+		t.Error("two clients have one secret")
+	}
+	holds("registered", registered.ID, secret, client.Active)
+	holds("another", other.ID, otherSecret, client.Active)
 
 	replacement, err := registry.RotateSecret(t.Context(), registered.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused("replaced secret", id, secret)
-	if _, err := registry.Authenticate(t.Context(), id, replacement); err != nil {
-		t.Errorf("new secret: %v", err)
+	if replacement == secret {
+		t.Error("the secret is the one before")
 	}
+	holds("rotated", registered.ID, replacement, client.Active)
 	for range 2 { // it changes nothing the second time
 		if err := registry.Disable(t.Context(), registered.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	refused("disabled", id, replacement)
-	if _, err := registry.Authenticate(t.Context(), other.ID.String(), otherSecret); err != nil {
-		t.Errorf("the other client: %v", err)
-	}
+	holds("disabled", registered.ID, replacement, client.Disabled)
+	holds("another", other.ID, otherSecret, client.Active)
 	if err := registry.Enable(t.Context(), registered.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := registry.Authenticate(t.Context(), id, replacement); err != nil {
-		t.Errorf("enabled again: %v", err)
-	}
+	holds("enabled again", registered.ID, replacement, client.Active)
 }
 
 func TestOffboardedAndUnknownClientsStay(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	registry := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
-	registered, secret := create(t, registry, rideClub)
+	registered, _ := create(t, registry, rideClub)
 	if n, err := registry.Offboard(t.Context(), registered.ID); err != nil || n != 0 {
 		t.Fatalf("offboard: %d connections, %v", n, err)
 	}
-	if _, err := registry.Authenticate(t.Context(), registered.ID.String(), secret); !errors.Is(err, client.ErrAuthentication) {
-		t.Errorf("an offboarded client authenticates: %v", err)
+	if got, err := registry.Get(t.Context(), registered.ID); err != nil || got.Status != client.Offboarded {
+		t.Errorf("an offboarded client: %s, %v", got.Status, err)
 	}
 	for name, act := range map[string]func(uuid.UUID) error{
 		"enable":  func(id uuid.UUID) error { return registry.Enable(t.Context(), id) },
@@ -289,8 +280,11 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("Update (-want +got):\n%s", diff)
 		}
 	}
-	if got, err := registry.Authenticate(t.Context(), registered.ID.String(), secret); err != nil || !cmp.Equal(want, got) {
+	if got, err := registry.Get(t.Context(), registered.ID); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("afterwards: %+v, %v", got, err)
+	}
+	if hash := pgtest.Value[[]byte](t, db, "select secret_hash from clients"); !credential.MatchesHash(secret, hash) {
+		t.Error("the update changed the secret")
 	}
 
 	_, err := registry.Update(t.Context(), registered.ID, func(r *client.Registration) { r.Policy.Burst, r.Name = 7, "" })

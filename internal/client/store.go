@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	clientdb "connect-svc/gen/db/client"
 	"connect-svc/internal/postgres"
@@ -15,11 +14,11 @@ import (
 
 // store is the registrations as rows of the table clients.
 type store struct {
-	pool    *pgxpool.Pool
+	pool    *postgres.Pool
 	queries *clientdb.Queries
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{pool, clientdb.New(pool)} }
+func newStore(pool *postgres.Pool) store { return store{pool, clientdb.New(pool)} }
 
 func (s store) create(ctx context.Context, id uuid.UUID, registration Registration, secretHash []byte) error {
 	return s.queries.CreateClient(ctx, clientdb.CreateClientParams{
@@ -36,16 +35,16 @@ func (s store) create(ctx context.Context, id uuid.UUID, registration Registrati
 	})
 }
 
-// get returns a client and the hash of its secret, or ErrNotFound.
-func (s store) get(ctx context.Context, id uuid.UUID) (Client, []byte, error) {
+// get returns a client, or ErrNotFound.
+func (s store) get(ctx context.Context, id uuid.UUID) (Client, error) {
 	row, err := s.queries.GetClient(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Client{}, nil, ErrNotFound
+		return Client{}, ErrNotFound
 	}
 	if err != nil {
-		return Client{}, nil, err
+		return Client{}, err
 	}
-	return fromRow(row), row.SecretHash, nil
+	return fromRow(row), nil
 }
 
 func (s store) list(ctx context.Context) ([]Client, error) {

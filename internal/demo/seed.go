@@ -76,7 +76,7 @@ func (d *demo) seed(ctx context.Context) error {
 	if !fresh {
 		return nil
 	}
-	connection, at, err := d.connectInThePast(ctx, registration.ID, d.people[0])
+	connection, at, err := d.connectInThePast(ctx, registration, d.people[0])
 	if err != nil {
 		return fmt.Errorf("connect %s: %w", d.people[0].name, err)
 	}
@@ -216,7 +216,7 @@ func (d *demo) openPartner(r registration) (err error) {
 
 // connectInThePast has the user agree 30 days ago: the authorization server as it is, on connections whose clock is
 // set back. There is no other way to a connection that reaches back, since it can read only from the day of consent on.
-func (d *demo) connectInThePast(ctx context.Context, clientID uuid.UUID, p person) (c connect.Connection, at time.Time, err error) {
+func (d *demo) connectInThePast(ctx context.Context, r registration, p person) (c connect.Connection, at time.Time, err error) {
 	clock := new(postgres.Clock)
 	clock.Set(-sinceConnected(time.Now(), p.location))
 	pool, err := postgres.Open(ctx, d.database.URL(), postgres.WithClock(clock), postgres.WithMaxConns(1))
@@ -231,7 +231,7 @@ func (d *demo) connectInThePast(ctx context.Context, clientID uuid.UUID, p perso
 	challenge := sha256.Sum256([]byte(verifier))
 	callback := d.addresses.Partner + partner.CallbackPath
 	query := url.Values{
-		"client_id": {clientID.String()}, "redirect_uri": {callback}, "response_type": {"code"},
+		"client_id": {r.ID.String()}, "redirect_uri": {callback}, "response_type": {"code"},
 		"scope": {scope.All.String()}, "state": {rand.Text()},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
 	}.Encode()
@@ -253,7 +253,11 @@ func (d *demo) connectInThePast(ctx context.Context, clientID uuid.UUID, p perso
 	if err != nil {
 		return c, at, err
 	}
-	granted, err := server.Exchange(ctx, clientID, oauth.ExchangeParams{
+	credentials, err := oauth.NewCredentials(r.ID.String(), r.Secret)
+	if err != nil {
+		return c, at, err
+	}
+	granted, err := server.Exchange(ctx, credentials, oauth.ExchangeParams{
 		Code: answer.Query().Get("code"), RedirectURI: callback, CodeVerifier: verifier,
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ func (h handlers) ReadDailyActivity(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.Activity.DailySteps(c.decision.WithLast(ctx), reader.UserID, dates)
+	rows, err := h.Activity.DailySteps(ctx, reader.UserID, dates)
 	if err != nil {
 		return nil, err
 	}
@@ -31,14 +31,16 @@ func (h handlers) ReadDailyActivity(
 	for i, row := range rows {
 		data[i] = partnerapi.DailySteps{Date: date(row.Date), Steps: row.Steps}
 	}
-	meta := partnerapi.DailyActivityMeta{
-		From:       params.From,
-		To:         params.To,
-		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
-		Source:     partnerapi.SourceSvc,
-		SnapshotAt: h.snapshot(),
-	}
-	return newBody(256+64*len(data), func(b []byte) []byte { return appendDailySteps(b, data, meta) }), nil
+	return partnerapi.ReadDailyActivity200JSONResponse{
+		Body: partnerapi.DailyActivity{Data: data, Meta: partnerapi.DailyActivityMeta{
+			From:       params.From,
+			To:         params.To,
+			DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+			Source:     partnerapi.SourceSvc,
+			SnapshotAt: h.snapshot(),
+		}},
+		Headers: c.headers(),
+	}, nil
 }
 
 // ReadCyclingDaily is specification 4.8.
@@ -51,7 +53,7 @@ func (h handlers) ReadCyclingDaily(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.Activity.CyclingDaily(c.decision.WithLast(ctx), reader.UserID, dates)
+	rows, err := h.Activity.CyclingDaily(ctx, reader.UserID, dates)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +65,15 @@ func (h handlers) ReadCyclingDaily(
 			Source:         partnerapi.SourceSvc,
 		}
 	}
-	meta := partnerapi.CyclingDailyMeta{
-		From:       params.From,
-		To:         params.To,
-		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
-		SnapshotAt: h.snapshot(),
-	}
-	return newBody(256+96*len(data), func(b []byte) []byte { return appendCyclingDaily(b, data, meta) }), nil
+	return partnerapi.ReadCyclingDaily200JSONResponse{
+		Body: partnerapi.CyclingDaily{Data: data, Meta: partnerapi.CyclingDailyMeta{
+			From:       params.From,
+			To:         params.To,
+			DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+			SnapshotAt: h.snapshot(),
+		}},
+		Headers: partnerapi.ReadCyclingDaily200ResponseHeaders(c.headers()),
+	}, nil
 }
 
 // ReadCyclingActivities is specification 4.9.
@@ -89,7 +93,7 @@ func (h handlers) ReadCyclingActivities(
 	if params.Cursor != nil {
 		cursor = *params.Cursor // never empty: the document says so
 	}
-	page, err := h.Activity.CyclingPage(c.decision.WithLast(ctx), reader, dates, limit, cursor)
+	page, err := h.Activity.CyclingPage(ctx, reader, dates, limit, cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +107,7 @@ func (h handlers) ReadCyclingActivities(
 	if page.NextCursor != "" {
 		meta.NextCursor = &page.NextCursor
 	}
-	return newBody(768+288*page.Len(), func(b []byte) []byte { return appendCyclingActivities(b, page.Rides(), meta) }), nil
+	return ridesResponse{page.Rides(), page.Len(), meta}, nil
 }
 
 // instant is the format of specification 2.8: three digits after the point, always.
@@ -113,6 +117,19 @@ func date(day time.Time) openapi_types.Date { return openapi_types.Date{Time: da
 
 // snapshot is the instant at which the answer is produced.
 func (h handlers) snapshot() string { return h.Now().UTC().Format(instant) }
+
+// headers are those of every success of a read.
+func (c *call) headers() partnerapi.ReadDailyActivity200ResponseHeaders {
+	return partnerapi.ReadDailyActivity200ResponseHeaders{
+		CacheControl:       noCaching.CacheControl,
+		Pragma:             noCaching.Pragma,
+		ReferrerPolicy:     noCaching.ReferrerPolicy,
+		RateLimitLimit:     c.decision.Limit,
+		RateLimitRemaining: c.decision.Remaining,
+		RateLimitReset:     c.decision.ResetSeconds,
+		XRequestID:         c.requestID,
+	}
+}
 
 // reader is whose activity the bearer of the access token may read, as package activity wants to know it.
 func (c *call) reader() activity.Reader {

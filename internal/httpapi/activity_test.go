@@ -230,7 +230,7 @@ func TestAccessTokenEnds_5_2(t *testing.T) {
 		}},
 		{"user deleted", func(t *testing.T, f *fixture) { f.db.Exec(t, "delete from users") }},
 		{"client disabled", func(t *testing.T, f *fixture) {
-			if err := f.config.Clients.Disable(t.Context(), f.client.ID); err != nil {
+			if err := f.clients.Disable(t.Context(), f.client.ID); err != nil {
 				t.Fatal(err)
 			}
 		}},

@@ -3,11 +3,8 @@ package httpapi
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -39,37 +36,6 @@ type parameter struct {
 type form struct {
 	*openapi3.Schema
 	whole *jsonschema.Schema
-	names []string // of all fields, sorted
-	// shapes has what whole said about forms whose fields are right each for itself: see accepts.
-	shapes sync.Map
-}
-
-func newForm(schema *openapi3.Schema, whole *jsonschema.Schema) *form {
-	return &form{Schema: schema, whole: whole, names: slices.Sorted(maps.Keys(schema.Properties))}
-}
-
-// accepts says whether whole accepts fields of which each has been accepted by its own schema. That depends on nothing
-// but which fields there are and which of the listed values those have that are chosen from a list: so whole is asked
-// once for each such shape, of which there are few. A test compares them on generated forms.
-func (f *form) accepts(fields map[string]any) bool {
-	var buffer [64]byte
-	shape := buffer[:0]
-	for i, name := range f.names {
-		value, given := fields[name].(string)
-		if !given {
-			continue
-		}
-		shape = append(shape, byte('a'+i))
-		if len(f.Properties[name].Value.Enum) > 0 {
-			shape = append(append(shape, value...), ';')
-		}
-	}
-	if known, found := f.shapes.Load(string(shape)); found {
-		return known.(bool)
-	}
-	accepted := f.whole.Validate(fields) == nil
-	f.shapes.Store(string(shape), accepted)
-	return accepted
 }
 
 // The names that the document gives its parts.
@@ -114,7 +80,7 @@ func readContract() (map[string]*operation, error) {
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", op.id, err)
 				}
-				op.form = newForm(reference.Value, whole)
+				op.form = &form{reference.Value, whole}
 			}
 			operations[method+" "+path] = op
 		}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -119,24 +118,24 @@ func TestFaults_7(t *testing.T) {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", false, "closed pool"},
 		{"limiter away", func(t *testing.T) func(*fixture) {
-			return func(f *fixture) { f.db.Exec(t, "alter function admit_request rename to admit_nobody") }
+			return func(f *fixture) { f.db.Exec(t, "alter table rate_limits rename to limits_of_nobody") }
 		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)
-		}, 503, "data_unavailable", false, "admit_request"},
+		}, 503, "data_unavailable", false, "rate_limits"},
 		{"limiter on Redis away", func(t *testing.T) func(*fixture) {
 			return func(f *fixture) {
 				server := redistest.Start(t)
-				limiter, err := ratelimit.OpenRedis(t.Context(), server.URL())
+				store, err := ratelimit.OpenRedis(t.Context(), server.URL())
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(limiter.Close)
+				t.Cleanup(store.Close)
 				server.Kill()
-				f.config.Limiter = limiter
+				f.config.Limiter = ratelimit.New(store)
 			}
 		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)
-		}, 503, "data_unavailable", false, "ratelimit: admit"},
+		}, 503, "data_unavailable", false, "ratelimit: load"},
 		{"daily steps away", noActivity, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return read("daily-activity", tokens.GrantID, tokens.AccessToken, today)
 		}, 503, "data_unavailable", true, "closed pool"},
@@ -147,10 +146,10 @@ func TestFaults_7(t *testing.T) {
 			return read("cycling-activities", tokens.GrantID, tokens.AccessToken, today)
 		}, 503, "data_unavailable", true, "closed pool"},
 		{"panic in a read", func(*testing.T) func(*fixture) {
-			return func(f *fixture) { f.config.Limiter = panicking{} }
+			return func(f *fixture) { f.config.Limiter = nil }
 		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)
-		}, 503, "data_unavailable", false, "panic: no limiter"},
+		}, 503, "data_unavailable", false, "panic: "},
 		{"panic elsewhere", func(*testing.T) func(*fixture) {
 			return func(f *fixture) { f.config.OAuth = nil }
 		}, func(f *fixture, tokens oauth.Tokens) outgoing {
@@ -184,12 +183,6 @@ func noActivity(t *testing.T) func(*fixture) {
 }
 
 func noDatabase(*testing.T) func(*fixture) { return func(f *fixture) { f.db.Pool.Close() } }
-
-type panicking struct{}
-
-func (panicking) Admit(context.Context, uuid.UUID, ratelimit.Policy) (ratelimit.Decision, error) {
-	panic("no limiter")
-}
 
 // event is the one event of the one request that was sent.
 func (f *fixture) event(t testing.TB) map[string]any {

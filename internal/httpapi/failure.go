@@ -12,7 +12,7 @@ import (
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/activity"
-	"connect-svc/internal/client"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 )
@@ -49,7 +49,7 @@ var oauthTable = []row{
 	{errUnsupportedGrantType, failure{400, "unsupported_grant_type", "The grant type is not supported.", ""}},
 	{errUnsupportedTokenType, failure{400, "unsupported_token_type", "The token type hint is not supported.", ""}},
 	{oauth.ErrInvalidGrant, failure{400, "invalid_grant", "The code or refresh token is not valid.", ""}},
-	{client.ErrAuthentication, failure{401, "invalid_client", "Client authentication failed.", `Basic realm="svc-connect"`}},
+	{oauth.ErrInvalidClient, failure{401, "invalid_client", "Client authentication failed.", `Basic realm="svc-connect"`}},
 }
 
 var oauthFault = failure{500, "server_error", "The request could not be completed.", ""}
@@ -94,6 +94,11 @@ func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return // the answer was on its way when the connection broke
 	}
 	e.release(r.Context())
+	event := telemetry.EventOf(r.Context())
+	if errors.Is(err, fairqueue.ErrGone) {
+		event.Code = telemetry.CallerLeft
+		panic(http.ErrAbortHandler)
+	}
 	var told failure
 	var known bool
 	var body any
@@ -107,7 +112,6 @@ func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 		told, known = look(oauthTable, oauthFault, err)
 		body = partnerapi.OAuthError{Error: partnerapi.OAuthErrorCode(told.code), ErrorDescription: told.message}
 	}
-	event := telemetry.EventOf(r.Context())
 	event.Code = told.code
 	if !known {
 		event.Cause = err

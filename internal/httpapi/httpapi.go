@@ -1,39 +1,25 @@
 package httpapi
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/activity"
-	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/ratelimit"
 )
 
-// Limiter holds clients to their rate policies. See package ratelimit.
-type Limiter interface {
-	Admit(ctx context.Context, clientID uuid.UUID, policy ratelimit.Policy) (ratelimit.Decision, error)
-}
-
-// inlineLimiter is a limiter in the database of the connections: the statement that authenticates admits, too.
-type inlineLimiter interface {
-	Admitted(clientID, lease uuid.UUID, policy ratelimit.Policy, remaining, resetSeconds int) ratelimit.Decision
-}
-
 // Config is what the edge is made of. All of it is needed.
 type Config struct {
 	BaseURL  string // the issuer, an exact https origin
-	Clients  *client.Registry
 	OAuth    *oauth.Server
 	Activity *activity.Activity
-	Limiter  Limiter
+	Limiter  *ratelimit.Limiter
 	Logger   *slog.Logger
 	Now      func() time.Time // for snapshot_at
 }
@@ -42,7 +28,8 @@ type Config struct {
 type edge struct {
 	Config
 	operations map[string]*operation // by method and path, as in "GET /oauth/token"
-	metadata   []byte                // the body of discovery
+	metadata   partnerapi.AuthorizationServerMetadata
+	callers    callers
 }
 
 // New answers the seven operations, and everything else with 404. It is for the paths of [IsBackend]. Mount it behind telemetry.Requests, which makes the
@@ -52,11 +39,7 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
-	metadata, err := metadata(config.BaseURL)
-	if err != nil {
-		return nil, fmt.Errorf("httpapi: %w", err)
-	}
-	e := &edge{config, operations, metadata}
+	e := &edge{Config: config, operations: operations, metadata: metadata(config.BaseURL)}
 
 	router := chi.NewRouter()
 	router.Use(headers, e.recovered)

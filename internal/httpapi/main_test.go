@@ -48,6 +48,7 @@ type fixture struct {
 	config  Config
 	db      *pgtest.DB
 	keys    *credential.Keyring
+	clients *client.Registry
 	client  partner
 	user    uuid.UUID
 	handler http.Handler
@@ -68,13 +69,13 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	f.db.Clock.Set(time.Until(start))
 	f.config = Config{
 		BaseURL:  baseURL,
-		Clients:  client.NewRegistry(f.db.Pool, oauth.EndConnectionsOfClient),
 		OAuth:    oauth.New(f.db.Pool, f.keys, oauth.DefaultSettings),
 		Activity: activity.New(f.db.Pool, f.keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
-		Limiter:  ratelimit.NewPostgres(f.db.Pool),
+		Limiter:  ratelimit.New(ratelimit.NewPostgres(f.db.Pool)),
 		Logger:   telemetry.NewLogger(f.log, slog.LevelDebug),
 		Now:      f.db.Clock.Now,
 	}
+	f.clients = client.NewRegistry(f.db.Pool, oauth.EndConnectionsOfClient)
 	f.client = f.newClient(t, client.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 10000})
 	f.user = f.newUser(t)
 	for _, c := range change {
@@ -97,7 +98,7 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 
 func (f *fixture) newClient(t testing.TB, policy client.Policy) partner {
 	t.Helper()
-	created, secret, err := f.config.Clients.Create(t.Context(), client.Registration{
+	created, secret, err := f.clients.Create(t.Context(), client.Registration{
 		Name: "Ride Club", CallbackURL: callback, Scopes: scope.All, Policy: policy,
 	})
 	if err != nil {
@@ -152,7 +153,7 @@ func (f *fixture) code(t testing.TB, of partner, scopes scope.Set) string {
 // connect goes all the way to tokens.
 func (f *fixture) connect(t testing.TB, of partner, scopes scope.Set) oauth.Tokens {
 	t.Helper()
-	tokens, err := f.config.OAuth.Exchange(t.Context(), of.ID, oauth.ExchangeParams{
+	tokens, err := f.config.OAuth.Exchange(t.Context(), of.credentials(), oauth.ExchangeParams{
 		Code: f.code(t, of, scopes), RedirectURI: callback, CodeVerifier: verifier,
 	})
 	if err != nil {
@@ -239,6 +240,10 @@ func basic(id, secret string) string {
 }
 
 func (p partner) basic() string { return basic(p.ID.String(), p.secret) }
+
+func (p partner) credentials() oauth.Credentials {
+	return oauth.Credentials{ClientID: p.ID, SecretHash: sha256.Sum256([]byte(p.secret))}
+}
 
 // post is a request with a form and client authentication.
 func post(p partner, target string, fields url.Values) outgoing {

@@ -3,8 +3,9 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
@@ -285,19 +285,32 @@ func TestRefresh_4_4(t *testing.T) {
 	f.send(t, steps(tokens.GrantID, next.AccessToken)).check(t, 401, "invalid_access_token")
 }
 
+// atEnd is what a body does when it has been read.
+type atEnd func()
+
+func (f atEnd) Read([]byte) (int, error) {
+	f()
+	return 0, io.EOF
+}
+
 // Who hangs up right after a replay has not saved the family (specification 3.2).
 func TestHangUp_3_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	tokens := f.connect(t, f.client, scope.All)
 	next := checkedRefresh(t, f, f.client, tokens)
-	gone, hangUp := context.WithCancel(context.WithValue(t.Context(), callKey{}, &call{presented: &presented{f.client.ID.String(), f.client.secret}}))
-	hangUp()
-	_, err := handlers{&edge{Config: f.config}}.RequestToken(gone, partnerapi.RequestTokenRequestObject{
-		Body: &partnerapi.TokenRequest{GrantType: partnerapi.GrantTypeRefreshToken, RefreshToken: &tokens.RefreshToken},
-	})
-	if !errors.Is(err, oauth.ErrInvalidGrant) {
-		t.Errorf("replay: %v, want %v", err, oauth.ErrInvalidGrant)
+	gone, hangUp := context.WithCancel(t.Context())
+	replay := refreshForm(f.client, tokens.RefreshToken)
+	body := io.MultiReader(strings.NewReader(replay.body), atEnd(hangUp))
+	request := httptest.NewRequestWithContext(gone, replay.method, replay.target, body)
+	request.Header = replay.header
+	nobody := httptest.NewRecorder()
+	f.handler.ServeHTTP(nobody, request)
+	if gone.Err() == nil {
+		t.Error("nobody hung up")
+	}
+	if code := errorCode(nobody.Body.Bytes()); code != "invalid_grant" {
+		t.Errorf("replay: %d %s, want invalid_grant", nobody.Code, code)
 	}
 	f.send(t, steps(next.GrantID, next.AccessToken)).check(t, 401, "invalid_access_token")
 }
@@ -320,7 +333,7 @@ func TestClientAuthentication_5_1(t *testing.T) {
 		t.Errorf("WWW-Authenticate is %q", challenge)
 	}
 
-	replacement, err := f.config.Clients.RotateSecret(t.Context(), f.client.ID)
+	replacement, err := f.clients.RotateSecret(t.Context(), f.client.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +341,7 @@ func TestClientAuthentication_5_1(t *testing.T) {
 	good = basic(f.client.ID.String(), replacement)
 	unknown(good).check(t, 400, "invalid_grant")
 
-	if err := f.config.Clients.Disable(t.Context(), f.client.ID); err != nil {
+	if err := f.clients.Disable(t.Context(), f.client.ID); err != nil {
 		t.Fatal(err)
 	}
 	unknown(good).check(t, 401, "invalid_client") // disabled client
@@ -376,7 +389,7 @@ func TestRevoke_4_5(t *testing.T) {
 
 func checkedRefresh(t *testing.T, f *fixture, p partner, tokens oauth.Tokens) oauth.Tokens {
 	t.Helper()
-	next, err := f.config.OAuth.Refresh(t.Context(), p.ID, tokens.RefreshToken)
+	next, err := f.config.OAuth.Refresh(t.Context(), p.credentials(), tokens.RefreshToken)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestConcurrency_8(t *testing.T) {
 	tokens := f.connect(t, single, scope.All)
 	request := steps(tokens.GrantID, tokens.AccessToken)
 
-	held, err := f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy))
+	held, err := f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.db.Clock.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestConcurrency_8(t *testing.T) {
 		asked.Header = out.header
 		var again ratelimit.Decision
 		answer := &probe{ResponseRecorder: httptest.NewRecorder(), begins: func() {
-			if again, err = f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy)); err != nil {
+			if again, err = f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.db.Clock.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}}
@@ -102,6 +102,20 @@ func TestConcurrency_8(t *testing.T) {
 		if err := again.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The lease of a read that panics ends with it, too.
+func TestConcurrencyAfterAPanic_8(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture) { f.config.Activity = nil })
+	policy := client.Policy{RequestsPerMinute: 1000, Burst: 1000, ConcurrentReads: 1}
+	single := f.newClient(t, policy)
+	tokens := f.connect(t, single, scope.All)
+	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).check(t, 503, "data_unavailable")
+	again, err := f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.db.Clock.Now())
+	if err != nil || !again.Allowed {
+		t.Errorf("the next read is refused: %s, %v", again.Reason, err)
 	}
 }
 

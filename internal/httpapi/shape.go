@@ -131,7 +131,7 @@ func (op *operation) checkFields(fields map[string]any) error {
 	if choice != nil {
 		return choice
 	}
-	if !op.form.accepts(fields) {
+	if op.form.whole.Validate(fields) != nil {
 		return errMalformed
 	}
 	return nil

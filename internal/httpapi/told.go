@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"strconv"
 
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
@@ -33,12 +32,7 @@ func TellFailure(w http.ResponseWriter, r *http.Request, status int, code string
 	}
 	headers(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if budget != nil {
-			w.Header().Set("RateLimit-Limit", strconv.Itoa(budget.Limit))
-			w.Header().Set("RateLimit-Remaining", strconv.Itoa(budget.Remaining))
-			w.Header().Set("RateLimit-Reset", strconv.Itoa(budget.ResetSeconds))
-			if !budget.Allowed {
-				w.Header().Set("Retry-After", strconv.Itoa(budget.RetryAfterSeconds))
-			}
+			budgetHeaders(w.Header(), budget)
 		}
 		new(edge).fail(w, r, cause)
 	})).ServeHTTP(w, r)

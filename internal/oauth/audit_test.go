@@ -49,14 +49,14 @@ func TestAudit(t *testing.T) {
 
 	tokens = f.connect(t, scope.All)
 	for range 2 {
-		if err := f.Revoke(t.Context(), f.client.ID, tokens.AccessToken); err != nil {
+		if err := f.Revoke(t.Context(), f.as(f.client.ID), tokens.AccessToken); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Revoke(t.Context(), f.client.ID, tokens.RefreshToken); err != nil {
+		if err := f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Disconnect(t.Context(), f.client.ID, tokens.GrantID); err != nil {
+	if err := f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID); err != nil {
 		t.Fatal(err)
 	}
 	f.connect(t, scope.DailySteps)

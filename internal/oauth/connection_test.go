@@ -46,16 +46,16 @@ func TestCodeBindings_3_1(t *testing.T) {
 	good := ExchangeParams{Code: code, RedirectURI: callback, CodeVerifier: verifier}
 	access := f.connectOther(t)
 	for name, attempt := range map[string]func() (Tokens, error){
-		"another client": func() (Tokens, error) { return f.Exchange(t.Context(), other.ID, good) },
+		"another client": func() (Tokens, error) { return f.Exchange(t.Context(), f.as(other.ID), good) },
 		"another callback": func() (Tokens, error) {
 			p := good
 			p.RedirectURI += "x"
-			return f.Exchange(t.Context(), f.client.ID, p)
+			return f.Exchange(t.Context(), f.as(f.client.ID), p)
 		},
 		"another verifier": func() (Tokens, error) {
 			p := good
 			p.CodeVerifier += "x"
-			return f.Exchange(t.Context(), f.client.ID, p)
+			return f.Exchange(t.Context(), f.as(f.client.ID), p)
 		},
 		"an unknown code":  func() (Tokens, error) { return f.exchange(t, "svcc_"+strings.Repeat("A", 200)) },
 		"an altered code":  func() (Tokens, error) { return f.exchange(t, code[:len(code)-4]+"AAAA") },
@@ -105,7 +105,7 @@ func TestCodesInFlight(t *testing.T) {
 			t.Fatalf("state %s, want %s", got, state)
 		}
 		code := f.code(t, scope.All)
-		if err := f.Disconnect(t.Context(), f.client.ID, tokens.GrantID); err != nil {
+		if err := f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
@@ -180,7 +180,7 @@ func TestCredentials_3_2(t *testing.T) {
 		f := newFixture(t)
 		one := f.connect(t, scope.All)
 		two := f.refresh(t, one)
-		if _, err := f.Refresh(t.Context(), f.newClient(t).ID, one.RefreshToken); !errors.Is(err, ErrInvalidGrant) {
+		if _, err := f.Refresh(t.Context(), f.as(f.newClient(t).ID), one.RefreshToken); !errors.Is(err, ErrInvalidGrant) {
 			t.Errorf("refresh of a foreign token: %v", err)
 		}
 		f.works(t, two)
@@ -237,7 +237,7 @@ func TestCredentials_3_2(t *testing.T) {
 		tokens := f.connect(t, scope.All)
 		other := f.newClient(t)
 		for _, token := range []string{tokens.AccessToken, tokens.RefreshToken, "svca_x", "", "\x00"} {
-			if err := f.Revoke(t.Context(), other.ID, token); err != nil {
+			if err := f.Revoke(t.Context(), f.as(other.ID), token); err != nil {
 				t.Errorf("revoke: %v", err)
 			}
 		}
@@ -270,10 +270,10 @@ func TestCredentials_3_2(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t)
 		tokens := f.connect(t, scope.All)
-		if err := f.Disconnect(t.Context(), f.newClient(t).ID, tokens.GrantID); err != nil {
+		if err := f.Disconnect(t.Context(), f.as(f.newClient(t).ID), tokens.GrantID); err != nil {
 			t.Error(err)
 		}
-		if err := f.Disconnect(t.Context(), f.client.ID, uuid.New()); err != nil {
+		if err := f.Disconnect(t.Context(), f.as(f.client.ID), uuid.New()); err != nil {
 			t.Error(err)
 		}
 		f.works(t, tokens)
@@ -320,14 +320,14 @@ func TestCredentials_3_2(t *testing.T) {
 
 func (f *fixture) revoke(t testing.TB, token string) {
 	t.Helper()
-	if err := f.Revoke(t.Context(), f.client.ID, token); err != nil {
+	if err := f.Revoke(t.Context(), f.as(f.client.ID), token); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (f *fixture) disconnect(t testing.TB, tokens Tokens) {
 	t.Helper()
-	if err := f.Disconnect(t.Context(), f.client.ID, tokens.GrantID); err != nil {
+	if err := f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -366,7 +366,7 @@ func TestCredentialsOfOtherKinds(t *testing.T) {
 		}
 	}
 	for _, value := range []string{tokens.AccessToken, code, "svcr2_" + strings.TrimPrefix(tokens.AccessToken, "svca_"), ""} {
-		if _, err := f.Refresh(t.Context(), f.client.ID, value); !errors.Is(err, ErrInvalidGrant) {
+		if _, err := f.Refresh(t.Context(), f.as(f.client.ID), value); !errors.Is(err, ErrInvalidGrant) {
 			t.Errorf("refreshed by another credential: %v", err)
 		}
 	}

@@ -53,14 +53,14 @@ func TestConnectionsOfUser_2_2(t *testing.T) {
 	}
 
 	tokens = f.connect(t, scope.DailySteps)
-	if err := f.Revoke(t.Context(), f.client.ID, tokens.RefreshToken); err != nil {
+	if err := f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken); err != nil {
 		t.Fatal(err)
 	}
 	if list := f.ofUser(t); len(list) != 1 || list[0].State != Revoked || list[0].Version != 2 {
 		t.Errorf("revoked: %+v", list)
 	}
 
-	if err := f.Disconnect(t.Context(), f.client.ID, tokens.GrantID); err != nil {
+	if err := f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID); err != nil {
 		t.Fatal(err)
 	}
 	if list := f.ofUser(t); len(list) != 0 {

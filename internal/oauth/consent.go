@@ -38,34 +38,6 @@ type Consent struct {
 	ScopeMismatch bool
 }
 
-// Request returns the pending request of a browser, or ErrRequestEnded.
-func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Request, error) {
-	request, err := s.store.request(ctx, id, browser)
-	if err != nil {
-		return Request{}, fmt.Errorf("authorization request: %w", err)
-	}
-	return request, nil
-}
-
-// SignedIn records who signed in for a request. That happens once for a request: whoever it happened for stays. It is
-// ErrRequestEnded where it happened before.
-func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, userID uuid.UUID) error {
-	if err := s.store.signIn(ctx, id, browser, userID); err != nil {
-		return fmt.Errorf("sign in: %w", err)
-	}
-	return nil
-}
-
-// Consent returns what the user who signed in is asked. The user's calendar day when it is first called is the one
-// that the consent holds for; once that day is over the request has ended (specification 3.1).
-func (s *Server) Consent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Consent, error) {
-	consent, err := s.store.showConsent(ctx, id, browser)
-	if err != nil {
-		return Consent{}, fmt.Errorf("consent: %w", err)
-	}
-	return consent, nil
-}
-
 // Allow ends the request with a code, and returns the address to send the browser to. It is ErrRequestEnded unless
 // the consent was shown, is still good, and has no scope mismatch.
 func (s *Server) Allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (string, error) {

@@ -214,21 +214,24 @@ func TestConsentNeedsItsBrowserAndASignIn(t *testing.T) {
 // A registration that changed while the user decided ends the request: nobody is sent to a callback of yesterday.
 func TestRequestEndsWithItsRegistration(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]string{
-		"disabled":           `update clients set status = 'disabled' where client_id = $1`,
-		"another callback":   `update clients set callback_url = 'https://partner.example/new' where client_id = $1`,
-		"a scope taken away": `update clients set scopes = 3 where client_id = $1`,
+	for name, test := range map[string]struct {
+		change  string
+		refusal error
+	}{
+		"disabled":           {`update clients set status = 'disabled' where client_id = $1`, ErrInvalidClient},
+		"another callback":   {`update clients set callback_url = 'https://partner.example/new' where client_id = $1`, ErrInvalidGrant},
+		"a scope taken away": {`update clients set scopes = 3 where client_id = $1`, ErrInvalidGrant},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			id, browser := f.consent(t, scope.All)
 			code := f.code(t, scope.All)
-			f.db.Exec(t, change, f.client.ID)
+			f.db.Exec(t, test.change, f.client.ID)
 			if _, err := f.Allow(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {
 				t.Errorf("allow: %v", err)
 			}
-			if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
+			if _, err := f.exchange(t, code); !errors.Is(err, test.refusal) {
 				t.Errorf("exchange: %v", err)
 			}
 		})
@@ -245,8 +248,8 @@ func TestScopeMismatch_3_1(t *testing.T) {
 	}{
 		{"authorized", func(*fixture, Tokens) {}, true},
 		{"lapsed", func(f *fixture, _ Tokens) { f.db.Clock.Advance(91 * 24 * time.Hour) }, true},
-		{"revoked", func(f *fixture, tokens Tokens) { _ = f.Revoke(t.Context(), f.client.ID, tokens.RefreshToken) }, true},
-		{"disconnected", func(f *fixture, tokens Tokens) { _ = f.Disconnect(t.Context(), f.client.ID, tokens.GrantID) }, false},
+		{"revoked", func(f *fixture, tokens Tokens) { _ = f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken) }, true},
+		{"disconnected", func(f *fixture, tokens Tokens) { _ = f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

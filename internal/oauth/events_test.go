@@ -51,13 +51,13 @@ func TestEventsOfRevokedConnections(t *testing.T) {
 		f.noGrant(t, tokens)
 	}
 	revokeAccess := func(t *testing.T, f *fixture, tokens Tokens) {
-		must(t, f.Revoke(t.Context(), f.client.ID, tokens.AccessToken))
+		must(t, f.Revoke(t.Context(), f.as(f.client.ID), tokens.AccessToken))
 	}
 	revoke := func(t *testing.T, f *fixture, tokens Tokens) {
-		must(t, f.Revoke(t.Context(), f.client.ID, tokens.RefreshToken))
+		must(t, f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken))
 	}
 	disconnect := func(t *testing.T, f *fixture, tokens Tokens) {
-		must(t, f.Disconnect(t.Context(), f.client.ID, tokens.GrantID))
+		must(t, f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID))
 	}
 	byUser := func(t *testing.T, f *fixture, _ Tokens) { must(t, f.DisconnectUser(t.Context(), f.user, f.client.ID)) }
 	byOperator := func(t *testing.T, f *fixture, _ Tokens) {
@@ -113,7 +113,7 @@ func TestNoEventsWithoutAWebhook(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	tokens := f.connect(t, scope.All)
-	if err := f.Revoke(t.Context(), f.client.ID, tokens.RefreshToken); err != nil {
+	if err := f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int](t, f.db, "select (select count(*) from webhook_events)::int + (select count(*) from river_job)::int"); n != 0 {
@@ -131,10 +131,10 @@ func TestParallelRevocationsAreToldOnce(t *testing.T) {
 		tokens := f.connect(t, scope.All)
 		acts := make(chan func(*Server) error, 12)
 		for range 4 {
-			acts <- func(s *Server) error { return s.Revoke(t.Context(), f.client.ID, tokens.RefreshToken) }
-			acts <- func(s *Server) error { return s.Revoke(t.Context(), f.client.ID, tokens.RefreshToken) }
+			acts <- func(s *Server) error { return s.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken) }
+			acts <- func(s *Server) error { return s.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken) }
 			acts <- func(s *Server) error {
-				_, err := s.Refresh(t.Context(), f.client.ID, tokens.RefreshToken)
+				_, err := s.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
 				return err
 			}
 		}
@@ -145,7 +145,7 @@ func TestParallelRevocationsAreToldOnce(t *testing.T) {
 		}
 		want = append(want, eventText(tokens.GrantID, version, reason), eventText(tokens.GrantID, version, "client_disconnected"))
 		disconnects := func(s *Server) (struct{}, error) {
-			return struct{}{}, s.Disconnect(t.Context(), f.client.ID, tokens.GrantID)
+			return struct{}{}, s.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID)
 		}
 		parallel(t, f, 1, disconnects)
 		if n := pgtest.Value[int64](t, f.db, "select version from connections"); n != version+1 {
@@ -175,7 +175,7 @@ func TestParallelDisconnectsAreToldOnce(t *testing.T) {
 	tokens := f.connect(t, scope.All)
 	acts := make(chan func(*Server) error, 8)
 	for range 4 {
-		acts <- func(s *Server) error { return s.Disconnect(t.Context(), f.client.ID, tokens.GrantID) }
+		acts <- func(s *Server) error { return s.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID) }
 		acts <- func(s *Server) error { return s.DisconnectUser(t.Context(), f.user, f.client.ID) }
 	}
 	parallel(t, f, cap(acts), func(s *Server) (struct{}, error) { return struct{}{}, (<-acts)(s) })
@@ -193,7 +193,7 @@ func TestRolledBackRevocationIsNotTold(t *testing.T) {
 	f.db.Exec(t, `create function refuse() returns trigger language plpgsql as $$ begin raise 'disk full'; end $$`)
 	f.db.Exec(t, `create constraint trigger refuse after insert on audit_events initially deferred
 		for each row execute function refuse()`)
-	if err := f.Revoke(t.Context(), f.client.ID, tokens.RefreshToken); err == nil {
+	if err := f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken); err == nil {
 		t.Fatal("revoked all the same")
 	}
 	if n := pgtest.Value[int](t, f.db, "select (select count(*) from webhook_events)::int + (select count(*) from river_job)::int"); n != 0 {

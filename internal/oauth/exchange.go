@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"connect-svc/internal/credential"
 )
 
@@ -19,21 +17,14 @@ type ExchangeParams struct {
 	CodeVerifier string
 }
 
-// Exchange turns a code into the first tokens of a new connection version (specification 3.1). It is ErrInvalidGrant
-// when the code is unknown, expired, used, or bound to anything else than the parameters and the connection's present
-// version; nothing has changed then.
-func (s *Server) Exchange(ctx context.Context, clientID uuid.UUID, params ExchangeParams) (Tokens, error) {
-	return s.TryExchange(ctx, clientID, nil, params)
-}
-
-// TryExchange authenticates the client and exchanges in one round trip: it is [Server.Exchange] if the client is active
-// and its secret has this hash. When it is ErrInvalidGrant nothing has changed, and it may be the client that was wrong:
-// authenticate it, and exchange then.
-func (s *Server) TryExchange(ctx context.Context, clientID uuid.UUID, secretHash []byte, params ExchangeParams) (Tokens, error) {
+// Exchange turns a code into the first tokens of a new connection version (specification 3.1). It is ErrInvalidClient
+// where the client is not who it says, and ErrInvalidGrant where the code is unknown, expired, used, or bound to anything
+// else than the parameters and the connection's present version; nothing has changed then.
+func (s *Server) Exchange(ctx context.Context, client Credentials, params ExchangeParams) (Tokens, error) {
 	code, err := open[authorizationCode](s, credential.AuthorizationCode, params.Code)
-	if err != nil || code.ClientID != clientID || code.RedirectURI != sha256.Sum256([]byte(params.RedirectURI)) ||
+	if err != nil || code.ClientID != client.ClientID || code.RedirectURI != sha256.Sum256([]byte(params.RedirectURI)) ||
 		!verifies(params.CodeVerifier, code.CodeChallenge) {
-		return Tokens{}, ErrInvalidGrant
+		return Tokens{}, s.refuse(ctx, client, ErrInvalidGrant)
 	}
 	next, err := s.seal(credential.RefreshToken, refreshToken{
 		UserID: code.UserID, ClientID: code.ClientID, Version: code.Version + 1, Generation: 1,
@@ -41,9 +32,14 @@ func (s *Server) TryExchange(ctx context.Context, clientID uuid.UUID, secretHash
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)
 	}
-	connection, err := s.store.authorize(ctx, secretHash, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
-	if errors.Is(err, ErrInvalidGrant) {
-		return Tokens{}, ErrInvalidGrant
+	unlock, err := s.turns.Lock(ctx, row{code.UserID, code.ClientID})
+	if err != nil {
+		return Tokens{}, fmt.Errorf("exchange: %w", err)
+	}
+	defer unlock()
+	connection, err := s.store.authorize(ctx, client, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
+	if errors.Is(err, errNothingDone) {
+		return Tokens{}, s.refuse(ctx, client, ErrInvalidGrant)
 	}
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)

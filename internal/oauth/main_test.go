@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type fixture struct {
 	registry *client.Registry
 	client   client.Client
 	user     uuid.UUID
+	secrets  sync.Map // of every client, by its id
 }
 
 const callback = "https://partner.example/callback?tenant=7"
@@ -49,13 +51,20 @@ func newFixture(t testing.TB) *fixture {
 
 func (f *fixture) newClient(t testing.TB) client.Client {
 	t.Helper()
-	created, _, err := f.registry.Create(t.Context(), client.Registration{
+	created, secret, err := f.registry.Create(t.Context(), client.Registration{
 		Name: "Ride Club", CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.secrets.Store(created.ID, secret)
 	return created
+}
+
+// as is a client with its own secret.
+func (f *fixture) as(clientID uuid.UUID) Credentials {
+	secret, _ := f.secrets.Load(clientID)
+	return Credentials{clientID, [32]byte(credential.Hash(secret.(string)))}
 }
 
 func (f *fixture) newUser(t testing.TB, timezone string) uuid.UUID {
@@ -146,7 +155,7 @@ func parameter(t fataler, location, name string) string {
 
 func (f *fixture) exchange(t testing.TB, code string) (Tokens, error) {
 	t.Helper()
-	return f.Exchange(t.Context(), f.client.ID, ExchangeParams{Code: code, RedirectURI: callback, CodeVerifier: verifier})
+	return f.Exchange(t.Context(), f.as(f.client.ID), ExchangeParams{Code: code, RedirectURI: callback, CodeVerifier: verifier})
 }
 
 // connect goes all the way to tokens.
@@ -161,7 +170,7 @@ func (f *fixture) connect(t testing.TB, scopes scope.Set) Tokens {
 
 func (f *fixture) refresh(t testing.TB, tokens Tokens) Tokens {
 	t.Helper()
-	next, err := f.Refresh(t.Context(), f.client.ID, tokens.RefreshToken)
+	next, err := f.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +194,11 @@ func (f *fixture) dead(t testing.TB, tokens Tokens) {
 
 func (f *fixture) noGrant(t testing.TB, tokens Tokens) {
 	t.Helper()
-	if _, err := f.Refresh(t.Context(), f.client.ID, tokens.RefreshToken); !errors.Is(err, ErrInvalidGrant) {
+	want := ErrInvalidGrant
+	if pgtest.Value[string](t, f.db, "select status from clients where client_id = $1", f.client.ID) != "active" {
+		want = ErrInvalidClient
+	}
+	if _, err := f.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken); !errors.Is(err, want) {
 		t.Errorf("the refresh token of version %d: %v", tokens.ConnectionVersion, err)
 	}
 }

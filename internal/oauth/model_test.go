@@ -170,8 +170,8 @@ func (m *model) exchangeCode(*rapid.T) {
 		version = c.version
 	}
 	good := code.version == version && code.expires.After(m.now()) && !m.disabled[code.client]
-	tokens, err := m.Exchange(m.t.Context(), m.clients[code.client].ID, ExchangeParams{code.value, callback, verifier})
-	m.outcome("exchange", err, good)
+	tokens, err := m.Exchange(m.t.Context(), m.as(m.clients[code.client].ID), ExchangeParams{code.value, callback, verifier})
+	m.outcome("exchange", err, good, m.disabled[code.client])
 	if !good {
 		return
 	}
@@ -198,9 +198,10 @@ func (m *model) refreshAny(*rapid.T) { m.refreshWith(draw(m, m.tokens, "tokens")
 func (m *model) refreshWith(old *modelTokens) {
 	c := m.connections[old.pair]
 	good := m.alive(old.pair, old.version) && old.generation == c.generation
-	tokens, err := m.Refresh(m.t.Context(), m.clients[old.client].ID, old.RefreshToken)
-	m.outcome("refresh", err, good)
+	tokens, err := m.Refresh(m.t.Context(), m.as(m.clients[old.client].ID), old.RefreshToken)
+	m.outcome("refresh", err, good, m.disabled[old.client])
 	switch {
+	case m.disabled[old.client]: // whoever it is, it is not the client
 	case good:
 		c.generation++
 		m.issued(old.pair, tokens)
@@ -226,14 +227,14 @@ func (m *model) issued(p pair, tokens Tokens) {
 
 func (m *model) revokeAccess(*rapid.T) {
 	tokens := draw(m, m.tokens, "tokens")
-	m.must(m.Revoke(m.t.Context(), m.clients[tokens.client].ID, tokens.AccessToken))
-	tokens.accessRevoked = true
+	m.done("revoke", m.Revoke(m.t.Context(), m.as(m.clients[tokens.client].ID), tokens.AccessToken), tokens.client)
+	tokens.accessRevoked = tokens.accessRevoked || !m.disabled[tokens.client]
 }
 
 func (m *model) revokeRefresh(*rapid.T) {
 	tokens := draw(m, m.tokens, "tokens")
-	m.must(m.Revoke(m.t.Context(), m.clients[tokens.client].ID, tokens.RefreshToken))
-	if c := m.connections[tokens.pair]; c.version == tokens.version && c.state == "authorized" {
+	m.done("revoke", m.Revoke(m.t.Context(), m.as(m.clients[tokens.client].ID), tokens.RefreshToken), tokens.client)
+	if c := m.connections[tokens.pair]; !m.disabled[tokens.client] && c.version == tokens.version && c.state == "authorized" {
 		m.told(c, "refresh_token_revoked")
 		c.state = "revoked"
 	}
@@ -241,7 +242,10 @@ func (m *model) revokeRefresh(*rapid.T) {
 
 func (m *model) disconnectGrant(*rapid.T) {
 	tokens := draw(m, m.tokens, "tokens")
-	m.must(m.Disconnect(m.t.Context(), m.clients[tokens.client].ID, tokens.GrantID))
+	m.done("disconnect", m.Disconnect(m.t.Context(), m.as(m.clients[tokens.client].ID), tokens.GrantID), tokens.client)
+	if m.disabled[tokens.client] {
+		return
+	}
 	c := m.connections[tokens.pair]
 	m.told(c, "client_disconnected")
 	c.state = "disconnected"
@@ -313,15 +317,31 @@ func (m *model) letTimePass(*rapid.T) {
 // foreign attempts with the credentials of one client by the other change nothing.
 func (m *model) foreign(*rapid.T) {
 	tokens := draw(m, m.tokens, "tokens")
-	other := m.clients[m.present[0]].ID
-	if m.present[0] == tokens.client {
-		other = m.clients[m.present[1]].ID
+	i := m.present[0]
+	if i == tokens.client {
+		i = m.present[1]
 	}
-	_, err := m.Refresh(m.t.Context(), other, tokens.RefreshToken)
-	m.outcome("foreign refresh", err, false)
-	m.must(m.Revoke(m.t.Context(), other, tokens.AccessToken))
-	m.must(m.Revoke(m.t.Context(), other, tokens.RefreshToken))
-	m.must(m.Disconnect(m.t.Context(), other, tokens.GrantID))
+	other := m.clients[i].ID
+	_, err := m.Refresh(m.t.Context(), m.as(other), tokens.RefreshToken)
+	m.outcome("foreign refresh", err, false, m.disabled[i])
+	m.done("foreign revoke", m.Revoke(m.t.Context(), m.as(other), tokens.AccessToken), i)
+	m.done("foreign revoke", m.Revoke(m.t.Context(), m.as(other), tokens.RefreshToken), i)
+	m.done("foreign disconnect", m.Disconnect(m.t.Context(), m.as(other), tokens.GrantID), i)
+	if i = tokens.client; m.disabled[i] {
+		return
+	}
+	// And nobody who does not know the secret can do anything in the client's name.
+	stranger := m.as(m.clients[i].ID)
+	stranger.SecretHash[0]++
+	_, err = m.Refresh(m.t.Context(), stranger, tokens.RefreshToken)
+	m.outcome("a stranger's refresh", err, false, true)
+	for _, act := range []error{
+		m.Revoke(m.t.Context(), stranger, tokens.AccessToken),
+		m.Revoke(m.t.Context(), stranger, tokens.RefreshToken),
+		m.Disconnect(m.t.Context(), stranger, tokens.GrantID),
+	} {
+		m.outcome("a stranger's act", act, false, true)
+	}
 }
 
 // check compares what the newest access tokens can do, after every act.
@@ -379,10 +399,20 @@ func (m *model) shown(p pair) State {
 	}
 }
 
-func (m *model) outcome(act string, err error, good bool) {
-	if good != (err == nil) || err != nil && !errors.Is(err, ErrInvalidGrant) {
-		m.t.Fatalf("%s: %v, want success: %v", act, err, good)
+// outcome of an exchange or a refresh: a client that is not active is told so, and nothing of the grant.
+func (m *model) outcome(act string, err error, good, stranger bool) {
+	refusal := ErrInvalidGrant
+	if stranger {
+		refusal = ErrInvalidClient
 	}
+	if good != (err == nil) || err != nil && !errors.Is(err, refusal) {
+		m.t.Fatalf("%s: %v, want success: %v, else %v", act, err, good, refusal)
+	}
+}
+
+// done is the outcome of an act that says nothing but who the client is.
+func (m *model) done(act string, err error, clientPlace int) {
+	m.outcome(act, err, !m.disabled[clientPlace], m.disabled[clientPlace])
 }
 
 func (m *model) must(err error) {

@@ -1,15 +1,15 @@
 package oauth
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
@@ -32,6 +32,8 @@ var DefaultSettings = Settings{
 // Errors of this package, next to *AuthorizeError. Everything else is a fault: the act was not carried out, or it is
 // unknown whether it was.
 var (
+	// ErrInvalidClient: client authentication failed (specification 5.1), whatever was wrong.
+	ErrInvalidClient = errors.New("invalid client")
 	// ErrInvalidGrant: the code or refresh token can not be used (specification 7.3).
 	ErrInvalidGrant = errors.New("invalid grant")
 	// ErrReplayed is the ErrInvalidGrant of a refresh token that was used before, whose connection was just revoked.
@@ -47,13 +49,21 @@ var (
 // Server is the authorization server. It is safe for use by many goroutines, and by many servers on one database.
 type Server struct {
 	store    store
+	turns    *fairqueue.Locks[row]
 	keys     *credential.Keyring
 	settings Settings
 }
 
+// row of the table connections. A server carries out one act at a time on each, and the others wait for their turn: not
+// in the database, where they would keep connections that the rows of others need.
+type row struct{ userID, clientID uuid.UUID }
+
+// maxWaiting is how many acts of one caller wait for a row.
+const maxWaiting = 512
+
 // New is an authorization server on a migrated database.
-func New(pool *pgxpool.Pool, keys *credential.Keyring, settings Settings) *Server {
-	return &Server{store: newStore(pool), keys: keys, settings: settings}
+func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Server {
+	return &Server{store: newStore(pool), turns: fairqueue.NewLocks[row](maxWaiting), keys: keys, settings: settings}
 }
 
 // Tokens are the answer to an exchange or a refresh (specification 2.3).
@@ -97,13 +107,4 @@ func (s *Server) issue(userID, clientID uuid.UUID, connection granted, refreshTo
 		RefreshToken:      refreshToken,
 		Scopes:            connection.scopes,
 	}, nil
-}
-
-// Sweep deletes rows that can have no effect any more: ended authorization requests, and revoked access tokens that
-// have expired. It is meant to run every minute or so; nothing depends on when.
-func (s *Server) Sweep(ctx context.Context) error {
-	if err := s.store.sweep(ctx); err != nil {
-		return fmt.Errorf("sweep authorization requests and revoked tokens: %w", err)
-	}
-	return nil
 }

@@ -29,7 +29,7 @@ func parallel[T any](t *testing.T, f *fixture, n int, act func(*Server) (T, erro
 			switch {
 			case err == nil:
 				done = append(done, result)
-			case errors.Is(err, ErrInvalidGrant), errors.Is(err, ErrRequestEnded):
+			case errors.Is(err, ErrInvalidGrant), errors.Is(err, ErrInvalidClient), errors.Is(err, ErrRequestEnded):
 				refused++
 			default:
 				t.Errorf("a race ended in a fault: %v", err)
@@ -48,7 +48,7 @@ func TestParallelRefreshes(t *testing.T) {
 	for range 10 {
 		tokens := f.connect(t, scope.All)
 		won, refused := parallel(t, f, 8, func(s *Server) (Tokens, error) {
-			return s.Refresh(t.Context(), f.client.ID, tokens.RefreshToken)
+			return s.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
 		})
 		if len(won) != 1 || refused != 7 {
 			t.Errorf("%d won, %d were refused", len(won), refused)
@@ -78,7 +78,7 @@ func TestParallelExchanges(t *testing.T) {
 			}
 		}
 		won, refused := parallel(t, f, cap(codes), func(s *Server) (Tokens, error) {
-			return s.Exchange(t.Context(), f.client.ID, ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+			return s.Exchange(t.Context(), f.as(f.client.ID), ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
 		})
 		if len(won) != 1 || refused != 7 {
 			t.Fatalf("%d won, %d were refused", len(won), refused)
@@ -119,10 +119,10 @@ func TestRevokeAndDisconnectWin(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*fixture, *Server, Tokens) error{
 		"revoke": func(f *fixture, s *Server, tokens Tokens) error {
-			return s.Revoke(t.Context(), f.client.ID, tokens.RefreshToken)
+			return s.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
 		},
 		"disconnect": func(f *fixture, s *Server, tokens Tokens) error {
-			return s.Disconnect(t.Context(), f.client.ID, tokens.GrantID)
+			return s.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestRevokeAndDisconnectWin(t *testing.T) {
 					if <-turns {
 						return tokens, end(f, s, tokens)
 					}
-					return s.Refresh(t.Context(), f.client.ID, tokens.RefreshToken)
+					return s.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
 				})
 				for _, got := range append(issued, tokens) {
 					f.dead(t, got)
@@ -171,7 +171,7 @@ func TestOffboardWins(t *testing.T) {
 				_, err := f.registry.Offboard(t.Context(), f.client.ID)
 				return Tokens{}, err
 			}
-			return s.Exchange(t.Context(), f.client.ID, ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+			return s.Exchange(t.Context(), f.as(f.client.ID), ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
 		})
 		for _, tokens := range issued {
 			if tokens.AccessToken != "" {
@@ -204,7 +204,7 @@ func TestDeletionWins(t *testing.T) {
 				_, err := accounts.DeleteUser(t.Context(), f.user)
 				return Tokens{}, err
 			}
-			return s.Exchange(t.Context(), f.client.ID, ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+			return s.Exchange(t.Context(), f.as(f.client.ID), ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
 		})
 		for _, tokens := range issued {
 			if tokens.AccessToken != "" {

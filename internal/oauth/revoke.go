@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -11,38 +12,54 @@ import (
 
 // Revoke ends a token of the client (specification 3.2, 4.5; RFC 7009): an access token by itself, a refresh token,
 // current or used, with every token of its connection version. The consent remains. A token that is unknown, another
-// client's, expired or revoked already is no error and changes nothing.
-func (s *Server) Revoke(ctx context.Context, clientID uuid.UUID, presented string) error {
-	_, err := s.TryRevoke(ctx, clientID, nil, presented)
-	return err
+// client's, expired or revoked already is no error and changes nothing. Error: ErrInvalidClient.
+func (s *Server) Revoke(ctx context.Context, client Credentials, presented string) error {
+	done, err := s.revoke(ctx, client, presented)
+	if err != nil {
+		return fmt.Errorf("revoke: %w", err)
+	}
+	if !done {
+		return s.AuthenticateClient(ctx, client)
+	}
+	return nil
 }
 
-// TryRevoke authenticates the client and revokes in one round trip, as [Server.TryExchange] exchanges. Where nothing was
-// done it is not known whether the client is who it says: authenticate it then, and Revoke.
-func (s *Server) TryRevoke(ctx context.Context, clientID uuid.UUID, secretHash []byte, presented string) (done bool, err error) {
-	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == clientID {
-		done, err := s.store.revokeAccessToken(ctx, secretHash, token)
-		if err != nil {
-			return false, fmt.Errorf("revoke access token: %w", err)
-		}
-		return done, nil
+func (s *Server) revoke(ctx context.Context, client Credentials, presented string) (done bool, err error) {
+	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
+		return s.store.revokeAccessToken(ctx, client, token)
 	}
-	if token, err := open[refreshToken](s, credential.RefreshToken, presented); err == nil && token.ClientID == clientID {
-		done, err := s.store.revoke(ctx, secretHash, token)
-		if err != nil {
-			return false, fmt.Errorf("revoke refresh token: %w", err)
-		}
-		return done, nil
+	token, err := open[refreshToken](s, credential.RefreshToken, presented)
+	if err != nil || token.ClientID != client.ClientID {
+		return false, nil
 	}
-	return false, nil
+	unlock, err := s.turns.Lock(ctx, row{token.UserID, token.ClientID})
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	return s.store.revoke(ctx, client, token)
 }
 
 // Disconnect ends the client's connection that has this grant (specification 3.2, 4.10): all its codes and tokens stop
 // working, and a later connection needs fresh consent. A grant that is unknown or another client's is no error and
-// changes nothing.
-func (s *Server) Disconnect(ctx context.Context, clientID, grantID uuid.UUID) error {
-	if err := s.store.disconnect(ctx, clientID, grantID); err != nil {
+// changes nothing. Error: ErrInvalidClient.
+func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uuid.UUID) error {
+	userID, err := s.store.findGrant(ctx, client, grantID)
+	if err == nil && userID != nil {
+		err = s.disconnect(ctx, *userID, client.ClientID, "client")
+	}
+	if err != nil && !errors.Is(err, ErrNotConnected) { // it was deleted meanwhile
 		return fmt.Errorf("disconnect: %w", err)
 	}
 	return nil
+}
+
+// disconnect is one act for all who may: the "client", the "user" and the "operator". Error: ErrNotConnected.
+func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
+	unlock, err := s.turns.Lock(ctx, row{userID, clientID})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.store.disconnect(ctx, userID, clientID, actor)
 }

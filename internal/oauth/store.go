@@ -8,28 +8,21 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	oauthdb "connect-svc/gen/db/oauth"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
-// store carries out the acts of this package on the database. Each method is one whole act.
+// store carries out the acts of this package on the database. Each method, and each of Server in this file, is one whole
+// act, and one statement.
 type store struct {
 	queries *oauthdb.Queries
-	acts    *postgres.Together // on a connection
-	reads   *postgres.Together // who may read
 }
 
-func newStore(pool *pgxpool.Pool) store {
-	return store{oauthdb.New(pool), postgres.NewTogether(pool), postgres.NewTogether(pool)}
-}
+func newStore(db oauthdb.DBTX) store { return store{oauthdb.New(db)} }
 
-// on is where acts on a connection go.
-func (s store) on(userID, clientID uuid.UUID) *oauthdb.Queries {
-	return oauthdb.New(s.acts.On(userID, clientID))
-}
+// errNothingDone says that the conditions of an act did not hold, and that nothing has changed. It is not known which.
+var errNothingDone = errors.New("nothing done")
 
 // none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
 func none(err, meaning error) error {
@@ -69,8 +62,9 @@ func (s store) createRequest(ctx context.Context, request authorizationRequest) 
 	})
 }
 
-func (s store) request(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Request, error) {
-	row, err := s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{
+// Request returns the pending request of a browser, or ErrRequestEnded.
+func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Request, error) {
+	row, err := s.store.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{
 		RequestID: id, BrowserHash: browser[:],
 	})
 	if err != nil {
@@ -86,8 +80,10 @@ func (s store) request(ctx context.Context, id uuid.UUID, browser [sha256.Size]b
 	}, nil
 }
 
-func (s store) signIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, userID uuid.UUID) error {
-	n, err := s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
+// SignedIn records who signed in for a request. That happens once for a request: whoever it happened for stays. It is
+// ErrRequestEnded where it happened before.
+func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, userID uuid.UUID) error {
+	n, err := s.store.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
 		RequestID: id, BrowserHash: browser[:], UserID: &userID,
 	})
 	if err == nil && n == 0 {
@@ -96,8 +92,10 @@ func (s store) signIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]by
 	return err
 }
 
-func (s store) showConsent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Consent, error) {
-	row, err := s.queries.ShowConsent(ctx, oauthdb.ShowConsentParams{RequestID: id, BrowserHash: browser[:]})
+// Consent returns what the user who signed in is asked. The user's calendar day when it is first called is the one
+// that the consent holds for; once that day is over the request has ended (specification 3.1).
+func (s *Server) Consent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Consent, error) {
+	row, err := s.store.queries.ShowConsent(ctx, oauthdb.ShowConsentParams{RequestID: id, BrowserHash: browser[:]})
 	if err != nil {
 		return Consent{}, none(err, ErrRequestEnded)
 	}
@@ -145,11 +143,18 @@ func (s store) deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte
 	return row.RedirectUri, row.State, none(err, ErrRequestEnded)
 }
 
-// authorize uses a code: a new version of the connection, whose first refresh token has this hash.
-func (s store) authorize(ctx context.Context, secretHash []byte, code authorizationCode, redirectURI string, refreshHash []byte, inactivity time.Duration) (granted, error) {
-	row, err := s.on(code.UserID, code.ClientID).AuthorizeConnection(ctx, oauthdb.AuthorizeConnectionParams{
+func (s store) authenticates(ctx context.Context, client Credentials) (bool, error) {
+	return s.queries.AuthenticateClient(ctx, oauthdb.AuthenticateClientParams{
+		ClientID: client.ClientID, SecretHash: client.SecretHash[:],
+	})
+}
+
+// authorize uses a code: a new version of the connection, whose first refresh token has this hash. Error: errNothingDone.
+func (s store) authorize(ctx context.Context, client Credentials, code authorizationCode, redirectURI string, refreshHash []byte, inactivity time.Duration) (granted, error) {
+	row, err := s.queries.AuthorizeConnection(ctx, oauthdb.AuthorizeConnectionParams{
 		UserID:        code.UserID,
 		ClientID:      code.ClientID,
+		SecretHash:    client.SecretHash[:],
 		NewGrantID:    uuid.New(), // kept only if the connection is the first
 		CodeVersion:   code.Version,
 		CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
@@ -158,79 +163,76 @@ func (s store) authorize(ctx context.Context, secretHash []byte, code authorizat
 		ConsentDay:    time.Unix(code.ConsentDay, 0).UTC(),
 		RefreshHash:   refreshHash,
 		Inactivity:    inactivity,
-		SecretHash:    secretHash,
 	})
-	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, ErrInvalidGrant)
+	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, errNothingDone)
 }
 
-// rotate replaces the current refresh token, if the one presented is it.
-func (s store) rotate(ctx context.Context, secretHash []byte, token refreshToken, presentedHash, newHash []byte, inactivity time.Duration) (granted, error) {
-	row, err := s.on(token.UserID, token.ClientID).RotateRefreshToken(ctx, oauthdb.RotateRefreshTokenParams{
+// rotate replaces the current refresh token, if the one presented is it. Error: errNothingDone.
+func (s store) rotate(ctx context.Context, client Credentials, token refreshToken, presentedHash, newHash []byte, inactivity time.Duration) (granted, error) {
+	row, err := s.queries.RotateRefreshToken(ctx, oauthdb.RotateRefreshTokenParams{
 		UserID:        token.UserID,
 		ClientID:      token.ClientID,
+		SecretHash:    client.SecretHash[:],
 		Version:       token.Version,
 		Generation:    token.Generation,
 		PresentedHash: presentedHash,
 		NewHash:       newHash,
 		Inactivity:    inactivity,
-		SecretHash:    secretHash,
 	})
-	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, ErrInvalidGrant)
+	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, errNothingDone)
 }
 
-// revokeReplayed revokes the connection's version if the token was current before, and does nothing otherwise. It tells
-// which.
-func (s store) revokeReplayed(ctx context.Context, token refreshToken) (replayed bool, err error) {
-	n, err := s.queries.RevokeReplayedConnection(ctx, oauthdb.RevokeReplayedConnectionParams{
-		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version, Generation: token.Generation,
+// refuseRefresh says why a token was not rotated, and revokes its family if it was current before. It never returns nil:
+// ErrInvalidClient, ErrReplayed, ErrLapsed, ErrInvalidGrant, or a fault.
+func (s store) refuseRefresh(ctx context.Context, client Credentials, token refreshToken) error {
+	found, err := s.queries.RefuseRefresh(ctx, oauthdb.RefuseRefreshParams{
+		UserID:     token.UserID,
+		ClientID:   token.ClientID,
+		SecretHash: client.SecretHash[:],
+		Version:    token.Version,
+		Generation: token.Generation,
 	})
-	return n > 0, err
-}
-
-// lapsed tells whether the token's version of the connection is authorized still and past its refresh deadline.
-func (s store) lapsed(ctx context.Context, token refreshToken) (bool, error) {
-	return s.queries.IsLapsed(ctx, oauthdb.IsLapsedParams{
-		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version,
-	})
+	switch {
+	case err != nil:
+		return none(err, ErrInvalidClient)
+	case found.Replayed:
+		return ErrReplayed
+	case found.Lapsed:
+		return ErrLapsed
+	}
+	return ErrInvalidGrant
 }
 
 // revoke and revokeAccessToken tell whether anything was revoked that was not before.
-func (s store) revoke(ctx context.Context, secretHash []byte, token refreshToken) (done bool, err error) {
-	n, err := s.on(token.UserID, token.ClientID).RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
-		UserID: token.UserID, ClientID: token.ClientID, Version: token.Version, SecretHash: secretHash,
+func (s store) revoke(ctx context.Context, client Credentials, token refreshToken) (done bool, err error) {
+	n, err := s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
+		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
 	})
 	return n > 0, err
 }
 
-func (s store) revokeAccessToken(ctx context.Context, secretHash []byte, token accessToken) (done bool, err error) {
-	n, err := s.on(token.UserID, token.ClientID).RevokeAccessToken(ctx, oauthdb.RevokeAccessTokenParams{
-		UserID:    token.UserID,
-		ClientID:  token.ClientID,
-		Version:   token.Version,
-		TokenID:   token.TokenID,
-		ExpiresAt: time.UnixMicro(token.ExpiresAt),
-
-		SecretHash: secretHash,
+func (s store) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) (done bool, err error) {
+	n, err := s.queries.RevokeAccessToken(ctx, oauthdb.RevokeAccessTokenParams{
+		UserID:     token.UserID,
+		ClientID:   token.ClientID,
+		SecretHash: client.SecretHash[:],
+		Version:    token.Version,
+		TokenID:    token.TokenID,
+		ExpiresAt:  time.UnixMicro(token.ExpiresAt),
 	})
 	return n > 0, err
 }
 
-func (s store) disconnect(ctx context.Context, clientID, grantID uuid.UUID) error {
-	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{GrantID: grantID, ClientID: clientID})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
-		UserID: userID, ClientID: clientID, Actor: "client",
+// findGrant is the user of a grant, nil where the client has no such grant. Error: ErrInvalidClient.
+func (s store) findGrant(ctx context.Context, client Credentials, grantID uuid.UUID) (*uuid.UUID, error) {
+	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{
+		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:],
 	})
-	return err
+	return userID, none(err, ErrInvalidClient)
 }
 
 func (s store) access(ctx context.Context, token accessToken) (Access, error) {
-	row, err := oauthdb.New(s.reads.On()).AuthenticateAccess(ctx, oauthdb.AuthenticateAccessParams{
+	row, err := s.queries.AuthenticateAccess(ctx, oauthdb.AuthenticateAccessParams{
 		UserID:    token.UserID,
 		ClientID:  token.ClientID,
 		TokenID:   token.TokenID,
@@ -240,8 +242,12 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 	if err != nil {
 		return Access{}, none(err, ErrInvalidAccessToken)
 	}
-	if err := s.noteRead(ctx, token, row.ToBeNoted); err != nil {
-		return Access{}, err
+	if row.ToBeNoted { // that the client reads, for the user to see: once an hour
+		if err := s.queries.NoteRead(ctx, oauthdb.NoteReadParams{
+			UserID: token.UserID, ClientID: token.ClientID, Version: token.Version,
+		}); err != nil {
+			return Access{}, err
+		}
 	}
 	return Access{
 		UserID:            token.UserID,
@@ -258,59 +264,16 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 	}, nil
 }
 
-// accessAndAdmission is access with the rate limiter's decision.
-func (s store) accessAndAdmission(ctx context.Context, token accessToken, admission Admission) (Access, *Admitted, error) {
-	row, err := oauthdb.New(s.reads.On(token.ClientID)).AuthenticateAndAdmit(ctx, oauthdb.AuthenticateAndAdmitParams{
-		UserID:       token.UserID,
-		ClientID:     token.ClientID,
-		TokenID:      token.TokenID,
-		Version:      token.Version,
-		ExpiresAt:    time.UnixMicro(token.ExpiresAt),
-		NeededScopes: int16(admission.Scopes),
-		NeededGrant:  admission.GrantID,
-		LeaseID:      admission.Lease,
-	})
-	if err != nil {
-		return Access{}, nil, none(err, ErrInvalidAccessToken)
-	}
-	if err := s.noteRead(ctx, token, row.ToBeNoted); err != nil {
-		return Access{}, nil, err
-	}
-	var admitted *Admitted
-	if row.Remaining != nil {
-		admitted = &Admitted{int(*row.Remaining), int(*row.ResetSeconds)}
-	}
-	return Access{
-		UserID:            token.UserID,
-		ClientID:          token.ClientID,
-		GrantID:           row.GrantID,
-		ConnectionVersion: token.Version,
-		Scopes:            row.Scopes,
-		HistoryFrom:       row.HistoryFrom,
-		RegisteredOn:      row.RegisteredOn,
-		Now:               row.Now,
-		RequestsPerMinute: int(row.RequestsPerMinute),
-		Burst:             int(row.Burst),
-		ConcurrentReads:   int(row.ConcurrentReads),
-	}, admitted, nil
-}
-
-// noteRead notes that the client reads, for the user to see, where that is due: once an hour.
-func (s store) noteRead(ctx context.Context, token accessToken, due bool) error {
-	if !due {
-		return nil
-	}
-	return s.queries.NoteRead(ctx, oauthdb.NoteReadParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
-}
-
-func (s store) sweep(ctx context.Context) error {
-	_, requests := s.queries.SweepAuthorizationRequests(ctx)
-	_, tokens := s.queries.SweepRevokedAccessTokens(ctx)
+// Sweep deletes rows that can have no effect any more: ended authorization requests, and revoked access tokens that
+// have expired. It is meant to run every minute or so; nothing depends on when.
+func (s *Server) Sweep(ctx context.Context) error {
+	_, requests := s.store.queries.SweepAuthorizationRequests(ctx)
+	_, tokens := s.store.queries.SweepRevokedAccessTokens(ctx)
 	return errors.Join(requests, tokens)
 }
 
-// disconnectUser is disconnect by the "user" or the "operator", who know whom they mean.
-func (s store) disconnectUser(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
+// disconnect ends a connection, whatever state it is in. Error: ErrNotConnected.
+func (s store) disconnect(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
 	n, err := s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
 		UserID: userID, ClientID: clientID, Actor: actor,
 	})
@@ -320,17 +283,24 @@ func (s store) disconnectUser(ctx context.Context, userID, clientID uuid.UUID, a
 	return err
 }
 
-// endConnectionsOfUser and endConnectionsOfClient are part of the act of another domain, in its transaction.
-func endConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
+// EndConnectionsOfUser disconnects a user from every client within the transaction that goes on to delete the user, and
+// returns how many connections were not disconnected before. The clients are told. The transaction holds the user's row,
+// so that no connection is made meanwhile.
+func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
 	return oauthdb.New(tx).EndConnectionsOfUser(ctx, userID)
 }
 
-func endConnectionsOfClient(ctx context.Context, tx pgx.Tx, clientID uuid.UUID) (int64, error) {
+// EndConnectionsOfClient disconnects every user from a client within the transaction that has offboarded the client, and
+// returns how many connections were not disconnected before. The transaction holds the client's row, so that no
+// connection is made meanwhile.
+func EndConnectionsOfClient(ctx context.Context, tx pgx.Tx, clientID uuid.UUID) (int64, error) {
 	return oauthdb.New(tx).EndConnectionsOfClient(ctx, clientID)
 }
 
-func (s store) connectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
-	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
+// ConnectionsOfUser returns a user's connections by the name of the client, without disconnected ones. A user that
+// does not exist has none.
+func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
+	rows, err := s.store.queries.ListConnectionsOfUser(ctx, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -341,8 +311,10 @@ func (s store) connectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Conne
 	return list, nil
 }
 
-func (s store) connectionsOfClient(ctx context.Context, clientID, after uuid.UUID, limit int32) ([]Connection, error) {
-	rows, err := s.queries.ListConnectionsOfClient(ctx, oauthdb.ListConnectionsOfClientParams{
+// ConnectionsOfClient returns a client's connections, disconnected ones too, in the order of their users' ids: at most
+// limit of them, those after the given user; uuid.Nil starts at the first.
+func (s *Server) ConnectionsOfClient(ctx context.Context, clientID, after uuid.UUID, limit int32) ([]Connection, error) {
+	rows, err := s.store.queries.ListConnectionsOfClient(ctx, oauthdb.ListConnectionsOfClientParams{
 		ClientID: clientID, After: after, MaxRows: limit,
 	})
 	if err != nil {

@@ -110,13 +110,17 @@ func (f *fixture) connect(t testing.TB, name string) (pgtest.Client, oauth.Token
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := f.config.OAuth.Exchange(t.Context(), partner.ID, oauth.ExchangeParams{
+	tokens, err := f.config.OAuth.Exchange(t.Context(), credentials(partner), oauth.ExchangeParams{
 		Code: answered.Query().Get("code"), RedirectURI: partner.CallbackURL, CodeVerifier: verifier,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return partner, tokens
+}
+
+func credentials(of pgtest.Client) oauth.Credentials {
+	return oauth.Credentials{ClientID: of.ID, SecretHash: of.SecretHash()}
 }
 
 // outgoing is a request with the token and, where it has a body, the content type, unless header says otherwise.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -51,7 +52,15 @@ func New(config Config) (http.Handler, error) {
 	})
 	return api.Handler(func(router chi.Router) {
 		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
-	}, e.authenticate), nil
+	}, e.authenticate, strictapi.Timed(timeOf)), nil
+}
+
+// timeOf is how long a request may take.
+func timeOf(r *http.Request) time.Duration {
+	if r.URL.Path == Path+"v1/activity" {
+		return strictapi.BatchTime
+	}
+	return strictapi.RequestTime
 }
 
 var errUnauthorized = errors.New("no operator token")

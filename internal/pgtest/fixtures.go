@@ -25,6 +25,9 @@ type Client struct {
 	ConcurrentReads   int
 }
 
+// SecretHash is what the service keeps of the secret.
+func (c Client) SecretHash() [sha256.Size]byte { return sha256.Sum256([]byte(c.Secret)) }
+
 // Client registers a client: active, with all scopes and the default rate policy, unless change says otherwise.
 func (db *DB) Client(t testing.TB, change ...func(*Client)) Client {
 	t.Helper()
@@ -43,7 +46,7 @@ func (db *DB) Client(t testing.TB, change ...func(*Client)) Client {
 	for _, f := range change {
 		f(&c)
 	}
-	hash := sha256.Sum256([]byte(c.Secret))
+	hash := c.SecretHash()
 	db.Exec(t, `insert into clients (client_id, name, callback_url, scopes, secret_hash, status,
 		requests_per_minute, burst, concurrent_reads, created_at)
 		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, connect_now())`,

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/embedded"
@@ -28,7 +27,7 @@ const maxConns = 10
 
 // DB is the database of one test.
 type DB struct {
-	Pool  *pgxpool.Pool
+	Pool  *postgres.Pool
 	URL   string          // with the password
 	Clock *postgres.Clock // of Pool
 }
@@ -72,8 +71,8 @@ var server testServer
 type testServer struct {
 	once     sync.Once
 	embedded *embedded.Server
-	url      string        // of the maintenance database
-	admin    *pgxpool.Pool // on it
+	url      string         // of the maintenance database
+	admin    *postgres.Pool // on it
 	template string
 	err      error
 }
@@ -115,7 +114,7 @@ func (s *testServer) stop() error {
 
 // makeTemplate migrates a database that is named after the migrations, unless it exists. It has its name only when
 // it is whole.
-func makeTemplate(ctx context.Context, admin *pgxpool.Pool, serverURL string) (string, error) {
+func makeTemplate(ctx context.Context, admin *postgres.Pool, serverURL string) (string, error) {
 	hash, err := hashOfMigrations()
 	if err != nil {
 		return "", err
@@ -197,7 +196,7 @@ func create(t testing.TB, template func(*testServer) string) *DB {
 }
 
 // Open makes another pool on the database, in the time of [DB.Clock], as a second server would have.
-func (db *DB) Open(t testing.TB) *pgxpool.Pool {
+func (db *DB) Open(t testing.TB) *postgres.Pool {
 	t.Helper()
 	pool, err := postgres.Open(context.Background(), db.URL, postgres.WithClock(db.Clock), postgres.WithMaxConns(maxConns))
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 const (
 	codeForeignKeyViolation = "23503"
 	codeUniqueViolation     = "23505"
-	codeCheckViolation      = "23514"
 	codeUndefinedTable      = "42P01"
 	codeQueryCanceled       = "57014"
 )
@@ -25,11 +24,6 @@ func IsUniqueViolation(err error, constraint string) bool {
 // stands for any.
 func IsForeignKeyViolation(err error, constraint string) bool {
 	return isViolation(err, codeForeignKeyViolation, constraint)
-}
-
-// IsCheckViolation reports whether err says that the check of this name refused a row; the empty name stands for any.
-func IsCheckViolation(err error, constraint string) bool {
-	return isViolation(err, codeCheckViolation, constraint)
 }
 
 // IsTimeout reports whether err says that a statement took longer than statement_timeout allows.

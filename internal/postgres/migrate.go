@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -143,7 +142,7 @@ type Schema struct {
 }
 
 // SchemaOf looks at the database of pool.
-func SchemaOf(ctx context.Context, pool *pgxpool.Pool) (schema Schema, err error) {
+func SchemaOf(ctx context.Context, pool *Pool) (schema Schema, err error) {
 	if schema.Needed, err = expectedVersion(); err != nil {
 		return Schema{}, err
 	}

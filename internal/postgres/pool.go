@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
@@ -18,8 +19,12 @@ import (
 const (
 	// connectTimeout bounds one attempt to connect, unless the URL says connect_timeout.
 	connectTimeout = 5 * time.Second
-	// statementTimeout ends a statement that hangs, or waits for a lock, before the request's own time is over.
-	statementTimeout = 10 * time.Second
+	// statementTimeout ends a statement that hangs, or waits for a lock, before the request's own time is over, which is five
+	// seconds. What takes longer says so in its transaction.
+	statementTimeout = 4 * time.Second
+	// cancelTime is how long PostgreSQL has, once the time of a statement is over, to call it off. Then the connection can be
+	// used again. Otherwise it is closed, and the statement may still run, up to statementTimeout, and hold its locks.
+	cancelTime = 150 * time.Millisecond
 	// maxConns is how many connections a pool has at most. Commits that wait for the disk at the same time share the
 	// wait, so there are more of them than processors; and four servers are still within PostgreSQL's own default of a
 	// hundred connections.
@@ -62,15 +67,15 @@ func WithoutStatementTimeout() Option {
 // database that is down or refuses us is known here. The error is one line and holds neither the password nor the
 // URL. Settings in the URL win over the defaults of this package. Statements are prepared once for each connection
 // and kept (pgx's default).
-func Open(ctx context.Context, url string, opts ...Option) (*pgxpool.Pool, error) {
+func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errURL // the parser's own text quotes the URL
 	}
 	prepareConfig(config, url, opts)
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, err := newPool(ctx, config)
 	if err != nil {
-		return nil, connectError(config.ConnConfig, err)
+		return nil, err
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
@@ -85,7 +90,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*pgxpool.Pool, error
 
 // checkStatementTimeout finds out that a pooler between us and PostgreSQL did not pass on what we asked for, and that
 // nothing else limits a statement's time there: what ends a lease in the rate limiter after 30 s counts on it.
-func checkStatementTimeout(ctx context.Context, pool *pgxpool.Pool) error {
+func checkStatementTimeout(ctx context.Context, pool *Pool) error {
 	config := pool.Config().ConnConfig
 	asked := strings.TrimRight(config.RuntimeParams["statement_timeout"], "dhimnsu ")
 	if n, err := strconv.Atoi(asked); err == nil && n == 0 {
@@ -115,29 +120,22 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 		pgxuuid.Register(conn.TypeMap()) // else each id goes through its text
 		return nil
 	}
+	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cancelTime}
+	}
 	applyDefaults(config.ConnConfig)
 	for _, opt := range opts {
 		opt(config)
 	}
 }
 
-// capStatements gives memory to the cache of the way in which statements are sent, and to no other.
+// capStatements bounds what a connection remembers of statements, in whichever way they are sent.
 func capStatements(config *pgx.ConnConfig, url string) {
-	for _, cache := range []struct {
-		setting  string
-		mode     pgx.QueryExecMode
-		capacity *int
-	}{
-		{"statement_cache_capacity", pgx.QueryExecModeCacheStatement, &config.StatementCacheCapacity},
-		{"description_cache_capacity", pgx.QueryExecModeCacheDescribe, &config.DescriptionCacheCapacity},
-	} {
-		switch {
-		case strings.Contains(url, cache.setting):
-		case config.DefaultQueryExecMode == cache.mode:
-			*cache.capacity = preparedStatements
-		default:
-			*cache.capacity = 0
-		}
+	if !strings.Contains(url, "statement_cache_capacity") {
+		config.StatementCacheCapacity = preparedStatements
+	}
+	if !strings.Contains(url, "description_cache_capacity") {
+		config.DescriptionCacheCapacity = preparedStatements
 	}
 }
 
@@ -190,10 +188,4 @@ func reason(err error) string {
 		err = failed.Unwrap()
 	}
 	return strings.Join(strings.Fields(err.Error()), " ")
-}
-
-// InTx runs act in a transaction: committed when act returns nil, rolled back when it returns an error or panics.
-// The error of act is returned as it is.
-func InTx(ctx context.Context, pool *pgxpool.Pool, act func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, pool, act)
 }

@@ -24,7 +24,7 @@ const (
 	checkReplicasEvery = time.Second
 	checkLimit         = time.Second
 	// replicaLimit is how long a read waits for a replica before it asks the primary.
-	replicaLimit = 2 * time.Second
+	replicaLimit = 800 * time.Millisecond
 
 	// A page of PostgreSQL's write-ahead log, and the longest of the headers that it can have, in bytes.
 	walPage, walPageHeader = 8192, 40
@@ -37,7 +37,7 @@ const (
 // primary was no further. So a primary that rests makes nobody late, a replica that lost its primary is noticed, and no
 // clock but this process's is compared with another.
 type Replicas struct {
-	primary *pgxpool.Pool
+	primary *Pool
 	list    []*replica
 	now     func() time.Time
 	logger  *slog.Logger
@@ -50,10 +50,9 @@ type Replicas struct {
 }
 
 type replica struct {
-	pool     *pgxpool.Pool
-	together *Together
-	name     string // host:port
-	asOf     atomic.Pointer[time.Time]
+	pool *Pool
+	name string // host:port
+	asOf atomic.Pointer[time.Time]
 }
 
 // position in the primary's write-ahead log: what was committed before the instant is not beyond it.
@@ -66,7 +65,7 @@ type position struct {
 // before several. It connects to none of them: nothing is read from a replica before [Replicas.Check] found it to be
 // current, and one that is away at the start is no error. Close it.
 func OpenReplicas(
-	ctx context.Context, url string, primary *pgxpool.Pool, now func() time.Time, logger *slog.Logger, opts ...Option,
+	ctx context.Context, url string, primary *Pool, now func() time.Time, logger *slog.Logger, opts ...Option,
 ) (*Replicas, error) {
 	all, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -78,13 +77,14 @@ func OpenReplicas(
 		config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.TLSConfig = hosts[0].Host, hosts[0].Port, hosts[0].TLSConfig
 		config.ConnConfig.Fallbacks = hosts[1:]
 		prepareConfig(config, url, opts)
-		pool, err := pgxpool.NewWithConfig(ctx, config)
+		pool, err := newPool(ctx, config)
 		if err != nil {
 			r.Close()
-			return nil, connectError(config.ConnConfig, err)
+			return nil, err
 		}
+		pool.elsewhere = true
 		name := net.JoinHostPort(hosts[0].Host, strconv.Itoa(int(hosts[0].Port)))
-		r.list = append(r.list, &replica{pool: pool, together: NewTogether(pool), name: name})
+		r.list = append(r.list, &replica{pool: pool, name: name})
 	}
 	return r, nil
 }
@@ -224,14 +224,14 @@ func (r *Replicas) current(one *replica) bool {
 // Read asks a replica that is current, and at once the primary when there is none or when it fails. A replica that
 // cannot be reached is left out until a check finds it well.
 func Read[T any](
-	ctx context.Context, primary *Together, r *Replicas, ask func(context.Context, TogetherOn) (T, error),
+	ctx context.Context, primary *Pool, r *Replicas, ask func(context.Context, *Pool) (T, error),
 ) (T, error) {
 	one := r.pick()
 	if one == nil {
-		return ask(ctx, primary.On())
+		return ask(ctx, primary)
 	}
-	limited, cancel := context.WithTimeout(WithPassenger(ctx, nil), replicaLimit) // who writes goes to the primary
-	answer, err := ask(limited, one.together.On())
+	limited, cancel := context.WithTimeout(ctx, replicaLimit)
+	answer, err := ask(limited, one.pool)
 	cancel()
 	if err == nil || ctx.Err() != nil {
 		r.answered.Add(1)
@@ -241,7 +241,7 @@ func Read[T any](
 	if isAway(err) && one.asOf.Swap(nil) != nil {
 		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", reason(err))
 	}
-	return ask(ctx, primary.On())
+	return ask(ctx, primary)
 }
 
 // isAway tells whether the server as a whole cannot be used (SQLSTATE class 57P: it shuts down, or does not accept

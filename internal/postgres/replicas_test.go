@@ -55,7 +55,7 @@ func TestReplicasThatAreNone(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	for name, from := range map[string]*postgres.Replicas{"left out": replicas, "none": nil} {
-		answer, err := postgres.Read(t.Context(), postgres.NewTogether(db.Pool), from, func(ctx context.Context, pool postgres.TogetherOn) (answer bool, err error) {
+		answer, err := postgres.Read(t.Context(), db.Pool, from, func(ctx context.Context, pool *postgres.Pool) (answer bool, err error) {
 			return answer, pool.QueryRow(ctx, "select not pg_is_in_recovery()").Scan(&answer)
 		})
 		if err != nil || !answer {
@@ -68,7 +68,7 @@ func TestReplicasThatAreNone(t *testing.T) {
 func TestReadFails(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("failed")
-	_, err := postgres.Read(t.Context(), new(postgres.Together), nil, func(context.Context, postgres.TogetherOn) (bool, error) { return false, failure })
+	_, err := postgres.Read(t.Context(), new(postgres.Pool), nil, func(context.Context, *postgres.Pool) (bool, error) { return false, failure })
 	if !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}

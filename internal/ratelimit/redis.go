@@ -12,20 +12,19 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Redis keeps buckets and leases in Redis 7 or newer, or in Valkey: one script an admission, one command a release, each
-// a round trip. Both keys of a client have its id as their hash tag, so that a cluster keeps them on one node. It is
-// safe for concurrent use.
+// Redis keeps the texts in Redis 7 or newer, or in Valkey. It is safe for concurrent use.
 type Redis struct {
-	client    rueidis.Client
-	admit     *rueidis.Lua
-	timeLimit time.Duration
+	client        rueidis.Client
+	compareAndSet *rueidis.Lua
 }
 
-// The script's clock is the server's, so that it does not matter what time the service's own machines think it is.
-const serverClock = "local clock = redis.call('TIME')\nlocal instant = clock[1] * 1000000 + clock[2]\n"
-
-//go:embed admit.lua
-var admitScript string
+// compareAndSet keeps ARGV[2] for ARGV[3] milliseconds where ARGV[1] is kept. A missing key is the empty text.
+const compareAndSet = `
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1`
 
 // CheckRedisURL tells whether url can be that of a server, as in redis://user:password@host:6379/0, rediss:// with TLS,
 // or unix:///run/redis.sock. The error does not repeat it.
@@ -60,60 +59,36 @@ func OpenRedis(ctx context.Context, url string) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: redis: %w", err)
 	}
-	r := &Redis{client, rueidis.NewLuaScript(serverClock + admitScript), timeLimit}
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
 		client.Close()
 		return nil, fmt.Errorf("ratelimit: redis: %w", err)
 	}
-	return r, nil
+	return &Redis{client, rueidis.NewLuaScript(compareAndSet)}, nil
 }
 
 // Close ends the connections.
 func (r *Redis) Close() { r.client.Close() }
 
-// Admit decides one request of a client. It answers within two seconds. An error says that nothing could be decided:
-// the server is away or overrun. The request must not go on then.
-func (r *Redis) Admit(ctx context.Context, clientID uuid.UUID, policy Policy) (Decision, error) {
-	lease, err := uuid.NewRandom()
-	if err != nil {
-		return Decision{}, fmt.Errorf("ratelimit: %w", err)
+// Load implements [Store].
+func (r *Redis) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
+	kept, err := r.client.Do(ctx, r.client.B().Get().Key(redisKey(clientID)).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeLimit)
-	defer cancel()
-	bucket, leases := redisKeys(clientID)
-	answer, err := r.admit.Exec(ctx, r.client, []string{bucket, leases}, []string{
-		lease.String(),
-		strconv.Itoa(policy.RequestsPerMinute),
-		strconv.Itoa(policy.Burst),
-		strconv.Itoa(policy.ConcurrentReads),
-		strconv.FormatInt(LeaseLifetime.Microseconds(), 10),
-	}).ToArray()
-	if err != nil {
-		return Decision{}, fmt.Errorf("ratelimit: admit: %w", err)
-	}
-	if len(answer) != 3 {
-		return Decision{}, fmt.Errorf("ratelimit: admit: %d values", len(answer))
-	}
-	outcome, err1 := answer[0].ToString()
-	remaining, err2 := answer[1].AsInt64()
-	reset, err3 := answer[2].AsInt64()
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return Decision{}, fmt.Errorf("ratelimit: admit: %w", err)
-	}
-	return decide(outcome, policy, int(remaining), int(reset), func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, r.timeLimit)
-		defer cancel()
-		// The key goes away with its last lease.
-		if err := r.client.Do(ctx, r.client.B().Zrem().Key(leases).Member(lease.String()).Build()).Error(); err != nil {
-			return fmt.Errorf("ratelimit: release: %w", err)
-		}
-		return nil
-	})
+	return kept, err
 }
 
-func redisKeys(clientID uuid.UUID) (bucket, leases string) {
-	tagged := "connect:{" + clientID.String() + "}:"
-	return tagged + "bucket", tagged + "leases"
+// CompareAndSet implements [Store].
+func (r *Redis) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, until time.Duration) (bool, error) {
+	milliseconds := strconv.FormatInt(until.Milliseconds()+graceMilliseconds, 10)
+	set, err := r.compareAndSet.Exec(ctx, r.client, []string{redisKey(clientID)}, []string{old, next, milliseconds}).AsInt64()
+	return set == 1, err
 }
+
+// graceMilliseconds is how much longer a text is kept than it says something, since the clocks of the database and of
+// Redis may differ.
+const graceMilliseconds = 60_000
+
+func redisKey(clientID uuid.UUID) string { return "connect:limit:" + clientID.String() }

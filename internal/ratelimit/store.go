@@ -2,48 +2,41 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 
 	ratelimitdb "connect-svc/gen/db/ratelimit"
 	"connect-svc/internal/postgres"
 )
 
-// admit decides a request and notes it: what the bucket then holds and, when admitted, the lease.
-func admit(
-	ctx context.Context, pool *pgxpool.Pool, clientID, lease uuid.UUID, policy Policy,
-) (ratelimitdb.AdmitRequestRow, error) {
-	return ratelimitdb.New(pool).AdmitRequest(ctx, ratelimitdb.AdmitRequestParams{
-		ClientID:          clientID,
-		LeaseID:           lease,
-		RequestsPerMinute: int32(policy.RequestsPerMinute), //nolint:gosec // bounded by the policy
-		Burst:             int32(policy.Burst),             //nolint:gosec // bounded by the policy
-		ConcurrentReads:   int32(policy.ConcurrentReads),   //nolint:gosec // bounded by the policy
-	})
+// Postgres keeps the texts in PostgreSQL: one row a client. It is safe for concurrent use.
+type Postgres struct {
+	queries *ratelimitdb.Queries
 }
 
-// releasing is release, to go along with another statement.
-func releasing(clientID, lease uuid.UUID) *postgres.Passenger {
-	noted := notebook{passenger: &postgres.Passenger{Row: clientID}}
-	_ = ratelimitdb.New(noted).ReleaseRequest(context.Background(), ratelimitdb.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
-	return noted.passenger
+// NewPostgres keeps them in the database of pool.
+func NewPostgres(pool *postgres.Pool) Postgres { return Postgres{ratelimitdb.New(pool)} }
+
+// Load implements [Store].
+func (p Postgres) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
+	kept, err := p.queries.LoadState(ctx, clientID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return kept, err
 }
 
-// notebook is no database: what the generated code would send there is noted.
-type notebook struct {
-	ratelimitdb.DBTX
-	passenger *postgres.Passenger
-}
-
-// Exec implements ratelimitdb.DBTX.
-func (n notebook) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	n.passenger.SQL, n.passenger.Args = sql, args
-	return pgconn.CommandTag{}, nil
-}
-
-// release ends a lease, once.
-func release(ctx context.Context, pool *pgxpool.Pool, clientID, lease uuid.UUID) error {
-	return ratelimitdb.New(pool).ReleaseRequest(ctx, ratelimitdb.ReleaseRequestParams{ClientID: clientID, LeaseID: lease})
+// CompareAndSet implements [Store]. A row is kept as long as its client.
+func (p Postgres) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, _ time.Duration) (bool, error) {
+	var changed int64
+	var err error
+	if old == "" {
+		changed, err = p.queries.SetFirstState(ctx, ratelimitdb.SetFirstStateParams{ClientID: clientID, State: next})
+	} else {
+		changed, err = p.queries.CompareAndSetState(ctx, ratelimitdb.CompareAndSetStateParams{ClientID: clientID, Old: old, Next: next})
+	}
+	return changed == 1, err
 }

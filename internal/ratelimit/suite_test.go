@@ -15,52 +15,29 @@ import (
 	"connect-svc/internal/ratelimit"
 )
 
-// limiter is what the suite holds every implementation to.
-type limiter interface {
-	Admit(ctx context.Context, clientID uuid.UUID, policy ratelimit.Policy) (ratelimit.Decision, error)
-}
-
-// fleet is a number of servers that share one limit.
+// fleet is servers that share one limit, and its clients.
 type fleet struct {
-	servers   []limiter
+	servers   []*ratelimit.Limiter
 	newClient func(testing.TB) uuid.UUID
-	// advance moves the clock, which stands still otherwise. It is nil where the clock runs.
-	advance func(testing.TB, time.Duration)
 }
 
-// clockMode of a fleet: rules to the second need a clock that nothing but the test moves.
-type clockMode bool
-
-const (
-	frozen  clockMode = false
-	running clockMode = true
-)
-
-func testLimiter(t *testing.T, newFleet func(t *testing.T, servers int, mode clockMode) fleet) {
-	t.Run("rules", func(t *testing.T) {
-		t.Parallel()
-		testRules(t, newFleet(t, 1, frozen))
-	})
-	t.Run("8 release ends a lease once", func(t *testing.T) {
-		t.Parallel()
-		testRelease(t, newFleet(t, 2, frozen))
-	})
-	t.Run("8 clients have limits of their own", func(t *testing.T) {
-		t.Parallel()
-		testClientsApart(t, newFleet(t, 1, frozen))
-	})
-	t.Run("8 all servers share one bucket", func(t *testing.T) {
-		t.Parallel()
-		testSharedBucket(t, newFleet(t, 3, frozen))
-	})
-	t.Run("8 a running clock refills no more than the policy", func(t *testing.T) {
-		t.Parallel()
-		testRunningClock(t, newFleet(t, 3, running))
-	})
-	t.Run("8 all servers share the leases", func(t *testing.T) {
-		t.Parallel()
-		testSharedLeases(t, newFleet(t, 3, running))
-	})
+// testStore holds servers to the rules that keep their limits in a store.
+func testStore(t *testing.T, newFleet func(t *testing.T, servers int) fleet) {
+	for name, test := range map[string]func(*testing.T, func(*testing.T, int) fleet){
+		"rules":                                   testRules,
+		"8 release ends a lease once":             testRelease,
+		"8 clients have limits of their own":      testClientsApart,
+		"8 all servers share one bucket":          testSharedBucket,
+		"8 all servers share the leases":          testSharedLeases,
+		"a server that starts finds what is kept": testRestart,
+		"8 out of budget is known without asking": testOutOfBudget,
+		"who leaves holds no lease":               testLeaving,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newFleet)
+		})
+	}
 }
 
 // step is one request of a client, after the clock has moved and leases have been released.
@@ -71,7 +48,8 @@ type step struct {
 	want    ratelimit.Decision
 }
 
-func testRules(t *testing.T, f fleet) {
+func testRules(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 1)
 	policy := func(rpm, burst, concurrent int) ratelimit.Policy {
 		return ratelimit.Policy{RequestsPerMinute: rpm, Burst: burst, ConcurrentReads: concurrent}
 	}
@@ -171,16 +149,16 @@ func testRules(t *testing.T, f fleet) {
 			{after: 5 * time.Second, policy: policy(60, 2, 9), want: refused(rate, 60, 0, 1, 1)},
 		}},
 	} {
-		// One after the other: they share the clock that they move.
 		t.Run(test.name, func(t *testing.T) {
-			client := f.newClient(t)
+			t.Parallel()
+			client, now := f.newClient(t), start
 			decisions := make([]ratelimit.Decision, len(test.steps))
 			for i, step := range test.steps {
-				f.advance(t, step.after)
+				now = now.Add(step.after)
 				for _, n := range step.release {
 					release(t, &decisions[n])
 				}
-				decisions[i] = admit(t, f.servers[0], client, step.policy)
+				decisions[i] = admit(t, f.servers[0], client, step.policy, now)
 				if diff := cmp.Diff(step.want, decisions[i], visible); diff != "" {
 					t.Fatalf("request %d (-want +got):\n%s", i, diff)
 				}
@@ -189,51 +167,48 @@ func testRules(t *testing.T, f fleet) {
 	}
 }
 
-func testRelease(t *testing.T, f fleet) {
+func testRelease(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 2)
 	client := f.newClient(t)
 	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 100, ConcurrentReads: 1}
-	first := admit(t, f.servers[0], client, policy)
+	first := admit(t, f.servers[0], client, policy, start)
 	again := first
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := first.Release(ended); err != nil {
-		t.Fatalf("release after the request's context ended: %v", err)
-	}
-	if second := admit(t, f.servers[1], client, policy); !second.Allowed {
+	release(t, &first)
+	if second := admit(t, f.servers[1], client, policy, start); !second.Allowed {
 		t.Fatalf("after the release: %+v, want allowed", second)
 	}
 	release(t, &first)
 	release(t, &again) // a copy, whose lease has ended as well
-	third := admit(t, f.servers[0], client, policy)
+	third := admit(t, f.servers[0], client, policy, start)
 	if third.Reason != ratelimit.ReasonConcurrency {
 		t.Fatalf("a second release freed another request's place: %+v", third)
 	}
 	release(t, &third) // a refusal has nothing to release
-	if fourth := admit(t, f.servers[1], client, policy); fourth.Reason != ratelimit.ReasonConcurrency {
+	if fourth := admit(t, f.servers[1], client, policy, start); fourth.Reason != ratelimit.ReasonConcurrency {
 		t.Fatalf("the release of a refusal freed a place: %+v", fourth)
 	}
 }
 
-func testClientsApart(t *testing.T, f fleet) {
+func testClientsApart(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 1)
 	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 1, ConcurrentReads: 1}
 	for _, client := range []uuid.UUID{f.newClient(t), f.newClient(t)} {
-		if got := admit(t, f.servers[0], client, policy); !got.Allowed {
+		if got := admit(t, f.servers[0], client, policy, start); !got.Allowed {
 			t.Errorf("first request of a client: %+v, want allowed", got)
 		}
 	}
 }
 
-func testSharedBucket(t *testing.T, f fleet) {
+func testSharedBucket(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 3)
 	client := f.newClient(t)
 	policy := ratelimit.Policy{RequestsPerMinute: 60, Burst: 25, ConcurrentReads: 10000}
 	for round, want := range []int64{25, 7} {
-		if round > 0 {
-			f.advance(t, 7*time.Second)
-		}
+		now := start.Add(time.Duration(round) * 7 * time.Second)
 		var admitted atomic.Int64
-		together(f.servers, 8, func(server limiter) {
+		together(f.servers, 8, func(server *ratelimit.Limiter) {
 			for range 5 {
-				if admit(t, server, client, policy).Allowed {
+				if admit(t, server, client, policy, now).Allowed {
 					admitted.Add(1)
 				}
 			}
@@ -244,33 +219,14 @@ func testSharedBucket(t *testing.T, f fleet) {
 	}
 }
 
-func testRunningClock(t *testing.T, f fleet) {
-	client := f.newClient(t)
-	policy := ratelimit.Policy{RequestsPerMinute: 6000, Burst: 20, ConcurrentReads: 10000}
-	var admitted atomic.Int64
-	start := time.Now()
-	together(f.servers, 8, func(server limiter) {
-		for range 25 {
-			decision := admit(t, server, client, policy)
-			if decision.Allowed {
-				admitted.Add(1)
-				release(t, &decision)
-			}
-		}
-	})
-	most := 20 + 100*time.Since(start).Seconds() + 1
-	if got := admitted.Load(); got < 20 || float64(got) > most {
-		t.Errorf("admitted %d requests, want 20 to %.1f", got, most)
-	}
-}
-
-func testSharedLeases(t *testing.T, f fleet) {
+func testSharedLeases(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 3)
 	client := f.newClient(t)
 	policy := ratelimit.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 3}
 	var reads, admitted, refused atomic.Int64
-	together(f.servers, 6, func(server limiter) {
+	together(f.servers, 6, func(server *ratelimit.Limiter) {
 		for range 25 {
-			decision := admit(t, server, client, policy)
+			decision := admit(t, server, client, policy, start)
 			if !decision.Allowed {
 				refused.Add(1)
 				continue
@@ -286,14 +242,77 @@ func testSharedLeases(t *testing.T, f fleet) {
 	})
 	t.Logf("admitted %d, refused %d", admitted.Load(), refused.Load())
 	for i := range 4 {
-		if got, want := admit(t, f.servers[0], client, policy).Allowed, i < 3; got != want {
+		if got, want := admit(t, f.servers[0], client, policy, start).Allowed, i < 3; got != want {
 			t.Errorf("request %d after all were released: allowed %t, want %t", i, got, want)
 		}
 	}
 }
 
+func testRestart(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 2)
+	client := f.newClient(t)
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 2, ConcurrentReads: 1}
+	admit(t, f.servers[0], client, policy, start)
+	if got := admit(t, f.servers[1], client, policy, start); got.Reason != ratelimit.ReasonConcurrency || got.Remaining != 0 {
+		t.Errorf("another server: %+v, want no lease and nothing left", got)
+	}
+}
+
+// A refusal for the rate takes nothing and asks nobody, and ends to the microsecond when the next request is due, also
+// where another server has taken that.
+func testOutOfBudget(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 2)
+	client := f.newClient(t)
+	policy := ratelimit.Policy{RequestsPerMinute: 60, Burst: 1, ConcurrentReads: 100}
+	due := start.Add(time.Second)
+	admit(t, f.servers[0], client, policy, start)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // whoever waits for an answer has none
+		got, err := f.servers[0].Admit(canceled, client, policy, due.Add(-time.Microsecond))
+		if err != nil || got.Reason != ratelimit.ReasonRate || got.RetryAfterSeconds != 1 {
+			t.Fatalf("before it is due: %+v, %v", got, err)
+		}
+	}
+	if got := admit(t, f.servers[1], client, policy, due); !got.Allowed {
+		t.Errorf("when it is due: %+v", got)
+	}
+	if got := admit(t, f.servers[0], client, policy, due); got.Allowed {
+		t.Errorf("when it was taken by another server: %+v", got)
+	}
+}
+
+// Whoever does not wait for the decision gives back what it is given.
+func testLeaving(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 1)
+	client := f.newClient(t)
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 1000, ConcurrentReads: 3}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		if decision, err := f.servers[0].Admit(canceled, client, policy, start); err == nil {
+			release(t, &decision)
+		}
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		decision := admit(t, f.servers[0], client, policy, start)
+		release(t, &decision)
+		if decision.Allowed {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("a lease is held by nobody")
+		}
+	}
+	for i := range 3 {
+		if got := admit(t, f.servers[0], client, policy, start); !got.Allowed {
+			t.Errorf("read %d of three: %+v", i, got)
+		}
+	}
+}
+
 // together runs act n times at once for each server.
-func together(servers []limiter, n int, act func(limiter)) {
+func together(servers []*ratelimit.Limiter, n int, act func(*ratelimit.Limiter)) {
 	var group sync.WaitGroup
 	for _, server := range servers {
 		for range n {
@@ -303,12 +322,15 @@ func together(servers []limiter, n int, act func(limiter)) {
 	group.Wait()
 }
 
+// start is when most tests begin.
+var start = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+
 // visible compares what the edge can see of a decision.
 var visible = cmpopts.IgnoreUnexported(ratelimit.Decision{})
 
-func admit(t testing.TB, server limiter, client uuid.UUID, policy ratelimit.Policy) ratelimit.Decision {
+func admit(t testing.TB, server *ratelimit.Limiter, client uuid.UUID, policy ratelimit.Policy, now time.Time) ratelimit.Decision {
 	t.Helper()
-	decision, err := server.Admit(t.Context(), client, policy)
+	decision, err := server.Admit(context.Background(), client, policy, now)
 	if err != nil {
 		t.Errorf("Admit: %v", err)
 	}
@@ -317,19 +339,19 @@ func admit(t testing.TB, server limiter, client uuid.UUID, policy ratelimit.Poli
 
 func release(t testing.TB, decision *ratelimit.Decision) {
 	t.Helper()
-	if err := decision.Release(t.Context()); err != nil {
+	if err := decision.Release(context.Background()); err != nil {
 		t.Errorf("Release: %v", err)
 	}
 }
 
 // benchmarkLimiter measures one admission and one release, which is what the limiter adds to each activity read: of
 // requests one after the other, and of eight at a time for each processor, all of one client.
-func benchmarkLimiter(b *testing.B, server limiter, client uuid.UUID) {
+func benchmarkLimiter(b *testing.B, server *ratelimit.Limiter, client uuid.UUID) {
 	policy := ratelimit.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 10000}
 	b.Run("one", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			decision := admit(b, server, client, policy)
+			decision := admit(b, server, client, policy, time.Now())
 			release(b, &decision)
 		}
 	})
@@ -338,7 +360,7 @@ func benchmarkLimiter(b *testing.B, server limiter, client uuid.UUID) {
 		b.SetParallelism(8)
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				decision := admit(b, server, client, policy)
+				decision := admit(b, server, client, policy, time.Now())
 				release(b, &decision)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -41,7 +42,7 @@ func newDriver(s *sandbox) (http.Handler, error) {
 	})
 	return api.Handler(func(router chi.Router) {
 		sandboxapi.HandlerWithOptions(strict, sandboxapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
-	}), nil
+	}, strictapi.Timed(func(*http.Request) time.Duration { return strictapi.RequestTime })), nil
 }
 
 // driving puts the driver beside what else is private. It is there before the first request is.

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/telemetry"
 )
 
@@ -80,6 +82,25 @@ func (a *API) Handler(mount func(chi.Router), first ...func(http.Handler) http.H
 	router.MethodNotAllowed(a.noOperation)
 	mount(router.With(a.guard)) // after routing, before anything is bound
 	return router
+}
+
+// How long a request may take before it is answered with a fault (decisions, section 5: five seconds in all, batches
+// thirty). What is left is for writing the answer.
+const (
+	RequestTime = 4500 * time.Millisecond
+	BatchTime   = 28 * time.Second
+)
+
+// Timed gives each request so long, whatever becomes of its caller, who is the operator. It is one of the hands that come
+// first.
+func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := fairqueue.Within(r.Context(), fairqueue.Operator, limit(r))
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
 }
 
 const requestIDHeader = "X-Request-ID"

@@ -61,6 +61,13 @@ const (
 	RefreshFailed   RefreshOutcome = "failed"   // could not be decided: the request got 500
 )
 
+// CallerLeft is the code of an event whose caller had gone before there was an answer: a handler panics with
+// [http.ErrAbortHandler] then. Its status is the one that nginx gives it, and nobody sees it.
+const (
+	CallerLeft       = "caller_left"
+	statusCallerLeft = 499
+)
+
 type eventKey struct{}
 
 // EventOf returns the event of the request that ctx belongs to. Outside of [Requests] it is an event that nobody
@@ -77,6 +84,10 @@ func EventOf(ctx context.Context) *Event {
 // off: nothing of it reaches the caller.
 func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Err() != nil {
+			// The caller went before anything was done: streams that are opened and reset would cost the time of others.
+			panic(http.ErrAbortHandler)
+		}
 		start := time.Now()
 		event := &Event{RequestID: uuid.New(), Operation: "none"}
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
@@ -105,6 +116,8 @@ func statusOf(written int, event *Event) int {
 	switch {
 	case written != 0:
 		return written
+	case event.Code == CallerLeft:
+		return statusCallerLeft
 	case event.Cause != nil:
 		return http.StatusInternalServerError
 	}

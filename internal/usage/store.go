@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/postgres"
@@ -19,12 +18,12 @@ import (
 
 // store is what this package asks of the database, one whole act a method.
 type store struct {
-	pool    *pgxpool.Pool
+	pool    *postgres.Pool
 	queries *usagedb.Queries
 	bounds  countBounds
 }
 
-func newStore(pool *pgxpool.Pool) store { return store{pool, usagedb.New(pool), defaultCountBounds} }
+func newStore(pool *postgres.Pool) store { return store{pool, usagedb.New(pool), defaultCountBounds} }
 
 // add adds all rows or none. They are sorted, so that servers that add at the same time wait for each other and never
 // in a circle.

@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"connect-svc/internal/postgres"
+
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 const (
@@ -84,7 +85,7 @@ func (r *row) add(other row) {
 }
 
 // New counts into the database of pool. Nothing is written until Run is called.
-func New(pool *pgxpool.Pool, logger *slog.Logger, now func() time.Time) *Usage {
+func New(pool *postgres.Pool, logger *slog.Logger, now func() time.Time) *Usage {
 	return &Usage{store: newStore(pool), logger: logger, now: now, rows: map[rowKey]*row{}}
 }
 

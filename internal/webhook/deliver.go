@@ -8,9 +8,10 @@ import (
 	"net/http"
 	"time"
 
+	"connect-svc/internal/postgres"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
@@ -50,12 +51,12 @@ const (
 	faultBackoff = 4 * time.Second
 )
 
-func (w *Webhooks) newJobs(pool *pgxpool.Pool) (*river.Client[pgx.Tx], error) {
+func (w *Webhooks) newJobs(pool *postgres.Pool) (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, river.WorkFunc(w.work)); err != nil {
 		return nil, err
 	}
-	return river.NewClient(riverpgxv5.New(pool), &river.Config{
+	return river.NewClient(riverpgxv5.New(pool.Pool), &river.Config{
 		Queues:                      map[string]river.QueueConfig{queue: {MaxWorkers: maxWorkers}},
 		Workers:                     workers,
 		PollOnly:                    true, // a connection of its own would not pass through PgBouncer

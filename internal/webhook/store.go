@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/postgres"
@@ -15,14 +14,14 @@ import (
 
 // store is endpoints, events and tries as rows.
 type store struct {
-	pool    *pgxpool.Pool
+	pool    *postgres.Pool
 	queries *webhookdb.Queries
 	// slots are the connections that deliveries may use at the same time, half of the pool's: a burst of events must not
 	// make requests wait.
 	slots chan struct{}
 }
 
-func newStore(pool *pgxpool.Pool) store {
+func newStore(pool *postgres.Pool) store {
 	return store{pool, webhookdb.New(pool), make(chan struct{}, max(1, pool.Config().MaxConns/2))}
 }
 

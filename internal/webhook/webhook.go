@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 )
 
 // Settings are what the operator decides.
@@ -48,7 +48,7 @@ type Webhooks struct {
 
 // New is the webhooks of a migrated database. Without [Webhooks.Run] it manages endpoints and events, and sends samples,
 // but delivers nothing.
-func New(pool *pgxpool.Pool, keys *credential.Keyring, settings Settings) (*Webhooks, error) {
+func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) (*Webhooks, error) {
 	w := &Webhooks{
 		store:  newStore(pool),
 		keys:   keys,

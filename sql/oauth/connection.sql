@@ -1,8 +1,15 @@
 -- Connections and their credentials. Every statement that changes a connection is in this file. Races are settled here: each act is one statement that
 -- says under which state, version and generation it may happen, so that of many at once one finds it so.
 --
--- The acts of a client can authenticate it, too, and so spare a round trip: with a secret_hash they happen only for an
--- active client whose secret has it. It is null where the client has been authenticated before.
+-- The acts of a client authenticate it, too: they happen only for an active client whose secret has this hash. An act that
+-- did nothing is explained by a second statement (RefuseRefresh, AuthenticateClient). What is certain to fail, as a code
+-- that was used or a token of an older generation, is found out before anything is locked.
+
+-- The secret is random, 256 bits: that two hashes of it are compared, and how fast, tells nothing.
+-- name: AuthenticateClient :one
+select exists (
+    select from clients where client_id = @client_id and secret_hash = @secret_hash and status = 'active'
+);
 
 -- The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
 -- goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. The
@@ -18,9 +25,9 @@ with authorized as (
     where u.user_id = @user_id and cl.client_id = @client_id
         and @code_expires_at::timestamptz > connect_now()
         and cl.status = 'active' and cl.callback_url = @redirect_uri and cl.scopes & @scopes = @scopes
-        and (@secret_hash::bytea is null or cl.secret_hash = @secret_hash)
-        and (@code_version = 0 or exists (select from connections old
-            where old.user_id = @user_id and old.client_id = @client_id))
+        and cl.secret_hash = @secret_hash
+        and coalesce((select old.version from connections old
+            where old.user_id = @user_id and old.client_id = @client_id), 0) = @code_version
     for share of cl for key share of u
     on conflict (user_id, client_id) do update
     set version = c.version + 1,
@@ -55,38 +62,39 @@ from clients cl
 where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
     and c.version = @version and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
-    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
-    and (@secret_hash::bytea is null or cl.secret_hash = @secret_hash)
+    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes and cl.secret_hash = @secret_hash
 returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timestamptz as now;
 
 -- Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
 -- version whose credentials stopped working.
 
--- A used refresh token was presented again: the family ends, also the token issued a moment ago (3.2).
--- name: RevokeReplayedConnection :execrows
-with revoked as (
+-- Why a refresh did nothing: no row where the client is not who it says. A token that was current before is presented
+-- again: the family ends, also the token issued a moment ago (3.2).
+-- name: RefuseRefresh :one
+with client as (
+    select client_id from clients where client_id = @client_id and secret_hash = @secret_hash and status = 'active'
+), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
-    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
+    from client
+    where c.user_id = @user_id and c.client_id = client.client_id and c.version = @version and c.state = 'authorized'
         and c.refresh_generation > @generation
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
     insert into webhook_events (client_id, type, grant_id, connection_version, reason)
     select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+), noted as (
+    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+    select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+        jsonb_build_object('reason', 'refresh_token_replayed')
+    from revoked
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
-    jsonb_build_object('reason', 'refresh_token_replayed')
-from revoked;
-
--- Why a refresh was refused.
--- name: IsLapsed :one
-select exists (
-    select from connections
-    where user_id = @user_id and client_id = @client_id and version = @version and state = 'authorized'
-        and refresh_deadline <= connect_now()
-);
+select exists (select from revoked) as replayed,
+    exists (select from connections c
+        where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
+            and c.refresh_deadline <= connect_now()) as lapsed
+from client;
 
 -- name: RevokeConnection :execrows
 with revoked as (
@@ -94,8 +102,7 @@ with revoked as (
     set state = 'revoked', refresh_hash = null
     from clients cl
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
-        and cl.client_id = c.client_id
-        and (@secret_hash::bytea is null or cl.secret_hash = @secret_hash and cl.status = 'active')
+        and cl.client_id = c.client_id and cl.secret_hash = @secret_hash and cl.status = 'active'
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
     insert into webhook_events (client_id, type, grant_id, connection_version, reason)
@@ -112,7 +119,7 @@ with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select u.user_id, @token_id, @expires_at::timestamptz from users u, clients cl
     where u.user_id = @user_id and @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
-        and (@secret_hash::bytea is null or cl.secret_hash = @secret_hash and cl.status = 'active')
+        and cl.secret_hash = @secret_hash and cl.status = 'active'
     for key share of u
     on conflict do nothing
     returning user_id
@@ -121,8 +128,12 @@ insert into audit_events (actor, action, client_id, user_hash, connection_versio
 select 'client', 'access_token.revoked', @client_id::uuid, audit_user(revoked.user_id), @version::bigint
 from revoked;
 
+-- Whose grant it is: nobody's where the client has no such grant, and no row where the client is not who it says.
 -- name: FindGrant :one
-select user_id from grant_directory where grant_id = @grant_id and client_id = @client_id;
+select g.user_id
+from clients cl
+left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.client_id
+where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active';
 
 -- The version goes up even where the connection is disconnected already: a code may be in flight that was issued
 -- under the present version, and nothing works after a disconnect has answered (4.10).
@@ -202,50 +213,13 @@ where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
     and not exists (select from revoked_access_tokens r
         where r.user_id = @user_id and r.token_id = @token_id);
 
+-- A connection that something acts on just now is noted by the next read.
 -- name: NoteRead :exec
 update connections set last_read_at = connect_now()
-where user_id = @user_id and client_id = @client_id and version = @version;
-
--- The same, and in the same round trip the admission by the rate limiter that lives in this database, where the connection
--- has the scopes and the grant that the read needs: what fails before the limiter is not counted.
---
--- It is what admit_request (see its migration) does for almost every request, without the cost of a function that asks
--- and then writes: there is a row, which can pay, and whose leases, of which the first ends first, neither have ended nor
--- are all taken. Of any other request it decides nothing: remaining is null, and admit_request is to be asked.
--- name: AuthenticateAndAdmit :one
-with access as (
-    select c.client_id, c.grant_id, c.scopes, c.history_from, u.registered_on,
-        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-        ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as to_be_noted
-    from connections c
-    join clients cl on cl.client_id = c.client_id
-    join users u on u.user_id = c.user_id
+where (user_id, client_id) in (
+    select c.user_id, c.client_id from connections c
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
-        and c.state = 'authorized' and c.refresh_deadline > connect_now()
-        and @expires_at::timestamptz > connect_now() and cl.status = 'active'
-        and not exists (select from revoked_access_tokens r
-            where r.user_id = @user_id and r.token_id = @token_id)
-), admitted as (
-    update rate_limits l
-    set credit = least(60::numeric * a.burst,
-            l.credit + a.requests_per_minute * extract(epoch from greatest(a.now, l.counted_at) - l.counted_at)) - 60,
-        counted_at = greatest(a.now, l.counted_at),
-        lease_ids = l.lease_ids || @lease_id::uuid,
-        lease_ends = l.lease_ends || greatest(a.now, l.counted_at) + interval '30 seconds'
-    from access a
-    where l.client_id = a.client_id
-        and a.scopes & @needed_scopes::smallint = @needed_scopes::smallint and a.grant_id = @needed_grant::uuid
-        and least(60::numeric * a.burst,
-            l.credit + a.requests_per_minute * extract(epoch from greatest(a.now, l.counted_at) - l.counted_at)) >= 60
-        and (l.lease_ends[1] > greatest(a.now, l.counted_at)) is not false
-        and cardinality(l.lease_ids) < a.concurrent_reads
-    returning floor(l.credit / 60)::integer as remaining,
-        greatest(1, ceil((60 - l.credit) / a.requests_per_minute))::integer as reset_seconds
-)
-select access.grant_id, access.scopes, access.history_from, access.registered_on,
-    access.requests_per_minute, access.burst, access.concurrent_reads, access.now, access.to_be_noted,
-    admitted.remaining, admitted.reset_seconds
-from access left join admitted on true;
+    for no key update skip locked);
 
 -- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where expires_at <= connect_now();

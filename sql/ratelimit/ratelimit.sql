@@ -1,15 +1,10 @@
--- The rate policy of a client over all servers.
+-- The rate policy of a client over all servers: one small text for each, compared and set.
 
--- name: AdmitRequest :one
--- One round trip: the function locks the client's row, decides and notes it. See its migration.
-select outcome::text as outcome, remaining::integer as remaining, reset_seconds::integer as reset_seconds
-from admit_request(@client_id, @lease_id, @requests_per_minute, @burst, @concurrent_reads);
+-- name: LoadState :one
+select state from rate_limits where client_id = @client_id;
 
--- The two lists stay in the order of the leases' ends.
--- name: ReleaseRequest :exec
-update rate_limits r
-set lease_ids = r.lease_ids[: array_position(r.lease_ids, @lease_id::uuid) - 1]
-        || r.lease_ids[array_position(r.lease_ids, @lease_id::uuid) + 1 :],
-    lease_ends = r.lease_ends[: array_position(r.lease_ids, @lease_id::uuid) - 1]
-        || r.lease_ends[array_position(r.lease_ids, @lease_id::uuid) + 1 :]
-where r.client_id = @client_id and @lease_id::uuid = any (r.lease_ids);
+-- name: SetFirstState :execrows
+insert into rate_limits (client_id, state) values (@client_id, @state) on conflict do nothing;
+
+-- name: CompareAndSetState :execrows
+update rate_limits set state = @next where client_id = @client_id and state = @old;

@@ -72,103 +72,33 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 	return i, err
 }
 
-const authenticateAndAdmit = `-- name: AuthenticateAndAdmit :one
-with access as (
-    select c.client_id, c.grant_id, c.scopes, c.history_from, u.registered_on,
-        cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-        ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as to_be_noted
-    from connections c
-    join clients cl on cl.client_id = c.client_id
-    join users u on u.user_id = c.user_id
-    where c.user_id = $1 and c.client_id = $2 and c.version = $3
-        and c.state = 'authorized' and c.refresh_deadline > connect_now()
-        and $4::timestamptz > connect_now() and cl.status = 'active'
-        and not exists (select from revoked_access_tokens r
-            where r.user_id = $1 and r.token_id = $5)
-), admitted as (
-    update rate_limits l
-    set credit = least(60::numeric * a.burst,
-            l.credit + a.requests_per_minute * extract(epoch from greatest(a.now, l.counted_at) - l.counted_at)) - 60,
-        counted_at = greatest(a.now, l.counted_at),
-        lease_ids = l.lease_ids || $6::uuid,
-        lease_ends = l.lease_ends || greatest(a.now, l.counted_at) + interval '30 seconds'
-    from access a
-    where l.client_id = a.client_id
-        and a.scopes & $7::smallint = $7::smallint and a.grant_id = $8::uuid
-        and least(60::numeric * a.burst,
-            l.credit + a.requests_per_minute * extract(epoch from greatest(a.now, l.counted_at) - l.counted_at)) >= 60
-        and (l.lease_ends[1] > greatest(a.now, l.counted_at)) is not false
-        and cardinality(l.lease_ids) < a.concurrent_reads
-    returning floor(l.credit / 60)::integer as remaining,
-        greatest(1, ceil((60 - l.credit) / a.requests_per_minute))::integer as reset_seconds
+const authenticateClient = `-- name: AuthenticateClient :one
+
+select exists (
+    select from clients where client_id = $1 and secret_hash = $2 and status = 'active'
 )
-select access.grant_id, access.scopes, access.history_from, access.registered_on,
-    access.requests_per_minute, access.burst, access.concurrent_reads, access.now, access.to_be_noted,
-    admitted.remaining, admitted.reset_seconds
-from access left join admitted on true
 `
 
-type AuthenticateAndAdmitParams struct {
-	UserID       uuid.UUID
-	ClientID     uuid.UUID
-	Version      int64
-	ExpiresAt    time.Time
-	TokenID      uuid.UUID
-	LeaseID      uuid.UUID
-	NeededScopes int16
-	NeededGrant  uuid.UUID
+type AuthenticateClientParams struct {
+	ClientID   uuid.UUID
+	SecretHash []byte
 }
 
-type AuthenticateAndAdmitRow struct {
-	GrantID           uuid.UUID
-	Scopes            scope.Set
-	HistoryFrom       time.Time
-	RegisteredOn      time.Time
-	RequestsPerMinute int32
-	Burst             int32
-	ConcurrentReads   int32
-	Now               time.Time
-	ToBeNoted         bool
-	Remaining         *int32
-	ResetSeconds      *int32
-}
-
-// The same, and in the same round trip the admission by the rate limiter that lives in this database, where the connection
-// has the scopes and the grant that the read needs: what fails before the limiter is not counted.
+// Connections and their credentials. Every statement that changes a connection is in this file. Races are settled here: each act is one statement that
+// says under which state, version and generation it may happen, so that of many at once one finds it so.
 //
-// It is what admit_request (see its migration) does for almost every request, without the cost of a function that asks
-// and then writes: there is a row, which can pay, and whose leases, of which the first ends first, neither have ended nor
-// are all taken. Of any other request it decides nothing: remaining is null, and admit_request is to be asked.
-func (q *Queries) AuthenticateAndAdmit(ctx context.Context, arg AuthenticateAndAdmitParams) (AuthenticateAndAdmitRow, error) {
-	row := q.db.QueryRow(ctx, authenticateAndAdmit,
-		arg.UserID,
-		arg.ClientID,
-		arg.Version,
-		arg.ExpiresAt,
-		arg.TokenID,
-		arg.LeaseID,
-		arg.NeededScopes,
-		arg.NeededGrant,
-	)
-	var i AuthenticateAndAdmitRow
-	err := row.Scan(
-		&i.GrantID,
-		&i.Scopes,
-		&i.HistoryFrom,
-		&i.RegisteredOn,
-		&i.RequestsPerMinute,
-		&i.Burst,
-		&i.ConcurrentReads,
-		&i.Now,
-		&i.ToBeNoted,
-		&i.Remaining,
-		&i.ResetSeconds,
-	)
-	return i, err
+// The acts of a client authenticate it, too: they happen only for an active client whose secret has this hash. An act that
+// did nothing is explained by a second statement (RefuseRefresh, AuthenticateClient). What is certain to fail, as a code
+// that was used or a token of an older generation, is found out before anything is locked.
+// The secret is random, 256 bits: that two hashes of it are compared, and how fast, tells nothing.
+func (q *Queries) AuthenticateClient(ctx context.Context, arg AuthenticateClientParams) (bool, error) {
+	row := q.db.QueryRow(ctx, authenticateClient, arg.ClientID, arg.SecretHash)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const authorizeConnection = `-- name: AuthorizeConnection :one
-
 with authorized as (
     insert into connections as c (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
         refresh_generation, refresh_hash, refresh_deadline)
@@ -178,9 +108,9 @@ with authorized as (
     where u.user_id = $7 and cl.client_id = $8
         and $9::timestamptz > connect_now()
         and cl.status = 'active' and cl.callback_url = $10 and cl.scopes & $3 = $3
-        and ($11::bytea is null or cl.secret_hash = $11)
-        and ($2 = 0 or exists (select from connections old
-            where old.user_id = $7 and old.client_id = $8))
+        and cl.secret_hash = $11
+        and coalesce((select old.version from connections old
+            where old.user_id = $7 and old.client_id = $8), 0) = $2
     for share of cl for key share of u
     on conflict (user_id, client_id) do update
     set version = c.version + 1,
@@ -228,11 +158,6 @@ type AuthorizeConnectionRow struct {
 	Now         time.Time
 }
 
-// Connections and their credentials. Every statement that changes a connection is in this file. Races are settled here: each act is one statement that
-// says under which state, version and generation it may happen, so that of many at once one finds it so.
-//
-// The acts of a client can authenticate it, too, and so spare a round trip: with a secret_hash they happen only for an
-// active client whose secret has it. It is null where the client has been authenticated before.
 // The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
 // goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. The
 // locks settle the race with the deletion of the user and with changes of the client: whichever ends all connections
@@ -359,46 +284,32 @@ func (q *Queries) EndConnectionsOfUser(ctx context.Context, userID uuid.UUID) (i
 }
 
 const findGrant = `-- name: FindGrant :one
-select user_id from grant_directory where grant_id = $1 and client_id = $2
+select g.user_id
+from clients cl
+left join grant_directory g on g.grant_id = $1 and g.client_id = cl.client_id
+where cl.client_id = $2 and cl.secret_hash = $3 and cl.status = 'active'
 `
 
 type FindGrantParams struct {
-	GrantID  uuid.UUID
-	ClientID uuid.UUID
+	GrantID    uuid.UUID
+	ClientID   uuid.UUID
+	SecretHash []byte
 }
 
-func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, findGrant, arg.GrantID, arg.ClientID)
-	var user_id uuid.UUID
+// Whose grant it is: nobody's where the client has no such grant, and no row where the client is not who it says.
+func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (*uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, findGrant, arg.GrantID, arg.ClientID, arg.SecretHash)
+	var user_id *uuid.UUID
 	err := row.Scan(&user_id)
 	return user_id, err
 }
 
-const isLapsed = `-- name: IsLapsed :one
-select exists (
-    select from connections
-    where user_id = $1 and client_id = $2 and version = $3 and state = 'authorized'
-        and refresh_deadline <= connect_now()
-)
-`
-
-type IsLapsedParams struct {
-	UserID   uuid.UUID
-	ClientID uuid.UUID
-	Version  int64
-}
-
-// Why a refresh was refused.
-func (q *Queries) IsLapsed(ctx context.Context, arg IsLapsedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, isLapsed, arg.UserID, arg.ClientID, arg.Version)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const noteRead = `-- name: NoteRead :exec
 update connections set last_read_at = connect_now()
-where user_id = $1 and client_id = $2 and version = $3
+where (user_id, client_id) in (
+    select c.user_id, c.client_id from connections c
+    where c.user_id = $1 and c.client_id = $2 and c.version = $3
+    for no key update skip locked)
 `
 
 type NoteReadParams struct {
@@ -407,9 +318,68 @@ type NoteReadParams struct {
 	Version  int64
 }
 
+// A connection that something acts on just now is noted by the next read.
 func (q *Queries) NoteRead(ctx context.Context, arg NoteReadParams) error {
 	_, err := q.db.Exec(ctx, noteRead, arg.UserID, arg.ClientID, arg.Version)
 	return err
+}
+
+const refuseRefresh = `-- name: RefuseRefresh :one
+
+with client as (
+    select client_id from clients where client_id = $2 and secret_hash = $4 and status = 'active'
+), revoked as (
+    update connections c
+    set state = 'revoked', refresh_hash = null
+    from client
+    where c.user_id = $1 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
+        and c.refresh_generation > $5
+    returning c.user_id, c.client_id, c.grant_id, c.version
+), told as (
+    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
+    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
+    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+), noted as (
+    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
+    select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+        jsonb_build_object('reason', 'refresh_token_replayed')
+    from revoked
+)
+select exists (select from revoked) as replayed,
+    exists (select from connections c
+        where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
+            and c.refresh_deadline <= connect_now()) as lapsed
+from client
+`
+
+type RefuseRefreshParams struct {
+	UserID     uuid.UUID
+	ClientID   uuid.UUID
+	Version    int64
+	SecretHash []byte
+	Generation int64
+}
+
+type RefuseRefreshRow struct {
+	Replayed bool
+	Lapsed   bool
+}
+
+// Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
+// version whose credentials stopped working.
+// Why a refresh did nothing: no row where the client is not who it says. A token that was current before is presented
+// again: the family ends, also the token issued a moment ago (3.2).
+func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (RefuseRefreshRow, error) {
+	row := q.db.QueryRow(ctx, refuseRefresh,
+		arg.UserID,
+		arg.ClientID,
+		arg.Version,
+		arg.SecretHash,
+		arg.Generation,
+	)
+	var i RefuseRefreshRow
+	err := row.Scan(&i.Replayed, &i.Lapsed)
+	return i, err
 }
 
 const revokeAccessToken = `-- name: RevokeAccessToken :execrows
@@ -417,7 +387,7 @@ with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select u.user_id, $3, $4::timestamptz from users u, clients cl
     where u.user_id = $5 and $4::timestamptz > connect_now() and cl.client_id = $1
-        and ($6::bytea is null or cl.secret_hash = $6 and cl.status = 'active')
+        and cl.secret_hash = $6 and cl.status = 'active'
     for key share of u
     on conflict do nothing
     returning user_id
@@ -457,8 +427,7 @@ with revoked as (
     set state = 'revoked', refresh_hash = null
     from clients cl
     where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
-        and cl.client_id = c.client_id
-        and ($4::bytea is null or cl.secret_hash = $4 and cl.status = 'active')
+        and cl.client_id = c.client_id and cl.secret_hash = $4 and cl.status = 'active'
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
     insert into webhook_events (client_id, type, grant_id, connection_version, reason)
@@ -491,48 +460,6 @@ func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionPara
 	return result.RowsAffected(), nil
 }
 
-const revokeReplayedConnection = `-- name: RevokeReplayedConnection :execrows
-
-with revoked as (
-    update connections c
-    set state = 'revoked', refresh_hash = null
-    where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
-        and c.refresh_generation > $4
-    returning c.user_id, c.client_id, c.grant_id, c.version
-), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
-    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
-)
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
-    jsonb_build_object('reason', 'refresh_token_replayed')
-from revoked
-`
-
-type RevokeReplayedConnectionParams struct {
-	UserID     uuid.UUID
-	ClientID   uuid.UUID
-	Version    int64
-	Generation int64
-}
-
-// Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
-// version whose credentials stopped working.
-// A used refresh token was presented again: the family ends, also the token issued a moment ago (3.2).
-func (q *Queries) RevokeReplayedConnection(ctx context.Context, arg RevokeReplayedConnectionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeReplayedConnection,
-		arg.UserID,
-		arg.ClientID,
-		arg.Version,
-		arg.Generation,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const rotateRefreshToken = `-- name: RotateRefreshToken :one
 update connections c
 set refresh_generation = c.refresh_generation + 1,
@@ -542,8 +469,7 @@ from clients cl
 where c.user_id = $3 and c.client_id = $4 and cl.client_id = c.client_id
     and c.version = $5 and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and c.refresh_generation = $6 and c.refresh_hash = $7
-    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
-    and ($8::bytea is null or cl.secret_hash = $8)
+    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes and cl.secret_hash = $8
 returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timestamptz as now
 `
 

@@ -11,57 +11,50 @@ import (
 	"github.com/google/uuid"
 )
 
-const admitRequest = `-- name: AdmitRequest :one
-
-select outcome::text as outcome, remaining::integer as remaining, reset_seconds::integer as reset_seconds
-from admit_request($1, $2, $3, $4, $5)
+const compareAndSetState = `-- name: CompareAndSetState :execrows
+update rate_limits set state = $1 where client_id = $2 and state = $3
 `
 
-type AdmitRequestParams struct {
-	ClientID          uuid.UUID
-	LeaseID           uuid.UUID
-	RequestsPerMinute int32
-	Burst             int32
-	ConcurrentReads   int32
-}
-
-type AdmitRequestRow struct {
-	Outcome      string
-	Remaining    int32
-	ResetSeconds int32
-}
-
-// The rate policy of a client over all servers.
-// One round trip: the function locks the client's row, decides and notes it. See its migration.
-func (q *Queries) AdmitRequest(ctx context.Context, arg AdmitRequestParams) (AdmitRequestRow, error) {
-	row := q.db.QueryRow(ctx, admitRequest,
-		arg.ClientID,
-		arg.LeaseID,
-		arg.RequestsPerMinute,
-		arg.Burst,
-		arg.ConcurrentReads,
-	)
-	var i AdmitRequestRow
-	err := row.Scan(&i.Outcome, &i.Remaining, &i.ResetSeconds)
-	return i, err
-}
-
-const releaseRequest = `-- name: ReleaseRequest :exec
-update rate_limits r
-set lease_ids = r.lease_ids[: array_position(r.lease_ids, $1::uuid) - 1]
-        || r.lease_ids[array_position(r.lease_ids, $1::uuid) + 1 :],
-    lease_ends = r.lease_ends[: array_position(r.lease_ids, $1::uuid) - 1]
-        || r.lease_ends[array_position(r.lease_ids, $1::uuid) + 1 :]
-where r.client_id = $2 and $1::uuid = any (r.lease_ids)
-`
-
-type ReleaseRequestParams struct {
-	LeaseID  uuid.UUID
+type CompareAndSetStateParams struct {
+	Next     string
 	ClientID uuid.UUID
+	Old      string
 }
 
-// The two lists stay in the order of the leases' ends.
-func (q *Queries) ReleaseRequest(ctx context.Context, arg ReleaseRequestParams) error {
-	_, err := q.db.Exec(ctx, releaseRequest, arg.LeaseID, arg.ClientID)
-	return err
+func (q *Queries) CompareAndSetState(ctx context.Context, arg CompareAndSetStateParams) (int64, error) {
+	result, err := q.db.Exec(ctx, compareAndSetState, arg.Next, arg.ClientID, arg.Old)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const loadState = `-- name: LoadState :one
+
+select state from rate_limits where client_id = $1
+`
+
+// The rate policy of a client over all servers: one small text for each, compared and set.
+func (q *Queries) LoadState(ctx context.Context, clientID uuid.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, loadState, clientID)
+	var state string
+	err := row.Scan(&state)
+	return state, err
+}
+
+const setFirstState = `-- name: SetFirstState :execrows
+insert into rate_limits (client_id, state) values ($1, $2) on conflict do nothing
+`
+
+type SetFirstStateParams struct {
+	ClientID uuid.UUID
+	State    string
+}
+
+func (q *Queries) SetFirstState(ctx context.Context, arg SetFirstStateParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setFirstState, arg.ClientID, arg.State)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

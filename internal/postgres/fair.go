@@ -1,0 +1,209 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/puddle/v2"
+
+	"connect-svc/internal/fairqueue"
+)
+
+const (
+	// maxWaiting is how many statements of one caller wait for a connection. More could not be answered in time.
+	maxWaiting = 512
+	// connectAgainAfter is the pause after an attempt to connect that failed.
+	connectAgainAfter = 50 * time.Millisecond
+)
+
+// Pool is a pool of connections that are handed out fairly: to the callers that package fairqueue knows, in turn. Each
+// statement goes by itself, and what the generated queries ask of it is all that a domain knows of how.
+//
+// A statement that could not be sent because there was no connection is known not to have happened. It is sent as soon
+// as there is one, for as long as its context has a deadline that has not passed.
+type Pool struct {
+	*pgxpool.Pool
+	queue     *fairqueue.Queue
+	elsewhere bool // there is another server to ask: one that cannot be reached is not waited for
+}
+
+// newPool connects to nothing yet.
+func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
+	prepare := config.PrepareConn
+	config.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+		switch {
+		case hungUp(conn.PgConn().Conn()):
+			return false, nil // another one is taken
+		case prepare == nil:
+			return true, nil
+		}
+		return prepare(ctx, conn)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, connectError(config.ConnConfig, err)
+	}
+	return &Pool{Pool: pool, queue: fairqueue.New(int(config.MaxConns), maxWaiting)}, nil
+}
+
+// acquire waits for the caller's turn, and for a connection. Call release when done.
+func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
+	if err := p.queue.Acquire(ctx); err != nil {
+		return nil, nil, err
+	}
+	_, limited := ctx.Deadline()
+	for {
+		conn, failure := p.Acquire(ctx)
+		if failure == nil {
+			return conn, func() { conn.Release(); p.queue.Release() }, nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = failure // and not that the time was over, which says less
+		}
+		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !pause(ctx, connectAgainAfter) {
+			p.queue.Release()
+			return nil, nil, err
+		}
+	}
+}
+
+// pause reports false where the context ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Exec carries out a statement.
+func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	conn, release, err := p.acquire(ctx)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	defer release()
+	return conn.Exec(ctx, sql, args...)
+}
+
+// Query asks for rows. The connection is given back when they are closed.
+func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return p.query(ctx, sql, args)
+}
+
+// QueryRow asks for one row. The connection is given back when the row is scanned.
+func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	found, err := p.query(ctx, sql, args)
+	return row{found, err}
+}
+
+func (p *Pool) query(ctx context.Context, sql string, args []any) (found *rows, err error) {
+	conn, release, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if found == nil { // an error, or a panic of an argument
+			release()
+		}
+	}()
+	answer, err := conn.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &rows{answer, release}, nil
+}
+
+// rows hold a connection until they are closed, or were all read.
+type rows struct {
+	pgx.Rows
+	release func()
+}
+
+// Next implements [pgx.Rows].
+func (r *rows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+// Close implements [pgx.Rows].
+func (r *rows) Close() {
+	r.Rows.Close()
+	if r.release != nil {
+		r.release()
+		r.release = nil
+	}
+}
+
+// row is the first of the rows.
+type row struct {
+	rows *rows
+	err  error
+}
+
+// Scan implements [pgx.Row].
+func (r row) Scan(into ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		return cmp.Or(r.rows.Err(), pgx.ErrNoRows)
+	}
+	if err := r.rows.Scan(into...); err != nil {
+		return err
+	}
+	r.rows.Close() // what was done is committed, or has failed
+	return r.rows.Err()
+}
+
+// Begin starts a transaction. The connection is given back when it ends.
+func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
+	conn, release, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	begun, err := conn.Begin(ctx)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return &tx{begun, release}, nil
+}
+
+// tx holds a connection until it ends.
+type tx struct {
+	pgx.Tx
+	release func()
+}
+
+// Commit implements [pgx.Tx].
+func (t *tx) Commit(ctx context.Context) error { return t.end(t.Tx.Commit(ctx)) }
+
+// Rollback implements [pgx.Tx].
+func (t *tx) Rollback(ctx context.Context) error { return t.end(t.Tx.Rollback(ctx)) }
+
+func (t *tx) end(err error) error {
+	if t.release != nil {
+		t.release()
+		t.release = nil
+	}
+	return err
+}
+
+// InTx runs act in a transaction: committed when act returns nil, rolled back when it returns an error or panics.
+// The error of act is returned as it is.
+func InTx(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, pool, act)
+}

@@ -1,0 +1,333 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/embedded"
+)
+
+// One who asks for much waits behind itself: of the others each is served after one of its statements.
+func TestPoolIsFair(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithMaxConns(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	held, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served atomic.Int64 // of the one who asks for much
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if _, err := pool.Exec(fairqueue.WithCaller(t.Context(), "much"), "select"); err != nil {
+				t.Error(err)
+			}
+			served.Add(1)
+		})
+	}
+	eventually(t, func() bool { return pool.Waiting() == 100 })
+	for i := range 5 {
+		all.Go(func() {
+			if _, err := pool.Exec(fairqueue.WithCaller(t.Context(), fmt.Sprint(i)), "select"); err != nil {
+				t.Error(err)
+			}
+			// Its own turn may be told to it a little late.
+			if n := served.Load(); n > 50 {
+				t.Errorf("%d of the other's statements came before", n)
+			}
+		})
+	}
+	eventually(t, func() bool { return pool.Waiting() == 105 })
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+}
+
+// panicking is where no value can go, and none that can be sent.
+type panicking struct{}
+
+func (panicking) Scan(any) error { panic("no value") }
+
+func (panicking) Value() (driver.Value, error) { panic("no value") }
+
+// Whatever becomes of a statement, its connection comes back.
+func TestPoolLosesNoConnection(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithMaxConns(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for name, ask := range map[string]func(){
+		"an argument that panics": func() { _, _ = pool.Exec(ctx, "select $1::int", panicking{}) },
+		"an argument of a query": func() {
+			rows, err := pool.Query(ctx, "select $1::int", panicking{})
+			if err == nil {
+				rows.Close()
+			}
+		},
+		"a destination that panics": func() { _ = pool.QueryRow(ctx, "select 1").Scan(panicking{}) },
+		"an argument that is none":  func() { _, _ = pool.Exec(ctx, "select $1::int", struct{}{}) },
+		"a statement that is none": func() {
+			rows, err := pool.Query(ctx, "sel")
+			if err == nil {
+				rows.Close()
+			}
+		},
+		"a row that fails":              func() { _ = pool.QueryRow(ctx, "select 1 / $1::int", 0).Scan(new(int)) },
+		"no row":                        func() { _ = pool.QueryRow(ctx, "select where false").Scan() },
+		"more rows than are wanted":     func() { _ = pool.QueryRow(ctx, "select generate_series(1, 1000)").Scan(new(int)) },
+		"a destination that is too few": func() { _ = pool.QueryRow(ctx, "select 1, 2").Scan(new(int)) },
+		"rows that are closed early": func() {
+			rows, err := pool.Query(ctx, "select generate_series(1, 1000)")
+			if err == nil {
+				rows.Next()
+				rows.Close()
+				rows.Close()
+			}
+		},
+		"a connection that breaks": func() { _, _ = pool.Exec(ctx, "select pg_terminate_backend(pg_backend_pid())") },
+		"a transaction that is left": func() {
+			tx, err := pool.Begin(ctx)
+			if err == nil {
+				_ = tx.Rollback(ctx)
+				_ = tx.Rollback(ctx)
+				_ = tx.Commit(ctx)
+			}
+		},
+		"a deadline": func() {
+			short, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			_, _ = pool.Exec(short, "select pg_sleep(10)")
+		},
+	} {
+		for range 5 {
+			func() {
+				defer func() { _ = recover() }()
+				ask()
+			}()
+		}
+		for range 3 {
+			var one int
+			if err := pool.QueryRow(ctx, "select 1").Scan(&one); err != nil || one != 1 {
+				t.Fatalf("after %s: %d, %v", name, one, err)
+			}
+		}
+	}
+	eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 }) // those that broke are closed by and by
+}
+
+// Where the server has ended connections meanwhile a statement is not sent to one of them.
+func TestPoolFindsConnectionsThatAreGone(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithMaxConns(8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for range 4 {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if _, err := pool.Exec(t.Context(), "select"); err != nil {
+					t.Errorf("a statement that could have been sent: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		rows, err := db.Pool.Query(t.Context(), `select pg_terminate_backend(pid, 10000)::int from pg_stat_activity
+			where datname = current_database() and pid <> pg_backend_pid()`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ended, err := pgx.CollectRows(rows, pgx.RowTo[int]); err != nil || len(ended) == 0 {
+			t.Fatalf("%d connections were ended, %v", len(ended), err)
+		}
+	}
+}
+
+// A restart loses no statement that had not been sent: those that are asked for while the server is away wait for it,
+// within their time, and with the time the wait ends.
+func TestPoolWaitsForARestart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "postgres")
+	server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := newProxy(t)
+	way.to(t, server.URL())
+	pool, err := postgres.Open(t.Context(), way.url(t, server.URL()), postgres.WithMaxConns(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(t.Context(), "create table done (n int)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := pool.Exec(short, "insert into done values (0)"); err == nil {
+		t.Error("there is no server, and no error")
+	}
+	began := time.Now()
+	if _, err := pool.Exec(t.Context(), "insert into done values (0)"); err == nil || time.Since(began) > 30*time.Second {
+		t.Errorf("without a deadline: %v, want an error at once", err)
+	}
+	long, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	for n := range 12 {
+		all.Go(func() {
+			if _, err := pool.Exec(long, "insert into done values ($1)", n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, func() bool { return pool.Waiting() == 12-4 })
+	if server, err = embedded.Start(t.Context(), embedded.Config{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Stop() }()
+	way.to(t, server.URL())
+	all.Wait()
+	var n int
+	if err := pool.QueryRow(t.Context(), "select count(*) from done").Scan(&n); err != nil || n != 12 {
+		t.Errorf("%d of 12 have happened, %v", n, err)
+	}
+}
+
+// proxy is an address that stays the same while the server behind it gets another.
+type proxy struct {
+	listener net.Listener
+	target   atomic.Pointer[string]
+}
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	p := &proxy{listener: listener}
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go p.pass(from)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) pass(from net.Conn) {
+	defer func() { _ = from.Close() }()
+	to, err := net.Dial("tcp", *p.target.Load())
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	go func() {
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	}()
+	_, _ = io.Copy(from, to)
+}
+
+// to leads the way to another server.
+func (p *proxy) to(t *testing.T, server string) {
+	t.Helper()
+	address, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.target.Store(&address.Host)
+}
+
+// url is that of the server, by way of the proxy.
+func (p *proxy) url(t *testing.T, server string) string {
+	t.Helper()
+	address, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.Host = p.listener.Addr().String()
+	return address.String()
+}
+
+func eventually(t *testing.T, happened func() bool) {
+	t.Helper()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	end := time.After(time.Minute)
+	for !happened() {
+		select {
+		case <-again.C:
+		case <-end:
+			t.Fatal("it did not happen")
+		}
+	}
+}
+
+// Beyond its bound a line is full, and says so at once.
+func TestPoolIsBounded(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithMaxConns(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	held, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range postgres.MaxWaiting {
+		all.Go(func() {
+			if _, err := pool.Exec(t.Context(), "select"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, func() bool { return pool.Waiting() == postgres.MaxWaiting })
+	if _, err := pool.Exec(t.Context(), "select"); !errors.Is(err, fairqueue.ErrFull) {
+		t.Errorf("one more than can wait: %v", err)
+	}
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+}

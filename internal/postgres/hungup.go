@@ -1,0 +1,30 @@
+package postgres
+
+import (
+	"errors"
+	"net"
+	"syscall"
+)
+
+// hungUp tells that the server has ended the connection, or says something that nobody asked for, as one does that shuts
+// down. A statement that is sent all the same may look as if it had been received.
+func hungUp(conn net.Conn) bool {
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+		conn = secured.NetConn()
+	}
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	hung := false
+	err = raw.Control(func(fd uintptr) { // Read would wait for the driver, which may be reading in the background
+		var first [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), first[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		hung = !errors.Is(err, syscall.EAGAIN)
+	})
+	return hung || err != nil
+}

@@ -1,0 +1,157 @@
+package ratelimit
+
+import (
+	"slices"
+	"time"
+)
+
+// LeaseLifetime is when a lease ends by itself. No read may run as long.
+const LeaseLifetime = 30 * time.Second
+
+// Policy of one client. All three are 1 or more.
+type Policy struct {
+	RequestsPerMinute int // sustained refill of the bucket, at most 1,000,000
+	Burst             int // capacity of the bucket, at most 1,000,000
+	ConcurrentReads   int // leases at one time, at most 10,000
+}
+
+// Reason why a request was refused.
+type Reason string
+
+// The reasons. An admitted request has none.
+const (
+	ReasonRate        Reason = "rate"        // the bucket holds less than one request
+	ReasonConcurrency Reason = "concurrency" // as many reads run as the policy allows
+)
+
+// Decision about one request, with the values of its answer's headers.
+type Decision struct {
+	Allowed bool
+	Reason  Reason // empty when allowed
+
+	Limit        int // RateLimit-Limit: requests a minute
+	Remaining    int // RateLimit-Remaining: whole requests that the bucket holds after this one
+	ResetSeconds int // RateLimit-Reset: until the bucket holds a request, at least 1
+
+	// RetryAfterSeconds is the Retry-After of a refusal, at least 1, and 0 when allowed. A request that comes after it
+	// finds the bucket filled, unless another one came first.
+	RetryAfterSeconds int
+
+	lease *lease // nil for a refusal
+}
+
+// request is what a request costs. Credit is counted in sixty-millionths of it: a microsecond brings as many of them as
+// the policy has requests a minute, without any rounding.
+const request = 60_000_000
+
+// state of a client. The zero value is one that was never asked for: a full bucket, and no leases.
+type state struct {
+	Credit int64    `json:"credit"`
+	At     int64    `json:"at"` // when it was counted, in microseconds since 1970; it never goes back
+	Leases []leases `json:"leases,omitempty"`
+}
+
+// leases that were given together end together. They are in the order of their ends, of which no two are the same.
+type leases struct {
+	End   int64 `json:"end"` // in microseconds since 1970
+	Count int   `json:"count"`
+}
+
+// admit decides n requests of a client, in their order, at one time. It returns the state after them, the decisions, and
+// the end of the leases of those that are allowed.
+func (s state) admit(policy Policy, now time.Time, n int) (after state, decisions []Decision, end int64) {
+	s = s.at(policy, now)
+	held := 0
+	for _, l := range s.Leases {
+		held += l.Count
+	}
+	end = s.At + LeaseLifetime.Microseconds()
+	if last := len(s.Leases) - 1; last >= 0 {
+		end = max(end, s.Leases[last].End+1)
+	}
+	given := 0
+	decisions = make([]Decision, n)
+	for i := range decisions {
+		switch {
+		case s.Credit < request:
+			decisions[i].Reason = ReasonRate
+		case held+given >= policy.ConcurrentReads:
+			s.Credit -= request
+			decisions[i].Reason = ReasonConcurrency
+		default:
+			s.Credit -= request
+			given++
+			decisions[i].Allowed = true
+		}
+		decisions[i].fill(policy, s.Credit)
+	}
+	if given > 0 {
+		s.Leases = append(slices.Clip(s.Leases), leases{end, given})
+	}
+	return s, decisions, end
+}
+
+// at is the state at a later time: refilled up to the burst, and without the leases that have ended. A clock that was set
+// back neither refills nor empties.
+func (s state) at(policy Policy, now time.Time) state {
+	perMicrosecond, full := int64(policy.RequestsPerMinute), int64(policy.Burst)*request
+	instant := max(now.UnixMicro(), s.At)
+	if elapsed := instant - s.At; elapsed > (full-s.Credit)/perMicrosecond {
+		s.Credit = full
+	} else {
+		s.Credit += elapsed * perMicrosecond
+	}
+	s.At = instant
+	running := slices.IndexFunc(s.Leases, func(l leases) bool { return l.End > instant })
+	if running < 0 {
+		running = len(s.Leases)
+	}
+	s.Leases = s.Leases[running:]
+	return s
+}
+
+// release ends, for each of the ends, one of the leases that end then, if there is one still.
+func (s state) release(ends []int64) state {
+	s.Leases = slices.Clone(s.Leases)
+	for _, end := range ends {
+		for i := range s.Leases {
+			if s.Leases[i].End == end && s.Leases[i].Count > 0 {
+				s.Leases[i].Count--
+			}
+		}
+	}
+	s.Leases = slices.DeleteFunc(s.Leases, func(l leases) bool { return l.Count == 0 })
+	return s
+}
+
+// same reports whether nothing but time makes the states differ.
+func (s state) same(other state) bool {
+	return s.Credit == other.Credit && slices.Equal(s.Leases, other.Leases)
+}
+
+// rests is how long the state says more than that the bucket is full and no read runs.
+func (s state) rests(policy Policy) time.Duration {
+	until := (int64(policy.Burst)*request - s.Credit) / int64(policy.RequestsPerMinute)
+	if last := len(s.Leases) - 1; last >= 0 {
+		until = max(until, s.Leases[last].End-s.At)
+	}
+	return time.Duration(until+1) * time.Microsecond
+}
+
+// fill sets what the answer says of the bucket that holds so much.
+func (d *Decision) fill(policy Policy, credit int64) {
+	d.Limit = policy.RequestsPerMinute
+	d.Remaining = int(credit / request)
+	d.ResetSeconds = 1
+	if missing := request - credit; missing > 0 {
+		const second = 1_000_000
+		perSecond := int64(policy.RequestsPerMinute) * second
+		d.ResetSeconds = int(max(1, (missing+perSecond-1)/perSecond))
+	}
+	switch d.Reason {
+	case ReasonRate:
+		d.RetryAfterSeconds = d.ResetSeconds
+	case ReasonConcurrency:
+		d.RetryAfterSeconds = 1 // specification section 8
+	}
+}

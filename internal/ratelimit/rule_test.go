@@ -1,0 +1,152 @@
+package ratelimit
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var (
+	policies = rapid.Custom(func(t *rapid.T) Policy {
+		return Policy{
+			RequestsPerMinute: rapid.IntRange(1, 1_000_000).Draw(t, "rpm"),
+			Burst:             rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, 1_000_000)).Draw(t, "burst"),
+			ConcurrentReads:   rapid.IntRange(1, 20).Draw(t, "reads"),
+		}
+	})
+	noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+)
+
+// admitted is what a client got, and when.
+type admitted struct {
+	at   time.Time
+	paid int
+}
+
+// Specification 8: in any span of time a client pays for at most burst requests and what refills in that span, and never
+// holds more leases than it may, whatever it asks, when its reads end, and how the clocks of servers differ.
+func TestRuleBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		policy := policies.Draw(t, "policy")
+		var s state
+		now, latest := noon, time.Time{}
+		var running []int64
+		var got []admitted
+		for range rapid.IntRange(1, 40).Draw(t, "questions") {
+			now = now.Add(time.Duration(rapid.Int64Range(-int64(time.Second), int64(40*time.Second)).Draw(t, "later")) / 1000 * 1000)
+			if now.After(latest) {
+				latest = now
+			}
+			if len(running) > 0 && rapid.Bool().Draw(t, "release") {
+				i := rapid.IntRange(0, len(running)-1).Draw(t, "which")
+				s = s.release(running[i : i+1])
+				running = slices.Delete(slices.Clone(running), i, i+1)
+			}
+			n := rapid.IntRange(1, 30).Draw(t, "requests")
+			before := s
+			after, decisions, end := s.admit(policy, now, n)
+			again, decisionsAgain, _ := before.admit(policy, now, n)
+			if !again.same(after) || !slices.Equal(decisions, decisionsAgain) {
+				t.Fatal("the rule is no function of its arguments")
+			}
+			s = after
+			running = slices.DeleteFunc(running, func(end int64) bool { return end <= latest.UnixMicro() })
+			paid := 0
+			for _, d := range decisions {
+				if d.Reason != ReasonRate {
+					paid++
+				}
+				if d.Allowed {
+					running = append(running, end)
+				}
+				if d.Remaining < 0 || d.Remaining >= max(policy.Burst, 1) && d.Reason != ReasonRate || d.ResetSeconds < 1 || d.ResetSeconds > 60 {
+					t.Fatalf("%+v", d)
+				}
+			}
+			if len(running) > policy.ConcurrentReads {
+				t.Fatalf("%d leases of %d", len(running), policy.ConcurrentReads)
+			}
+			got = append(got, admitted{latest, paid})
+		}
+		for i := range got {
+			sum := 0
+			for _, g := range got[i:] {
+				sum += g.paid
+				refilled := g.at.Sub(got[i].at).Minutes() * float64(policy.RequestsPerMinute)
+				if float64(sum) > float64(policy.Burst)+refilled+1e-6 {
+					t.Fatalf("%d paid in %v, burst %d, %d a minute", sum, g.at.Sub(got[i].at), policy.Burst, policy.RequestsPerMinute)
+				}
+			}
+		}
+	})
+}
+
+// Requests that are decided together are decided as one after the other.
+func TestRuleTogetherIsInTurn(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		policy := policies.Draw(t, "policy")
+		s, _, _ := state{}.admit(policy, noon, rapid.IntRange(0, 30).Draw(t, "before"))
+		now := noon.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "later")))
+		n := rapid.IntRange(1, 30).Draw(t, "requests")
+		after, decisions, _ := s.admit(policy, now, n)
+		held := 0
+		for i := range n {
+			var one []Decision
+			s, one, _ = s.admit(policy, now, 1)
+			if one[0] != decisions[i] {
+				t.Fatalf("request %d: %+v by itself, %+v together", i, one[0], decisions[i])
+			}
+		}
+		for _, l := range after.Leases {
+			held += l.Count
+		}
+		for _, l := range s.Leases {
+			held -= l.Count
+		}
+		if s.Credit != after.Credit || held != 0 {
+			t.Fatalf("%+v one by one, %+v together", s, after)
+		}
+	})
+}
+
+// Retry-After is enough, and one second less is not.
+func TestRuleRetryAfter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		policy := policies.Draw(t, "policy")
+		policy.Burst = rapid.IntRange(1, 20).Draw(t, "small burst")
+		s, _, _ := state{}.admit(policy, noon, policy.Burst)
+		_, refused, _ := s.admit(policy, noon, 1)
+		wait := time.Duration(refused[0].RetryAfterSeconds) * time.Second
+		if refused[0].Reason != ReasonRate {
+			t.Fatalf("%+v from an empty bucket", refused[0])
+		}
+		if _, later, _ := s.admit(policy, noon.Add(wait), 1); later[0].Reason == ReasonRate {
+			t.Fatalf("refused after Retry-After %v", wait)
+		}
+		if wait > time.Second {
+			if _, sooner, _ := s.admit(policy, noon.Add(wait-time.Second), 1); sooner[0].Reason != ReasonRate {
+				t.Fatalf("Retry-After %v is a second too long", wait)
+			}
+		}
+	})
+}
+
+// What is kept says nothing after rests: without it the decision is the same.
+func TestRuleRests(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		policy := policies.Draw(t, "policy")
+		s, _, _ := state{}.admit(policy, noon, rapid.IntRange(1, 30).Draw(t, "before"))
+		later := noon.Add(s.rests(policy))
+		_, kept, _ := s.admit(policy, later, 5)
+		_, forgotten, _ := state{}.admit(policy, later, 5)
+		if !slices.Equal(kept, forgotten) {
+			t.Fatalf("%+v with it, %+v without", kept, forgotten)
+		}
+	})
+}

@@ -21,7 +21,7 @@ const (
 	writeTimeout      = 25 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
-	maxStreams        = 32 // of HTTP/2 on one connection: a client that has more under way opens another
+	maxStreams        = 16 // of HTTP/2 on one connection: more than a client has reads at one time, unless it is given more
 )
 
 // server is one of the two listeners with what serves it.
@@ -41,14 +41,15 @@ func listen(ctx context.Context, name string, open net.Listener, address string)
 		}
 	}
 	requests, breakOff := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{name: name, listener: open, breakOff: breakOff}
+	s := &server{name: name, listener: pacedListener{open}, breakOff: breakOff}
+	s.ConnContext = withConn
 	s.BaseContext = func(net.Listener) context.Context { return requests }
 	return s, nil
 }
 
 // prepare gives the server its handler, its limits and its certificate, which may be nil.
 func (s *server) prepare(handler http.Handler, certificate *tls.Certificate, logger *slog.Logger) {
-	s.Handler = handler
+	s.Handler = paced(handler)
 	s.ReadHeaderTimeout = readHeaderTimeout
 	s.ReadTimeout = readTimeout
 	s.WriteTimeout = writeTimeout

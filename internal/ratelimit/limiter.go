@@ -149,8 +149,8 @@ func (c *client) run() {
 		questions, releases := c.waiting, c.releases
 		c.waiting, c.releases = nil, nil
 		now := time.UnixMicro(c.state.At)
-		for _, q := range questions { // the latest knows the policy
-			if !q.now.Before(now) {
+		for i, q := range questions { // the latest knows the policy
+			if i == 0 || q.now.After(now) {
 				c.policy, now = q.policy, q.now
 			}
 		}

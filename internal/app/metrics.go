@@ -70,13 +70,15 @@ func (a *App) collectPool() {
 	a.metrics.Gauge("database_connections_limit", "Connections that the database pool may have.", nil,
 		func() float64 { return float64(a.Pool.Stat().MaxConns()) })
 	a.metrics.Counter("database_acquires_total", "Connections taken from the pool.", nil,
-		func() float64 { return float64(a.Pool.Stat().AcquireCount()) })
+		func() float64 { return float64(a.Pool.Turns().Acquired) })
 	a.metrics.Counter("database_waits_total", "Connections that were waited for because the pool had none free.", nil,
-		func() float64 { return float64(a.Pool.Stat().EmptyAcquireCount()) })
+		func() float64 { return float64(a.Pool.Turns().Waited) })
 	a.metrics.Counter("database_wait_seconds_total", "Time spent waiting for a connection because the pool had none free.", nil,
-		func() float64 { return a.Pool.Stat().EmptyAcquireWaitTime().Seconds() })
-	a.metrics.Counter("database_canceled_waits_total", "Requests for a connection that were given up.", nil,
-		func() float64 { return float64(a.Pool.Stat().CanceledAcquireCount()) })
+		func() float64 { return a.Pool.Turns().WaitTime.Seconds() })
+	a.metrics.Counter("database_canceled_waits_total", "Requests for a connection that were given up, or refused because too many waited.", nil,
+		func() float64 { return float64(a.Pool.Turns().GivenUp) })
+	a.metrics.Gauge("database_waiting", "Statements that wait for a connection.", nil,
+		func() float64 { return float64(a.Pool.Turns().Waiting) })
 }
 
 func (a *App) collectReplicas() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 )
 
 var (
@@ -21,6 +22,14 @@ type Queue struct {
 	mu    sync.Mutex
 	free  int
 	lines []*line // that somebody waits in, in the order of their turns
+	stats Stats
+}
+
+// Stats of a queue since it was made, and how many wait now.
+type Stats struct {
+	Acquired, Waited, GivenUp uint64 // places taken; those that were waited for; and those that nobody got
+	WaitTime                  time.Duration
+	Waiting                   int
 }
 
 // line is those of one caller who wait, in the order in which they came.
@@ -39,18 +48,31 @@ func (q *Queue) Acquire(ctx context.Context) error {
 	if turn == nil {
 		return err
 	}
+	began := time.Now()
 	select {
 	case <-turn:
-		return nil
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-gone(ctx):
 		err = ErrGone
 	}
-	if !q.leave(CallerOf(ctx), turn) {
+	if err != nil && !q.leave(CallerOf(ctx), turn) {
 		q.Release() // it was handed over at this moment
 	}
+	q.count(time.Since(began), err == nil)
 	return err
+}
+
+func (q *Queue) count(waited time.Duration, got bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stats.WaitTime += waited
+	if got {
+		q.stats.Acquired++
+		q.stats.Waited++
+	} else {
+		q.stats.GivenUp++
+	}
 }
 
 // join takes a free place, or the last one in the caller's line.
@@ -59,6 +81,7 @@ func (q *Queue) join(caller string) (turn chan struct{}, err error) {
 	defer q.mu.Unlock()
 	if q.free > 0 {
 		q.free--
+		q.stats.Acquired++
 		return nil, nil
 	}
 	i := q.lineOf(caller)
@@ -68,6 +91,7 @@ func (q *Queue) join(caller string) (turn chan struct{}, err error) {
 	}
 	mine := q.lines[i]
 	if len(mine.waiting) >= q.most {
+		q.stats.GivenUp++
 		return nil, ErrFull
 	}
 	turn = make(chan struct{})
@@ -116,12 +140,13 @@ func (q *Queue) lineOf(caller string) int {
 	return slices.IndexFunc(q.lines, func(l *line) bool { return l.caller == caller })
 }
 
-// Waiting is how many wait for a place.
-func (q *Queue) Waiting() (n int) {
+// Stats of the queue.
+func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	stats := q.stats
 	for _, l := range q.lines {
-		n += len(l.waiting)
+		stats.Waiting += len(l.waiting)
 	}
-	return n
+	return stats
 }

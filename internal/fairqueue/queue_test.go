@@ -50,6 +50,9 @@ func TestQueueServesCallersInTurn(t *testing.T) {
 		if err := q.Acquire(t.Context()); err != nil {
 			t.Errorf("the place was lost: %v", err)
 		}
+		if got, want := q.Stats(), (fairqueue.Stats{Acquired: 9, Waited: 7}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
 	})
 }
 
@@ -105,6 +108,23 @@ func TestQueueLosesNoPlace(t *testing.T) {
 		q.Release()
 		if err := q.Acquire(fairqueue.WithCaller(t.Context(), "b")); err != nil {
 			t.Error(err)
+		}
+		if got, want := q.Stats(), (fairqueue.Stats{Acquired: 2, GivenUp: 1, WaitTime: time.Second}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		// Nor does one wait whose caller has gone, where nothing is changed by that.
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for _, within := range []func(context.Context, string, time.Duration) (context.Context, context.CancelFunc){
+			fairqueue.Within, fairqueue.WithinWhileWanted,
+		} {
+			ctx, cancel := within(gone, "a", time.Minute)
+			began := time.Now()
+			err := q.Acquire(ctx)
+			if wanted := errors.Is(err, fairqueue.ErrGone); wanted != (time.Since(began) == 0) || err == nil {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+			cancel()
 		}
 	})
 }

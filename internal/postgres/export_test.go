@@ -4,4 +4,4 @@ package postgres
 const MaxWaiting = maxWaiting
 
 // Waiting is how many statements wait for a connection.
-func (p *Pool) Waiting() int { return p.queue.Waiting() }
+func (p *Pool) Waiting() int { return p.Turns().Waiting }

@@ -51,6 +51,9 @@ func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 	return &Pool{Pool: pool, queue: fairqueue.New(int(config.MaxConns), maxWaiting)}, nil
 }
 
+// Turns tells how statements came to their connections.
+func (p *Pool) Turns() fairqueue.Stats { return p.queue.Stats() }
+
 // acquire waits for the caller's turn, and for a connection. Call release when done.
 func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
 	if err := p.queue.Acquire(ctx); err != nil {

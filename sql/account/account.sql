@@ -94,14 +94,15 @@ from sign_ins
 where sign_in_id = @sign_in_id;
 
 -- name: DeleteExpiredSignIns :execrows
--- Rows that a sign-in holds are left for the next time, here and below: no sweep and sign-in wait for each other.
+-- Rows that a sign-in holds are left for the next time, here and below: no sweep and sign-in wait for each other. So are
+-- those beyond what a statement can delete in its time.
 delete from sign_ins where sign_in_id in (
-    select sign_in_id from sign_ins where expires_at <= connect_now() for update skip locked
+    select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000 for update skip locked
 );
 
 -- name: DeletePastLimits :execrows
 delete from sign_in_limits where key in (
-    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' for update skip locked
+    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' limit 50000 for update skip locked
 );
 
 -- name: StartSession :execrows
@@ -126,4 +127,6 @@ where s.user_id = @user_id and s.secret_hash = @secret_hash and s.expires_at > c
 delete from account_sessions where user_id = @user_id and secret_hash = @secret_hash;
 
 -- name: DeleteExpiredSessions :execrows
-delete from account_sessions where expires_at <= connect_now();
+delete from account_sessions where (user_id, secret_hash) in (
+    select user_id, secret_hash from account_sessions where expires_at <= connect_now() limit 50000 for update skip locked
+);

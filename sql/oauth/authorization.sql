@@ -84,4 +84,7 @@ with denied as (
 select redirect_uri, state from denied;
 
 -- name: SweepAuthorizationRequests :execrows
-delete from authorization_requests where expires_at <= connect_now();
+-- What is beyond what a statement can delete in its time is left for the next one.
+delete from authorization_requests where request_id in (
+    select request_id from authorization_requests where expires_at <= connect_now() limit 50000 for update skip locked
+);

@@ -222,4 +222,6 @@ where (user_id, client_id) in (
     for no key update skip locked);
 
 -- name: SweepRevokedAccessTokens :execrows
-delete from revoked_access_tokens where expires_at <= connect_now();
+delete from revoked_access_tokens where (user_id, token_id) in (
+    select user_id, token_id from revoked_access_tokens where expires_at <= connect_now() limit 50000 for update skip locked
+);

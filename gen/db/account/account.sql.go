@@ -84,7 +84,9 @@ func (q *Queries) CountCode(ctx context.Context, arg CountCodeParams) (int64, er
 }
 
 const deleteExpiredSessions = `-- name: DeleteExpiredSessions :execrows
-delete from account_sessions where expires_at <= connect_now()
+delete from account_sessions where (user_id, secret_hash) in (
+    select user_id, secret_hash from account_sessions where expires_at <= connect_now() limit 50000 for update skip locked
+)
 `
 
 func (q *Queries) DeleteExpiredSessions(ctx context.Context) (int64, error) {
@@ -97,11 +99,12 @@ func (q *Queries) DeleteExpiredSessions(ctx context.Context) (int64, error) {
 
 const deleteExpiredSignIns = `-- name: DeleteExpiredSignIns :execrows
 delete from sign_ins where sign_in_id in (
-    select sign_in_id from sign_ins where expires_at <= connect_now() for update skip locked
+    select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000 for update skip locked
 )
 `
 
-// Rows that a sign-in holds are left for the next time, here and below: no sweep and sign-in wait for each other.
+// Rows that a sign-in holds are left for the next time, here and below: no sweep and sign-in wait for each other. So are
+// those beyond what a statement can delete in its time.
 func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteExpiredSignIns)
 	if err != nil {
@@ -112,7 +115,7 @@ func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
 
 const deletePastLimits = `-- name: DeletePastLimits :execrows
 delete from sign_in_limits where key in (
-    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' for update skip locked
+    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' limit 50000 for update skip locked
 )
 `
 

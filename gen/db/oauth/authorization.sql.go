@@ -270,9 +270,12 @@ func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuth
 }
 
 const sweepAuthorizationRequests = `-- name: SweepAuthorizationRequests :execrows
-delete from authorization_requests where expires_at <= connect_now()
+delete from authorization_requests where request_id in (
+    select request_id from authorization_requests where expires_at <= connect_now() limit 50000 for update skip locked
+)
 `
 
+// What is beyond what a statement can delete in its time is left for the next one.
 func (q *Queries) SweepAuthorizationRequests(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepAuthorizationRequests)
 	if err != nil {

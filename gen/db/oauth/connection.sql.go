@@ -516,7 +516,9 @@ func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshToken
 }
 
 const sweepRevokedAccessTokens = `-- name: SweepRevokedAccessTokens :execrows
-delete from revoked_access_tokens where expires_at <= connect_now()
+delete from revoked_access_tokens where (user_id, token_id) in (
+    select user_id, token_id from revoked_access_tokens where expires_at <= connect_now() limit 50000 for update skip locked
+)
 `
 
 func (q *Queries) SweepRevokedAccessTokens(ctx context.Context) (int64, error) {

@@ -63,9 +63,6 @@ type Page struct {
 	id         func(sourceID string) string
 }
 
-// Len is the number of rides.
-func (p Page) Len() int { return len(p.rows) }
-
 // Rides are those of the page, oldest first. They are made one by one: nobody needs all of them twice.
 func (p Page) Rides() iter.Seq[Ride] {
 	return func(yield func(Ride) bool) {

@@ -107,7 +107,7 @@ func (h handlers) ReadCyclingActivities(
 	if page.NextCursor != "" {
 		meta.NextCursor = &page.NextCursor
 	}
-	return ridesResponse{page.Rides(), page.Len(), meta}, nil
+	return ridesResponse{page.Rides(), meta}, nil
 }
 
 // instant is the format of specification 2.8: three digits after the point, always.

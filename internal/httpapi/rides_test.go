@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -48,7 +47,7 @@ func TestRidesAreThoseOfTheDocument(t *testing.T) {
 		return days.Draw(t, "date").Add(time.Duration(rapid.Int64Range(0, 24*60*60*1_000_000-1).Draw(t, "microseconds")) * time.Microsecond)
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		rides := make([]activity.Ride, rapid.IntRange(0, 3).Draw(t, "rides"))
+		rides := make([]activity.Ride, rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(50, 70)).Draw(t, "rides")) // in one part, or two
 		for i := range rides {
 			rides[i] = activity.Ride{
 				ID:             ids.Draw(t, "id"),
@@ -66,7 +65,7 @@ func TestRidesAreThoseOfTheDocument(t *testing.T) {
 			NextCursor: rapid.Ptr(texts, true).Draw(t, "cursor"),
 		}
 		got, want := httptest.NewRecorder(), httptest.NewRecorder()
-		if err := (ridesResponse{slices.Values(rides), len(rides), meta}).VisitReadCyclingActivitiesResponse(got); err != nil {
+		if err := (ridesResponse{slices.Values(rides), meta}).VisitReadCyclingActivitiesResponse(got); err != nil {
 			t.Fatal(err)
 		}
 		if err := generatedRides(rides, meta).VisitReadCyclingActivitiesResponse(want); err != nil {
@@ -77,9 +76,6 @@ func TestRidesAreThoseOfTheDocument(t *testing.T) {
 		}
 		if got.Code != want.Code || got.Header().Get("Content-Type") != want.Header().Get("Content-Type") {
 			t.Errorf("%d %v, want %d %v", got.Code, got.Header(), want.Code, want.Header())
-		}
-		if length := got.Header().Get("Content-Length"); length != strconv.Itoa(got.Body.Len()) {
-			t.Errorf("Content-Length is %s of %d bytes", length, got.Body.Len())
 		}
 	})
 }
@@ -110,7 +106,7 @@ func BenchmarkRides(b *testing.B) {
 		response func() partnerapi.ReadCyclingActivitiesResponseObject
 	}{
 		{"by hand", func() partnerapi.ReadCyclingActivitiesResponseObject {
-			return ridesResponse{slices.Values(rides), len(rides), meta}
+			return ridesResponse{slices.Values(rides), meta}
 		}},
 		{"generated", func() partnerapi.ReadCyclingActivitiesResponseObject { return generatedRides(rides, meta) }},
 	} {

@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -107,32 +108,29 @@ var unsupported = map[string]error{
 	"token_type_hint": errUnsupportedTokenType,
 }
 
-// checkFields holds the fields of a form against the document, first each for itself, then the choice, then together:
-// which of them the choice asks for and which it forbids.
+// checkFields holds the fields of a form against the document. Where they do not fit, a choice that it does not list is
+// told only when each of the others is right for itself.
 func (op *operation) checkFields(fields map[string]any) error {
-	for _, name := range op.form.Required {
-		if fields[name] == nil {
-			return errMalformed
-		}
-	}
-	var choice error
-	for name, value := range fields {
+	for _, value := range fields {
 		if utf8.RuneCountInString(value.(string)) > maxFieldSize {
 			return errMalformed
 		}
-		if op.form.Properties[name].Value.VisitJSON(value) == nil {
-			continue
-		}
-		if unsupported[name] == nil {
+	}
+	if op.form.whole.Validate(fields) == nil {
+		return nil
+	}
+	refusal := errMalformed
+	for name, schema := range op.form.Properties {
+		value, given := fields[name]
+		switch {
+		case !given && slices.Contains(op.form.Required, name):
 			return errMalformed
+		case !given || schema.Value.VisitJSON(value) == nil:
+		case unsupported[name] == nil:
+			return errMalformed
+		default:
+			refusal = unsupported[name]
 		}
-		choice = unsupported[name]
 	}
-	if choice != nil {
-		return choice
-	}
-	if op.form.whole.Validate(fields) != nil {
-		return errMalformed
-	}
-	return nil
+	return refusal
 }

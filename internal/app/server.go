@@ -18,7 +18,7 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
-	writeTimeout      = 25 * time.Second
+	writeTimeout      = 35 * time.Second // the operator's batches may take 30
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 	maxStreams        = 16 // of HTTP/2 on one connection: more than a client has reads at one time, unless it is given more

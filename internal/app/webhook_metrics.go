@@ -15,7 +15,7 @@ type webhookMetrics struct {
 }
 
 // statsTimeout bounds what a reading waits for the database.
-const statsTimeout = 5 * time.Second
+const statsTimeout = 4 * time.Second
 
 func (a *App) collectWebhooks() {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {

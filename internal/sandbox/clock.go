@@ -21,7 +21,7 @@ const (
 func (d driver) AdvanceClock(
 	ctx context.Context, request sandboxapi.AdvanceClockRequestObject,
 ) (sandboxapi.AdvanceClockResponseObject, error) {
-	if err := d.advance(time.Duration(request.Body.AdvanceSeconds) * time.Second); err != nil {
+	if err := d.advance(ctx, time.Duration(request.Body.AdvanceSeconds)*time.Second); err != nil {
 		return nil, err
 	}
 	if err := d.growAll(ctx); err != nil {
@@ -33,9 +33,11 @@ func (d driver) AdvanceClock(
 	}, nil
 }
 
-func (s *sandbox) advance(by time.Duration) error {
-	s.people.growing.Lock() // one at a time: the bound is looked at, then the clock moved
-	defer s.people.growing.Unlock()
+func (s *sandbox) advance(ctx context.Context, by time.Duration) error {
+	if err := s.people.growing.Acquire(ctx); err != nil { // one at a time: the bound is looked at, then the clock moved
+		return err
+	}
+	defer s.people.growing.Release()
 	if s.clock.Offset()+by > farthest {
 		return strictapi.Field("must leave the clock at most ten years ahead of the real time", "advance_seconds")
 	}
@@ -63,7 +65,9 @@ func (s *sandbox) followClock(ctx context.Context) {
 		case <-wake.C:
 			_, err = s.service.Pool.Exec(ctx, wakeDue)
 		case <-grow.C:
-			err = s.growAll(ctx)
+			limited, cancel := context.WithTimeout(ctx, strictapi.BatchTime)
+			err = s.growAll(limited)
+			cancel()
 		}
 		if err != nil && ctx.Err() == nil {
 			s.config.Logger.Error("follow the clock", "cause", err)

@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/account"
+	"connect-svc/internal/fairqueue"
 )
 
 // historyDays is how long a user has recorded who is not new.
@@ -44,7 +45,7 @@ type people struct {
 	mu   sync.RWMutex // of list
 	list []*person
 
-	growing sync.Mutex
+	growing *fairqueue.Queue // has one place
 }
 
 func (p *people) all() []sandboxapi.User {
@@ -65,8 +66,10 @@ func (p *people) has(id uuid.UUID) bool {
 
 // addPerson makes a user of a kind, with what such a user has recorded. A bad time zone is an *account.InvalidUserError.
 func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone string) (sandboxapi.User, error) {
-	s.people.growing.Lock()
-	defer s.people.growing.Unlock()
+	if err := s.people.growing.Acquire(ctx); err != nil {
+		return sandboxapi.User{}, err
+	}
+	defer s.people.growing.Release()
 	one := &person{number: len(s.people.list) + 1}
 	location, err := time.LoadLocation(timezone)
 	if err != nil {
@@ -97,8 +100,10 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 
 // growAll has everybody record up to today.
 func (s *sandbox) growAll(ctx context.Context) error {
-	s.people.growing.Lock()
-	defer s.people.growing.Unlock()
+	if err := s.people.growing.Acquire(ctx); err != nil {
+		return err
+	}
+	defer s.people.growing.Release()
 	for _, one := range s.people.list {
 		if err := s.grow(ctx, one); err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/demo/mailcatcher"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/embedded"
@@ -90,6 +91,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if s.answers, err = newAnswers(); err != nil {
 		return err
 	}
+	s.people.growing = fairqueue.New(1, 100)
 	if s.dir, err = os.MkdirTemp("", "connect-svc-sandbox-"); err != nil {
 		return err
 	}

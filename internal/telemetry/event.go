@@ -84,8 +84,9 @@ func EventOf(ctx context.Context) *Event {
 // off: nothing of it reaches the caller.
 func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Err() != nil {
-			// The caller went before anything was done: streams that are opened and reset would cost the time of others.
+		if r.Context().Err() != nil && r.Method == http.MethodGet {
+			// The caller went before anything was done: streams that are opened and reset would cost the time of others. What
+			// changes something is done all the same, as the replay of a refresh token (specification 3.2).
 			panic(http.ErrAbortHandler)
 		}
 		start := time.Now()

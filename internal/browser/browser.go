@@ -97,7 +97,7 @@ func named(next http.Handler) http.Handler {
 
 // requestTime is how long a request may take before it is answered with an error page (decisions, section 5: five seconds
 // in all). What is left is for writing the page.
-const requestTime = 4500 * time.Millisecond
+const requestTime = 4400 * time.Millisecond
 
 // timed gives each request its time, whatever becomes of the browser.
 func timed(next http.Handler) http.Handler {

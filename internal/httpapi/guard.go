@@ -22,8 +22,8 @@ import (
 // How long a request may take before it is answered with a fault (decisions, section 5: two seconds for reads, five for
 // all else). What is left is for calling off a statement, and for writing the answer.
 const (
-	readTime = 1600 * time.Millisecond
-	actTime  = 4500 * time.Millisecond
+	readTime = 1500 * time.Millisecond
+	actTime  = 4400 * time.Millisecond
 )
 
 // call is what the guard has found out about a request. It belongs to the goroutine that handles it.

@@ -87,7 +87,7 @@ func (a *API) Handler(mount func(chi.Router), first ...func(http.Handler) http.H
 // How long a request may take before it is answered with a fault (decisions, section 5: five seconds in all, batches
 // thirty). What is left is for writing the answer.
 const (
-	RequestTime = 4500 * time.Millisecond
+	RequestTime = 4400 * time.Millisecond
 	BatchTime   = 28 * time.Second
 )
 

@@ -23,7 +23,7 @@ var files embed.FS
 var page = template.Must(template.ParseFS(files, "page.html"))
 
 // patience is how long the page waits for the database (decisions, section 5: it is answered within five seconds).
-const patience = 4500 * time.Millisecond
+const patience = 4400 * time.Millisecond
 
 // policy lets the page have its own style and its mark, and nothing else.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"

@@ -47,8 +47,11 @@ func TestAnswers(t *testing.T) {
 		"a redirect":      {answer: http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, status: 307, fault: "redirects are not followed"},
 		"an endless body": {answer: endless, status: 200, success: true, length: maxAnswer},
 		"no answer": {
-			answer: func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() },
-			fault:  "no complete answer within 5 seconds",
+			answer: func(_ http.ResponseWriter, request *http.Request) {
+				<-request.Context().Done()
+				panic(http.ErrAbortHandler) // else net/http answers 200 for it
+			},
+			fault: "no complete answer within 5 seconds",
 		},
 		"a body without end": {
 			answer: func(rw http.ResponseWriter, request *http.Request) {

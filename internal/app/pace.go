@@ -41,6 +41,15 @@ func (c *pacedConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
+// CloseWrite is what net/http looks for to end its side first, so that a caller who is refused while it still sends can
+// read why.
+func (c *pacedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 type pacedKey struct{}
 
 // withConn lets [paced] find the connection of a request. It is for http.Server.ConnContext.

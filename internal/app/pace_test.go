@@ -17,6 +17,7 @@ func TestPacedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
 		conn := &pacedConn{Conn: here}
+		var _ interface{ CloseWrite() error } = conn // or net/http would not close it gently
 		go func() { _, _ = there.Write([]byte("abc")) }()
 		handler := paced(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		for _, test := range []struct {

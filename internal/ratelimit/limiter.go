@@ -206,7 +206,7 @@ func (c *client) settle(now time.Time, n int) (next state, kept string, decision
 		if set {
 			return next, string(text), decisions, end, nil
 		}
-		loaded = false // another server was faster
+		loaded, decisions = false, nil // another server was faster
 	}
 }
 

@@ -1,0 +1,65 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/ratelimit"
+)
+
+// memory is a store in this process, for faults at a place that no real store has them at.
+type memory struct {
+	mu     sync.Mutex
+	text   string
+	before func() // is done once before a text is compared
+	away   bool   // once, when the text is loaded next
+}
+
+func (m *memory) Load(context.Context, uuid.UUID) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		m.away = false
+		return "", errors.New("away")
+	}
+	return m.text, nil
+}
+
+func (m *memory) CompareAndSet(_ context.Context, _ uuid.UUID, old, next string, _ time.Duration) (bool, error) {
+	if before := m.before; before != nil {
+		m.before = nil
+		before()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.text != old {
+		return false, nil
+	}
+	m.text = next
+	return true, nil
+}
+
+// A question that another server was faster than has given nothing: what it would have given is not taken from the other.
+func TestLostQuestionReleasesNothing(t *testing.T) {
+	t.Parallel()
+	store, id := new(memory), uuid.New()
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 10, ConcurrentReads: 1}
+	slower, faster := patient(store), patient(store)
+	store.before = func() {
+		if got := admit(t, faster, id, policy, start); !got.Allowed {
+			t.Errorf("the faster server: %+v", got)
+		}
+		store.away = true
+	}
+	if got, err := slower.Admit(t.Context(), id, policy, start); err == nil {
+		t.Fatalf("the store was away: %+v", got)
+	}
+	if got := admit(t, slower, id, policy, start); got.Reason != ratelimit.ReasonConcurrency {
+		t.Errorf("while the other server's read runs: %+v", got)
+	}
+}

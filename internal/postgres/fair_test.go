@@ -141,6 +141,29 @@ func TestPoolLosesNoConnection(t *testing.T) {
 	eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 }) // those that broke are closed by and by
 }
 
+// The server may still have to call off a statement whose time was over: what would be sent on its connection next could be
+// hit in its place.
+func TestPoolLeavesConnectionsOfOverdueStatements(t *testing.T) {
+	t.Parallel()
+	pool, err := postgres.Open(t.Context(), pgtest.New(t).URL, postgres.WithMaxConns(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var before, after int
+	if err := pool.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := pool.Exec(short, "select pg_sleep(60)"); err == nil {
+		t.Fatal("a minute's statement ended in 50 ms")
+	}
+	if err := pool.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&after); err != nil || after == before {
+		t.Errorf("the same connection, or %v", err)
+	}
+}
+
 // Where the server has ended connections meanwhile a statement is not sent to one of them.
 func TestPoolFindsConnectionsThatAreGone(t *testing.T) {
 	t.Parallel()

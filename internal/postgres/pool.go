@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
@@ -22,9 +21,6 @@ const (
 	// statementTimeout ends a statement that hangs, or waits for a lock, before the request's own time is over, which is five
 	// seconds. What takes longer says so in its transaction.
 	statementTimeout = 4 * time.Second
-	// cancelTime is how long PostgreSQL has, once the time of a statement is over, to call it off. Then the connection can be
-	// used again. Otherwise it is closed, and the statement may still run, up to statementTimeout, and hold its locks.
-	cancelTime = 150 * time.Millisecond
 	// maxConns is how many connections a pool has at most. Commits that wait for the disk at the same time share the
 	// wait, so there are more of them than processors; and four servers are still within PostgreSQL's own default of a
 	// hundred connections.
@@ -119,9 +115,6 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // else each id goes through its text
 		return nil
-	}
-	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cancelTime}
 	}
 	applyDefaults(config.ConnConfig)
 	for _, opt := range opts {

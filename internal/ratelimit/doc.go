@@ -14,7 +14,7 @@
 //
 // rule.go is the rule: a pure function of policy, state and time. [Limiter] asks it, and has a [Store] keep the state,
 // which is one small text for each client, for all servers: in PostgreSQL or in Redis, which only compare and set.
-// A server has one question under way for a client, and what comes meanwhile is decided together by the next.
+// A server has one question under way for a client, and what comes meanwhile is decided together by the next one.
 //
 // What must always hold:
 //

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,45 +29,39 @@ type Store interface {
 type Limiter struct {
 	store     Store
 	timeLimit time.Duration
+	number    uint32   // tells its leases from those of other servers
 	clients   sync.Map // of *client by client id: as many as there are registrations
 }
 
 // New is a limiter. All whose stores keep the same texts share the limits.
-func New(store Store) *Limiter { return &Limiter{store: store, timeLimit: timeLimit} }
+func New(store Store) *Limiter {
+	return &Limiter{store: store, timeLimit: timeLimit, number: rand.Uint32()}
+}
 
 // client is one whose requests this server has seen.
 type client struct {
 	*Limiter
 	id uuid.UUID
 
-	mu       sync.Mutex
-	asking   bool // a question is under way
-	waiting  []*question
-	releases []*lease
-	policy   Policy // of the latest question
+	mu      sync.Mutex
+	asking  bool // a question is under way
+	waiting []*question
+	policy  Policy // of the latest admission
 
 	loaded bool    // what follows is known: it was kept last, as far as this server knows
 	state  state   // of the client
 	kept   string  // the same, as the store has it
-	owed   []int64 // the ends of leases whose release failed, or that a question which failed may have been given
+	owed   []lease // that are to be released, some of which may not have been given: a question that failed is not known
 }
 
-// question is a request that is to be decided.
+// question is an admission that is to be decided, or a lease that is to be released.
 type question struct {
 	policy   Policy
 	now      time.Time
+	release  lease // zero for an admission
+	left     bool  // nobody waits for the answer; guarded by the client
 	answered chan struct{}
 	decision Decision
-	err      error
-	left     bool // nobody waits for the answer; guarded by the client
-}
-
-// lease of an admitted request.
-type lease struct {
-	client   *client
-	end      int64 // names it
-	released atomic.Bool
-	ended    chan struct{}
 	err      error
 }
 
@@ -79,134 +73,154 @@ func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, 
 		found, _ = l.clients.LoadOrStore(clientID, &client{Limiter: l, id: clientID})
 	}
 	c := found.(*client)
-	q := &question{policy: policy, now: now, answered: make(chan struct{})}
-	c.mu.Lock()
 	if refusal, sure := c.refuse(policy, now); sure {
-		c.mu.Unlock()
 		return refusal, nil
 	}
-	c.waiting = append(c.waiting, q)
-	c.ask()
-	c.mu.Unlock()
-	select {
-	case <-q.answered:
-	case <-ctx.Done():
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		select {
-		case <-q.answered:
-		default:
-			q.left = true
-			return Decision{}, fmt.Errorf("ratelimit: admit: %w", ctx.Err())
-		}
+	q := &question{policy: policy, now: now}
+	if err := c.ask(ctx, q); err != nil {
+		return Decision{}, fmt.Errorf("ratelimit: admit: %w", err)
 	}
-	return q.decision, q.err
+	return q.decision, nil
 }
 
 // Release ends the lease of an admitted request; call it when the read is over, whatever became of it. It does nothing for
 // a refusal, and nothing the second time. When the context ends before, the lease is released as soon as that is possible.
 // An error means that it may end by itself: it is worth a log entry, no more.
 func (d *Decision) Release(ctx context.Context) error {
-	l := d.lease
-	if l == nil || l.released.Swap(true) {
+	q := &question{release: d.lease}
+	if q.release == (lease{}) {
 		return nil
 	}
-	l.client.mu.Lock()
-	l.client.releases = append(l.client.releases, l)
-	l.client.ask()
-	l.client.mu.Unlock()
-	select {
-	case <-l.ended:
-		return l.err
-	case <-ctx.Done():
-		return fmt.Errorf("ratelimit: release: %w", ctx.Err())
+	d.lease = lease{}
+	if err := d.client.ask(ctx, q); err != nil {
+		return fmt.Errorf("ratelimit: release: %w", err)
 	}
+	return nil
 }
 
 // refuse decides without the store where the client is out of budget whatever other servers have admitted since: nothing
 // but time adds to a bucket.
 func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.loaded {
 		return Decision{}, false
 	}
-	_, decisions, _ := c.state.admit(policy, now, 1)
+	_, decisions := c.state.admit(policy, now, 1, c.number)
 	return decisions[0], decisions[0].Reason == ReasonRate
 }
 
-// ask has the store asked what waits, unless a question is under way. c.mu is held.
-func (c *client) ask() {
+// ask has the question answered: at once where no other is under way, and else together with all that wait. Where the
+// context ends before, what the answer gives is released.
+func (c *client) ask(ctx context.Context, q *question) error {
+	q.answered = make(chan struct{})
+	c.mu.Lock()
+	c.waiting = append(c.waiting, q)
 	if !c.asking {
 		c.asking = true
-		go c.run()
+		if ctx.Err() == nil {
+			c.answer(ctx)
+		}
+		if c.asking {
+			go c.run()
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case <-q.answered:
+		return q.err
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-q.answered: // at this moment
+		return q.err
+	default:
+		q.left = true
+		return ctx.Err()
 	}
 }
 
-// run asks until nothing waits.
+// run answers until nothing waits.
 func (c *client) run() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.waiting) > 0 || len(c.releases) > 0 {
-		questions, releases := c.waiting, c.releases
-		c.waiting, c.releases = nil, nil
-		now := time.UnixMicro(c.state.At)
-		for i, q := range questions { // the latest knows the policy
-			if i == 0 || q.now.After(now) {
-				c.policy, now = q.policy, q.now
-			}
+	for c.asking {
+		c.answer(context.Background())
+	}
+}
+
+// answer has the store asked what waits. c.mu is held but while it is.
+func (c *client) answer(ctx context.Context) {
+	questions, now := c.waiting, time.UnixMicro(c.state.At)
+	c.waiting = nil
+	var admissions []*question
+	for _, q := range questions {
+		if q.release != (lease{}) {
+			c.owed = append(c.owed, q.release)
+			continue
 		}
-		for _, l := range releases {
-			c.owed = append(c.owed, l.end)
+		if len(admissions) == 0 || q.now.After(now) { // the latest knows the policy
+			c.policy, now = q.policy, q.now
 		}
-		c.mu.Unlock()
-		next, kept, decisions, end, err := c.settle(now, len(questions))
-		c.mu.Lock()
-		c.loaded, c.state, c.kept = err == nil, next, kept
-		if err == nil {
-			c.owed = nil
-		}
-		c.answer(questions, decisions, end, err)
-		for _, l := range releases {
-			l.err = err
-			close(l.ended)
+		admissions = append(admissions, q)
+	}
+	c.mu.Unlock()
+	next, kept, decisions, err := c.settle(ctx, now, len(admissions))
+	c.mu.Lock()
+	c.loaded, c.state, c.kept = err == nil, next, kept
+	if err == nil {
+		c.owed = nil
+	}
+	for i, decision := range decisions {
+		decision.client = c
+		admissions[i].decision = decision
+		if decision.Allowed && (err != nil || admissions[i].left) {
+			c.owed = append(c.owed, decision.lease)
 		}
 	}
-	c.asking = false
+	for _, q := range questions {
+		q.err = err
+		close(q.answered)
+	}
+	c.asking = len(c.waiting) > 0 || err == nil && len(c.owed) > 0
 }
 
 // settle has the store keep the state after n requests and after what is owed. It reads nothing that others write
 // meanwhile: one settle runs for a client. Where it fails the decisions say what may have been kept all the same.
-func (c *client) settle(now time.Time, n int) (next state, kept string, decisions []Decision, end int64, err error) {
+func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, kept string, decisions []Decision, err error) {
 	defer func() {
-		if failure := recover(); failure != nil { // no request's goroutine is here to catch it
-			err = fmt.Errorf("ratelimit: panic: %v", failure)
+		if failure := recover(); failure != nil { // there may be no request's goroutine to catch it
+			err = fmt.Errorf("panic: %v", failure)
 		}
 	}()
-	ctx, cancel := fairqueue.Within(context.Background(), c.id.String(), c.timeLimit)
+	ctx, cancel := context.WithTimeout(fairqueue.WithCaller(ctx, c.id.String()), c.timeLimit)
 	defer cancel()
 	known, old, loaded := c.state, c.kept, c.loaded
 	for {
 		if !loaded {
 			if known, old, err = c.load(ctx); err != nil {
-				return state{}, "", decisions, end, fmt.Errorf("ratelimit: load: %w", err)
+				return state{}, "", nil, fmt.Errorf("load: %w", err)
 			}
 		}
 		before := known.at(c.policy, now)
-		next, decisions, end = before.release(c.owed).admit(c.policy, now, n)
+		next, decisions = before.release(c.owed).admit(c.policy, now, n, c.number)
 		if next.same(before) { // all are refused for their rate, and nothing is owed
-			return known, old, decisions, end, nil
+			return known, old, decisions, nil
 		}
 		text, err := json.Marshal(next)
 		if err != nil {
-			return state{}, "", decisions, end, fmt.Errorf("ratelimit: %w", err)
+			return state{}, "", nil, err
 		}
 		set, err := c.store.CompareAndSet(ctx, c.id, old, string(text), next.rests(c.policy))
 		if err != nil {
-			return state{}, "", decisions, end, fmt.Errorf("ratelimit: compare and set: %w", err)
+			return state{}, "", decisions, fmt.Errorf("compare and set: %w", err)
 		}
 		if set {
-			return next, string(text), decisions, end, nil
+			return next, string(text), decisions, nil
 		}
-		loaded, decisions = false, nil // another server was faster
+		loaded = false // another server was faster
 	}
 }
 
@@ -217,26 +231,4 @@ func (c *client) load(ctx context.Context) (known state, kept string, err error)
 		err = json.Unmarshal([]byte(kept), &known)
 	}
 	return known, kept, err
-}
-
-// answer tells each who asked. A lease that nobody waits for, or that may have been given by a question that failed, is
-// released.
-func (c *client) answer(questions []*question, decisions []Decision, end int64, err error) {
-	for i, q := range questions {
-		q.err = err
-		allowed := i < len(decisions) && decisions[i].Allowed
-		switch {
-		case err != nil && allowed:
-			c.owed = append(c.owed, end)
-		case err != nil:
-		case allowed && q.left:
-			c.releases = append(c.releases, &lease{client: c, end: end, ended: make(chan struct{})})
-		default:
-			q.decision = decisions[i]
-			if allowed {
-				q.decision.lease = &lease{client: c, end: end, ended: make(chan struct{})}
-			}
-		}
-		close(q.answered)
-	}
 }

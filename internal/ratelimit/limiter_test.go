@@ -18,6 +18,7 @@ type memory struct {
 	text   string
 	before func() // is done once before a text is compared
 	away   bool   // once, when the text is loaded next
+	lost   bool   // once, when a text is to be set next: nothing is set, and nobody knows
 }
 
 func (m *memory) Load(context.Context, uuid.UUID) (string, error) {
@@ -37,6 +38,10 @@ func (m *memory) CompareAndSet(_ context.Context, _ uuid.UUID, old, next string,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.lost {
+		m.lost = false
+		return false, errors.New("away")
+	}
 	if m.text != old {
 		return false, nil
 	}
@@ -60,6 +65,24 @@ func TestLostQuestionReleasesNothing(t *testing.T) {
 		t.Fatalf("the store was away: %+v", got)
 	}
 	if got := admit(t, slower, id, policy, start); got.Reason != ratelimit.ReasonConcurrency {
+		t.Errorf("while the other server's read runs: %+v", got)
+	}
+}
+
+// What a question whose outcome is unknown would have given is not taken from a server that gave the same at that time.
+func TestUnknownQuestionReleasesItsOwn(t *testing.T) {
+	t.Parallel()
+	store, id := new(memory), uuid.New()
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 10, ConcurrentReads: 1}
+	one, other := patient(store), patient(store)
+	store.lost = true
+	if got, err := one.Admit(t.Context(), id, policy, start); err == nil {
+		t.Fatalf("the store was away: %+v", got)
+	}
+	if got := admit(t, other, id, policy, start); !got.Allowed {
+		t.Errorf("the other server: %+v", got)
+	}
+	if got := admit(t, one, id, policy, start); got.Reason != ratelimit.ReasonConcurrency {
 		t.Errorf("while the other server's read runs: %+v", got)
 	}
 }

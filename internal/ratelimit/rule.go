@@ -37,7 +37,8 @@ type Decision struct {
 	// finds the bucket filled, unless another one came first.
 	RetryAfterSeconds int
 
-	lease *lease // nil for a refusal
+	client *client
+	lease  lease // zero for a refusal
 }
 
 // request is what a request costs. Credit is counted in sixty-millionths of it: a microsecond brings as many of them as
@@ -51,44 +52,48 @@ type state struct {
 	Leases []leases `json:"leases,omitempty"`
 }
 
-// leases that were given together end together. They are in the order of their ends, of which no two are the same.
-type leases struct {
-	End   int64 `json:"end"` // in microseconds since 1970
-	Count int   `json:"count"`
+// lease of a read. Those that a server gave at one time are the same.
+type lease struct {
+	End    int64  `json:"end"`    // in microseconds since 1970
+	Server uint32 `json:"server"` // that gave it
 }
 
-// admit decides n requests of a client, in their order, at one time. It returns the state after them, the decisions, and
-// the end of the leases of those that are allowed.
-func (s state) admit(policy Policy, now time.Time, n int) (after state, decisions []Decision, end int64) {
+// leases that are the same. They are in the order of their ends, of which no two are the same.
+type leases struct {
+	lease
+	Count int `json:"count"`
+}
+
+// admit decides n requests of a client at this server, in their order, at one time.
+func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after state, decisions []Decision) {
 	s = s.at(policy, now)
 	held := 0
 	for _, l := range s.Leases {
 		held += l.Count
 	}
-	end = s.At + LeaseLifetime.Microseconds()
+	given := leases{lease: lease{s.At + LeaseLifetime.Microseconds(), server}}
 	if last := len(s.Leases) - 1; last >= 0 {
-		end = max(end, s.Leases[last].End+1)
+		given.End = max(given.End, s.Leases[last].End+1)
 	}
-	given := 0
 	decisions = make([]Decision, n)
 	for i := range decisions {
 		switch {
 		case s.Credit < request:
 			decisions[i].Reason = ReasonRate
-		case held+given >= policy.ConcurrentReads:
+		case held+given.Count >= policy.ConcurrentReads:
 			s.Credit -= request
 			decisions[i].Reason = ReasonConcurrency
 		default:
 			s.Credit -= request
-			given++
-			decisions[i].Allowed = true
+			given.Count++
+			decisions[i].Allowed, decisions[i].lease = true, given.lease
 		}
 		decisions[i].fill(policy, s.Credit)
 	}
-	if given > 0 {
-		s.Leases = append(slices.Clip(s.Leases), leases{end, given})
+	if given.Count > 0 {
+		s.Leases = append(slices.Clip(s.Leases), given)
 	}
-	return s, decisions, end
+	return s, decisions
 }
 
 // at is the state at a later time: refilled up to the burst, and without the leases that have ended. A clock that was set
@@ -110,17 +115,16 @@ func (s state) at(policy Policy, now time.Time) state {
 	return s
 }
 
-// release ends, for each of the ends, one of the leases that end then, if there is one still.
-func (s state) release(ends []int64) state {
+// release ends these leases, as far as they were given and run still.
+func (s state) release(ended []lease) state {
 	s.Leases = slices.Clone(s.Leases)
-	for _, end := range ends {
-		for i := range s.Leases {
-			if s.Leases[i].End == end && s.Leases[i].Count > 0 {
-				s.Leases[i].Count--
+	for _, one := range ended {
+		if i := slices.IndexFunc(s.Leases, func(l leases) bool { return l.lease == one }); i >= 0 {
+			if s.Leases[i].Count--; s.Leases[i].Count == 0 {
+				s.Leases = slices.Delete(s.Leases, i, i+1)
 			}
 		}
 	}
-	s.Leases = slices.DeleteFunc(s.Leases, func(l leases) bool { return l.Count == 0 })
 	return s
 }
 

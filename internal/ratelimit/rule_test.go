@@ -33,7 +33,7 @@ func TestRuleBounds(t *testing.T) {
 		policy := policies.Draw(t, "policy")
 		var s state
 		now, latest := noon, time.Time{}
-		var running []int64
+		var running []lease
 		var got []admitted
 		for range rapid.IntRange(1, 40).Draw(t, "questions") {
 			now = now.Add(time.Duration(rapid.Int64Range(-int64(time.Second), int64(40*time.Second)).Draw(t, "later")) / 1000 * 1000)
@@ -47,20 +47,20 @@ func TestRuleBounds(t *testing.T) {
 			}
 			n := rapid.IntRange(1, 30).Draw(t, "requests")
 			before := s
-			after, decisions, end := s.admit(policy, now, n)
-			again, decisionsAgain, _ := before.admit(policy, now, n)
+			after, decisions := s.admit(policy, now, n, 1)
+			again, decisionsAgain := before.admit(policy, now, n, 1)
 			if !again.same(after) || !slices.Equal(decisions, decisionsAgain) {
 				t.Fatal("the rule is no function of its arguments")
 			}
 			s = after
-			running = slices.DeleteFunc(running, func(end int64) bool { return end <= latest.UnixMicro() })
+			running = slices.DeleteFunc(running, func(l lease) bool { return l.End <= latest.UnixMicro() })
 			paid := 0
 			for _, d := range decisions {
 				if d.Reason != ReasonRate {
 					paid++
 				}
 				if d.Allowed {
-					running = append(running, end)
+					running = append(running, d.lease)
 				}
 				if d.Remaining < 0 || d.Remaining >= max(policy.Burst, 1) && d.Reason != ReasonRate || d.ResetSeconds < 1 || d.ResetSeconds > 60 {
 					t.Fatalf("%+v", d)
@@ -89,14 +89,15 @@ func TestRuleTogetherIsInTurn(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		policy := policies.Draw(t, "policy")
-		s, _, _ := state{}.admit(policy, noon, rapid.IntRange(0, 30).Draw(t, "before"))
+		s, _ := state{}.admit(policy, noon, rapid.IntRange(0, 30).Draw(t, "before"), 1)
 		now := noon.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "later")))
 		n := rapid.IntRange(1, 30).Draw(t, "requests")
-		after, decisions, _ := s.admit(policy, now, n)
+		after, decisions := s.admit(policy, now, n, 1)
 		held := 0
 		for i := range n {
 			var one []Decision
-			s, one, _ = s.admit(policy, now, 1)
+			s, one = s.admit(policy, now, 1, 1)
+			one[0].lease = decisions[i].lease // which ends a moment later
 			if one[0] != decisions[i] {
 				t.Fatalf("request %d: %+v by itself, %+v together", i, one[0], decisions[i])
 			}
@@ -119,17 +120,17 @@ func TestRuleRetryAfter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := policies.Draw(t, "policy")
 		policy.Burst = rapid.IntRange(1, 20).Draw(t, "small burst")
-		s, _, _ := state{}.admit(policy, noon, policy.Burst)
-		_, refused, _ := s.admit(policy, noon, 1)
+		s, _ := state{}.admit(policy, noon, policy.Burst, 1)
+		_, refused := s.admit(policy, noon, 1, 1)
 		wait := time.Duration(refused[0].RetryAfterSeconds) * time.Second
 		if refused[0].Reason != ReasonRate {
 			t.Fatalf("%+v from an empty bucket", refused[0])
 		}
-		if _, later, _ := s.admit(policy, noon.Add(wait), 1); later[0].Reason == ReasonRate {
+		if _, later := s.admit(policy, noon.Add(wait), 1, 1); later[0].Reason == ReasonRate {
 			t.Fatalf("refused after Retry-After %v", wait)
 		}
 		if wait > time.Second {
-			if _, sooner, _ := s.admit(policy, noon.Add(wait-time.Second), 1); sooner[0].Reason != ReasonRate {
+			if _, sooner := s.admit(policy, noon.Add(wait-time.Second), 1, 1); sooner[0].Reason != ReasonRate {
 				t.Fatalf("Retry-After %v is a second too long", wait)
 			}
 		}
@@ -141,10 +142,10 @@ func TestRuleRests(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		policy := policies.Draw(t, "policy")
-		s, _, _ := state{}.admit(policy, noon, rapid.IntRange(1, 30).Draw(t, "before"))
+		s, _ := state{}.admit(policy, noon, rapid.IntRange(1, 30).Draw(t, "before"), 1)
 		later := noon.Add(s.rests(policy))
-		_, kept, _ := s.admit(policy, later, 5)
-		_, forgotten, _ := state{}.admit(policy, later, 5)
+		_, kept := s.admit(policy, later, 5, 1)
+		_, forgotten := state{}.admit(policy, later, 5, 1)
 		if !slices.Equal(kept, forgotten) {
 			t.Fatalf("%+v with it, %+v without", kept, forgotten)
 		}

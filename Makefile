@@ -34,7 +34,7 @@ demo: build ## run everything on this machine, with sample data and an example p
 test: tools check verify lint lint-api ## everything that CI runs: format, generated code, import rules, all tests with the race detector
 	go test -race -timeout 20m ./...
 	@# Go remembers results, but not the table that these tests write.
-	@[ -e bin/contract-coverage.txt ] || go test -race -count 1 ./internal/httpapi
+	@[ -e bin/contract-coverage.txt ] || go test -race -count 1 ./internal/api/partner
 	@cat bin/contract-coverage.txt
 
 .PHONY: test-long
@@ -49,7 +49,7 @@ bench: tools build ## how fast everything is on this machine, beside PostgreSQL 
 	bin/connect-bench -seconds $(BENCH_SECONDS) -rounds $(BENCH_ROUNDS) -connections $(BENCH_CONNECTIONS) -only '$(BENCH_ONLY)' \
 		-steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),-profiles $(PROFILES) -program bin/connect-svc-profile)
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
-	go test -run '^$$' -bench . ./internal/credential ./internal/httpapi ./internal/ratelimit
+	go test -run '^$$' -bench . ./internal/credential ./internal/api/partner ./internal/ratelimit
 	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook
 	go test -run '^$$' -bench Import -benchtime 1x ./internal/webhook
 

@@ -14,11 +14,11 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/api/partner"
 	"connect-svc/internal/browser"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/developers"
-	"connect-svc/internal/httpapi"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
@@ -182,7 +182,7 @@ func (a *App) openLimiter(ctx context.Context, url string) error {
 // publicHandler puts the pages of the browser and the developers' site beside the partner API. It is no http.ServeMux, which would redirect
 // paths that it finds untidy: unknown paths are 404 here (specification 4).
 func (a *App) publicHandler(config Config) (http.Handler, error) {
-	api, err := httpapi.New(httpapi.Config{
+	api, err := partner.New(partner.Config{
 		BaseURL:  config.BaseURL,
 		OAuth:    a.OAuth,
 		Activity: a.Activity,
@@ -210,7 +210,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case httpapi.IsBackend(r.URL.Path):
+		case partner.IsBackend(r.URL.Path):
 			api.ServeHTTP(w, r)
 		case site != nil && developers.Serves(r.URL.Path):
 			site.ServeHTTP(w, r)

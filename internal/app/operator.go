@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"connect-svc/internal/operator"
+	"connect-svc/internal/api/operator"
 )
 
 // withOperator puts the operator API beside what else is private. Without a token it is off: its paths are 404 as any

@@ -98,21 +98,18 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	if err != nil || clientID.String() != parameters["client_id"] {
 		return refuse(UnauthorizedClient)
 	}
-	client, found, err := s.store.activeClient(ctx, clientID)
+	callbackURL, allowance, err := s.store.activeClient(ctx, clientID)
 	if err != nil {
 		return authorizationRequest{}, fmt.Errorf("authorize: %w", err)
 	}
-	if !found {
-		return refuse(UnauthorizedClient)
-	}
-	if parameters["redirect_uri"] != client.callbackURL {
+	if parameters["redirect_uri"] != callbackURL {
 		return refuse(InvalidRequest)
 	}
 	if parameters["response_type"] != "code" {
 		return refuse(UnsupportedResponseType)
 	}
 	scopes, err := scope.Parse(parameters["scope"])
-	if err != nil || len(parameters["scope"]) > 512 || !client.allowance.Contains(scopes) {
+	if err != nil || len(parameters["scope"]) > 512 || !allowance.Contains(scopes) {
 		return refuse(InvalidScope)
 	}
 	challenge, err := base64.RawURLEncoding.Strict().DecodeString(parameters["code_challenge"])

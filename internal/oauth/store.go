@@ -32,21 +32,10 @@ func none(err, meaning error) error {
 	return err
 }
 
-// registered is what an authorization request is compared with.
-type registered struct {
-	callbackURL string
-	allowance   scope.Set
-}
-
-func (s store) activeClient(ctx context.Context, id uuid.UUID) (client registered, found bool, err error) {
+// activeClient is what an authorization request is compared with. It is unauthorized_client where there is none.
+func (s store) activeClient(ctx context.Context, id uuid.UUID) (callbackURL string, allowance scope.Set, err error) {
 	row, err := s.queries.GetRegistration(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return registered{}, false, nil
-	}
-	if err != nil {
-		return registered{}, false, err
-	}
-	return registered{row.CallbackUrl, row.Scopes}, row.Status == "active", nil
+	return row.CallbackUrl, row.Scopes, none(err, &AuthorizeError{UnauthorizedClient})
 }
 
 func (s store) createRequest(ctx context.Context, request authorizationRequest) error {
@@ -72,7 +61,7 @@ func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size
 	}
 	return Request{
 		ClientName:  row.Name,
-		HomepageURL: given(row.HomepageUrl),
+		HomepageURL: row.HomepageUrl,
 		CallbackURL: row.RedirectUri,
 		Scopes:      row.Scopes,
 		ExpiresAt:   row.ExpiresAt,
@@ -101,7 +90,7 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, browser [sha256.Size
 	}
 	return Consent{
 		ClientName:    row.Name,
-		HomepageURL:   given(row.HomepageUrl),
+		HomepageURL:   row.HomepageUrl,
 		CallbackURL:   row.RedirectUri,
 		Scopes:        row.Scopes,
 		Email:         row.Email,
@@ -333,7 +322,7 @@ func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
 		ClientID:     row.ClientID,
 		GrantID:      row.GrantID,
 		ClientName:   row.Name,
-		HomepageURL:  given(row.HomepageUrl),
+		HomepageURL:  row.HomepageUrl,
 		Version:      row.Version,
 		State:        State(row.State),
 		Scopes:       row.Scopes,
@@ -341,11 +330,4 @@ func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
 		AuthorizedAt: row.AuthorizedAt,
 		LastReadAt:   row.LastReadAt,
 	}
-}
-
-func given(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }

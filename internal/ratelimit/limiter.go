@@ -78,7 +78,7 @@ func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, 
 	}
 	q := &question{policy: policy, now: now}
 	if err := c.ask(ctx, q); err != nil {
-		return Decision{}, fmt.Errorf("ratelimit: admit: %w", err)
+		return Decision{}, err
 	}
 	return q.decision, nil
 }
@@ -92,10 +92,7 @@ func (d *Decision) Release(ctx context.Context) error {
 		return nil
 	}
 	d.lease = lease{}
-	if err := d.client.ask(ctx, q); err != nil {
-		return fmt.Errorf("ratelimit: release: %w", err)
-	}
-	return nil
+	return d.client.ask(ctx, q)
 }
 
 // refuse decides without the store where the client is out of budget whatever other servers have admitted since: nothing
@@ -138,7 +135,7 @@ func (c *client) ask(ctx context.Context, q *question) error {
 		return q.err
 	default:
 		q.left = true
-		return ctx.Err()
+		return fmt.Errorf("ratelimit: %w", ctx.Err())
 	}
 }
 
@@ -192,7 +189,7 @@ func (c *client) answer(ctx context.Context) {
 func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, kept string, decisions []Decision, err error) {
 	defer func() {
 		if failure := recover(); failure != nil { // there may be no request's goroutine to catch it
-			err = fmt.Errorf("panic: %v", failure)
+			err = fmt.Errorf("ratelimit: panic: %v", failure)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(fairqueue.WithCaller(ctx, c.id.String()), c.timeLimit)
@@ -201,7 +198,7 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 	for {
 		if !loaded {
 			if known, old, err = c.load(ctx); err != nil {
-				return state{}, "", nil, fmt.Errorf("load: %w", err)
+				return state{}, "", nil, fmt.Errorf("ratelimit: load: %w", err)
 			}
 		}
 		before := known.at(c.policy, now)
@@ -215,7 +212,7 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 		}
 		set, err := c.store.CompareAndSet(ctx, c.id, old, string(text), next.rests(c.policy))
 		if err != nil {
-			return state{}, "", decisions, fmt.Errorf("compare and set: %w", err)
+			return state{}, "", decisions, fmt.Errorf("ratelimit: compare and set: %w", err)
 		}
 		if set {
 			return next, string(text), decisions, nil

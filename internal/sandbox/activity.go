@@ -11,7 +11,7 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/activity"
-	"connect-svc/internal/strictapi"
+	"connect-svc/internal/api/contract"
 )
 
 // maxRows of a batch, of all its parts together.
@@ -67,7 +67,7 @@ func written(result activity.Result) sandboxapi.Written {
 // rowError names a field of a row, which has the same name in the domain. The texts of the domain are fixed and hold no
 // values.
 func rowError(part activity.Part, row int, column string, err error) error {
-	return strictapi.Field(err.Error(), partNames[part], strconv.Itoa(row), column)
+	return contract.Field(err.Error(), partNames[part], strconv.Itoa(row), column)
 }
 
 // readBatch turns the body into what the domain takes.
@@ -76,7 +76,7 @@ func readBatch(user uuid.UUID, body *sandboxapi.ActivityBatch) (batch activity.B
 	corrections, adjustments := rowsOf(body.StepCorrections), rowsOf(body.CyclingAdjustments)
 	removals := rowsOf(body.Removals)
 	if len(steps)+len(rides)+len(corrections)+len(adjustments)+len(removals) > maxRows {
-		return batch, strictapi.Field(fmt.Sprintf("must have at most %d rows in all", maxRows))
+		return batch, contract.Field(fmt.Sprintf("must have at most %d rows in all", maxRows))
 	}
 	for _, row := range steps {
 		batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{UserID: user, Date: row.Date.Time, Steps: int(row.Steps)})

@@ -12,9 +12,9 @@ import (
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/httpapi"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/api/partner"
 	"connect-svc/internal/ratelimit"
-	"connect-svc/internal/strictapi"
 	"connect-svc/internal/telemetry"
 )
 
@@ -127,7 +127,7 @@ func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) b
 			budget.Allowed, budget.Remaining, budget.RetryAfterSeconds = false, 0, 1
 		}
 	}
-	return httpapi.TellFailure(w, r, next.status, next.code, budget)
+	return partner.Fail(w, r, next.status, next.code, budget)
 }
 
 func (a *answers) take(id string) (failure, bool) {
@@ -172,7 +172,7 @@ func (d driver) ForceAnswers(
 	}
 	f := failure{int(request.Body.Status), request.Body.Code}
 	if !d.answers.force(string(request.Body.OperationId), f, times) {
-		return nil, strictapi.Field("must be an error that openapi.yaml has for the operation, with this status", "code")
+		return nil, contract.Field("must be an error that openapi.yaml has for the operation, with this status", "code")
 	}
 	return sandboxapi.ForceAnswers204Response{Headers: sandboxapi.ForceAnswers204ResponseHeaders(okHeaders(ctx))}, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/api/contract"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/strictapi"
 )
 
 // DecideAuthorization is a user with a browser.
@@ -34,16 +34,16 @@ func (d driver) DecideAuthorization(
 func (s *sandbox) decide(ctx context.Context, authorizationURL string, user uuid.UUID, allow bool) (location string, err error) {
 	query, is := strings.CutPrefix(authorizationURL, s.baseURL+"/oauth/authorize?")
 	if !is || strings.Contains(query, "#") {
-		return "", strictapi.Field("must be the sandbox's base_url with /oauth/authorize and a query", "authorization_url")
+		return "", contract.Field("must be the sandbox's base_url with /oauth/authorize and a query", "authorization_url")
 	}
 	if !s.people.has(user) {
-		return "", strictapi.Field("must be a user of the sandbox", "user_id")
+		return "", contract.Field("must be a user of the sandbox", "user_id")
 	}
 	browser := sha256.Sum256([]byte(rand.Text()))
 	server := s.service.OAuth
 	request, err := server.Authorize(ctx, query, len(authorizationURL), browser)
 	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {
-		return "", strictapi.Field("must be a request without "+string(refused.Cause), "authorization_url")
+		return "", contract.Field("must be a request without "+string(refused.Cause), "authorization_url")
 	}
 	if err != nil {
 		return "", err

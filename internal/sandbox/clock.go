@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/strictapi"
+	"connect-svc/internal/api/contract"
 )
 
 const (
@@ -39,7 +39,7 @@ func (s *sandbox) advance(ctx context.Context, by time.Duration) error {
 	}
 	defer s.people.growing.Release()
 	if s.clock.Offset()+by > farthest {
-		return strictapi.Field("must leave the clock at most ten years ahead of the real time", "advance_seconds")
+		return contract.Field("must leave the clock at most ten years ahead of the real time", "advance_seconds")
 	}
 	s.clock.Advance(by)
 	return nil
@@ -65,7 +65,7 @@ func (s *sandbox) followClock(ctx context.Context) {
 		case <-wake.C:
 			_, err = s.service.Pool.Exec(ctx, wakeDue)
 		case <-grow.C:
-			limited, cancel := context.WithTimeout(ctx, strictapi.BatchTime)
+			limited, cancel := context.WithTimeout(ctx, contract.BatchTime)
 			err = s.growAll(limited)
 			cancel()
 		}

@@ -11,8 +11,8 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/account"
+	"connect-svc/internal/api/contract"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/strictapi"
 )
 
 // driver is the operations of api/sandbox.yaml, in this file and those of what they are about.
@@ -25,15 +25,15 @@ var (
 	errUserNotFound  = errors.New("no such user")
 	errScopeMismatch = errors.New("connected with other scopes")
 
-	failures = []strictapi.Failure{
-		{Err: errUserNotFound, Name: "user-not-found", Title: "There is no such user.", Status: 404},
-		{Err: oauth.ErrNotConnected, Name: "not-connected", Title: "The user is not connected with this company.", Status: 404},
-		{Err: errScopeMismatch, Name: "scope-mismatch", Title: "The user is connected with other scopes.", Status: 409},
+	failures = []contract.Failure{
+		{Err: errUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},
+		{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
+		{Err: errScopeMismatch, Code: "scope-mismatch", Text: "The user is connected with other scopes.", Status: 409},
 	}
 )
 
 func newDriver(s *sandbox) (http.Handler, error) {
-	api, err := strictapi.New(sandboxapi.GetSpec, sandboxapi.GetSpecJSON, failures...)
+	api, err := contract.NewAPI(sandboxapi.GetSpecJSON, failures...)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func newDriver(s *sandbox) (http.Handler, error) {
 	})
 	return api.Handler(func(router chi.Router) {
 		sandboxapi.HandlerWithOptions(strict, sandboxapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
-	}, strictapi.Timed(func(*http.Request) time.Duration { return strictapi.RequestTime })), nil
+	}, contract.Timed(func(*http.Request) time.Duration { return contract.RequestTime })), nil
 }
 
 // driving puts the driver beside what else is private. It is there before the first request is.
@@ -58,7 +58,7 @@ func (s *sandbox) driving(others http.Handler) http.Handler {
 
 // okHeaders are those of an answer that is no error. The generated types of the operations differ in name alone.
 func okHeaders(ctx context.Context) sandboxapi.ReadSandbox200ResponseHeaders {
-	return sandboxapi.ReadSandbox200ResponseHeaders{CacheControl: strictapi.NoStore, XRequestID: strictapi.RequestID(ctx)}
+	return sandboxapi.ReadSandbox200ResponseHeaders{CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx)}
 }
 
 // ReadSandbox shows what there is.
@@ -82,7 +82,7 @@ func (d driver) CreateUser(
 	}
 	user, err := d.addPerson(ctx, request.Body.Kind, timezone)
 	if invalid := (*account.InvalidUserError)(nil); errors.As(err, &invalid) {
-		return nil, strictapi.Field("must be "+invalid.Wanted, invalid.Field)
+		return nil, contract.Field("must be "+invalid.Wanted, invalid.Field)
 	}
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/strictapi"
+	"connect-svc/internal/api/contract"
 	"connect-svc/internal/telemetry"
 )
 
@@ -156,7 +156,7 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 			note(broken.URL, test.method, test.path, "application/json", test.body)
 			if test.body != "" {
 				note(r.described.DriverUrl, test.method, test.path, "text/plain", test.body)
-				note(r.described.DriverUrl, test.method, test.path, "application/json", strings.Repeat(" ", strictapi.MaxBody)+test.body)
+				note(r.described.DriverUrl, test.method, test.path, "application/json", strings.Repeat(" ", contract.MaxBody)+test.body)
 			}
 		}
 	}

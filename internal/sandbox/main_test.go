@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/api/contract"
 	"connect-svc/internal/contracttest"
-	"connect-svc/internal/strictapi"
 	"connect-svc/internal/telemetry"
 )
 
@@ -107,12 +107,12 @@ func (r *running) send(t *testing.T, client *http.Client, method, url, contentTy
 	if response.Header.Get("Content-Type") == "application/problem+json" && len(got.body) > 0 {
 		var problem struct {
 			Type   string
-			Errors []strictapi.FieldError
+			Errors []contract.FieldError
 		}
 		if err := json.Unmarshal(got.body, &problem); err != nil {
 			t.Fatal(err)
 		}
-		got.name = strings.TrimPrefix(problem.Type, strictapi.TypePrefix)
+		got.name = strings.TrimPrefix(problem.Type, contract.TypePrefix)
 		for _, field := range problem.Errors {
 			got.errors[field.Pointer] = field.Detail
 		}

@@ -21,8 +21,8 @@ import (
 // key is the partner's own name for its user.
 const key = "member-7"
 
-// partner is a partner's backend on the Go SDK, with one user of the sandbox.
-type partner struct {
+// backend is a partner's backend on the Go SDK, with one user of the sandbox.
+type backend struct {
 	*running
 	user   uuid.UUID
 	store  connect.Store
@@ -30,9 +30,9 @@ type partner struct {
 	slept  []time.Duration
 }
 
-func (r *running) newPartner(t *testing.T, kind sandboxapi.Kind) *partner {
+func (r *running) newPartner(t *testing.T, kind sandboxapi.Kind) *backend {
 	t.Helper()
-	p := &partner{running: r, user: r.newUser(t, kind), store: connect.NewMemoryStore()}
+	p := &backend{running: r, user: r.newUser(t, kind), store: connect.NewMemoryStore()}
 	client, err := connect.New(connect.Config{
 		BaseURL: r.described.BaseUrl, ClientID: r.described.Client.ClientId.String(), ClientSecret: r.described.Client.ClientSecret,
 		CallbackURL: r.described.Client.CallbackUrl,
@@ -54,7 +54,7 @@ func (r *running) newPartner(t *testing.T, kind sandboxapi.Kind) *partner {
 }
 
 // callback is the query with which the browser comes back.
-func (p *partner) callback(t *testing.T, begun connect.Authorization, decision sandboxapi.AuthorizationDecisionDecision) url.Values {
+func (p *backend) callback(t *testing.T, begun connect.Authorization, decision sandboxapi.AuthorizationDecisionDecision) url.Values {
 	t.Helper()
 	location, err := url.Parse(p.decides(t, p.user, begun.URL, decision))
 	if err != nil || !strings.HasPrefix(location.String(), p.described.Client.CallbackUrl+"?") {
@@ -63,7 +63,7 @@ func (p *partner) callback(t *testing.T, begun connect.Authorization, decision s
 	return location.Query()
 }
 
-func (p *partner) connect(t *testing.T) connect.Connection {
+func (p *backend) connect(t *testing.T) connect.Connection {
 	t.Helper()
 	begun := p.client.Begin()
 	connection, err := p.client.Finish(t.Context(), key, begun, p.callback(t, begun, sandboxapi.AuthorizationDecisionDecisionAllow))
@@ -74,7 +74,7 @@ func (p *partner) connect(t *testing.T) connect.Connection {
 }
 
 // steps reads the first days of a connection.
-func (p *partner) steps(t *testing.T, days int) ([]connectsdk.DailySteps, error) {
+func (p *backend) steps(t *testing.T, days int) ([]connectsdk.DailySteps, error) {
 	t.Helper()
 	held, err := p.store.Load(t.Context(), key)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *partner) steps(t *testing.T, days int) ([]connectsdk.DailySteps, error)
 }
 
 // refresh sends a refresh token as it is, and returns the status and the code of an error.
-func (p *partner) refresh(t *testing.T, token string) (int, string) {
+func (p *backend) refresh(t *testing.T, token string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), "POST", p.described.BaseUrl+"/oauth/token",
 		strings.NewReader(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}.Encode()))
@@ -97,7 +97,7 @@ func (p *partner) refresh(t *testing.T, token string) (int, string) {
 	return p.answered(t, request)
 }
 
-func (p *partner) reconnect(t *testing.T, err error, state connect.State) {
+func (p *backend) reconnect(t *testing.T, err error, state connect.State) {
 	t.Helper()
 	var reconnect *connect.ReconnectError
 	if !errors.As(err, &reconnect) || reconnect.State != state {
@@ -106,7 +106,7 @@ func (p *partner) reconnect(t *testing.T, err error, state connect.State) {
 }
 
 // verify reads a webhook of the list as its receiver does.
-func (p *partner) verify(t *testing.T, sent sandboxapi.Webhook) webhook.Event {
+func (p *backend) verify(t *testing.T, sent sandboxapi.Webhook) webhook.Event {
 	t.Helper()
 	header := http.Header{}
 	for name, value := range sent.Headers {
@@ -349,7 +349,7 @@ func partnerActivity(t *testing.T, r *running) {
 }
 
 // readRequest reads the first day with the access token that a connection has now.
-func (p *partner) readRequest(t *testing.T, held connect.Connection) *http.Request {
+func (p *backend) readRequest(t *testing.T, held connect.Connection) *http.Request {
 	t.Helper()
 	day := held.HistoryFrom.Format(time.DateOnly)
 	request, err := http.NewRequestWithContext(t.Context(), "GET",

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/strictapi"
+	"connect-svc/internal/api/contract"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/webhook"
 )
@@ -121,7 +121,7 @@ func (d driver) SetWebhook(
 ) (sandboxapi.SetWebhookResponseObject, error) {
 	_, err := d.service.Webhooks.SetEndpoint(ctx, d.client.ID, request.Body.Url)
 	if invalid := (*webhook.URLError)(nil); errors.As(err, &invalid) {
-		return nil, strictapi.Field(invalid.Problem, "url")
+		return nil, contract.Field(invalid.Problem, "url")
 	}
 	if err != nil {
 		return nil, err

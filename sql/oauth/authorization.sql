@@ -4,7 +4,7 @@
 
 -- name: GetRegistration :one
 -- What a request is compared with before it is stored.
-select callback_url, scopes, status from clients where client_id = @client_id;
+select callback_url, scopes from clients where client_id = @client_id and status = 'active';
 
 -- name: CreateAuthorizationRequest :exec
 insert into authorization_requests (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge,
@@ -13,7 +13,7 @@ values (@request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, 
     connect_now() + @lifetime::interval);
 
 -- name: GetAuthorizationRequest :one
-select cl.name, cl.homepage_url, r.redirect_uri, r.scopes, r.expires_at, r.user_id
+select cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at, r.user_id
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
@@ -35,7 +35,7 @@ where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expire
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
     and coalesce(r.consent_day, (connect_now() at time zone u.timezone)::date)
         = (connect_now() at time zone u.timezone)::date
-returning cl.name, cl.homepage_url, r.redirect_uri, r.scopes, u.email, r.expires_at,
+returning cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, u.email, r.expires_at,
     coalesce((select c.history_from from connections c
         where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'),
         r.consent_day)::date as history_from,

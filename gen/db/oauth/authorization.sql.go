@@ -140,7 +140,7 @@ func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthoriz
 }
 
 const getAuthorizationRequest = `-- name: GetAuthorizationRequest :one
-select cl.name, cl.homepage_url, r.redirect_uri, r.scopes, r.expires_at, r.user_id
+select cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at, r.user_id
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
@@ -154,7 +154,7 @@ type GetAuthorizationRequestParams struct {
 
 type GetAuthorizationRequestRow struct {
 	Name        string
-	HomepageUrl *string
+	HomepageUrl string
 	RedirectUri string
 	Scopes      scope.Set
 	ExpiresAt   time.Time
@@ -177,13 +177,12 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 
 const getRegistration = `-- name: GetRegistration :one
 
-select callback_url, scopes, status from clients where client_id = $1
+select callback_url, scopes from clients where client_id = $1 and status = 'active'
 `
 
 type GetRegistrationRow struct {
 	CallbackUrl string
 	Scopes      scope.Set
-	Status      string
 }
 
 // Authorizations under way in a browser. Each statement that reads or ends a request names
@@ -193,7 +192,7 @@ type GetRegistrationRow struct {
 func (q *Queries) GetRegistration(ctx context.Context, clientID uuid.UUID) (GetRegistrationRow, error) {
 	row := q.db.QueryRow(ctx, getRegistration, clientID)
 	var i GetRegistrationRow
-	err := row.Scan(&i.CallbackUrl, &i.Scopes, &i.Status)
+	err := row.Scan(&i.CallbackUrl, &i.Scopes)
 	return i, err
 }
 
@@ -206,7 +205,7 @@ where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
     and coalesce(r.consent_day, (connect_now() at time zone u.timezone)::date)
         = (connect_now() at time zone u.timezone)::date
-returning cl.name, cl.homepage_url, r.redirect_uri, r.scopes, u.email, r.expires_at,
+returning cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, u.email, r.expires_at,
     coalesce((select c.history_from from connections c
         where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'),
         r.consent_day)::date as history_from,
@@ -222,7 +221,7 @@ type ShowConsentParams struct {
 
 type ShowConsentRow struct {
 	Name          string
-	HomepageUrl   *string
+	HomepageUrl   string
 	RedirectUri   string
 	Scopes        scope.Set
 	Email         string

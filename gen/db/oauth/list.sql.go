@@ -14,7 +14,7 @@ import (
 )
 
 const listConnectionsOfClient = `-- name: ListConnectionsOfClient :many
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, c.version, (case
+select c.user_id, c.client_id, c.grant_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
@@ -35,7 +35,7 @@ type ListConnectionsOfClientRow struct {
 	ClientID     uuid.UUID
 	GrantID      uuid.UUID
 	Name         string
-	HomepageUrl  *string
+	HomepageUrl  string
 	Version      int64
 	State        string
 	Scopes       scope.Set
@@ -78,7 +78,7 @@ func (q *Queries) ListConnectionsOfClient(ctx context.Context, arg ListConnectio
 
 const listConnectionsOfUser = `-- name: ListConnectionsOfUser :many
 
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, c.version, (case
+select c.user_id, c.client_id, c.grant_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
@@ -92,7 +92,7 @@ type ListConnectionsOfUserRow struct {
 	ClientID     uuid.UUID
 	GrantID      uuid.UUID
 	Name         string
-	HomepageUrl  *string
+	HomepageUrl  string
 	Version      int64
 	State        string
 	Scopes       scope.Set

@@ -1,0 +1,237 @@
+package contract
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// Bounds of bodies and of what is said about them.
+const (
+	MaxBody   = 16 << 20 // bytes: 10,000 rows with room for notes
+	maxValues = 100_000  // in a body: 10,000 rows have 60,000
+	MaxErrors = 100      // that one answer names
+	maxName   = 100      // bytes of an unknown field's name that is repeated
+)
+
+// FieldError names a place in a body by a JSON pointer (RFC 6901), and what is accepted there, never the value.
+type FieldError struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// ContentError says which fields are wrong.
+type ContentError []FieldError
+
+func (e ContentError) Error() string { return fmt.Sprintf("%d fields are invalid", len(e)) }
+
+// Field is a ContentError of one field, which is named by its path in the body.
+func Field(detail string, path ...string) ContentError {
+	return ContentError{{Pointer: pointer(path), Detail: detail}}
+}
+
+// Is implements the interface of [errors.Is].
+func (ContentError) Is(target error) bool { return target == errInvalidContent }
+
+// checkBody reads the body, holds it against the document, and puts it back.
+func (op *Operation) checkBody(r *http.Request) error {
+	body, err := ReadBody(r, jsonType, MaxBody)
+	if err != nil {
+		return err
+	}
+	if !utf8.Valid(body) {
+		return ErrMalformed
+	}
+	if err := scan(body); err != nil {
+		return err
+	}
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return ErrMalformed
+	}
+	if err := op.checkContent(content); len(err) > 0 {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// scan reads the body without keeping it: one with more values than any batch is not worth the memory, and in one with a
+// field twice nobody knows which is meant.
+func scan(body []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	type container struct {
+		fields  map[string]bool // nil for a list
+		isValue bool            // the next string of an object is the value of a field
+	}
+	var open []container
+	for values := 0; ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return ErrMalformed
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if len(open) > 0 && open[len(open)-1].fields != nil {
+			in := &open[len(open)-1]
+			in.isValue = !in.isValue
+			if in.isValue { // this is the field's name
+				name, _ := token.(string)
+				if in.fields[name] {
+					return ErrMalformed
+				}
+				in.fields[name] = true
+				continue
+			}
+		}
+		if values++; values > maxValues {
+			return ErrTooLarge
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, container{fields: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, container{})
+		}
+	}
+}
+
+// checkContent finds what is wrong, for each place one thing, in the order of the pointers.
+func (op *Operation) checkContent(content any) ContentError {
+	// First the numbers: JSON Schema takes 1.0 and 1e3 for whole numbers, and the generated binding does not.
+	if found := checkNumbers(content, nil, nil); len(found) > 0 {
+		return found.sorted()
+	}
+	var invalid *jsonschema.ValidationError
+	if err := op.Validate(content); errors.As(err, &invalid) {
+		return describe(invalid, nil).sorted()
+	}
+	return nil
+}
+
+var digits = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
+
+func checkNumbers(content any, path []string, found ContentError) ContentError {
+	switch content := content.(type) {
+	case json.Number:
+		if !digits.MatchString(content.String()) {
+			found = append(found, Field("must be a whole number in digits", path...)...)
+		}
+	case []any:
+		for i, item := range content {
+			found = checkNumbers(item, append(slices.Clip(path), strconv.Itoa(i)), found)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(content)) {
+			found = checkNumbers(content[name], append(slices.Clip(path), name), found)
+		}
+	}
+	return found
+}
+
+// describe says in words of our own what a schema refused. Those of the library repeat the value.
+func describe(invalid *jsonschema.ValidationError, found ContentError) ContentError {
+	for _, cause := range invalid.Causes {
+		found = describe(cause, found)
+	}
+	if len(invalid.Causes) > 0 {
+		return found
+	}
+	at := invalid.InstanceLocation
+	add := func(detail string, args ...any) ContentError {
+		return append(found, Field(fmt.Sprintf(detail, args...), at...)...)
+	}
+	switch reason := invalid.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range reason.Missing {
+			found = append(found, Field("is required", append(slices.Clip(at), name)...)...)
+		}
+		return found
+	case *kind.AdditionalProperties:
+		for _, name := range reason.Properties {
+			if len(name) > maxName {
+				found = add("has a field that is not known")
+				continue
+			}
+			found = append(found, Field("is not known", append(slices.Clip(at), name)...)...)
+		}
+		return found
+	case *kind.Type:
+		return add("must be of type %s", strings.Join(reason.Want, " or "))
+	case *kind.Enum:
+		var words []string
+		for _, word := range reason.Want {
+			words = append(words, fmt.Sprint(word))
+		}
+		return add("must be one of %s", strings.Join(words, ", "))
+	case *kind.MinProperties:
+		return add("must not be empty")
+	case *kind.MinLength:
+		if reason.Want == 1 {
+			return add("must not be empty")
+		}
+		return add("must have at least %d characters", reason.Want)
+	case *kind.MaxLength:
+		return add("must have at most %d characters", reason.Want)
+	case *kind.MaxItems:
+		return add("must have at most %d rows", reason.Want)
+	case *kind.Minimum:
+		return add("must be at least %s", reason.Want.RatString())
+	case *kind.Maximum:
+		return add("must be at most %s", reason.Want.RatString())
+	case *kind.Format:
+		return add("must be a %s", reason.Want)
+	case *kind.Pattern:
+		return add("must match %s", reason.Want)
+	}
+	return add("is not as documented")
+}
+
+// pointer is a JSON pointer (RFC 6901).
+func pointer(path []string) string {
+	var text strings.Builder
+	for _, segment := range path {
+		text.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment))
+	}
+	return text.String()
+}
+
+// sorted keeps one error for each place, and as many of them as an answer may have.
+func (e ContentError) sorted() ContentError {
+	slices.SortFunc(e, func(a, b FieldError) int {
+		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Detail, b.Detail))
+	})
+	e = slices.CompactFunc(e, func(a, b FieldError) bool { return a.Pointer == b.Pointer })
+	return e[:min(len(e), MaxErrors)]
+}
+
+// comparePointers puts row 9 before row 10.
+func comparePointers(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), func(a, b string) int {
+		m, errM := strconv.Atoi(a)
+		n, errN := strconv.Atoi(b)
+		if errM == nil && errN == nil {
+			return cmp.Compare(m, n)
+		}
+		return cmp.Compare(a, b)
+	})
+}

@@ -1,0 +1,140 @@
+package contract
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/go-chi/chi/v5"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Operation is what a document says about one operation.
+type Operation struct {
+	ID    string
+	Needs map[string][]string         // the scopes that it takes, by security scheme
+	Path  map[string]*openapi3.Schema // of its segments in braces
+	Query map[string]*openapi3.Schema
+	Body  *openapi3.Schema   // nil where no body is allowed
+	whole *jsonschema.Schema // the same, compiled: the one that knows if, then and else
+}
+
+const documentURL = "https://connect.example/document.json"
+
+// Read returns the operations of an OpenAPI document, whose bodies have one media type, by method and path, as in
+// "GET /operator/v1/users/{user_id}".
+func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation, error) {
+	encoded, err := text()
+	if err != nil {
+		return nil, fmt.Errorf("contract: %w", err)
+	}
+	loaded, err := openapi3.NewLoader().LoadFromData(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("contract: %w", err)
+	}
+	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(encoded))
+	if err != nil {
+		return nil, fmt.Errorf("contract: %w", err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	if mediaType == jsonType {
+		compiler.AssertFormat() // such as that of a date
+	}
+	if err := compiler.AddResource(documentURL, resource); err != nil {
+		return nil, fmt.Errorf("contract: %w", err)
+	}
+	operations := map[string]*Operation{}
+	for path, item := range loaded.Paths.Map() {
+		for method, described := range item.Operations() {
+			op := &Operation{ID: described.OperationID, Needs: map[string][]string{},
+				Path: map[string]*openapi3.Schema{}, Query: map[string]*openapi3.Schema{}}
+			operations[method+" "+path] = op
+			security := &loaded.Security
+			if described.Security != nil {
+				security = described.Security
+			}
+			for _, needed := range *security {
+				for scheme, scopes := range needed {
+					op.Needs[scheme] = scopes
+				}
+			}
+			for _, parameter := range append(item.Parameters, described.Parameters...) {
+				switch parameter.Value.In {
+				case openapi3.ParameterInPath:
+					op.Path[parameter.Value.Name] = parameter.Value.Schema.Value
+				case openapi3.ParameterInQuery:
+					op.Query[parameter.Value.Name] = parameter.Value.Schema.Value
+				}
+			}
+			if body := described.RequestBody; body != nil {
+				schema := body.Value.Content[mediaType].Schema
+				op.Body = schema.Value
+				if op.whole, err = compiler.Compile(documentURL + schema.Ref); err != nil {
+					return nil, fmt.Errorf("contract: %s: %w", op.ID, err)
+				}
+			}
+		}
+	}
+	return operations, nil
+}
+
+// Route is the method and the path of what a request asks for, which the router has found.
+func Route(r *http.Request) string {
+	return r.Method + " " + chi.RouteContext(r.Context()).RoutePattern()
+}
+
+// CheckPath says whether the segments of the path are as described.
+func (op *Operation) CheckPath(r *http.Request) bool {
+	for name, schema := range op.Path {
+		if schema.VisitJSON(chi.URLParam(r, name)) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Validate holds a body against the document. Its error names places in the body, and may repeat what stands there.
+func (op *Operation) Validate(body any) error { return op.whole.Validate(body) }
+
+// HasBody says whether a request announces a body, be it of unknown length.
+func HasBody(r *http.Request) bool { return r.ContentLength != 0 }
+
+// HasQuery says whether a request has a query string, be it an empty one.
+func HasQuery(r *http.Request) bool { return r.URL.RawQuery != "" || r.URL.ForceQuery }
+
+// What can be wrong with a body as a whole.
+var (
+	ErrMalformed = errors.New("malformed request")
+	ErrMediaType = errors.New("another media type")
+	ErrTooLarge  = errors.New("body too large")
+)
+
+// ReadBody reads a body of at most so many bytes. Its one content type is the media type, alone or with charset=utf-8.
+func ReadBody(r *http.Request, mediaType string, most int64) ([]byte, error) {
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 {
+		return nil, ErrMediaType
+	}
+	named, parameters, err := mime.ParseMediaType(types[0])
+	charset, given := parameters["charset"]
+	if err != nil || named != mediaType || len(parameters) > 1 || len(parameters) == 1 && !given ||
+		given && !strings.EqualFold(charset, "utf-8") {
+		return nil, ErrMediaType
+	}
+	// One byte more tells a body that is too long. It is no http.MaxBytesReader, which would close the connection while
+	// the caller still sends, and so keep the answer from it.
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	if err != nil {
+		return nil, ErrMalformed
+	}
+	if int64(len(body)) > most {
+		return nil, ErrTooLarge
+	}
+	return body, nil
+}

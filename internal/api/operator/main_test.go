@@ -1,0 +1,224 @@
+package operator
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/contracttest"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/pgtest"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/telemetry"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	token    = "0123456789abcdef0123456789abcdef"
+	verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+)
+
+// start is when the clock of a fixture begins.
+var start = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+
+// fixture is the edge with everything behind it on a database of its own and one user. Every answer that it receives is
+// held against the document.
+type fixture struct {
+	config Config
+	db     *pgtest.DB
+	user   pgtest.User
+	url    string
+	client *http.Client
+	log    *syncBuffer
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	f := &fixture{db: pgtest.New(t), log: &syncBuffer{}}
+	f.db.Clock.Set(time.Until(start))
+	f.user = f.db.User(t)
+	keys := credential.NewTestKeyring()
+	f.config = Config{
+		TokenHash: credential.Hash(token),
+		Accounts:  account.New(f.db.Pool, keys, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser}),
+		Activity:  activity.New(f.db.Pool, keys, activity.Settings{CursorLifetime: time.Minute}),
+		OAuth:     oauth.New(f.db.Pool, keys, oauth.DefaultSettings),
+	}
+	f.serve(t)
+	return f
+}
+
+// serve serves what is configured now.
+func (f *fixture) serve(t testing.TB) {
+	t.Helper()
+	handler, err := New(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(telemetry.Requests(telemetry.NewLogger(f.log, slog.LevelDebug), handler))
+	t.Cleanup(server.Close)
+	f.url = server.URL
+	f.client = &http.Client{Transport: contracttest.OperatorTransport(t, server.Client().Transport)}
+}
+
+// connect connects the user with a new client, as browser and backend do.
+func (f *fixture) connect(t testing.TB, name string) (pgtest.Client, oauth.Tokens) {
+	t.Helper()
+	partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = name })
+	browser := sha256.Sum256([]byte(name))
+	challenge := sha256.Sum256([]byte(verifier))
+	request, err := f.config.OAuth.Authorize(t.Context(), url.Values{
+		"client_id":             {partner.ID.String()},
+		"redirect_uri":          {partner.CallbackURL},
+		"response_type":         {"code"},
+		"scope":                 {scope.All.String()},
+		"state":                 {"0123456789012345678901"},
+		"code_challenge":        {base64.RawURLEncoding.EncodeToString(challenge[:])},
+		"code_challenge_method": {"S256"},
+	}.Encode(), 1000, browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.config.OAuth.SignedIn(t.Context(), request, browser, f.user.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.config.OAuth.Consent(t.Context(), request, browser); err != nil {
+		t.Fatal(err)
+	}
+	location, err := f.config.OAuth.Allow(t.Context(), request, browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered, err := url.Parse(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := f.config.OAuth.Exchange(t.Context(), credentials(partner), oauth.ExchangeParams{
+		Code: answered.Query().Get("code"), RedirectURI: partner.CallbackURL, CodeVerifier: verifier,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return partner, tokens
+}
+
+func credentials(of pgtest.Client) oauth.Credentials {
+	return oauth.Credentials{ClientID: of.ID, SecretHash: of.SecretHash()}
+}
+
+// outgoing is a request with the token and, where it has a body, the content type, unless header says otherwise.
+type outgoing struct {
+	method, path, body string
+	header             http.Header
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	name   string            // of a problem, the last part of its type
+	errors map[string]string // of a problem, details by pointer
+}
+
+func (f *fixture) send(t testing.TB, out outgoing) answer {
+	t.Helper()
+	var body io.Reader
+	header := http.Header{"Authorization": {"Bearer " + token}}
+	if out.body != "" {
+		body = strings.NewReader(out.body)
+		header.Set("Content-Type", "application/json")
+	}
+	request, err := http.NewRequestWithContext(t.Context(), out.method, f.url+out.path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range out.header {
+		header[name] = values
+	}
+	request.Header = header
+	response, err := f.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := answer{status: response.StatusCode, header: response.Header, body: string(text)}
+	if strings.HasSuffix(response.Header.Get("Content-Type"), "problem+json") && len(text) > 0 {
+		var problem struct {
+			Type   string
+			Errors []struct{ Pointer, Detail string }
+		}
+		if err := json.Unmarshal(text, &problem); err != nil {
+			t.Fatal(err)
+		}
+		got.name = strings.TrimPrefix(problem.Type, contract.TypePrefix)
+		for _, e := range problem.Errors {
+			if got.errors == nil {
+				got.errors = map[string]string{}
+			}
+			got.errors[e.Pointer] = e.Detail
+		}
+	}
+	return got
+}
+
+func (f *fixture) post(t testing.TB, path, body string) answer {
+	t.Helper()
+	return f.send(t, outgoing{method: "POST", path: path, body: body})
+}
+
+// check wants a status and the name of the problem, empty for none.
+func (a answer) check(t testing.TB, what string, status int, name string) {
+	t.Helper()
+	if a.status != status || a.name != name {
+		t.Errorf("%.200s: answer is %d %q, want %d %q", what, a.status, a.name, status, name)
+	}
+}
+
+// wantErrors wants a 422 with these errors.
+func (a answer) wantErrors(t testing.TB, what string, want map[string]string) {
+	t.Helper()
+	a.check(t, what, 422, "invalid-content")
+	if diff := cmp.Diff(want, a.errors); diff != "" {
+		t.Errorf("%.200s: errors (-want +got):\n%s", what, diff)
+	}
+}
+
+// syncBuffer is a log that handlers write while tests read it.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}

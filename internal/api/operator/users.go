@@ -1,0 +1,101 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/account"
+	"connect-svc/internal/api/contract"
+)
+
+// CreateUser adds a user.
+func (h handlers) CreateUser(
+	ctx context.Context, request operatorapi.CreateUserRequestObject,
+) (operatorapi.CreateUserResponseObject, error) {
+	user := account.NewUser{
+		Email: request.Body.Email, Timezone: request.Body.Timezone, RegisteredOn: request.Body.RegisteredOn.Time,
+	}
+	if id := request.Body.UserId; id != nil {
+		if *id == uuid.Nil { // the domain would take it for none
+			return nil, contract.Field("must not be the nil UUID", "user_id")
+		}
+		user.ID = *id
+	}
+	created, err := h.Accounts.CreateUser(ctx, user)
+	if err != nil {
+		return nil, userError(err)
+	}
+	return operatorapi.CreateUser201JSONResponse{
+		Body: userBody(created),
+		Headers: operatorapi.CreateUser201ResponseHeaders{
+			CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx), Location: Path + "v1/users/" + created.ID.String(),
+		},
+	}, nil
+}
+
+// ReadUser shows a user.
+func (h handlers) ReadUser(
+	ctx context.Context, request operatorapi.ReadUserRequestObject,
+) (operatorapi.ReadUserResponseObject, error) {
+	user, err := h.Accounts.GetUser(ctx, request.UserId)
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.ReadUser200JSONResponse{Body: userBody(user), Headers: okHeaders(ctx)}, nil
+}
+
+// ChangeUser changes what is given.
+func (h handlers) ChangeUser(
+	ctx context.Context, request operatorapi.ChangeUserRequestObject,
+) (operatorapi.ChangeUserResponseObject, error) {
+	user, err := h.Accounts.ChangeUser(ctx, request.UserId, account.UserChange{
+		Email: request.Body.Email, Timezone: request.Body.Timezone,
+	})
+	if err != nil {
+		return nil, userError(err)
+	}
+	return operatorapi.ChangeUser200JSONResponse{
+		Body: userBody(user), Headers: operatorapi.ChangeUser200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// DeleteUser ends the user's connections and removes the user with everything that is known.
+func (h handlers) DeleteUser(
+	ctx context.Context, request operatorapi.DeleteUserRequestObject,
+) (operatorapi.DeleteUserResponseObject, error) {
+	if _, err := h.Accounts.DeleteUser(ctx, request.UserId); err != nil {
+		return nil, err
+	}
+	return operatorapi.DeleteUser204Response{Headers: operatorapi.DeleteUser204ResponseHeaders(okHeaders(ctx))}, nil
+}
+
+// userError names the field that was refused, which has the same name in the domain.
+func userError(err error) error {
+	if invalid := (*account.InvalidUserError)(nil); errors.As(err, &invalid) {
+		return contract.Field("must be "+invalid.Wanted, invalid.Field)
+	}
+	return err
+}
+
+func userBody(user account.User) operatorapi.User {
+	return operatorapi.User{
+		UserId:       user.ID,
+		Email:        user.Email,
+		Timezone:     user.Timezone,
+		RegisteredOn: openapi_types.Date{Time: user.RegisteredOn},
+		CreatedAt:    instant(user.CreatedAt),
+	}
+}
+
+// okHeaders are those of an answer that is no error. The generated types of the operations differ in name alone.
+func okHeaders(ctx context.Context) operatorapi.ReadUser200ResponseHeaders {
+	return operatorapi.ReadUser200ResponseHeaders{CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx)}
+}
+
+// instant has three digits after the point, always.
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

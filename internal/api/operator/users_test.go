@@ -1,0 +1,193 @@
+package operator
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/pgtest"
+)
+
+// read is the body of an answer as what it says.
+func read[T any](t *testing.T, a answer) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const id = "3F0A4BD6-9d5c-4d8a-9a53-7d1f6f1f8a01"
+	body := `{"user_id":"` + id + `","email":"ada@example.com","timezone":"Europe/Berlin","registered_on":"2026-01-31"}`
+	created := f.post(t, "/operator/v1/users", body)
+	created.check(t, "create", 201, "")
+	path := "/operator/v1/users/" + strings.ToLower(id)
+	if got := created.header.Get("Location"); got != path {
+		t.Errorf("Location is %s", got)
+	}
+	user := read[map[string]string](t, created)
+	if !strings.HasPrefix(user["created_at"], "2026-03-10T12:0") {
+		t.Errorf("created_at is %s", user["created_at"])
+	}
+	delete(user, "created_at")
+	if diff := cmp.Diff(map[string]string{
+		"user_id": strings.ToLower(id), "email": "ada@example.com", "timezone": "Europe/Berlin", "registered_on": "2026-01-31",
+	}, user); diff != "" {
+		t.Errorf("user (-want +got):\n%s", diff)
+	}
+	if got := f.send(t, outgoing{method: "GET", path: "/operator/v1/users/" + id}); got.body != created.body {
+		t.Errorf("read after create: %s", got.body)
+	}
+	f.post(t, "/operator/v1/users", body).check(t, "create again", 409, "user-exists")
+
+	changed := f.send(t, outgoing{method: "PATCH", path: path, body: `{"email":"countess@example.com"}`})
+	changed.check(t, "change", 200, "")
+	want := strings.Replace(created.body, "ada@", "countess@", 1)
+	if changed.body != want {
+		t.Errorf("changed: %s", changed.body)
+	}
+	if got := f.send(t, outgoing{method: "GET", path: path}); got.body != want {
+		t.Errorf("read after change: %s", got.body)
+	}
+
+	without := f.post(t, "/operator/v1/users", `{"email":"b@example.com","timezone":"UTC","registered_on":"1900-01-01"}`)
+	without.check(t, "create without an id", 201, "")
+	if id := read[operatorapi.User](t, without).UserId; id == uuid.Nil || !strings.HasSuffix(without.header.Get("Location"), id.String()) {
+		t.Errorf("the id is %s, Location %s", id, without.header.Get("Location"))
+	}
+}
+
+// Fields that are refused are named, with what is accepted, and nothing is changed.
+func TestInvalidUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const email, timezone, date = "must be an address such as name@example.com, at most 254 bytes",
+		"must be a name of the time zone database such as Europe/Berlin", "must be a date"
+	create := func(field, value string) string {
+		fields := map[string]json.RawMessage{
+			"email": json.RawMessage(`"x@example.com"`), "timezone": json.RawMessage(`"UTC"`), "registered_on": json.RawMessage(`"2026-01-31"`),
+		}
+		fields[field] = json.RawMessage(value)
+		text, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const required = "is required"
+	for body, want := range map[string]map[string]string{
+		`{}`:                                     {"/email": required, "/timezone": required, "/registered_on": required},
+		create("email", `"nobody"`):              {"/email": email},
+		create("email", `"a\u0000@example.com"`): {"/email": email},
+		create("email", `"Ada <a@example.com>"`): {"/email": email},
+		create("email", `"`+strings.Repeat("é", 200)+`@x.y"`):         {"/email": email},
+		create("email", `"`+strings.Repeat("a", 255)+`"`):             {"/email": "must have at most 254 characters"},
+		create("email", `null`):                                       {"/email": "must be of type string"},
+		create("email", `["a@example.com"]`):                          {"/email": "must be of type string"},
+		create("timezone", `"Mars/Phobos"`):                           {"/timezone": timezone},
+		create("timezone", `"Local"`):                                 {"/timezone": timezone},
+		create("timezone", `"../../etc/passwd"`):                      {"/timezone": timezone},
+		create("timezone", `"UTC\u0000"`):                             {"/timezone": timezone},
+		create("timezone", `""`):                                      {"/timezone": "must not be empty"},
+		create("registered_on", `"2026-02-30"`):                       {"/registered_on": date},
+		create("registered_on", `"31.01.2026"`):                       {"/registered_on": date},
+		create("registered_on", `20260131`):                           {"/registered_on": "must be of type string"},
+		create("user_id", `"me"`):                                     {"/user_id": "must be a uuid"},
+		create("user_id", `"{3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01}"`): {"/user_id": "must be a uuid"},
+		create("user_id", `"00000000-0000-0000-0000-000000000000"`):   {"/user_id": "must not be the nil UUID"},
+		create("role", `"admin"`):                                     {"/role": "is not known"},
+		create("Email", `"x@example.com"`):                            {"/Email": "is not known"},
+		create("a/b~c", `1`):                                          {"/a~1b~0c": "is not known"},
+		create(strings.Repeat("x", 101), `1`):                         {"": "has a field that is not known"},
+		create("email", `1e400`):                                      {"/email": "must be a whole number in digits"},
+		`[]`:                                                          {"": "must be of type object"},
+		`null`:                                                        {"": "must be of type object"},
+	} {
+		f.post(t, "/operator/v1/users", body).wantErrors(t, body, want)
+	}
+	path := "/operator/v1/users/" + f.user.ID.String()
+	for body, want := range map[string]map[string]string{
+		`{}`:                             {"": "must not be empty"},
+		`{"email":"nobody"}`:             {"/email": email},
+		`{"timezone":"posix/UTC"}`:       {"/timezone": timezone},
+		`{"email":null}`:                 {"/email": "must be of type string"},
+		`{"registered_on":"2026-01-31"}`: {"/registered_on": "is not known"},
+	} {
+		f.send(t, outgoing{method: "PATCH", path: path, body: body}).wantErrors(t, body, want)
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from users where email = $1 and timezone = 'UTC'", f.user.Email); n != 1 {
+		t.Error("a refused change changed the user")
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from users"); n != 1 {
+		t.Errorf("there are %d users", n)
+	}
+}
+
+// Bodies that are no JSON, or that two readers may take differently.
+func TestMalformedBody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const good = `{"email":"x@example.com","timezone":"UTC","registered_on":"2026-01-31"}`
+	for _, body := range []string{
+		" ", "{", good[:len(good)-1], good + good, good + "x", "\xff", `{"email":"` + "\xff" + `"}`, `{'email':'x'}`, "\x00" + good,
+		"\ufeff" + good, `{"email":"a@example.com",` + good[1:], `{"email":"a@example.com","\u0065mail":"b@example.com"}`,
+		`{"x":{"y":1,"y":2}}`, `{"x":[{"y":1},{"y":2,"y":3}]}`, `{"timezone":01}`, `{"timezone":NaN}`, `{"email":"a` + "\n" + `b"}`,
+		`{"a":1,}`, `[1 2]`, `{1:2}`, strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), "]", "}",
+		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
+	} {
+		f.post(t, "/operator/v1/users", body).check(t, body, 400, "malformed-request")
+	}
+	for _, body := range []string{
+		strings.Repeat("[", 200_000), "[" + strings.Repeat("1,", 100_000) + "1]", strings.Repeat(" ", contract.MaxBody) + "x",
+	} {
+		f.post(t, "/operator/v1/users", body).check(t, body, 413, "too-large")
+	}
+	path := "/operator/v1/users/" + f.user.ID.String()
+	f.send(t, outgoing{method: "GET", path: path, body: "{}"}).check(t, "body of a GET", 400, "malformed-request")
+	for _, query := range []string{"?", "?a=1&a=2", "?%00", "?%zz"} {
+		f.send(t, outgoing{method: "GET", path: path + query}).check(t, query, 400, "malformed-request")
+	}
+	f.post(t, "/operator/v1/users", "").check(t, "no body", 415, "unsupported-media-type")
+	for contentType, status := range map[string]int{
+		"application/json": 201, "Application/JSON; charset=UTF-8": 201, "application/json; charset=latin1": 415,
+		"application/problem+json": 415, "text/json": 415, "": 415, "application/json, text/plain": 415, "application/json; x=y": 415,
+	} {
+		body := fmt.Sprintf(`{"email":"%s@example.com","timezone":"UTC","registered_on":"2026-01-31"}`, uuid.New())
+		got := f.send(t, outgoing{method: "POST", path: "/operator/v1/users", body: body, header: map[string][]string{"Content-Type": {contentType}}})
+		if got.status != status {
+			t.Errorf("%s: %d, want %d", contentType, got.status, status)
+		}
+	}
+	twice := map[string][]string{"Content-Type": {"application/json", "application/json"}}
+	f.send(t, outgoing{method: "POST", path: "/operator/v1/users", body: good, header: twice}).check(t, "two types", 415, "unsupported-media-type")
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from users"); n != 3 {
+		t.Errorf("%d users, want 3", n)
+	}
+}
+
+// Deleting disconnects first: no credential works, and nothing of the user is left.
+func TestDeleteUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, tokens := f.connect(t, "Ride Club")
+	f.post(t, "/operator/v1/activity", fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-03-09","steps":1}]}`, f.user.ID)).check(t, "steps", 200, "")
+	path := "/operator/v1/users/" + f.user.ID.String()
+	f.send(t, outgoing{method: "DELETE", path: path}).check(t, "delete", 204, "")
+	f.send(t, outgoing{method: "DELETE", path: path}).check(t, "delete again", 404, "user-not-found")
+	f.send(t, outgoing{method: "GET", path: path}).check(t, "read", 404, "user-not-found")
+	if _, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
+		t.Error("the access token works")
+	}
+	if n := pgtest.Value[int](t, f.db, `select count(*)::int from daily_steps`); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}

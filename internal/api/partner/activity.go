@@ -1,0 +1,146 @@
+package partner
+
+import (
+	"context"
+	"time"
+
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/telemetry"
+)
+
+// defaultLimit is the page size of a request without limit (specification 4.9).
+const defaultLimit = 100
+
+// ReadDailyActivity is specification 4.7.
+func (h handlers) ReadDailyActivity(
+	ctx context.Context, request partnerapi.ReadDailyActivityRequestObject,
+) (partnerapi.ReadDailyActivityResponseObject, error) {
+	c, params := callOf(ctx), request.Params
+	reader := c.reader()
+	dates, err := activity.ParseRange(reader, params.From.String(), params.To.String(), activity.DatasetDailySteps)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := h.Activity.DailySteps(ctx, reader.UserID, dates)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]partnerapi.DailySteps, len(rows)) // never null in JSON
+	for i, row := range rows {
+		data[i] = partnerapi.DailySteps{Date: date(row.Date), Steps: row.Steps}
+	}
+	return partnerapi.ReadDailyActivity200JSONResponse{
+		Body: partnerapi.DailyActivity{Data: data, Meta: partnerapi.DailyActivityMeta{
+			From:       params.From,
+			To:         params.To,
+			DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+			Source:     partnerapi.SourceSvc,
+			SnapshotAt: h.snapshot(),
+		}},
+		Headers: readHeaders(ctx),
+	}, nil
+}
+
+// ReadCyclingDaily is specification 4.8.
+func (h handlers) ReadCyclingDaily(
+	ctx context.Context, request partnerapi.ReadCyclingDailyRequestObject,
+) (partnerapi.ReadCyclingDailyResponseObject, error) {
+	c, params := callOf(ctx), request.Params
+	reader := c.reader()
+	dates, err := activity.ParseRange(reader, params.From.String(), params.To.String(), activity.DatasetCyclingDaily)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := h.Activity.CyclingDaily(ctx, reader.UserID, dates)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]partnerapi.CyclingDay, len(rows))
+	for i, row := range rows {
+		data[i] = partnerapi.CyclingDay{
+			Date:           date(row.Date),
+			DistanceMeters: row.DistanceMeters,
+			Source:         partnerapi.SourceSvc,
+		}
+	}
+	return partnerapi.ReadCyclingDaily200JSONResponse{
+		Body: partnerapi.CyclingDaily{Data: data, Meta: partnerapi.CyclingDailyMeta{
+			From:       params.From,
+			To:         params.To,
+			DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+			SnapshotAt: h.snapshot(),
+		}},
+		Headers: partnerapi.ReadCyclingDaily200ResponseHeaders(readHeaders(ctx)),
+	}, nil
+}
+
+// ReadCyclingActivities is specification 4.9.
+func (h handlers) ReadCyclingActivities(
+	ctx context.Context, request partnerapi.ReadCyclingActivitiesRequestObject,
+) (partnerapi.ReadCyclingActivitiesResponseObject, error) {
+	c, params := callOf(ctx), request.Params
+	reader := c.reader()
+	dates, err := activity.ParseRange(reader, params.From.String(), params.To.String(), activity.DatasetCyclingActivities)
+	if err != nil {
+		return nil, err
+	}
+	limit, cursor := defaultLimit, ""
+	if params.Limit != nil {
+		limit = *params.Limit
+	}
+	if params.Cursor != nil {
+		cursor = *params.Cursor // never empty: the document says so
+	}
+	page, err := h.Activity.CyclingPage(ctx, reader, dates, limit, cursor)
+	if err != nil {
+		return nil, err
+	}
+	meta := partnerapi.CyclingActivitiesMeta{
+		From:       params.From,
+		To:         params.To,
+		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+		TimeBasis:  partnerapi.CyclingActivitiesMetaTimeBasisSvcRecordedClock,
+		SnapshotAt: h.snapshot(),
+	}
+	if page.NextCursor != "" {
+		meta.NextCursor = &page.NextCursor
+	}
+	return ridesResponse{page.Rides(), meta}, nil
+}
+
+// instant is the format of specification 2.8: three digits after the point, always.
+const instant = "2006-01-02T15:04:05.000Z"
+
+func date(day time.Time) openapi_types.Date { return openapi_types.Date{Time: day} }
+
+// snapshot is the instant at which the answer is produced.
+func (h handlers) snapshot() string { return h.Now().UTC().Format(instant) }
+
+// readHeaders are those of every success of a read.
+func readHeaders(ctx context.Context) partnerapi.ReadDailyActivity200ResponseHeaders {
+	c := callOf(ctx)
+	return partnerapi.ReadDailyActivity200ResponseHeaders{
+		CacheControl:       noCaching.CacheControl,
+		Pragma:             noCaching.Pragma,
+		ReferrerPolicy:     noCaching.ReferrerPolicy,
+		RateLimitLimit:     c.decision.Limit,
+		RateLimitRemaining: c.decision.Remaining,
+		RateLimitReset:     c.decision.ResetSeconds,
+		XRequestID:         telemetry.EventOf(ctx).RequestID,
+	}
+}
+
+// reader is whose activity the bearer of the access token may read, as package activity wants to know it.
+func (c *call) reader() activity.Reader {
+	return activity.Reader{
+		UserID:            c.access.UserID,
+		ClientID:          c.access.ClientID,
+		ConnectionVersion: c.access.ConnectionVersion,
+		HistoryFrom:       c.access.HistoryFrom,
+		RegisteredOn:      c.access.RegisteredOn,
+		Now:               c.access.Now,
+	}
+}

@@ -1,0 +1,118 @@
+package partner
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/telemetry"
+)
+
+// Errors that this edge finds itself.
+var (
+	errNoOperation          = errors.New("no such path or method")
+	errMalformed            = contract.ErrMalformed
+	errUnsupportedGrantType = errors.New("unsupported grant type")
+	errUnsupportedTokenType = errors.New("unsupported token type")
+	errInsufficientScope    = errors.New("insufficient scope")
+	errWrongGrant           = errors.New("grant of another connection")
+	errRateLimited          = errors.New("rate limited")
+)
+
+// oauthFailures are those of discovery, token, revoke and disconnect (specification 7.3). The tests compare the texts with
+// the document's examples.
+var oauthFailures = contract.Failures{
+	Table: []contract.Failure{
+		{Err: errNoOperation, Status: 404, Code: "invalid_request", Text: "The request is malformed."},
+		{Err: errMalformed, Status: 400, Code: "invalid_request", Text: "The request is malformed."},
+		{Err: errUnsupportedGrantType, Status: 400, Code: "unsupported_grant_type", Text: "The grant type is not supported."},
+		{Err: errUnsupportedTokenType, Status: 400, Code: "unsupported_token_type", Text: "The token type hint is not supported."},
+		{Err: oauth.ErrInvalidGrant, Status: 400, Code: "invalid_grant", Text: "The code or refresh token is not valid."},
+		{Err: oauth.ErrInvalidClient, Status: 401, Code: "invalid_client", Text: "Client authentication failed.",
+			Challenge: `Basic realm="svc-connect"`},
+	},
+	Fault: contract.Failure{Status: 500, Code: "server_error", Text: "The request could not be completed."},
+	Type:  "application/json",
+	Body: func(_ *http.Request, told contract.Failure, _ error) any {
+		return partnerapi.OAuthError{Error: partnerapi.OAuthErrorCode(told.Code), ErrorDescription: told.Text}
+	},
+}
+
+// readFailures are those of the three reads (specification 5.2, 7.4).
+var readFailures = contract.Failures{
+	Table: []contract.Failure{
+		{Err: errNoOperation, Status: 404, Code: "not_found", Text: "There is nothing here."},
+		{Err: errWrongGrant, Status: 404, Code: "not_found", Text: "There is nothing here."},
+		{Err: errMalformed, Status: 400, Code: "invalid_request", Text: "The request is malformed."},
+		{Err: activity.ErrDateRange, Status: 400, Code: "invalid_date_range", Text: "The date range is missing or not allowed."},
+		{Err: activity.ErrInvalidCursor, Status: 400, Code: "invalid_cursor", Text: "The cursor is not valid for this request."},
+		{Err: oauth.ErrInvalidAccessToken, Status: 401, Code: "invalid_access_token", Text: "The access token is missing or not valid.",
+			Challenge: `Bearer realm="svc-connect", error="invalid_token"`},
+		{Err: errInsufficientScope, Status: 403, Code: "insufficient_scope", Text: "The access token lacks the required scope.",
+			Challenge: `Bearer realm="svc-connect", error="insufficient_scope"`},
+		{Err: errRateLimited, Status: 429, Code: "rate_limited", Text: "Too many requests."},
+	},
+	Fault: contract.Failure{Status: 503, Code: "data_unavailable", Text: "The data is temporarily unavailable."},
+	Type:  "application/json",
+	Body: func(r *http.Request, told contract.Failure, _ error) any {
+		return partnerapi.ActivityError{
+			Error:     partnerapi.ActivityErrorDetail{Code: partnerapi.ActivityErrorCode(told.Code), Message: told.Text},
+			RequestId: telemetry.EventOf(r.Context()).RequestID,
+		}
+	},
+}
+
+// isRead says whether the path is that of a read, or could be (decisions, section 2).
+func isRead(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/connect-svc/v1/grants/") }
+
+func failuresOf(r *http.Request) *contract.Failures {
+	if isRead(r) {
+		return &readFailures
+	}
+	return &oauthFailures
+}
+
+// fail answers with an error, whoever found it.
+func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e.release(r.Context())
+	if errors.Is(err, fairqueue.ErrGone) {
+		telemetry.EventOf(r.Context()).Code = telemetry.CallerLeft
+		panic(http.ErrAbortHandler)
+	}
+	failuresOf(r).Write(w, r, err)
+}
+
+// noOperation answers unknown paths and wrong methods.
+func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) { e.fail(w, r, errNoOperation) }
+
+// IsBackend says whether a path is one that backends call, known or not; all others are for browsers (decisions,
+// section 2).
+func IsBackend(path string) bool {
+	return strings.HasPrefix(path, "/connect-svc/") || path == "/.well-known/oauth-authorization-server" ||
+		strings.HasPrefix(path, "/oauth/") && path != "/oauth/authorize"
+}
+
+// Fail answers a request with the error of a status and a code, as the operation of its path does when it fails so: body
+// and headers are those of the service's own answer. The budget is what the answer to a counted request says, and nil for
+// one that was not counted. It reports false, and writes nothing, where there is no such error. Put it behind
+// telemetry.Requests.
+func Fail(w http.ResponseWriter, r *http.Request, status int, code string, budget *ratelimit.Decision) bool {
+	failures := failuresOf(r)
+	for _, told := range append([]contract.Failure{failures.Fault}, failures.Table...) {
+		if told.Status == status && told.Code == code {
+			setHeaders(w, r)
+			if budget != nil {
+				budgetHeaders(w.Header(), budget)
+			}
+			failures.Tell(w, r, told, nil)
+			return true
+		}
+	}
+	return false
+}

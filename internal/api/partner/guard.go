@@ -1,0 +1,244 @@
+package partner
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/telemetry"
+)
+
+// How long a request may take before it is answered with a fault (decisions, section 5: two seconds for reads, five for
+// all else). What is left is for writing the answer.
+const (
+	readTime = 1500 * time.Millisecond
+	actTime  = 4400 * time.Millisecond
+)
+
+// call is what the guard has found out about a request. It belongs to the goroutine that handles it.
+type call struct {
+	operation   *operation
+	caller      string             // whose line in the queue for the database it waits in
+	credentials oauth.Credentials  // of token, revoke and disconnect: checked by the act
+	access      oauth.Access       // of a read
+	decision    ratelimit.Decision // of a read
+}
+
+type callKey struct{}
+
+// callOf returns the call of a request that has passed the guard, or nil.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w, r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// setHeaders sets what every answer has (specification 4), and the request id of reads.
+func setHeaders(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", noCaching.CacheControl)
+	h.Set("Pragma", noCaching.Pragma)
+	h.Set("Referrer-Policy", noCaching.ReferrerPolicy)
+	if isRead(r) {
+		h.Set("X-Request-ID", telemetry.EventOf(r.Context()).RequestID.String())
+	}
+}
+
+// guard lets a request through to its operation when everything before the operation itself is right. It has its time from
+// here on, whatever becomes of the caller.
+func (e *edge) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		op := e.operations[contract.Route(r)]
+		telemetry.EventOf(r.Context()).Operation = op.ID
+		within, limit := fairqueue.Within, actTime
+		if op.scope != 0 {
+			within, limit = fairqueue.WithinWhileWanted, readTime
+		}
+		c := &call{operation: op, caller: fairqueue.Unknown}
+		ctx, cancel := within(context.WithValue(r.Context(), callKey{}, c), c.caller, limit)
+		defer cancel()
+		r = r.WithContext(ctx)
+		defer e.release(ctx) // where something panics
+		var err error
+		switch {
+		case op.Path[grantID] != nil && chi.URLParam(r, grantID) == "": // chi takes an empty segment for one
+			err = errNoOperation
+		case op.scope != 0:
+			err = e.guardRead(w, r, c)
+		case op.basic:
+			err = e.guardClient(r, c)
+		}
+		if err != nil {
+			e.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(fairqueue.WithCaller(ctx, c.caller)))
+	})
+}
+
+// guardClient is the order of checks of token, revoke and disconnect (decisions, section 2). Where it lets a request
+// through nothing is left to be refused before the act, which authenticates the client itself. The fields of a form stand
+// in r.Form then, and the query string, of which there is none, does not.
+func (e *edge) guardClient(r *http.Request, c *call) error {
+	authorization := r.Header.Values("Authorization")
+	if contract.HasQuery(r) || len(authorization) > 1 {
+		return errMalformed
+	}
+	malformed, err := c.operation.readBody(r)
+	if err != nil {
+		return err
+	}
+	if len(authorization) == 0 {
+		return oauth.ErrInvalidClient
+	}
+	id, secret, ok := basicCredentials(authorization[0])
+	if !ok {
+		return oauth.ErrInvalidClient
+	}
+	if c.credentials, err = oauth.NewCredentials(id, secret); err != nil {
+		return err
+	}
+	c.caller = e.callers.name(c.credentials)
+	if malformed == nil {
+		return nil
+	}
+	err = e.OAuth.AuthenticateClient(fairqueue.WithCaller(r.Context(), c.caller), c.credentials)
+	e.authenticated(r.Context(), c, err)
+	if err != nil {
+		return err
+	}
+	return malformed
+}
+
+// authenticated notes what an act has found out about the client.
+func (e *edge) authenticated(ctx context.Context, c *call, err error) {
+	right := err == nil || errors.Is(err, oauth.ErrInvalidGrant)
+	if right {
+		telemetry.EventOf(ctx).ClientID = c.credentials.ClientID
+	}
+	if right || errors.Is(err, oauth.ErrInvalidClient) {
+		e.callers.learn(c.credentials, right)
+	}
+}
+
+// readBody reads a request of token, revoke or disconnect up to what a wrong client is not told: malformed is what is
+// wrong with the fields, or with the path.
+func (op *operation) readBody(r *http.Request) (malformed, err error) {
+	if op.Body == nil {
+		if contract.HasBody(r) {
+			return nil, errMalformed
+		}
+		if !op.CheckPath(r) {
+			return errMalformed, nil
+		}
+		return nil, nil
+	}
+	fields, err := op.readForm(r)
+	if err != nil {
+		return nil, err
+	}
+	r.Form = make(url.Values, len(fields)) // where the generated binding finds them
+	for name, value := range fields {
+		r.Form[name] = []string{value.(string)}
+	}
+	r.PostForm = r.Form
+	return op.checkFields(fields), nil
+}
+
+// guardRead is the order of checks of the reads up to the dates (decisions, section 2).
+func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err error) {
+	authorization := r.Header.Values("Authorization")
+	if len(authorization) != 1 {
+		return oauth.ErrInvalidAccessToken
+	}
+	token, ok := bearerToken(authorization[0])
+	if !ok {
+		return oauth.ErrInvalidAccessToken
+	}
+	if c.access, err = e.OAuth.Authenticate(r.Context(), token); err != nil {
+		return err
+	}
+	c.caller = c.access.ClientID.String()
+	telemetry.EventOf(r.Context()).ClientID = c.access.ClientID
+	if !c.access.Scopes.Contains(c.operation.scope) {
+		return errInsufficientScope
+	}
+	if chi.URLParam(r, grantID) != c.access.GrantID.String() {
+		return errWrongGrant
+	}
+	if err := c.operation.checkRead(r, e.BaseURL); err != nil {
+		return err
+	}
+	return e.admit(w, r, c)
+}
+
+// admit holds the client to its rate policy. From here on the request is counted, and its answer says so.
+func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) (err error) {
+	event := telemetry.EventOf(r.Context())
+	c.decision, err = e.Limiter.Admit(r.Context(), c.access.ClientID, ratelimit.Policy{
+		RequestsPerMinute: c.access.RequestsPerMinute,
+		Burst:             c.access.Burst,
+		ConcurrentReads:   c.access.ConcurrentReads,
+	}, c.access.Now)
+	if err != nil {
+		event.Limiter = telemetry.LimiterFailed
+		return err
+	}
+	event.Limiter = telemetry.LimiterAdmitted
+	budgetHeaders(w.Header(), &c.decision)
+	if !c.decision.Allowed {
+		event.Limiter = telemetry.LimiterDecision(c.decision.Reason)
+		return errRateLimited
+	}
+	return nil
+}
+
+// budgetHeaders are what the answer to a counted request says (specification 8).
+func budgetHeaders(h http.Header, decision *ratelimit.Decision) {
+	h.Set("RateLimit-Limit", strconv.Itoa(decision.Limit))
+	h.Set("RateLimit-Remaining", strconv.Itoa(decision.Remaining))
+	h.Set("RateLimit-Reset", strconv.Itoa(decision.ResetSeconds))
+	if !decision.Allowed {
+		h.Set("Retry-After", strconv.Itoa(decision.RetryAfterSeconds))
+	}
+}
+
+// release ends the lease of a read, if it holds one.
+func (e *edge) release(ctx context.Context) {
+	if c := callOf(ctx); c != nil {
+		if err := c.decision.Release(ctx); err != nil {
+			e.Logger.WarnContext(ctx, "the lease of a read was not released in time, and may end by itself", "cause", err)
+		}
+	}
+}
+
+// releasing ends the lease when the data is read and before the answer is written.
+func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi.StrictHandlerFunc {
+	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
+		response, err := next(ctx, w, r, request)
+		e.release(ctx)
+		return response, err
+	}
+}
+
+// bindingFailed tells an error of the generated binding, which finds nothing but bad dates: all else was checked before.
+func (e *edge) bindingFailed(w http.ResponseWriter, r *http.Request, _ error) {
+	e.fail(w, r, activity.ErrDateRange)
+}

@@ -1,0 +1,138 @@
+package partner
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/telemetry"
+)
+
+// handlers implement the generated interface, one method an operation. The guard has been passed before.
+type handlers struct {
+	*edge
+}
+
+var _ partnerapi.StrictServerInterface = handlers{}
+
+// noCaching are the headers of every answer (specification 4).
+var noCaching = partnerapi.RequestToken200ResponseHeaders{
+	CacheControl:   "no-store",
+	Pragma:         "no-cache",
+	ReferrerPolicy: "no-referrer",
+}
+
+// GetAuthorizationServerMetadata is specification 4.1.
+func (h handlers) GetAuthorizationServerMetadata(
+	context.Context, partnerapi.GetAuthorizationServerMetadataRequestObject,
+) (partnerapi.GetAuthorizationServerMetadataResponseObject, error) {
+	return partnerapi.GetAuthorizationServerMetadata200JSONResponse{
+		Body:    h.metadata,
+		Headers: partnerapi.GetAuthorizationServerMetadata200ResponseHeaders(noCaching),
+	}, nil
+}
+
+// metadata is the body of discovery, which is the same for all.
+func metadata(baseURL string) partnerapi.AuthorizationServerMetadata {
+	basic := []partnerapi.ClientAuthenticationMethod{partnerapi.ClientAuthenticationMethodClientSecretBasic}
+	var scopes []partnerapi.Scope
+	for _, name := range scope.All.Names() {
+		scopes = append(scopes, partnerapi.Scope(name))
+	}
+	return partnerapi.AuthorizationServerMetadata{
+		Issuer:                                 baseURL,
+		AuthorizationEndpoint:                  baseURL + "/oauth/authorize",
+		TokenEndpoint:                          baseURL + "/oauth/token",
+		RevocationEndpoint:                     baseURL + "/oauth/revoke",
+		TokenEndpointAuthMethodsSupported:      basic,
+		RevocationEndpointAuthMethodsSupported: basic,
+		CodeChallengeMethodsSupported:          []partnerapi.CodeChallengeMethod{partnerapi.CodeChallengeMethodS256},
+		ScopesSupported:                        scopes,
+		ResponseTypesSupported:                 []partnerapi.ResponseType{partnerapi.ResponseTypeCode},
+		GrantTypesSupported: []partnerapi.GrantType{
+			partnerapi.GrantTypeAuthorizationCode, partnerapi.GrantTypeRefreshToken,
+		},
+	}
+}
+
+// RequestToken is specification 4.3 and 4.4. Which fields there are has been checked.
+func (h handlers) RequestToken(
+	ctx context.Context, request partnerapi.RequestTokenRequestObject,
+) (partnerapi.RequestTokenResponseObject, error) {
+	c, fields := callOf(ctx), request.Body
+	var tokens oauth.Tokens
+	var err error
+	if fields.GrantType == partnerapi.GrantTypeRefreshToken {
+		tokens, err = h.OAuth.Refresh(ctx, c.credentials, *fields.RefreshToken)
+		telemetry.EventOf(ctx).Refresh = refreshOutcome(err)
+	} else {
+		tokens, err = h.OAuth.Exchange(ctx, c.credentials, oauth.ExchangeParams{
+			Code:         *fields.Code,
+			RedirectURI:  *fields.RedirectUri,
+			CodeVerifier: *fields.CodeVerifier,
+		})
+	}
+	h.authenticated(ctx, c, err)
+	if err != nil {
+		return nil, err
+	}
+	return partnerapi.RequestToken200JSONResponse{
+		Body: partnerapi.TokenResponse{
+			GrantId:           tokens.GrantID,
+			HistoryFrom:       date(tokens.HistoryFrom),
+			ConnectionVersion: strconv.FormatInt(tokens.ConnectionVersion, 10),
+			AccessToken:       tokens.AccessToken,
+			TokenType:         partnerapi.TokenResponseTokenTypeBearer,
+			ExpiresIn:         tokens.ExpiresIn,
+			RefreshToken:      tokens.RefreshToken,
+			Scope:             tokens.Scopes.String(),
+		},
+		Headers: noCaching,
+	}, nil
+}
+
+// refreshOutcome is what only the operator is told: the caller's answer is the same for all that is refused.
+func refreshOutcome(err error) telemetry.RefreshOutcome {
+	switch {
+	case err == nil:
+		return telemetry.RefreshRotated
+	case errors.Is(err, oauth.ErrReplayed):
+		return telemetry.RefreshReplayed
+	case errors.Is(err, oauth.ErrLapsed):
+		return telemetry.RefreshLapsed
+	case errors.Is(err, oauth.ErrInvalidGrant):
+		return telemetry.RefreshRefused
+	case errors.Is(err, oauth.ErrInvalidClient):
+		return ""
+	}
+	return telemetry.RefreshFailed
+}
+
+// RevokeToken is specification 4.5. The hint is not needed: a credential knows its kind.
+func (h handlers) RevokeToken(
+	ctx context.Context, request partnerapi.RevokeTokenRequestObject,
+) (partnerapi.RevokeTokenResponseObject, error) {
+	c := callOf(ctx)
+	err := h.OAuth.Revoke(ctx, c.credentials, request.Body.Token)
+	h.authenticated(ctx, c, err)
+	if err != nil {
+		return nil, err
+	}
+	return partnerapi.RevokeToken200Response{Headers: partnerapi.RevokeToken200ResponseHeaders(noCaching)}, nil
+}
+
+// DisconnectGrant is specification 4.10.
+func (h handlers) DisconnectGrant(
+	ctx context.Context, request partnerapi.DisconnectGrantRequestObject,
+) (partnerapi.DisconnectGrantResponseObject, error) {
+	c := callOf(ctx)
+	err := h.OAuth.Disconnect(ctx, c.credentials, request.GrantId)
+	h.authenticated(ctx, c, err)
+	if err != nil {
+		return nil, err
+	}
+	return partnerapi.DisconnectGrant204Response{Headers: partnerapi.DisconnectGrant204ResponseHeaders(noCaching)}, nil
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
@@ -116,6 +117,7 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 		pgxuuid.Register(conn.TypeMap()) // else each id goes through its text
 		return nil
 	}
+	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &callOff{conn: conn} }
 	applyDefaults(config.ConnConfig)
 	for _, opt := range opts {
 		opt(config)

@@ -20,7 +20,7 @@ import (
 )
 
 // How long a request may take before it is answered with a fault (decisions, section 5: two seconds for reads, five for
-// all else). What is left is for writing the answer.
+// all else). What is left is for calling off a statement, and for writing the answer.
 const (
 	readTime = 1500 * time.Millisecond
 	actTime  = 4400 * time.Millisecond

@@ -19,6 +19,9 @@ BENCH_ONLY ?=
 BENCH_STEPS_ROWS ?= 1000000
 PROFILES ?=
 
+# The service; what partners use; and the workshop, whose dependencies are not the service's.
+MODULES := . sdk/go tools
+
 # golangci-lint is pinned in a module file of its own, so that its dependencies are not ours.
 GOLANGCI := go tool -modfile=.golangci/go.mod golangci-lint
 
@@ -32,7 +35,7 @@ demo: build ## run everything on this machine, with sample data and an example p
 
 .PHONY: test
 test: tools check verify lint lint-api ## everything that CI runs: format, generated code, import rules, all tests with the race detector
-	go test -race -timeout 20m ./...
+	@for module in $(MODULES); do (cd $$module && go test -race -timeout 20m ./...); done
 	@# Go remembers results, but not the table that these tests write.
 	@[ -e bin/contract-coverage.txt ] || go test -race -count 1 ./internal/api/partner
 	@cat bin/contract-coverage.txt
@@ -40,11 +43,11 @@ test: tools check verify lint lint-api ## everything that CI runs: format, gener
 .PHONY: test-long
 test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test, the storm and a hot client, all tests three times over
 	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
-	go test -race -count 3 -timeout 60m ./...
+	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 
 .PHONY: bench
 bench: tools build ## how fast everything is on this machine, beside PostgreSQL and net/http alone: ten minutes, then bin/bench.json
-	@go build -trimpath -o bin/connect-bench ./cmd/connect-bench
+	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	@[ -z "$(PROFILES)" ] || go build -trimpath -tags profile -o bin/connect-svc-profile ./cmd/connect-svc
 	bin/connect-bench -seconds $(BENCH_SECONDS) -rounds $(BENCH_ROUNDS) -connections $(BENCH_CONNECTIONS) -only '$(BENCH_ONLY)' \
 		-steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),-profiles $(PROFILES) -program bin/connect-svc-profile)
@@ -55,20 +58,19 @@ bench: tools build ## how fast everything is on this machine, beside PostgreSQL 
 
 .PHONY: bench-isolation
 bench-isolation: tools build ## whether one caller's trouble reaches others: two minutes, then bin/isolation.json; fails where it does
-	@go build -trimpath -o bin/connect-bench ./cmd/connect-bench
+	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	bin/connect-bench isolation -only '$(BENCH_ONLY)'
 
 .PHONY: bench-compare
 bench-compare: ## what has changed since an older bin/bench.json: make bench-compare OLD=file.json
 	@[ -n "$(OLD)" ] || { echo "usage: make bench-compare OLD=file.json" >&2; exit 2; }
-	@go run ./cmd/connect-bench compare "$(OLD)" bin/bench.json
+	@go run -C tools ./bench compare "$(abspath $(OLD))" "$(CURDIR)/bin/bench.json"
 
 .PHONY: check
 check: ## gofmt, go vet, and a go.mod that holds what is used
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w): $$unformatted" >&2; exit 1; fi
-	go mod tidy -diff
-	go vet ./...
+	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && go vet ./...); done
 
 .PHONY: lint
 lint: ## golangci-lint, with the rules of who may import whom
@@ -80,23 +82,24 @@ lint-api: ## Redocly's rules for the OpenAPI document
 
 .PHONY: compat
 compat: ## what in api/openapi.yaml breaks clients of the released documents; `make test` asks the same
-	go run ./internal/compat/check api/openapi.yaml api/released/*.yaml
+	go run -C tools ./compat/check "$(CURDIR)/api/openapi.yaml" "$(CURDIR)"/api/released/*.yaml
 
 .PHONY: generate
-generate: ## make gen/ anew from api/ and sql/
+generate: ## make gen/ and the generated parts of sdk/ anew from api/ and sql/
 	.ci/generate
 
 .PHONY: verify
-verify: ## prove that gen/ is what `make generate` makes
+verify: ## prove that what is generated is what `make generate` makes
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
-	cp -R go.mod go.sum api sql migrations gen *.yaml "$$copy"; \
+	cp -R api sql migrations gen sdk *.yaml "$$copy"; \
 	.ci/generate "$$copy"; \
-	diff -r gen "$$copy/gen" || { echo "gen/ is not what its sources make: run make generate and commit" >&2; exit 1; }
+	diff -r gen "$$copy/gen" && diff -r sdk "$$copy/sdk" || \
+		{ echo "what is generated is not what its sources make: run make generate and commit" >&2; exit 1; }
 
 .PHONY: docs
 docs: ## the developers' site as static files: bin/developers/index.html
 	@rm -rf bin/developers
-	go run ./internal/developers/build bin/developers
+	go run ./internal/web/developers/build bin/developers
 
 .PHONY: build
 build: ## bin/connect-svc

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestAuditList(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 var walkRewards = []string{"client", "create", "--name", "Walk Rewards", "--callback", "https://partner.example/cb?a=1",

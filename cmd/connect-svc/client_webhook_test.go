@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 const hook = "https://partner.example/webhooks?tenant=7"

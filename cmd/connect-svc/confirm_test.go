@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // atTerminal is call where somebody at a terminal gives an answer.

@@ -11,7 +11,7 @@ import (
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // connected connects the user with the client, as an exchange would have done.

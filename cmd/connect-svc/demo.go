@@ -1,6 +1,6 @@
 package main
 
-import "connect-svc/internal/demo"
+import "connect-svc/internal/local/demo"
 
 type demoCommand struct {
 	Dir       string `default:".connect-svc" placeholder:"DIR" help:"Where everything is kept for the next start (default ${default})."`

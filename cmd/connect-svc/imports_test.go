@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 const walker = "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"

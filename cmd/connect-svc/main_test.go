@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // asProgram makes the test binary behave as the program, for the tests that need a process to send signals to.

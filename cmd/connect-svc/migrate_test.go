@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func env(db *pgtest.DB) []string { return []string{"CONNECT_DATABASE_URL=" + db.URL} }

@@ -8,7 +8,7 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/client"
-	"connect-svc/internal/sandbox"
+	"connect-svc/internal/local/sandbox"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/webhook"
 )

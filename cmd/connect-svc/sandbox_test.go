@@ -18,7 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // runSandbox runs a sandbox on free ports until its output holds a text.

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/pgtest"
-	"connect-svc/internal/redistest"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/redistest"
 )
 
 // settings are good ones on a database, on ports that are free.

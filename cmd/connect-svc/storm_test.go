@@ -26,11 +26,11 @@ import (
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/embedded"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/webhook"
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	sdk "connect-svc/gen/sdk/go/webhook"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/webhook"
+	sdk "connect.invalid/connect-go/webhook"
 )
 
 // failedEvent writes an event that was tried twice and given up.

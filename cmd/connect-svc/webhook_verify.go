@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	connectsdk "connect-svc/gen/sdk/go"
-	"connect-svc/gen/sdk/go/webhook"
+	connectsdk "connect.invalid/connect-go"
+	"connect.invalid/connect-go/webhook"
 )
 
 type webhookVerifyCommand struct {

@@ -13,7 +13,7 @@ import (
 
 	"connect-svc/internal/account/mailtest"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account/mailtest"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestLetter(t *testing.T) {

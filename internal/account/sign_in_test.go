@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // Names "4" are section 4 of the decisions: "a code of six digits: valid 10 minutes, five tries, then a new code is

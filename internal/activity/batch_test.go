@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/activity"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // everything is a batch with a row in each part, for the user of an import world.

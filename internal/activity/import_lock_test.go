@@ -14,8 +14,8 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // The foreign key is set aside where the role may do so, for that one statement, and checks each row elsewhere. A

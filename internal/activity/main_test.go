@@ -10,7 +10,7 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -15,15 +15,15 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/api/partner"
-	"connect-svc/internal/browser"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/developers"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
+	"connect-svc/internal/web/developers"
+	"connect-svc/internal/web/pages"
 	"connect-svc/internal/webhook"
 )
 

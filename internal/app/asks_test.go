@@ -13,11 +13,11 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/contracttest"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // whole is the whole service as a process runs it, with its background work, behind the listeners that it has there.

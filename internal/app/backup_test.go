@@ -18,9 +18,9 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // The scripts of docs/ back up a service and restore it elsewhere: every credential and connection works as before.

@@ -20,7 +20,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // Nothing of a deleted user is in any column of any table, and another user keeps everything.

@@ -18,12 +18,12 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/account/mailtest"
-	"connect-svc/internal/contracttest"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // endToEnd is the whole service behind TLS with a mail server, a partner and a user. Every answer that a backend gets

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"connect-svc/internal/telemetry"
-	"connect-svc/internal/usagepage"
+	"connect-svc/internal/web/usagepage"
 )
 
 // readinessTimeout bounds the look at the database: a probe wants an answer.

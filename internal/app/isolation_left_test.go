@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/embedded"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // Readers who go away while their statements run cost neither a connection of the database nor a lease.

@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/contracttest"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // Many refreshes of one connection are one statement at a time for the database, and nobody else waits for them.

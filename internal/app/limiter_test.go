@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/redistest"
+	"connect-svc/internal/testing/redistest"
 )
 
 // Decisions, section 5: while Redis hangs or is gone a partner is told to come again, and nobody passes. It recovers by

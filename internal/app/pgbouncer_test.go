@@ -11,9 +11,9 @@ import (
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgbouncertest"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgbouncertest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 const pgbouncerINI = "../../docs/pgbouncer.ini"

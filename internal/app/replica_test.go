@@ -16,10 +16,10 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/activity"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/embedded"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // replicated is the service on a primary of its own with a real streaming replica.

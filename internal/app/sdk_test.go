@@ -12,13 +12,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	connectsdk "connect-svc/gen/sdk/go"
-	"connect-svc/gen/sdk/go/connect"
-	"connect-svc/gen/sdk/go/connect/pgstore"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
+	connectsdk "connect.invalid/connect-go"
+	"connect.invalid/connect-go/connect"
+	"connect.invalid/connect-go/connect/pgstore"
 )
 
-// The scenarios of the SDKs. TypeScript plays the same, by the same names: gen/sdk/typescript/test/service.test.ts.
+// The scenarios of the SDKs. TypeScript plays the same, by the same names: sdk/typescript/test/service.test.ts.
 
 // sdkKey is the partner's own name for its user.
 const sdkKey = "member-7"

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/gen/sdk/go/connect"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
+	"connect.invalid/connect-go/connect"
 )
 
 // The TypeScript SDK, packed and installed as npm does it, plays the scenarios of TestGoSDK against the service. Then the

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/redistest"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/redistest"
 )
 
 // hotFor is how long the tests of many servers let a hot client ask: as it is for `make test`, a minute for `make

@@ -13,12 +13,12 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/gen/partnerapi"
-	"connect-svc/internal/browser"
+	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/embedded"
-	"connect-svc/internal/redistest"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/web/pages"
 )
 
 // Decisions, section 5: whatever is away, reads are answered within 2 s and everything else within 5 s, as documented. A

@@ -13,8 +13,8 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // Specification 2.3: what an exchange returns.

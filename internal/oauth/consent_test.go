@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // Specification 4.2: the registered query stays, the state comes back byte for byte.

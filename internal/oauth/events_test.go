@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func eventText(grantID uuid.UUID, version int64, reason string) string {

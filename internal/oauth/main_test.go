@@ -14,8 +14,8 @@ import (
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

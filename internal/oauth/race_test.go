@@ -7,8 +7,8 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/client"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // parallel starts n calls at once, alternately on two servers with pools of their own, and returns their outcomes.

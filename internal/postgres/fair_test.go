@@ -19,9 +19,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/fairqueue"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/embedded"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // One who asks for much waits behind itself: of the others each is served after one of its statements.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // Every migration goes forward, back and forward again, and the way back leaves nothing.

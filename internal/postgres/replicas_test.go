@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // openReplicas takes replicas at hosts, with the user and database of db.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

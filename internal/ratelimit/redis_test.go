@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"connect-svc/internal/ratelimit"
-	"connect-svc/internal/redistest"
+	"connect-svc/internal/testing/redistest"
 )
 
 func TestRedis(t *testing.T) {

@@ -7,6 +7,6 @@
 // operation and never the path, the query, a header or a network address, because paths hold grant ids and queries
 // hold codes.
 //
-// What it never does: decide anything. An edge (internal/api/partner, internal/browser) answers the request, and writes
+// What it never does: decide anything. An edge (internal/api/partner, internal/web/pages) answers the request, and writes
 // what the operator should know into the request's [Event].
 package telemetry

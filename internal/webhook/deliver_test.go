@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // An event that is written is delivered by its job, and the log says how.

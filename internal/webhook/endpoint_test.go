@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestValidateURL(t *testing.T) {

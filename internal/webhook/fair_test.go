@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // load is a test's burst: events to many receivers, of which some never answer.

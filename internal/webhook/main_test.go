@@ -17,10 +17,10 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"connect-svc/internal/contracttest"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

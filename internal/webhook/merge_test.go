@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // connect authorizes a client for a user since a day.

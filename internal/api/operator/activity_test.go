@@ -16,7 +16,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/contract"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 const activityPath = "/operator/v1/activity"

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestConnections(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/contract"
-	"connect-svc/internal/pgtest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // read is the body of an answer as what it says.

@@ -15,8 +15,8 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/ratelimit"
-	"connect-svc/internal/redistest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/redistest"
 )
 
 // Unknown paths and wrong methods (specification 4; decisions, section 2).

@@ -19,8 +19,8 @@ import (
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/client"
-	"connect-svc/internal/contracttest"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/contracttest"
 )
 
 // generator makes requests from the document: of each operation, with values that its schemas allow and values that

@@ -20,13 +20,13 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/client"
-	"connect-svc/internal/contracttest"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/pgtest"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // The tests of this package together produce every answer that the document has.

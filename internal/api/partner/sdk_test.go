@@ -7,8 +7,8 @@ import (
 
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
-	connectsdk "connect-svc/gen/sdk/go"
 	"connect-svc/internal/scope"
+	connectsdk "connect.invalid/connect-go"
 )
 
 // What a partner does with the generated client, from the code to the disconnect.

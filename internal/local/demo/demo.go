@@ -1,0 +1,308 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/app"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/local/authority"
+	"connect-svc/internal/local/demo/partner"
+	"connect-svc/internal/local/embedded"
+	"connect-svc/internal/local/mailcatcher"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/telemetry"
+)
+
+// Config of the demo.
+type Config struct {
+	Dir       string // where everything is kept; is made when it is missing
+	Ephemeral bool   // keep nothing, and do not look at Dir
+	// Port of the service; the partner has the one after it. 0 takes any that are free: for tests, since the data of
+	// an earlier start belong to the addresses of then.
+	Port     int
+	MailPort int           // of the page with the caught mail; 0 takes any that is free
+	Every    time.Duration // how often today's activity grows
+	Window   time.Duration // in which changes of activity are merged to one event
+	Out      io.Writer     // where it says what to open
+	Started  func(Addresses)
+}
+
+// activityWindow is shorter than the service's default: a person is waiting.
+const activityWindow = 20 * time.Second
+
+// loopback is where everything is.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// Addresses are what there is to open.
+type Addresses struct {
+	Service     string // origin of the service, its issuer
+	Partner     string
+	Mail        string
+	Private     string // of the service's private listener
+	Certificate string // file with the authority to trust
+	Dir         string
+	Environment string // file with the settings that make the command line work on the demo
+	Kept        bool
+}
+
+// Run runs the demo until ctx ends, which is no error, or a part of it fails. The error is one line.
+func Run(ctx context.Context, config Config) (err error) {
+	if config.Ephemeral {
+		if config.Dir, err = os.MkdirTemp("", "connect-svc-demo-"); err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(config.Dir) }()
+	}
+	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(config.Dir, 0o755); err != nil { // PostgreSQL's account goes through it; secrets are files of 0600
+		return err
+	}
+	fmt.Fprintln(config.Out, "Starting. The first time this takes some seconds.")
+	d := &demo{config: config}
+	defer d.close()
+	if err := d.open(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("demo: %w", err)
+	}
+	if err := d.run(ctx); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	return nil
+}
+
+// demo is all the parts, in the order in which they are opened.
+type demo struct {
+	config    Config
+	addresses Addresses
+	log       *os.File
+	logger    *slog.Logger
+	authority *authority.Authority
+	keys      *credential.Keyring
+
+	mail                       *mailcatcher.Catcher
+	smtpListener, mailListener net.Listener
+	serviceListener            net.Listener
+	partnerListener            net.Listener
+
+	database *embedded.Server
+	service  *app.App
+	partner  *partner.Partner
+	people   []person
+}
+
+func (d *demo) path(name string) string { return filepath.Join(d.config.Dir, name) }
+
+func (d *demo) open(ctx context.Context) (err error) {
+	if d.log, err = os.OpenFile(d.path("service.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+		return err
+	}
+	d.logger = telemetry.NewLogger(d.log, slog.LevelInfo)
+	if err = d.listen(); err != nil {
+		return err
+	}
+	d.database, err = embedded.Start(ctx, embedded.Config{Dir: d.path("postgres"), Ephemeral: d.config.Ephemeral})
+	if err != nil {
+		return err
+	}
+	// We are alone in the directory from here on: two programs cannot have the database.
+	if _, err := postgres.Migrate(ctx, d.database.URL(), postgres.Up); err != nil {
+		return err
+	}
+	if d.authority, err = authority.Open(d.config.Dir, time.Now()); err != nil {
+		return err
+	}
+	if d.keys, err = openKeyset(d.path("keyset.json")); err != nil {
+		return err
+	}
+	mailer, err := account.NewMailer("smtp://"+d.smtpListener.Addr().String(), "Activity Connect <no-reply@connect.example>")
+	if err != nil {
+		return err
+	}
+	d.service, err = app.Open(ctx, app.Config{
+		BaseURL:        d.addresses.Service,
+		DatabaseURL:    d.database.URL(),
+		Keys:           d.keys,
+		Listener:       d.serviceListener,
+		PrivateListen:  "127.0.0.1:0",
+		Certificate:    &d.authority.Server,
+		Mailer:         mailer,
+		OAuth:          oauth.DefaultSettings,
+		CursorLifetime: 15 * time.Minute,
+		DevelopersSite: true,
+
+		ActivityUpdatedWindow: cmp.Or(d.config.Window, activityWindow),
+		WebhookNetworks:       loopback, // where the partner is
+		WebhookRootCAs:        d.authority.Roots,
+
+		Logger: d.logger, // codes are not limited: one tries the sign-in again and again here
+	})
+	if err != nil {
+		return err
+	}
+	d.addresses.Private = "http://" + d.service.PrivateAddr().String()
+	d.addresses.Certificate, d.addresses.Dir, d.addresses.Kept = d.authority.File, d.config.Dir, !d.config.Ephemeral
+	if err := d.writeEnvironment(); err != nil {
+		return err
+	}
+	return d.seed(ctx)
+}
+
+// listen opens the listeners. It comes first, since a port that is taken is the likeliest reason not to start.
+func (d *demo) listen() (err error) {
+	if d.serviceListener, err = listenOn(d.config.Port); err != nil {
+		return err
+	}
+	partnerPort := 0
+	if d.config.Port != 0 {
+		partnerPort = d.config.Port + 1
+	}
+	if d.partnerListener, err = listenOn(partnerPort); err != nil {
+		return err
+	}
+	if d.mailListener, err = listenOn(d.config.MailPort); err != nil {
+		return err
+	}
+	if d.smtpListener, err = listenOn(0); err != nil {
+		return err
+	}
+	origin := func(l net.Listener) string { return "https://localhost:" + strconv.Itoa(portOf(l)) }
+	d.addresses.Service, d.addresses.Partner = origin(d.serviceListener), origin(d.partnerListener)
+	// By its number: should the service ever tell browsers to use nothing but HTTPS at localhost, this is not meant.
+	d.addresses.Mail = "http://" + d.mailListener.Addr().String()
+	return nil
+}
+
+func listenOn(port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("port %d cannot be had (%w): is another demo running? --port and --mail-port choose others", port, errors.Unwrap(err))
+	}
+	return l, nil
+}
+
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+func openKeyset(path string) (*credential.Keyring, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := credential.CreateKeyset(path); err != nil {
+			return nil, err
+		}
+	}
+	return credential.LoadKeyring(path)
+}
+
+// writeEnvironment lets the command line work on the demo's data: `. .connect-svc/environment`.
+func (d *demo) writeEnvironment() error {
+	d.addresses.Environment = d.path("environment")
+	text := fmt.Sprintf("export CONNECT_DATABASE_URL='%s' CONNECT_KEYSET_FILE='%s' CONNECT_WEBHOOK_ALLOW_CIDRS='127.0.0.0/8,::1/128'\n"+
+		"# connect-svc webhook test reaches the example partner with SSL_CERT_FILE='%s' before it.\n",
+		d.database.URL(), d.path("keyset.json"), d.authority.File)
+	return os.WriteFile(d.addresses.Environment, []byte(text), 0o600)
+}
+
+// run serves everything until ctx ends or a part fails.
+func (d *demo) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.service.Run(ctx) })
+	group.Go(func() error { return d.mail.ServeSMTP(ctx, d.smtpListener, d.logger) })
+	group.Go(func() error { return serve(ctx, d.mailListener, d.mail.Handler(), nil, d.logger) })
+	group.Go(func() error {
+		defer d.partner.Wait() // a refresh that is cut off costs the connection
+		return serve(ctx, d.partnerListener, d.partner.Handler(), &d.authority.Server, d.logger)
+	})
+	group.Go(func() error { d.partner.Run(ctx); return nil })
+	group.Go(func() error { d.growRegularly(ctx); return nil })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.database.Done():
+			return errors.New("the embedded PostgreSQL ended by itself")
+		}
+	})
+	fmt.Fprint(d.config.Out, d.screen())
+	if d.config.Started != nil {
+		d.config.Started(d.addresses)
+	}
+	return group.Wait()
+}
+
+// close gives back what open took, the database last.
+func (d *demo) close() {
+	if d.service != nil {
+		d.service.Close()
+	}
+	for _, l := range []net.Listener{d.serviceListener, d.smtpListener, d.mailListener, d.partnerListener} {
+		if l != nil {
+			_ = l.Close() // served and closed already, if it came to that
+		}
+	}
+	if d.database != nil {
+		if err := d.database.Stop(); err != nil {
+			d.logger.Error("stop", "cause", err)
+		}
+	}
+	if d.log != nil {
+		_ = d.log.Close()
+	}
+}
+
+const drainTimeout = 5 * time.Second
+
+// serve is an HTTP server of the demo's own, until ctx ends.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate *tls.Certificate, logger *slog.Logger) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      90 * time.Second, // the partner may be asked to wait
+		IdleTimeout:       time.Minute,
+		ErrorLog:          telemetry.ServerErrors(logger),
+	}
+	drained := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer cancel()
+		if server.Shutdown(limit) != nil {
+			_ = server.Close()
+		}
+	})
+	defer func() {
+		if !stop() {
+			<-drained
+		}
+	}()
+	var err error
+	if certificate != nil {
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}}
+		err = server.ServeTLS(listener, "", "")
+	} else {
+		err = server.Serve(listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,400 @@
+package demo
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"connect-svc/internal/testing/browsertest"
+)
+
+// running is a demo that a test started.
+type running struct {
+	Addresses
+	stop func() error
+	out  *strings.Builder
+}
+
+// start runs a demo and waits until it serves.
+func start(t *testing.T, config Config) *running {
+	t.Helper()
+	r := &running{out: new(strings.Builder)}
+	started, ended := make(chan Addresses, 1), make(chan error, 1)
+	config.Out, config.Started = r.out, func(a Addresses) { started <- a }
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ended <- Run(ctx, config) }()
+	stopped := false
+	r.stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-ended
+	}
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Errorf("the demo ended with: %v", err)
+		}
+	})
+	select {
+	case r.Addresses = <-started:
+	case err := <-ended:
+		stopped = true
+		t.Fatalf("the demo did not start: %v", err)
+	}
+	return r
+}
+
+// freePorts finds two neighbours, below those that the system hands out by itself.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		first, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		second, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+1)))
+		_ = first.Close()
+		if err == nil {
+			_ = second.Close()
+			return port
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+// visitor is a person with a browser, who finds nothing broken on any page.
+type visitor struct {
+	*browsertest.Tab
+	t       *testing.T
+	r       *running
+	letters int // that were asked for
+}
+
+func visit(t *testing.T, r *running) *visitor {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(r.Dir, "server.pem"), filepath.Join(r.Dir, "server-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab := browsertest.Start(t, browsertest.Trust(pair.Leaf)).NewTab(t)
+	v := &visitor{Tab: tab, t: t, r: r}
+	t.Cleanup(func() {
+		if problems := tab.Problems(); len(problems) > 0 {
+			t.Errorf("problems of the pages: %q", problems)
+		}
+	})
+	if status := v.Open(r.Partner); status != http.StatusOK {
+		t.Fatalf("the partner's page: %d", status)
+	}
+	return v
+}
+
+// press clicks something that leads to another page.
+func (v *visitor) press(selector string) {
+	v.t.Helper()
+	if status := v.Submit(chromedp.Click(chromedp.CSS(selector))); status != http.StatusOK {
+		v.t.Fatalf("after %s: status %d", selector, status)
+	}
+}
+
+// whole is a credential that is not masked (specification 2.9).
+var whole = regexp.MustCompile(`(svci_|svcc_|svca_|svcr2_|cc1_|whsec_)[\w-]{5}`)
+
+// expect fails unless the title of the card says this, and if there is a credential on the page.
+func (v *visitor) expect(heading string) {
+	v.t.Helper()
+	var page string
+	v.Evaluate("document.documentElement.outerHTML", &page)
+	if found := whole.FindString(page); found != "" {
+		v.t.Errorf("the page holds %s…", found)
+	}
+	var got string
+	v.Evaluate("document.querySelector('h1').innerText", &got)
+	if got != heading {
+		v.t.Fatalf("the page says %q, want %q", got, heading)
+	}
+}
+
+func (v *visitor) count(selector string) (n int) {
+	v.t.Helper()
+	v.Evaluate("document.querySelectorAll('"+selector+"').length", &n)
+	return n
+}
+
+// waitForCall waits until the page lists a call to the partner's webhook that was verified.
+func (v *visitor) waitForCall(kind, member, detail string) {
+	v.t.Helper()
+	v.Do(chromedp.WaitVisible(chromedp.Search(fmt.Sprintf(
+		`//ol[@class="calls"]/li[.//code=%q and contains(., %q) and contains(., "✓ verified") and contains(., %q)]`, kind, member, detail))))
+}
+
+// check looks for what makes a page hard to use.
+func (v *visitor) check(name string) {
+	v.t.Helper()
+	faults := v.LayoutFaults()
+	if v.r != nil { // the page of the mails loads itself every three seconds: axe-core would not come to an end
+		faults = append(faults, v.Violations()...)
+	}
+	for _, fault := range faults {
+		v.t.Errorf("%s: %s", name, fault)
+	}
+}
+
+// picture keeps what the page looks like in light, dark, and on a narrow screen, for a person to look at.
+func (v *visitor) picture(name string) {
+	v.t.Helper()
+	dir := os.Getenv("CONNECT_TEST_SCREENSHOTS")
+	if dir == "" {
+		dir = v.t.TempDir()
+	}
+	v.Media("prefers-color-scheme", "dark")
+	v.Screenshot(filepath.Join(dir, name+"-dark.png"))
+	v.check(name + ", dark")
+	v.Media("prefers-color-scheme", "light")
+	v.Screenshot(filepath.Join(dir, name+"-light.png"))
+	v.check(name + ", light")
+	v.Do(chromedp.EmulateViewport(320, 640))
+	v.Screenshot(filepath.Join(dir, name+"-320.png"))
+	v.check(name + ", 320 pixels")
+	v.Do(chromedp.EmulateViewport(1024, 800))
+}
+
+// signIn goes from the service's sign-in page to its question, with the code of the caught mail.
+func (v *visitor) signIn(email string) {
+	v.t.Helper()
+	v.Submit(chromedp.SendKeys(chromedp.CSS("input[name=email]"), email), chromedp.Click(chromedp.CSS("main form button")))
+	mail := v.NewTab()
+	mail.Open(v.r.Mail)
+	v.letters++
+	mail.Do(chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf("#mail-%d output", v.letters)))) // the page loads itself until then
+	var code, to string
+	mail.Evaluate("document.querySelector('article .code output').innerText", &code)
+	mail.Evaluate("document.querySelector('article .meta strong').innerText", &to)
+	if to != email || len(code) != 6 {
+		v.t.Fatalf("the newest letter is to %q with the code %q", to, code)
+	}
+	(&visitor{Tab: mail, t: v.t}).picture("mail")
+	if problems := mail.Problems(); len(problems) > 0 {
+		v.t.Errorf("problems of the mail page: %q", problems)
+	}
+	v.Submit(chromedp.SendKeys(chromedp.CSS("input[name=code]"), code), chromedp.Click(chromedp.CSS("main form button")))
+}
+
+// The whole way of a person, and what the next start finds of it.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	config := Config{Dir: filepath.Join(t.TempDir(), "demo"), Port: freePorts(t), Every: 50 * time.Millisecond, Window: time.Second}
+	r := start(t, config)
+	t.Cleanup(func() { removeDatabase(t, config.Dir) })
+	if screen := r.out.String(); !strings.Contains(screen, r.Partner) || !strings.Contains(screen, r.Mail) || strings.Count(screen, "\n") > 24 {
+		t.Errorf("screen:\n%s", screen)
+	}
+	v := visit(t, r)
+
+	v.expect("Alex is connected")
+	// In one look: the page loads itself again as the day goes on.
+	var days []string
+	v.Evaluate("Array.from(document.querySelectorAll('#steps ~ figure rect'), (day) => day.getAttribute('class'))", &days)
+	bars, absent := 0, 0
+	for _, day := range days {
+		switch day {
+		case "bar":
+			bars++
+		case "absent":
+			absent++
+		}
+	}
+	if bars < 20 || absent < 2 || bars+absent != 31 || len(days) != 31 {
+		t.Errorf("Alex has %d bars and %d absent days, of %d; want 31", bars, absent, len(days))
+	}
+	if rides := v.count(".rides tbody tr"); rides < 11 {
+		t.Errorf("%d rides: fewer than three pages of five", rides)
+	}
+	v.waitForCall("activity.updated", "Alex", "daily_steps")
+	v.picture("alex")
+
+	v.press("button[value=robin]")
+	v.expect("Robin is not connected")
+	v.picture("robin-before")
+	v.press("#connect")
+	v.press("button[value=deny]")
+	v.expect("Robin is not connected")
+	v.picture("robin-denied")
+
+	v.press("#connect")
+	v.signIn("robin@example.com")
+	v.press("button[value=allow]")
+	v.expect("Robin is connected")
+	if location := v.Location(); location != r.Partner+"/" {
+		t.Errorf("after Allow the browser is at %s", location)
+	}
+	if closed := v.count("#steps ~ figure rect.closed"); closed != 1 {
+		t.Errorf("days before the consent are not closed: %d", closed)
+	}
+	v.picture("robin-connected")
+	var opened int
+	v.Evaluate("Array.from(document.querySelectorAll('.exchange'), (e) => e.open = true).length", &opened)
+	if opened < 7 { // to the service, back, the exchange, and four reads
+		t.Errorf("only %d requests are shown", opened)
+	}
+	v.picture("robin-opened")
+
+	// The day goes on: a later look sees more.
+	steps := func() (n int) {
+		t.Helper()
+		v.Open(r.Partner)
+		v.Evaluate("Number(document.querySelector('#steps ~ .total strong').innerText.replaceAll(',', ''))", &n)
+		return n
+	}
+	for before, tries := steps(), 0; steps() <= before; tries++ {
+		if tries == 100 {
+			t.Fatal("today's steps stay as they are")
+		}
+	}
+
+	v.press("#refresh")
+	v.expect("Robin is connected")
+	v.press("#revoke")
+	v.expect("Robin must connect again")
+	v.waitForCall("connection.revoked", "Robin", "refresh_token_revoked. About a connection that is over")
+	v.picture("robin-revoked")
+	v.press("#connect")
+	v.signIn("robin@example.com")
+	v.press("button[value=allow]")
+	v.expect("Robin is connected")
+	v.Do(chromedp.Click(chromedp.CSS("#disconnect")))
+	v.press("#disconnect-now")
+	v.expect("Robin is not connected")
+	v.press("#connect")
+	v.signIn("robin@example.com")
+	v.press("button[value=allow]")
+	v.expect("Robin is connected")
+
+	// Robin disconnects the partner at the service. Its page learns that by itself.
+	account := &visitor{Tab: v.NewTab(), t: t, r: r, letters: v.letters}
+	account.Open(r.Service + "/account")
+	account.signIn("robin@example.com")
+	account.press("a.other")
+	account.press("main form button")
+	v.Do(chromedp.WaitVisible(chromedp.CSS("#connect")))
+	v.expect("Robin must connect again")
+	v.waitForCall("connection.revoked", "Robin", "user_disconnected. The keys were thrown away.")
+	v.picture("robin-disconnected")
+	v.letters = account.letters
+	v.press("#connect")
+	v.signIn("robin@example.com")
+	v.press("button[value=allow]")
+	v.expect("Robin is connected")
+
+	checkFiles(t, config.Dir)
+	v.Do(chromedp.Navigate("about:blank")) // its page would ask for more
+	if err := r.stop(); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	again := visit(t, start(t, config))
+	again.expect("Alex is connected")
+	again.press("button[value=robin]")
+	again.expect("Robin is connected")
+	again.press("#refresh")
+	again.expect("Robin is connected")
+	again.waitForCall("activity.updated", "Robin", "daily_steps")
+	if n := again.count("rect.bar"); n < 1 {
+		t.Errorf("%d bars after a restart", n)
+	}
+}
+
+// Every file that holds a secret belongs to its owner alone.
+func checkFiles(t *testing.T, dir string) {
+	t.Helper()
+	public := []string{"ca.pem", "server.pem", "postgres", "postgres.lock"}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var secret int
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(public, entry.Name()) {
+			continue
+		}
+		secret++
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v", entry.Name(), info.Mode())
+		}
+	}
+	if secret < 6 {
+		t.Errorf("only %d files with secrets: %v", secret, entries)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "service.log"))
+	if err != nil || len(log) == 0 {
+		t.Fatalf("log: %v", err)
+	}
+	for _, never := range []string{"svca_", "svcr2_", "svcc_", "svci_", "whsec_", "robin@example.com"} {
+		if strings.Contains(string(log), never) {
+			t.Errorf("the log holds %s", never)
+		}
+	}
+}
+
+// removeDatabase removes what may lie outside the directory of a test that root runs.
+func removeDatabase(t *testing.T, dir string) {
+	if place, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
+		if err := os.RemoveAll(place); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEphemeralKeepsNothing(t *testing.T) {
+	t.Parallel()
+	r := start(t, Config{Ephemeral: true, Dir: filepath.Join(t.TempDir(), "unused")})
+	if _, err := os.Stat(filepath.Join(r.Dir, "partner-connections.json")); err != nil {
+		t.Errorf("while it runs: %v", err)
+	}
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(r.Dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", r.Dir, err)
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	port := portOf(taken)
+	dir := t.TempDir()
+	err = Run(context.Background(), Config{Dir: dir, Port: port, Out: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "port "+strconv.Itoa(port)) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error: %v", err)
+	}
+	if files, _ := fs.Glob(os.DirFS(dir), "*.pem"); len(files) > 0 {
+		t.Errorf("made before it failed: %v", files)
+	}
+}

@@ -1,0 +1,216 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/contracttest"
+)
+
+// running is a sandbox that a test started. Every answer of its driver, and every one of the partner API, is held against
+// its document.
+type running struct {
+	*sandbox
+	described sandboxapi.Sandbox
+	driver    *http.Client
+	partner   http.RoundTripper
+	stop      func() error
+}
+
+// start runs a sandbox until the test ends.
+func start(t *testing.T, change ...func(*Config)) *running {
+	t.Helper()
+	r := new(running)
+	config := Config{
+		Listen: "127.0.0.1:0", PrivateListen: "127.0.0.1:0", CallbackURL: "https://partner.example/callback",
+		Logger: telemetry.NewLogger(t.Output(), slog.LevelWarn),
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	started, ended := make(chan struct{}), make(chan error, 1)
+	config.Ready = func(described sandboxapi.Sandbox) error {
+		r.described = described
+		close(started)
+		return nil
+	}
+	r.sandbox = &sandbox{config: config}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ended <- r.live(ctx) }()
+	r.stop = func() error {
+		cancel()
+		err := <-ended
+		ended <- err
+		return err
+	}
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Errorf("the sandbox ended with: %v", err)
+		}
+	})
+	select {
+	case <-started:
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("the sandbox did not start: %v", err)
+	}
+	r.driver = &http.Client{Transport: contracttest.SandboxTransport(t, nil)}
+	network := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: r.authority.Roots, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(network.CloseIdleConnections)
+	r.partner = contracttest.Transport(t, network)
+	return r
+}
+
+// answer of the driver.
+type answer struct {
+	status int
+	body   []byte
+	name   string            // of a problem, the last part of its type
+	errors map[string]string // of a problem, details by pointer
+}
+
+func (r *running) send(t *testing.T, client *http.Client, method, url, contentType, body string) answer {
+	t.Helper()
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, url, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", contentType)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	got := answer{status: response.StatusCode, errors: map[string]string{}}
+	if got.body, err = io.ReadAll(response.Body); err != nil {
+		t.Fatal(err)
+	}
+	if response.Header.Get("Content-Type") == "application/problem+json" && len(got.body) > 0 {
+		var problem struct {
+			Type   string
+			Errors []contract.FieldError
+		}
+		if err := json.Unmarshal(got.body, &problem); err != nil {
+			t.Fatal(err)
+		}
+		got.name = strings.TrimPrefix(problem.Type, contract.TypePrefix)
+		for _, field := range problem.Errors {
+			got.errors[field.Pointer] = field.Detail
+		}
+	}
+	return got
+}
+
+// drive asks the driver, with a body that is JSON unless it is empty.
+func (r *running) drive(t *testing.T, method, path, body string) answer {
+	t.Helper()
+	return r.send(t, r.driver, method, r.described.DriverUrl+path, "application/json", body)
+}
+
+// want is drive for what must succeed with a status. It reads the body as a T.
+func want[T any](t *testing.T, r *running, status int, method, path, body string) (value T) {
+	t.Helper()
+	got := r.drive(t, method, path, body)
+	if got.status != status {
+		t.Fatalf("%s %s: %d, want %d: %s", method, path, got.status, status, got.body)
+	}
+	if len(got.body) > 0 {
+		decoder := json.NewDecoder(bytes.NewReader(got.body))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return value
+}
+
+type nothing struct{}
+
+func encode(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// newUser is a user of a kind whom no other test knows.
+func (r *running) newUser(t *testing.T, kind sandboxapi.Kind) uuid.UUID {
+	t.Helper()
+	return want[sandboxapi.User](t, r, 201, "POST", "/sandbox/users", encode(t, sandboxapi.NewUser{Kind: kind})).UserId
+}
+
+func (r *running) advanceBy(t *testing.T, by time.Duration) {
+	t.Helper()
+	want[sandboxapi.Time](t, r, 200, "POST", "/sandbox/clock", encode(t, sandboxapi.ClockAdvance{AdvanceSeconds: int32(by / time.Second)}))
+}
+
+// decides is a user in the browser. It returns where the browser is sent.
+func (r *running) decides(t *testing.T, user uuid.UUID, url string, decision sandboxapi.AuthorizationDecisionDecision) string {
+	t.Helper()
+	return want[sandboxapi.Redirect](t, r, 200, "POST", "/sandbox/authorizations", encode(t, sandboxapi.AuthorizationDecision{
+		AuthorizationUrl: url, UserId: user, Decision: decision,
+	})).RedirectUrl
+}
+
+// force has the next request for an operation fail.
+func (r *running) force(t *testing.T, operation string, status int32, code string) {
+	t.Helper()
+	want[nothing](t, r, 204, "POST", "/sandbox/answers", encode(t, sandboxapi.ForcedAnswer{
+		OperationId: sandboxapi.ForcedAnswerOperationId(operation), Status: status, Code: code,
+	}))
+}
+
+// webhook waits for the newest webhook about a grant that is as it should be.
+func (r *running) webhook(t *testing.T, grant uuid.UUID, wanted func(sandboxapi.Webhook) bool) sandboxapi.Webhook {
+	t.Helper()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		for _, sent := range want[sandboxapi.Webhooks](t, r, 200, "GET", "/sandbox/webhooks", "").Data {
+			if strings.Contains(sent.Body, grant.String()) && wanted(sent) {
+				return sent
+			}
+		}
+		select {
+		case <-look.C:
+		case <-t.Context().Done():
+			t.Fatal("no such webhook was sent")
+		}
+	}
+}
+
+// answered sends a request of a partner and returns the status and the code of an error.
+func (r *running) answered(t *testing.T, request *http.Request) (status int, code string) {
+	t.Helper()
+	response, err := r.partner.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var body any
+	if err := json.NewDecoder(response.Body).Decode(&body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, codeOf(body)
+}

@@ -1,0 +1,327 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/account"
+	"connect-svc/internal/app"
+	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/local/authority"
+	"connect-svc/internal/local/embedded"
+	"connect-svc/internal/local/mailcatcher"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/scope"
+)
+
+// Config of a sandbox. It has been checked, except for what the domains check themselves.
+type Config struct {
+	Listen        string // address of the public listener: localhost, 127.0.0.1 or ::1; port 0 is any that is free
+	PrivateListen string // the same for the private one, where the driver is
+	CallbackURL   string // of the client
+	WebhookURL    string // where webhooks go; empty: to a receiver inside
+	CAFile        string // where the certificate authority is written; empty: a file of the sandbox's own
+	Logger        *slog.Logger
+	// Ready is called once, when everything can be used. An error stops the sandbox.
+	Ready func(sandboxapi.Sandbox) error
+}
+
+// policy is the rate policy of the client. The document names it.
+var policy = client.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 10}
+
+// loopback is where webhooks may go here besides public addresses.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// Run runs a sandbox until ctx ends, which is no error, or a part of it fails. The error is one line.
+func Run(ctx context.Context, config Config) error { return (&sandbox{config: config}).live(ctx) }
+
+func (s *sandbox) live(ctx context.Context) error {
+	defer s.close()
+	err := s.open(ctx)
+	if err == nil {
+		err = s.run(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	return nil
+}
+
+// sandbox is all the parts.
+type sandbox struct {
+	config    Config
+	dir       string
+	baseURL   string
+	authority *authority.Authority
+	caFile    string
+	clock     postgres.Clock
+
+	public, private, receiver, smtp, mailPage net.Listener
+
+	database *embedded.Server
+	service  *app.App
+	mail     mailcatcher.Catcher
+	answers  *answers
+	sent     outbox
+	driver   http.Handler
+
+	client        client.Client
+	clientSecret  string
+	webhookSecret string
+
+	people people
+}
+
+func (s *sandbox) open(ctx context.Context) (err error) {
+	if s.answers, err = newAnswers(); err != nil {
+		return err
+	}
+	s.people.growing = fairqueue.New(1, 100)
+	if s.dir, err = os.MkdirTemp("", "connect-svc-sandbox-"); err != nil {
+		return err
+	}
+	if err := s.listen(ctx); err != nil {
+		return err
+	}
+	if err := s.trust(); err != nil {
+		return err
+	}
+	if s.database, err = embedded.Start(ctx, embedded.Config{Ephemeral: true}); err != nil {
+		return err
+	}
+	if _, err := postgres.Migrate(ctx, s.database.URL(), postgres.Up); err != nil {
+		return err
+	}
+	if err := s.openService(ctx); err != nil {
+		return err
+	}
+	if s.driver, err = newDriver(s); err != nil {
+		return err
+	}
+	return s.seed(ctx)
+}
+
+// listen opens the listeners. It comes first, since a port that is taken is the likeliest reason not to start.
+func (s *sandbox) listen(ctx context.Context) (err error) {
+	for _, l := range []struct {
+		listener *net.Listener
+		address  string
+		flag     string
+	}{
+		{&s.public, s.config.Listen, "--listen"},
+		{&s.private, s.config.PrivateListen, "--private-listen"},
+		{&s.receiver, "127.0.0.1:0", "receiver of webhooks"},
+		{&s.smtp, "127.0.0.1:0", "mail catcher"},
+		{&s.mailPage, "127.0.0.1:0", "mail catcher"},
+	} {
+		if *l.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", l.address); err != nil {
+			return fmt.Errorf("%s: %w", l.flag, err)
+		}
+	}
+	host, _, err := net.SplitHostPort(s.config.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	_, port, err := net.SplitHostPort(s.public.Addr().String())
+	s.baseURL = "https://" + net.JoinHostPort(host, port)
+	return err
+}
+
+// trust makes the certificates, and puts the authority's where a test finds it.
+func (s *sandbox) trust() (err error) {
+	if s.authority, err = authority.Open(s.dir, time.Now()); err != nil {
+		return err
+	}
+	if s.config.CAFile == "" {
+		s.caFile = s.authority.File
+		return nil
+	}
+	file, err := filepath.Abs(s.config.CAFile)
+	if err != nil {
+		return fmt.Errorf("--ca-file: %w", err)
+	}
+	text, err := os.ReadFile(s.authority.File)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil { // for any program that is to trust it
+		return fmt.Errorf("--ca-file: %w", err)
+	}
+	s.caFile = file
+	return nil
+}
+
+func (s *sandbox) openService(ctx context.Context) error {
+	keyset := filepath.Join(s.dir, "keyset.json")
+	if err := credential.CreateKeyset(keyset); err != nil {
+		return err
+	}
+	keys, err := credential.LoadKeyring(keyset)
+	if err != nil {
+		return err
+	}
+	mailer, err := account.NewMailer("smtp://"+s.smtp.Addr().String(), "Activity Connect <no-reply@connect.example>")
+	if err != nil {
+		return err
+	}
+	receivers, err := s.receivers()
+	if err != nil {
+		return err
+	}
+	s.service, err = app.Open(ctx, app.Config{
+		BaseURL:         s.baseURL,
+		DatabaseURL:     s.database.URL(),
+		Keys:            keys,
+		Listener:        s.public,
+		PrivateListener: s.private,
+		Certificate:     &s.authority.Server,
+		Mailer:          mailer,
+		OAuth:           oauth.DefaultSettings,
+		CursorLifetime:  15 * time.Minute,
+		DevelopersSite:  true,
+
+		ActivityUpdatedWindow: 0, // a test is waiting: changes become events the next time that the service looks
+		WebhookNetworks:       loopback,
+		WebhookRootCAs:        receivers,
+		WebhookTransport:      s.recording,
+
+		Public:  s.answers.before,
+		Private: s.driving,
+		Clock:   &s.clock,
+		Logger:  s.config.Logger,
+	})
+	return err
+}
+
+// receivers are the authorities of webhook receivers: those of the machine, and the sandbox's own.
+func (s *sandbox) receivers() (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // a machine without any
+	}
+	text, err := os.ReadFile(s.authority.File)
+	if err != nil {
+		return nil, err
+	}
+	pool.AppendCertsFromPEM(text)
+	return pool, nil
+}
+
+// seed makes the client and the users.
+func (s *sandbox) seed(ctx context.Context) (err error) {
+	s.client, s.clientSecret, err = s.service.Clients.Create(ctx, client.Registration{
+		Name: "Sandbox Partner", CallbackURL: s.config.CallbackURL, Scopes: scope.All, Policy: policy,
+	})
+	if err != nil {
+		return err
+	}
+	url := s.config.WebhookURL
+	if url == "" {
+		url = "https://" + s.receiver.Addr().String() + "/webhooks"
+	}
+	if s.webhookSecret, err = s.service.Webhooks.SetEndpoint(ctx, s.client.ID, url); err != nil {
+		return err
+	}
+	for _, kind := range kinds {
+		if _, err := s.addPerson(ctx, kind, homes[kind]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run serves everything until ctx ends or a part fails.
+func (s *sandbox) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.service.Run(ctx) })
+	group.Go(func() error { return s.mail.ServeSMTP(ctx, s.smtp, s.config.Logger) })
+	group.Go(func() error { return serve(ctx, s.mailPage, s.mail.Handler(), nil, s.config.Logger) })
+	group.Go(func() error {
+		return serve(ctx, s.receiver, http.HandlerFunc(receive), &s.authority.Server, s.config.Logger)
+	})
+	group.Go(func() error { s.followClock(ctx); return nil })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.database.Done():
+			return errors.New("the embedded PostgreSQL ended by itself")
+		}
+	})
+	description, err := s.describe(ctx)
+	if err == nil {
+		err = s.config.Ready(description)
+	}
+	if err != nil {
+		group.Go(func() error { return err })
+	}
+	return group.Wait()
+}
+
+// describe is what there is.
+func (s *sandbox) describe(ctx context.Context) (sandboxapi.Sandbox, error) {
+	endpoint, err := s.service.Webhooks.Endpoint(ctx, s.client.ID)
+	if err != nil {
+		return sandboxapi.Sandbox{}, err
+	}
+	described := sandboxapi.Sandbox{
+		BaseUrl:   s.baseURL,
+		DriverUrl: "http://" + s.private.Addr().String(),
+		MailUrl:   "http://" + s.mailPage.Addr().String(),
+		CaFile:    s.caFile,
+		Now:       instant(s.clock.Now()),
+		Client: sandboxapi.Client{
+			ClientId:      s.client.ID,
+			ClientSecret:  s.clientSecret,
+			CallbackUrl:   s.client.CallbackURL,
+			WebhookUrl:    endpoint.URL,
+			WebhookSecret: s.webhookSecret,
+		},
+		Users: s.people.all(),
+	}
+	for _, name := range s.client.Scopes.Names() {
+		described.Client.Scopes = append(described.Client.Scopes, sandboxapi.Scope(name))
+	}
+	return described, nil
+}
+
+// close gives back what open took, the database last, and removes all files.
+func (s *sandbox) close() {
+	if s.service != nil {
+		s.service.Close()
+	}
+	for _, l := range []net.Listener{s.public, s.private, s.receiver, s.smtp, s.mailPage} {
+		if l != nil {
+			_ = l.Close() // served and closed already, if it came to that
+		}
+	}
+	if s.database != nil {
+		if err := s.database.Stop(); err != nil {
+			s.config.Logger.Error("stop", "cause", err)
+		}
+	}
+	if s.caFile != "" {
+		_ = os.Remove(s.caFile)
+	}
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir)
+	}
+}
+
+// instant has three digits after the point, always.
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

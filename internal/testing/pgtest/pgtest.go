@@ -1,0 +1,241 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/local/embedded"
+	"connect-svc/internal/postgres"
+	"connect-svc/migrations"
+)
+
+// maxConns of a test's pool: enough for a race of requests, few enough for many tests at a time.
+const maxConns = 10
+
+// DB is the database of one test.
+type DB struct {
+	Pool  *postgres.Pool
+	URL   string          // with the password
+	Clock *postgres.Clock // of Pool
+}
+
+// Main runs the tests of a package with a server for them, and exits. Call it from TestMain and do nothing after it.
+// What is claimed of all tests together is asked after they have passed, unless flags have chosen some of them.
+func Main(m *testing.M, claims ...func() error) { os.Exit(run(m, claims)) }
+
+func run(m *testing.M, claims []func() error) (status int) {
+	defer func() {
+		if err := server.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "pgtest:", err)
+			status = 1
+		}
+	}()
+	if status = m.Run(); status != 0 || chosen() {
+		return status
+	}
+	for _, claim := range claims {
+		if err := claim(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			status = 1
+		}
+	}
+	return status
+}
+
+// chosen says whether flags kept some tests from running.
+func chosen() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if set := flag.Lookup(name); set != nil && set.Value.String() != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// server is the one of this process, started by the first test that asks for it.
+var server testServer
+
+type testServer struct {
+	once     sync.Once
+	embedded *embedded.Server
+	url      string         // of the maintenance database
+	admin    *postgres.Pool // on it
+	template string
+	err      error
+}
+
+func (s *testServer) start() error {
+	s.once.Do(func() {
+		ctx := context.Background()
+		if s.url = os.Getenv("CONNECT_TEST_DATABASE_URL"); s.url == "" {
+			if s.embedded, s.err = embedded.Start(ctx, embedded.Config{Ephemeral: true}); s.err != nil {
+				return
+			}
+			s.url = s.embedded.URL()
+		}
+		if s.admin, s.err = postgres.Open(ctx, s.url, postgres.WithMaxConns(4), postgres.WithoutStatementTimeout()); s.err != nil {
+			return
+		}
+		s.template, s.err = makeTemplate(ctx, s.admin, s.url)
+	})
+	return s.err
+}
+
+// strategy is the faster way to copy a template, by measurement: files where nothing waits for a disk.
+func (s *testServer) strategy() string {
+	if s.embedded == nil {
+		return ""
+	}
+	return " strategy file_copy"
+}
+
+func (s *testServer) stop() error {
+	if s.admin != nil {
+		s.admin.Close()
+	}
+	if s.embedded != nil {
+		return s.embedded.Stop()
+	}
+	return nil
+}
+
+// makeTemplate migrates a database that is named after the migrations, unless it exists. It has its name only when
+// it is whole.
+func makeTemplate(ctx context.Context, admin *postgres.Pool, serverURL string) (string, error) {
+	hash, err := hashOfMigrations()
+	if err != nil {
+		return "", err
+	}
+	template := "connect_template_" + hash
+	conn, err := admin.Acquire(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Release()
+	// Other test processes may want it at the same time.
+	if _, err := conn.Exec(ctx, "select pg_advisory_lock(hashtext('connect_template'))"); err != nil {
+		return "", err
+	}
+	defer func() { _, _ = conn.Exec(ctx, "select pg_advisory_unlock(hashtext('connect_template'))") }()
+	var exists bool
+	if err := conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", template).Scan(&exists); err != nil || exists {
+		return template, err
+	}
+	half := template + "_half"
+	for _, statement := range []string{
+		"drop database if exists " + half + " with (force)",
+		"create database " + half,
+	} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return "", fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	if _, err := postgres.Migrate(ctx, urlOf(serverURL, half), postgres.Up); err != nil {
+		return "", err
+	}
+	_, err = conn.Exec(ctx, "alter database "+half+" rename to "+template)
+	return template, err
+}
+
+func hashOfMigrations() (string, error) {
+	h := sha256.New()
+	err := fs.WalkDir(migrations.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(migrations.Files, path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)[:8]), err
+}
+
+// New gives t a migrated database that no other test sees, and drops it when t ends.
+func New(t testing.TB) *DB {
+	t.Helper()
+	return create(t, func(s *testServer) string { return s.template })
+}
+
+// NewEmpty gives t a database without any migration.
+func NewEmpty(t testing.TB) *DB {
+	t.Helper()
+	return create(t, func(*testServer) string { return "template0" })
+}
+
+func create(t testing.TB, template func(*testServer) string) *DB {
+	t.Helper()
+	if err := server.start(); err != nil {
+		t.Fatalf("pgtest: no PostgreSQL for the tests: %v", err)
+	}
+	ctx := context.Background()
+	name := "test_" + strings.ToLower(rand.Text())
+	if _, err := server.admin.Exec(ctx, "create database "+name+" template "+template(&server)+server.strategy()); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	t.Cleanup(func() {
+		if _, err := server.admin.Exec(ctx, "drop database "+name+" with (force)"); err != nil {
+			t.Errorf("pgtest: %v", err)
+		}
+	})
+	db := &DB{URL: urlOf(server.url, name), Clock: new(postgres.Clock)}
+	db.Pool = db.Open(t)
+	return db
+}
+
+// Open makes another pool on the database, in the time of [DB.Clock], as a second server would have.
+func (db *DB) Open(t testing.TB) *postgres.Pool {
+	t.Helper()
+	pool, err := postgres.Open(context.Background(), db.URL, postgres.WithClock(db.Clock), postgres.WithMaxConns(maxConns))
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// Exec runs one statement of a test's own, on [DB.Pool].
+func (db *DB) Exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	if _, err := db.Pool.Exec(context.Background(), sql, args...); err != nil {
+		t.Fatalf("pgtest: %s: %v", sql, err)
+	}
+}
+
+// Value reads the one value that the query finds, as T. No row is a failure.
+func Value[T any](t testing.TB, db *DB, sql string, args ...any) T {
+	t.Helper()
+	rows, err := db.Pool.Query(context.Background(), sql, args...)
+	if err != nil {
+		t.Fatalf("pgtest: %s: %v", sql, err)
+	}
+	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	if errors.Is(err, pgx.ErrNoRows) {
+		t.Fatalf("pgtest: %s: no row", sql)
+	}
+	if err != nil {
+		t.Fatalf("pgtest: %s: %v", sql, err)
+	}
+	return value
+}
+
+func urlOf(serverURL, database string) string {
+	u, err := url.Parse(serverURL)
+	if err != nil {
+		panic(err) // it was connected to
+	}
+	u.Path = "/" + database
+	return u.String()
+}

@@ -1,0 +1,167 @@
+package developers
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/text"
+)
+
+// example is a block of code of a page, as it stands there.
+type example struct {
+	language string
+	code     string
+	file     string // where the reader is told to save it, if anywhere
+}
+
+var saveAs = regexp.MustCompile("Save as `([^`]+)`")
+
+func examplesOf(t *testing.T, page string) (examples []example) {
+	t.Helper()
+	source, err := fs.ReadFile(files, "pages/"+page+".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := markdown.Parser().Parse(text.NewReader(source))
+	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
+		block, is := node.(*ast.FencedCodeBlock)
+		if !is {
+			continue
+		}
+		found := example{language: string(block.Language(source)), code: string(block.Lines().Value(source))}
+		if before, is := node.PreviousSibling().(*ast.Paragraph); is {
+			if name := saveAs.FindSubmatch(before.Lines().Value(source)); name != nil {
+				found.file = string(name[1])
+			}
+		}
+		if languages[found.language] == "" {
+			t.Errorf("%s: the language %q has no name", page, found.language)
+		}
+		examples = append(examples, found)
+	}
+	return examples
+}
+
+// guides are the pages whose examples are parts of a program. The quick start has whole ones: [TestQuickStart].
+func guides() (names []string) {
+	for _, name := range markdownPages() {
+		if name != "quick-start" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+const goBefore = `package examples
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	connectsdk "connect.invalid/connect-go"
+	"connect.invalid/connect-go/connect"
+	"connect.invalid/connect-go/connect/pgstore"
+	"connect.invalid/connect-go/webhook"
+)
+
+var _, _, _, _, _, _, _, _ = errors.New, fmt.Sprint, io.EOF, log.Print, os.Exit, time.Now, pgstore.New, connectsdk.ScopeDailyStepsRead
+
+func inbox(ctx context.Context, id string, body []byte) error { return nil }
+`
+
+// The Go of the guides compiles against the SDK.
+func TestGoExamples(t *testing.T) {
+	t.Parallel()
+	program := goBefore
+	for _, page := range guides() {
+		for i, e := range examplesOf(t, page) {
+			switch {
+			case e.language != "go":
+			case strings.HasPrefix(e.code, "func "):
+				program += e.code
+			default:
+				program += fmt.Sprintf(`
+func %s%d(ctx context.Context, client *connect.Client, user string, sessions map[string]connect.Authorization,
+	w http.ResponseWriter, r *http.Request, pool *pgxpool.Pool, key []byte, event webhook.Event) error {
+	{
+%s
+		_ = client // which an example may have made
+	}
+	return nil
+}
+`, strings.ReplaceAll(page, "-", ""), i, e.code)
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "examples.go")
+	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "vet", file)
+	build.Dir = filepath.Join("..", "..", "..")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s\n%s", err, output, program)
+	}
+}
+
+const tsBefore = `import { type IncomingMessage, type ServerResponse } from "node:http";
+import { buffer } from "node:stream/consumers";
+import {
+  ConnectClient, DeniedError, NotConnectedError, ReconnectError, ServiceError, verifyWebhook,
+  type Authorization, type ClientOptions, type Lock, type Store, type StoredConnection,
+} from "connect-svc-sdk";
+declare const client: ConnectClient;
+declare const options: ClientOptions;
+declare const user: string;
+declare const sessions: Map<string, Authorization>;
+declare const callback: URL;
+declare const response: ServerResponse;
+declare function inbox(id: string, body: Uint8Array): Promise<void>;
+export async function example(): Promise<void> {
+`
+
+// The TypeScript of the guides compiles against the SDK, packed and installed as npm does it.
+func TestTypeScriptExamples(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if output, err := exec.CommandContext(t.Context(), "../../../.ci/typescript", folder).CombinedOutput(); err != nil {
+		t.Fatalf("the package cannot be made: %v\n%s", err, output)
+	}
+	tools, err := exec.CommandContext(t.Context(), "../../../.ci/typescript").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments := []string{"--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck", "--types", "node"}
+	for _, page := range guides() {
+		for i, e := range examplesOf(t, page) {
+			if e.language != "ts" {
+				continue
+			}
+			name := fmt.Sprintf("%s%d.ts", page, i)
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(tsBefore+e.code+"}\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			arguments = append(arguments, name)
+		}
+	}
+	check := exec.CommandContext(t.Context(), filepath.Join(strings.TrimSpace(string(tools)), "node_modules", ".bin", "tsc"), arguments...)
+	check.Dir = folder
+	if output, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+}

@@ -1,0 +1,263 @@
+package developers
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/PuerkitoBio/goquery"
+)
+
+// markdownPages are the names of all pages but the reference.
+func markdownPages() (names []string) {
+	for _, g := range contents {
+		for _, p := range g.Pages {
+			if p.Name != referenceName {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names
+}
+
+func newSite(t *testing.T) *Site {
+	t.Helper()
+	site, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return site
+}
+
+// link is what a page points to.
+type link struct{ page, to string }
+
+// linksOf are all links, styles, scripts and pictures of all pages.
+func linksOf(t *testing.T, site *Site) (links []link) {
+	t.Helper()
+	for name, f := range site.files {
+		if path.Ext(name) != ".html" {
+			continue
+		}
+		document, err := goquery.NewDocumentFromReader(bytes.NewReader(f.content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document.Find("[href], [src], [data-contract]").Each(func(_ int, element *goquery.Selection) {
+			for _, attribute := range []string{"href", "src", "data-contract"} {
+				if to, has := element.Attr(attribute); has {
+					links = append(links, link{name, to})
+				}
+			}
+		})
+	}
+	return links
+}
+
+// Every link leads to something, in the site as it is served and as it is written: to a file of it, relative, and to an
+// anchor that is there. Those into the reference are looked for where it is drawn: [TestReferenceInChromium].
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	site := newSite(t)
+	dir := t.TempDir()
+	if err := site.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, link := range linksOf(t, site) {
+		to, err := url.Parse(link.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to.IsAbs() {
+			if to.String() != "https://www.standardwebhooks.com" {
+				t.Errorf("%s leads to %s", link.page, to)
+			}
+			continue
+		}
+		name := path.Join(path.Dir(link.page), to.Path)
+		if to.Path == "" {
+			name = link.page
+		}
+		seen[name] = true
+		f, found := site.files[name]
+		if !found || strings.HasPrefix(to.Path, "/") || to.Host != "" {
+			t.Errorf("%s leads to %s", link.page, link.to)
+			continue
+		}
+		written, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !bytes.Equal(written, f.content) {
+			t.Errorf("%s, written: %v", name, err)
+		}
+		if to.Fragment == "" || name == referenceName+".html" {
+			continue
+		}
+		document, err := goquery.NewDocumentFromReader(bytes.NewReader(f.content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if document.Find(`[id="`+to.Fragment+`"]`).Length() != 1 {
+			t.Errorf("%s leads to %s, where no such anchor is", link.page, link.to)
+		}
+	}
+	for name := range site.files {
+		if name != "" && !seen[name] {
+			t.Errorf("nothing leads to %s", name)
+		}
+	}
+}
+
+// A page is told from the others by its title, which names the site once.
+func TestTitles(t *testing.T) {
+	t.Parallel()
+	titles := map[string]string{}
+	for name, f := range newSite(t).files {
+		if path.Ext(name) != ".html" {
+			continue
+		}
+		document, err := goquery.NewDocumentFromReader(bytes.NewReader(f.content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		title := document.Find("title").Text()
+		if strings.Count(title, "Activity Connect for developers") != 1 || titles[title] != "" {
+			t.Errorf("%s and %q have the title %q", name, titles[title], title)
+		}
+		titles[title] = name
+	}
+}
+
+// What no address leads to has links that work from any depth.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	site := newSite(t)
+	for _, request := range []*http.Request{
+		httptest.NewRequest(http.MethodGet, "/developers/no/such/page.html", nil),
+		httptest.NewRequest(http.MethodGet, "/developers/consent", nil),
+		httptest.NewRequest(http.MethodGet, "/developers//consent.html", nil),
+		httptest.NewRequest(http.MethodGet, "/developers/pages/consent.md", nil),
+		httptest.NewRequest(http.MethodPost, "/developers/consent.html", nil),
+		httptest.NewRequest(http.MethodPost, "/developers", nil),
+		httptest.NewRequest(http.MethodOptions, "/developers/", nil),
+	} {
+		answer := httptest.NewRecorder()
+		site.ServeHTTP(answer, request)
+		if answer.Code != http.StatusNotFound || answer.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %s: %d, %v", request.Method, request.URL, answer.Code, answer.Header())
+		}
+		document, err := goquery.NewDocumentFromReader(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		document.Find("[href]").Each(func(_ int, element *goquery.Selection) {
+			to := element.AttrOr("href", "")
+			name, below := strings.CutPrefix(to, Path)
+			if _, found := site.files[name]; (!below || !found) && to != "#content" {
+				t.Errorf("%s leads to %s", request.URL, to)
+			}
+		})
+	}
+}
+
+func TestServing(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(newSite(t))
+	t.Cleanup(server.Close)
+	client := &http.Client{
+		Transport:     &http.Transport{DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	ask := func(method, target string, header ...string) *http.Response {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			request.Header.Set(header[i], header[i+1])
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = answer.Body.Close() })
+		return answer
+	}
+	body := func(answer *http.Response) string {
+		t.Helper()
+		var text bytes.Buffer
+		if _, err := text.ReadFrom(answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+
+	if answer := ask("GET", "/developers"); answer.StatusCode != http.StatusPermanentRedirect || answer.Header.Get("Location") != Path {
+		t.Errorf("without the slash: %d to %q", answer.StatusCode, answer.Header.Get("Location"))
+	}
+	contract, err := os.ReadFile("../../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := ask("GET", "/developers/openapi.yaml")
+	if got := body(plain); got != string(contract) || plain.Header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("the contract is %q of %d bytes, want %d", plain.Header.Get("Content-Type"), len(got), len(contract))
+	}
+	zipped := ask("GET", "/developers/openapi.yaml", "Accept-Encoding", "br, gzip")
+	if got := body(zipped); zipped.Header.Get("Content-Encoding") != "gzip" || got != string(zip(contract)) || len(got) > len(contract)/2 {
+		t.Errorf("zipped: %q, %d bytes", zipped.Header.Get("Content-Encoding"), len(got))
+	}
+	for _, refused := range []string{"", "br", "gzip;q=0", "gzip; q=0.000, *"} {
+		if answer := ask("GET", Path, "Accept-Encoding", refused); answer.Header.Get("Content-Encoding") != "" {
+			t.Errorf("%q gets %q", refused, answer.Header.Get("Content-Encoding"))
+		}
+	}
+	tags := []string{plain.Header.Get("ETag"), zipped.Header.Get("ETag")}
+	if tags[0] == tags[1] || tags[0] == "" {
+		t.Errorf("the tags are %q", tags)
+	}
+	if answer := ask("GET", "/developers/openapi.yaml", "If-None-Match", tags[0]); answer.StatusCode != http.StatusNotModified {
+		t.Errorf("asked again: %d", answer.StatusCode)
+	}
+	if answer := ask("HEAD", Path); answer.StatusCode != http.StatusOK || body(answer) != "" {
+		t.Errorf("HEAD: %d", answer.StatusCode)
+	}
+}
+
+// Every answer has the headers of the service's other pages, and only the reference lets scripts be.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	site := newSite(t)
+	for _, name := range append(slices.Sorted(maps.Keys(site.files)), "no-such-page") {
+		answer := httptest.NewRecorder()
+		site.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, Path+name, nil))
+		h := answer.Header()
+		policy := h.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") ||
+			!strings.HasSuffix(policy, "base-uri 'none'; frame-ancestors 'none'; form-action 'none'") ||
+			strings.Contains(policy, "script-src 'self'") != (name == referenceName+".html") {
+			t.Errorf("%s: %s", name, policy)
+		}
+		for header, want := range map[string]string{
+			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"Strict-Transport-Security": "max-age=63072000",
+		} {
+			if got := h.Get(header); got != want {
+				t.Errorf("%s: %s is %q", name, header, got)
+			}
+		}
+		hashed := strings.HasPrefix(name, "static/") && !strings.HasSuffix(name, ".txt")
+		if got := h.Get("Cache-Control"); strings.Contains(got, "immutable") != hashed || got == "" {
+			t.Errorf("%s: Cache-Control is %q", name, got)
+		}
+	}
+}

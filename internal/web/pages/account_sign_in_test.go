@@ -1,0 +1,340 @@
+package browser
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// cookiesOf are the cookies that an answer sets, by name.
+func cookiesOf(a answer) map[string]*http.Cookie {
+	cookies := map[string]*http.Cookie{}
+	for _, cookie := range a.Cookies() {
+		cookies[cookie.Name] = cookie
+	}
+	return cookies
+}
+
+func TestAccountSignIn_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	if got := v.location(v.get("/account")); got != "/account/sign-in" {
+		t.Fatalf("location = %q", got)
+	}
+	page := v.get("/account/sign-in")
+	if len(page.Cookies()) != 0 {
+		t.Error("looking at the sign-in sets a cookie")
+	}
+	if page.page.Find("form[method=post] input[name=email][type=email][autocomplete=email][required]").Length() != 1 ||
+		page.page.Find("[name=decision]").Length() != 0 {
+		t.Error("the form is not that of an account")
+	}
+	if got := page.page.Find("main").Text(); !strings.Contains(got, "You stay signed in for 30 minutes") {
+		t.Errorf("the page says %q", got)
+	}
+
+	answer := v.post("/account/sign-in", url.Values{"email": {email}})
+	if got := v.location(answer); got != "/account/code" {
+		t.Errorf("location = %q", got)
+	}
+	own := cookiesOf(answer)[signInCookie]
+	letter := f.post.Next(t)
+	if strings.Contains(letter.Text, "Stride") || !strings.Contains(letter.Text, "To sign in, enter this code") {
+		t.Errorf("letter:\n%s", letter.Text)
+	}
+	code := v.get("/account/code").page
+	if code.Find("form[method=post] input[name=code][autocomplete=one-time-code][inputmode=numeric][required]").Length() != 1 ||
+		code.Find("[name=decision], .steps").Length() != 0 {
+		t.Error("the form is not that of an account")
+	}
+	answer = v.post("/account/code", url.Values{"code": {letter.Code()}})
+	if got := v.location(answer); got != "/account" {
+		t.Errorf("location = %q", got)
+	}
+	cookies := cookiesOf(answer)
+	if got := cookies[signInCookie]; got == nil || got.MaxAge >= 0 || got.Value != "" {
+		t.Errorf("the secret of the sign-in stays: %v", got)
+	}
+	want := http.Cookie{
+		Name: "__Host-connect-account", Value: cookies[sessionCookie].Value, Path: "/", MaxAge: 1800,
+		Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+	if got := cookies[sessionCookie]; got.String() != want.String() || len(got.Value) != 64 {
+		t.Errorf("cookie = %s, want %s with 64 characters", got, &want)
+	}
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from sign_ins"); n != 0 {
+		t.Error("the sign-in is still there")
+	}
+
+	// The next sign-in is a fresh one.
+	v.location(v.post("/account/sign-out", nil))
+	if again := cookiesOf(v.post("/account/sign-in", url.Values{"email": {email}}))[signInCookie]; again.Value == own.Value {
+		t.Error("the secret of the sign-in was used again")
+	}
+}
+
+func TestAccountSessionEnds_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.connect(t, scope.All)
+	v := f.visitor(t)
+	v.enter(email)
+	f.db.Clock.Advance(29 * time.Minute)
+	v.account()
+	f.db.Clock.Advance(time.Minute)
+	if got := v.location(v.get("/account")); got != "/account/sign-in" {
+		t.Errorf("location = %q", got)
+	}
+	for _, answer := range []answer{v.get(f.disconnectPage()), v.post(f.disconnectPage(), nil)} {
+		if got := v.location(answer); got != "/account/sign-in?ended" {
+			t.Errorf("location = %q", got)
+		}
+	}
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 1 {
+		t.Error("disconnected without a session")
+	}
+	if got := said(v.get("/account/sign-in?ended").page.Find("[role=status]")); !strings.HasPrefix(got, "To go on, please sign in again.") {
+		t.Errorf("the page says %q", got)
+	}
+}
+
+func TestAccountSignOut_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v, other := f.visitor(t), f.visitor(t)
+	v.enter(email)
+	other.enter(email)
+	stolen := f.visitor(t)
+	service, err := url.Parse(at("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stolen.client.Jar.SetCookies(service, v.client.Jar.Cookies(service))
+	stolen.account()
+
+	for range 2 { // the form is sent again
+		answer := v.post("/account/sign-out", nil)
+		if got := v.location(answer); got != "/account/sign-in?signed-out" {
+			t.Errorf("location = %q", got)
+		}
+		if got := cookiesOf(answer)[sessionCookie]; got == nil || got.MaxAge >= 0 {
+			t.Errorf("the cookie stays: %v", got)
+		}
+	}
+	if got := said(v.get("/account/sign-in?signed-out").page.Find("[role=status]")); got != "You are signed out." {
+		t.Errorf("the page says %q", got)
+	}
+	if got := stolen.location(stolen.get("/account")); got != "/account/sign-in" {
+		t.Errorf("a copy of the cookie leads to %q", got)
+	}
+	other.account()
+	v.isError(v.post("/account/sign-out", url.Values{"x": {"y"}}), http.StatusBadRequest, headingForm)
+}
+
+// TestAccountSteps: whoever goes back, reloads or skips a step is led to where the sign-in stands.
+func TestAccountSteps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	leads := func(a answer, to string) {
+		t.Helper()
+		if got := v.location(a); got != to {
+			t.Errorf("location = %q, want %q", got, to)
+		}
+	}
+	for range 2 { // with and without the cookie that a form leaves
+		leads(v.get("/account/code"), "/account/sign-in")
+		leads(v.post("/account/code", url.Values{"code": {"123456"}}), "/account/sign-in")
+		leads(v.post("/account/new-code", nil), "/account/sign-in")
+	}
+	first := v.ask("/account", email)
+	if got, _ := v.get("/account/sign-in").page.Find("input[name=email]").Attr("value"); got != email {
+		t.Errorf("going back to the address shows %q", got)
+	}
+	leads(v.post("/account/new-code", nil), "/account/code?again")
+	code := f.post.Next(t).Code()
+	if first != code {
+		if got := v.post("/account/code", url.Values{"code": {first}}).StatusCode; got != http.StatusUnprocessableEntity {
+			t.Errorf("status of the code that was replaced = %d", got)
+		}
+	}
+	for range 2 { // the form is sent again
+		leads(v.post("/account/code", url.Values{"code": {code}}), "/account")
+	}
+	leads(v.get("/account/sign-in"), "/account")
+	leads(v.get("/account/code"), "/account")
+	leads(v.post("/account/sign-in", url.Values{"email": {"bea@example.com"}}), "/account")
+	leads(v.post("/account/new-code", nil), "/account")
+	if got := v.post("/account?again", nil).StatusCode; got != http.StatusNotFound {
+		t.Errorf("status = %d", got)
+	}
+}
+
+// TestAccountCookies: what is no cookie of ours is no session.
+func TestAccountCookies(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	for name, value := range map[string]string{
+		"empty": "", "no base64": "not a session", "short": "AAAA", "nobody's": strings.Repeat("A", 64), "long": strings.Repeat("A", 4000),
+	} {
+		forged := f.visitor(t)
+		forged.header.Set("Cookie", sessionCookie+"="+value)
+		if got := forged.location(forged.get("/account")); got != "/account/sign-in" {
+			t.Errorf("%s: location = %q", name, got)
+		}
+	}
+}
+
+// TestAccountOtherBrowser: a code and a sign-in serve the browser that asked, however well another one knows the code.
+func TestAccountOtherBrowser_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.newUser(t, "bea@example.com")
+	v, other := f.visitor(t), f.visitor(t)
+	code := v.ask("/account", email)
+	for other.ask("/account", "bea@example.com") == code { // once in a million
+	}
+	if got := other.post("/account/code", url.Values{"code": {code}}).StatusCode; got != http.StatusUnprocessableEntity {
+		t.Errorf("status of the code in another browser = %d, want 422", got)
+	}
+	if got := v.location(v.post("/account/code", url.Values{"code": {code}})); got != "/account" {
+		t.Errorf("location = %q", got)
+	}
+}
+
+// TestAccountForgedForms: no form of the account pages is taken from another site, whether the browser tells of it by
+// Sec-Fetch-Site or, an older one, by Origin alone.
+func TestAccountForgedForms_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.connect(t, scope.All)
+	v := f.visitor(t)
+	v.enter(email)
+	forms := map[string]url.Values{
+		"/account/sign-in": {"email": {email}}, "/account/code": {"code": {"123456"}}, "/account/new-code": nil,
+		"/account/sign-out": nil, f.disconnectPage(): nil,
+	}
+	for name, header := range map[string]http.Header{
+		"another site":      {"Sec-Fetch-Site": {"cross-site"}},
+		"another subdomain": {"Sec-Fetch-Site": {"same-site"}},
+		"an older browser":  {"Origin": {"https://" + partnerHost}},
+		"a sandboxed frame": {"Origin": {"null"}},
+	} {
+		v.header = header
+		for path, form := range forms {
+			answer := v.post(path, form)
+			if v.isError(answer, http.StatusForbidden, headingForm); len(answer.Cookies()) != 0 {
+				t.Errorf("%s, %s: sets a cookie", name, path)
+			}
+		}
+	}
+	v.account() // still signed in
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 1 {
+		t.Error("a forged form has disconnected")
+	}
+}
+
+// TestAccountAndAuthorizationSignInsAreApart: neither sign-in serves for the other (specification 5.3).
+func TestAccountAndAuthorizationSignInsAreApart_5_3(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	v.enter(email)
+	base := v.open(scope.All)
+	if got := v.location(v.get(base + "/consent")); got != base+"/sign-in" {
+		t.Errorf("signed in to the account, the consent leads to %q", got)
+	}
+	other := f.visitor(t)
+	base = other.open(scope.All)
+	other.signIn(base)
+	if got := other.location(other.get("/account")); got != "/account/sign-in" {
+		t.Errorf("signed in for a request, the account leads to %q", got)
+	}
+	code := other.ask("/account", email)
+	base = other.open(scope.All)
+	for other.ask(base, email) == code { // once in a million
+	}
+	if got := other.post(base+"/code", url.Values{"code": {code}}).StatusCode; got != http.StatusUnprocessableEntity {
+		t.Errorf("status of the account's code for a request = %d, want 422", got)
+	}
+}
+
+// TestAccountUnknownAddress_4: "the pages and their timing are the same for an address that has no account".
+func TestAccountUnknownAddress_4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{CodesPerEmail: 2, CodesPerNetwork: 30})
+	f.newUser(t, "known@example.com")
+	type seen struct {
+		Status   int
+		Location string
+		Page     string
+	}
+	visit := func(email string) (trace []seen) {
+		v := f.visitor(t)
+		see := func(a answer) {
+			trace = append(trace, seen{a.StatusCode, a.Header.Get("Location"), strings.ReplaceAll(a.text, email, "EMAIL")})
+		}
+		see(v.post("/account/sign-in", url.Values{"email": {email}}))
+		see(v.get("/account/code"))
+		for range 6 {
+			see(v.post("/account/code", url.Values{"code": {"000000"}}))
+		}
+		see(v.post("/account/new-code", nil))
+		see(v.get("/account/code?again"))
+		see(v.post("/account/new-code", nil))
+		return trace
+	}
+	known := visit("known@example.com")
+	if diff := cmp.Diff(known, visit("stranger@example.org")); diff != "" {
+		t.Errorf("known and unknown address differ:\n%s", diff)
+	}
+	if last := known[len(known)-1]; last.Status != http.StatusTooManyRequests || !strings.Contains(last.Page, `href="/account/code"`) ||
+		strings.Contains(last.Page, "company that sent you") {
+		t.Errorf("too many codes: %d\n%s", last.Status, last.Page)
+	}
+}
+
+// TestAccountLog: one event for each request, which tells what happened and to nobody whom.
+func TestAccountLog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.connect(t, scope.All)
+	v := f.visitor(t)
+	code := v.ask("/account", email)
+	v.post("/account/code", url.Values{"code": {otherThan(code)}})
+	session := cookiesOf(v.post("/account/code", url.Values{"code": {code}}))[sessionCookie].Value
+	v.account()
+	v.location(v.post(f.disconnectPage(), nil))
+	v.location(v.post("/account/sign-out", nil))
+	f.server.Close() // every event is written
+
+	log := f.log.String()
+	for _, want := range []string{
+		`"operation":"/account"`, `"operation":"/account/code"`, `"operation":"/account/sign-out"`,
+		`"operation":"/account/connections/{client}/disconnect"`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log does not have %s", want)
+		}
+	}
+	for name, secret := range map[string]string{
+		"address": email, "code of the letter": code, "session": session, "user": f.user.ID.String(),
+		"company": f.client.ID.String(), "cookie": sessionCookie,
+	} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log holds the %s", name)
+		}
+	}
+	if strings.Contains(log, `"level":"ERROR"`) {
+		t.Errorf("errors in the log:\n%s", log)
+	}
+}

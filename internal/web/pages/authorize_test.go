@@ -1,0 +1,309 @@
+package browser
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// TestAuthorize42 is the beginning: a 303 to our own pages, and a cookie that tells this browser from others.
+func TestAuthorize_4_2(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	answer := v.get("/oauth/authorize?" + f.query(scope.All).Encode())
+	if got := v.location(answer); !strings.HasPrefix(got, "/authorize/") || !strings.HasSuffix(got, "/sign-in") {
+		t.Errorf("location = %q", got)
+	}
+	cookies := answer.Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("cookies = %v, want one", cookies)
+	}
+	cookie := cookies[0]
+	want := http.Cookie{
+		Name: "__Host-connect-browser", Value: cookie.Value, Path: "/", MaxAge: 600,
+		Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+	if got := *cookie; got.String() != want.String() {
+		t.Errorf("cookie = %s, want %s", &got, &want)
+	}
+	if len(cookie.Value) != 43 {
+		t.Errorf("the secret has %d characters, want the 43 of 256 bits", len(cookie.Value))
+	}
+	hash := v.secret().hash()
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from authorization_requests where browser_hash = $1", hash[:]); n != 1 {
+		t.Errorf("%d requests are bound to the hash of the secret, want 1", n)
+	}
+	again := v.get("/oauth/authorize?" + f.query(scope.All).Encode())
+	if got := again.Cookies()[0].Value; got != cookie.Value {
+		t.Error("a second request of the browser changed its secret")
+	}
+	if other := f.visitor(t).get("/oauth/authorize?" + f.query(scope.All).Encode()); other.Cookies()[0].Value == cookie.Value {
+		t.Error("another browser got the same secret")
+	}
+}
+
+// TestAuthorizeErrors72: each cause is a page with status 400, small on it, and nothing else happens.
+func TestAuthorizeErrors_7_2(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	disabled, _, err := f.registry.Create(t.Context(), client.Registration{
+		Name: "Gone", CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.registry.Disable(t.Context(), disabled.ID); err != nil {
+		t.Fatal(err)
+	}
+	set := func(name, value string) func(url.Values) {
+		return func(query url.Values) { query.Set(name, value) }
+	}
+	for _, test := range []struct {
+		name, cause string
+		change      func(url.Values)
+	}{
+		{"parameter missing", "invalid_request", func(q url.Values) { q.Del("state") }},
+		{"parameter repeated", "invalid_request", func(q url.Values) { q.Add("state", state) }},
+		{"unknown parameter", "invalid_request", set("prompt", "login")},
+		{"another callback", "invalid_request", set("redirect_uri", "https://partner.example/other")},
+		{"bad state", "invalid_request", set("state", "short")},
+		{"bad code challenge", "invalid_request", set("code_challenge", "short")},
+		{"URL over 16 KB", "invalid_request", set("state", strings.Repeat("s", 16*1024))},
+		{"NUL", "invalid_request", set("state", state+"\x00")},
+		{"unknown client", "unauthorized_client", set("client_id", "00000000-0000-4000-8000-000000000000")},
+		{"inactive client", "unauthorized_client", set("client_id", disabled.ID.String())},
+		{"response type", "unsupported_response_type", set("response_type", "token")},
+		{"unknown scope", "invalid_scope", set("scope", "daily_steps:write")},
+		{"scope twice", "invalid_scope", set("scope", "daily_steps:read daily_steps:read")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			v := f.visitor(t)
+			query := f.query(scope.All)
+			test.change(query)
+			answer := v.get("/oauth/authorize?" + query.Encode())
+			v.isError(answer, http.StatusBadRequest, headingRefused)
+			if got := answer.page.Find(".cause code").Text(); got != test.cause {
+				t.Errorf("cause = %q, want %q", got, test.cause)
+			}
+			if len(answer.Cookies()) != 0 {
+				t.Error("the browser got a cookie")
+			}
+			if strings.Contains(answer.text, "partner.example") || strings.Contains(answer.text, "Stride") {
+				t.Error("the page repeats the request")
+			}
+		})
+	}
+	t.Run("broken encoding", func(t *testing.T) {
+		t.Parallel()
+		v := f.visitor(t)
+		v.isError(v.get("/oauth/authorize?"+f.query(scope.All).Encode()+"&%zz"), http.StatusBadRequest, headingRefused)
+	})
+}
+
+// TestWholeWay31 goes from the authorization to both decisions, and looks at the address that the browser is sent to.
+func TestWholeWay_3_1(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	const begin = callback + "&state=st~ate-with%2Bodd%2F%26%3D%25chars%3B%27%22%3C%3E&"
+
+	t.Run("allow", func(t *testing.T) {
+		t.Parallel()
+		v := f.visitor(t)
+		base := v.open(scope.All)
+		if err := f.oauth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), f.user.ID); err != nil {
+			t.Fatal(err)
+		}
+		v.get(base + "/consent")
+		location := v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}}))
+		if !strings.HasPrefix(location, begin+"code=svcc_") {
+			t.Errorf("location does not go on as registered: %q", strings.SplitAfter(location, "svcc_")[0])
+		}
+		v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingEnded)
+		v.isError(v.get(base+"/consent"), http.StatusBadRequest, headingEnded)
+	})
+	t.Run("deny", func(t *testing.T) {
+		t.Parallel()
+		v := f.visitor(t)
+		base := v.open(scope.All)
+		if got, want := v.location(v.post(base+"/consent", url.Values{"decision": {"deny"}})), begin+"error=access_denied"; got != want {
+			t.Errorf("location = %q, want %q", got, want)
+		}
+		v.isError(v.post(base+"/consent", url.Values{"decision": {"deny"}}), http.StatusBadRequest, headingEnded)
+	})
+}
+
+// TestRequestEnds31: 10 minutes, the user's midnight, and a client that is disabled meanwhile.
+func TestRequestEnds_3_1(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		end  func(*testing.T, *fixture)
+	}{
+		{"10 minutes", func(_ *testing.T, f *fixture) { f.db.Clock.Advance(10 * time.Minute) }},
+		{"midnight in Berlin", func(_ *testing.T, f *fixture) {
+			// The request was opened at 23:59:00 there.
+			f.db.Clock.Advance(time.Minute)
+		}},
+		{"client disabled", func(t *testing.T, f *fixture) {
+			if err := f.registry.Disable(t.Context(), f.client.ID); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, limits)
+			f.db.Clock.Set(time.Until(time.Date(2026, 11, 21, 22, 59, 0, 0, time.UTC)))
+			v := f.visitor(t)
+			base, page := v.consent(scope.All)
+			if page.StatusCode != http.StatusOK {
+				t.Fatalf("status = %d", page.StatusCode)
+			}
+			test.end(t, f)
+			v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingEnded)
+			v.isError(v.get(base+"/consent"), http.StatusBadRequest, headingEnded)
+			if n := pgtest.Value[int64](t, f.db, "select count(*) from connections"); n != 0 {
+				t.Error("a connection came about")
+			}
+		})
+	}
+}
+
+// TestAnotherBrowser: "a code signs in one authorization request in the browser that asked for it and nothing else".
+func TestAnotherBrowser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	owner := f.visitor(t)
+	base := owner.open(scope.All)
+	code := owner.ask(base, email)
+
+	empty, other := f.visitor(t), f.visitor(t)
+	other.open(scope.All)
+	broken := f.visitor(t)
+	broken.header.Set("Cookie", cookieName+"=not-a-secret")
+	for name, stranger := range map[string]*visitor{"no cookie": empty, "another cookie": other, "broken cookie": broken} {
+		for _, page := range []string{"/sign-in", "/code", "/consent"} {
+			stranger.isError(stranger.get(base+page), http.StatusBadRequest, headingEnded)
+		}
+		for page, form := range map[string]url.Values{
+			"/sign-in":  {"email": {email}},
+			"/code":     {"code": {code}},
+			"/new-code": {},
+			"/consent":  {"decision": {"deny"}},
+		} {
+			answer := stranger.post(base+page, form)
+			stranger.isError(answer, http.StatusBadRequest, headingEnded)
+			if strings.Contains(answer.text, "Stride") {
+				t.Errorf("%s: %s tells who asks", name, page)
+			}
+		}
+	}
+	if got := owner.location(owner.post(base+"/code", url.Values{"code": {code}})); got != base+"/consent" {
+		t.Errorf("the owner's code: location = %q", got)
+	}
+	if got := f.post.Waiting(); got != 0 {
+		t.Errorf("strangers had %d letters sent", got)
+	}
+}
+
+// TestPaths: what is no page is an HTML page with status 404, whatever the method.
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	for _, path := range []string{
+		"/", "/nothing", "/authorize", "/authorize/", base, base + "/", base + "/sign-in/", base + "/other", base + "/new-code",
+		"/authorize/x/sign-in", strings.ToUpper(base) + "/sign-in", "/authorize/" + strings.ToUpper(base[11:]) + "/sign-in",
+		"/account/", "/account/other", "/account/new-code", "/account/sign-out", "/account/connections",
+		"/oauth/authorize/", "/static/", "/static/connect.css", "/static/../doc.go", "//" + serviceHost + "/sign-in",
+	} {
+		v.isError(v.get(path), http.StatusNotFound, headingMissing)
+	}
+	for _, path := range []string{"/oauth/authorize", "/nothing", v.stylesheet()} {
+		v.isError(v.post(path, url.Values{}), http.StatusNotFound, headingMissing)
+	}
+}
+
+// TestHeaders: every answer carries them, and only pages that can end at the callback let forms go there.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base, consent := v.consent(scope.All)
+	foreign := f.visitor(t)
+	foreign.header.Set("Sec-Fetch-Site", "cross-site")
+	const (
+		strict = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+		goes   = strict + " https:"
+	)
+	for name, test := range map[string]struct {
+		answer answer
+		policy string
+	}{
+		"303":            {v.get("/oauth/authorize?" + f.query(scope.All).Encode()), strict},
+		"sign-in":        {v.get(v.open(scope.All) + "/sign-in"), goes},
+		"consent":        {consent, goes},
+		"error":          {v.get("/oauth/authorize"), strict},
+		"broken form":    {v.post(base+"/consent", url.Values{"decision": {"perhaps"}}), strict},
+		"foreign form":   {foreign.post(base+"/consent", url.Values{"decision": {"deny"}}), strict},
+		"not found":      {v.get("/nothing"), strict},
+		"stylesheet":     {v.get(v.stylesheet()), strict},
+		"account":        {v.get("/account/sign-in"), strict},
+		"to the partner": {v.post(base+"/consent", url.Values{"decision": {"allow"}}), strict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := http.Header{
+				"Content-Security-Policy":      {test.policy},
+				"Referrer-Policy":              {"no-referrer"},
+				"X-Content-Type-Options":       {"nosniff"},
+				"X-Frame-Options":              {"DENY"},
+				"Cache-Control":                {"no-store"},
+				"Cross-Origin-Opener-Policy":   {"same-origin"},
+				"Cross-Origin-Resource-Policy": {"same-origin"},
+				"Permissions-Policy":           {"camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"},
+				"Strict-Transport-Security":    {"max-age=63072000"},
+			}
+			if name == "stylesheet" {
+				want.Set("Cache-Control", "public, max-age=31536000, immutable")
+			}
+			got := http.Header{}
+			for header := range want {
+				got[header] = test.answer.Header[header]
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatic(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	page := v.get("/nothing").page
+	for selector, mediaType := range map[string]string{
+		"link[rel=stylesheet]": "text/css; charset=utf-8",
+		"link[rel=icon]":       "image/svg+xml",
+	} {
+		path, _ := page.Find(selector).Attr("href")
+		answer := v.get(path)
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != mediaType || answer.text == "" {
+			t.Errorf("%s: status %d, %s, %d bytes", path, answer.StatusCode, answer.Header.Get("Content-Type"), len(answer.text))
+		}
+	}
+	if got := page.Find("script, style, [style], iframe, object, [onclick]").Length(); got != 0 {
+		t.Errorf("%d elements that the policy refuses", got)
+	}
+}

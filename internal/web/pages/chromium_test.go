@@ -1,0 +1,414 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/browsertest"
+	"connect-svc/internal/testing/pgtest"
+)
+
+func dialTo(address string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+}
+
+// partnerAppHost is another host of the partner, and another site.
+const partnerAppHost = "app.stride.example"
+
+// screen is a fixture that a real browser looks at, and a partner on a site of its own.
+type screen struct {
+	*fixture
+	chromium *browsertest.Browser
+	*browsertest.Tab
+}
+
+// partnerSite is what a company's server has: a page with a link to us, and the callback, which sends the browser on to
+// a page on another host, as many do.
+func partnerSite(f *fixture) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+partnerHost+"/connect", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(w, `<!doctype html><link rel="icon" href="data:,"><title>Partner</title><a href="%s">Connect</a>`,
+			at("/oauth/authorize?"+strings.ReplaceAll(f.query(scope.All).Encode(), "&", "&amp;")))
+	})
+	mux.HandleFunc("GET "+partnerHost+"/activity/callback", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://"+partnerAppHost+"/connected?"+r.URL.RawQuery, http.StatusSeeOther)
+	})
+	mux.HandleFunc("GET "+partnerAppHost+"/connected", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprint(w, `<!doctype html><link rel="icon" href="data:,"><title>Back at the partner</title>`)
+	})
+	return mux
+}
+
+func newScreen(t *testing.T) *screen {
+	t.Helper()
+	f := newFixture(t, limits)
+	partner := httptest.NewTLSServer(partnerSite(f))
+	t.Cleanup(partner.Close)
+	chromium := browsertest.Start(t, browsertest.Trust(f.server.Certificate()),
+		browsertest.Host(serviceHost, f.server.Listener.Addr().String()),
+		browsertest.Host(partnerHost, partner.Listener.Addr().String()),
+		browsertest.Host(partnerAppHost, partner.Listener.Addr().String()))
+	return &screen{f, chromium, chromium.NewTab(t)}
+}
+
+const (
+	emailField  = chromedp.CSS("input[name=email]")
+	codeField   = chromedp.CSS("input[name=code]")
+	mainButton  = chromedp.CSS("button.act")
+	allowButton = chromedp.CSS("button[name=decision][value=allow]")
+	denyButton  = chromedp.CSS("button[name=decision][value=deny]")
+)
+
+// arrive comes from the partner's page to the sign-in.
+func (s *screen) arrive(t *testing.T) {
+	t.Helper()
+	s.Open("https://" + partnerHost + "/connect")
+	if status := s.Submit(chromedp.Click(chromedp.CSS("a"))); status != http.StatusOK {
+		t.Fatalf("status = %d at %s", status, s.Location())
+	}
+}
+
+// signIn goes on to the consent.
+func (s *screen) signIn(t *testing.T) {
+	t.Helper()
+	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
+	code := s.post.Next(t).Code()
+	s.Submit(chromedp.SendKeys(codeField, code), chromedp.Click(mainButton))
+	s.isTitled(t, "Let Stride & Co read your activity? · Activity Connect")
+}
+
+func (s *screen) isTitled(t *testing.T, want string) {
+	t.Helper()
+	var title string
+	s.Evaluate("document.title", &title)
+	if title != want {
+		t.Fatalf("title = %q, want %q; problems %q", title, want, s.Problems())
+	}
+}
+
+// isBack is the end of the way: the partner's page, with exactly these parameters.
+func (s *screen) isBack(t *testing.T, outcome string) (value string) {
+	t.Helper()
+	location, err := url.Parse(s.Location())
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := location.Query()
+	if location.Host != partnerAppHost || len(query) != 3 {
+		t.Fatalf("location = %s; problems %q", location, s.Problems())
+	}
+	if got := query.Get("state"); got != state {
+		t.Errorf("state = %q, want %q", got, state)
+	}
+	if got := query.Get("tenant"); got != "7" {
+		t.Errorf("the registered query has become %q", got)
+	}
+	if len(query[outcome]) != 1 {
+		t.Fatalf("no %s in %s", outcome, location)
+	}
+	s.isTitled(t, "Back at the partner")
+	return query.Get(outcome)
+}
+
+// isClean fails the test on whatever the console would have shown, such as a refusal by the content security policy.
+func (s *screen) isClean(t *testing.T) {
+	t.Helper()
+	if got := s.Problems(); len(got) != 0 {
+		t.Errorf("the console shows:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestChromiumAllow_4_2(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.arrive(t)
+	s.signIn(t)
+	s.Submit(chromedp.Click(allowButton))
+	if code := s.isBack(t, "code"); !strings.HasPrefix(code, "svcc_") {
+		t.Error("the callback got no authorization code")
+	}
+	s.isClean(t)
+
+	// The browser may have kept the page that the user goes back to; it leads nowhere any more. (setTimeout: what is
+	// evaluated answers before the page is left.)
+	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => history.back())"))
+	s.WaitTitle("Let Stride & Co read your activity? · Activity Connect", "This request has ended · Activity Connect")
+	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => document.querySelector('button[value=allow]')?.click())"))
+	s.WaitTitle("This request has ended · Activity Connect")
+}
+
+func TestChromiumDeny_3_1(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.arrive(t)
+	s.signIn(t)
+	s.Submit(chromedp.Click(denyButton))
+	if got := s.isBack(t, "error"); got != "access_denied" {
+		t.Errorf("error = %q, want access_denied", got)
+	}
+	s.isClean(t)
+}
+
+// TestChromium31CancelAtSignIn: nobody needs an account to go back.
+func TestChromiumCancelAtSignIn_3_1(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.arrive(t)
+	s.Submit(chromedp.Click(denyButton))
+	if got := s.isBack(t, "error"); got != "access_denied" {
+		t.Errorf("error = %q, want access_denied", got)
+	}
+	s.arrive(t)
+	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
+	s.Submit(chromedp.Click(denyButton))
+	s.isBack(t, "error")
+	s.isClean(t)
+}
+
+func TestChromiumScopeMismatch_3_1(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.connect(t, scope.DailySteps)
+	s.arrive(t)
+	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
+	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code()), chromedp.Click(mainButton))
+	s.isTitled(t, "Disconnect Stride & Co first · Activity Connect")
+	var disabled bool
+	s.Evaluate(`document.querySelector("button[value=allow]").disabled`, &disabled)
+	if !disabled {
+		t.Error("Allow is not disabled")
+	}
+	// What a visitor with developer tools can do: it is refused, and still says why.
+	s.Evaluate(`document.querySelector("button[value=allow]").disabled = false`, new(bool))
+	if status := s.Submit(chromedp.Click(allowButton)); status != http.StatusConflict {
+		t.Errorf("status of a forced Allow = %d, want 409", status)
+	}
+	s.isTitled(t, "Disconnect Stride & Co first · Activity Connect")
+	s.Submit(chromedp.Click(denyButton))
+	s.isBack(t, "error")
+}
+
+// TestChromiumKeyboard goes the whole way without a mouse, and without touching what has the focus already.
+func TestChromiumKeyboard(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.arrive(t)
+	s.Do(chromedp.WaitReady(emailField+":focus"), chromedp.KeyEvent(email))
+	s.Submit(chromedp.KeyEvent(kb.Enter))
+	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code()))
+	s.Submit(chromedp.KeyEvent(kb.Enter))
+	s.isTitled(t, "Let Stride & Co read your activity? · Activity Connect")
+
+	var order []string
+	for range 4 {
+		order = append(order, s.tab(t))
+	}
+	if want := []string{"www.partner.example (opens in a new tab)", "Your connections (opens in a new tab)", "Allow", "Don’t allow"}; !slices.Equal(order, want) {
+		t.Errorf("order of the focus = %q, want %q", order, want)
+	}
+	s.Submit(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)), chromedp.KeyEvent(kb.Enter))
+	s.isBack(t, "code")
+	s.isClean(t)
+}
+
+// tab goes to the next thing that takes the focus, which must be seen, and returns its name.
+func (s *screen) tab(t *testing.T) string {
+	t.Helper()
+	s.Do(chromedp.KeyEvent(kb.Tab))
+	var focused struct {
+		Name    string
+		Outline string
+	}
+	s.Evaluate(`({Name: document.activeElement.textContent.trim(), Outline: getComputedStyle(document.activeElement).outlineStyle})`, &focused)
+	if focused.Outline != "solid" {
+		t.Errorf("the focus on %q cannot be seen: outline %s", focused.Name, focused.Outline)
+	}
+	return focused.Name
+}
+
+// TestChromium5TwoTabs: two requests of one browser do not disturb each other, and another browser has neither.
+func TestChromium5TwoTabs(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	other := &screen{s.fixture, s.chromium, s.NewTab()}
+	s.arrive(t)
+	other.arrive(t)
+	s.signIn(t)
+	other.signIn(t)
+	stranger := s.chromium.NewTab(t)
+	if status := stranger.Open(other.Location()); status != http.StatusBadRequest {
+		t.Errorf("status for another browser = %d, want 400", status)
+	}
+	s.Submit(chromedp.Click(allowButton))
+	s.isBack(t, "code")
+	other.Submit(chromedp.Click(denyButton))
+	other.isBack(t, "error")
+}
+
+// TestChromiumEveryPage brings up every page there is and holds each against the rules for all: complete at 320 px and
+// wide, in light and dark, with contrast, sizes and names (WCAG 2.2 AA). `go test -artifacts` keeps a picture of each.
+func TestChromiumEveryPage(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	seen := map[string]bool{}
+	look := func(name string) {
+		t.Helper()
+		s.lookAt(t, name)
+		seen[name] = true
+	}
+	submit := func(steps ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		s.Submit(append(steps, chromedp.Click(mainButton))...)
+	}
+
+	s.arrive(t)
+	look("sign-in")
+	submit(chromedp.SendKeys(emailField, "ada@"))
+	look("sign-in, no address")
+	submit(chromedp.SetValue(emailField, email))
+	look("code")
+	base := strings.TrimSuffix(s.Location(), "/code")
+	code := s.post.Next(t).Code()
+	submit(chromedp.SendKeys(codeField, "12345"))
+	look("code, malformed")
+	for range 4 {
+		submit(chromedp.SetValue(codeField, otherThan(code)))
+	}
+	look("code, wrong")
+	submit(chromedp.SetValue(codeField, otherThan(code)))
+	look("code, spent")
+	submit()
+	look("code, sent again")
+	code = s.post.Next(t).Code()
+	s.db.Exec(t, "update sign_ins set expires_at = connect_now()")
+	submit(chromedp.SetValue(codeField, code))
+	look("code, expired")
+	submit()
+	submit(chromedp.SetValue(codeField, s.post.Next(t).Code()))
+	look("consent")
+	s.connect(t, scope.DailySteps)
+	s.Open(base + "/consent")
+	look("consent, mismatch")
+
+	s.Open(at("/oauth/authorize?client_id=x"))
+	look("refused")
+	s.Open(at("/authorize/00000000-0000-4000-8000-000000000000/sign-in"))
+	look("ended")
+	s.Open(at("/authorize"))
+	look("not found")
+	for range 3 {
+		s.arrive(t)
+		submit(chromedp.SetValue(emailField, email))
+	}
+	look("too many codes")
+	s.arrive(t)
+	s.Evaluate(`document.querySelector("input").name = "other"`, new(string))
+	submit()
+	look("bad form")
+	s.arrive(t)
+	s.db.Exec(t, "alter table sign_ins rename to gone")
+	s.Submit(chromedp.Reload())
+	look("fault")
+	if n := pgtest.Value[int64](t, s.db, "select count(*) from authorization_requests"); n == 0 {
+		t.Error("no request was ever stored")
+	}
+
+	for _, problem := range s.Problems() {
+		if !strings.HasPrefix(problem, "network: Failed to load resource: the server responded with a status of") {
+			t.Errorf("the console shows: %s", problem)
+		}
+	}
+}
+
+// otherThan is a wrong code.
+func otherThan(code string) string {
+	if code == "000000" {
+		return "000001"
+	}
+	return "000000"
+}
+
+// lookAt holds one page against the rules for all of them.
+func (s *screen) lookAt(t *testing.T, name string) {
+	t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		s.Media("prefers-color-scheme", scheme)
+		for _, width := range []int64{1024, 320} {
+			s.Do(chromedp.EmulateViewport(width, 700))
+			for _, fault := range s.LayoutFaults() {
+				t.Errorf("%s, %s, %d px: %s", name, scheme, width, fault)
+			}
+			file := fmt.Sprintf("%s-%s-%d.png", strings.NewReplacer(", ", "-", " ", "-").Replace(name), scheme, width)
+			s.Screenshot(filepath.Join(t.ArtifactDir(), file))
+		}
+		for _, violation := range s.Violations() {
+			t.Errorf("%s, %s: %s", name, scheme, violation)
+		}
+		var light bool
+		s.Evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/)[0] > 128`, &light)
+		if light != (scheme == "light") {
+			t.Errorf("%s: not drawn for %s", name, scheme)
+		}
+	}
+	s.Media("prefers-color-scheme", "light")
+	for _, fault := range accessibilityFaults(s.Accessible(), strings.Contains(name, ",") && !strings.Contains(name, "sent again")) {
+		t.Errorf("%s: %s", name, fault)
+	}
+}
+
+// accessibilityFaults are what a person with a screen reader would miss. A page of a problem must announce it, and tell
+// it again with the field or the button that it is about.
+func accessibilityFaults(nodes []browsertest.Node, problem bool) (faults []string) {
+	count := map[string]int{}
+	told := false
+	for _, node := range nodes {
+		switch {
+		case node.Role == "heading" && node.Is("level", "1"):
+			count["main heading"]++
+		case node.Role == "heading" && !node.Is("level", "2"):
+			faults = append(faults, "a heading of level "+node.Properties["level"])
+		case node.Role == "RootWebArea" && node.Name == "":
+			faults = append(faults, "no title")
+		case (node.Role == "image" || node.Role == "img") && node.Name == "":
+			faults = append(faults, "a picture without words")
+		}
+		count[node.Role]++
+		if node.Is("focusable", "true") && node.Role != "RootWebArea" && node.Name == "" {
+			faults = append(faults, "no name: "+node.Role)
+		}
+		if node.Role == "textbox" && node.Is("invalid", "true") != problem {
+			faults = append(faults, "the field says invalid = "+node.Properties["invalid"])
+		}
+		if (node.Role == "textbox" || node.Role == "button") && problem && len(node.Description) > 20 {
+			told = true
+		}
+	}
+	for _, role := range []string{"main", "banner", "contentinfo", "main heading"} {
+		if count[role] != 1 {
+			faults = append(faults, fmt.Sprintf("%d of %s", count[role], role))
+		}
+	}
+	if want := map[bool]int{true: 1}[problem]; count["alert"] != want {
+		faults = append(faults, fmt.Sprintf("%d alerts, want %d", count["alert"], want))
+	}
+	if told != problem {
+		faults = append(faults, fmt.Sprintf("the problem is told with what it is about: %v, want %v", told, problem))
+	}
+	return faults
+}

@@ -1,0 +1,159 @@
+package browser
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/PuerkitoBio/goquery"
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+func texts(s *goquery.Selection) []string {
+	return s.Map(func(_ int, one *goquery.Selection) string { return strings.Join(strings.Fields(one.Text()), " ") })
+}
+
+// TestConsentSaysIt: who, what, from which day, all or nothing, how to stop it.
+func TestConsentSaysIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.db.Clock.Set(time.Until(time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC))) // the 22nd in Berlin
+	v := f.visitor(t)
+	_, answer := v.consent(scope.All)
+	page := answer.page
+	if got, want := texts(page.Find("h1, .company .name, .company .site")), []string{
+		"Let Stride & Co read your activity?", "Stride & Co", "www.partner.example (opens in a new tab)",
+	}; !cmp.Equal(got, want) {
+		t.Errorf("who = %q", got)
+	}
+	if got, _ := page.Find(".company a").Attr("href"); got != homepage {
+		t.Errorf("homepage = %q", got)
+	}
+	if got, want := texts(page.Find(".reads strong")), []string{"Your steps", "Your cycling distance", "Each of your rides"}; !cmp.Equal(got, want) {
+		t.Errorf("what = %q", got)
+	}
+	if got, want := texts(page.Find(".terms dt")), []string{"Starting day", "All or nothing", "How to stop it"}; !cmp.Equal(got, want) {
+		t.Errorf("terms = %q", got)
+	}
+	day := page.Find(".terms time")
+	if got, _ := day.Attr("datetime"); day.Text() != "22 November 2026" || got != "2026-11-22" {
+		t.Errorf("from %q (%s), want the user's own calendar day", day.Text(), got)
+	}
+	if got, want := texts(page.Find(".aside .address")), []string{email, partnerHost}; !cmp.Equal(got, want) {
+		t.Errorf("signed in and going back to = %q", got)
+	}
+}
+
+func TestConsentNamesOnlyWhatIsAsked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	for scopes, want := range map[scope.Set][]string{
+		scope.DailySteps:        {"Your steps"},
+		scope.CyclingDaily:      {"Your cycling distance"},
+		scope.CyclingActivities: {"Each of your rides"},
+	} {
+		v := f.visitor(t)
+		base := v.open(scopes)
+		if err := f.oauth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), f.user.ID); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, texts(v.get(base+"/consent").page.Find(".reads strong"))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", scopes, diff)
+		}
+	}
+}
+
+// TestConsentOfAReconnection22: the same scopes keep the day from which on the connection reads.
+func TestConsentOfAReconnection_2_2(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.connect(t, scope.All)
+	f.db.Clock.Advance(5 * 24 * time.Hour)
+	v := f.visitor(t)
+	_, answer := v.consent(scope.All)
+	if got := answer.page.Find(".terms time").Text(); got != "21 November 2026" {
+		t.Errorf("from %q, want the day of the first consent", got)
+	}
+}
+
+// TestScopeMismatch31: Allow is disabled, the page says to disconnect first, and a forged Allow is refused.
+func TestScopeMismatch_3_1(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.connect(t, scope.DailySteps)
+	v := f.visitor(t)
+	base, shown := v.consent(scope.All)
+	says := func(a answer, status int) {
+		t.Helper()
+		if a.StatusCode != status || a.page.Find("button[name=decision][value=allow][disabled][aria-describedby=problem]").Length() != 1 {
+			t.Errorf("status = %d, want %d and Allow disabled", a.StatusCode, status)
+		}
+		problem := a.page.Find("#problem[role=alert]")
+		if got := said(problem); !strings.Contains(got, "disconnect it under Your connections (opens in a new tab) or at Stride & Co") ||
+			problem.Find("a[href='/account'][target=_blank]").Length() != 1 {
+			t.Errorf("problem = %q", got)
+		}
+		if a.page.Find("button[name=decision][value=deny]:not([disabled])").Length() != 1 {
+			t.Error("there is no way back")
+		}
+	}
+	says(shown, http.StatusOK)
+	says(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusConflict)
+	if n := pgtest.Value[int64](t, f.db, "select version from connections"); n != 1 {
+		t.Errorf("version = %d, want the connection unchanged", n)
+	}
+	if got := v.location(v.post(base+"/consent", url.Values{"decision": {"deny"}})); !strings.HasSuffix(got, "&error=access_denied") {
+		t.Errorf("location = %q", got)
+	}
+}
+
+// TestConsentMustHaveBeenShown: an Allow that nobody can have read the page for shows it first.
+func TestConsentMustHaveBeenShown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	v.signIn(base)
+	answer := v.post(base+"/consent", url.Values{"decision": {"allow"}})
+	if answer.StatusCode != http.StatusConflict || answer.page.Find("button[value=allow]:not([disabled])").Length() != 1 {
+		t.Fatalf("status = %d, want 409 and the page", answer.StatusCode)
+	}
+	if got := v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}})); !strings.Contains(got, "code=svcc_") {
+		t.Error("Allow after the page does not end with a code")
+	}
+}
+
+// TestCompanyIsText: what a company registered is text on every page and in the letter, and its homepage leads only to
+// the web.
+func TestCompanyIsText(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	var err error
+	if f.client, f.secret, err = f.registry.Create(t.Context(), client.Registration{
+		Name: `<script>alert("é")</script>`, CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f.db.Exec(t, "update clients set homepage_url = 'javascript:alert(1)' where client_id = $1", f.client.ID)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	pages := map[string]answer{"sign-in": v.get(base + "/sign-in")}
+	code := v.ask(base, email)
+	pages["code"] = v.get(base + "/code")
+	v.location(v.post(base+"/code", url.Values{"code": {code}}))
+	pages["consent"] = v.get(base + "/consent")
+	for name, page := range pages {
+		if page.page.Find("script").Length() != 0 || strings.Contains(page.text, "javascript:") {
+			t.Errorf("%s: the company's name or homepage is more than text", name)
+		}
+		if !strings.Contains(page.page.Find("body").Text(), `<script>alert("é")</script>`) {
+			t.Errorf("%s does not name the company", name)
+		}
+	}
+}

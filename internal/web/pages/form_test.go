@@ -1,0 +1,161 @@
+package browser
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// TestForms: what is not one of our forms is refused before anything happens.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	const form = "application/x-www-form-urlencoded"
+	for _, test := range []struct {
+		name, path, contentType, body string
+	}{
+		{"another content type", "/sign-in", "text/plain", "email=ada%40example.com"},
+		{"no content type", "/sign-in", "", "email=ada%40example.com"},
+		{"multipart", "/sign-in", "multipart/form-data; boundary=x", "--x--"},
+		{"over 8 KB", "/sign-in", form, "email=" + strings.Repeat("a", 8*1024)},
+		{"unknown field", "/sign-in", form, "email=ada%40example.com&next=%2F"},
+		{"repeated field", "/sign-in", form, "email=ada%40example.com&email=ada%40example.com"},
+		{"NUL", "/sign-in", form, "email=ada%00%40example.com"},
+		{"not UTF-8", "/sign-in", form, "email=ada%ff%40example.com"},
+		{"broken encoding", "/sign-in", form, "email=ada%4"},
+		{"semicolon", "/sign-in", form, "email=ada%40example.com;x=y"},
+		{"field of another form", "/new-code", form, "email=ada%40example.com"},
+		{"NUL in the code", "/code", form, "code=12345%00"},
+		{"no decision", "/consent", form, ""},
+		{"unknown decision", "/consent", form, "decision=perhaps"},
+		{"both decisions", "/consent", form, "decision=allow&decision=deny"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v.isError(v.postBody(base+test.path, test.contentType, test.body), http.StatusBadRequest, headingForm)
+		})
+	}
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from sign_ins"); n != 0 {
+		t.Errorf("%d sign-ins", n)
+	}
+	v.location(v.postBody(base+"/sign-in", form+"; charset=UTF-8", "email=ada%40example.com"))
+}
+
+// TestForeignForms: another site cannot send a form, not even with the browser's cookie.
+func TestForeignForms(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base, _ := v.consent(scope.All)
+	for name, header := range map[string]http.Header{
+		"another site":            {"Sec-Fetch-Site": {"cross-site"}},
+		"another host of ours":    {"Sec-Fetch-Site": {"same-site"}},
+		"without an origin":       {"Origin": {"null"}},
+		"old browser, other site": {"Origin": {"https://evil.example"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v.header = header
+			v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusForbidden, headingForm)
+		})
+	}
+	for name, header := range map[string]http.Header{
+		"old browser, our own page": {"Origin": {"https://" + serviceHost}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v.header = header
+			v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}}))
+		})
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	p := &pages{Config: Config{TrustedProxies: []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48"),
+	}}}
+	for _, test := range []struct {
+		name, peer string
+		forwarded  []string
+		want       string
+	}{
+		{"no proxy", "192.0.2.1:1234", nil, "192.0.2.1"},
+		{"not trusted", "192.0.2.1:1234", []string{"198.51.100.1"}, "192.0.2.1"},
+		{"one proxy", "10.0.0.1:1234", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"what the visitor wrote is ignored", "10.0.0.1:1234", []string{"203.0.113.5, 198.51.100.1"}, "198.51.100.1"},
+		{"two proxies", "10.0.0.1:1234", []string{"198.51.100.1, 10.0.0.2"}, "198.51.100.1"},
+		{"two headers", "10.0.0.1:1234", []string{"198.51.100.1", "10.0.0.2"}, "198.51.100.1"},
+		{"only proxies", "10.0.0.1:1234", []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
+		{"trusted proxy without a header", "10.0.0.1:1234", nil, "10.0.0.1"},
+		{"nonsense at the end", "10.0.0.1:1234", []string{"198.51.100.1, unknown"}, "10.0.0.1"},
+		{"nonsense before a proxy", "10.0.0.1:1234", []string{"198.51.100.1, unknown, 10.0.0.2"}, "10.0.0.2"},
+		{"IPv6", "[2001:db8:1::7]:1234", []string{"2001:db8:2::1"}, "2001:db8:2::1"},
+		{"mapped peer", "[::ffff:10.0.0.1]:1234", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"mapped hop", "10.0.0.1:1234", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
+		{"with port", "10.0.0.1:1234", []string{"198.51.100.1:4711"}, "198.51.100.1"},
+		{"IPv6 with port", "10.0.0.1:1234", []string{"[2001:db8:2::1]:4711"}, "2001:db8:2::1"},
+		{"IPv6 in brackets", "10.0.0.1:1234", []string{"[2001:db8:2::1]"}, "2001:db8:2::1"},
+		{"zone", "10.0.0.1:1234", []string{"fe80::1%eth0"}, "fe80::1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequest(http.MethodPost, "/", nil)
+			r.RemoteAddr = test.peer
+			r.Header["X-Forwarded-For"] = test.forwarded
+			if got := p.network(r).String(); got != test.want {
+				t.Errorf("network = %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// FuzzNetwork: whatever stands in the header, an untrusted peer is itself, and behind a trusted one the answer is an
+// address without zone that the last untrusted hop determines alone.
+func FuzzNetwork(f *testing.F) {
+	for _, seed := range []string{"", "198.51.100.1", "a, b", "[::1]:80", "10.0.0.1,,", "::ffff:1.2.3.4%x", "\x00"} {
+		f.Add(seed)
+	}
+	p := &pages{Config: Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}
+	f.Fuzz(func(t *testing.T, forwarded string) {
+		network := func(peer, forwarded string) netip.Addr {
+			return p.network(&http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {forwarded}}})
+		}
+		if got := network("192.0.2.1:1", forwarded); got.String() != "192.0.2.1" {
+			t.Errorf("untrusted peer: %s", got)
+		}
+		if got := network("10.0.0.1:1", forwarded); !got.IsValid() || got.Zone() != "" || got.Is4In6() {
+			t.Errorf("trusted peer: %s", got)
+		}
+		if got := network("10.0.0.1:1", forwarded+", 192.0.2.7, 10.0.0.2"); got.String() != "192.0.2.7" {
+			t.Errorf("behind two proxies: %s", got)
+		}
+	})
+}
+
+// FuzzForm: what passes is known, there once, and text that a database takes.
+func FuzzForm(f *testing.F) {
+	for _, seed := range []string{"", "code=123456", "code=1&code=2", "code=%00", "x=y", "code=%ff", "code=%zz", "code=+1;", "&&code=", "code"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		form, err := parseForm(body, []string{"code"})
+		if err != nil {
+			return
+		}
+		for name, value := range form {
+			if name != "code" || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+				t.Errorf("%q = %q", name, value)
+			}
+		}
+		if values, err := url.ParseQuery(body); err != nil || len(values["code"]) > 1 || len(values) > 1 {
+			t.Errorf("passed: %q", body)
+		}
+	})
+}

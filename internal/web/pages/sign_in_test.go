@@ -1,0 +1,346 @@
+package browser
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// TestForms4 are the names that tests and password managers rely on (decisions, section 4).
+func TestForms4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+
+	page := v.get(base + "/sign-in").page
+	if page.Find("form[method=post] input[name=email][type=email][autocomplete=email][required]").Length() != 1 {
+		t.Error("no field for the address")
+	}
+	if got := page.Find("h1").Text(); got != "Sign in to connect Stride & Co" {
+		t.Errorf("heading = %q", got)
+	}
+	code := v.ask(base, email)
+	page = v.get(base + "/code").page
+	if page.Find("form[method=post] input[name=code][autocomplete=one-time-code][inputmode=numeric][required]").Length() != 1 {
+		t.Error("no field for the code")
+	}
+	if got := page.Find("strong.address").Text(); got != email {
+		t.Errorf("the page names %q", got)
+	}
+	v.location(v.post(base+"/code", url.Values{"code": {code}}))
+	page = v.get(base + "/consent").page
+	for _, decision := range []string{"allow", "deny"} {
+		if page.Find("form[method=post] button[name=decision][value="+decision+"]:not([disabled])").Length() != 1 {
+			t.Errorf("no button for %s", decision)
+		}
+	}
+	for _, path := range []string{"/sign-in", "/code"} {
+		fresh := v.open(scope.All)
+		if path == "/code" {
+			v.ask(fresh, email)
+		}
+		if v.get(fresh+path).page.Find("button[name=decision][value=deny]").Length() != 1 {
+			t.Errorf("%s has no way back to the company", path)
+		}
+	}
+}
+
+// TestSteps: whoever goes back, reloads or skips a step is led to where the request stands.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	leads := func(a answer, to string) {
+		t.Helper()
+		if got := v.location(a); got != base+to {
+			t.Errorf("location = %q, want …%s", got, to)
+		}
+	}
+	leads(v.get(base+"/code"), "/sign-in")
+	leads(v.get(base+"/consent"), "/sign-in")
+	leads(v.post(base+"/new-code", nil), "/sign-in")
+	leads(v.post(base+"/code", url.Values{"code": {"123456"}}), "/sign-in")
+	v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingEnded)
+
+	code := v.ask(base, email)
+	leads(v.get(base+"/consent"), "/sign-in")
+	if got, _ := v.get(base + "/sign-in").page.Find("input[name=email]").Attr("value"); got != email {
+		t.Errorf("going back to the address shows %q", got)
+	}
+	for range 2 { // the form is sent again
+		leads(v.post(base+"/code", url.Values{"code": {code}}), "/consent")
+	}
+	leads(v.get(base+"/sign-in"), "/consent")
+	leads(v.get(base+"/code"), "/consent")
+	leads(v.post(base+"/sign-in", url.Values{"email": {"other@example.com"}}), "/consent")
+	leads(v.post(base+"/new-code", nil), "/consent")
+	if got := f.post.Waiting(); got != 0 {
+		t.Errorf("%d letters too many", got)
+	}
+	for range 2 { // reload
+		if got := v.get(base + "/consent").StatusCode; got != http.StatusOK {
+			t.Errorf("status of the consent = %d", got)
+		}
+	}
+}
+
+// TestSignInIsForOneRequest: the user signs in again for every authorization (specification 5.3).
+func TestSignInIsForOneRequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	one, other := v.open(scope.All), v.open(scope.All)
+	code := v.ask(one, email)
+	for v.ask(other, email) == code { // once in a million
+	}
+	answer := v.post(other+"/code", url.Values{"code": {code}})
+	if got := answer.page.Find("#problem").Text(); !strings.Contains(got, "not the right code") {
+		t.Errorf("the code of another request: %q", got)
+	}
+	v.location(v.post(one+"/code", url.Values{"code": {code}}))
+	if got := v.location(v.get(other + "/consent")); got != other+"/sign-in" {
+		t.Errorf("signed in for one request, the other leads to %q", got)
+	}
+	if got := v.location(v.get(v.open(scope.All) + "/consent")); !strings.HasSuffix(got, "/sign-in") {
+		t.Errorf("signed in for one request, a new one leads to %q", got)
+	}
+}
+
+func TestCodeProblems(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	code := v.ask(base, email)
+	enter := func(code, problem string, field bool) {
+		t.Helper()
+		answer := v.post(base+"/code", url.Values{"code": {code}})
+		if answer.StatusCode != http.StatusUnprocessableEntity {
+			t.Fatalf("status = %d, want 422", answer.StatusCode)
+		}
+		if got := strings.TrimSpace(answer.page.Find("#problem[role=alert]").Text()); got != problem {
+			t.Errorf("problem = %q, want %q", got, problem)
+		}
+		if got := answer.page.Find("title").Text(); !strings.HasPrefix(got, "Error: ") {
+			t.Errorf("title = %q", got)
+		}
+		invalid := answer.page.Find("input[name=code][aria-invalid=true][aria-describedby~=problem]").Length()
+		if again := answer.page.Find("form[action$='/new-code'] button").Length(); again != 1 || (invalid == 1) != field {
+			t.Errorf("%d fields and %d ways to a new code", invalid, again)
+		}
+		if code != "" && strings.Contains(answer.text, code) {
+			t.Error("the page repeats what was entered")
+		}
+	}
+	enter("", "A code has six digits, for example 012345.", true)
+	enter("98765x", "A code has six digits, for example 012345.", true)
+	enter(otherThan(code), "That is not the right code. You have 4 tries left.", true)
+	enter(otherThan(code), "That is not the right code. You have 3 tries left.", true)
+	enter(otherThan(code), "That is not the right code. You have 2 tries left.", true)
+	enter(otherThan(code), "That is not the right code. You have one try left.", true)
+	const spent = "This code has been tried five times and no longer works. Please ask for a new one."
+	enter(otherThan(code), spent, false)
+	enter(code, spent, false)
+	if got := v.get(base + "/code").page.Find("#problem").Text(); !strings.Contains(got, spent) {
+		t.Errorf("reload: %q", got)
+	}
+
+	if got := v.location(v.post(base+"/new-code", nil)); got != base+"/code?again" {
+		t.Errorf("location = %q", got)
+	}
+	code = f.post.Next(t).Code()
+	if got := v.get(base + "/code?again").page.Find("[role=status]").Text(); !strings.Contains(got, "A new code is on its way") {
+		t.Errorf("after a new code: %q", got)
+	}
+	f.db.Exec(t, "update sign_ins set expires_at = connect_now()")
+	enter(code, "This code is older than 10 minutes and no longer works. Please ask for a new one.", false)
+	v.location(v.post(base+"/new-code", nil))
+	code = f.post.Next(t).Code()
+	if got := v.location(v.post(base+"/code", url.Values{"code": {" " + code[:3] + " " + code[3:] + " "}})); got != base+"/consent" {
+		t.Errorf("location = %q", got)
+	}
+}
+
+func TestAddressProblems(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	for _, typed := range []string{"", "ada", "ada@", "<b>@example.com\"", "Ada <ada@example.com>", strings.Repeat("a", 300) + "@example.com"} {
+		answer := v.post(base+"/sign-in", url.Values{"email": {typed}})
+		if answer.StatusCode != http.StatusUnprocessableEntity || answer.page.Find("#problem[role=alert]").Length() != 1 {
+			t.Errorf("%q: status %d", typed, answer.StatusCode)
+		}
+		field := answer.page.Find("input[name=email][aria-invalid=true][aria-describedby~=problem]")
+		if got, _ := field.Attr("value"); got != typed {
+			t.Errorf("the field holds %q, want %q", got, typed)
+		}
+	}
+}
+
+// TestUnknownAddress4: "the pages and their timing are the same for an address that has no account".
+func TestUnknownAddress4(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{CodesPerEmail: 2, CodesPerNetwork: 30})
+	f.newUser(t, "known@example.com")
+	type seen struct {
+		Status   int
+		Location string
+		Page     string
+	}
+	visit := func(email string) (trace []seen) {
+		v := f.visitor(t)
+		base := v.open(scope.All)
+		see := func(a answer) {
+			blank := strings.NewReplacer(base, "BASE", email, "EMAIL").Replace
+			trace = append(trace, seen{a.StatusCode, blank(a.Header.Get("Location")), blank(a.text)})
+		}
+		see(v.post(base+"/sign-in", url.Values{"email": {email}}))
+		see(v.get(base + "/code"))
+		for range 6 {
+			see(v.post(base+"/code", url.Values{"code": {"000000"}}))
+		}
+		see(v.post(base+"/new-code", nil))
+		see(v.get(base + "/code?again"))
+		see(v.post(base+"/new-code", nil))
+		return trace
+	}
+	if diff := cmp.Diff(visit("known@example.com"), visit("stranger@example.org")); diff != "" {
+		t.Errorf("known and unknown address differ:\n%s", diff)
+	}
+}
+
+func TestTooManyCodes4(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		settings account.Settings
+		from     func(i int) string // the network
+		email    func(i int) string
+	}{
+		{"e-mail", account.Settings{CodesPerEmail: 2},
+			func(i int) string { return []string{"192.0.2.1", "198.51.100.7", "203.0.113.9"}[i] },
+			func(int) string { return email }},
+		{"network behind the trusted proxy", account.Settings{CodesPerNetwork: 2},
+			func(int) string { return "192.0.2.1" },
+			func(i int) string { return []string{"a@example.com", "b@example.com", "c@example.com"}[i] }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, test.settings)
+			v := f.visitor(t)
+			for i := range 3 {
+				v.header.Set("X-Forwarded-For", "10.9.8.7, "+test.from(i))
+				base := v.open(scope.All)
+				answer := v.post(base+"/sign-in", url.Values{"email": {test.email(i)}})
+				if i < 2 {
+					v.location(answer)
+					continue
+				}
+				v.isError(answer, http.StatusTooManyRequests, headingTooMany)
+				if got, _ := answer.page.Find("main a").Attr("href"); got != base+"/code" {
+					t.Errorf("the way back is %q", got)
+				}
+			}
+			v.header.Set("X-Forwarded-For", "192.0.2.99")
+			v.location(v.post(v.open(scope.All)+"/sign-in", url.Values{"email": {"other@example.com"}}))
+		})
+	}
+}
+
+// TestLog: one event for each request, which tells what happened and to nobody whom.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{CodesPerEmail: 1})
+	v := f.visitor(t)
+	v.header.Set("X-Forwarded-For", "192.0.2.77")
+	base := v.open(scope.All)
+	code := v.ask(base, email)
+	v.post(base+"/new-code", nil)
+	v.post(base+"/code", url.Values{"code": {otherThan(code)}})
+	v.post(base+"/code", url.Values{"code": {code}})
+	v.get(base + "/consent")
+	location := v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}}))
+	v.get(base + "/consent")
+	v.get("/nothing")
+	f.server.Close() // every event is written
+
+	log := f.log.String()
+	for _, want := range []string{
+		`"operation":"/oauth/authorize"`, `"operation":"/authorize/{request}/code"`, `"operation":"/authorize/{request}/consent"`,
+		`"code":"too_many_codes"`, `"code":"invalid_request"`, `"code":"not_found"`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log does not have %s", want)
+		}
+	}
+	_, issued, _ := strings.Cut(location, "svcc_")
+	for name, secret := range map[string]string{
+		"address": email, "code of the letter": code, "authorization code": issued, "request": base[11:], "network": "192.0.2.77",
+		"state": "st~ate", "cookie": cookieName,
+	} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log holds the %s", name)
+		}
+	}
+	if strings.Contains(log, `"level":"ERROR"`) {
+		t.Errorf("errors in the log:\n%s", log)
+	}
+}
+
+// TestFault: what nobody foresaw is an opaque page, and its cause one event.
+func TestFault(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	f.db.Exec(t, "alter table sign_ins rename to gone")
+	answer := v.post(base+"/sign-in", url.Values{"email": {email}})
+	v.isError(answer, http.StatusInternalServerError, "Something went wrong")
+	if strings.Contains(answer.text, "sign_ins") {
+		t.Error("the page shows the cause")
+	}
+	f.server.Close()
+	if log := f.log.String(); !strings.Contains(log, `relation \"sign_ins\" does not exist`) || strings.Contains(log, email) {
+		t.Errorf("log:\n%s", log)
+	}
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from sign_in_limits"); n != 0 {
+		t.Error("the failed code was counted")
+	}
+}
+
+// TestNoMail: when no letter can be taken any more, the page says so.
+func TestNoMail(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	f.stopMail()
+	v.isError(v.post(base+"/sign-in", url.Values{"email": {email}}), http.StatusServiceUnavailable, "No mail at the moment")
+}
+
+// TestNoticeOnlyWhenAsked keeps the notice of a new code off pages that have something else to say.
+func TestNoticeOnlyWhenAsked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	v.ask(base, email)
+	f.db.Clock.Advance(time.Minute)
+	if v.get(base+"/code").page.Find("[role=status]").Length() != 0 {
+		t.Error("a notice without a reason")
+	}
+	if v.post(base+"/code?again", url.Values{"code": {"1"}}).page.Find("[role=status]").Length() != 0 {
+		t.Error("a notice beside a problem")
+	}
+}

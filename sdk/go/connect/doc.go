@@ -1,0 +1,44 @@
+// Package connect is what a partner's backend needs beside the generated client: it takes a user through the
+// authorization in the browser, keeps the tokens fresh, reads the three datasets and ends connections, by the rules that
+// the specification sets for clients.
+//
+// A backend makes one [Client] when it starts and names each connection by a key of its own choice, such as the id of
+// its user:
+//
+//	client, err := connect.New(connect.Config{
+//		BaseURL:      "https://connect.example.com",
+//		ClientID:     os.Getenv("CONNECT_CLIENT_ID"),
+//		ClientSecret: os.Getenv("CONNECT_CLIENT_SECRET"),
+//		CallbackURL:  "https://partner.example/callback",
+//		Scopes:       []connectsdk.Scope{connectsdk.ScopeDailyStepsRead},
+//		Store:        store, // pgstore.New(pool, key), or one of your own
+//	})
+//
+// When a user presses "Connect": [Client.Begin]; keep the result in the user's session and redirect to its URL. When the
+// browser comes back to the callback: take it out of the session and give it to [Client.Finish]. From then on read with
+// [Client.DailySteps], [Client.CyclingDaily] and [Client.CyclingActivities], and stop with [Client.Revoke] or
+// [Client.Disconnect]. Before the process ends call [Client.Wait].
+//
+// # Refreshing
+//
+// Access tokens live for minutes; they are refreshed when a read needs it. At most one refresh of a connection runs at a
+// time, in this process and, with a [Store] whose locks reach that far, in all. A refresh token is sent once and never
+// again: the store notes durably that it is on its way before it leaves, so that not even a crash has it sent twice. It
+// does not end with the caller's context, for a refresh that is cut off costs the connection.
+//
+// After a timeout, a broken connection, a 5xx or an answer that cannot be read nobody knows whether the refresh token was
+// used up. Then, as after invalid_grant, the user must connect again, and every call says so with [ErrReconnect]
+// (specification 5.4). Only where it is certain that the token was not used up does it stay: the service could not be
+// dialled at all, or refused the request itself with its own 400 or 401 other than invalid_grant.
+//
+// # Retrying
+//
+// Reads are repeated after a 429, when Retry-After has passed, for which all reads of the Client wait together; after a
+// 5xx or a failure of the network with exponential backoff and jitter; and once after a 401, with a new access token
+// (specification 7.4). An exchange, a revocation and a disconnect are repeated after a 5xx (specification 7.3), a refresh
+// never.
+//
+// # Webhooks
+//
+// Package connect.invalid/connect-go/webhook verifies them. Give the version of a connection.revoked to [Client.Ended].
+package connect

@@ -1,0 +1,78 @@
+package connect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+
+	connectsdk "connect.invalid/connect-go"
+)
+
+var (
+	// ErrReconnect is what every error Is after which nothing helps but that the user connects again. The error itself is
+	// a [*ReconnectError], which says why.
+	ErrReconnect = errors.New("connect: the user must connect again")
+	// ErrNotConnected says that the store has no connection of that key.
+	ErrNotConnected = errors.New("connect: not connected")
+	// ErrDenied says that the user did not agree. Nothing was connected.
+	ErrDenied = errors.New("connect: the user did not agree")
+	// ErrState says that the browser came back with an answer to another question than the one that it was sent with,
+	// or too late. Nothing was connected; begin again.
+	ErrState = errors.New("connect: the callback does not belong to this authorization")
+)
+
+// ReconnectError says why the user must connect again: [StateEnded], or [StateUncertain] after a refresh of unknown
+// outcome.
+type ReconnectError struct{ State State }
+
+func (e *ReconnectError) Error() string {
+	if e.State == StateUncertain {
+		return ErrReconnect.Error() + ": it is not known whether a refresh used up its token"
+	}
+	return ErrReconnect.Error() + ": the connection was revoked, disconnected or lapsed"
+}
+
+// Is reports that it is an [ErrReconnect].
+func (e *ReconnectError) Is(target error) bool { return target == ErrReconnect }
+
+// Error is an answer of the service that is an error. It holds what is to be logged of it, and no more
+// (specification section 7).
+type Error struct {
+	Operation string // of the OpenAPI document, such as readDailyActivity
+	Status    int    // of HTTP
+	Code      string // such as invalid_date_range; empty when the answer is not the service's own
+	RequestID string // X-Request-ID, of reads
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("connect: %s: the answer was %d", e.Operation, e.Status)
+	if e.Code != "" {
+		text += " " + e.Code
+	}
+	if e.RequestID != "" {
+		text += " (request " + e.RequestID + ")"
+	}
+	return text
+}
+
+// refusal reads an error answer: that of the OAuth endpoints has a string where that of the reads has an object.
+func refusal(operation string, a answer) *Error {
+	e := &Error{Operation: operation, Status: a.status, RequestID: a.header.Get("X-Request-ID")}
+	var oauth connectsdk.OAuthError
+	var activity connectsdk.ActivityError
+	if json.Unmarshal(a.body, &oauth) == nil && oauth.Error.Valid() {
+		e.Code = string(oauth.Error)
+	} else if json.Unmarshal(a.body, &activity) == nil && activity.Error.Code.Valid() {
+		e.Code = string(activity.Error.Code)
+	}
+	return e
+}
+
+// withoutURL takes the address out of an error of net/http: a cursor may stand in it.
+func withoutURL(err error) error {
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}

@@ -1,0 +1,195 @@
+package pgstore
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect.invalid/connect-go/connect"
+)
+
+// Schema makes the table. Run it once, or again, or put it among your migrations.
+const Schema = `
+create table if not exists connect_connections (
+	key                text primary key,
+	grant_id           uuid   not null,
+	connection_version bigint not null,
+	state              text   not null,
+	sealed             bytea  not null,
+	updated_at         timestamptz not null default now()
+);
+create index if not exists connect_connections_grant_id on connect_connections (grant_id);
+`
+
+// KeyBytes is the length of a key.
+const KeyBytes = 32
+
+// unlockTimeout bounds what giving a lock back may take. After it the session is closed, which gives it back, too.
+const unlockTimeout = 5 * time.Second
+
+// Store is a [connect.Store] in PostgreSQL.
+type Store struct {
+	pool *pgxpool.Pool
+	keys []cipher.AEAD
+}
+
+var _ connect.Store = (*Store)(nil)
+
+// New takes the partner's pool, whose database has the table of [Schema], and the keys: the first seals, each opens. A
+// refresh holds one connection of the pool until the service has answered.
+func New(pool *pgxpool.Pool, keys ...[]byte) (*Store, error) {
+	s := &Store{pool: pool}
+	for _, key := range keys {
+		if len(key) != KeyBytes {
+			return nil, fmt.Errorf("pgstore: a key must have %d bytes", KeyBytes)
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, fmt.Errorf("pgstore: %w", err)
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, fmt.Errorf("pgstore: %w", err)
+		}
+		s.keys = append(s.keys, aead)
+	}
+	if len(s.keys) == 0 {
+		return nil, errors.New("pgstore: a key is required")
+	}
+	return s, nil
+}
+
+// Load implements [connect.Store].
+func (s *Store) Load(ctx context.Context, key string) (connect.Connection, error) {
+	return s.load(ctx, s.pool, key)
+}
+
+// KeysOf finds the keys of a connection that a webhook names by its grant_id. There may be several, if the users of
+// several keys connected the same account.
+func (s *Store) KeysOf(ctx context.Context, grantID string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, "select key from connect_connections where grant_id = $1 order by key", grantID)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: %w", err)
+	}
+	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: %w", err)
+	}
+	return keys, nil
+}
+
+// Lock implements [connect.Store].
+func (s *Store) Lock(ctx context.Context, key string) (connect.Lock, error) {
+	session, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: %w", err)
+	}
+	// If the context ends here, pgx closes the session, and the lock cannot be left behind.
+	if _, err := session.Exec(ctx, "select pg_advisory_lock(hashtextextended($1, 0))", lockName(key)); err != nil {
+		session.Release()
+		return nil, fmt.Errorf("pgstore: %w", err)
+	}
+	return &lock{store: s, session: session, key: key}, nil
+}
+
+func lockName(key string) string { return "connect_connections:" + key }
+
+type lock struct {
+	store   *Store
+	session *pgxpool.Conn
+	key     string
+}
+
+func (l *lock) Load(ctx context.Context) (connect.Connection, error) {
+	return l.store.load(ctx, l.session, l.key)
+}
+
+func (l *lock) Save(ctx context.Context, c connect.Connection) error {
+	return l.exec(func(db querier) error { return l.store.save(ctx, db, l.key, c) })
+}
+
+func (l *lock) Delete(ctx context.Context) error {
+	return l.exec(func(db querier) error {
+		_, err := db.Exec(ctx, "delete from connect_connections where key = $1", l.key)
+		return err
+	})
+}
+
+// exec uses the session of the lock. If that broke, any other is better than to lose the only copy of new tokens; then
+// somebody else may have taken the lock, and all that they can have stored is that the outcome is not known.
+func (l *lock) exec(act func(querier) error) error {
+	var db querier = l.session
+	if l.session.Conn().IsClosed() {
+		db = l.store.pool
+	}
+	if err := act(db); err != nil {
+		return fmt.Errorf("pgstore: %w", err)
+	}
+	return nil
+}
+
+func (l *lock) Unlock() {
+	ctx, cancel := context.WithTimeout(context.Background(), unlockTimeout)
+	defer cancel()
+	var held bool
+	err := l.session.QueryRow(ctx, "select pg_advisory_unlock(hashtextextended($1, 0))", lockName(l.key)).Scan(&held)
+	if err != nil || !held {
+		_ = l.session.Conn().Close(ctx)
+	}
+	l.session.Release()
+}
+
+// querier is a pool or one of its connections.
+type querier interface {
+	Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error)
+	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
+}
+
+func (s *Store) load(ctx context.Context, db querier, key string) (c connect.Connection, err error) {
+	var sealed []byte
+	switch err := db.QueryRow(ctx, "select sealed from connect_connections where key = $1", key).Scan(&sealed); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return c, connect.ErrNotConnected
+	case err != nil:
+		return c, fmt.Errorf("pgstore: %w", err)
+	}
+	for _, aead := range s.keys {
+		plain, err := aead.Open(nil, nil, sealed, []byte(key))
+		if err != nil {
+			continue
+		}
+		if err := json.Unmarshal(plain, &c); err != nil {
+			return c, fmt.Errorf("pgstore: the row cannot be read: %w", err)
+		}
+		return c, nil
+	}
+	return c, errors.New("pgstore: none of the keys opens the row")
+}
+
+// save seals the connection to its key, so that a row cannot be put in the place of another.
+func (s *Store) save(ctx context.Context, db querier, key string, c connect.Connection) error {
+	version, err := strconv.ParseInt(c.Version, 10, 64)
+	if err != nil {
+		return fmt.Errorf("the connection version is not a number: %w", err)
+	}
+	plain, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec(ctx, `insert into connect_connections as held (key, grant_id, connection_version, state, sealed)
+		values ($1, $2, $3, $4, $5)
+		on conflict (key) do update set grant_id = excluded.grant_id, connection_version = excluded.connection_version,
+			state = excluded.state, sealed = excluded.sealed, updated_at = now()
+		where held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version`,
+		key, c.GrantID, version, string(c.State), s.keys[0].Seal(nil, nil, plain, []byte(key)))
+	return err
+}

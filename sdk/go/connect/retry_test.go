@@ -1,0 +1,131 @@
+//go:build go1.25
+
+package connect_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	connectsdk "connect.invalid/connect-go"
+	"connect.invalid/connect-go/connect"
+)
+
+// reader is a client with one place for reads, on the bubble's clock, and a connection.
+func reader(t *testing.T, answer func(read int) (*http.Response, error)) *connect.Client {
+	t.Helper()
+	asked := 0
+	client, err := connect.New(connect.Config{
+		BaseURL: "https://connect.example.com", ClientID: "id", ClientSecret: "svci_secret", CallbackURL: "https://partner.example/callback",
+		Scopes: []connectsdk.Scope{connectsdk.ScopeDailyStepsRead}, ConcurrentReads: 1,
+		Now: func() time.Time {
+			<-time.After(1) // until all others wait: whatever may happen in between does
+			return time.Now()
+		},
+		HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/oauth/token" {
+				return respond(http.StatusOK, tokens)
+			}
+			asked++
+			return answer(asked)
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := client.Begin()
+	if _, err := client.Finish(t.Context(), "ada", begun, map[string][]string{"state": {begun.State}, "code": {"svcc_x"}}); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func readSteps(ctx context.Context, client *connect.Client) error {
+	day := connect.Day(2026, time.November, 20)
+	_, err := client.DailySteps(ctx, "ada", day, day)
+	return err
+}
+
+func tooMany(retryAfter string) (*http.Response, error) {
+	answer, err := respond(http.StatusTooManyRequests, `{"error":{"code":"rate_limited","message":"x"},"request_id":"x"}`)
+	answer.Header.Set("Retry-After", retryAfter)
+	return answer, err
+}
+
+// Specification section 8: a 429 holds back the read that waits for the place of the one that got it.
+func TestNoReadSlipsPastA429(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var held, second time.Time
+		client := reader(t, func(read int) (*http.Response, error) {
+			switch read {
+			case 1:
+				<-time.After(time.Second) // until the other waits for the place
+				held = time.Now()
+				return tooMany("60")
+			case 2:
+				second = time.Now()
+			}
+			return respond(http.StatusOK, `{}`)
+		})
+		ended := make(chan error)
+		for range 2 {
+			go func() { ended <- readSteps(t.Context(), client) }()
+		}
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if waited := second.Sub(held); waited < time.Minute {
+			t.Errorf("the second request left %v after the 429", waited)
+		}
+	})
+}
+
+// A read that gives up while it waits out a 429, or waits for its turn, leaves its place to the next.
+func TestPlaceOfAReadThatGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := reader(t, func(read int) (*http.Response, error) {
+			if read == 1 {
+				return tooMany("120")
+			}
+			return respond(http.StatusOK, `{}`)
+		})
+		impatient, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan error)
+		for range 3 {
+			go func() { ended <- readSteps(impatient, client) }()
+		}
+		for range 3 {
+			if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		}
+		if err := readSteps(t.Context(), client); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A Retry-After beyond all measure, of a machine between us and the service, does not count backwards.
+func TestEndlessRetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := reader(t, func(int) (*http.Response, error) { return tooMany("9223372036854775807") })
+		var refused *connect.Error
+		if err := readSteps(t.Context(), client); !errors.As(err, &refused) || refused.Status != http.StatusTooManyRequests {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := readSteps(ctx, client); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the next read does not wait: %v", err)
+		}
+	})
+}

@@ -1,0 +1,230 @@
+// Package docs_test holds the documents to the repository that they describe.
+package docs_test
+
+import (
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+)
+
+const root = ".."
+
+// tracked lists the repository's files: those that git knows or would take.
+func tracked(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	command := exec.Command("git", append([]string{"ls-files", "--cached", "--others", "--exclude-standard", "--"}, patterns...)...)
+	command.Dir = root
+	output, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Fields(string(output)), func(name string) bool {
+		_, err := os.Stat(filepath.Join(root, name))
+		return errors.Is(err, fs.ErrNotExist) // removed, and not committed yet
+	})
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// page is what a document links to, and what can be linked to in it.
+type page struct {
+	links   []string
+	anchors []string
+}
+
+func parse(source string) (p page) {
+	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	document := markdown.Parser().Parse(text.NewReader([]byte(source)))
+	_ = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch node := node.(type) {
+		case *ast.Link:
+			p.links = append(p.links, string(node.Destination))
+		case *ast.Image:
+			p.links = append(p.links, string(node.Destination))
+		case *ast.Heading:
+			if id, found := node.AttributeString("id"); found {
+				p.anchors = append(p.anchors, string(id.([]byte)))
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return p
+}
+
+// A link within the repository leads to a file, and to a heading of it where it names one.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	for _, name := range tracked(t, "*.md") {
+		if strings.HasPrefix(name, "internal/web/developers/") {
+			continue // the pages of a site, whose own tests follow its links
+		}
+		for _, link := range parse(read(t, name)).links {
+			target, err := url.Parse(link)
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, link, err)
+				continue
+			}
+			if target.IsAbs() {
+				continue
+			}
+			to := name
+			if target.Path != "" {
+				to = path.Join(path.Dir(name), target.Path)
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
+				t.Errorf("%s: %s leads nowhere", name, link)
+				continue
+			}
+			if target.Fragment != "" && !slices.Contains(parse(read(t, to)).anchors, target.Fragment) {
+				t.Errorf("%s: %s leads to no heading", name, link)
+			}
+		}
+	}
+}
+
+// block is the code block of a document that contains the text.
+func block(t *testing.T, name, contains string) []string {
+	t.Helper()
+	for i, part := range strings.Split(read(t, name), "```") {
+		if i%2 == 1 && strings.Contains(part, contains) {
+			_, body, _ := strings.Cut(part, "\n")
+			return strings.Split(strings.TrimSuffix(body, "\n"), "\n")
+		}
+	}
+	t.Fatalf("%s has no code block with %q", name, contains)
+	return nil
+}
+
+// The targets that the documents show are those of `make help`, with its words.
+func TestMakeTargets(t *testing.T) {
+	t.Parallel()
+	command := exec.Command("make", "--no-print-directory", "help")
+	command.Dir = root
+	output, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := strings.Split(strings.TrimRight(string(output), "\n"), "\n")
+	if diff := cmp.Diff(help, block(t, "CONTRIBUTING.md", "make test-long")); diff != "" {
+		t.Errorf("CONTRIBUTING.md does not show what `make help` prints (-help +document):\n%s", diff)
+	}
+	targets := regexp.MustCompile(`(?m)^  make ([a-z-]+)`).FindAllStringSubmatch(string(output), -1)
+	mentioned := regexp.MustCompile("`make ([a-z][a-z-]*)")
+	for _, name := range tracked(t, "*.md") {
+		for _, found := range mentioned.FindAllStringSubmatch(read(t, name), -1) {
+			if !slices.ContainsFunc(targets, func(target []string) bool { return target[1] == found[1] }) {
+				t.Errorf("%s: `make %s` is no target", name, found[1])
+			}
+		}
+	}
+}
+
+// rooms reads the tree in ARCHITECTURE.md: the folders of each group, whose name stands above them, indented.
+func rooms(t *testing.T) map[string][]string {
+	t.Helper()
+	rooms, group := map[string][]string{}, ""
+	for _, line := range block(t, "ARCHITECTURE.md", "cmd/connect-svc\n") {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+		case strings.HasPrefix(line, " "):
+			group = words[0]
+		default:
+			rooms[group] = append(rooms[group], words[0])
+		}
+	}
+	return rooms
+}
+
+// roomOf is where a folder lies in the tree.
+func roomOf(rooms map[string][]string, folder string) (group, room string) {
+	for group, folders := range rooms {
+		for _, room := range folders {
+			if folder == room || strings.HasPrefix(folder, room+"/") {
+				return group, room
+			}
+		}
+	}
+	return "", ""
+}
+
+// Each room of the tree exists, and each package is in a room of the tree.
+func TestTree(t *testing.T) {
+	t.Parallel()
+	rooms := rooms(t)
+	for _, folders := range rooms {
+		for _, folder := range folders {
+			if info, err := os.Stat(filepath.Join(root, folder)); err != nil || !info.IsDir() {
+				t.Errorf("ARCHITECTURE.md has %s, and the repository does not", folder)
+			}
+		}
+	}
+	for _, name := range tracked(t, "*.go") {
+		if _, room := roomOf(rooms, path.Dir(name)); room == "" {
+			t.Errorf("%s is in no room of the tree in ARCHITECTURE.md", name)
+		}
+	}
+}
+
+// Imports go the way of the arrows in the drawing, and never from one edge or domain to another.
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	rooms, layers := rooms(t), map[string]int{}
+	for i, groups := range strings.Split(block(t, "ARCHITECTURE.md", "──▶ foundation")[0], "──▶") {
+		for _, group := range strings.Split(groups, ",") {
+			layers[strings.TrimSpace(group)] = i
+		}
+	}
+	command := exec.Command("go", "list", "-f", `{{range .Imports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}`, "./cmd/...", "./internal/...")
+	command.Dir = root
+	output, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for line := range strings.Lines(string(output)) {
+		words := strings.Fields(strings.ReplaceAll(line, "connect-svc/", ""))
+		if len(words) != 2 {
+			continue
+		}
+		from, importer := roomOf(rooms, words[0])
+		to, imported := roomOf(rooms, words[1])
+		above, drawn := layers[from]
+		below, too := layers[to]
+		if !drawn || !too || importer == imported {
+			continue
+		}
+		checked++
+		if above > below || above == below && from != "local" && from != "foundation" {
+			t.Errorf("%s imports %s: the drawing in ARCHITECTURE.md has no such door", words[0], words[1])
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d imports were looked at", checked)
+	}
+}

@@ -7,7 +7,7 @@ import (
 
 // The callers that are no partner. A partner's name is its client id.
 const (
-	// Background is the service itself: whoever does not say who it is.
+	// Background is the service itself, and every context without a caller.
 	Background = ""
 	// Unknown is a partner's backend that has not proved yet which one it is.
 	Unknown = "unknown"
@@ -30,21 +30,21 @@ func CallerOf(ctx context.Context) string {
 	return caller
 }
 
-// Within is the context of a request: it names the caller and ends after limit, and not before, when the caller goes
-// away. So what has begun is brought to an end, and a statement that runs does not cost its connection.
+// Within is the context of a request. It names the caller, and ends after limit, not when the caller goes away. So a statement
+// that runs completes, and its connection is not closed.
 func Within(ctx context.Context, caller string, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(WithCaller(context.WithoutCancel(ctx), caller), limit)
 }
 
 type goneKey struct{}
 
-// WithinWhileWanted is [Within] for a request that changes nothing but by the way: once its caller has gone, [ErrGone] ends
-// its waiting for a place. What has a place goes on.
+// WithinWhileWanted is [Within] for a request that nobody misses: once its caller has gone away, it stops waiting for a place
+// with [ErrGone]. If it has a place it goes on.
 func WithinWhileWanted(ctx context.Context, caller string, limit time.Duration) (context.Context, context.CancelFunc) {
 	return Within(context.WithValue(ctx, goneKey{}, ctx.Done()), caller, limit)
 }
 
-// gone is closed when nobody wants to have what the context's request would say; nil: never.
+// gone is closed when the request's caller has gone away; it is nil if that does not count.
 func gone(ctx context.Context) <-chan struct{} {
 	done, _ := ctx.Value(goneKey{}).(<-chan struct{})
 	return done

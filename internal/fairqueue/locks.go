@@ -13,19 +13,19 @@ type Locks[Key comparable] struct {
 	keys map[Key]*lock
 }
 
-// lock is there while somebody has the key or waits for it.
+// lock exists while somebody has the key or waits for it.
 type lock struct {
 	*Queue
 	wanted int
 }
 
-// NewLocks lets at most so many of one caller wait for a key.
+// NewLocks bounds how many of one caller wait for a key.
 func NewLocks[Key comparable](most int) *Locks[Key] {
 	return &Locks[Key]{most: most, keys: map[Key]*lock{}}
 }
 
-// Lock takes the key for the caller of the context. Call unlock when done. Errors: [ErrFull], and the context's when it
-// ends before the key is free.
+// Lock takes the key for the caller of the context. Call unlock when done. Errors: [ErrFull], and the context's own if it ends
+// first.
 func (l *Locks[Key]) Lock(ctx context.Context, key Key) (unlock func(), err error) {
 	l.mu.Lock()
 	mine := l.keys[key]

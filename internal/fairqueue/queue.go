@@ -11,7 +11,7 @@ import (
 var (
 	// ErrFull says that too many wait already.
 	ErrFull = errors.New("too many are waiting")
-	// ErrGone says that the caller does not want to have the answer any more.
+	// ErrGone says that the caller has gone away.
 	ErrGone = errors.New("the caller has gone away")
 )
 
@@ -25,24 +25,24 @@ type Queue struct {
 	stats Stats
 }
 
-// Stats of a queue since it was made, and how many wait now.
+// Stats of a queue since its creation, and how many wait now.
 type Stats struct {
-	Acquired, Waited, GivenUp uint64 // places taken; those that were waited for; and those that nobody got
+	Acquired, Waited, GivenUp uint64 // places taken; those of them after a wait; attempts without a place
 	WaitTime                  time.Duration
 	Waiting                   int
 }
 
-// line is those of one caller who wait, in the order in which they came.
+// line is what waits for one caller, in order of arrival.
 type line struct {
 	caller  string
-	waiting []chan struct{} // each is closed by who hands a place over
+	waiting []chan struct{} // closed when a place is handed over
 }
 
-// New is a queue for places, 1 or more, in which at most so many of one caller wait.
+// New is a queue for places, 1 or more, with a bound on how many of one caller wait.
 func New(places, most int) *Queue { return &Queue{most: most, free: places} }
 
-// Acquire takes a place for the caller of the context. Give it back with [Queue.Release]. Errors: [ErrFull], [ErrGone], and
-// the context's when it ends before there is a place.
+// Acquire takes a place for the caller of the context. Return it with [Queue.Release]. Errors: [ErrFull], [ErrGone], and the
+// context's own if it ends first.
 func (q *Queue) Acquire(ctx context.Context) error {
 	turn, err := q.join(CallerOf(ctx))
 	if turn == nil {
@@ -119,7 +119,7 @@ func (q *Queue) leave(caller string, turn chan struct{}) bool {
 	return true
 }
 
-// Release gives a place back: to the first of the line whose turn it is, which goes behind all others then.
+// Release returns a place. It goes to the first in the line whose turn it is; that line is last from then on.
 func (q *Queue) Release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -25,9 +25,9 @@ type Access struct {
 	RequestsPerMinute, Burst, ConcurrentReads int
 }
 
-// Authenticate says what the bearer of an access token may do now. It is ErrInvalidAccessToken for all the reasons of
-// specification 5.2: the token is malformed, expired or revoked, its connection is of another version, revoked,
-// disconnected or lapsed, the user is deleted, or the client is not active.
+// Authenticate returns what the bearer of an access token may do now. ErrInvalidAccessToken has all the reasons of
+// specification 5.2: the token is malformed, expired or revoked; its connection has another version, or is revoked, disconnected
+// or lapsed; the user is deleted; or the client is not active.
 func (s *Server) Authenticate(ctx context.Context, presented string) (Access, error) {
 	token, err := open[accessToken](s, credential.AccessToken, presented)
 	if err != nil {

@@ -9,14 +9,15 @@ import (
 	"connect-svc/internal/credential"
 )
 
-// Credentials are what a client says of itself with each act (specification 5.1). They are not checked yet: the statement
-// that acts does that.
+// Credentials are a client's id and the hash of its secret (specification 5.1). They have not been checked: the statement of the
+// act does that.
 type Credentials struct {
 	ClientID   uuid.UUID
 	SecretHash [32]byte // credential.Hash of the secret
 }
 
-// NewCredentials reads the two words of a Basic header. A client ID has one spelling; every other is ErrInvalidClient.
+// NewCredentials takes the id and the secret of a Basic header. An id that is not a UUID in its canonical form is
+// ErrInvalidClient.
 func NewCredentials(id, secret string) (Credentials, error) {
 	clientID, err := uuid.Parse(id)
 	if err != nil || clientID.String() != id {
@@ -25,8 +26,8 @@ func NewCredentials(id, secret string) (Credentials, error) {
 	return Credentials{clientID, [32]byte(credential.Hash(secret))}, nil
 }
 
-// AuthenticateClient finds out who the client is, where there is nothing else to do. It is ErrInvalidClient whatever was
-// wrong: there is no such client, it is not active, or its secret is another.
+// AuthenticateClient checks the credentials and does nothing else. ErrInvalidClient does not say what was wrong: the id, the
+// secret, or that the client is not active.
 func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) error {
 	known, err := s.store.authenticates(ctx, client)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) err
 	return nil
 }
 
-// refuse is the answer to an act that did nothing: the client is wrong, or else what was asked for is.
+// refuse is the error of an act that did nothing: ErrInvalidClient if the credentials are wrong, else the refusal.
 func (s *Server) refuse(ctx context.Context, client Credentials, refusal error) error {
 	if err := s.AuthenticateClient(ctx, client); err != nil {
 		return err

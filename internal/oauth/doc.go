@@ -12,16 +12,20 @@
 //
 // "Lapsed" is an authorized connection whose refresh deadline has passed; it is derived and never stored.
 //
-// What must always hold:
+// # Terms
 //
-//   - The version goes up with every exchange and every disconnect, and never down. Whatever a credential can do, it
-//     can do only to the version that it names.
-//   - A code works once: it names the version that it was issued under, and the exchange raises it.
-//   - One refresh token of a connection is current, the one of the row's generation and hash. An authentic token of an
-//     older generation is a replay, and revokes the family; that is committed before the caller is told.
-//   - Every race is settled by one statement on the row (sql/oauth/connection.sql); nothing is read first and decided later.
-//   - Every expiry is decided by the database's clock, in the statement that acts.
-//   - A failed attempt changes nothing but what a replay must change.
+// The version of a connection counts its authorizations and disconnects. The generation of a refresh token counts the refreshes
+// within a version. A family is every credential of one version. A replay is the use of a refresh token that was current before.
 //
-// Credentials are opened here and nowhere else, and no error holds one.
+// # Invariants
+//
+//   - The version rises with every exchange and every disconnect, and never falls. A credential works only for the version that
+//     it names.
+//   - A code works once: it names the version under which it was issued, and the exchange raises the version.
+//   - One refresh token of a connection is current, the one with the row's generation and hash. A replay revokes the family, and
+//     is committed before the caller gets a response.
+//   - One statement on the row settles every race (sql/oauth/connection.sql). Nothing is read first and decided later.
+//   - The database's clock decides every expiry, in the statement that acts.
+//   - An attempt that fails changes nothing, except that a replay revokes.
+//   - Credentials are opened here and nowhere else, and no error contains one.
 package oauth

@@ -17,9 +17,9 @@ type ExchangeParams struct {
 	CodeVerifier string
 }
 
-// Exchange turns a code into the first tokens of a new connection version (specification 3.1). It is ErrInvalidClient
-// where the client is not who it says, and ErrInvalidGrant where the code is unknown, expired, used, or bound to anything
-// else than the parameters and the connection's present version; nothing has changed then.
+// Exchange turns a code into the first tokens of a new connection version (specification 3.1). Errors, after
+// which nothing has changed: ErrInvalidClient if the credentials are wrong; ErrInvalidGrant if the code is unknown, expired or
+// used, or is not bound to these parameters and the connection's present version.
 func (s *Server) Exchange(ctx context.Context, client Credentials, params ExchangeParams) (Tokens, error) {
 	code, err := open[authorizationCode](s, credential.AuthorizationCode, params.Code)
 	if err != nil || code.ClientID != client.ClientID || code.RedirectURI != sha256.Sum256([]byte(params.RedirectURI)) ||

@@ -54,8 +54,8 @@ type Server struct {
 	settings Settings
 }
 
-// row of the table connections. A server carries out one act at a time on each, and the others wait for their turn: not
-// in the database, where they would keep connections that the rows of others need.
+// row of the table connections. A server performs one act at a time on each row. The others wait here, without a database
+// connection that another row could use.
 type row struct{ userID, clientID uuid.UUID }
 
 // maxWaiting is how many acts of one caller wait for a row.

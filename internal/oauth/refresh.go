@@ -8,13 +8,12 @@ import (
 	"connect-svc/internal/credential"
 )
 
-// Refresh rotates a refresh token (specification 3.2, 4.4): of many calls with one token at most one gets new tokens.
+// Refresh rotates a refresh token (specification 3.2, 4.4). Of many calls with one token at most one gets new tokens.
 //
-// It is ErrInvalidClient where the client is not who it says; nothing has changed then. It is ErrInvalidGrant where the
-// token is not the current one of an authorized connection of this client, whose scopes the client may still have:
-// ErrLapsed where the connection was not refreshed in time, and ErrReplayed where the token was current before. Then the
-// connection's family of credentials has been revoked when Refresh returns, also the tokens that another call got a moment
-// ago.
+// Errors: ErrInvalidClient if the credentials are wrong; nothing has changed. ErrInvalidGrant if the token is not the current
+// one of an authorized connection of this client, or the client may no longer have its scopes; ErrLapsed, an ErrInvalidGrant, if
+// the connection was not refreshed in time; ErrReplayed, another, if the token was current before: then the family has been
+// revoked, including the tokens that another call got a moment ago.
 func (s *Server) Refresh(ctx context.Context, client Credentials, presented string) (Tokens, error) {
 	token, err := open[refreshToken](s, credential.RefreshToken, presented)
 	if err != nil || token.ClientID != client.ClientID {

@@ -7,12 +7,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// callOffTime is how long PostgreSQL has, once the time of a statement is over, to call it off.
+// callOffTime is how long PostgreSQL has to cancel a statement that is past its deadline.
 const callOffTime = 150 * time.Millisecond
 
-// callOff has PostgreSQL cancel the statement of a connection whose time is over, so that the connection can be used again.
-// A connection is closed where it is not known that the cancel request has arrived: it could hit the next statement, which
-// is another caller's. The statement may still run then, up to statementTimeout, and hold its locks.
+// callOff has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If the cancel
+// request is not known to have arrived, the connection is closed: the request could cancel the next statement, which is another
+// caller's. The overdue statement may then run on, until statementTimeout, and hold its locks.
 type callOff struct {
 	conn *pgconn.PgConn
 	done chan struct{}
@@ -27,7 +27,7 @@ func (c *callOff) HandleCancel(context.Context) {
 	go func() {
 		defer close(c.done)
 		defer cancel()
-		// It returns when the server has ended the connection that brought the request, after the signal was sent.
+		// CancelRequest returns when the server closes the request's own connection, which it does after it sent the signal.
 		if err := c.conn.CancelRequest(ctx); err != nil || ctx.Err() != nil {
 			_ = c.conn.Conn().Close()
 		}

@@ -21,15 +21,15 @@ const (
 	connectAgainAfter = 50 * time.Millisecond
 )
 
-// Pool is a pool of connections that are handed out fairly: to the callers that package fairqueue knows, in turn. Each
-// statement goes by itself, and what the generated queries ask of it is all that a domain knows of how.
+// Pool is a pool of connections that its callers (package fairqueue) get in turn. It has the methods that the generated queries
+// need; a domain knows nothing else of it.
 //
-// A statement that could not be sent because there was no connection is known not to have happened. It is sent as soon
-// as there is one, for as long as its context has a deadline that has not passed.
+// A statement that could not be sent, because there was no connection, has not happened. If its context has a deadline, it is
+// sent as soon as there is a connection, until that deadline.
 type Pool struct {
 	*pgxpool.Pool
 	queue     *fairqueue.Queue
-	elsewhere bool // there is another server to ask: one that cannot be reached is not waited for
+	elsewhere bool // another server can be asked: do not wait for one that cannot be reached
 }
 
 // newPool connects to nothing yet.
@@ -66,7 +66,7 @@ func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(),
 			return conn, func() { conn.Release(); p.queue.Release() }, nil
 		}
 		if err == nil || ctx.Err() == nil {
-			err = failure // and not that the time was over, which says less
+			err = failure // says more than that the deadline has passed
 		}
 		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !pause(ctx, connectAgainAfter) {
 			p.queue.Release()

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// hungUp tells that the server has ended the connection, or says something that nobody asked for, as one does that shuts
-// down. A statement that is sent all the same may look as if it had been received.
+// hungUp reports that the server has closed the connection, or has sent something unasked, as it does when it shuts down. A
+// statement sent on such a connection could seem to have been received.
 func hungUp(conn net.Conn) bool {
 	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = secured.NetConn()

@@ -7,23 +7,22 @@
 //	defer decision.Release(ctx)
 //	if !decision.Allowed { … }          // 429 rate_limited
 //
-// Requests a minute and burst are a token bucket: it holds burst requests, refills evenly, and a request that it cannot
-// pay for is refused and takes nothing from it. Reads at one time are leases: a request that is paid for, but finds all
-// leases taken, is refused and stays paid for. A lease ends with its request, or by itself [LeaseLifetime] after the
-// request began, for the case that its server died: so a read must end sooner than that.
+// Requests a minute and burst are a token bucket, which holds burst requests and refills evenly. A request that the bucket
+// cannot pay for is refused and takes nothing. Reads at one time are leases. A request that is paid for but finds all leases taken
+// is refused and stays paid for. A lease ends with its request, or [LeaseLifetime] after the request began, in case its server
+// died; a read must therefore end sooner.
 //
-// rule.go is the rule: a pure function of policy, state and time. [Limiter] asks it, and has a [Store] keep the state,
-// which is one small text for each client, for all servers: in PostgreSQL or in Redis, which only compare and set.
-// A server has one question under way for a client, and what comes meanwhile is decided together by the next one.
+// The rule, in rule.go, is a pure function of policy, state and time. [Limiter] applies it. A [Store], which is PostgreSQL or
+// Redis, keeps one small text for each client, for all servers; it only compares and sets. A server asks the store one question
+// about a client at a time, and the next question decides all requests that have arrived in the meantime.
 //
-// What must always hold:
+// # Invariants
 //
-//   - in any time span a client is admitted at most burst requests and what refills in that span, over all servers;
-//   - it never holds more leases than its policy allows;
-//   - a changed policy holds from the next request on: what the bucket holds is cut to the new burst, and what runs
-//     already may end;
-//   - no clock but the database's is asked: now is when it authenticated the request.
+//   - In any span of time a client is admitted at most burst requests and what refills in that span, over all servers.
+//   - It never holds more leases than its policy allows.
+//   - A changed policy holds from the next request on: the bucket is cut to the new burst, and running reads may complete.
+//   - No clock but the database's counts: now is when the database authenticated the request.
 //
-// What the specification says not to count (authentication, scope and malformed requests) never reaches this package:
-// that is the order of checks at the edge.
+// Requests that the specification does not count (those refused for authentication or scope, and malformed ones) never reach
+// this package: the edge refuses them before.
 package ratelimit

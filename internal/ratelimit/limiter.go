@@ -13,15 +13,15 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
-// timeLimit bounds what is asked of the store at one time.
+// timeLimit bounds one question to the store.
 const timeLimit = 2 * time.Second
 
 // Store keeps one small text for each client, for all servers.
 type Store interface {
-	// Load returns what is kept of a client: nothing is the empty text.
+	// Load returns the text of a client, empty if there is none.
 	Load(ctx context.Context, clientID uuid.UUID) (string, error)
-	// CompareAndSet keeps next in place of old. It is false, and nothing has changed, where something else than old is kept
-	// by now. After so long a time next says no more than the empty text, and may be forgotten.
+	// CompareAndSet keeps next in place of old. It is false, and has changed nothing, if the store does not hold old. After
+	// this time next means the same as the empty text, and may be forgotten.
 	CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, until time.Duration) (bool, error)
 }
 
@@ -33,7 +33,7 @@ type Limiter struct {
 	clients   sync.Map // of *client by client id: as many as there are registrations
 }
 
-// New is a limiter. All whose stores keep the same texts share the limits.
+// New is a limiter. Limiters whose stores keep the same texts share the limits.
 func New(store Store) *Limiter {
 	return &Limiter{store: store, timeLimit: timeLimit, number: rand.Uint32()}
 }
@@ -48,10 +48,10 @@ type client struct {
 	waiting []*question
 	policy  Policy // of the latest admission
 
-	loaded bool    // what follows is known: it was kept last, as far as this server knows
+	loaded bool    // state and kept are what the store held last, as far as this server knows
 	state  state   // of the client
-	kept   string  // the same, as the store has it
-	owed   []lease // that are to be released, some of which may not have been given: a question that failed is not known
+	kept   string  // the same, as the store's text
+	owed   []lease // to be released; those of a question that failed may or may not have been given
 }
 
 // question is an admission that is to be decided, or a lease that is to be released.
@@ -65,8 +65,8 @@ type question struct {
 	err      error
 }
 
-// Admit decides one request of a client, which was authenticated at this time by the database's clock. An error says that
-// nothing could be decided within two seconds, or before the context ended. The request must not go on then.
+// Admit decides one request of a client, which the database authenticated at now. An error says that nothing could be decided
+// within two seconds, or before the context ended. Then the request must not go on.
 func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, now time.Time) (Decision, error) {
 	found, ok := l.clients.Load(clientID)
 	if !ok {
@@ -83,9 +83,9 @@ func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, 
 	return q.decision, nil
 }
 
-// Release ends the lease of an admitted request; call it when the read is over, whatever became of it. It does nothing for
-// a refusal, and nothing the second time. When the context ends before, the lease is released as soon as that is possible.
-// An error means that it may end by itself: it is worth a log entry, no more.
+// Release ends the lease of an admitted request. Call it when the read is over, however it went. It does nothing for a refusal,
+// and nothing the second time. If the context ends first, the lease is released as soon as that is possible. An error says that
+// the lease may have to end by itself: log it, and do no more.
 func (d *Decision) Release(ctx context.Context) error {
 	q := &question{release: d.lease}
 	if q.release == (lease{}) {
@@ -95,8 +95,8 @@ func (d *Decision) Release(ctx context.Context) error {
 	return d.client.ask(ctx, q)
 }
 
-// refuse decides without the store where the client is out of budget whatever other servers have admitted since: nothing
-// but time adds to a bucket.
+// refuse decides without the store if the client is certainly out of budget: whatever other servers have admitted since, only
+// time adds to a bucket.
 func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,8 +107,8 @@ func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bo
 	return decisions[0], decisions[0].Reason == ReasonRate
 }
 
-// ask has the question answered: at once where no other is under way, and else together with all that wait. Where the
-// context ends before, what the answer gives is released.
+// ask waits for the answer. If no other question is under way it asks the store itself; otherwise the next question answers all
+// that wait. If the context ends first, what the answer gives is released.
 func (c *client) ask(ctx context.Context, q *question) error {
 	q.answered = make(chan struct{})
 	c.mu.Lock()
@@ -148,7 +148,8 @@ func (c *client) run() {
 	}
 }
 
-// answer has the store asked what waits. c.mu is held but while it is.
+// answer answers all questions that wait with one question to the store. The caller holds c.mu, which is free while the store is
+// asked.
 func (c *client) answer(ctx context.Context) {
 	questions, now := c.waiting, time.UnixMicro(c.state.At)
 	c.waiting = nil
@@ -184,8 +185,9 @@ func (c *client) answer(ctx context.Context) {
 	c.asking = len(c.waiting) > 0 || err == nil && len(c.owed) > 0
 }
 
-// settle has the store keep the state after n requests and after what is owed. It reads nothing that others write
-// meanwhile: one settle runs for a client. Where it fails the decisions say what may have been kept all the same.
+// settle has the store keep the state after n requests and after the release of what is owed. It reads nothing that others
+// write at the same time, because one settle runs for a client. If it fails, the decisions are those that may have been kept all
+// the same.
 func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, kept string, decisions []Decision, err error) {
 	defer func() {
 		if failure := recover(); failure != nil { // there may be no request's goroutine to catch it
@@ -221,7 +223,7 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 	}
 }
 
-// load asks what the store keeps.
+// load asks the store for the state.
 func (c *client) load(ctx context.Context) (known state, kept string, err error) {
 	kept, err = c.store.Load(ctx, c.id)
 	if err == nil && kept != "" {

@@ -24,7 +24,7 @@ const (
 	ReasonConcurrency Reason = "concurrency" // as many reads run as the policy allows
 )
 
-// Decision about one request, with the values of its answer's headers.
+// Decision about one request, with the values of its response's headers.
 type Decision struct {
 	Allowed bool
 	Reason  Reason // empty when allowed
@@ -41,8 +41,8 @@ type Decision struct {
 	lease  lease // zero for a refusal
 }
 
-// request is what a request costs. Credit is counted in sixty-millionths of it: a microsecond brings as many of them as
-// the policy has requests a minute, without any rounding.
+// request is what a request costs. The unit of credit is a sixty-millionth of it, so that a microsecond adds as many units as the
+// policy has requests a minute, without rounding.
 const request = 60_000_000
 
 // state of a client. The zero value is one that was never asked for: a full bucket, and no leases.
@@ -96,8 +96,8 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 	return s, decisions
 }
 
-// at is the state at a later time: refilled up to the burst, and without the leases that have ended. A clock that was set
-// back neither refills nor empties.
+// at is the state at a later time: refilled up to the burst, and without the leases that have ended. A clock that was set back
+// changes nothing.
 func (s state) at(policy Policy, now time.Time) state {
 	perMicrosecond, full := int64(policy.RequestsPerMinute), int64(policy.Burst)*request
 	instant := max(now.UnixMicro(), s.At)
@@ -128,12 +128,12 @@ func (s state) release(ended []lease) state {
 	return s
 }
 
-// same reports whether nothing but time makes the states differ.
+// same reports whether the states differ in time alone.
 func (s state) same(other state) bool {
 	return s.Credit == other.Credit && slices.Equal(s.Leases, other.Leases)
 }
 
-// rests is how long the state says more than that the bucket is full and no read runs.
+// rests is how long it takes until the bucket is full and no read runs: until then the state has to be kept.
 func (s state) rests(policy Policy) time.Duration {
 	until := (int64(policy.Burst)*request - s.Credit) / int64(policy.RequestsPerMinute)
 	if last := len(s.Leases) - 1; last >= 0 {
@@ -142,7 +142,7 @@ func (s state) rests(policy Policy) time.Duration {
 	return time.Duration(until+1) * time.Microsecond
 }
 
-// fill sets what the answer says of the bucket that holds so much.
+// fill sets the values of the response's headers, from the credit that the bucket holds.
 func (d *Decision) fill(policy Policy, credit int64) {
 	d.Limit = policy.RequestsPerMinute
 	d.Remaining = int(credit / request)

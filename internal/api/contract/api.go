@@ -45,9 +45,9 @@ func NewAPI(text func() ([]byte, error), failures ...Failure) (*API, error) {
 			Failure{Err: ErrTooLarge, Code: "too-large", Text: "The body is too large.", Status: 413},
 			Failure{Err: errInvalidContent, Code: "invalid-content", Text: "Fields of the request are invalid.", Status: 422},
 		),
-		Fault: Failure{Code: "server-error", Text: "The request could not be completed.", Status: 500},
-		Type:  "application/problem+json",
-		Body:  problemOf,
+		Fault:       Failure{Code: "server-error", Text: "The request could not be completed.", Status: 500},
+		ContentType: "application/problem+json",
+		Body:        problemOf,
 	}}, nil
 }
 
@@ -60,37 +60,36 @@ type problem struct {
 	Errors    ContentError `json:"errors,omitempty"`
 }
 
-func problemOf(r *http.Request, told Failure, err error) any {
+func problemOf(r *http.Request, failure Failure, err error) any {
 	var fields ContentError
 	_ = errors.As(err, &fields)
-	return problem{TypePrefix + told.Code, told.Text, told.Status, RequestID(r.Context()), fields}
+	return problem{TypePrefix + failure.Code, failure.Text, failure.Status, RequestID(r.Context()), fields}
 }
 
-// Fail answers with an error, whoever found it.
+// Fail responds with an error.
 func (a *API) Fail(w http.ResponseWriter, r *http.Request, err error) { a.failures.Write(w, r, err) }
 
-// Handler answers the operations that mount adds to its router, and 404 to everything else, wrong methods among it.
-// The hands of first come before routing. Put it behind telemetry.Requests, which makes the request ids.
-func (a *API) Handler(mount func(chi.Router), first ...func(http.Handler) http.Handler) http.Handler {
+// Handler serves the operations that mount adds to its router, and 404 for everything else, wrong methods included. The
+// middleware comes before routing. telemetry.Requests, which makes the request ids, must come before the handler.
+func (a *API) Handler(mount func(chi.Router), middleware ...func(http.Handler) http.Handler) http.Handler {
 	noOperation := func(w http.ResponseWriter, r *http.Request) { a.Fail(w, r, errNoOperation) }
 	router := chi.NewRouter()
 	router.Use(headers, Recovered(a.Fail))
-	router.Use(first...)
+	router.Use(middleware...)
 	router.NotFound(noOperation)
 	router.MethodNotAllowed(noOperation)
 	mount(router.With(a.guard)) // after routing, before anything is bound
 	return router
 }
 
-// How long a request may take before it is answered with a fault (decisions, section 5: five seconds in all, batches
-// thirty). What is left is for writing the answer.
+// How long a request may take before it fails (decisions, section 5: five seconds in all, batches thirty). The rest is for
+// writing the response.
 const (
 	RequestTime = 4400 * time.Millisecond
 	BatchTime   = 28 * time.Second
 )
 
-// Timed gives each request so long, whatever becomes of its caller, who is the operator. It is one of the hands that come
-// first.
+// Timed is middleware that gives each request of the operator this time, whether its caller stays or not.
 func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,10 +100,10 @@ func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Hand
 	}
 }
 
-// NoStore is the Cache-Control of every answer.
+// NoStore is the Cache-Control of every response.
 const NoStore = "no-store"
 
-// headers sets what every answer has.
+// headers sets the headers of every response.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", NoStore)
@@ -113,11 +112,11 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// RequestID is the X-Request-ID of the answer.
+// RequestID is the X-Request-ID of the response.
 func RequestID(ctx context.Context) uuid.UUID { return telemetry.EventOf(ctx).RequestID }
 
-// guard lets a request through to its operation when its shape and its body are as the document says, in the order of
-// checks that the document promises. It reads the body and leaves it there to be read again.
+// guard passes a request on to its operation if its shape and its body are as the document says. It checks in the order that
+// the document promises. It reads the body and puts it back.
 func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := a.operations[Route(r)]

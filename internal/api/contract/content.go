@@ -23,7 +23,7 @@ import (
 const (
 	MaxBody   = 16 << 20 // bytes: 10,000 rows with room for notes
 	maxValues = 100_000  // in a body: 10,000 rows have 60,000
-	MaxErrors = 100      // that one answer names
+	MaxErrors = 100      // that one response names
 	maxName   = 100      // bytes of an unknown field's name that is repeated
 )
 
@@ -215,7 +215,7 @@ func pointer(path []string) string {
 	return text.String()
 }
 
-// sorted keeps one error for each place, and as many of them as an answer may have.
+// sorted keeps one error for each place, and at most MaxErrors of them.
 func (e ContentError) sorted() ContentError {
 	slices.SortFunc(e, func(a, b FieldError) int {
 		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Detail, b.Detail))

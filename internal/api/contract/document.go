@@ -84,7 +84,7 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 	return operations, nil
 }
 
-// Route is the method and the path of what a request asks for, which the router has found.
+// Route is the method and the path of the operation that the router has found, as a key for what [Read] returns.
 func Route(r *http.Request) string {
 	return r.Method + " " + chi.RouteContext(r.Context()).RoutePattern()
 }
@@ -99,7 +99,7 @@ func (op *Operation) CheckPath(r *http.Request) bool {
 	return true
 }
 
-// Validate holds a body against the document. Its error names places in the body, and may repeat what stands there.
+// Validate holds a body against the document. Its error names places in the body and may quote values: do not show it.
 func (op *Operation) Validate(body any) error { return op.whole.Validate(body) }
 
 // HasBody says whether a request announces a body, be it of unknown length.
@@ -127,8 +127,8 @@ func ReadBody(r *http.Request, mediaType string, most int64) ([]byte, error) {
 		given && !strings.EqualFold(charset, "utf-8") {
 		return nil, ErrMediaType
 	}
-	// One byte more tells a body that is too long. It is no http.MaxBytesReader, which would close the connection while
-	// the caller still sends, and so keep the answer from it.
+	// One byte more shows that a body is too long. http.MaxBytesReader would close the connection while the caller still
+	// sends, and the response would not arrive.
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	if err != nil {
 		return nil, ErrMalformed

@@ -12,7 +12,7 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// Failure is how an error is told to the caller. The texts are those of the document's examples.
+// Failure is an error as the caller sees it. The texts are those of the document's examples.
 type Failure struct {
 	Err       error
 	Status    int
@@ -21,41 +21,41 @@ type Failure struct {
 	Challenge string // WWW-Authenticate, with 401 and 403
 }
 
-// Failures are the errors of some operations.
+// Failures are the errors of some operations, and how they are written.
 type Failures struct {
-	Table []Failure // those that the caller is told, the first that fits
-	Fault Failure   // all others, whose causes only the log is told
-	Type  string    // the content type
-	Body  func(r *http.Request, told Failure, err error) any
+	Table       []Failure // the first whose Err fits
+	Fault       Failure   // stands for all other errors, which only the log describes
+	ContentType string
+	Body        func(r *http.Request, failure Failure, err error) any
 }
 
-// Write answers with an error, unless an answer is on its way already.
+// Write responds with an error, unless a response has begun already: then the connection broke.
 func (f *Failures) Write(w http.ResponseWriter, r *http.Request, err error) {
 	if written, ok := w.(middleware.WrapResponseWriter); ok && written.Status() != 0 {
-		return // the connection broke
+		return
 	}
-	for _, told := range f.Table {
-		if errors.Is(err, told.Err) {
-			f.Tell(w, r, told, err)
+	for _, failure := range f.Table {
+		if errors.Is(err, failure.Err) {
+			f.WriteFailure(w, r, failure, err)
 			return
 		}
 	}
 	telemetry.EventOf(r.Context()).Cause = err
-	f.Tell(w, r, f.Fault, err)
+	f.WriteFailure(w, r, f.Fault, err)
 }
 
-// Tell answers with one of the failures.
-func (f *Failures) Tell(w http.ResponseWriter, r *http.Request, told Failure, err error) {
-	telemetry.EventOf(r.Context()).Code = told.Code
-	if told.Challenge != "" {
-		w.Header().Set("WWW-Authenticate", told.Challenge)
+// WriteFailure responds with one of the failures.
+func (f *Failures) WriteFailure(w http.ResponseWriter, r *http.Request, failure Failure, err error) {
+	telemetry.EventOf(r.Context()).Code = failure.Code
+	if failure.Challenge != "" {
+		w.Header().Set("WWW-Authenticate", failure.Challenge)
 	}
-	w.Header().Set("Content-Type", f.Type)
-	w.WriteHeader(told.Status)
-	_ = json.NewEncoder(w).Encode(f.Body(r, told, err)) // fails only where nobody reads it any more
+	w.Header().Set("Content-Type", f.ContentType)
+	w.WriteHeader(failure.Status)
+	_ = json.NewEncoder(w).Encode(f.Body(r, failure, err)) // fails only where nobody reads it any more
 }
 
-// Recovered turns a panic into a fault. Where the answer has begun already only breaking it off is left.
+// Recovered turns a panic into a fault. A response that has begun can only be cut off.
 func Recovered(fail func(http.ResponseWriter, *http.Request, error)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

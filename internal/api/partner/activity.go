@@ -116,7 +116,7 @@ const instant = "2006-01-02T15:04:05.000Z"
 
 func date(day time.Time) openapi_types.Date { return openapi_types.Date{Time: day} }
 
-// snapshot is the instant at which the answer is produced.
+// snapshot is the instant at which the response is produced.
 func (h handlers) snapshot() string { return h.Now().UTC().Format(instant) }
 
 // readHeaders are those of every success of a read.
@@ -133,7 +133,7 @@ func readHeaders(ctx context.Context) partnerapi.ReadDailyActivity200ResponseHea
 	}
 }
 
-// reader is whose activity the bearer of the access token may read, as package activity wants to know it.
+// reader is the bearer of the access token, in the terms of package activity.
 func (c *call) reader() activity.Reader {
 	return activity.Reader{
 		UserID:            c.access.UserID,

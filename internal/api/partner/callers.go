@@ -7,17 +7,17 @@ import (
 	"connect-svc/internal/oauth"
 )
 
-// callers gives each client a line of its own in the queue for the database, once its credentials were found to be right.
-// Before that it shares one with all who only say who they are: so nobody can fill the line of another, or have many.
+// callers gives a client its own line in the queue for the database once its credentials have proved right. All others share
+// one line, so that nobody can fill another client's line, or have many.
 type callers struct {
 	mu    sync.Mutex
 	right map[oauth.Credentials]struct{}
 }
 
-// maxCallers bounds the memory of secrets that were replaced long ago.
+// maxCallers bounds the memory that replaced secrets take.
 const maxCallers = 10_000
 
-// name is the line of a client.
+// name is the name of a client's line.
 func (c *callers) name(client oauth.Credentials) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,7 +27,7 @@ func (c *callers) name(client oauth.Credentials) string {
 	return fairqueue.Unknown
 }
 
-// learn what an act has found out.
+// learn notes what an act has found out.
 func (c *callers) learn(client oauth.Credentials, right bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,10 +37,10 @@ var oauthFailures = contract.Failures{
 		{Err: oauth.ErrInvalidClient, Status: 401, Code: "invalid_client", Text: "Client authentication failed.",
 			Challenge: `Basic realm="svc-connect"`},
 	},
-	Fault: contract.Failure{Status: 500, Code: "server_error", Text: "The request could not be completed."},
-	Type:  "application/json",
-	Body: func(_ *http.Request, told contract.Failure, _ error) any {
-		return partnerapi.OAuthError{Error: partnerapi.OAuthErrorCode(told.Code), ErrorDescription: told.Text}
+	Fault:       contract.Failure{Status: 500, Code: "server_error", Text: "The request could not be completed."},
+	ContentType: "application/json",
+	Body: func(_ *http.Request, failure contract.Failure, _ error) any {
+		return partnerapi.OAuthError{Error: partnerapi.OAuthErrorCode(failure.Code), ErrorDescription: failure.Text}
 	},
 }
 
@@ -58,11 +58,11 @@ var readFailures = contract.Failures{
 			Challenge: `Bearer realm="svc-connect", error="insufficient_scope"`},
 		{Err: errRateLimited, Status: 429, Code: "rate_limited", Text: "Too many requests."},
 	},
-	Fault: contract.Failure{Status: 503, Code: "data_unavailable", Text: "The data is temporarily unavailable."},
-	Type:  "application/json",
-	Body: func(r *http.Request, told contract.Failure, _ error) any {
+	Fault:       contract.Failure{Status: 503, Code: "data_unavailable", Text: "The data is temporarily unavailable."},
+	ContentType: "application/json",
+	Body: func(r *http.Request, failure contract.Failure, _ error) any {
 		return partnerapi.ActivityError{
-			Error:     partnerapi.ActivityErrorDetail{Code: partnerapi.ActivityErrorCode(told.Code), Message: told.Text},
+			Error:     partnerapi.ActivityErrorDetail{Code: partnerapi.ActivityErrorCode(failure.Code), Message: failure.Text},
 			RequestId: telemetry.EventOf(r.Context()).RequestID,
 		}
 	},
@@ -78,7 +78,7 @@ func failuresOf(r *http.Request) *contract.Failures {
 	return &oauthFailures
 }
 
-// fail answers with an error, whoever found it.
+// fail responds with an error, and releases the lease of a read.
 func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e.release(r.Context())
 	if errors.Is(err, fairqueue.ErrGone) {
@@ -88,7 +88,7 @@ func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 	failuresOf(r).Write(w, r, err)
 }
 
-// noOperation answers unknown paths and wrong methods.
+// noOperation responds to unknown paths and wrong methods.
 func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) { e.fail(w, r, errNoOperation) }
 
 // IsBackend says whether a path is one that backends call, known or not; all others are for browsers (decisions,
@@ -98,19 +98,18 @@ func IsBackend(path string) bool {
 		strings.HasPrefix(path, "/oauth/") && path != "/oauth/authorize"
 }
 
-// Fail answers a request with the error of a status and a code, as the operation of its path does when it fails so: body
-// and headers are those of the service's own answer. The budget is what the answer to a counted request says, and nil for
-// one that was not counted. It reports false, and writes nothing, where there is no such error. Put it behind
-// telemetry.Requests.
+// Fail responds with the error of this status and code, as the operation of the request's path does. The budget is what the
+// response to a counted request shows, nil for one that was not counted. Fail reports false, and writes nothing, if the path has
+// no such error. telemetry.Requests must come before it.
 func Fail(w http.ResponseWriter, r *http.Request, status int, code string, budget *ratelimit.Decision) bool {
 	failures := failuresOf(r)
-	for _, told := range append([]contract.Failure{failures.Fault}, failures.Table...) {
-		if told.Status == status && told.Code == code {
+	for _, failure := range append([]contract.Failure{failures.Fault}, failures.Table...) {
+		if failure.Status == status && failure.Code == code {
 			setHeaders(w, r)
 			if budget != nil {
 				budgetHeaders(w.Header(), budget)
 			}
-			failures.Tell(w, r, told, nil)
+			failures.WriteFailure(w, r, failure, nil)
 			return true
 		}
 	}

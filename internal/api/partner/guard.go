@@ -19,17 +19,17 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// How long a request may take before it is answered with a fault (decisions, section 5: two seconds for reads, five for
-// all else). What is left is for calling off a statement, and for writing the answer.
+// How long a request may take before it fails (decisions, section 5: two seconds for reads, five for everything else). The rest
+// is for cancelling a statement and writing the response.
 const (
 	readTime = 1500 * time.Millisecond
 	actTime  = 4400 * time.Millisecond
 )
 
-// call is what the guard has found out about a request. It belongs to the goroutine that handles it.
+// call is what the guard knows of a request. It belongs to the goroutine that handles it.
 type call struct {
 	operation   *operation
-	caller      string             // whose line in the queue for the database it waits in
+	caller      string             // in whose line it waits for the database
 	credentials oauth.Credentials  // of token, revoke and disconnect: checked by the act
 	access      oauth.Access       // of a read
 	decision    ratelimit.Decision // of a read
@@ -43,6 +43,7 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
+// headers is middleware that calls setHeaders.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w, r)
@@ -50,7 +51,7 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// setHeaders sets what every answer has (specification 4), and the request id of reads.
+// setHeaders sets the headers of every response (specification 4), and the request id of reads.
 func setHeaders(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", noCaching.CacheControl)
@@ -61,8 +62,8 @@ func setHeaders(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// guard lets a request through to its operation when everything before the operation itself is right. It has its time from
-// here on, whatever becomes of the caller.
+// guard passes a request on to its operation if all checks before the operation itself succeed. From here on the request has its
+// time, whether its caller stays or not.
 func (e *edge) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := e.operations[contract.Route(r)]
@@ -93,9 +94,9 @@ func (e *edge) guard(next http.Handler) http.Handler {
 	})
 }
 
-// guardClient is the order of checks of token, revoke and disconnect (decisions, section 2). Where it lets a request
-// through nothing is left to be refused before the act, which authenticates the client itself. The fields of a form stand
-// in r.Form then, and the query string, of which there is none, does not.
+// guardClient makes the checks of token, revoke and disconnect, in the order of decisions, section 2. It leaves the
+// authentication of the client to the act, which does it in its own statement, unless the form is malformed. The fields of the
+// form are in r.Form afterwards.
 func (e *edge) guardClient(r *http.Request, c *call) error {
 	authorization := r.Header.Values("Authorization")
 	if contract.HasQuery(r) || len(authorization) > 1 {
@@ -127,7 +128,7 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 	return malformed
 }
 
-// authenticated notes what an act has found out about the client.
+// authenticated notes whether the act has found the client's credentials to be right.
 func (e *edge) authenticated(ctx context.Context, c *call, err error) {
 	right := err == nil || errors.Is(err, oauth.ErrInvalidGrant)
 	if right {
@@ -138,8 +139,8 @@ func (e *edge) authenticated(ctx context.Context, c *call, err error) {
 	}
 }
 
-// readBody reads a request of token, revoke or disconnect up to what a wrong client is not told: malformed is what is
-// wrong with the fields, or with the path.
+// readBody reads a request of token, revoke or disconnect. An err is for everybody; malformed, which says what is wrong with the
+// fields or the path, is only for a client that has authenticated.
 func (op *operation) readBody(r *http.Request) (malformed, err error) {
 	if op.Body == nil {
 		if contract.HasBody(r) {
@@ -162,7 +163,7 @@ func (op *operation) readBody(r *http.Request) (malformed, err error) {
 	return op.checkFields(fields), nil
 }
 
-// guardRead is the order of checks of the reads up to the dates (decisions, section 2).
+// guardRead makes the checks of a read up to its dates, in the order of decisions, section 2.
 func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err error) {
 	authorization := r.Header.Values("Authorization")
 	if len(authorization) != 1 {
@@ -189,7 +190,7 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	return e.admit(w, r, c)
 }
 
-// admit holds the client to its rate policy. From here on the request is counted, and its answer says so.
+// admit holds the client to its rate policy. From here on the request is counted, and its response shows the budget.
 func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) (err error) {
 	event := telemetry.EventOf(r.Context())
 	c.decision, err = e.Limiter.Admit(r.Context(), c.access.ClientID, ratelimit.Policy{
@@ -210,7 +211,7 @@ func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) (err error
 	return nil
 }
 
-// budgetHeaders are what the answer to a counted request says (specification 8).
+// budgetHeaders sets the headers of the response to a counted request (specification 8).
 func budgetHeaders(h http.Header, decision *ratelimit.Decision) {
 	h.Set("RateLimit-Limit", strconv.Itoa(decision.Limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(decision.Remaining))
@@ -220,7 +221,7 @@ func budgetHeaders(h http.Header, decision *ratelimit.Decision) {
 	}
 }
 
-// release ends the lease of a read, if it holds one.
+// release releases the lease of a read, if it has one.
 func (e *edge) release(ctx context.Context) {
 	if c := callOf(ctx); c != nil {
 		if err := c.decision.Release(ctx); err != nil {
@@ -229,7 +230,7 @@ func (e *edge) release(ctx context.Context) {
 	}
 }
 
-// releasing ends the lease when the data is read and before the answer is written.
+// releasing releases the lease when the data has been read and before the response is written.
 func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi.StrictHandlerFunc {
 	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
 		response, err := next(ctx, w, r, request)
@@ -238,7 +239,7 @@ func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi
 	}
 }
 
-// bindingFailed tells an error of the generated binding, which finds nothing but bad dates: all else was checked before.
+// bindingFailed handles an error of the generated binding. Only a bad date gets that far.
 func (e *edge) bindingFailed(w http.ResponseWriter, r *http.Request, _ error) {
 	e.fail(w, r, activity.ErrDateRange)
 }

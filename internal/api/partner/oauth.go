@@ -18,7 +18,7 @@ type handlers struct {
 
 var _ partnerapi.StrictServerInterface = handlers{}
 
-// noCaching are the headers of every answer (specification 4).
+// noCaching are the headers of every response (specification 4).
 var noCaching = partnerapi.RequestToken200ResponseHeaders{
 	CacheControl:   "no-store",
 	Pragma:         "no-cache",
@@ -94,7 +94,7 @@ func (h handlers) RequestToken(
 	}, nil
 }
 
-// refreshOutcome is what only the operator is told: the caller's answer is the same for all that is refused.
+// refreshOutcome is for the operator alone: the caller gets the same response for every refusal.
 func refreshOutcome(err error) telemetry.RefreshOutcome {
 	switch {
 	case err == nil:

@@ -33,8 +33,8 @@ type edge struct {
 	callers    callers
 }
 
-// New answers the seven operations, and everything else with 404. It is for the paths of [IsBackend]. Mount it behind telemetry.Requests, which makes the
-// request ids. An error says that the embedded document is not what this package can work with.
+// New serves the seven operations, and 404 for everything else, at the paths of [IsBackend]. telemetry.Requests, which makes the
+// request ids, must come before it. An error says that this package cannot work with the embedded document.
 func New(config Config) (http.Handler, error) {
 	operations, err := readOperations()
 	if err != nil {

@@ -61,12 +61,12 @@ const (
 	maxFieldSize = 2048 // characters of a form's field
 )
 
-// clean says whether text can go on to where NUL and broken UTF-8 are no text (PostgreSQL, JSON).
+// clean says whether PostgreSQL and JSON can hold the text: it has no NUL and is valid UTF-8.
 func clean(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
-// parsePairs reads a query string or a form, strictly: each name once, all of it well-formed.
+// parsePairs reads a query string or a form. Each name may occur once, and all of it must be well-formed.
 func parsePairs(encoded string) (url.Values, error) {
 	values, err := url.ParseQuery(encoded)
 	if err != nil {
@@ -80,7 +80,7 @@ func parsePairs(encoded string) (url.Values, error) {
 	return values, nil
 }
 
-// checkRead is the shape of a read (decisions, section 2): its URL, its parameters except for the dates, no body.
+// checkRead checks the shape of a read (decisions, section 2): its URL, its parameters except for the dates, no body.
 func (op *operation) checkRead(r *http.Request, baseURL string) error {
 	if len(baseURL)+len(r.URL.RequestURI()) > maxReadURL || contract.HasBody(r) {
 		return errMalformed
@@ -98,8 +98,8 @@ func (op *operation) checkRead(r *http.Request, baseURL string) error {
 	return nil
 }
 
-// accepts says whether the document accepts the text as the value of a parameter. A bad date is the read's concern and not
-// the shape's. What the document says of a number's pattern is about how it is written.
+// accepts says whether the document accepts the text as the value of a parameter. Any date passes: whether it is allowed is
+// decided later. The pattern of a number is about how it is written.
 func accepts(described *openapi3.Schema, text string) bool {
 	switch {
 	case described.Format == "date":
@@ -112,8 +112,8 @@ func accepts(described *openapi3.Schema, text string) bool {
 	return err == nil && written && notANumber == nil && described.VisitJSON(number) == nil
 }
 
-// readForm reads a form whose every field the document knows. Fields without a value are left out: they count as
-// missing (RFC 6749, section 3.2).
+// readForm reads a form, all of whose fields the document must have. A field without a value counts as missing (RFC 6749,
+// section 3.2).
 func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	body, err := contract.ReadBody(r, formType, maxBody)
 	if err != nil {
@@ -135,15 +135,15 @@ func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	return fields, nil
 }
 
-// unsupported are the errors of the fields that choose among what the document lists: what it does not list is not
-// malformed, but unsupported (specification 7.3).
+// unsupported are the errors of the fields whose values the document lists: another value is not malformed, but unsupported
+// (specification 7.3).
 var unsupported = map[string]error{
 	"grant_type":      errUnsupportedGrantType,
 	"token_type_hint": errUnsupportedTokenType,
 }
 
-// checkFields holds the fields of a form against the document. Where they do not fit, a choice that it does not list is
-// told only when each of the others is right for itself.
+// checkFields holds the fields of a form against the document. An unsupported value is reported only if all other fields are
+// right.
 func (op *operation) checkFields(fields map[string]any) error {
 	for _, value := range fields {
 		if utf8.RuneCountInString(value.(string)) > maxFieldSize {

@@ -19,11 +19,13 @@ BENCH_ONLY ?=
 BENCH_STEPS_ROWS ?= 1000000
 PROFILES ?=
 
+# What `connect-svc version` prints: the tag, or the newest release of the changelog where git is not at hand. Empty, it is
+# what the Go tool knows.
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null), \
+	$(shell sed -nE '/^.. \[[0-9]/ { s/^.. \[([^]]+)\].*/v\1/p; q; }' CHANGELOG.md))
+
 # The service; what partners use; and the workshop, whose dependencies are not the service's.
 MODULES := . sdk/go tools
-
-# golangci-lint is pinned in a module file of its own, so that its dependencies are not ours.
-GOLANGCI := go tool -modfile=.golangci/go.mod golangci-lint
 
 .PHONY: help
 help: ## list the targets
@@ -74,7 +76,9 @@ check: ## gofmt, go vet, and a go.mod that holds what is used
 
 .PHONY: lint
 lint: ## golangci-lint, with the rules of who may import whom
-	$(GOLANGCI) run --allow-parallel-runners ./...
+	@# It is pinned in a module file of its own, so that its dependencies are not ours.
+	@go build -modfile=.golangci/go.mod -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@for module in $(MODULES); do (cd $$module && "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners ./...); done
 
 .PHONY: lint-api
 lint-api: ## Redocly's rules for the OpenAPI document
@@ -102,8 +106,8 @@ docs: ## the developers' site as static files: bin/developers/index.html
 	go run ./internal/web/developers/build bin/developers
 
 .PHONY: build
-build: ## bin/connect-svc
-	go build -trimpath -o bin/connect-svc ./cmd/connect-svc
+build: ## bin/connect-svc, the same bytes for the same commit wherever it is built
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION)' -o bin/connect-svc ./cmd/connect-svc
 
 .PHONY: tools
 tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, Chromium, Node.js), or install it where that is possible

@@ -1,15 +1,15 @@
 -- +goose Up
 
--- One-time codes under way. A sign-in serves one purpose in one browser: its id is the id of that purpose (the
--- authorization request). A row exists whether the address has an account or not, so that nothing tells them apart;
--- user_id says which. A new code replaces the old one.
+-- One-time codes that wait to be entered. A sign-in serves one purpose in one browser: its id is the id of that purpose (the
+-- authorization request). A row exists whether or not the address has an account, so that the
+-- two cases cannot be distinguished; user_id says which it is. A new code replaces the old one.
 create table sign_ins (
     sign_in_id uuid        primary key,
     email      text        not null check (octet_length(email) between 3 and 254),
     user_id    uuid        references users on delete cascade,
     -- Keyed hash of the six digits and the sign-in: the digits alone would be guessed from a plain hash.
     code_hash  bytea       not null check (octet_length(code_hash) = 32),
-    tries      smallint    not null default 0 check (tries between 0 and 5),
+    attempts   smallint    not null default 0 check (attempts between 0 and 5),
     expires_at timestamptz not null
 );
 

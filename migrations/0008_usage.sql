@@ -9,8 +9,8 @@ create table usage_minutes (
     -- The HTTP status of the answers: 429 apart from other refusals.
     status    smallint    not null check (status between 100 and 599),
     requests  bigint      not null check (requests > 0),
-    -- How many of them the limiter took from the client's budget.
-    paid      bigint      not null check (paid between 0 and requests),
+    -- How many of them the limiter charged to the client's budget.
+    charged   bigint      not null check (charged between 0 and requests),
     -- How many took so long: one number for each bucket of internal/usage, their sum is requests.
     durations bigint[]    not null,
     primary key (client_id, minute, operation, status)

@@ -3,16 +3,9 @@
 // in the binary, so that a server always knows which version it expects, and sqlc reads the same files as its schema.
 package migrations
 
-import (
-	"embed"
-
-	"github.com/pressly/goose/v3"
-)
+import "embed"
 
 // Files are the migrations in goose's format, `NNNN_name.sql`.
 //
-//go:embed *.sql *.go
+//go:embed *.sql
 var Files embed.FS
-
-// Go are the migrations that a library brings, `NNNN_name.go`.
-func Go() []*goose.Migration { return []*goose.Migration{river(9)} }

@@ -28,7 +28,7 @@ var owners = map[string]string{
 	"usage_minutes":          "usage",
 	"webhook_endpoints":      "webhook",
 	"webhook_events":         "webhook",
-	"webhook_tries":          "webhook",
+	"webhook_attempts":       "webhook",
 	"webhook_changes":        "webhook",
 	"audit_events":           "audit",
 }

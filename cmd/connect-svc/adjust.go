@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -17,7 +16,7 @@ type adjustCommands struct {
 	Cycling adjustCyclingCommand `cmd:"" help:"Adjust the cycling distance of a day." example:"connect-svc adjust cycling --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta-meters 1200 --note 'tunnel'"`
 }
 
-// adjustment is what both commands are told.
+// adjustment has the flags of both commands.
 type adjustment struct {
 	User uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
 	Date date      `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date. A date without a record stays without one."`
@@ -30,7 +29,7 @@ type adjustStepsCommand struct {
 }
 
 func (c adjustStepsCommand) Run(p *program, group *adjustCommands) error {
-	return group.run(p, "steps", c.adjustment, c.Delta, func(data *activity.Activity) error {
+	return group.run(p, "steps", c.adjustment, c.Delta, func(data *activity.Store) error {
 		return data.AdjustSteps(p.ctx, c.User, c.Date.Time, c.Delta, c.Note)
 	})
 }
@@ -41,7 +40,7 @@ type adjustCyclingCommand struct {
 }
 
 func (c adjustCyclingCommand) Run(p *program, group *adjustCommands) error {
-	return group.run(p, "metres", c.adjustment, c.DeltaMeters, func(data *activity.Activity) error {
+	return group.run(p, "metres", c.adjustment, c.DeltaMeters, func(data *activity.Store) error {
 		return data.AdjustCycling(p.ctx, c.User, c.Date.Time, c.DeltaMeters, c.Note)
 	})
 }
@@ -53,13 +52,9 @@ type adjustmentJSON struct {
 	Note   string    `json:"note"`
 }
 
-func (c adjustCommands) run(p *program, unit string, a adjustment, delta int, act func(*activity.Activity) error) error {
-	return inActivity(p, c.databaseSetting, func(data *activity.Activity) error {
-		err := act(data)
-		if errors.Is(err, activity.ErrAdjustment) {
-			return usageError{err}
-		}
-		if err != nil {
+func (c adjustCommands) run(p *program, unit string, a adjustment, delta int, act func(*activity.Store) error) error {
+	return inActivity(p, c.databaseSetting, func(data *activity.Store) error {
+		if err := act(data); err != nil {
 			return err
 		}
 		result := adjustmentJSON{a.User, a.Date.String(), delta, a.Note}

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -20,26 +19,13 @@ type auditCommands struct {
 	List auditListCommand `cmd:"" help:"List what happened to clients, users and connections, oldest first." example:"connect-svc audit list --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 2026-01-31"`
 }
 
-// instant is a flag that is a day, from its midnight in UTC on, or a time of RFC 3339.
-type instant struct{ time.Time }
-
-func (i *instant) UnmarshalText(text []byte) (err error) {
-	if i.Time, err = time.Parse(time.DateOnly, string(text)); err == nil {
-		return nil
-	}
-	if i.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
-		return errors.New("must be YYYY-MM-DD or a time such as 2026-01-31T08:00:00Z")
-	}
-	return nil
-}
-
 type auditListCommand struct {
 	Client uuid.UUID `placeholder:"UUID" help:"Only what concerns this client."`
 	User   uuid.UUID `placeholder:"UUID" help:"Only what concerns this user, who may be deleted."`
 	Since  instant   `placeholder:"TIME" help:"Only what happened since then: YYYY-MM-DD (UTC) or RFC 3339."`
 }
 
-// auditEventJSON has null where an event does not concern a client, a user or a connection.
+// auditEventJSON has null for the client, user or connection that an event does not concern.
 type auditEventJSON struct {
 	ID                int64           `json:"id"`
 	At                time.Time       `json:"at"`
@@ -49,6 +35,14 @@ type auditEventJSON struct {
 	UserHash          *string         `json:"user_hash"`
 	ConnectionVersion *int64          `json:"connection_version"`
 	Detail            json.RawMessage `json:"detail"`
+}
+
+// orDash is a cell of a table.
+func orDash[T any](value *T) string {
+	if value == nil {
+		return "-"
+	}
+	return fmt.Sprint(*value)
 }
 
 func toAuditEventJSON(e audit.Event) auditEventJSON {
@@ -85,18 +79,9 @@ func (c auditListCommand) Run(p *program, group *auditCommands) error {
 		return group.print(p, rows, func(w io.Writer) {
 			fmt.Fprintln(w, "AT\tACTOR\tACTION\tCLIENT ID\tUSER\tVERSION\tDETAIL")
 			for _, row := range rows {
-				client, user, version := "-", "-", "-"
-				if row.ClientID != nil {
-					client = row.ClientID.String()
-				}
-				if row.UserHash != nil {
-					user = (*row.UserHash)[:12] // enough to tell users apart
-				}
-				if row.ConnectionVersion != nil {
-					version = fmt.Sprint(*row.ConnectionVersion)
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-					row.At.Format(time.RFC3339), row.Actor, row.Action, client, user, version, row.Detail)
+				// 12 characters of a user's hash are enough to tell users apart.
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Actor, row.Action,
+					orDash(row.ClientID), orDash(row.UserHash), orDash(row.ConnectionVersion), row.Detail)
 			}
 		})
 	})

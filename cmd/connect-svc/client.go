@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,25 +30,6 @@ type clientCommands struct {
 	Offboard     clientOffboardCommand     `cmd:"" help:"End a client and all its connections, for good." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
-// registry is the registrations in the database, with the webhooks that belong to them.
-type registry struct {
-	*client.Registry
-	webhooks *webhook.Webhooks
-}
-
-// inRegistry runs act with the registrations in the database. The keys are for those that seal a signing secret. A wrong
-// field is the caller's mistake.
-func (c clientCommands) inRegistry(p *program, keys *credential.Keyring, act func(registry) error) error {
-	return c.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
-		err := act(registry{clients, webhooks})
-		var wrong *client.FieldError
-		if errors.As(err, &wrong) {
-			return usagef("--%s: %s", wrong.Field, wrong.Problem)
-		}
-		return err
-	})
-}
-
 type clientCreateCommand struct {
 	Name              string   `required:"" help:"The company's name, shown to users."`
 	Callback          string   `required:"" placeholder:"URL" help:"The one HTTPS callback, compared as an exact string."`
@@ -65,7 +47,7 @@ type clientCreateCommand struct {
 type clientSecretJSON struct {
 	ClientID      uuid.UUID `json:"client_id"`
 	ClientSecret  string    `json:"client_secret"`
-	WebhookSecret string    `json:"webhook_secret,omitempty"` // where there is a webhook
+	WebhookSecret string    `json:"webhook_secret,omitempty"` // if there is a webhook
 }
 
 func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
@@ -82,7 +64,7 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 			return err
 		}
 	}
-	return group.inRegistry(p, keys, func(clients registry) error {
+	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
 		created, secret, err := clients.Create(p.ctx, client.Registration{
 			Name:        c.Name,
 			CallbackURL: c.Callback,
@@ -98,16 +80,15 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 		if err != nil {
 			return err
 		}
-		row := clientSecretJSON{ClientID: created.ID, ClientSecret: secret}
-		if c.WebhookURL == "" {
-			return group.showSecret(p, row)
+		result := clientSecretJSON{ClientID: created.ID, ClientSecret: secret}
+		if c.WebhookURL != "" {
+			result.WebhookSecret, err = webhooks.SetEndpoint(p.ctx, created.ID, c.WebhookURL)
+			if err != nil {
+				err = fmt.Errorf("the client was registered, but not its webhook: %w", err)
+			}
 		}
-		// The client is there and its secret cannot be shown again: it is, also where this fails.
-		row.WebhookSecret, err = clients.webhooks.SetEndpoint(p.ctx, created.ID, c.WebhookURL)
-		if err != nil {
-			err = fmt.Errorf("the client was registered, but not its webhook: %w", err)
-		}
-		return errors.Join(group.showSecret(p, row), err)
+		// Whatever became of the webhook, the client exists, and its secret cannot be shown again.
+		return errors.Join(group.showSecret(p, result), err)
 	})
 }
 
@@ -162,18 +143,18 @@ func toClientJSON(c client.Client) clientJSON {
 	}
 }
 
-// clientDetailJSON has null where there is no webhook.
+// clientDetailJSON is what is known of one client.
 type clientDetailJSON struct {
 	clientJSON
-	Webhook *endpointJSON `json:"webhook"`
-	// WebhookSecret is there where it is new: it cannot be shown again.
+	Webhook *endpointJSON `json:"webhook"` // null if there is none
+	// WebhookSecret is there only when it is new: it cannot be shown again.
 	WebhookSecret string `json:"webhook_secret,omitempty"`
 }
 
 type clientListCommand struct{}
 
 func (clientListCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, nil, func(clients registry) error {
+	return group.inWebhooks(p, nil, func(_ *webhook.Webhooks, clients *client.Registry) error {
 		list, err := clients.List(p.ctx)
 		if err != nil {
 			return err
@@ -196,38 +177,38 @@ type clientID struct {
 	ID uuid.UUID `arg:"" help:"The client's id."`
 }
 
-type clientShowCommand struct{ clientID }
+type (
+	clientShowCommand         struct{ clientID }
+	clientDisableCommand      struct{ clientID }
+	clientEnableCommand       struct{ clientID }
+	clientRotateSecretCommand struct{ clientID }
+)
 
 func (c clientShowCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, nil, func(clients registry) error { return group.show(p, clients, c.ID, "") })
+	return group.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
+		return group.show(p, webhooks, clients, c.ID, "")
+	})
 }
-
-type clientDisableCommand struct{ clientID }
 
 func (c clientDisableCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, nil, func(clients registry) error {
-		if err := clients.Disable(p.ctx, c.ID); err != nil {
-			return err
-		}
-		return group.show(p, clients, c.ID, "")
-	})
+	return group.setStatus(p, c.ID, (*client.Registry).Disable)
 }
-
-type clientEnableCommand struct{ clientID }
 
 func (c clientEnableCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, nil, func(clients registry) error {
-		if err := clients.Enable(p.ctx, c.ID); err != nil {
+	return group.setStatus(p, c.ID, (*client.Registry).Enable)
+}
+
+func (c clientCommands) setStatus(p *program, id uuid.UUID, set func(*client.Registry, context.Context, uuid.UUID) error) error {
+	return c.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
+		if err := set(clients, p.ctx, id); err != nil {
 			return err
 		}
-		return group.show(p, clients, c.ID, "")
+		return c.show(p, webhooks, clients, id, "")
 	})
 }
 
-type clientRotateSecretCommand struct{ clientID }
-
 func (c clientRotateSecretCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, nil, func(clients registry) error {
+	return group.inWebhooks(p, nil, func(_ *webhook.Webhooks, clients *client.Registry) error {
 		secret, err := clients.RotateSecret(p.ctx, c.ID)
 		if err != nil {
 			return err
@@ -260,71 +241,67 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
 		}
 		scopes = &set
 	}
-	registered := scopes != nil || c.Name != nil || c.Callback != nil || c.RequestsPerMinute != nil || c.Burst != nil ||
-		c.ConcurrentReads != nil || c.ContactEmail != nil || c.Homepage != nil
-	if !registered && c.WebhookURL == nil {
-		return usagef("nothing to change: name what is to be another, such as --burst 120")
+	changesRegistration := scopes != nil || c.Name != nil || c.Callback != nil || c.RequestsPerMinute != nil ||
+		c.Burst != nil || c.ConcurrentReads != nil || c.ContactEmail != nil || c.Homepage != nil
+	if !changesRegistration && c.WebhookURL == nil {
+		return usagef("nothing to change: name what to change, such as --burst 120")
 	}
 	var keys *credential.Keyring
 	if c.WebhookURL != nil && *c.WebhookURL != "" {
-		if err := checkWebhookURL("--webhook-url", *c.WebhookURL); err != nil {
-			return err
+		err := checkWebhookURL("--webhook-url", *c.WebhookURL)
+		if err == nil {
+			keys, err = c.open()
 		}
-		var err error
-		if keys, err = c.open(); err != nil {
-			return err
-		}
-	}
-	return group.inRegistry(p, keys, func(clients registry) error {
-		if registered {
-			if err := c.change(p, clients, scopes); err != nil {
-				return err
-			}
-		}
-		secret, err := c.changeWebhook(p, clients)
 		if err != nil {
 			return err
 		}
-		return group.show(p, clients, c.ID, secret)
+	}
+	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
+		if changesRegistration {
+			if _, err := clients.Update(p.ctx, c.ID, func(r *client.Registration) {
+				replace(&r.Name, c.Name)
+				replace(&r.CallbackURL, c.Callback)
+				replace(&r.Scopes, scopes)
+				replace(&r.Policy.RequestsPerMinute, c.RequestsPerMinute)
+				replace(&r.Policy.Burst, c.Burst)
+				replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
+				replace(&r.ContactEmail, c.ContactEmail)
+				replace(&r.HomepageURL, c.Homepage)
+			}); err != nil {
+				return err
+			}
+		}
+		secret, err := c.updateWebhook(p, webhooks, clients)
+		if err != nil {
+			return err
+		}
+		return group.show(p, webhooks, clients, c.ID, secret)
 	})
 }
 
-func (c clientUpdateCommand) change(p *program, clients registry, scopes *scope.Set) error {
-	_, err := clients.Update(p.ctx, c.ID, func(r *client.Registration) {
-		replace(&r.Name, c.Name)
-		replace(&r.CallbackURL, c.Callback)
-		replace(&r.Scopes, scopes)
-		replace(&r.Policy.RequestsPerMinute, c.RequestsPerMinute)
-		replace(&r.Policy.Burst, c.Burst)
-		replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
-		replace(&r.ContactEmail, c.ContactEmail)
-		replace(&r.HomepageURL, c.Homepage)
-	})
-	return err
-}
-
-// changeWebhook returns a signing secret where a new one was made. To take away what is not there is no mistake.
-func (c clientUpdateCommand) changeWebhook(p *program, clients registry) (secret string, err error) {
+// updateWebhook returns a signing secret where a new one was made. Removing a webhook that does not exist is no error.
+func (c clientUpdateCommand) updateWebhook(
+	p *program, webhooks *webhook.Webhooks, clients *client.Registry,
+) (secret string, err error) {
 	switch {
 	case c.WebhookURL == nil:
 		return "", nil
 	case *c.WebhookURL != "":
-		return clients.webhooks.SetEndpoint(p.ctx, c.ID, *c.WebhookURL)
+		return webhooks.SetEndpoint(p.ctx, c.ID, *c.WebhookURL)
 	}
 	if _, err := clients.Get(p.ctx, c.ID); err != nil {
 		return "", err
 	}
-	err = clients.webhooks.RemoveEndpoint(p.ctx, c.ID)
-	if errors.Is(err, webhook.ErrNoEndpoint) {
-		err = nil
+	if err := webhooks.RemoveEndpoint(p.ctx, c.ID); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
+		return "", err
 	}
-	return "", err
+	return "", nil
 }
 
-// replace sets what was given.
-func replace[T any](value, given *T) {
-	if given != nil {
-		*value = *given
+// replace sets value if there is a new one.
+func replace[T any](value, changed *T) {
+	if changed != nil {
+		*value = *changed
 	}
 }
 
@@ -340,7 +317,7 @@ type offboardedJSON struct {
 }
 
 func (c clientOffboardCommand) Run(p *program, group *clientCommands) error {
-	return group.inRegistry(p, nil, func(clients registry) error {
+	return group.inWebhooks(p, nil, func(_ *webhook.Webhooks, clients *client.Registry) error {
 		found, err := clients.Get(p.ctx, c.ID)
 		if err != nil {
 			return err
@@ -363,13 +340,15 @@ func (c clientOffboardCommand) Run(p *program, group *clientCommands) error {
 	})
 }
 
-func (c clientCommands) show(p *program, clients registry, id uuid.UUID, webhookSecret string) error {
+func (c clientCommands) show(
+	p *program, webhooks *webhook.Webhooks, clients *client.Registry, id uuid.UUID, webhookSecret string,
+) error {
 	found, err := clients.Get(p.ctx, id)
 	if err != nil {
 		return err
 	}
 	row := clientDetailJSON{clientJSON: toClientJSON(found), WebhookSecret: webhookSecret}
-	if row.Webhook, err = endpointOf(p, clients.webhooks, id); err != nil {
+	if row.Webhook, err = endpointOf(p, webhooks, id); err != nil {
 		return err
 	}
 	return c.print(p, row, func(w io.Writer) {

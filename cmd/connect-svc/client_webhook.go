@@ -18,32 +18,29 @@ import (
 type clientWebhookCommands struct {
 	Set          clientWebhookSetCommand          `cmd:"" help:"Set where a client's events are sent, and show the signing secret the first time. A webhook that was stopped goes on." example:"connect-svc client webhook set 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 https://partner.example/webhooks"`
 	RotateSecret clientWebhookRotateSecretCommand `cmd:"" help:"Make a new signing secret and show it, once. The old one signs beside it for 24 hours." example:"connect-svc client webhook rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Remove       clientWebhookRemoveCommand       `cmd:"" help:"Send a client no more events. What waits is not sent; the log stays." example:"connect-svc client webhook remove 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Remove       clientWebhookRemoveCommand       `cmd:"" help:"Send a client no more events. Pending events are not sent; the log stays." example:"connect-svc client webhook remove 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 }
 
 // keysetSetting is the setting of the commands that seal or open the signing secrets of webhooks.
 type keysetSetting struct {
-	KeysetFile string `setting:"" placeholder:"FILE" help:"The keyset of the service, which seals the signing secrets of webhooks."`
+	KeysetFile *credential.Keyring `setting:"" type:"keyset" placeholder:"FILE" help:"The keyset of the service, which seals the signing secrets of webhooks."`
 }
 
 func (s keysetSetting) open() (*credential.Keyring, error) {
-	var c checks
-	keys := check(&c, "keyset-file", s.KeysetFile, keysetFile)
-	return keys, c.first
+	if s.KeysetFile == nil {
+		return nil, settingError{"keyset-file", "is not set", settingTypes["keyset"].accepted}
+	}
+	return s.KeysetFile, nil
 }
 
-// inWebhooks runs act with the webhooks in the database, whose secrets are sealed by keys.
+// inWebhooks runs act with the database's webhooks and clients. Keys seal signing secrets; nil if act needs none.
 func (s databaseSetting) inWebhooks(p *program, keys *credential.Keyring, act func(*webhook.Webhooks, *client.Registry) error) error {
 	return s.inDatabase(p, func(pool *postgres.Pool) error {
-		webhooks, err := webhook.New(pool, keys, webhook.Settings{})
-		if err != nil {
-			return err
-		}
-		return act(webhooks, client.NewRegistry(pool, oauth.EndConnectionsOfClient))
+		return act(webhook.New(pool, keys, webhook.Settings{}), client.NewRegistry(pool, oauth.EndConnectionsOfClient))
 	})
 }
 
-// endpointJSON is a client's webhook. It has null where it was not stopped, and where one secret signs.
+// endpointJSON is a client's webhook. StoppedAt is null unless it was stopped, RotatingUntil unless two secrets sign.
 type endpointJSON struct {
 	URL           string     `json:"url"`
 	CreatedAt     time.Time  `json:"created_at"`
@@ -57,14 +54,6 @@ func toEndpointJSON(e webhook.Endpoint) endpointJSON {
 	}
 }
 
-func timeOrNull(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	at = at.UTC()
-	return &at
-}
-
 // write is the rows of a client's webhook for people.
 func (e endpointJSON) write(w io.Writer) {
 	fmt.Fprintf(w, "webhook\t%s\n", e.URL)
@@ -76,7 +65,7 @@ func (e endpointJSON) write(w io.Writer) {
 	}
 }
 
-// endpointOf is a client's webhook, nil where there is none.
+// endpointOf is a client's webhook, nil if there is none.
 func endpointOf(p *program, webhooks *webhook.Webhooks, id uuid.UUID) (*endpointJSON, error) {
 	found, err := webhooks.Endpoint(p.ctx, id)
 	if errors.Is(err, webhook.ErrNoEndpoint) {
@@ -92,7 +81,7 @@ func endpointOf(p *program, webhooks *webhook.Webhooks, id uuid.UUID) (*endpoint
 type clientWebhookJSON struct {
 	ClientID uuid.UUID     `json:"client_id"`
 	Webhook  *endpointJSON `json:"webhook"`
-	// Secret is there where it is new: it cannot be shown again.
+	// Secret is set only when it is new: it cannot be shown again.
 	Secret string `json:"webhook_secret,omitempty"`
 }
 
@@ -111,7 +100,7 @@ func (c clientCommands) showWebhook(p *program, webhooks *webhook.Webhooks, id u
 			fmt.Fprintf(w, "webhook secret\t%s\n", secret)
 			fmt.Fprintln(w, "Keep the secret now: it cannot be shown again.")
 		} else {
-			fmt.Fprintln(w, "The signing secret is the one of before.")
+			fmt.Fprintln(w, "The signing secret did not change.")
 		}
 	})
 }
@@ -139,7 +128,7 @@ func (c clientWebhookSetCommand) Run(p *program, group *clientCommands) error {
 	})
 }
 
-// checkWebhookURL makes a URL that cannot be a mistake of the command line.
+// checkWebhookURL turns an invalid URL into a usage error.
 func checkWebhookURL(where, text string) error {
 	var wrong *webhook.URLError
 	if errors.As(webhook.ValidateURL(text), &wrong) {

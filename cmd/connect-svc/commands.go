@@ -2,17 +2,15 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 )
 
-// commands is the command line. Each command carries an example, and each setting is marked `setting`: describe puts
-// both into --help.
+// commands is the command line. Each command carries an example, which describe puts into its --help.
 type commands struct {
-	Version kong.VersionFlag `help:"Print the version and exit."`
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 
 	Serve      serveCommand       `cmd:"" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
 	Demo       demoCommand        `cmd:"" help:"Run everything on this machine, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
@@ -28,44 +26,41 @@ type commands struct {
 	Adjust     adjustCommands     `cmd:"" help:"Correct recorded activity."`
 	Usage      usageCommand       `cmd:"" help:"What a client asked: requests, refusals, times, budget, connections." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
 	SampleData sampleDataCommand  `cmd:"" help:"Give a user plausible synthetic activity." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
+	Version    versionCommand     `cmd:"" help:"Print the version of the program and of the partner API." example:"connect-svc version --output json"`
 	Completion completionCommand  `cmd:"" help:"Print the completion script of a shell." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
 }
 
-// environment answers for the flags that are settings, from variables of the same name. A variable that is set to
-// nothing counts as not set.
-func environment(environ []string) kong.Resolver {
-	values := make(map[string]string, len(environ))
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		values[name] = value
+// newParser builds the command line of p.
+func newParser(p *program) *kong.Kong {
+	options := []kong.Option{
+		kong.Name("connect-svc"),
+		kong.Description("Lets partner companies read users' walking and cycling activity, with the users' consent."),
+		kong.Vars{"version": built().String()},
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.Resolvers(environment(p.environ)),
+		kong.WithHyphenPrefixedParameters(true), // --delta -500
+		kong.PostBuild(describe),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
-	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		if value := values[variable(flag.Name)]; value != "" && flag.Tag.Has("setting") {
-			return value, nil
-		}
-		return nil, nil
-	})
-}
-
-// variable is the environment variable of a setting: base-url is CONNECT_BASE_URL.
-func variable(flag string) string {
-	return "CONNECT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	for name, mapper := range settingTypes {
+		options = append(options, kong.NamedMapper(name, mapper))
+	}
+	return kong.Must(&commands{}, options...)
 }
 
 // describe moves the settings of each command out of its list of flags into a table with one line for each, and adds
 // the example.
 func describe(k *kong.Kong) error {
 	for _, command := range k.Model.Leaves(false) {
-		var parts []string
-		if table := settingsTable(command); table != "" {
-			parts = append(parts, "Settings, each a flag or the environment variable after it:", table)
+		if settings := settingsTable(command); settings != "" {
+			command.Detail = "Settings, each a flag or the environment variable after it:\n\n" + settings + "\n"
 		}
 		example := command.Tag.Get("example")
 		if example == "" {
 			return fmt.Errorf("%s has no example", command.FullPath())
 		}
-		parts = append(parts, "Example:", "    "+example)
-		command.Detail = strings.Join(parts, "\n\n")
+		command.Detail += "Example:\n\n    " + example
 	}
 	return nil
 }
@@ -73,41 +68,22 @@ func describe(k *kong.Kong) error {
 func settingsTable(command *kong.Node) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	var settings []*kong.Flag
 	for _, flags := range command.AllFlags(true) {
 		for _, flag := range flags {
-			if !flag.Tag.Has("setting") {
-				continue
+			if flag.Tag.Has("setting") {
+				settings = append(settings, flag)
 			}
-			value := "=" + flag.Default
-			if flag.Default == "" {
-				value = " " + flag.PlaceHolder
-			}
-			fmt.Fprintf(w, "    --%s%s\t%s\t%s\n", flag.Name, value, variable(flag.Name), flag.Help)
 		}
 	}
-	for _, flags := range command.AllFlags(true) {
-		for _, flag := range flags {
-			flag.Hidden = flag.Hidden || flag.Tag.Has("setting")
+	for _, flag := range settings {
+		flag.Hidden = true // in the list of flags
+		value := "=" + flag.Default
+		if !flag.HasDefault {
+			value = " " + flag.PlaceHolder
 		}
+		fmt.Fprintf(w, "    --%s%s\t%s\t%s\n", flag.Name, value, variable(flag.Name), flag.Help)
 	}
 	_ = w.Flush() // to memory
-	return strings.TrimRight(text.String(), "\n")
-}
-
-// version is what the build knows: the module's version where it was installed by one, and the commit.
-func version() string {
-	info, known := debug.ReadBuildInfo()
-	if !known {
-		return "unknown"
-	}
-	text := info.Main.Version
-	if text == "" || text == "(devel)" {
-		text = "development"
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			text += " (" + setting.Value + ")"
-		}
-	}
-	return text
+	return text.String()
 }

@@ -5,8 +5,8 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 )
 
-// completionCommand prints what makes a shell ask this program how a command line may go on. The shell then runs it
-// with the line in COMP_LINE, which program.run looks for.
+// completionCommand prints a script that makes a shell ask this program for completions. The shell runs the program with
+// the command line so far in COMP_LINE, which program.run looks for.
 type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// confirmation is the flag of the commands that destroy something.
+// confirmation is the flag of every command that destroys something.
 type confirmation struct {
 	Yes bool `help:"Do it without asking."`
 }
 
-// confirm asks whether to do what, which reads on from "This will ". It is nil with --yes, and where somebody at a
-// terminal says so. Without a terminal there is nobody to ask: that is wrong usage.
+// confirm asks whether to do what, which completes the sentence "This will …". It returns nil with --yes, and if
+// somebody at a terminal agrees. Without a terminal there is nobody to ask: that is wrong usage.
 func (c confirmation) confirm(p *program, what string) error {
 	if c.Yes {
 		return nil

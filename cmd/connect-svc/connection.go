@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/account"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
@@ -20,23 +19,6 @@ type connectionCommands struct {
 	Disconnect connectionDisconnectCommand `cmd:"" help:"End a user's connection with a client." example:"connect-svc connection disconnect --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
-// connectionDomains are the domains that know who is connected with whom. Nothing here sends mail or seals anything.
-type connectionDomains struct {
-	users   *account.Accounts
-	clients *client.Registry
-	oauth   *oauth.Server
-}
-
-func (c connectionCommands) inDomains(p *program, act func(connectionDomains) error) error {
-	return c.inDatabase(p, func(pool *postgres.Pool) error {
-		return act(connectionDomains{
-			users:   account.New(pool, nil, nil, account.Settings{}),
-			clients: client.NewRegistry(pool, oauth.EndConnectionsOfClient),
-			oauth:   oauth.New(pool, nil, oauth.Settings{}),
-		})
-	})
-}
-
 type connectionJSON struct {
 	UserID      uuid.UUID   `json:"user_id"`
 	ClientID    uuid.UUID   `json:"client_id"`
@@ -47,7 +29,7 @@ type connectionJSON struct {
 	Scopes      []string    `json:"scopes"`
 	HistoryFrom string      `json:"history_from"`
 	Authorized  time.Time   `json:"authorized_at"`
-	LastRead    *time.Time  `json:"last_read_at"` // null where the client has not read
+	LastRead    *time.Time  `json:"last_read_at"` // null if the client has never read
 }
 
 func toConnectionJSON(c oauth.Connection) connectionJSON {
@@ -63,8 +45,7 @@ func toConnectionJSON(c oauth.Connection) connectionJSON {
 		Authorized:  c.AuthorizedAt.UTC(),
 	}
 	if c.LastReadAt != nil {
-		at := c.LastReadAt.UTC()
-		row.LastRead = &at
+		row.LastRead = timeOrNull(*c.LastReadAt)
 	}
 	return row
 }
@@ -75,8 +56,8 @@ type connectionListCommand struct {
 }
 
 func (c connectionListCommand) Run(p *program, group *connectionCommands) error {
-	return group.inDomains(p, func(d connectionDomains) error {
-		list, err := c.list(p, d)
+	return group.inDatabase(p, func(pool *postgres.Pool) error {
+		list, err := c.list(p, pool)
 		if err != nil {
 			return err
 		}
@@ -98,19 +79,20 @@ func (c connectionListCommand) Run(p *program, group *connectionCommands) error 
 	})
 }
 
-func (c connectionListCommand) list(p *program, d connectionDomains) (all []oauth.Connection, err error) {
+func (c connectionListCommand) list(p *program, pool *postgres.Pool) (all []oauth.Connection, err error) {
+	server := oauth.New(pool, nil, oauth.Settings{})
 	if c.User != uuid.Nil {
-		if _, err := d.users.GetUser(p.ctx, c.User); err != nil {
+		if _, err := accountsOf(pool).GetUser(p.ctx, c.User); err != nil {
 			return nil, fmt.Errorf("user %s: %w", c.User, err)
 		}
-		return d.oauth.ConnectionsOfUser(p.ctx, c.User)
+		return server.ConnectionsOfUser(p.ctx, c.User)
 	}
-	if _, err := d.clients.Get(p.ctx, c.Client); err != nil {
+	if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
 		return nil, err
 	}
 	const page = 1000
 	for last := uuid.Nil; ; last = all[len(all)-1].UserID {
-		list, err := d.oauth.ConnectionsOfClient(p.ctx, c.Client, last, page)
+		list, err := server.ConnectionsOfClient(p.ctx, c.Client, last, page)
 		if err != nil {
 			return nil, err
 		}
@@ -133,24 +115,24 @@ type disconnectedJSON struct {
 }
 
 func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands) error {
-	return group.inDomains(p, func(d connectionDomains) error {
-		user, err := d.users.GetUser(p.ctx, c.User)
+	return group.inDatabase(p, func(pool *postgres.Pool) error {
+		user, err := accountsOf(pool).GetUser(p.ctx, c.User)
 		if err != nil {
 			return fmt.Errorf("user %s: %w", c.User, err)
 		}
-		company, err := d.clients.Get(p.ctx, c.Client)
+		partner, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client)
 		if err != nil {
 			return err
 		}
 		if err := c.confirm(p, fmt.Sprintf("end the connection of user %s (%s) with client %s (%s)",
-			user.ID, user.Email, company.ID, company.Name)); err != nil {
+			user.ID, user.Email, partner.ID, partner.Name)); err != nil {
 			return err
 		}
-		if err := d.oauth.DisconnectByOperator(p.ctx, c.User, c.Client); err != nil {
+		if err := oauth.New(pool, nil, oauth.Settings{}).DisconnectByOperator(p.ctx, c.User, c.Client); err != nil {
 			return fmt.Errorf("user %s, client %s: %w", c.User, c.Client, err)
 		}
 		return group.print(p, disconnectedJSON{c.User, c.Client, oauth.Disconnected}, func(w io.Writer) {
-			fmt.Fprintf(w, "user %s is disconnected from %s\n", c.User, company.Name)
+			fmt.Fprintf(w, "user %s is disconnected from %s\n", c.User, partner.Name)
 		})
 	})
 }

@@ -32,19 +32,19 @@ type importFile struct {
 type importStepsCommand struct{ importFile }
 
 func (c importStepsCommand) Run(p *program, group *importCommands) error {
-	return group.run(p, c.File, (*activity.Activity).ImportDailySteps)
+	return group.run(p, c.File, (*activity.Store).ImportDailySteps)
 }
 
 type importRidesCommand struct{ importFile }
 
 func (c importRidesCommand) Run(p *program, group *importCommands) error {
-	return group.run(p, c.File, (*activity.Activity).ImportCyclingActivities)
+	return group.run(p, c.File, (*activity.Store).ImportCyclingActivities)
 }
 
-type importer func(*activity.Activity, context.Context, io.Reader, func(activity.Progress)) (activity.Result, error)
+type importer func(*activity.Store, context.Context, io.Reader, func(activity.Progress)) (activity.Result, error)
 
 func (c importCommands) run(p *program, name string, take importer) error {
-	return inActivity(p, c.databaseSetting, func(data *activity.Activity) error {
+	return inActivity(p, c.databaseSetting, func(data *activity.Store) error {
 		file, size, err := p.input(name)
 		if err != nil {
 			return fmt.Errorf("import: %w", err)
@@ -59,20 +59,16 @@ func (c importCommands) run(p *program, name string, take importer) error {
 		if err != nil {
 			return err
 		}
-		return c.printResult(p, "imported", result)
+		return c.print(p, importJSON(result), func(w io.Writer) {
+			fmt.Fprintf(w, "imported %s: %d new, %d changed, %d as before\n",
+				count(result.Rows, "row"), result.Inserted, result.Updated, result.Unchanged)
+		})
 	})
 }
 
-func (o output) printResult(p *program, what string, result activity.Result) error {
-	return o.print(p, importJSON(result), func(w io.Writer) {
-		fmt.Fprintf(w, "%s %s: %d new, %d changed, %d as before\n",
-			what, count(result.Rows, "row"), result.Inserted, result.Updated, result.Unchanged)
-	})
-}
-
-// inActivity runs act with the recorded activity in the database. These commands make no cursor and no partner's id of
-// a ride, so there are no keys.
-func inActivity(p *program, database databaseSetting, act func(*activity.Activity) error) error {
+// inActivity runs act with the recorded activity in the database. It has no keys, because no command makes a cursor or
+// an id that partners see.
+func inActivity(p *program, database databaseSetting, act func(*activity.Store) error) error {
 	return database.inDatabase(p, func(pool *postgres.Pool) error {
 		return act(activity.New(pool, nil, activity.Settings{}))
 	}, postgres.WithoutStatementTimeout())

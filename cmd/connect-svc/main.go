@@ -10,10 +10,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
 	"golang.org/x/term"
 
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 )
 
@@ -21,7 +23,7 @@ import (
 const (
 	statusDone   = 0
 	statusFailed = 1
-	statusUsage  = 2 // wrong usage or a bad setting: running it again cannot help
+	statusUsage  = 2 // wrong usage or a bad setting: trying again cannot help
 )
 
 func main() {
@@ -30,13 +32,13 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// program is what a command may use of the world.
+// program is what a command gets from outside.
 type program struct {
 	ctx            context.Context
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	asks           bool // there is somebody at a terminal who can answer
+	asks           bool // standard input is a terminal, where somebody can answer
 }
 
 // run carries out one command and returns the exit status. The end of ctx asks the command to stop.
@@ -51,12 +53,16 @@ func isTerminal(stdin io.Reader) bool {
 
 func (p *program) run(args []string) (status int) {
 	defer func() {
-		if code, exits := recover().(exit); exits {
-			status = int(code)
+		switch cause := recover().(type) {
+		case nil:
+		case exit:
+			status = int(cause)
+		default:
+			panic(cause)
 		}
 	}()
 	parser := newParser(p)
-	kongcompletion.Register(parser) // ends here when a shell asks
+	kongcompletion.Register(parser) // answers a shell that asks for completions, and exits
 	command, err := parser.Parse(args)
 	if err != nil {
 		return p.fail(usageError{err})
@@ -70,38 +76,38 @@ func (p *program) run(args []string) (status int) {
 // exit is how --help and --version end the parser.
 type exit int
 
-// usageError is the caller's mistake: a command line or a setting that cannot be.
+// usageError is a command line that cannot be carried out.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// fail prints err as one line without a credential, and tells the exit status.
+// asUsage finds the caller's mistake in err, if it is one. Domains name the field that is wrong; it is a flag here.
+func asUsage(err error) (usage error, isUsage bool) {
+	if setting, found := errors.AsType[settingError](err); found {
+		return setting, true // without the parser's words around it
+	}
+	if wrong, found := errors.AsType[*client.FieldError](err); found {
+		return fmt.Errorf("--%s: %s", wrong.Field, wrong.Problem), true
+	}
+	if invalid, found := errors.AsType[*account.InvalidUserError](err); found {
+		return fmt.Errorf("--%s: must be %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Wanted), true
+	}
+	_, found := errors.AsType[usageError](err)
+	return err, found || errors.Is(err, activity.ErrAdjustment)
+}
+
+// fail prints err as one line without a credential, and returns the exit status.
 func (p *program) fail(err error) int {
+	status := statusFailed
+	if usage, isUsage := asUsage(err); isUsage {
+		err, status = usage, statusUsage
+	}
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	if p.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		line = "stopped"
 	}
 	fmt.Fprintln(p.stderr, "connect-svc:", credential.Redact(line))
-	var usage usageError
-	if errors.As(err, &usage) {
-		return statusUsage
-	}
-	return statusFailed
-}
-
-// newParser builds the command line of p.
-func newParser(p *program) *kong.Kong {
-	return kong.Must(&commands{},
-		kong.Name("connect-svc"),
-		kong.Description("Lets partner companies read users' walking and cycling activity, with the users' consent."),
-		kong.Vars{"version": version()},
-		kong.Writers(p.stdout, p.stderr),
-		kong.Exit(func(code int) { panic(exit(code)) }),
-		kong.Resolvers(environment(p.environ)),
-		kong.WithHyphenPrefixedParameters(true), // --delta -500
-		kong.PostBuild(describe),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: false}),
-	)
+	return status
 }

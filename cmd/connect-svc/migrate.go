@@ -34,11 +34,7 @@ func (migrateUpCommand) Run(p *program, group *migrateCommands) error {
 }
 
 func (c migrateDownCommand) Run(p *program, group *migrateCommands) error {
-	url, err := group.url()
-	if err != nil {
-		return err
-	}
-	status, err := postgres.MigrationStatus(p.ctx, url)
+	status, err := postgres.MigrationStatus(p.ctx, group.DatabaseURL)
 	if err != nil {
 		return err
 	}
@@ -64,11 +60,7 @@ type migrationNameJSON struct {
 }
 
 func (c migrateCommands) run(p *program, direction postgres.Direction, done string) error {
-	url, err := c.url()
-	if err != nil {
-		return err
-	}
-	migrated, err := postgres.Migrate(p.ctx, url, direction)
+	migrated, err := postgres.Migrate(p.ctx, c.DatabaseURL, direction)
 	if err != nil {
 		return err
 	}
@@ -87,28 +79,20 @@ func (c migrateCommands) run(p *program, direction postgres.Direction, done stri
 }
 
 func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
-	url, err := group.url()
-	if err != nil {
-		return err
-	}
-	status, err := postgres.MigrationStatus(p.ctx, url)
+	status, err := postgres.MigrationStatus(p.ctx, group.DatabaseURL)
 	if err != nil {
 		return err
 	}
 	result := []migrationJSON{}
 	for _, m := range status {
-		row := migrationJSON{Version: m.Version, Name: m.Name}
-		if !m.AppliedAt.IsZero() {
-			row.AppliedAt = &m.AppliedAt
-		}
-		result = append(result, row)
+		result = append(result, migrationJSON{m.Version, m.Name, timeOrNull(m.AppliedAt)})
 	}
 	return group.print(p, result, func(w io.Writer) {
 		fmt.Fprintln(w, "VERSION\tNAME\tAPPLIED")
 		for _, m := range result {
 			applied := "pending"
 			if m.AppliedAt != nil {
-				applied = m.AppliedAt.UTC().Format(time.RFC3339)
+				applied = m.AppliedAt.Format(time.RFC3339)
 			}
 			fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, m.Name, applied)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // A program that is built with -tags profile serves Go's profiles on a listener of their own: `make bench PROFILES=dir`
-// makes one. Programs that are released have none of this.
+// builds one. Released programs are built without the tag.
 func init() {
 	if address := os.Getenv("CONNECT_PROFILE_LISTEN"); address != "" {
 		go func() { panic(http.ListenAndServe(address, nil)) }() //nolint:gosec // see above

@@ -13,7 +13,7 @@ import (
 	"connect-svc/internal/activity"
 )
 
-// input opens a file to import, or standard input for "-", and tells its size in bytes, -1 if nobody knows it.
+// input opens a file to import, or standard input for "-". It returns its size in bytes too, or -1 if that is unknown.
 func (p *program) input(file string) (io.ReadCloser, int64, error) {
 	if file == "-" {
 		return interruptible(p.ctx, p.stdin), -1, nil
@@ -29,7 +29,7 @@ func (p *program) input(file string) (io.ReadCloser, int64, error) {
 	return f, info.Size(), nil
 }
 
-// interruptible lets go of a source that has nothing more to say when ctx ends: a terminal, or a pipe that stalls.
+// interruptible stops reading when ctx ends, even from a source that sends nothing: a terminal, or a pipe that stalls.
 func interruptible(ctx context.Context, source io.Reader) io.ReadCloser {
 	reader, writer := io.Pipe()
 	context.AfterFunc(ctx, func() { writer.CloseWithError(ctx.Err()) })
@@ -40,8 +40,8 @@ func interruptible(ctx context.Context, source io.Reader) io.ReadCloser {
 	return reader
 }
 
-// progress shows how far an import of size bytes is, with its rate and the time that remains, when standard error is a
-// terminal. finish takes the display away.
+// progress shows how far an import of size bytes is, with its rate and the time that remains, if standard error is a
+// terminal. finish removes the display.
 func (p *program) progress(size int64) (show func(activity.Progress), finish func()) {
 	screen, isFile := p.stderr.(*os.File)
 	if !isFile || !term.IsTerminal(int(screen.Fd())) {
@@ -53,7 +53,7 @@ func (p *program) progress(size int64) (show func(activity.Progress), finish fun
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
 	)
-	// What the display makes of it is no matter for the import.
+	// A display that fails does not stop the import.
 	show = func(done activity.Progress) {
 		what := "reading row"
 		if done.Merging {

@@ -27,7 +27,7 @@ func (c sampleDataCommand) Run(p *program) error {
 	if c.Days < 1 || c.Days > 3650 {
 		return usagef("--days: must be from 1 to 3650")
 	}
-	return inActivity(p, c.databaseSetting, func(data *activity.Activity) error {
+	return inActivity(p, c.databaseSetting, func(data *activity.Store) error {
 		result, err := data.SampleData(p.ctx, c.User, c.Days, c.Seed)
 		if err != nil {
 			return err

@@ -47,13 +47,13 @@ func (c sandboxCommand) Run(p *program) error {
 	})
 }
 
-// isLoopback says whether an address is one of those that the sandbox's certificate is for, with a port.
+// isLoopback tells whether address is a port of one of the hosts that the sandbox's certificate is for.
 func isLoopback(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	return err == nil && isPort(port, 0) && (host == "127.0.0.1" || host == "::1" || host == "localhost")
 }
 
-// ready prints what there is.
+// ready prints where everything is.
 func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {
 	return c.print(p, s, func(w io.Writer) {
 		fmt.Fprintf(w, "The sandbox is running. Ctrl-C stops it, and nothing of it is kept.\n\n")

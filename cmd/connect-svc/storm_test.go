@@ -171,11 +171,7 @@ func (s *storm) register(t *testing.T, receiver *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hooks, err := webhook.New(s.pool, keys, webhook.Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	signing, err := hooks.SetEndpoint(t.Context(), s.id, receiver.URL)
+	signing, err := webhook.New(s.pool, keys, webhook.Settings{}).SetEndpoint(t.Context(), s.id, receiver.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ type usageCommand struct {
 	output
 	databaseSetting
 	Client uuid.UUID `required:"" placeholder:"ID" help:"The client's id."`
-	Since  string    `default:"24h" placeholder:"TIME" help:"From when on, in whole hours: a duration back from now (24h), a day (2026-11-20, UTC) or an instant (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
+	Since  since     `default:"24h" placeholder:"TIME" help:"From when on, in whole hours: a duration back from now (24h), a day (2026-11-20, UTC) or an instant (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
 }
 
 type figuresJSON struct {
@@ -79,31 +79,14 @@ type usageJSON struct {
 }
 
 func (c usageCommand) Run(p *program) error {
-	since, err := parseSince(c.Since, time.Now())
-	if err != nil {
-		return usagef("--since: %w", err)
-	}
 	return c.inDatabase(p, func(pool *postgres.Pool) error {
-		report, err := usage.New(pool, slog.New(slog.DiscardHandler), time.Now).Of(p.ctx, c.Client, since)
+		report, err := usage.New(pool, slog.New(slog.DiscardHandler), time.Now).Of(p.ctx, c.Client, c.Since.Time)
 		if err != nil {
 			return err
 		}
 		value := toUsageJSON(report)
 		return c.print(p, value, func(w io.Writer) { writeUsage(w, value) })
 	})
-}
-
-// parseSince reads a duration back from now, a day or an instant.
-func parseSince(text string, now time.Time) (time.Time, error) {
-	if back, err := time.ParseDuration(text); err == nil && back > 0 {
-		return now.Add(-back), nil
-	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if instant, err := time.Parse(layout, text); err == nil {
-			return instant, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q: want a duration such as 24h, a day such as 2026-11-20 or an instant such as 2026-11-20T10:00:00Z", text)
 }
 
 func toFiguresJSON(f usage.Figures) figuresJSON {

@@ -21,16 +21,16 @@ func TestUsage(t *testing.T) {
 		operation string
 		status    int
 		requests  int
-		paid      int
+		charged   int
 	}{
 		{0, "readDailyActivity", 200, 60, 60},
 		{1, "readDailyActivity", 200, 30, 30},
 		{1, "readDailyActivity", 429, 10, 0},
 		{-24 * 60, "requestToken", 200, 1, 0},
 	} {
-		db.Exec(t, `insert into usage_minutes (client_id, minute, operation, status, requests, paid, durations)
+		db.Exec(t, `insert into usage_minutes (client_id, minute, operation, status, requests, charged, durations)
 			values ($1, $2, $3, $4, $5::bigint, $6, array[0, 0, 0, $5::bigint])`,
-			client.ID, hour.Add(time.Duration(row.minute)*time.Minute), row.operation, row.status, row.requests, row.paid)
+			client.ID, hour.Add(time.Duration(row.minute)*time.Minute), row.operation, row.status, row.requests, row.charged)
 	}
 
 	got := succeedJSON[usageJSON](t, env(db), "", "usage", "--client", client.ID.String())

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,23 +21,9 @@ type userCommands struct {
 	Delete userDeleteCommand `cmd:"" help:"End all connections of a user and remove everything known of them, for good." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
 }
 
-// inAccounts runs act with the users in the database. Nothing here sends mail or seals anything.
-func (c userCommands) inAccounts(p *program, act func(*account.Accounts) error) error {
-	return c.inDatabase(p, func(pool *postgres.Pool) error {
-		return act(account.New(pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser}))
-	})
-}
-
-// date is a flag in the form YYYY-MM-DD: midnight in UTC.
-type date struct{ time.Time }
-
-func (d date) String() string { return d.Format(time.DateOnly) }
-
-func (d *date) UnmarshalText(text []byte) (err error) {
-	if d.Time, err = time.Parse(time.DateOnly, string(text)); err != nil {
-		return errors.New("must be a date in the form YYYY-MM-DD")
-	}
-	return nil
+// accountsOf is the users in the database. It has neither keys nor a mailer: no command here seals anything or sends mail.
+func accountsOf(pool *postgres.Pool) *account.Accounts {
+	return account.New(pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser})
 }
 
 type userCreateCommand struct {
@@ -54,17 +38,13 @@ type userIDJSON struct {
 }
 
 func (c userCreateCommand) Run(p *program, group *userCommands) error {
-	return group.inAccounts(p, func(users *account.Accounts) error {
-		created, err := users.CreateUser(p.ctx, account.NewUser{
+	return group.inDatabase(p, func(pool *postgres.Pool) error {
+		created, err := accountsOf(pool).CreateUser(p.ctx, account.NewUser{
 			ID:           c.ID,
 			Email:        c.Email,
 			Timezone:     c.Timezone,
 			RegisteredOn: c.RegisteredOn.Time,
 		})
-		var invalid *account.InvalidUserError
-		if errors.As(err, &invalid) {
-			return usagef("--%s: must be %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Wanted)
-		}
 		if err != nil {
 			return err
 		}
@@ -87,9 +67,9 @@ func toUserJSON(u account.User) userJSON {
 type userListCommand struct{}
 
 func (userListCommand) Run(p *program, group *userCommands) error {
-	return group.inAccounts(p, func(users *account.Accounts) error {
+	return group.inDatabase(p, func(pool *postgres.Pool) error {
 		const page = 1000
-		rows := []userJSON{}
+		users, rows := accountsOf(pool), []userJSON{}
 		for last := uuid.Nil; ; last = rows[len(rows)-1].UserID {
 			list, err := users.ListUsers(p.ctx, last, page)
 			if err != nil {
@@ -111,13 +91,16 @@ func (userListCommand) Run(p *program, group *userCommands) error {
 	})
 }
 
-type userShowCommand struct {
+// userID is the argument of the commands on one user.
+type userID struct {
 	ID uuid.UUID `arg:"" help:"The user's id."`
 }
 
+type userShowCommand struct{ userID }
+
 func (c userShowCommand) Run(p *program, group *userCommands) error {
-	return group.inAccounts(p, func(users *account.Accounts) error {
-		found, err := users.GetUser(p.ctx, c.ID)
+	return group.inDatabase(p, func(pool *postgres.Pool) error {
+		found, err := accountsOf(pool).GetUser(p.ctx, c.ID)
 		if err != nil {
 			return fmt.Errorf("user %s: %w", c.ID, err)
 		}
@@ -134,7 +117,7 @@ func (c userShowCommand) Run(p *program, group *userCommands) error {
 
 type userDeleteCommand struct {
 	confirmation
-	ID uuid.UUID `arg:"" help:"The user's id."`
+	userID
 }
 
 type userDeletedJSON struct {
@@ -144,7 +127,7 @@ type userDeletedJSON struct {
 
 func (c userDeleteCommand) Run(p *program, group *userCommands) error {
 	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		users := account.New(pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser})
+		users := accountsOf(pool)
 		found, err := users.GetUser(p.ctx, c.ID)
 		if err != nil {
 			return fmt.Errorf("user %s: %w", c.ID, err)
@@ -164,5 +147,5 @@ func (c userDeleteCommand) Run(p *program, group *userCommands) error {
 		return group.print(p, userDeletedJSON{c.ID, ended}, func(w io.Writer) {
 			fmt.Fprintf(w, "user %s is deleted, %s ended\n", c.ID, count(ended, "connection"))
 		})
-	}, postgres.WithoutStatementTimeout()) // an import may hold the user for long
+	}, postgres.WithoutStatementTimeout()) // an import may lock the user for long
 }

@@ -17,40 +17,40 @@ import (
 type webhookCommands struct {
 	output
 	List   webhookListCommand   `cmd:"" help:"List the events of the last 30 days, oldest first." example:"connect-svc webhook list --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --state failed"`
-	Show   webhookShowCommand   `cmd:"" help:"Show what an event says, and each try to deliver it with what was answered." example:"connect-svc webhook show msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"`
-	Replay webhookReplayCommand `cmd:"" help:"Deliver an event once more, with the same webhook-id; its tries begin again." example:"connect-svc webhook replay msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"`
-	Test   webhookTestCommand   `cmd:"" help:"Send a client a made-up event, signed like a real one, and show what it answers. Exit status 1 where it does not take it." example:"connect-svc webhook test --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --type activity.updated"`
-	Verify webhookVerifyCommand `cmd:"" help:"Tell whether a call that somebody received came from the service, and if not why. Exit status 0 or 1." example:"connect-svc webhook verify --secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw --headers headers.txt --body body.json"`
+	Show   webhookShowCommand   `cmd:"" help:"Show an event, and each attempt to deliver it with its response." example:"connect-svc webhook show msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"`
+	Replay webhookReplayCommand `cmd:"" help:"Deliver an event once more, with the same webhook-id; its schedule of attempts begins again." example:"connect-svc webhook replay msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"`
+	Test   webhookTestCommand   `cmd:"" help:"Send a client a made-up event, signed like a real one, and show the response. Exit status 1 if it is not accepted." example:"connect-svc webhook test --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --type activity.updated"`
+	Verify webhookVerifyCommand `cmd:"" help:"Check whether a call that somebody received came from the service, and if not why. Exit status 0 or 1." example:"connect-svc webhook verify --secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw --headers headers.txt --body body.json"`
 }
 
-// eventJSON has null where a type of event does not have a field, and where no try is due.
+// eventJSON has null where a type of event does not have a field, and no next attempt unless the event is pending.
 type eventJSON struct {
-	WebhookID string        `json:"webhook_id"`
-	ClientID  uuid.UUID     `json:"client_id"`
-	Type      string        `json:"type"`
-	GrantID   uuid.UUID     `json:"grant_id"`
-	Version   int64         `json:"connection_version"`
-	Reason    *string       `json:"reason"`
-	Datasets  []string      `json:"datasets"`
-	From      *string       `json:"from"`
-	To        *string       `json:"to"`
-	CreatedAt time.Time     `json:"created_at"`
-	State     webhook.State `json:"state"`
-	Tries     int           `json:"tries"`
-	NextTryAt *time.Time    `json:"next_try_at"`
+	WebhookID     string        `json:"webhook_id"`
+	ClientID      uuid.UUID     `json:"client_id"`
+	Type          string        `json:"type"`
+	GrantID       uuid.UUID     `json:"grant_id"`
+	Version       int64         `json:"connection_version"`
+	Reason        *string       `json:"reason"`
+	Datasets      []string      `json:"datasets"`
+	From          *string       `json:"from"`
+	To            *string       `json:"to"`
+	CreatedAt     time.Time     `json:"created_at"`
+	State         webhook.State `json:"state"`
+	Attempts      int           `json:"attempts"`
+	NextAttemptAt *time.Time    `json:"next_attempt_at"`
 }
 
 func toEventJSON(e webhook.Event) eventJSON {
 	row := eventJSON{
-		WebhookID: e.MessageID(),
-		ClientID:  e.ClientID,
-		Type:      e.Type,
-		GrantID:   e.GrantID,
-		Version:   e.ConnectionVersion,
-		CreatedAt: e.CreatedAt.UTC(),
-		State:     e.State,
-		Tries:     e.TryCount,
-		NextTryAt: timeOrNull(e.NextTryAt),
+		WebhookID:     e.MessageID(),
+		ClientID:      e.ClientID,
+		Type:          e.Type,
+		GrantID:       e.GrantID,
+		Version:       e.ConnectionVersion,
+		CreatedAt:     e.CreatedAt.UTC(),
+		State:         e.State,
+		Attempts:      e.AttemptCount,
+		NextAttemptAt: timeOrNull(e.NextAttemptAt),
 	}
 	if e.Type == webhook.ActivityUpdated {
 		from, to := e.FirstDate.Format(time.DateOnly), e.LastDate.Format(time.DateOnly)
@@ -64,7 +64,7 @@ func toEventJSON(e webhook.Event) eventJSON {
 	return row
 }
 
-// about is what an event says, in a few words.
+// about sums up what an event says.
 func (e eventJSON) about() string {
 	if e.Reason != nil {
 		return *e.Reason
@@ -74,12 +74,12 @@ func (e eventJSON) about() string {
 
 func (e eventJSON) next() string {
 	switch {
-	case e.State != webhook.Pending:
+	case e.NextAttemptAt == nil:
 		return "-"
-	case e.NextTryAt == nil:
+	case e.NextAttemptAt.Before(time.Now()):
 		return "now"
 	default:
-		return e.NextTryAt.Format(time.RFC3339)
+		return e.NextAttemptAt.Format(time.RFC3339)
 	}
 }
 
@@ -112,10 +112,10 @@ func (c webhookListCommand) Run(p *program, group *webhookCommands) error {
 			filter.After = events[page-1].Position()
 		}
 		return group.print(p, rows, func(w io.Writer) {
-			fmt.Fprintln(w, "CREATED\tWEBHOOK ID\tCLIENT ID\tTYPE\tSTATE\tTRIES\tNEXT TRY\tABOUT")
+			fmt.Fprintln(w, "CREATED\tWEBHOOK ID\tCLIENT ID\tTYPE\tSTATE\tATTEMPTS\tNEXT ATTEMPT\tABOUT")
 			for _, row := range rows {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", row.CreatedAt.Format(time.RFC3339), row.WebhookID,
-					row.ClientID, row.Type, row.State, row.Tries, row.next(), row.about())
+					row.ClientID, row.Type, row.State, row.Attempts, row.next(), row.about())
 			}
 		})
 	})
@@ -126,7 +126,7 @@ type eventID struct {
 	ID string `arg:"" help:"The event's webhook-id, msg_…"`
 }
 
-// parse refuses what is no webhook-id as a mistake of the command line.
+// parse refuses what is not a webhook-id as a usage error.
 func (e eventID) parse() (uuid.UUID, error) {
 	id, err := webhook.ParseEventID(e.ID)
 	if err != nil {
@@ -135,37 +135,37 @@ func (e eventID) parse() (uuid.UUID, error) {
 	return id, nil
 }
 
-// tryJSON has null where there was no answer.
-type tryJSON struct {
-	Try        int       `json:"try,omitempty"` // there is none of a sample
+// attemptJSON has a null status where there was no response.
+type attemptJSON struct {
+	Attempt    int       `json:"attempt,omitempty"` // a sample has no number
 	At         time.Time `json:"at"`
 	Timestamp  int64     `json:"webhook_timestamp"` // the header of that name
 	DurationMS int64     `json:"duration_ms"`
 	Status     *int      `json:"status"`
-	Fault      string    `json:"fault"`  // why there was no answer, or what was wrong with it
-	Answer     string    `json:"answer"` // its first 8,192 bytes
+	Fault      string    `json:"fault"`    // why there was no response, or what was wrong with it
+	Response   string    `json:"response"` // the first 8,192 bytes of its body
 }
 
-func toTryJSON(t webhook.Try) tryJSON {
-	row := tryJSON{
-		Try: t.Number, At: t.At.UTC(), Timestamp: t.At.Unix(), DurationMS: t.Duration.Milliseconds(), Fault: t.Fault,
-		Answer: strings.ToValidUTF8(string(t.Answer), "\uFFFD"),
+func toAttemptJSON(a webhook.Attempt) attemptJSON {
+	row := attemptJSON{
+		Attempt: a.Number, At: a.At.UTC(), Timestamp: a.At.Unix(), DurationMS: a.Duration.Milliseconds(), Fault: a.Fault,
+		Response: strings.ToValidUTF8(string(a.Response), "\uFFFD"),
 	}
-	if t.Status != 0 {
-		row.Status = &t.Status
+	if a.Status != 0 {
+		row.Status = &a.Status
 	}
 	return row
 }
 
-// status is that of the answer, for people.
-func (t tryJSON) status() string {
-	if t.Status == nil {
+// status is the response's status for people.
+func (a attemptJSON) status() string {
+	if a.Status == nil {
 		return "-"
 	}
-	return fmt.Sprint(*t.Status)
+	return fmt.Sprint(*a.Status)
 }
 
-// printable is what somebody else sent, without what a terminal would take for orders.
+// printable is text from somebody else without control characters, which a terminal would obey.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {
@@ -177,8 +177,8 @@ func printable(text string) string {
 
 type eventDetailJSON struct {
 	eventJSON
-	Body json.RawMessage `json:"body"` // the bytes that every try sends
-	Log  []tryJSON       `json:"log"`
+	Body json.RawMessage `json:"body"` // the bytes that every attempt sends
+	Log  []attemptJSON   `json:"log"`
 }
 
 type webhookShowCommand struct {
@@ -200,9 +200,9 @@ func (c webhookShowCommand) Run(p *program, group *webhookCommands) error {
 		if err != nil {
 			return err
 		}
-		row := eventDetailJSON{eventJSON: toEventJSON(event), Body: body, Log: []tryJSON{}}
-		for _, try := range event.Tries {
-			row.Log = append(row.Log, toTryJSON(try))
+		row := eventDetailJSON{eventJSON: toEventJSON(event), Body: body, Log: []attemptJSON{}}
+		for _, attempt := range event.Attempts {
+			row.Log = append(row.Log, toAttemptJSON(attempt))
 		}
 		return group.print(p, row, row.write)
 	})
@@ -214,19 +214,19 @@ func (e eventDetailJSON) write(w io.Writer) {
 	fmt.Fprintf(w, "type\t%s\n", e.Type)
 	fmt.Fprintf(w, "created\t%s\n", e.CreatedAt.Format(time.RFC3339))
 	fmt.Fprintf(w, "state\t%s\n", e.State)
-	fmt.Fprintf(w, "next try\t%s\n", e.next())
+	fmt.Fprintf(w, "next attempt\t%s\n", e.next())
 	fmt.Fprintf(w, "body\t%s\n", e.Body)
 	if len(e.Log) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nTRY\tAT\tTIMESTAMP\tTOOK\tSTATUS\tFAULT")
-	for _, try := range e.Log {
+	fmt.Fprintln(w, "\nATTEMPT\tAT\tTIMESTAMP\tTOOK\tSTATUS\tFAULT")
+	for _, a := range e.Log {
 		fmt.Fprintf(w, "%d\t%s\t%d\t%d ms\t%s\t%s\n",
-			try.Try, try.At.Format(time.RFC3339), try.Timestamp, try.DurationMS, try.status(), try.Fault)
+			a.Attempt, a.At.Format(time.RFC3339), a.Timestamp, a.DurationMS, a.status(), a.Fault)
 	}
-	for _, try := range e.Log {
-		if try.Answer != "" {
-			fmt.Fprintf(w, "\nAnswer to try %d:\n%s\n", try.Try, strings.TrimRight(printable(try.Answer), "\n "))
+	for _, a := range e.Log {
+		if a.Response != "" {
+			fmt.Fprintf(w, "\nResponse to attempt %d:\n%s\n", a.Attempt, strings.TrimRight(printable(a.Response), "\n "))
 		}
 	}
 }
@@ -251,7 +251,7 @@ func (c webhookReplayCommand) Run(p *program, group *webhookCommands) error {
 		}
 		row := toEventJSON(event)
 		return group.print(p, row, func(w io.Writer) {
-			fmt.Fprintf(w, "%s is sent once more: `connect-svc webhook show %s` tells what becomes of it\n", row.WebhookID, row.WebhookID)
+			fmt.Fprintf(w, "%s is sent once more: `connect-svc webhook show %s` shows the outcome\n", row.WebhookID, row.WebhookID)
 		})
 	})
 }

@@ -22,14 +22,14 @@ import (
 	sdk "connect.invalid/connect-go/webhook"
 )
 
-// failedEvent writes an event that was tried twice and given up.
+// failedEvent writes an event that was given up after two attempts.
 func failedEvent(t *testing.T, db *pgtest.DB, client uuid.UUID) uuid.UUID {
 	t.Helper()
 	id := uuid.MustParse("4f1f7d3e-52a4-4c8e-9c6c-7b0a8f0d9f21")
-	db.Exec(t, `insert into webhook_events (event_id, client_id, type, grant_id, connection_version, reason, created_at, state, tries)
-		values ($1, $2, 'connection.revoked', '8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55', 3, 'user_disconnected', '2026-11-21T10:00:00.5Z', 'failed', 2)`, id, client)
-	db.Exec(t, `insert into webhook_tries (event_id, try, at, duration_ms, status, fault, answer) values
-		($1, 1, '2026-11-21T10:00:01Z', 5000, null, 'no complete answer within 5 seconds', null),
+	db.Exec(t, `insert into webhook_events (event_id, client_id, type, grant_id, connection_version, reason, created_at, state, attempts, next_attempt_at)
+		values ($1, $2, 'connection.revoked', '8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55', 3, 'user_disconnected', '2026-11-21T10:00:00.5Z', 'failed', 2, null)`, id, client)
+	db.Exec(t, `insert into webhook_attempts (event_id, attempt, at, duration_ms, status, fault, response) values
+		($1, 1, '2026-11-21T10:00:01Z', 5000, null, 'no complete response within 5 seconds', null),
 		($1, 2, '2026-11-21T10:00:11Z', 31, 500, null, E'out of\x1b[31m space\nline two')`, id)
 	return id
 }
@@ -37,8 +37,8 @@ func failedEvent(t *testing.T, db *pgtest.DB, client uuid.UUID) uuid.UUID {
 func pendingEvent(t *testing.T, db *pgtest.DB, client uuid.UUID) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
-	db.Exec(t, `insert into webhook_events (event_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, next_try_at)
-		values ($1, $2, 'activity.updated', gen_random_uuid(), 1, 5, '2026-11-20', '2026-11-21', '2026-11-21T11:00:00Z', '2026-11-21T11:05:00Z')`, id, client)
+	db.Exec(t, `insert into webhook_events (event_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, next_attempt_at)
+		values ($1, $2, 'activity.updated', gen_random_uuid(), 1, 5, '2026-11-20', '2026-11-21', '2026-11-21T11:00:00Z', '2031-11-21T11:05:00Z')`, id, client)
 	return id
 }
 
@@ -47,8 +47,8 @@ func messageOf(id uuid.UUID) string { return "msg_" + strings.ReplaceAll(id.Stri
 func TestWebhookLog(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	company, other := db.Client(t), db.Client(t)
-	failed, pending := failedEvent(t, db, company.ID), pendingEvent(t, db, other.ID)
+	partner, other := db.Client(t), db.Client(t)
+	failed, pending := failedEvent(t, db, partner.ID), pendingEvent(t, db, other.ID)
 
 	ids := func(args ...string) (list []string) {
 		t.Helper()
@@ -62,9 +62,9 @@ func TestWebhookLog(t *testing.T) {
 		want []string
 	}{
 		{nil, []string{messageOf(failed), messageOf(pending)}},
-		{[]string{"--client", company.ID.String()}, []string{messageOf(failed)}},
+		{[]string{"--client", partner.ID.String()}, []string{messageOf(failed)}},
 		{[]string{"--state", "pending"}, []string{messageOf(pending)}},
-		{[]string{"--client", company.ID.String(), "--state", "pending"}, nil},
+		{[]string{"--client", partner.ID.String(), "--state", "pending"}, nil},
 		{[]string{"--state", "delivered"}, nil},
 	} {
 		if diff := cmp.Diff(test.want, ids(test.args...)); diff != "" {
@@ -75,7 +75,7 @@ func TestWebhookLog(t *testing.T) {
 		t.Errorf("an empty list: %q", text)
 	}
 	table := succeed(t, env(db), "", "webhook", "list")
-	for _, cell := range []string{"user_disconnected", "daily_steps cycling_activities, 2026-11-20 to 2026-11-21", "2026-11-21T11:05:00Z"} {
+	for _, cell := range []string{"user_disconnected", "daily_steps cycling_activities, 2026-11-20 to 2026-11-21", "2031-11-21T11:05:00Z"} {
 		if strings.Count(table, "\n") != 3 || !strings.Contains(table, cell) {
 			t.Errorf("the table does not hold %q:\n%s", cell, table)
 		}
@@ -84,13 +84,13 @@ func TestWebhookLog(t *testing.T) {
 	reason, status := "user_disconnected", 500
 	want := eventDetailJSON{
 		eventJSON: eventJSON{
-			WebhookID: messageOf(failed), ClientID: company.ID, Type: "connection.revoked",
+			WebhookID: messageOf(failed), ClientID: partner.ID, Type: "connection.revoked",
 			GrantID: uuid.MustParse("8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55"), Version: 3, Reason: &reason,
-			CreatedAt: time.Date(2026, 11, 21, 10, 0, 0, 500e6, time.UTC), State: webhook.Failed, Tries: 2,
+			CreatedAt: time.Date(2026, 11, 21, 10, 0, 0, 500e6, time.UTC), State: webhook.Failed, Attempts: 2,
 		},
-		Log: []tryJSON{
-			{Try: 1, At: time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC), Timestamp: 1795255201, DurationMS: 5000, Fault: "no complete answer within 5 seconds"},
-			{Try: 2, At: time.Date(2026, 11, 21, 10, 0, 11, 0, time.UTC), Timestamp: 1795255211, DurationMS: 31, Status: &status, Answer: "out of\x1b[31m space\nline two"},
+		Log: []attemptJSON{
+			{Attempt: 1, At: time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC), Timestamp: 1795255201, DurationMS: 5000, Fault: "no complete response within 5 seconds"},
+			{Attempt: 2, At: time.Date(2026, 11, 21, 10, 0, 11, 0, time.UTC), Timestamp: 1795255211, DurationMS: 31, Status: &status, Response: "out of\x1b[31m space\nline two"},
 		},
 	}
 	got := succeedJSON[eventDetailJSON](t, env(db), "", "webhook", "show", messageOf(failed))
@@ -103,7 +103,7 @@ func TestWebhookLog(t *testing.T) {
 		t.Errorf("show (-want +got):\n%s", diff)
 	}
 	text := succeed(t, env(db), "", "webhook", "show", failed.String()) // its UUID names it as well
-	if !strings.Contains(text, "Answer to try 2:\nout of [31m space\nline two\n") || strings.Contains(text, "\x1b") {
+	if !strings.Contains(text, "Response to attempt 2:\nout of [31m space\nline two\n") || strings.Contains(text, "\x1b") {
 		t.Errorf("show, for people:\n%q", text)
 	}
 }
@@ -111,8 +111,8 @@ func TestWebhookLog(t *testing.T) {
 func TestWebhookListIsWhole(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason, state, created_at)
-		select $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', '2026-11-21T10:00:00Z'
+	db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason, state, created_at, next_attempt_at)
+		select $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', '2026-11-21T10:00:00Z', null
 		from generate_series(1, 2000)`, db.Client(t).ID)
 	seen := map[string]bool{}
 	for _, event := range succeedJSON[[]eventJSON](t, env(db), "", "webhook", "list") {
@@ -126,10 +126,10 @@ func TestWebhookListIsWhole(t *testing.T) {
 func TestWebhookReplay(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	company := db.Client(t)
-	id := failedEvent(t, db, company.ID)
+	partner := db.Client(t)
+	id := failedEvent(t, db, partner.ID)
 	refuse(t, env(db), statusFailed, []string{"has no webhook"}, "webhook", "replay", id.String())
-	succeed(t, settings(t, db), "", "client", "webhook", "set", company.ID.String(), hook)
+	succeed(t, settings(t, db), "", "client", "webhook", "set", partner.ID.String(), hook)
 	if got := succeedJSON[eventJSON](t, env(db), "", "webhook", "replay", messageOf(id)); got.State != webhook.Pending || got.WebhookID != messageOf(id) {
 		t.Errorf("replayed: %+v", got)
 	}
@@ -141,7 +141,7 @@ func TestWebhookReplay(t *testing.T) {
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	good, company, unknown := settings(t, db), db.Client(t).ID.String(), uuid.NewString()
+	good, partner, unknown := settings(t, db), db.Client(t).ID.String(), uuid.NewString()
 	for name, tt := range map[string]struct {
 		args   []string
 		status int
@@ -154,10 +154,10 @@ func TestWebhookRefusals(t *testing.T) {
 		"replay of unknown":      {[]string{"webhook", "replay", unknown}, statusFailed, "no such event"},
 		"replay of no id":        {[]string{"webhook", "replay", "x"}, statusUsage, "<id>: must"},
 		"test of unknown":        {[]string{"webhook", "test", "--client", unknown}, statusFailed, "no such client"},
-		"test without webhook":   {[]string{"webhook", "test", "--client", company}, statusFailed, "has no webhook"},
-		"test of unknown type":   {[]string{"webhook", "test", "--client", company, "--type", "goal.reached"}, statusUsage, "--type: must"},
-		"test with bad networks": {[]string{"webhook", "test", "--client", company, "--webhook-allow-cidrs", "all"}, statusUsage, "CONNECT_WEBHOOK_ALLOW_CIDRS"},
-		"test without keyset":    {[]string{"webhook", "test", "--client", company, "--keyset-file", ""}, statusUsage, "CONNECT_KEYSET_FILE"},
+		"test without webhook":   {[]string{"webhook", "test", "--client", partner}, statusFailed, "has no webhook"},
+		"test of unknown type":   {[]string{"webhook", "test", "--client", partner, "--type", "goal.reached"}, statusUsage, "--type: must"},
+		"test with bad networks": {[]string{"webhook", "test", "--client", partner, "--webhook-allow-cidrs", "all"}, statusUsage, "CONNECT_WEBHOOK_ALLOW_CIDRS"},
+		"test without keyset":    {[]string{"webhook", "test", "--client", partner, "--keyset-file", ""}, statusUsage, "CONNECT_KEYSET_FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,7 +217,7 @@ func TestWebhookSample(t *testing.T) {
 	}
 
 	got, row := sample("--output", "json")
-	if got.status != statusDone || !row.Delivered || *row.Status != 200 || row.Answer != "thank you" {
+	if got.status != statusDone || !row.Delivered || *row.Status != 200 || row.Response != "thank you" {
 		t.Fatalf("%+v, %+v", got, row)
 	}
 	first := <-calls

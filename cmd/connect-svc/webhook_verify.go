@@ -20,15 +20,15 @@ import (
 
 type webhookVerifyCommand struct {
 	Secret   string  `required:"" placeholder:"SECRET" help:"The signing secret, whsec_…"`
-	Headers  string  `required:"" placeholder:"FILE" help:"The headers that came, a line for each: \"webhook-id: msg_…\"."`
-	Body     string  `required:"" placeholder:"FILE" help:"The body that came, byte for byte."`
-	Received instant `placeholder:"TIME" help:"When it came, RFC 3339: a receiver takes no call that is more than 5 minutes off. Without it the age does not matter."`
+	Headers  string  `required:"" placeholder:"FILE" help:"The headers as received, one to a line: \"webhook-id: msg_…\"."`
+	Body     string  `required:"" placeholder:"FILE" help:"The body as received, byte for byte."`
+	Received instant `placeholder:"TIME" help:"When it was received, RFC 3339: receivers refuse a call that is more than 5 minutes off. Without it the age does not matter."`
 }
 
-// verdictJSON has null where a call is not genuine or where it is no event.
+// verdictJSON has null where a call is not genuine or not an event.
 type verdictJSON struct {
 	Genuine   bool       `json:"genuine"`
-	Reason    string     `json:"reason"` // why it is not, or what is odd about it
+	Reason    string     `json:"reason"` // why it is not, or why it is not an event
 	WebhookID *string    `json:"webhook_id"`
 	SignedAt  *time.Time `json:"signed_at"`
 	Type      *string    `json:"type"`
@@ -45,7 +45,7 @@ func (c webhookVerifyCommand) Run(p *program, group *webhookCommands) error {
 	}
 	received := c.Received.Time
 	if received.IsZero() {
-		received, _ = webhook.SignedAt(header) // where that cannot be read the reason is told below
+		received, _ = webhook.SignedAt(header) // an error is reported by VerifyAt
 	}
 	event, err := webhook.VerifyAt(c.Secret, header, body, received)
 	if errors.Is(err, webhook.ErrSecret) {
@@ -66,7 +66,7 @@ func (c webhookVerifyCommand) Run(p *program, group *webhookCommands) error {
 		return failure
 	}
 	id := header.Get("webhook-id")
-	signed, _ := webhook.SignedAt(header) // it was read before
+	signed, _ := webhook.SignedAt(header) // VerifyAt read it, too
 	signed = signed.UTC()
 	verdict.WebhookID, verdict.SignedAt, verdict.Type = &id, &signed, typeOf(event)
 	return group.print(p, verdict, func(w io.Writer) {
@@ -97,7 +97,7 @@ func typeOf(event webhook.Event) *string {
 	return &name
 }
 
-// explain looks for what receivers do to a body before they verify it.
+// explain tries what receivers commonly do to a body before they verify it.
 func explain(secret string, header http.Header, body []byte, received time.Time) string {
 	matches := func(other []byte) bool {
 		_, err := webhook.VerifyAt(secret, header, other, received)
@@ -113,7 +113,7 @@ func explain(secret string, header http.Header, body []byte, received time.Time)
 	return ""
 }
 
-// readHeaders reads the headers of an HTTP message, with or without its first line.
+// readHeaders reads the headers of an HTTP message, with or without its request line.
 func readHeaders(name string) (http.Header, error) {
 	text, err := os.ReadFile(filepath.Clean(name))
 	if err != nil {

@@ -179,11 +179,11 @@ func (e WebhookType) Valid() bool {
 
 // ActivityBatch At most 10,000 rows in all.
 type ActivityBatch struct {
-	CyclingActivities  *[]RideRow              `json:"cycling_activities,omitempty"`
-	CyclingAdjustments *[]CyclingAdjustmentRow `json:"cycling_adjustments,omitempty"`
-	DailySteps         *[]StepsRow             `json:"daily_steps,omitempty"`
-	Removals           *[]RemovalRow           `json:"removals,omitempty"`
-	StepCorrections    *[]StepCorrectionRow    `json:"step_corrections,omitempty"`
+	CyclingActivities  []RideRow              `json:"cycling_activities,omitempty"`
+	CyclingAdjustments []CyclingAdjustmentRow `json:"cycling_adjustments,omitempty"`
+	DailySteps         []StepsRow             `json:"daily_steps,omitempty"`
+	Removals           []RemovalRow           `json:"removals,omitempty"`
+	StepCorrections    []StepCorrectionRow    `json:"step_corrections,omitempty"`
 }
 
 // ActivityBatchResult defines model for ActivityBatchResult.
@@ -319,7 +319,7 @@ type Note = string
 // Problem defines model for Problem.
 type Problem struct {
 	// Errors With `invalid-content` alone. What is wrong, in the order of the pointers.
-	Errors *[]FieldError `json:"errors,omitempty"`
+	Errors []FieldError `json:"errors,omitempty"`
 
 	// RequestId A UUID. Answers have it in lowercase.
 	RequestId Id `json:"request_id"`

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/account/mailtest"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -72,19 +72,19 @@ func (b *bench) user(t *testing.T, email string) User {
 // send asks for a code from a network of its own.
 func (b *bench) send(signIn uuid.UUID, email string) error {
 	return b.SendCode(context.Background(), CodeRequest{
-		SignIn: signIn, Email: email, Network: netip.MustParseAddr("192.0.2.1"), Company: "Stride & Co",
+		SignIn: signIn, Email: email, Network: netip.MustParseAddr("192.0.2.1"), Partner: "Stride & Co",
 	})
 }
 
-// code asks for a code and reads it in the letter.
+// code asks for a code and reads it in the email.
 func (b *bench) code(t *testing.T, signIn uuid.UUID, email string) string {
 	t.Helper()
 	if err := b.send(signIn, email); err != nil {
 		t.Fatal(err)
 	}
-	code := b.post.Next(t).Code()
+	code := b.post.Next(t).Code
 	if code == "" {
-		t.Fatal("the letter has no code")
+		t.Fatal("the email has no code")
 	}
 	return code
 }

@@ -5,60 +5,66 @@ import (
 	"sync/atomic"
 )
 
-// Counts are what happened since the process started, for the operator's metrics.
-type Counts struct {
-	CodesSent    uint64 // codes made; whether the address has an account makes no difference
-	CodesLimited uint64 // codes refused because of the limits of an hour
-	CodesRight   uint64
-	CodesWrong   uint64
-	CodesLocked  uint64 // tries after the fifth
-	CodesExpired uint64
+// CodeOutcomes are the keys of [Counts].Codes: a code was made (sent, whether or not the address has an account) or
+// refused because of the hourly limits (limited), and an attempt was accepted, rejected, made after the fifth (locked) or
+// made too late (expired).
+var CodeOutcomes = []string{"sent", "limited", "accepted", "rejected", "locked", "expired"}
 
-	LettersWaiting int // now; those to nobody among them
-	LettersSent    uint64
-	LettersFailed  uint64
+// Counts are the operator's metrics of this process since its start.
+type Counts struct {
+	Codes map[string]uint64 // by outcome
+
+	EmailsWaiting int // now, including those that will be dropped because the address has no account
+	EmailsSent    uint64
+	EmailsFailed  uint64
 }
 
 // Counts returns the counts of this process up to now.
 func (a *Accounts) Counts() Counts {
-	return Counts{
-		CodesSent:      a.counts.codesSent.Load(),
-		CodesLimited:   a.counts.codesLimited.Load(),
-		CodesRight:     a.counts.codesRight.Load(),
-		CodesWrong:     a.counts.codesWrong.Load(),
-		CodesLocked:    a.counts.codesLocked.Load(),
-		CodesExpired:   a.counts.codesExpired.Load(),
-		LettersWaiting: len(a.outbox.queue),
-		LettersSent:    a.outbox.sent.Load(),
-		LettersFailed:  a.outbox.failed.Load(),
+	counts := Counts{
+		Codes:         map[string]uint64{},
+		EmailsWaiting: len(a.outbox.queue),
+		EmailsSent:    a.outbox.sent.Load(),
+		EmailsFailed:  a.outbox.failed.Load(),
 	}
+	for outcome, count := range a.codes {
+		counts.Codes[outcome] = count.Load()
+	}
+	return counts
 }
 
-type counts struct {
-	codesSent, codesLimited, codesRight, codesWrong, codesLocked, codesExpired atomic.Uint64
+// codeCounts are keyed by CodeOutcomes. The map never changes.
+type codeCounts map[string]*atomic.Uint64
+
+func newCodeCounts() codeCounts {
+	counts := codeCounts{}
+	for _, outcome := range CodeOutcomes {
+		counts[outcome] = new(atomic.Uint64)
+	}
+	return counts
 }
 
-// sent notes how SendCode ended.
-func (c *counts) sent(err error) {
+// sent counts the result of SendCode. A failure is no outcome.
+func (c codeCounts) sent(err error) {
 	switch {
 	case err == nil:
-		c.codesSent.Add(1)
+		c["sent"].Add(1)
 	case errors.Is(err, ErrTooManyCodes):
-		c.codesLimited.Add(1)
+		c["limited"].Add(1)
 	}
 }
 
-// verified notes how VerifyCode ended.
-func (c *counts) verified(err error) {
+// verified counts the result of VerifyCode. A failure, or an entry that is no code, is no outcome.
+func (c codeCounts) verified(err error) {
 	var wrong *WrongCodeError
 	switch {
 	case err == nil:
-		c.codesRight.Add(1)
+		c["accepted"].Add(1)
 	case errors.As(err, &wrong):
-		c.codesWrong.Add(1)
+		c["rejected"].Add(1)
 	case errors.Is(err, ErrCodeSpent):
-		c.codesLocked.Add(1)
+		c["locked"].Add(1)
 	case errors.Is(err, ErrCodeExpired):
-		c.codesExpired.Add(1)
+		c["expired"].Add(1)
 	}
 }

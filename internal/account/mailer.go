@@ -34,13 +34,13 @@ type Mailer struct {
 	domain string
 }
 
-// NewMailer reads where to send letters (CONNECT_SMTP_URL) and from whom (CONNECT_MAIL_FROM). It connects to nothing.
+// NewMailer parses the mail server's URL (CONNECT_SMTP_URL) and the sender (CONNECT_MAIL_FROM). It does not connect.
 //
 //   - smtp://host:port uses STARTTLS when the server offers it;
-//   - smtp://user:password@host:port insists on STARTTLS, because it sends a password;
-//   - smtps://host:port and smtps://user:password@host:port speak TLS from the first byte.
+//   - smtp://user:password@host:port requires STARTTLS, because it sends a password;
+//   - smtps://host:port and smtps://user:password@host:port use implicit TLS.
 //
-// Its errors say what was wrong and what is accepted, and never hold the address, which can have a password in it.
+// Its errors say what was wrong and what is accepted. They never contain the URL, which can hold a password.
 func NewMailer(smtpURL, from string) (*Mailer, error) {
 	host, options, err := parseSMTPURL(smtpURL)
 	if err != nil {
@@ -57,7 +57,7 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 	return &Mailer{client: client, from: from, domain: sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]}, nil
 }
 
-// Errors of NewMailer, which tell the two settings apart.
+// Errors of NewMailer: which of the two settings is wrong.
 var (
 	ErrSMTPURL  = errors.New("want smtp://host:port, or smtps://user:password@host:port")
 	ErrMailFrom = errors.New("want an address such as connect@example.com or Example <connect@example.com>")
@@ -99,26 +99,26 @@ func parseSMTPURL(text string) (host string, options []mail.Option, err error) {
 	return parsed.Hostname(), options, nil
 }
 
-// send delivers one letter to the mail server, or says why not.
-func (m *Mailer) send(ctx context.Context, l letter) error {
-	message, err := m.compose(l)
+// send hands one email to the mail server.
+func (m *Mailer) send(ctx context.Context, email codeEmail) error {
+	message, err := m.compose(email)
 	if err != nil {
 		return err
 	}
 	err = m.client.DialAndSendWithContext(ctx, message)
 	if message.IsDelivered() {
-		return nil // the server has it; a failure to say goodbye changes nothing
+		return nil // the server has accepted it; an error of QUIT does not matter
 	}
 	return err
 }
 
-func (m *Mailer) compose(l letter) (*mail.Msg, error) {
+func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
-	// The parser's error would hold the address.
-	if message.From(m.from) != nil || message.To(l.to) != nil {
-		return nil, errors.New("the sender or the recipient cannot be written into a letter")
+	// The parser's error would contain the address.
+	if message.From(m.from) != nil || message.To(email.to) != nil {
+		return nil, errors.New("the sender or the recipient is not a valid address")
 	}
-	values := struct{ Company, Code string }{l.company, l.code}
+	values := struct{ Partner, Code string }{email.partner, email.code}
 	var text, html bytes.Buffer
 	if err := errors.Join(textTemplate.Execute(&text, values), htmlTemplate.Execute(&html, values)); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (m *Mailer) compose(l letter) (*mail.Msg, error) {
 	message.Subject("Your sign-in code")
 	message.SetDate()
 	message.SetMessageIDWithValue(rand.Text() + "@" + m.domain)
-	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no absence notes, please
+	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses absence notes
 	message.SetBodyString(mail.TypeTextPlain, text.String())
 	message.AddAlternativeString(mail.TypeTextHTML, html.String())
 	return message, nil

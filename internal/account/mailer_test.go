@@ -13,44 +13,44 @@ import (
 	"github.com/emersion/go-smtp"
 	"github.com/google/uuid"
 
-	"connect-svc/internal/account/mailtest"
+	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
 
-func TestLetter(t *testing.T) {
+func TestEmail(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
 	b.user(t, "ada@example.com")
 	if err := b.send(uuid.New(), "ada@example.com"); err != nil {
 		t.Fatal(err)
 	}
-	letter := b.post.Next(t)
-	if letter.From != "connect@service.example" || letter.To != "ada@example.com" {
-		t.Errorf("envelope from %q to %q", letter.From, letter.To)
+	email := b.post.Next(t)
+	if email.From != "connect@service.example" || email.To[0] != "ada@example.com" {
+		t.Errorf("envelope from %q to %q", email.From, email.To)
 	}
-	code := letter.Code()
+	code := email.Code
 	if code == "" {
-		t.Fatalf("no code alone on a line of the text:\n%s", letter.Text)
+		t.Fatalf("no code alone on a line of the text:\n%s", email.Text)
 	}
 	for name, want := range map[string]string{
 		"From": `"Activity Connect" <connect@service.example>`, "To": "<ada@example.com>",
 		"Subject": "Your sign-in code", "Auto-Submitted": "auto-generated",
 	} {
-		if got := letter.Header.Get(name); got != want {
+		if got := email.Header.Get(name); got != want {
 			t.Errorf("header %s = %q, want %q", name, got, want)
 		}
 	}
-	if got := letter.Header.Get("Message-Id"); !strings.HasSuffix(got, "@service.example>") {
+	if got := email.Header.Get("Message-Id"); !strings.HasSuffix(got, "@service.example>") {
 		t.Errorf("message id %q names another host", got)
 	}
-	for part, text := range map[string]string{"text": letter.Text, "html": strings.ReplaceAll(letter.HTML, "&amp;", "&")} {
+	for part, text := range map[string]string{"text": email.Text, "html": strings.ReplaceAll(email.HTML, "&amp;", "&")} {
 		for _, want := range []string{code, "Stride & Co", "10 minutes", "Was it not you?"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s part does not have %q", part, want)
 			}
 		}
 	}
-	if strings.Contains(letter.HTML, "Stride & Co") {
+	if strings.Contains(email.HTML, "Stride & Co") {
 		t.Error("the company's name stands unescaped in the HTML part")
 	}
 }
@@ -76,9 +76,9 @@ func TestMailServers(t *testing.T) {
 		{name: "STARTTLS when offered", server: mailtest.Config{TLS: serverTLS}, url: "smtp://HOST", wantTLS: true},
 		{name: "STARTTLS and login", server: mailtest.Config{TLS: serverTLS, Password: "s3cret/+"}, url: "smtp://user:s3cret%2F%2B@HOST", wantTLS: true},
 		{name: "no password without TLS", server: mailtest.Config{Password: "s3cret"}, url: "smtp://user:s3cret@HOST", fails: true},
-		{name: "TLS", server: mailtest.Config{TLS: serverTLS, Implicit: true}, url: "smtps://HOST", wantTLS: true},
-		{name: "TLS and login", server: mailtest.Config{TLS: serverTLS, Implicit: true, Password: "s3cret"}, url: "smtps://user:s3cret@HOST", wantTLS: true},
-		{name: "wrong password", server: mailtest.Config{TLS: serverTLS, Implicit: true, Password: "s3cret"}, url: "smtps://user:other@HOST", fails: true},
+		{name: "TLS", server: mailtest.Config{TLS: serverTLS, ImplicitTLS: true}, url: "smtps://HOST", wantTLS: true},
+		{name: "TLS and login", server: mailtest.Config{TLS: serverTLS, ImplicitTLS: true, Password: "s3cret"}, url: "smtps://user:s3cret@HOST", wantTLS: true},
+		{name: "wrong password", server: mailtest.Config{TLS: serverTLS, ImplicitTLS: true, Password: "s3cret"}, url: "smtps://user:other@HOST", fails: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -91,10 +91,10 @@ func TestMailServers(t *testing.T) {
 			if err := mailer.client.SetTLSConfig(&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}); err != nil {
 				t.Fatal(err)
 			}
-			err = mailer.send(context.Background(), letter{to: "ada@example.com", code: "123456", company: "Stride"})
+			err = mailer.send(context.Background(), codeEmail{to: "ada@example.com", code: "123456", partner: "Stride"})
 			if test.fails {
 				if err == nil {
-					t.Error("the letter was sent")
+					t.Error("the email was sent")
 				} else if strings.Contains(err.Error(), "s3cret") {
 					t.Errorf("the error holds the password: %v", err)
 				}
@@ -147,7 +147,7 @@ func TestNewMailerRefuses(t *testing.T) {
 	}
 }
 
-// TestOutboxFailures: each letter that is not sent is one event, which names neither the address nor the code.
+// TestOutboxFailures: each email that is not sent is one event, which names neither the address nor the code.
 func TestOutboxFailures(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -196,20 +196,20 @@ func TestOutboxFailures(t *testing.T) {
 	}
 }
 
-// TestOutboxDrains: letters that wait when the server stops are sent, later ones refused.
+// TestOutboxDrains: emails that wait when the server stops are sent, later ones refused.
 func TestOutboxDrains(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
 	b.user(t, "ada@example.com")
-	const letters = 20
-	for range letters {
+	const emails = 20
+	for range emails {
 		if err := b.send(uuid.New(), "ada@example.com"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.stop()
-	if got := b.post.Waiting(); got != letters {
-		t.Errorf("%d letters arrived, want %d", got, letters)
+	if got := b.post.Waiting(); got != emails {
+		t.Errorf("%d emails arrived, want %d", got, emails)
 	}
 	if err := b.send(uuid.New(), "ada@example.com"); !errors.Is(err, ErrOutboxFull) {
 		t.Errorf("after the stop: %v, want ErrOutboxFull", err)
@@ -221,11 +221,11 @@ func TestOutboxIsBounded(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(nil, nil)
 	for i := range outboxSize {
-		if !o.put(letter{}) {
-			t.Fatalf("letter %d was refused", i+1)
+		if !o.put(codeEmail{}) {
+			t.Fatalf("email %d was refused", i+1)
 		}
 	}
-	if o.put(letter{to: "ada@example.com"}) || o.put(letter{}) {
-		t.Error("a full outbox took another letter")
+	if o.put(codeEmail{to: "ada@example.com"}) || o.put(codeEmail{}) {
+		t.Error("a full outbox took another email")
 	}
 }

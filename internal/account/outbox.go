@@ -12,52 +12,54 @@ import (
 )
 
 const (
-	outboxSize = 256 // letters that wait; more than that means that the mail server does not keep up
-	senders    = 4   // letters under way at one time
+	outboxSize = 256 // emails that wait; a full outbox means that the mail server does not keep up
+	senders    = 4   // emails that are sent concurrently
 
-	sendTimeout  = 30 * time.Second // for one letter
-	drainTimeout = 10 * time.Second // for what still waits when the server stops
+	sendTimeout  = 30 * time.Second // of one email
+	drainTimeout = 10 * time.Second // of all emails that wait when the server stops
 )
 
-// letter is a code on its way. Without a recipient it goes nowhere.
-type letter struct {
-	to, code, company string
+// codeEmail is the email with a one-time code.
+type codeEmail struct {
+	to      string // empty: the address has no account, and the email is dropped
+	code    string
+	partner string // whose authorization request it is; empty for the account pages
 }
 
-// outbox keeps letters in memory until they are sent, so that a request neither waits for the mail server nor shows by
-// its time whether there was anything to send.
+// outbox keeps emails in memory until they are sent. So a request does not wait for the mail server, and its duration
+// does not reveal whether there was an email to send.
 type outbox struct {
 	mailer *Mailer
 	logger *slog.Logger
-	queue  chan letter
+	queue  chan codeEmail
 
-	mu     sync.RWMutex // guards closed: a closed queue takes no letter
+	mu     sync.RWMutex // guards closed: nothing may be put into a closed queue
 	closed bool
 
 	sent, failed atomic.Uint64
 }
 
 func newOutbox(mailer *Mailer, logger *slog.Logger) *outbox {
-	return &outbox{mailer: mailer, logger: logger, queue: make(chan letter, outboxSize)}
+	return &outbox{mailer: mailer, logger: logger, queue: make(chan codeEmail, outboxSize)}
 }
 
-// put never waits. It tells whether there was room.
-func (o *outbox) put(l letter) bool {
+// put never waits. It reports whether there was room.
+func (o *outbox) put(email codeEmail) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	if o.closed {
 		return false
 	}
 	select {
-	case o.queue <- l:
+	case o.queue <- email:
 		return true
 	default:
 		return false
 	}
 }
 
-// Run sends the letters until ctx ends, then those that still wait, for 10 seconds at most. Call it once, and end ctx
-// when no request can ask for another code.
+// Run sends emails until ctx ends, and then those that still wait, for 10 seconds at most. Call it once, and end ctx when
+// no request can ask for another code.
 func (a *Accounts) Run(ctx context.Context) { a.outbox.run(ctx) }
 
 func (o *outbox) run(ctx context.Context) {
@@ -66,8 +68,8 @@ func (o *outbox) run(ctx context.Context) {
 	var group sync.WaitGroup
 	for range senders {
 		group.Go(func() {
-			for l := range o.queue {
-				o.send(sending, l)
+			for email := range o.queue {
+				o.send(sending, email)
 			}
 		})
 	}
@@ -84,14 +86,14 @@ func (o *outbox) close() {
 	close(o.queue)
 }
 
-// send tries once: the code is short-lived, and its user soon asks for another.
-func (o *outbox) send(ctx context.Context, l letter) {
-	if l.to == "" {
+// send makes one attempt: the code is short-lived, and its user soon asks for another.
+func (o *outbox) send(ctx context.Context, email codeEmail) {
+	if email.to == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if err := o.mailer.send(ctx, l); err != nil {
+	if err := o.mailer.send(ctx, email); err != nil {
 		o.failed.Add(1)
 		o.logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
 		return
@@ -99,8 +101,7 @@ func (o *outbox) send(ctx context.Context, l letter) {
 	o.sent.Add(1)
 }
 
-// failure describes why a letter was not sent. What the mail server said is left out, because servers like to repeat
-// the address.
+// failure describes why an email was not sent. It leaves out the mail server's text, which often repeats the address.
 func failure(err error) []slog.Attr {
 	var refusal *mail.SendError
 	if !errors.As(err, &refusal) {

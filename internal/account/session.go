@@ -13,7 +13,7 @@ import (
 // SessionLifetime is how long a session of the account pages lasts, from its sign-in on.
 const SessionLifetime = 30 * time.Minute
 
-// ErrNoSession says that nobody is signed in: the session has ended, or there never was one.
+// ErrNoSession means that nobody is signed in: the session has ended, or never existed.
 var ErrNoSession = errors.New("not signed in")
 
 // SessionKey opens a session of the account pages. Only the browser that signed in holds it.
@@ -27,8 +27,8 @@ func (k SessionKey) hash() []byte {
 	return hash[:]
 }
 
-// StartSession signs a user in to the account pages with the code that was sent for the sign-in, which it ends. A code
-// starts one session: sent twice, it is ErrNoSignIn the second time. Errors: those of VerifyCode.
+// StartSession signs a user in to the account pages with the code of the sign-in, and ends the sign-in. A code starts one
+// session: the second time it is ErrNoSignIn. Errors: those of VerifyCode.
 func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, code string) (SessionKey, error) {
 	userID, err := a.VerifyCode(ctx, signIn, code)
 	if err != nil {
@@ -39,7 +39,7 @@ func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, code stri
 	return key, a.store.startSession(ctx, signIn, a.hashCode(signIn, digits(code)), key)
 }
 
-// GetSession returns who is signed in. Error: ErrNoSession.
+// GetSession returns the user who is signed in. Error: ErrNoSession.
 func (a *Accounts) GetSession(ctx context.Context, key SessionKey) (User, error) {
 	return a.store.getSession(ctx, key)
 }

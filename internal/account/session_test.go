@@ -96,7 +96,7 @@ func TestSessionEndsItsSignIn(t *testing.T) {
 	code := b.code(t, signIn, "ada@example.com")
 	var started atomic.Int32
 	var group sync.WaitGroup
-	for range 4 { // fewer than a code has tries
+	for range 4 { // fewer than the attempts of a code
 		group.Go(func() {
 			switch _, err := b.StartSession(context.Background(), signIn, code[:3]+" "+code[3:]); {
 			case err == nil:
@@ -126,7 +126,7 @@ func TestSessionNeedsTheRightCode(t *testing.T) {
 	signIn := uuid.New()
 	code := b.code(t, signIn, "ada@example.com")
 	var wrongCode *WrongCodeError
-	if _, err := b.StartSession(ctx, signIn, wrong(code)); !errors.As(err, &wrongCode) || wrongCode.TriesLeft != 4 {
+	if _, err := b.StartSession(ctx, signIn, wrong(code)); !errors.As(err, &wrongCode) || wrongCode.AttemptsLeft != 4 {
 		t.Errorf("a wrong code: %v", err)
 	}
 	b.db.Clock.Advance(10 * time.Minute)
@@ -144,21 +144,21 @@ func TestSessionNeedsTheRightCode(t *testing.T) {
 	}
 }
 
-// TestLetterOfTheAccountPages: no company asks.
-func TestLetterOfTheAccountPages(t *testing.T) {
+// TestEmailOfTheAccountPages: no company asks.
+func TestEmailOfTheAccountPages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
 	b.user(t, "ada@example.com")
 	if err := b.SendCode(context.Background(), CodeRequest{SignIn: uuid.New(), Email: "ada@example.com"}); err != nil {
 		t.Fatal(err)
 	}
-	letter := b.post.Next(t)
+	email := b.post.Next(t)
 	want := "You want to see which companies read your activity data.\n" +
-		"To sign in, enter this code on the page that asks for it:\n\n" + letter.Code() + "\n\n" +
+		"To sign in, enter this code on the page that asks for it:\n\n" + email.Code + "\n\n" +
 		"The code is valid for 10 minutes, and only in the browser that asked for it.\n\n" +
 		"Was it not you? Then do nothing: without the code nobody gets any further.\n" +
-		"Never pass the code on; we do not ask for it by telephone or by mail.\n"
-	if diff := cmp.Diff(want, letter.Text); diff != "" {
+		"Never pass the code on; we do not ask for it by telephone or by mail."
+	if diff := cmp.Diff(want, email.Text); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
 }

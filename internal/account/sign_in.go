@@ -22,24 +22,26 @@ import (
 var (
 	ErrInvalidEmail  = errors.New("not an e-mail address")
 	ErrTooManyCodes  = errors.New("too many codes within an hour")
-	ErrOutboxFull    = errors.New("no letter can be taken at the moment")
-	ErrNoSignIn      = errors.New("no code was asked for, or long ago")
+	ErrOutboxFull    = errors.New("the outbox is full")
+	ErrNoSignIn      = errors.New("no code was requested, or it expired long ago")
 	ErrMalformedCode = errors.New("not six digits")
 	ErrCodeExpired   = errors.New("the code is older than 10 minutes")
-	ErrCodeSpent     = errors.New("the code has had its five tries")
+	ErrCodeSpent     = errors.New("the code has had its five attempts")
 )
 
-// WrongCodeError is the answer to a code that is not the one that was sent.
+// WrongCodeError rejects a code that is not the one that was sent.
 type WrongCodeError struct {
-	TriesLeft int // 0 to 4
+	AttemptsLeft int // 0 to 4
 }
 
-func (e *WrongCodeError) Error() string { return fmt.Sprintf("wrong code, %d tries left", e.TriesLeft) }
+func (e *WrongCodeError) Error() string {
+	return fmt.Sprintf("wrong code, %d attempts left", e.AttemptsLeft)
+}
 
 // Settings of an Accounts.
 type Settings struct {
-	CodesPerEmail   int // codes sent to one address an hour; 0 is no limit
-	CodesPerNetwork int // codes asked for from one network an hour; 0 is no limit
+	CodesPerEmail   int // codes sent to one address in an hour; 0 is no limit
+	CodesPerNetwork int // codes requested from one network in an hour; 0 is no limit
 	Logger          *slog.Logger
 
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it
@@ -53,16 +55,17 @@ type Accounts struct {
 	keys     *credential.Keyring
 	settings Settings
 	outbox   *outbox
-	counts   counts
+	codes    codeCounts
 }
 
-// New returns the accounts in the database of pool. No letter leaves until Run is called.
+// New returns the accounts in the database of pool. No email is sent until Run is called.
 func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
 	return &Accounts{
 		store:    newStore(pool),
 		keys:     keys,
 		settings: settings,
 		outbox:   newOutbox(mailer, settings.Logger),
+		codes:    newCodeCounts(),
 	}
 }
 
@@ -70,18 +73,18 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 type CodeRequest struct {
 	SignIn  uuid.UUID  // what the code is for
 	Email   string     // as typed
-	Network netip.Addr // of the visitor; the zero value is one network of its own
-	Company string     // which asks, for the letter; empty: nobody, the code is for the account pages
+	Network netip.Addr // of the user; the zero value is one network of its own
+	Partner string     // name of the partner that asks for the authorization; empty for the account pages
 }
 
-// SendCode makes a new code and has it sent if the address has an account; whether it has one, nobody learns. It
-// replaces the code and the tries that this sign-in had. Errors: ErrInvalidEmail, ErrTooManyCodes, ErrOutboxFull.
+// SendCode makes a new code and puts the email into the outbox. Its result does not reveal whether the address has an
+// account. The new code replaces the old one of this sign-in and its attempts. Errors: ErrInvalidEmail, ErrTooManyCodes, ErrOutboxFull.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if !validEmail(request.Email) {
 		return ErrInvalidEmail
 	}
 	code := newCode()
-	defer func() { a.counts.sent(err) }()
+	defer func() { a.codes.sent(err) }()
 	recipient, err := a.store.putCode(ctx, newSignIn{
 		id:    request.SignIn,
 		email: request.Email,
@@ -96,51 +99,52 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	if err != nil {
 		return err
 	}
-	if !a.outbox.put(letter{to: recipient, code: code, company: request.Company}) {
+	if !a.outbox.put(codeEmail{to: recipient, code: code, partner: request.Partner}) {
 		return ErrOutboxFull
 	}
 	return nil
 }
 
-// SignIn is what a page shows of a sign-in that waits for its code.
+// SignIn is the state of a sign-in that waits for its code.
 type SignIn struct {
-	Email     string // as typed
-	TriesLeft int    // 0 to 5
-	Expired   bool
+	Email        string // as typed
+	AttemptsLeft int    // 0 to 5
+	Expired      bool
 }
 
-// GetSignIn tells where a sign-in stands. Error: ErrNoSignIn.
+// GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
 func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 	return a.store.getSignIn(ctx, id)
 }
 
-// VerifyCode returns whose code it is. Spaces and hyphens in it do not count. It takes one of the five tries, also when
-// the code is right: a form that was sent twice gets the same answer twice, and the purpose of the sign-in is what
-// happens once. Errors: ErrMalformedCode (takes no try), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrNoSignIn.
+// VerifyCode returns the user whose code it is. It ignores spaces and hyphens. It spends one of the five attempts, also
+// when the code is right: a form that is submitted twice gets the same result twice, and only the purpose of the sign-in
+// is fulfilled once. Errors: ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired,
+// ErrNoSignIn.
 func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (user uuid.UUID, err error) {
-	defer func() { a.counts.verified(err) }()
+	defer func() { a.codes.verified(err) }()
 	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
 		return uuid.Nil, ErrMalformedCode
 	}
-	try, err := a.store.takeTry(ctx, signIn)
+	attempt, err := a.store.takeAttempt(ctx, signIn)
 	if err != nil {
 		return uuid.Nil, err
 	}
-	right := subtle.ConstantTimeCompare(a.hashCode(signIn, code), try.hash) == 1
-	if !right || try.userID == uuid.Nil { // a guess may hit the code of an address without account
-		return uuid.Nil, &WrongCodeError{TriesLeft: try.left}
+	right := subtle.ConstantTimeCompare(a.hashCode(signIn, code), attempt.hash) == 1
+	if !right || attempt.userID == uuid.Nil { // a guess may match the code of an address without an account
+		return uuid.Nil, &WrongCodeError{AttemptsLeft: attempt.left}
 	}
-	return try.userID, nil
+	return attempt.userID, nil
 }
 
-// Sweep deletes sign-ins whose code has expired, limits that no longer count anything, and ended sessions. Every server
-// may call it at any time; once a minute is plenty.
+// Sweep deletes sign-ins whose code has expired, limits whose hour is over, and ended sessions. Every server may call it
+// at any time; once a minute is enough.
 func (a *Accounts) Sweep(ctx context.Context) error { return a.store.sweep(ctx) }
 
 const codeDigits = 6
 
-// digits is a code without what people write between its digits.
+// digits removes what people type between the digits of a code.
 func digits(code string) string {
 	return strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(code)
 }
@@ -153,13 +157,13 @@ func newCode() string {
 	return fmt.Sprintf("%0*d", codeDigits, n)
 }
 
-// hashCode binds a code to its sign-in. It is keyed, because a million codes are soon tried.
+// hashCode binds a code to its sign-in. It is keyed, because a million plain hashes are quickly computed.
 func (a *Accounts) hashCode(signIn uuid.UUID, code string) []byte {
 	hash := a.keys.PRF("sign-in code", signIn[:], []byte(code))
 	return hash[:]
 }
 
-// network is what counts as one network: an IPv4 address, or the /64 that a household or a machine has of IPv6.
+// network is the unit of the network limit: an IPv4 address, or an IPv6 /64, which is what a household or a machine gets.
 func network(address netip.Addr) []byte {
 	address = address.Unmap().WithZone("")
 	if !address.Is6() {

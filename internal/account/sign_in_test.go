@@ -19,7 +19,7 @@ import (
 // Names "4" are section 4 of the decisions: "a code of six digits: valid 10 minutes, five tries, then a new code is
 // needed; at most five codes an hour for an e-mail address and thirty for a network address".
 
-func TestSignIn4TheCodeOfTheLetterSignsIn(t *testing.T) {
+func TestSignIn4TheCodeOfTheEmailSignsIn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{CodesPerEmail: 5, CodesPerNetwork: 30})
 	ctx := context.Background()
@@ -28,14 +28,14 @@ func TestSignIn4TheCodeOfTheLetterSignsIn(t *testing.T) {
 	if err := b.send(signIn, "aDA@example.COM"); err != nil {
 		t.Fatal(err)
 	}
-	letter := b.post.Next(t)
-	if letter.To != "Ada@Example.com" {
-		t.Errorf("the letter went to %q, want the address of the account", letter.To)
+	email := b.post.Next(t)
+	if email.To[0] != "Ada@Example.com" {
+		t.Errorf("the email went to %q, want the address of the account", email.To)
 	}
-	if got, err := b.GetSignIn(ctx, signIn); err != nil || got != (SignIn{Email: "aDA@example.COM", TriesLeft: 5}) {
+	if got, err := b.GetSignIn(ctx, signIn); err != nil || got != (SignIn{Email: "aDA@example.COM", AttemptsLeft: 5}) {
 		t.Errorf("sign-in = %+v, %v", got, err)
 	}
-	code := letter.Code()
+	code := email.Code
 	spaced := code[:3] + " " + code[3:]
 	for range 2 { // a form sent twice
 		if got, err := b.VerifyCode(ctx, signIn, spaced); err != nil || got != user.ID {
@@ -85,7 +85,7 @@ func TestSignIn4TenMinutes(t *testing.T) {
 	}
 }
 
-func TestSignIn4FiveTries(t *testing.T) {
+func TestSignIn4FiveAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
 	ctx := context.Background()
@@ -100,8 +100,8 @@ func TestSignIn4FiveTries(t *testing.T) {
 	for left := 4; left >= 1; left-- {
 		_, err := b.VerifyCode(ctx, signIn, wrong(code))
 		var wrong *WrongCodeError
-		if !errors.As(err, &wrong) || wrong.TriesLeft != left {
-			t.Fatalf("wrong code: %v, want %d tries left", err, left)
+		if !errors.As(err, &wrong) || wrong.AttemptsLeft != left {
+			t.Fatalf("wrong code: %v, want %d attempts left", err, left)
 		}
 	}
 	if got, err := b.VerifyCode(ctx, signIn, code); err != nil || got != user.ID {
@@ -122,8 +122,8 @@ func TestSignIn4FiveTries(t *testing.T) {
 	}
 }
 
-// TestSignIn4FiveTriesAtOnce guesses from many connections at one time: five learn something, the rest nothing.
-func TestSignIn4FiveTriesAtOnce(t *testing.T) {
+// TestSignIn4FiveAttemptsAtOnce guesses from many connections at one time: five learn something, the rest nothing.
+func TestSignIn4FiveAttemptsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
 	b.user(t, "ada@example.com")
@@ -138,7 +138,7 @@ func TestSignIn4FiveTriesAtOnce(t *testing.T) {
 			var wrong *WrongCodeError
 			switch {
 			case errors.As(err, &wrong):
-				left[wrong.TriesLeft].Add(1)
+				left[wrong.AttemptsLeft].Add(1)
 			case errors.Is(err, ErrCodeSpent):
 				spent.Add(1)
 			default:
@@ -149,7 +149,7 @@ func TestSignIn4FiveTriesAtOnce(t *testing.T) {
 	group.Wait()
 	for n := range left {
 		if got := left[n].Load(); got != 1 {
-			t.Errorf("%d answers of %d tries left, want 1", got, n)
+			t.Errorf("%d results of %d attempts left, want 1", got, n)
 		}
 	}
 	if got := spent.Load(); got != 35 {
@@ -269,7 +269,7 @@ func TestSignIn4ZeroIsNoLimit(t *testing.T) {
 }
 
 // TestSignIn4UnknownAddress compares everything that an address without account leaves behind with what one with an
-// account does: answers, rows, tries.
+// account does: results, rows, attempts.
 func TestSignIn4UnknownAddress(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{CodesPerEmail: 3, CodesPerNetwork: 30})
@@ -298,7 +298,7 @@ func TestSignIn4UnknownAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		got.SignIn.Email = ""
-		got.Rows = pgtest.Value[string](t, b.db, `select format('%s %s %s', tries, octet_length(code_hash),
+		got.Rows = pgtest.Value[string](t, b.db, `select format('%s %s %s', attempts, octet_length(code_hash),
 			expires_at - connect_now() between interval '9 minutes 50 seconds' and interval '10 minutes')
 			from sign_ins where sign_in_id = $1`, signIn)
 		return got
@@ -307,9 +307,9 @@ func TestSignIn4UnknownAddress(t *testing.T) {
 	if diff := cmp.Diff(known, unknown); diff != "" {
 		t.Errorf("known and unknown address differ:\n%s", diff)
 	}
-	b.stop() // all letters have left
+	b.stop() // all emails have left
 	if got := b.post.Waiting(); got != 3 {
-		t.Errorf("%d letters, want the 3 to the known address", got)
+		t.Errorf("%d emails, want the 3 to the known address", got)
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from sign_in_limits where cardinality(asked_at) = 3"); n != 2 {
 		t.Errorf("%d addresses were counted three times, want 2", n)
@@ -326,7 +326,7 @@ func TestSignIn4AnUnknownAddressNeverSignsIn(t *testing.T) {
 	}
 	b.db.Exec(t, "update sign_ins set code_hash = $1 where sign_in_id = $2", b.hashCode(signIn, "123456"), signIn)
 	_, err := b.VerifyCode(context.Background(), signIn, "123456")
-	if diff := cmp.Diff("wrong code, 4 tries left", fmt.Sprint(err)); diff != "" {
+	if diff := cmp.Diff("wrong code, 4 attempts left", fmt.Sprint(err)); diff != "" {
 		t.Error(diff)
 	}
 }

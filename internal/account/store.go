@@ -12,7 +12,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// store is what this package asks of the database, one whole act a method.
+// store is this package's access to the database. Each method is one atomic act.
 type store struct {
 	pool    *postgres.Pool
 	queries *accountdb.Queries
@@ -50,8 +50,8 @@ func (s store) changeUser(ctx context.Context, id uuid.UUID, change UserChange) 
 	return userOf(accountdb.User(row)), nil
 }
 
-// knowsTimezone asks for the exact name: "at time zone" would also take abbreviations, offsets and any case. (It is not
-// among the generated queries because their generator does not know the view.)
+// knowsTimezone compares the exact name: "at time zone" would also accept abbreviations, offsets and any case. The query
+// is not generated, because sqlc does not know the view.
 func (s store) knowsTimezone(ctx context.Context, name string) (known bool, err error) {
 	const query = "select exists (select from pg_timezone_names where name = $1)"
 	return known, s.pool.QueryRow(ctx, query, name).Scan(&known)
@@ -80,8 +80,8 @@ func (s store) listUsers(ctx context.Context, after uuid.UUID, limit int32) ([]U
 	return users, nil
 }
 
-// deleteUser ends the connections and then removes the user with all that refers to it. Each step holds the lock of the
-// user's row, which everybody needs who would add something.
+// deleteUser ends the connections and then removes the user with everything that refers to it. It holds the lock of the
+// user's row throughout, which every statement that adds something of the user needs.
 func (s store) deleteUser(
 	ctx context.Context, id uuid.UUID, endConnections func(context.Context, pgx.Tx, uuid.UUID) (int64, error),
 ) (connections int64, err error) {
@@ -117,7 +117,7 @@ func userOf(row accountdb.User) User {
 	}
 }
 
-// newSignIn is a code to be stored. limits names what the code counts for, once the folded address is known.
+// newSignIn is a code to be stored. limits returns the limits that the code counts towards, given the folded address.
 type newSignIn struct {
 	id     uuid.UUID
 	email  string
@@ -127,11 +127,11 @@ type newSignIn struct {
 
 type codeLimit struct {
 	key   [32]byte
-	codes int // an hour; 0 is no limit
+	codes int // in an hour; 0 is no limit
 }
 
-// putCode counts the code for every limit and stores it, or does nothing of it. It returns the address of the account,
-// empty where there is none. Error: ErrTooManyCodes.
+// putCode counts the code towards every limit and stores it, or does neither. It returns the address of the account,
+// which is empty if there is none. Error: ErrTooManyCodes.
 func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
@@ -172,34 +172,34 @@ func (s store) getSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 	if err != nil {
 		return SignIn{}, fmt.Errorf("account: get sign-in: %w", err)
 	}
-	return SignIn{Email: row.Email, TriesLeft: int(row.TriesLeft), Expired: row.Expired}, nil
+	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired}, nil
 }
 
-// try is one of the five that a code has, already spent. userID is uuid.Nil where the address has no account.
-type try struct {
+// attempt is one of the five of a code, already spent. userID is uuid.Nil if the address has no account.
+type attempt struct {
 	userID uuid.UUID
 	hash   []byte
 	left   int
 }
 
-// takeTry spends a try. Errors: ErrNoSignIn, ErrCodeExpired, ErrCodeSpent.
-func (s store) takeTry(ctx context.Context, signIn uuid.UUID) (try, error) {
-	row, err := s.queries.TakeTry(ctx, signIn)
+// takeAttempt spends an attempt. Errors: ErrNoSignIn, ErrCodeExpired, ErrCodeSpent.
+func (s store) takeAttempt(ctx context.Context, signIn uuid.UUID) (attempt, error) {
+	row, err := s.queries.TakeAttempt(ctx, signIn)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return try{}, s.whyNoTry(ctx, signIn)
+		return attempt{}, s.whyNoAttempt(ctx, signIn)
 	}
 	if err != nil {
-		return try{}, fmt.Errorf("account: take a try: %w", err)
+		return attempt{}, fmt.Errorf("account: take an attempt: %w", err)
 	}
-	taken := try{hash: row.CodeHash, left: int(row.TriesLeft)}
+	taken := attempt{hash: row.CodeHash, left: int(row.AttemptsLeft)}
 	if row.UserID != nil {
 		taken.userID = *row.UserID
 	}
 	return taken, nil
 }
 
-// whyNoTry explains a refusal that has already been decided.
-func (s store) whyNoTry(ctx context.Context, signIn uuid.UUID) error {
+// whyNoAttempt returns the reason of a refusal that has already been decided.
+func (s store) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
 	found, err := s.getSignIn(ctx, signIn)
 	if err != nil {
 		return err
@@ -210,8 +210,8 @@ func (s store) whyNoTry(ctx context.Context, signIn uuid.UUID) error {
 	return ErrCodeSpent
 }
 
-// startSession ends the sign-in and starts the session, or does neither: the sign-in has been used, or has another code
-// by now. Error: ErrNoSignIn.
+// startSession ends the sign-in and starts the session, or does neither. Error: ErrNoSignIn, when the sign-in has been
+// used or has another code by now.
 func (s store) startSession(ctx context.Context, signIn uuid.UUID, codeHash []byte, key SessionKey) error {
 	started, err := s.queries.StartSession(ctx, accountdb.StartSessionParams{
 		SignInID: signIn, UserID: key.UserID, CodeHash: codeHash, SecretHash: key.hash(),

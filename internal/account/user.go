@@ -7,7 +7,7 @@ import (
 	"net/mail"
 	"strings"
 	"time"
-	_ "time/tzdata" // a machine without a time zone database knows the users' time zones all the same
+	_ "time/tzdata" // for machines without a time zone database
 	"unicode"
 	"unicode/utf8"
 
@@ -22,7 +22,7 @@ var (
 	ErrEmailTaken   = errors.New("another user has this e-mail address")
 )
 
-// InvalidUserError says which field of a user was refused, and what is accepted.
+// InvalidUserError names the field of a user that was refused, and what is accepted.
 type InvalidUserError struct {
 	Field  string // email, timezone or registered_on
 	Wanted string
@@ -33,18 +33,18 @@ func (e *InvalidUserError) Error() string { return e.Field + ": want " + e.Wante
 // User is somebody with an account.
 type User struct {
 	ID           uuid.UUID
-	Email        string    // as it was typed; addresses that differ in nothing but case are the same
+	Email        string    // as it was typed; two addresses are the same if they differ only in case
 	Timezone     string    // of the time zone database; decides the user's calendar day
 	RegisteredOn time.Time // midnight UTC
 	CreatedAt    time.Time
 }
 
-// NewUser is what CreateUser needs to know.
+// NewUser is the user that CreateUser adds.
 type NewUser struct {
 	ID           uuid.UUID // uuid.Nil: a new one
 	Email        string    // at most 254 bytes
 	Timezone     string    // such as Europe/Berlin, known to Go and to PostgreSQL
-	RegisteredOn time.Time // the date of it counts; years 1900 to 9999
+	RegisteredOn time.Time // only its date is used; years 1900 to 9999
 }
 
 // CreateUser adds a user. Errors: *InvalidUserError, ErrUserExists, ErrUserDeleted, ErrEmailTaken.
@@ -66,13 +66,13 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	return a.store.insertUser(ctx, user)
 }
 
-// UserChange is what is to be another for a user; nil stays as it is. The rules are those of [NewUser].
+// UserChange holds the new values of a user's fields; nil leaves one as it is. The rules are those of [NewUser].
 type UserChange struct {
-	Email    *string // codes that went to the former address, and sessions of it, stop working
-	Timezone *string // decides days from now on; what was consented to stays as it is
+	Email    *string // codes and sessions of the former address stop working
+	Timezone *string // applies from now on; the first readable day of existing connections stays
 }
 
-// ChangeUser changes a user and returns what the user is now. Errors: *InvalidUserError, ErrUserNotFound, ErrEmailTaken.
+// ChangeUser changes a user and returns the user as changed. Errors: *InvalidUserError, ErrUserNotFound, ErrEmailTaken.
 func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChange) (User, error) {
 	if change.Email != nil {
 		if err := checkEmail(*change.Email); err != nil {
@@ -105,10 +105,10 @@ func (a *Accounts) checkTimezone(ctx context.Context, name string) error {
 	return nil
 }
 
-// knowsTimezone asks both who will calculate with the time zone. Go takes "" for UTC and "Local" for the machine's
-// own; PostgreSQL's list has neither.
+// knowsTimezone reports whether both Go and PostgreSQL, which calculate with the time zone, know it. Go takes "" for UTC
+// and "Local" for the machine's own; PostgreSQL's list has neither.
 func (a *Accounts) knowsTimezone(ctx context.Context, name string) (bool, error) {
-	// Names that not every machine's database has, or that mean another zone on each.
+	// Not every machine's database has these names, and some mean another zone on each machine.
 	for _, prefix := range []string{"posix/", "right/", "posixrules", "localtime"} {
 		if strings.HasPrefix(name, prefix) {
 			return false, nil
@@ -128,21 +128,21 @@ func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 	return a.store.getUser(ctx, id)
 }
 
-// DeleteUser ends all connections of a user, as a disconnect does, and then removes everything that is known of the
-// user, recorded activity too; what the audit log keeps is in the comment of the package. All of it happens or nothing.
-// It returns how many connections were ended. Error: ErrUserNotFound.
+// DeleteUser ends all connections of a user, as a disconnect does, and removes everything that is known of the user,
+// including recorded activity, in one transaction. The package comment says what the audit log keeps. It returns how many
+// connections were ended. Error: ErrUserNotFound.
 func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
 	return a.store.deleteUser(ctx, id, a.settings.EndConnections)
 }
 
-// ListUsers returns users in the order of their ids, at most limit of them, those after the given id; uuid.Nil starts
+// ListUsers returns at most limit users in the order of their ids, from the first after the given id on; uuid.Nil starts
 // at the first.
 func (a *Accounts) ListUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
 	return a.store.listUsers(ctx, after, limit)
 }
 
-// validEmail accepts a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. What needs
-// quotes or a numeric host is refused: nobody signs in with it, and it is where parsers disagree.
+// validEmail accepts a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. It
+// refuses quoted local parts and numeric hosts: nobody signs in with them, and parsers disagree about them.
 func validEmail(text string) bool {
 	if len(text) > 254 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return false

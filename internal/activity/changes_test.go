@@ -145,7 +145,7 @@ func TestChangesAreNotedForWhoMayRead(t *testing.T) {
 		if test.change != "" {
 			change(t, client, test.change)
 		}
-		for _, writer := range []*activity.Activity{w.Activity, plain} {
+		for _, writer := range []*activity.Store{w.Store, plain} {
 			w.Exec(t, "delete from daily_steps")
 			w.Exec(t, "delete from cycling_activities")
 			w.Exec(t, "delete from webhook_changes")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/credential"
 )
 
@@ -15,89 +17,77 @@ type position struct {
 	sourceID string
 }
 
-// traversal is a walk over the pages of one query, and what a cursor holds.
+// traversal is a walk over the pages of one query.
 type traversal struct {
-	reader   Reader // user, client and connection version
+	reader   Reader
 	dates    Range
 	limit    int
 	began    time.Time // when its first page was read
 	position position
 }
 
+// cursorHead is what a cursor holds besides the source id of its position, which follows it in the payload. Times are
+// microseconds since 1970, as exact as PostgreSQL's.
+type cursorHead struct {
+	Format            uint8
+	UserID, ClientID  uuid.UUID
+	ConnectionVersion int64
+	From, To          int64
+	Limit             uint16
+	Began, Position   int64
+}
+
 // cursorFormat is the first byte of the payload.
 const cursorFormat = 1
 
-// cursorHead is the length of the payload up to the source id, which ends it.
-const cursorHead = 1 + 16 + 16 + 8 + 8 + 8 + 2 + 8 + 8
-
-// sealCursor makes the cursor that goes on at a traversal's position. It is shorter than 400 characters.
-func (a *Activity) sealCursor(t traversal) (string, error) {
-	return a.keys.Seal(credential.Cursor, encodeCursor(t))
+func (t traversal) cursorHead() cursorHead {
+	return cursorHead{
+		Format: cursorFormat,
+		UserID: t.reader.UserID, ClientID: t.reader.ClientID, ConnectionVersion: t.reader.ConnectionVersion,
+		From: t.dates.From.UnixMicro(), To: t.dates.To.UnixMicro(),
+		Limit: uint16(t.limit), //nolint:gosec // at most 500
+		Began: t.began.UnixMicro(), Position: t.position.time.UnixMicro(),
+	}
 }
 
-func encodeCursor(t traversal) []byte {
-	payload := make([]byte, 0, cursorHead+len(t.position.sourceID))
-	payload = append(payload, cursorFormat)
-	payload = append(payload, t.reader.UserID[:]...)
-	payload = append(payload, t.reader.ClientID[:]...)
-	payload = binary.BigEndian.AppendUint64(payload, uint64(t.reader.ConnectionVersion)) //nolint:gosec // bits
-	payload = appendTime(payload, t.dates.From)
-	payload = appendTime(payload, t.dates.To)
-	payload = binary.BigEndian.AppendUint16(payload, uint16(t.limit)) //nolint:gosec // at most 500
-	payload = appendTime(payload, t.began)
-	payload = appendTime(payload, t.position.time)
-	return append(payload, t.position.sourceID...)
+// sealCursor makes the cursor that continues at a traversal's position. It is shorter than 400 characters.
+func (s *Store) sealCursor(t traversal) (string, error) {
+	payload, err := encodeCursor(t.cursorHead(), t.position.sourceID)
+	if err != nil {
+		return "", err
+	}
+	return s.keys.Seal(credential.Cursor, payload)
 }
 
-// resume goes on where cursor says, in a traversal of the same query: same user, client, connection version, dates and
-// limit, and begun no longer ago than the lifetime (specification 3.3). Anything else is [ErrInvalidCursor].
-func (a *Activity) resume(asked traversal, cursor string) (traversal, error) {
-	payload, err := a.keys.Open(credential.Cursor, cursor)
+// resume continues where the cursor says, in a traversal of the same query: same user, client, connection version, dates
+// and limit, and begun no longer ago than the lifetime (specification 3.3). Anything else is [ErrInvalidCursor].
+func (s *Store) resume(asked traversal, cursor string) (traversal, error) {
+	payload, err := s.keys.Open(credential.Cursor, cursor)
 	if err != nil {
 		return traversal{}, ErrInvalidCursor
 	}
-	held, err := decodeCursor(payload)
+	held, sourceID, err := decodeCursor(payload)
 	if err != nil {
 		return traversal{}, ErrInvalidCursor
 	}
-	if held.reader.UserID != asked.reader.UserID || held.reader.ClientID != asked.reader.ClientID ||
-		held.reader.ConnectionVersion != asked.reader.ConnectionVersion ||
-		!held.dates.From.Equal(asked.dates.From) || !held.dates.To.Equal(asked.dates.To) || held.limit != asked.limit ||
-		!asked.reader.Now.Before(held.began.Add(a.settings.CursorLifetime)) {
+	asked.began = time.UnixMicro(held.Began).UTC()
+	asked.position = position{time.UnixMicro(held.Position).UTC(), sourceID}
+	if held != asked.cursorHead() || !asked.reader.Now.Before(asked.began.Add(s.settings.CursorLifetime)) {
 		return traversal{}, ErrInvalidCursor
 	}
-	asked.began, asked.position = held.began, held.position
 	return asked, nil
 }
 
+func encodeCursor(head cursorHead, sourceID string) ([]byte, error) {
+	payload, err := binary.Append(nil, binary.BigEndian, head)
+	return append(payload, sourceID...), err
+}
+
 // decodeCursor reads what encodeCursor wrote and nothing else.
-func decodeCursor(payload []byte) (traversal, error) {
-	if len(payload) <= cursorHead || len(payload) > cursorHead+maxSourceID || payload[0] != cursorFormat {
-		return traversal{}, fmt.Errorf("activity: cursor payload of %d bytes", len(payload))
+func decodeCursor(payload []byte) (head cursorHead, sourceID string, err error) {
+	n, err := binary.Decode(payload, binary.BigEndian, &head)
+	if rest := len(payload) - n; err != nil || head.Format != cursorFormat || rest < 1 || rest > maxSourceID {
+		return cursorHead{}, "", fmt.Errorf("activity: cursor payload of %d bytes", len(payload))
 	}
-	take := func(n int) []byte {
-		field := payload[:n]
-		payload = payload[n:]
-		return field
-	}
-	take(1)
-	var t traversal
-	copy(t.reader.UserID[:], take(16))
-	copy(t.reader.ClientID[:], take(16))
-	t.reader.ConnectionVersion = int64(binary.BigEndian.Uint64(take(8))) //nolint:gosec // bits
-	t.dates = Range{From: readTime(take(8)), To: readTime(take(8))}
-	t.limit = int(binary.BigEndian.Uint16(take(2)))
-	t.began = readTime(take(8))
-	t.position = position{time: readTime(take(8)), sourceID: string(payload)}
-	return t, nil
-}
-
-// Times are microseconds, as exact as PostgreSQL's.
-
-func appendTime(to []byte, t time.Time) []byte {
-	return binary.BigEndian.AppendUint64(to, uint64(t.UnixMicro())) //nolint:gosec // bits
-}
-
-func readTime(from []byte) time.Time {
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(from))).UTC() //nolint:gosec // bits
+	return head, string(payload[n:]), nil
 }

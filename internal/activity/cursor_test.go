@@ -56,7 +56,7 @@ func TestPagesAreTheWholeList(t *testing.T) {
 		for i, name := range names {
 			rides[i] = activity.RideRecord{UserID: user, SourceID: name, Start: start.Draw(t, "ride"), DistanceMeters: i}
 		}
-		if _, err := w.PutCyclingActivities(t.Context(), rides); err != nil {
+		if _, err := w.Put(t.Context(), activity.Batch{CyclingActivities: rides}); err != nil {
 			t.Fatal(err)
 		}
 		limit := rapid.IntRange(1, 12).Draw(t, "limit")

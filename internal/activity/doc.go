@@ -1,22 +1,29 @@
-// Package activity owns what users recorded: daily steps and cycling activities, the support corrections on top of
-// them, the three reads of the partner API, and every way in which data comes in.
+// Package activity owns what users recorded: daily steps and cycling activities, and the support corrections on top of
+// them. It has the three reads of the partner API and every way in which data comes in.
 //
-// A read is [ParseRange], which holds the date rules of specification 4.6, and then one of DailySteps, CyclingDaily
-// and CyclingPage (4.7 to 4.9). Who may read is decided before, and handed in as [Reader]: this package knows no
-// tokens.
+// A read is [ParseRange], which holds the date rules of specification 4.6, and then one of [Store.DailySteps],
+// [Store.CyclingDaily] and [Store.CyclingPage] (4.7 to 4.9). The caller decides who may read, and says so by a [Reader]:
+// this package knows no tokens.
 //
-// What must always hold:
+// Data comes in by [Store.Put] or by an import. Put takes a [Batch] in memory: the operator API, sample data and single
+// corrections use it. An import reads a CSV file of any size.
 //
-//   - A date without a record is absent, never zero; a correction or adjustment alone makes no date; no answer is below
+// # Terms
+//
+//   - A ride is a cycling activity. Its source id is the name that its source gave it; its id is what partners see.
+//   - A correction adds to the recorded steps of a date, an adjustment to its cycling distance.
+//   - A merge writes rows by their key: it inserts, updates, or leaves unchanged.
+//
+// # Invariants
+//
+//   - A date without a record is absent, never zero. A correction or adjustment alone makes no date. No total is below
 //     zero.
-//   - Recorded clocks have no zone. They travel as times in UTC because Go has no other word for them, and are never
-//     converted.
+//   - Recorded clocks have no zone. They are held as times in UTC, because Go has no unzoned time, and never converted.
 //   - A read is one statement, by primary keys that begin with the user. Rides come in the order (start, source id),
-//     which no two rides of a user share, so that pages neither skip nor repeat at equal starts.
-//   - A cursor holds all that it is bound to, sealed. It lives from the first page of its traversal, however many pages
-//     there were since, by the database's clock.
-//   - Whatever comes in, comes in whole or not at all, and all of it through one merge for its kind: imports, batches,
-//     sample data. What comes in again changes nothing: rows have a key of their source's.
-//
-// It never shows the source's name of a ride: the ids that a partner sees are a keyed function of ride, user and client.
+//     which no two rides of a user share, so that pages neither skip nor repeat rides of equal start.
+//   - A cursor is sealed and holds all that it is bound to. It expires by the database's clock, counted from the first
+//     page of its traversal.
+//   - A file or a batch is written whole or not at all, and there is one merge for each kind of record. The key of a row
+//     comes from its source, so that rows that are sent again change nothing.
+//   - A source id never leaves the service: the id that a partner sees is a keyed function of ride, user and client.
 package activity

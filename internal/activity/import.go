@@ -18,131 +18,100 @@ type Progress struct {
 	Merging bool  // all rows are read and are now being written
 }
 
-// progressEvery so many rows the caller hears of it.
+// progressEvery is the number of rows between two reports of progress.
 const progressEvery = 10_000
 
 // ImportDailySteps takes a file with the columns user_id,date,steps: upserts by user and date, the last row of the
 // file wins. Either the whole file is taken or nothing of it: then the error is a [RowError], for the row that comes
 // first of those that the file is to blame for, or says what else failed. Memory does not grow with the file.
 // progress may be nil.
-func (a *Activity) ImportDailySteps(ctx context.Context, file io.Reader, progress func(Progress)) (Result, error) {
-	return a.importFile(ctx, file, progress, stepsTable, func(row []string, line int, values []any) *columnError {
-		record, err := parseStepsRow(row)
-		values[0], values[1], values[2], values[3] = line, pgUUID(record.UserID), record.Date, record.Steps
-		return err
-	})
+func (s *Store) ImportDailySteps(ctx context.Context, file io.Reader, progress func(Progress)) (Result, error) {
+	return importFile(ctx, s.pool, file, progress, stepsTable, stepsColumns, parseStepsRow)
 }
 
 // ImportCyclingActivities takes a file with the columns
 // user_id,source_id,recorded_start_time,recorded_end_time,distance_meters: upserts by user and source id, also when
-// the start has changed. All else is as with [Activity.ImportDailySteps].
-func (a *Activity) ImportCyclingActivities(
-	ctx context.Context, file io.Reader, progress func(Progress),
-) (Result, error) {
-	return a.importFile(ctx, file, progress, ridesTable, func(row []string, line int, values []any) *columnError {
-		record, err := parseRideRow(row)
-		values[0], values[1], values[2] = line, pgUUID(record.UserID), record.SourceID
-		values[3], values[4], values[5] = record.Start, record.end(), record.DistanceMeters
-		return err
-	})
+// the start has changed. All else is as with [Store.ImportDailySteps].
+func (s *Store) ImportCyclingActivities(ctx context.Context, file io.Reader, progress func(Progress)) (Result, error) {
+	return importFile(ctx, s.pool, file, progress, ridesTable, ridesColumns, parseRideRow)
 }
-
-// parseRow turns a row of a file into the values of its staging table.
-type parseRow func(row []string, line int, values []any) *columnError
 
 // importFile copies the rows to a staging table, which only this transaction sees, and merges them from there: the
 // rows that others read are locked only at the end, and in one order, so that two imports never wait for each other in
 // a circle.
-func (a *Activity) importFile(
-	ctx context.Context, file io.Reader, progress func(Progress), into table, parse parseRow,
+func importFile[R record](
+	ctx context.Context, pool *postgres.Pool, file io.Reader, progress func(Progress),
+	into table, header []string, parse func([]string) (R, *RowError),
 ) (Result, error) {
-	rows, err := openCSV(file, into.fileColumns)
+	csv, err := openCSV(file, header)
 	if err != nil {
-		return Result{}, fmt.Errorf("activity: import %s: %w", into.name, err)
+		return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
 	}
-	if progress == nil {
-		progress = func(Progress) {}
+	var read int64    // rows
+	var bad *RowError // ends reading; a row before it may have a fault that only the database knows
+	report := func(merging bool) {
+		if progress != nil {
+			progress(Progress{Rows: read, Bytes: csv.file.read, Merging: merging})
+		}
 	}
-	source := &fileSource{file: rows, parse: parse, progress: progress, values: make([]any, len(into.columns))}
-	result := Result{}
-	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
-		if err := stage(ctx, tx, into, source); err != nil {
+	var values []any
+	next := func() ([]any, error) {
+		row, line, err := csv.next()
+		if errors.Is(err, io.EOF) || errors.As(err, &bad) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the file: %w", err)
+		}
+		record, wrong := parse(row)
+		if wrong != nil {
+			wrong.Line, bad = line, wrong
+			return nil, nil
+		}
+		if read++; read%progressEvery == 0 {
+			report(false)
+		}
+		values = record.appendValues(append(values[:0], line))
+		return values, nil
+	}
+	var result Result
+	err = postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
+		if err := stage(ctx, tx, into, pgx.CopyFromFunc(next)); err != nil {
 			return err
 		}
 		usersLocked, err := lockStagedUsers(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if source.bad != nil || !usersLocked {
-			if err := firstBadRow(ctx, tx, into.staged(), source.bad); err != nil {
+		if bad != nil || !usersLocked {
+			if err := firstBadRow(ctx, tx, bad, stagedRows); err != nil {
 				return err
 			}
 		}
-		source.report(true)
-		result, err = mergeStaged(ctx, tx, into, source.rows, usersLocked)
-		result.settle(source.rows)
+		report(true)
+		result, err = mergeStaged(ctx, tx, into, read, usersLocked)
+		result.settle(read)
 		return err
 	})
 	if err != nil {
-		return Result{}, fmt.Errorf("activity: import %s: %w", into.name, err)
+		return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
 	}
 	return result, nil
 }
 
-// firstBadRow is the error of the row that comes first: the one that could not be read, at which reading ended, or one
-// before it whose user does not exist.
-func firstBadRow(ctx context.Context, tx pgx.Tx, from rowSource, unreadable *RowError) error {
-	line, found, err := firstUnknownUser(ctx, tx, from)
+// firstBadRow is the error of the row that comes first: the one that is bad by itself, or one before it whose user does
+// not exist. rows holds those before it.
+func firstBadRow(ctx context.Context, tx pgx.Tx, bad *RowError, rows string, args ...any) error {
+	line, err := firstUnknownUser(ctx, tx, rows, args)
 	switch {
 	case err != nil:
 		return err
-	case found:
+	case line > 0:
 		return &RowError{Line: line, Column: "user_id", Err: ErrUnknownUser}
-	case unreadable != nil:
-		return unreadable
+	case bad != nil:
+		return bad
 	}
 	return nil
-}
-
-// fileSource hands the rows of a file to COPY. A row that cannot be read ends it early and is kept as bad: rows before
-// it may have a fault that only the database knows.
-type fileSource struct {
-	file     *csvFile
-	parse    parseRow
-	progress func(Progress)
-	values   []any
-	rows     int64
-	bad      *RowError
-	err      error
-}
-
-func (s *fileSource) Next() bool {
-	row, line, err := s.file.next()
-	switch {
-	case err == nil:
-	case errors.Is(err, io.EOF), errors.As(err, &s.bad):
-		return false
-	default:
-		s.err = fmt.Errorf("read the file: %w", err)
-		return false
-	}
-	if err := s.parse(row, line, s.values); err != nil {
-		s.bad = err.at(line)
-		return false
-	}
-	s.rows++
-	if s.rows%progressEvery == 0 {
-		s.report(false)
-	}
-	return true
-}
-
-func (s *fileSource) Values() ([]any, error) { return s.values, nil }
-
-func (s *fileSource) Err() error { return s.err }
-
-func (s *fileSource) report(merging bool) {
-	s.progress(Progress{Rows: s.rows, Bytes: s.file.bytes(), Merging: merging})
 }
 
 // settle counts the rest: what changed nothing.

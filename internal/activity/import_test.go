@@ -352,10 +352,10 @@ func TestConcurrentWrites(t *testing.T) {
 					rides[i] = activity.RideRecord{UserID: user, SourceID: fmt.Sprint(round, n), Start: date, DistanceMeters: writer + 1}
 				}
 				<-start
-				if _, err := w.PutDailySteps(t.Context(), steps); err != nil {
+				if _, err := w.Put(t.Context(), activity.Batch{DailySteps: steps}); err != nil {
 					t.Error(err)
 				}
-				if _, err := w.PutCyclingActivities(t.Context(), rides); err != nil {
+				if _, err := w.Put(t.Context(), activity.Batch{CyclingActivities: rides}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // world is one test's database and the activity in it.
 type world struct {
 	*pgtest.DB
-	*activity.Activity
+	*activity.Store
 }
 
 func newWorld(t testing.TB) world {
@@ -56,14 +56,14 @@ func (w world) reader(user uuid.UUID) activity.Reader {
 func (w world) putSteps(t testing.TB, user uuid.UUID, date string, steps int) {
 	t.Helper()
 	record := activity.StepsRecord{UserID: user, Date: day(date), Steps: steps}
-	if _, err := w.PutDailySteps(t.Context(), []activity.StepsRecord{record}); err != nil {
+	if _, err := w.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{record}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (w world) putRides(t testing.TB, rides ...activity.RideRecord) {
 	t.Helper()
-	if _, err := w.PutCyclingActivities(t.Context(), rides); err != nil {
+	if _, err := w.Put(t.Context(), activity.Batch{CyclingActivities: rides}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -32,17 +32,17 @@ func TestReadsUsePrimaryKeysAlone(t *testing.T) {
 
 	for _, test := range []struct {
 		name string
-		read func(*activity.Activity) error
+		read func(*activity.Store) error
 	}{
-		{"4.7 daily steps", func(a *activity.Activity) error {
+		{"4.7 daily steps", func(a *activity.Store) error {
 			_, err := a.DailySteps(t.Context(), reader.UserID, april)
 			return err
 		}},
-		{"4.8 daily cycling", func(a *activity.Activity) error {
+		{"4.8 daily cycling", func(a *activity.Store) error {
 			_, err := a.CyclingDaily(t.Context(), reader.UserID, april)
 			return err
 		}},
-		{"4.9 cycling activities", func(a *activity.Activity) error {
+		{"4.9 cycling activities", func(a *activity.Store) error {
 			_, err := a.CyclingPage(t.Context(), reader, april, 100, "")
 			return err
 		}},

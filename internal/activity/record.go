@@ -4,17 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// maxSourceID is how many bytes the name of a ride may have.
-const maxSourceID = 128
-
-// maxNote is how many characters a note may have.
-const maxNote = 1000
+const (
+	maxSourceID = 128  // bytes of a ride's source id
+	maxNote     = 1000 // characters of a note
+)
 
 // StepsRecord is the recorded total of one user and date, as it comes in.
 type StepsRecord struct {
@@ -34,7 +35,7 @@ type RideRecord struct {
 }
 
 // AdjustmentRecord is a step correction or a cycling adjustment as it comes in: what is added to a user's date. A user's
-// adjustments of one kind are told apart by ID, which whoever made them gave them.
+// adjustments of one kind are told apart by ID, which their source gave them.
 type AdjustmentRecord struct {
 	UserID uuid.UUID
 	ID     uuid.UUID
@@ -43,13 +44,13 @@ type AdjustmentRecord struct {
 	Note   string    // why; at most 1,000 characters of UTF-8 without NUL
 }
 
-// RideRemoval names a ride that is to be no more.
+// RideRemoval names a ride to delete.
 type RideRemoval struct {
 	UserID   uuid.UUID
 	SourceID string
 }
 
-// Result of a write. Every row that came in is counted once more: as inserted, updated or unchanged.
+// Result of a write. Each row is counted in Rows and in one of the others.
 type Result struct {
 	Rows      int64
 	Inserted  int64
@@ -73,19 +74,10 @@ func (e *RowError) Error() string {
 
 func (e *RowError) Unwrap() error { return e.Err }
 
-// columnError is a RowError that does not know its line yet.
-type columnError struct {
-	column string
-	err    error
-}
-
-func (e *columnError) at(line int) *RowError {
-	return &RowError{Line: line, Column: e.column, Err: e.err}
-}
-
 var (
 	errDate     = errors.New("must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31")
 	errClock    = errors.New("must be a clock time YYYY-MM-DDTHH:MM:SS with up to 6 fractional digits and no zone")
+	errNoClock  = errors.New("must be a clock time that exists")
 	errCount    = errors.New("must be a whole number from 0 to 2147483647")
 	errUser     = errors.New("must be a UUID")
 	errSourceID = errors.New("must have 1 to 128 bytes of UTF-8 without NUL")
@@ -94,42 +86,42 @@ var (
 	errRemoved  = errors.New("is written by the same batch")
 )
 
-func (r StepsRecord) check() *columnError {
+// record is a row as it comes in. appendValues appends what the row has for its table's key and values.
+type record interface {
+	appendValues(to []any) []any
+}
+
+// The checks of records leave the line of the error to the caller.
+
+func (r StepsRecord) check() *RowError {
 	switch {
 	case !dateInBounds(r.Date):
-		return &columnError{"date", errDate}
+		return &RowError{Column: "date", Err: errDate}
 	case !countInBounds(r.Steps):
-		return &columnError{"steps", errCount}
+		return &RowError{Column: "steps", Err: errCount}
 	}
 	return nil
 }
 
-func (r RideRecord) check() *columnError {
+func (r StepsRecord) appendValues(to []any) []any {
+	return append(to, pgUUID(r.UserID), r.Date, r.Steps)
+}
+
+func (r RideRecord) check() *RowError {
 	switch {
 	case !isSourceID(r.SourceID):
-		return &columnError{"source_id", errSourceID}
+		return &RowError{Column: "source_id", Err: errSourceID}
 	case !yearInBounds(r.Start):
-		return &columnError{"recorded_start_time", errClock}
+		return &RowError{Column: "recorded_start_time", Err: errClock}
 	case !countInBounds(r.DistanceMeters):
-		return &columnError{"distance_meters", errCount}
+		return &RowError{Column: "distance_meters", Err: errCount}
 	}
 	return nil
 }
 
-// check names the delta as the caller does.
-func (r AdjustmentRecord) check(delta string) *columnError {
-	switch {
-	case !dateInBounds(r.Date):
-		return &columnError{"date", errDate}
-	case r.Delta < math.MinInt32 || r.Delta > math.MaxInt32 || r.Delta == 0:
-		return &columnError{delta, errDelta}
-	case !isText(r.Note) || utf8.RuneCountInString(r.Note) > maxNote:
-		return &columnError{"note", errNote}
-	}
-	return nil
+func (r RideRecord) appendValues(to []any) []any {
+	return append(to, pgUUID(r.UserID), r.SourceID, r.Start, r.end(), r.DistanceMeters)
 }
-
-func isSourceID(text string) bool { return text != "" && len(text) <= maxSourceID && isText(text) }
 
 // end is nil when unknown: a ride that ended before it began has no end that means anything (specification 2.7).
 func (r RideRecord) end() *time.Time {
@@ -138,6 +130,32 @@ func (r RideRecord) end() *time.Time {
 	}
 	return &r.End
 }
+
+func (r AdjustmentRecord) checkSteps() *RowError  { return r.check("delta") }
+func (r AdjustmentRecord) checkMeters() *RowError { return r.check("delta_meters") }
+
+func (r AdjustmentRecord) check(delta string) *RowError {
+	switch {
+	case !dateInBounds(r.Date):
+		return &RowError{Column: "date", Err: errDate}
+	case r.Delta < math.MinInt32 || r.Delta > math.MaxInt32 || r.Delta == 0:
+		return &RowError{Column: delta, Err: errDelta}
+	case !isText(r.Note) || utf8.RuneCountInString(r.Note) > maxNote:
+		return &RowError{Column: "note", Err: errNote}
+	}
+	return nil
+}
+
+func (r AdjustmentRecord) appendValues(to []any) []any {
+	return append(to, pgUUID(r.UserID), pgUUID(r.ID), r.Date, r.Delta, r.Note)
+}
+
+func (r RideRemoval) appendValues(to []any) []any { return append(to, pgUUID(r.UserID), r.SourceID) }
+
+// pgUUID spares the driver finding out, for each row again, how a uuid.UUID is to be written.
+func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+func isSourceID(text string) bool { return text != "" && len(text) <= maxSourceID && isText(text) }
 
 func countInBounds(n int) bool { return n >= 0 && n <= math.MaxInt32 }
 
@@ -148,11 +166,4 @@ func dateInBounds(t time.Time) bool {
 }
 
 // isText tells whether PostgreSQL takes the text.
-func isText(text string) bool {
-	for i := range len(text) {
-		if text[i] == 0 {
-			return false
-		}
-	}
-	return utf8.ValidString(text)
-}
+func isText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }

@@ -2,7 +2,6 @@ package activity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,44 +13,28 @@ import (
 // maxSampleDays of one call: ten years.
 const maxSampleDays = 3650
 
-// SampleResult is what sample data changed.
-type SampleResult struct {
-	DailySteps        Result
-	CyclingActivities Result
-}
-
-// SampleData writes plausible synthetic activity for the last days of a user, 1 to 3,650, the last of them today in
-// the user's time zone, as far as it has come. The same seed always means the same person: what was written for a date
-// is written again, and a later call on the same day carries today on. [ErrUnknownUser] where there is no such user.
-func (a *Activity) SampleData(ctx context.Context, userID uuid.UUID, days int, seed uint64) (SampleResult, error) {
+// SampleData writes plausible synthetic activity for the last days of a user, 1 to 3,650. The last of them is today in the
+// user's time zone, up to the present hour. A seed stands for a person: the same seed gives the same activity for a date,
+// and a later call on the same day extends today. If there is no such user, the error is [ErrUnknownUser].
+func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed uint64) (BatchResult, error) {
 	if days < 1 || days > maxSampleDays {
-		return SampleResult{}, fmt.Errorf("activity: sample data: days must be from 1 to %d", maxSampleDays)
+		return BatchResult{}, fmt.Errorf("activity: sample data: days must be from 1 to %d", maxSampleDays)
 	}
-	now, err := userClock(ctx, a.pool, userID)
-	if errors.Is(err, ErrUnknownUser) {
-		return SampleResult{}, err
-	}
+	now, err := s.userClock(ctx, userID)
 	if err != nil {
-		return SampleResult{}, fmt.Errorf("activity: sample data: %w", err)
+		return BatchResult{}, err
 	}
 	steps, rides := sample(userID, days, seed, now)
-	var result SampleResult
-	if result.DailySteps, err = a.PutDailySteps(ctx, steps); err != nil {
-		return SampleResult{}, err
-	}
-	if result.CyclingActivities, err = a.PutCyclingActivities(ctx, rides); err != nil {
-		return SampleResult{}, err
-	}
-	return result, nil
+	return s.Put(ctx, Batch{DailySteps: steps, CyclingActivities: rides})
 }
 
-// person is how one walks and rides, made up from a seed.
+// person has the habits that a seed stands for.
 type person struct {
-	dailySteps float64 // of an ordinary day
-	commuteKm  float64 // one way; 0 for one who does not ride to work
-	commutes   [7]bool // on which weekdays
-	tourChance float64 // of a ride on a weekend day in summer
-	tourKm     float64 // of an ordinary one
+	dailySteps float64 // on an ordinary day
+	commuteKm  float64 // one way; 0: does not ride to work
+	commutes   [7]bool // by weekday
+	tourChance float64 // of a tour on a weekend day in summer
+	tourKm     float64 // of an ordinary tour
 	kmh        float64 // speed
 }
 
@@ -72,8 +55,8 @@ func newPerson(seed uint64) person {
 	return p
 }
 
-// sample is what a person did on the days up to now. Each date has random numbers of its own, so that it is the same
-// however many dates are asked for.
+// sample is what a person did on the days up to now. Each date has its own random numbers, so that its activity does not
+// depend on the number of days.
 func sample(userID uuid.UUID, days int, seed uint64, now time.Time) (steps []StepsRecord, rides []RideRecord) {
 	p := newPerson(seed)
 	today := now.Truncate(24 * time.Hour)
@@ -97,25 +80,25 @@ func sample(userID uuid.UUID, days int, seed uint64, now time.Time) (steps []Ste
 	return steps, rides
 }
 
-// season is 1 in the middle of a northern summer, 0 in the middle of its winter.
+// season is 1 in the middle of a northern summer and 0 in the middle of its winter.
 func season(date time.Time) float64 {
 	return (1 - math.Cos(2*math.Pi*float64(date.YearDay()-10)/365)) / 2
 }
 
-// shareOfDay is how much of a day's steps has been walked: from six in the morning to ten at night.
+// shareOfDay is the share of a day's steps that is walked by now. Steps are walked from 06:00 to 22:00.
 func shareOfDay(now time.Time) float64 {
 	hours := now.Sub(now.Truncate(24 * time.Hour)).Hours()
 	return min(max((hours-6)/16, 0), 1)
 }
 
-// steps of a whole day, and whether they were counted at all.
+// steps of a whole day, and whether the device was worn at all.
 func (p person) steps(date time.Time, random *rand.Rand) (total int, worn bool) {
 	weekday := [7]float64{time.Sunday: 0.75, time.Monday: 1, time.Tuesday: 1.02, time.Wednesday: 0.98,
 		time.Thursday: 1.04, time.Friday: 0.95, time.Saturday: 1.2}[date.Weekday()]
 	mean := p.dailySteps * weekday * (0.85 + 0.3*season(date))
 	total = int(mean * math.Exp(0.28*random.NormFloat64()))
 	switch chance := random.Float64(); {
-	case chance < 0.03: // left at home
+	case chance < 0.03: // device left at home
 		return 0, false
 	case chance < 0.06: // ill in bed
 		total /= 6
@@ -140,7 +123,7 @@ func (p person) rides(date time.Time, random *rand.Rand) []RideRecord {
 	return nil
 }
 
-// ride begins at an hour of the date and goes about so many kilometres. Now and then nobody noted its end.
+// ride begins at an hour of the date and goes about km kilometres. One in 25 has no recorded end.
 func (p person) ride(date time.Time, hour, km float64, random *rand.Rand) RideRecord {
 	km = min(km*(0.95+0.1*random.Float64()), 120)
 	start := date.Add(time.Duration(hour * float64(time.Hour))).Truncate(time.Microsecond)

@@ -4,72 +4,106 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	activitydb "connect-svc/gen/db/activity"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
 )
 
-func (a *Activity) readDailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]activitydb.ReadDailyStepsRow, error) {
-	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]activitydb.ReadDailyStepsRow, error) {
-		return activitydb.New(pool).ReadDailySteps(ctx, activitydb.ReadDailyStepsParams{
-			UserID: userID, FirstDate: dates.From, LastDate: dates.To,
-		})
-	})
+// ErrUnknownUser is the error of a write for a user who does not exist.
+var ErrUnknownUser = errors.New("no such user")
+
+// Settings of the reads.
+type Settings struct {
+	CursorLifetime time.Duration // of a traversal from its first page on: 1 s to 15 min
+
+	// Replicas may answer the three reads, up to five seconds late. Who may read, and what, is never asked of them. Nil: none.
+	Replicas *postgres.Replicas
 }
 
-func (a *Activity) readCyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]activitydb.ReadCyclingDailyRow, error) {
-	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]activitydb.ReadCyclingDailyRow, error) {
-		return activitydb.New(pool).ReadCyclingDaily(ctx, activitydb.ReadCyclingDailyParams{
-			UserID: userID, Since: dates.From, Until: dates.until(),
-		})
+// Store is the recorded activity in a database. It is safe for concurrent use.
+type Store struct {
+	pool     *postgres.Pool
+	batches  *fairqueue.Queue
+	keys     *credential.Keyring
+	settings Settings
+}
+
+// A batch holds a connection until it is written. Few at a time leave the others to those who read.
+const (
+	batchesAtOnce  = 4
+	batchesWaiting = 64
+)
+
+// New is the activity in the database of pool. Cursors and the ids of rides are made with keys.
+func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Store {
+	return &Store{pool, fairqueue.New(batchesAtOnce, batchesWaiting), keys, settings}
+}
+
+// DailySteps returns the dates of a range that have a record, oldest first: at most 31.
+func (s *Store) DailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]Steps, error) {
+	rows, err := read(ctx, s, (*activitydb.Queries).ReadDailySteps, activitydb.ReadDailyStepsParams{
+		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 	})
+	steps := make([]Steps, len(rows))
+	for i, row := range rows {
+		steps[i] = Steps(row)
+	}
+	return steps, err
+}
+
+// CyclingDaily returns the dates of a range on which rides started, oldest first: at most 31.
+func (s *Store) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]CyclingDay, error) {
+	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingDaily, activitydb.ReadCyclingDailyParams{
+		UserID: userID, Since: dates.From, Until: dates.until(),
+	})
+	days := make([]CyclingDay, len(rows))
+	for i, row := range rows {
+		days[i] = CyclingDay(row)
+	}
+	return days, err
 }
 
 type rideRow = activitydb.ReadCyclingActivitiesRow
 
-// readCyclingActivities reads up to n rides after a position and before a time. The pages of a traversal may come from
-// different replicas: a position says where to go on in any of them.
-func (a *Activity) readCyclingActivities(
-	ctx context.Context, userID uuid.UUID, after position, until time.Time, n int,
-) ([]activitydb.ReadCyclingActivitiesRow, error) {
-	return postgres.Read(ctx, a.pool, a.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]activitydb.ReadCyclingActivitiesRow, error) {
-		return activitydb.New(pool).ReadCyclingActivities(ctx, activitydb.ReadCyclingActivitiesParams{
-			UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
-			MaxRows: int32(n), //nolint:gosec // at most 501
-		})
+// readRides reads up to n rides after a position and before a time. The pages of a traversal may come from different
+// replicas: a position means the same in each of them.
+func (s *Store) readRides(ctx context.Context, userID uuid.UUID, after position, until time.Time, n int) ([]rideRow, error) {
+	return read(ctx, s, (*activitydb.Queries).ReadCyclingActivities, activitydb.ReadCyclingActivitiesParams{
+		UserID: userID, AfterTime: after.time, AfterSourceID: after.sourceID, Until: until,
+		MaxRows: int32(n), //nolint:gosec // at most 501
 	})
 }
 
-func addStepCorrection(
-	ctx context.Context, pool *postgres.Pool, userID uuid.UUID, date time.Time, delta int, note string,
-) error {
-	return activitydb.New(pool).AddStepCorrection(ctx, activitydb.AddStepCorrectionParams{
-		UserID: userID, Date: date, CorrectionID: uuid.New(), Note: note,
-		Delta: int32(delta), //nolint:gosec // checked
+// read runs a query on a replica that is recent enough, or else on the primary.
+func read[Params, Row any](
+	ctx context.Context, s *Store, query func(*activitydb.Queries, context.Context, Params) ([]Row, error), params Params,
+) ([]Row, error) {
+	rows, err := postgres.Read(ctx, s.pool, s.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]Row, error) {
+		return query(activitydb.New(pool), ctx, params)
 	})
-}
-
-func addCyclingAdjustment(
-	ctx context.Context, pool *postgres.Pool, userID uuid.UUID, date time.Time, deltaMeters int, note string,
-) error {
-	return activitydb.New(pool).AddCyclingAdjustment(ctx, activitydb.AddCyclingAdjustmentParams{
-		UserID: userID, Date: date, AdjustmentID: uuid.New(), Note: note,
-		DeltaMeters: int32(deltaMeters), //nolint:gosec // checked
-	})
+	if err != nil {
+		return nil, fmt.Errorf("activity: read: %w", err)
+	}
+	return rows, nil
 }
 
 // userClock is the time on the user's wall.
-func userClock(ctx context.Context, pool *postgres.Pool, userID uuid.UUID) (time.Time, error) {
-	now, err := activitydb.New(pool).UserClock(ctx, userID)
+func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
+	now, err := activitydb.New(s.pool).UserClock(ctx, userID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, ErrUnknownUser
 	}
-	return now, err
+	if err != nil {
+		return time.Time{}, fmt.Errorf("activity: user's clock: %w", err)
+	}
+	return now, nil
 }
 
 // stage copies rows to a staging table of this transaction, which may then take as long as the file does.
@@ -85,28 +119,22 @@ func stage(ctx context.Context, tx pgx.Tx, into table, rows pgx.CopyFromSource) 
 			return fmt.Errorf("prepare: %w", err)
 		}
 	}
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{stagingTable}, into.columns, rows); err != nil {
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"staged"}, into.columns(), rows); err != nil {
 		return fmt.Errorf("copy: %w", err)
 	}
 	return nil
 }
 
-// pgUUID spares the driver finding out, for each row again, how a uuid.UUID is to be written.
-func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
-
-// firstUnknownUser is the first line whose user does not exist.
-func firstUnknownUser(ctx context.Context, tx pgx.Tx, from rowSource) (line int, found bool, err error) {
-	err = tx.QueryRow(ctx, fmt.Sprintf(`
-select line from %s
+// firstUnknownUser is the first line whose user does not exist, or 0.
+func firstUnknownUser(ctx context.Context, tx pgx.Tx, rows string, args []any) (line int, err error) {
+	err = tx.QueryRow(ctx, `
+select line from `+rows+`
 where not exists (select from users where users.user_id = fresh.user_id)
-order by line limit 1`, from.sql), from.args...).Scan(&line)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, false, nil
+order by line limit 1`, args...).Scan(&line)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, fmt.Errorf("look for unknown users: %w", err)
 	}
-	if err != nil {
-		return 0, false, fmt.Errorf("look for unknown users: %w", err)
-	}
-	return line, true, nil
+	return line, nil
 }
 
 // lockStagedUsers keeps the users of the staged rows from being deleted until the transaction ends, by the lock that a
@@ -114,7 +142,7 @@ order by line limit 1`, from.sql), from.args...).Scan(&line)
 func lockStagedUsers(ctx context.Context, tx pgx.Tx) (all bool, err error) {
 	err = tx.QueryRow(ctx, `
 with wanted as (
-	select distinct user_id from `+stagingTable+`
+	select distinct user_id from staged
 ), locked as (
 	select from users join wanted using (user_id) order by user_id for key share of users
 )
@@ -141,48 +169,47 @@ func mergeStaged(ctx context.Context, tx pgx.Tx, into table, rows int64, usersLo
 	case inserted == rows:
 		return Result{Inserted: inserted}, nil
 	}
-	result, err := merge(ctx, tx, into.staged())
+	result, err := merge(ctx, tx, into, stagedRows)
 	result.Inserted += inserted
 	return result, err
 }
 
-// insertStaged takes the new rows. Where all users are locked already, the foreign key has nothing left to find out,
+// insertStaged inserts the new rows. Where all users are locked already, the foreign key has nothing left to find out,
 // and checking it again for each row would take longer than all else together: that is turned off for this one
 // statement, where the role may do so (PostgreSQL: session_replication_role).
 func insertStaged(ctx context.Context, tx pgx.Tx, into table, usersLocked bool) (rows int64, err error) {
-	if usersLocked {
-		if _, err := tx.Exec(ctx, `select set_config('session_replication_role', 'replica', true)
-			where has_parameter_privilege('session_replication_role', 'SET')`); err != nil {
-			return 0, err
+	setRole := func(role string) error {
+		if !usersLocked {
+			return nil
 		}
+		_, err := tx.Exec(ctx, `select set_config('session_replication_role', $1, true)
+			where has_parameter_privilege('session_replication_role', 'SET')`, role)
+		return err
 	}
-	done, err := tx.Exec(ctx, fmt.Sprintf(into.insert, into.staged().sql))
+	if err := setRole("replica"); err != nil {
+		return 0, err
+	}
+	done, err := tx.Exec(ctx, into.insertNew())
 	if err != nil {
 		return 0, err
 	}
-	if usersLocked {
-		_, err = tx.Exec(ctx, `select set_config('session_replication_role', 'origin', true)
-			where has_parameter_privilege('session_replication_role', 'SET')`)
-	}
-	return done.RowsAffected(), err
+	return done.RowsAffected(), setRole("origin")
 }
 
-// merge writes the rows to where they belong and counts what it inserted and updated.
-func merge(ctx context.Context, tx pgx.Tx, from rowSource) (Result, error) {
-	statement := fmt.Sprintf(from.merge, from.sql)
+// merge writes rows to their table and counts what it inserted and updated.
+func merge(ctx context.Context, tx pgx.Tx, into table, rows string, args ...any) (result Result, err error) {
 	for {
-		var result Result
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
-			return tx.QueryRow(ctx, statement, from.args...).Scan(&result.Inserted, &result.Updated)
+			return tx.QueryRow(ctx, into.merge(rows), args...).Scan(&result.Inserted, &result.Updated)
 		})
 		// Rides and adjustments have two unique keys, and a conflict is resolved by one of them. Of two merges that
 		// insert the same row at the same moment one can meet the other in the other key first; the second time it
 		// finds the row.
-		if from.primaryKey != "" && postgres.IsUniqueViolation(err, from.primaryKey) {
+		if into.primaryKey != "" && postgres.IsUniqueViolation(err, into.primaryKey) {
 			continue
 		}
 		if err != nil {
-			return Result{}, fmt.Errorf("merge: %w", err)
+			return Result{}, fmt.Errorf("merge into %s: %w", into.stored, err)
 		}
 		return result, nil
 	}
@@ -194,9 +221,13 @@ func allowTime(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// lockUsers puts batches for the same users in order, and keeps the users where they are until the batch is done. It is
-// the weakest lock that does so: connecting, signing in and imports go on. Those who do not exist are passed over.
-func lockUsers(ctx context.Context, tx pgx.Tx, users []uuid.UUID) error {
+// lockUsers puts batches for the same users in order, and keeps the users from being deleted until the batch is done. It
+// is the weakest lock that does so: connecting, signing in and imports go on. Those who do not exist are passed over.
+func lockUsers(ctx context.Context, tx pgx.Tx, parts []part) error {
+	var users []any
+	for _, p := range parts {
+		users = append(users, p.arrays[0]...)
+	}
 	_, err := tx.Exec(ctx, `
 select from users where user_id = any ($1) order by user_id for no key update`, users)
 	if err != nil {
@@ -205,35 +236,23 @@ select from users where user_id = any ($1) order by user_id for no key update`, 
 	return nil
 }
 
-// lockRides locks the rides that a batch writes and those that it removes in the order in which a merge locks them, so
-// that it does not wait in a circle with an import.
-func lockRides(ctx context.Context, tx pgx.Tx, batch Batch) error {
-	var users []uuid.UUID
-	var sources []string
-	for _, r := range batch.CyclingActivities {
-		users, sources = append(users, r.UserID), append(sources, r.SourceID)
-	}
-	for _, r := range batch.Removals {
-		users, sources = append(users, r.UserID), append(sources, r.SourceID)
-	}
-	_, err := tx.Exec(ctx, `
+// removeRides deletes rides and counts those that there were. Before, it locks them and the rides that the batch writes
+// in the order in which a merge locks them, so that the batch does not wait in a circle with an import.
+func removeRides(ctx context.Context, tx pgx.Tx, removals, written part) (removed int64, err error) {
+	users := slices.Concat(removals.arrays[0], written.arrays[0])
+	sources := slices.Concat(removals.arrays[1], written.arrays[1])
+	if _, err := tx.Exec(ctx, `
 select from cycling_activities
 where (user_id, source_id) in (select * from unnest($1::uuid[], $2::text[]))
 order by user_id, source_id
-for update`, users, sources)
-	if err != nil {
-		return fmt.Errorf("lock the rides: %w", err)
+for update`, users, sources); err != nil {
+		return 0, fmt.Errorf("lock rides: %w", err)
 	}
-	return nil
-}
-
-// removeRides deletes the rides of these names and counts those that there were.
-func removeRides(ctx context.Context, tx pgx.Tx, from rowSource) (removed int64, err error) {
-	tag, err := tx.Exec(ctx, fmt.Sprintf(`
+	done, err := tx.Exec(ctx, `
 delete from cycling_activities
-where (user_id, source_id) in (select fresh.user_id, fresh.source_id from %s)`, from.sql), from.args...)
+where (user_id, source_id) in (select * from unnest($1::uuid[], $2::text[]))`, removals.args()...)
 	if err != nil {
 		return 0, fmt.Errorf("remove rides: %w", err)
 	}
-	return tag.RowsAffected(), nil
+	return done.RowsAffected(), nil
 }

@@ -2,169 +2,141 @@ package activity
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// table is how one kind of record comes in. Files come through a staging table, batches as arrays; both are rows
-// with the same columns, the first of which is the line, and go through the same merge.
+// table describes how one kind of record reaches its table in the database. Files come through a staging table, batches
+// as arrays. Both are rows of a line number, the key and the values, and both go through the same merge.
 type table struct {
-	name        string
-	fileColumns []string
-	columns     []string // of the staged rows
-	types       []string // of the columns
-	insert      string   // the statement for a staged file's new rows
-	merge       string   // the statement, with %s where the rows come from
-	primaryKey  string   // the constraint, where the merge resolves conflicts by another key
+	stored string   // the table in the database
+	key    []string // columns by which a row replaces another one
+	values []string // the other columns
+	types  []string // of the key and the values
+
+	createdAt  bool   // the table notes when a row first came
+	primaryKey string // the constraint, where it is another key than the merge's
 }
 
-// The inserts are what makes large files fast: where most rows are new, an "on conflict" for each of them would take
-// half as long again. They take, in the same order, the last row of each key that is not stored, and count on nobody
-// storing it meanwhile; if somebody does, they fail as a whole, and the merge takes all rows.
-
-// The merges have one form: of the rows with one key the last one, unless it is stored like that already, in the order
-// of the key, so that two merges never wait for each other in a circle. What is stored like that is left out twice:
-// before, so that it is not even locked, and in the conflict, for what another merge stores meanwhile. A row that the
-// statement itself inserted has no xmax; one that it updated has its own lock there.
-
 var stepsTable = table{
-	name:        "daily steps",
-	fileColumns: stepsColumns,
-	columns:     []string{"line", "user_id", "date", "steps"},
-	types:       []string{"bigint", "uuid", "date", "integer"},
-	insert: `
-insert into daily_steps (user_id, date, steps)
-select distinct on (user_id, date) user_id, date, steps
-from %s
-where not exists (select from daily_steps d where d.user_id = fresh.user_id and d.date = fresh.date)
-order by user_id, date, line desc`,
-	merge: `
-with latest as (
-	select distinct on (user_id, date) user_id, date, steps
-	from %s
-	order by user_id, date, line desc
-), merged as (
-	insert into daily_steps as stored (user_id, date, steps)
-	select user_id, date, steps
-	from latest
-	where not exists (
-		select from daily_steps d
-		where d.user_id = latest.user_id and d.date = latest.date and d.steps = latest.steps)
-	order by user_id, date
-	on conflict (user_id, date) do update set steps = excluded.steps
-	where stored.steps <> excluded.steps
-	returning xmax = 0 as inserted
-)
-select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`,
+	stored: "daily_steps",
+	key:    []string{"user_id", "date"},
+	values: []string{"steps"},
+	types:  []string{"uuid", "date", "integer"},
 }
 
 var ridesTable = table{
-	name:        "cycling activities",
-	fileColumns: ridesColumns,
-	columns:     []string{"line", "user_id", "source_id", "start_time", "end_time", "distance_meters"},
-	types:       []string{"bigint", "uuid", `text collate "C"`, "timestamp", "timestamp", "integer"},
-	primaryKey:  "cycling_activities_pkey",
-	insert: `
-insert into cycling_activities (user_id, source_id, start_time, end_time, distance_meters)
-select distinct on (user_id, source_id) user_id, source_id, start_time, end_time, distance_meters
-from %s
-where not exists (
-	select from cycling_activities c where c.user_id = fresh.user_id and c.source_id = fresh.source_id)
-order by user_id, source_id, line desc`,
-	merge: `
-with latest as (
-	select distinct on (user_id, source_id) user_id, source_id, start_time, end_time, distance_meters
-	from %s
-	order by user_id, source_id, line desc
-), merged as (
-	insert into cycling_activities as stored (user_id, source_id, start_time, end_time, distance_meters)
-	select user_id, source_id, start_time, end_time, distance_meters
-	from latest
-	where not exists (
-		select from cycling_activities c
-		where c.user_id = latest.user_id and c.source_id = latest.source_id
-			and (c.start_time, c.end_time, c.distance_meters)
-				is not distinct from (latest.start_time, latest.end_time, latest.distance_meters))
-	order by user_id, source_id
-	on conflict (user_id, source_id) do update
-		set start_time = excluded.start_time, end_time = excluded.end_time, distance_meters = excluded.distance_meters
-	where (stored.start_time, stored.end_time, stored.distance_meters)
-		is distinct from (excluded.start_time, excluded.end_time, excluded.distance_meters)
-	returning xmax = 0 as inserted
-)
-select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`,
+	stored:     "cycling_activities",
+	key:        []string{"user_id", "source_id"},
+	values:     []string{"start_time", "end_time", "distance_meters"},
+	types:      []string{"uuid", `text collate "C"`, "timestamp", "timestamp", "integer"},
+	primaryKey: "cycling_activities_pkey",
 }
 
-var (
-	correctionsTable = adjustmentTable("step corrections", "step_corrections", "correction_id", "delta")
-	adjustmentsTable = adjustmentTable("cycling adjustments", "cycling_adjustments", "adjustment_id", "delta_meters")
-)
-
-// adjustmentTable is one of the two tables of adjustments, which differ in nothing but names. A row that is replaced
-// keeps the time of its first coming.
-func adjustmentTable(name, stored, id, delta string) table {
-	return table{
-		name:       name,
-		columns:    []string{"line", "user_id", "id", "date", "delta", "note"},
-		types:      []string{"bigint", "uuid", "uuid", "date", "integer", "text"},
-		primaryKey: stored + "_pkey",
-		merge: strings.NewReplacer("STORED", stored, "ID", id, "DELTA", delta).Replace(`
-with latest as (
-	select distinct on (user_id, id) user_id, id, date, delta, note
-	from %s
-	order by user_id, id, line desc
-), merged as (
-	insert into STORED as stored (user_id, ID, date, DELTA, note, created_at)
-	select user_id, id, date, delta, note, connect_now()
-	from latest
-	where not exists (
-		select from STORED a
-		where a.user_id = latest.user_id and a.ID = latest.id
-			and (a.date, a.DELTA, a.note) = (latest.date, latest.delta, latest.note))
-	order by user_id, id
-	on conflict (user_id, ID) do update set date = excluded.date, DELTA = excluded.DELTA, note = excluded.note
-	where (stored.date, stored.DELTA, stored.note) <> (excluded.date, excluded.DELTA, excluded.note)
-	returning xmax = 0 as inserted
-)
-select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`),
-	}
+var stepCorrectionsTable = table{
+	stored:     "step_corrections",
+	key:        []string{"user_id", "correction_id"},
+	values:     []string{"date", "delta", "note"},
+	types:      []string{"uuid", "uuid", "date", "integer", "text"},
+	createdAt:  true,
+	primaryKey: "step_corrections_pkey",
 }
 
-// removalsTable holds the names of rides that are to go. They are not merged.
+var cyclingAdjustmentsTable = table{
+	stored:     "cycling_adjustments",
+	key:        []string{"user_id", "adjustment_id"},
+	values:     []string{"date", "delta_meters", "note"},
+	types:      []string{"uuid", "uuid", "date", "integer", "text"},
+	createdAt:  true,
+	primaryKey: "cycling_adjustments_pkey",
+}
+
+// removalsTable describes the names of rides to delete, which are not merged.
 var removalsTable = table{
-	name:    "removals",
-	columns: []string{"line", "user_id", "source_id"},
-	types:   []string{"bigint", "uuid", `text collate "C"`},
+	stored: "cycling_activities",
+	key:    []string{"user_id", "source_id"},
+	types:  []string{"uuid", `text collate "C"`},
 }
 
-// rowSource is where the rows of a merge come from.
-type rowSource struct {
-	table
-	sql  string // in a from clause
-	args []any
+// columns are those of a row of a file or a batch.
+func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.values) }
+
+// insertNew is the statement that inserts the new rows of a file: of each key that is not stored yet, the last row. It
+// makes large files fast: where most rows are new, an "on conflict" for each of them would take half as long again. If
+// somebody else stores one of the keys meanwhile, the statement fails as a whole, and the merge takes all rows.
+func (t table) insertNew() string {
+	return t.fill(`
+insert into TABLE (COLUMNS)
+select distinct on (KEY) COLUMNS
+from ` + stagedRows + `
+where not exists (select from TABLE stored where (STORED.KEY) = (FRESH.KEY))
+order by KEY, line desc`)
 }
 
-const stagingTable = "staged"
+// merge is the statement that writes rows and counts what it inserted and updated. Of the rows with one key it takes the
+// last one. It locks rows in the order of the key, so that two merges never wait for each other in a circle. A row that
+// is stored like that already is left out twice: before, so that it is not even locked, and in the conflict, for what
+// another merge stores meanwhile. A row that the statement itself inserted has no xmax; one that it updated has its own
+// lock there.
+func (t table) merge(rows string) string {
+	return t.fill(`
+with latest as (
+	select distinct on (KEY) COLUMNS
+	from ` + rows + `
+	order by KEY, line desc
+), merged as (
+	insert into TABLE as stored (INSERTED)
+	select SOURCES
+	from latest
+	where not exists (
+		select from TABLE stored
+		where (STORED.KEY) = (LATEST.KEY) and (STORED.VALUES) is not distinct from (LATEST.VALUES))
+	order by KEY
+	on conflict (KEY) do update set (VALUES) = row (EXCLUDED.VALUES)
+	where (STORED.VALUES) is distinct from (EXCLUDED.VALUES)
+	returning xmax = 0 as inserted
+)
+select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`)
+}
 
-// createStaging makes the staging table. It lives as long as the transaction and is written to no log.
+// fill replaces the words in capitals: TABLE by the name of the table, KEY, VALUES and COLUMNS by lists of its columns,
+// and STORED.KEY and the like by lists of the columns of one row.
+func (t table) fill(statement string) string {
+	of := func(row string, columns []string) string { return row + "." + strings.Join(columns, ", "+row+".") }
+	columns := strings.Join(slices.Concat(t.key, t.values), ", ")
+	inserted, sources := columns, columns
+	if t.createdAt {
+		inserted, sources = inserted+", created_at", sources+", connect_now()"
+	}
+	return strings.NewReplacer(
+		"STORED.KEY", of("stored", t.key), "FRESH.KEY", of("fresh", t.key), "LATEST.KEY", of("latest", t.key),
+		"STORED.VALUES", of("stored", t.values), "LATEST.VALUES", of("latest", t.values),
+		"EXCLUDED.VALUES", of("excluded", t.values),
+		"TABLE", t.stored, "KEY", strings.Join(t.key, ", "), "VALUES", strings.Join(t.values, ", "),
+		"COLUMNS", columns, "INSERTED", inserted, "SOURCES", sources,
+	).Replace(statement)
+}
+
+// stagedRows is the staging table in a from clause.
+const stagedRows = "staged as fresh"
+
+// createStaging is the statement that makes the staging table. It lives as long as the transaction and is written to no
+// log.
 func (t table) createStaging() string {
-	columns := make([]string, len(t.columns))
-	for i, name := range t.columns {
-		columns[i] = name + " " + t.types[i]
+	var columns strings.Builder
+	for i, name := range t.columns()[1:] {
+		fmt.Fprintf(&columns, ", %s %s", name, t.types[i])
 	}
-	return "create temporary table " + stagingTable + " (" + strings.Join(columns, ", ") + ") on commit drop"
+	return "create temporary table staged (line bigint" + columns.String() + ") on commit drop"
 }
 
-// staged are the rows in the staging table.
-func (t table) staged() rowSource { return rowSource{table: t, sql: stagingTable + " as fresh"} }
-
-// batch are rows given as one array for each column but the line, which is counted.
-func (t table) batch(arrays ...any) rowSource {
-	list := make([]string, len(arrays))
-	for i := range arrays {
-		base, _, _ := strings.Cut(t.types[i+1], " ")
-		list[i] = fmt.Sprintf("$%d::%s[]", i+1, base)
+// arrayRows are rows in a from clause, given as one array for each column but the line, which is counted.
+func (t table) arrayRows() string {
+	arrays := make([]string, len(t.types))
+	for i, name := range t.types {
+		base, collation, _ := strings.Cut(name, " ")
+		arrays[i] = fmt.Sprintf("$%d::%s[] %s", i+1, base, collation)
 	}
-	sql := "unnest(" + strings.Join(list, ", ") + ") with ordinality as fresh (" +
-		strings.Join(t.columns[1:], ", ") + ", line)"
-	return rowSource{table: t, sql: sql, args: arrays}
+	return "unnest(" + strings.Join(arrays, ", ") + ") with ordinality as fresh (" +
+		strings.Join(t.columns()[1:], ", ") + ", line)"
 }

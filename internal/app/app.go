@@ -36,7 +36,7 @@ type Config struct {
 	Listen         string       // the public listener; port 0 is any free one
 	Listener       net.Listener // the public listener, open already, in place of Listen; the App closes it
 	PrivateListen  string
-	Certificate    *tls.Certificate // nil: plain HTTP behind a proxy that ends TLS
+	Certificate    *tls.Certificate // nil: plain HTTP behind a proxy that terminates TLS
 	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
 	LimiterURL     string           // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
 	Mailer         *account.Mailer
@@ -50,13 +50,13 @@ type Config struct {
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
 	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
 
-	ActivityUpdatedWindow time.Duration  // for how long changes are merged to one activity.updated
+	ActivityUpdatedWindow time.Duration  // for how long changes are merged into one activity.updated
 	WebhookNetworks       []netip.Prefix // private networks that webhooks may reach
-	WebhookRootCAs        *x509.CertPool // who vouches for webhook receivers; nil: the system's
+	WebhookRootCAs        *x509.CertPool // the authorities that webhook receivers' certificates need; nil: the system's
 
-	// For programs that are more than the service, as the sandbox is; no setting of the service leads here. What stands
-	// before the handlers of the listeners and between webhooks and the network, nil: nothing; and the private listener,
-	// open already, in place of PrivateListen.
+	// For programs that are more than the service, such as the sandbox. No setting leads here. Public and Private wrap the
+	// handlers of the listeners, WebhookTransport the way to webhook receivers; nil: nothing. PrivateListener is open
+	// already, in place of PrivateListen.
 	Public, Private  func(http.Handler) http.Handler
 	WebhookTransport func(http.RoundTripper) http.RoundTripper
 	PrivateListener  net.Listener
@@ -72,7 +72,7 @@ type App struct {
 	Clients  *client.Registry
 	Accounts *account.Accounts
 	OAuth    *oauth.Server
-	Activity *activity.Activity
+	Activity *activity.Store
 	Usage    *usage.Usage
 	Webhooks *webhook.Webhooks
 
@@ -88,7 +88,7 @@ type App struct {
 }
 
 // Open connects to the database, checks its schema, and opens both listeners. Connections wait until [App.Run] serves
-// them. Every error is one line that says what could not be had. Call Run or Close afterwards.
+// them. Every error is one line that says what could not be opened. Call Run or Close afterwards.
 func Open(ctx context.Context, config Config) (*App, error) {
 	a := &App{logger: config.Logger, drainTimeout: drainTimeout, stopTimeout: stopTimeout}
 	if err := a.open(ctx, config); err != nil {
@@ -122,16 +122,13 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime, Replicas: a.replicas})
 
-	a.Webhooks, err = webhook.New(a.Pool, config.Keys, webhook.Settings{
+	a.Webhooks = webhook.New(a.Pool, config.Keys, webhook.Settings{
 		Window:          config.ActivityUpdatedWindow,
 		AllowedNetworks: config.WebhookNetworks,
 		RootCAs:         config.WebhookRootCAs,
 		Transport:       config.WebhookTransport,
 		Logger:          config.Logger,
 	})
-	if err != nil {
-		return err
-	}
 
 	if err := a.openLimiter(ctx, config.LimiterURL); err != nil {
 		return err
@@ -144,7 +141,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err != nil {
 		return err
 	}
-	private, err := a.withOperator(a.privateHandler(config.Clock.Now), config)
+	private, err := a.privateHandler(config)
 	if err != nil {
 		return err
 	}
@@ -154,18 +151,19 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if config.Private != nil {
 		private = config.Private(private)
 	}
-	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen); err != nil {
+	public = config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage))
+	private = telemetry.Requests(a.logger, private, a.metrics.Observe)
+	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, public, a.logger); err != nil {
 		return err
 	}
-	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen); err != nil {
-		return err
+	if config.Certificate != nil {
+		a.public.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*config.Certificate}}
 	}
-	a.public.prepare(config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage)), config.Certificate, a.logger)
-	a.private.prepare(telemetry.Requests(a.logger, private, a.metrics.Observe), nil, a.logger)
-	return nil
+	a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, private, a.logger)
+	return err
 }
 
-// openLimiter takes the rate limiter that is configured.
+// openLimiter opens the rate limiter that is configured.
 func (a *App) openLimiter(ctx context.Context, url string) error {
 	if url == "" {
 		a.limiter = ratelimit.New(ratelimit.NewPostgres(a.Pool))
@@ -179,8 +177,8 @@ func (a *App) openLimiter(ctx context.Context, url string) error {
 	return nil
 }
 
-// publicHandler puts the pages of the browser and the developers' site beside the partner API. It is no http.ServeMux, which would redirect
-// paths that it finds untidy: unknown paths are 404 here (specification 4).
+// publicHandler serves the partner API, the browser's pages and the developers' site. It is no http.ServeMux, which would
+// redirect paths that it finds untidy: unknown paths are 404 here (specification 4).
 func (a *App) publicHandler(config Config) (http.Handler, error) {
 	api, err := partner.New(partner.Config{
 		BaseURL:  config.BaseURL,
@@ -193,7 +191,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := browser.New(browser.Config{
+	userPages, err := pages.New(pages.Config{
 		OAuth:           a.OAuth,
 		Accounts:        a.Accounts,
 		RequestLifetime: config.OAuth.RequestLifetime,
@@ -215,18 +213,18 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		case site != nil && developers.Serves(r.URL.Path):
 			site.ServeHTTP(w, r)
 		default:
-			pages.ServeHTTP(w, r)
+			userPages.ServeHTTP(w, r)
 		}
 	}), nil
 }
 
-// PublicAddr is where the public listener is, with the port that it got.
+// PublicAddr is the address of the public listener, with the port that it got.
 func (a *App) PublicAddr() net.Addr { return a.public.listener.Addr() }
 
-// PrivateAddr is where the private listener is, with the port that it got.
+// PrivateAddr is the address of the private listener, with the port that it got.
 func (a *App) PrivateAddr() net.Addr { return a.private.listener.Addr() }
 
-// Close gives back what Open took. Run does it, too.
+// Close releases what Open took. Run calls it as well.
 func (a *App) Close() {
 	for _, s := range []*server{a.public, a.private} {
 		if s != nil {

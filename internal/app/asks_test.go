@@ -194,11 +194,11 @@ func (v *visitor) authorizationPath() string {
 	return config.AuthCodeURL(strings.Repeat("s", 22), oauth2.S256ChallengeOption(verifier))
 }
 
-// typed is after the address: it returns the code of the letter.
+// typed is after the address: it returns the code of the email.
 func (v *visitor) typed(t *testing.T, user pgtest.User) (code string) {
 	t.Helper()
 	v.must(t, http.MethodPost, v.base+"/sign-in", url.Values{"email": {user.Email}})
-	return v.mail.Next(t).Code()
+	return v.mail.Next(t).Code
 }
 
 // signedIn is after the code.

@@ -35,7 +35,7 @@ func TestBackupAndRestore(t *testing.T) {
 	partner, user := before.Client(t), before.User(t)
 	old := serviceOn(t, before, keyset)
 	day := time.Now().UTC().Truncate(24 * time.Hour)
-	if _, err := old.Activity.PutDailySteps(t.Context(), []activity.StepsRecord{{UserID: user.ID, Date: day, Steps: 4711}}); err != nil {
+	if _, err := old.Activity.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{{UserID: user.ID, Date: day, Steps: 4711}}}); err != nil {
 		t.Fatal(err)
 	}
 	connected := exchange(t, old, partner, authorized(t, old, partner, user))

@@ -171,11 +171,12 @@ func (w *life) know(t *testing.T, name string) known {
 
 	steps, meters := 40_000_000+int(user.ID[0])<<8+int(user.ID[1]), 70_000_000+int(user.ID[2])<<8+int(user.ID[3])
 	today := time.Now().UTC().Truncate(24 * time.Hour)
-	if _, err := w.service.Activity.PutDailySteps(t.Context(), []activity.StepsRecord{{UserID: user.ID, Date: today, Steps: steps}}); err != nil {
-		t.Fatal(err)
-	}
-	ride := activity.RideRecord{UserID: user.ID, SourceID: name + "-ride", Start: today.Add(7 * time.Hour), DistanceMeters: meters}
-	if _, err := w.service.Activity.PutCyclingActivities(t.Context(), []activity.RideRecord{ride}); err != nil {
+	if _, err := w.service.Activity.Put(t.Context(), activity.Batch{
+		DailySteps: []activity.StepsRecord{{UserID: user.ID, Date: today, Steps: steps}},
+		CyclingActivities: []activity.RideRecord{
+			{UserID: user.ID, SourceID: name + "-ride", Start: today.Add(7 * time.Hour), DistanceMeters: meters},
+		},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	w.db.Exec(t, `insert into account_sessions values ($1, sha256(uuid_send($1)), now() + interval '30 minutes')`, user.ID)
@@ -189,7 +190,7 @@ func (w *life) know(t *testing.T, name string) known {
 		"the user's id":                 user.ID.String(),
 		"the hash of the refresh token": fmt.Sprintf("%x", sha256.Sum256([]byte(user.tokens.RefreshToken))),
 		"the steps":                     fmt.Sprint(steps),
-		"the ride":                      ride.SourceID,
+		"the ride":                      name + "-ride",
 		"its distance":                  fmt.Sprint(meters),
 		"the note of a correction":      name + "'s phone",
 		"the note of an adjustment":     name + "'s tunnel",
@@ -200,7 +201,7 @@ func (w *life) know(t *testing.T, name string) known {
 func (w *life) askForCode(t *testing.T, email string) {
 	t.Helper()
 	if err := w.service.Accounts.SendCode(t.Context(), account.CodeRequest{
-		SignIn: uuid.New(), Email: email, Network: netip.MustParseAddr("192.0.2.1"), Company: "Ride Club",
+		SignIn: uuid.New(), Email: email, Network: netip.MustParseAddr("192.0.2.1"), Partner: "Ride Club",
 	}); err != nil {
 		t.Fatal(err)
 	}

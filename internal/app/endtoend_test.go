@@ -17,12 +17,12 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/account"
-	"connect-svc/internal/account/mailtest"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -40,7 +40,7 @@ type endToEnd struct {
 	faults  *faults // in front of the service
 
 	stopRequests func() // and wait until the last is done
-	stopLetters  func() // and wait until the last is sent
+	stopEmails   func() // and wait until the last is sent
 }
 
 func newEndToEnd(t *testing.T, change ...func(*Config)) *endToEnd {
@@ -77,18 +77,18 @@ func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToE
 		t.Fatal(err)
 	}
 	e.app = a
-	letters, stop := context.WithCancel(context.Background())
+	sending, stop := context.WithCancel(context.Background())
 	sent := make(chan struct{})
-	go func() { a.Accounts.Run(letters); close(sent) }()
+	go func() { a.Accounts.Run(sending); close(sent) }()
 	e.stopRequests = server.Close
-	e.stopLetters = func() { stop(); <-sent }
+	e.stopEmails = func() { stop(); <-sent }
 	e.faults = &faults{service: contracttest.Handler(t, a.public.Handler), requests: map[string]int{}}
 	server.Config.Handler = e.faults
 	server.StartTLS()
 	e.tls = server.Client().Transport
 	t.Cleanup(func() {
 		server.Close()
-		e.stopLetters()
+		e.stopEmails()
 		a.Close()
 	})
 	return e
@@ -126,7 +126,7 @@ func (e *endToEnd) authorize(t *testing.T, authorizationURL string) url.Values {
 		}
 	}
 	submit("sign-in", url.Values{"email": {e.user.Email}})
-	submit("code", url.Values{"code": {e.mail.Next(t).Code()}})
+	submit("code", url.Values{"code": {e.mail.Next(t).Code}})
 	submit("consent", url.Values{"decision": {"allow"}})
 	defer page.Body.Close()
 	location, err := page.Location()

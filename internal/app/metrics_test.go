@@ -106,7 +106,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 
-	e.stopLetters()
+	e.stopEmails()
 	text := e.private(t, "/metrics")
 	for _, want := range []string{
 		`connect_requests_total{operation="readDailyActivity",status="200"} 1`,
@@ -122,11 +122,11 @@ func TestMetrics(t *testing.T) {
 		`connect_refreshes_total{outcome="refused"} 1`,
 		`connect_refreshes_total{outcome="lapsed"} 1`,
 		`connect_sign_in_codes_total{outcome="sent"} 3`,
-		`connect_sign_in_codes_total{outcome="right"} 2`,
-		`connect_sign_in_codes_total{outcome="wrong"} 5`,
+		`connect_sign_in_codes_total{outcome="accepted"} 2`,
+		`connect_sign_in_codes_total{outcome="rejected"} 5`,
 		`connect_sign_in_codes_total{outcome="locked"} 2`,
-		`connect_letters_total{outcome="sent"} 2`,
-		`connect_letters_waiting 0`,
+		`connect_emails_total{outcome="sent"} 2`,
+		`connect_emails_waiting 0`,
 		`connect_database_connections{state="connecting"} 0`, // in use is one, by the reading itself
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {

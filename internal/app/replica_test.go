@@ -166,7 +166,7 @@ func (r replicated) record(t *testing.T, token *oauth2.Token, steps int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.app.Activity.PutDailySteps(t.Context(), []activity.StepsRecord{{UserID: r.user.ID, Date: day, Steps: steps}}); err != nil {
+	if _, err := r.app.Activity.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{{UserID: r.user.ID, Date: day, Steps: steps}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -233,7 +233,7 @@ func (e *endToEnd) recordRides(t *testing.T, token *oauth2.Token, n int) {
 		start := day.Add(time.Duration(i) * time.Second)
 		rides = append(rides, activity.RideRecord{UserID: e.user.ID, SourceID: start.String(), Start: start, DistanceMeters: 1})
 	}
-	if _, err := e.app.Activity.PutCyclingActivities(t.Context(), rides); err != nil {
+	if _, err := e.app.Activity.Put(t.Context(), activity.Batch{CyclingActivities: rides}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// How long stopping may take. The requests that run come first, then the letters that they put into the outbox; in all
-// it stays below the fifteen seconds after which a supervisor may kill the process.
+// How long stopping may take. Running requests finish first, then the emails that they put into the outbox are sent. In
+// all it stays below the fifteen seconds after which a supervisor may kill the process.
 const (
 	drainTimeout = 10 * time.Second
 	stopTimeout  = 14 * time.Second
@@ -16,8 +16,8 @@ const (
 // sweepEvery is how often expired rows are deleted. Nothing depends on it: an expired row is refused all the same.
 const sweepEvery = time.Minute
 
-// Run serves until ctx ends or a listener fails, then stops: it accepts nothing more, finishes what runs, sends the
-// letters that wait, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
+// Run serves until ctx ends or a listener fails. Then it accepts nothing more, finishes running requests, sends the emails
+// that wait, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
 func (a *App) Run(ctx context.Context) error {
 	// Background work outlives ctx: requests that finish may still need it.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -26,7 +26,7 @@ func (a *App) Run(ctx context.Context) error {
 	work.Go(func() { a.Accounts.Run(background) })
 	work.Go(func() { a.sweepRegularly(background) })
 	work.Go(func() { a.Usage.Run(background) })
-	// The delivery of webhooks does not: their events wait for another server, or the next start.
+	// The delivery of webhooks ends with ctx: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(ctx)
 	defer endDelivering()
 	work.Go(func() { a.Webhooks.Run(delivering) })
@@ -54,8 +54,8 @@ func (a *App) Run(ctx context.Context) error {
 	return failure
 }
 
-// stop ends everything in order, within the limits of time. The private listener outlives the public one, so that
-// readiness can say no as long as requests run.
+// stop ends everything in order, within the time limits. The private listener outlives the public one, so that readiness
+// can say no while requests run.
 func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	a.stopping.Store(true)
 	limit, cancel := context.WithTimeout(context.Background(), a.stopTimeout)
@@ -74,7 +74,7 @@ func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	}()
 	select {
 	case <-done:
-	case <-limit.Done(): // a letter or a statement that hangs: the process ends without it
+	case <-limit.Done(): // an email or a statement that hangs: the process ends without it
 		a.logger.Warn("work was broken off")
 	}
 }
@@ -93,7 +93,7 @@ func (a *App) sweepRegularly(ctx context.Context) {
 	}
 }
 
-// sweep deletes what has expired. What fails is tried again the next time.
+// sweep deletes what has expired. What fails is attempted again the next time.
 func (a *App) sweep(ctx context.Context) {
 	for domain, sweep := range map[string]func(context.Context) error{
 		"oauth":   a.OAuth.Sweep,

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,18 +12,18 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// What a connection may take of the server. The largest request line is an authorization URL of 16 KB (specification
-// 8); the largest body 8 KB, and the longest answer a page of 500 activities.
+// Limits of a connection. The largest request line is an authorization URL of 16 KB and the largest body has 8 KB
+// (specification 8); the longest response is a page of 500 activities.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	writeTimeout      = 35 * time.Second // the operator's batches may take 30
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
-	maxStreams        = 16 // of HTTP/2 on one connection: more than a client has reads at one time, unless it is given more
+	maxStreams        = 16 // of HTTP/2 on one connection: more than the concurrent reads of a client by default
 )
 
-// server is one of the two listeners with what serves it.
+// server is one of the two listeners and the HTTP server on it.
 type server struct {
 	http.Server
 	name     string
@@ -32,8 +31,11 @@ type server struct {
 	breakOff context.CancelFunc // ends the contexts of all requests
 }
 
-// listen opens a listener, where it is not open already. The name says in an error which setting is meant.
-func listen(ctx context.Context, name string, open net.Listener, address string) (*server, error) {
+// listen makes a server with the limits above, on the listener open if there is one, else on address. The name says in
+// errors which setting is meant.
+func listen(
+	ctx context.Context, name string, open net.Listener, address string, handler http.Handler, logger *slog.Logger,
+) (*server, error) {
 	if open == nil {
 		var err error
 		if open, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
@@ -41,25 +43,23 @@ func listen(ctx context.Context, name string, open net.Listener, address string)
 		}
 	}
 	requests, breakOff := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{name: name, listener: pacedListener{open}, breakOff: breakOff}
-	s.ConnContext = withConn
-	s.BaseContext = func(net.Listener) context.Context { return requests }
-	return s, nil
-}
-
-// prepare gives the server its handler, its limits and its certificate, which may be nil.
-func (s *server) prepare(handler http.Handler, certificate *tls.Certificate, logger *slog.Logger) {
-	s.Handler = paced(handler)
-	s.ReadHeaderTimeout = readHeaderTimeout
-	s.ReadTimeout = readTimeout
-	s.WriteTimeout = writeTimeout
-	s.IdleTimeout = idleTimeout
-	s.MaxHeaderBytes = maxHeaderBytes
-	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
-	s.ErrorLog = telemetry.ServerErrors(logger)
-	if certificate != nil {
-		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}}
-	}
+	return &server{
+		Server: http.Server{
+			Handler:           paced(handler),
+			ReadHeaderTimeout: readHeaderTimeout,
+			ReadTimeout:       readTimeout,
+			WriteTimeout:      writeTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeaderBytes,
+			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+			ErrorLog:          telemetry.ServerErrors(logger),
+			BaseContext:       func(net.Listener) context.Context { return requests },
+			ConnContext:       withConn,
+		},
+		name:     name,
+		listener: pacedListener{open},
+		breakOff: breakOff,
+	}, nil
 }
 
 // run serves until the server is stopped, which is no error.
@@ -76,11 +76,11 @@ func (s *server) run() error {
 	return fmt.Errorf("%s: %w", s.name, err)
 }
 
-// drain stops accepting and waits for the requests that run. Those that outlast ctx are broken off.
+// drain stops accepting and waits for running requests. Those that outlast ctx are broken off.
 func (s *server) drain(ctx context.Context, logger *slog.Logger) {
 	if err := s.Shutdown(ctx); err != nil {
 		logger.Warn("requests were broken off", "listener", s.name, "cause", err)
-		_ = s.Close() // first: what then ends before its time has nobody to answer
+		_ = s.Close() // before the contexts end: a request that is broken off must not write a response
 		s.breakOff()
 	}
 }

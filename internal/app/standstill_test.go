@@ -169,11 +169,11 @@ func coverEverything(t *testing.T, asks []ask) {
 			}
 		}
 	}
-	pages, err := browser.New(browser.Config{RequestLifetime: oauth.DefaultSettings.RequestLifetime})
+	site, err := pages.New(pages.Config{RequestLifetime: oauth.DefaultSettings.RequestLifetime})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := chi.Walk(pages.(chi.Routes), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	if err := chi.Walk(site.(chi.Routes), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		wanted[method+" "+pattern] = true
 		return nil
 	}); err != nil {

@@ -37,8 +37,8 @@ func TestUsageIsCounted(t *testing.T) {
 	if want := []string{"readDailyActivity", "requestToken"}; !slices.Equal(names, want) {
 		t.Errorf("operations %q, want %q", names, want)
 	}
-	if total := report.Total; total.Requests != 3 || total.RateLimited != 1 || total.Failed != 0 || report.Paid != 1 {
-		t.Errorf("requests %+v, paid %d", total, report.Paid)
+	if total := report.Total; total.Requests != 3 || total.RateLimited != 1 || total.Failed != 0 || report.Charged != 1 {
+		t.Errorf("requests %+v, charged %d", total, report.Charged)
 	}
 	if want := (usage.Connections{Authorized: 1}); report.Connections != want {
 		t.Errorf("connections %+v", report.Connections)

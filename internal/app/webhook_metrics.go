@@ -26,7 +26,7 @@ func (a *App) collectWebhooks() {
 		pending:        describe("events_pending", "Events that wait to be delivered, in the database: the same on every server."),
 		oldest:         describe("oldest_pending_seconds", "Age of the oldest of them; 0 where there is none."),
 		settled:        describe("events_total", "Events that this server delivered, or gave up (failed).", "outcome"),
-		failedAttempts: describe("failed_tries_total", "Tries of this server that failed."),
+		failedAttempts: describe("failed_attempts_total", "Delivery attempts of this server that failed."),
 	})
 }
 
@@ -57,6 +57,6 @@ func (m *webhookMetrics) Collect(metrics chan<- prometheus.Metric) {
 		gauge(m.oldest, s.Oldest.Seconds())
 		counter(m.settled, s.Delivered, "delivered")
 		counter(m.settled, s.Failed, "failed")
-		counter(m.failedAttempts, s.FailedTries)
+		counter(m.failedAttempts, s.FailedAttempts)
 	}
 }

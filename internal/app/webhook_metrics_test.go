@@ -66,7 +66,7 @@ func TestWebhookMetrics(t *testing.T) {
 
 	status.Store(http.StatusGone)
 	event()
-	wait("events_total"+label+`,outcome="failed"} 1`, "events_total"+label+`,outcome="delivered"} 1`, "failed_tries_total"+label+"} 1\n")
+	wait("events_total"+label+`,outcome="failed"} 1`, "events_total"+label+`,outcome="delivered"} 1`, "failed_attempts_total"+label+"} 1\n")
 
 	problems, err := testutil.GatherAndLint(e.app.metrics.Gatherer())
 	if err != nil || len(problems) > 0 {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 
@@ -9,14 +10,15 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// store reads the events.
-type store struct {
-	queries *auditdb.Queries
-}
+// Log is the audit log of a database.
+type Log struct{ queries *auditdb.Queries }
 
-func newStore(pool *postgres.Pool) store { return store{auditdb.New(pool)} }
+// New returns the audit log of a migrated database.
+func New(pool *postgres.Pool) *Log { return &Log{auditdb.New(pool)} }
 
-func (s store) list(ctx context.Context, filter Filter, after int64, limit int32) ([]Event, error) {
+// List returns events in the order in which they were written: at most limit of them, those after the given id; 0
+// starts at the first.
+func (l *Log) List(ctx context.Context, filter Filter, after int64, limit int32) ([]Event, error) {
 	params := auditdb.ListAuditEventsParams{After: after, MaxRows: limit}
 	if filter.ClientID != uuid.Nil {
 		params.ClientID = &filter.ClientID
@@ -27,9 +29,9 @@ func (s store) list(ctx context.Context, filter Filter, after int64, limit int32
 	if !filter.Since.IsZero() {
 		params.Since = &filter.Since
 	}
-	rows, err := s.queries.ListAuditEvents(ctx, params)
+	rows, err := l.queries.ListAuditEvents(ctx, params)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("audit log: %w", err)
 	}
 	events := make([]Event, len(rows))
 	for i, row := range rows {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/mail"
@@ -12,10 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/credential"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
@@ -70,124 +66,6 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
-
-// EndConnections ends the connections of a client within a transaction, and returns how many it ended: connections are
-// another domain's.
-type EndConnections func(ctx context.Context, tx pgx.Tx, clientID uuid.UUID) (int64, error)
-
-// Registry is the registrations in the database.
-type Registry struct {
-	store          store
-	endConnections EndConnections
-}
-
-// NewRegistry is the registry in a database. endConnections is part of [Registry.Offboard].
-func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
-	return &Registry{newStore(pool), endConnections}
-}
-
-// Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
-// field is a *FieldError.
-func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
-	if err := registration.validate(); err != nil {
-		return Client{}, "", err
-	}
-	secret, hash := credential.NewClientSecret()
-	id := uuid.New()
-	if err := r.store.create(ctx, id, registration, hash); err != nil {
-		return Client{}, "", fmt.Errorf("create client: %w", err)
-	}
-	created, err := r.Get(ctx, id)
-	return created, secret, err
-}
-
-// Get returns a client, or ErrNotFound.
-func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
-	found, err := r.store.get(ctx, id)
-	if err != nil {
-		return Client{}, fmt.Errorf("client %s: %w", id, err)
-	}
-	return found, nil
-}
-
-// List returns all clients, oldest first.
-func (r *Registry) List(ctx context.Context) ([]Client, error) {
-	list, err := r.store.list(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list clients: %w", err)
-	}
-	return list, nil
-}
-
-// Disable makes a client unusable: its requests fail authentication and its access tokens stop working, until it is
-// enabled again. Disabling a disabled client changes nothing.
-func (r *Registry) Disable(ctx context.Context, id uuid.UUID) error {
-	return r.setStatus(ctx, id, Disabled)
-}
-
-// Enable makes a disabled client usable again; its connections were kept.
-func (r *Registry) Enable(ctx context.Context, id uuid.UUID) error {
-	return r.setStatus(ctx, id, Active)
-}
-
-func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) error {
-	changed, err := r.store.setStatus(ctx, id, status)
-	return r.changed(ctx, id, changed, err)
-}
-
-// RotateSecret replaces the secret of a client and returns the new one. The old one has ended when it returns.
-func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID) (string, error) {
-	secret, hash := credential.NewClientSecret()
-	changed, err := r.store.replaceSecret(ctx, id, hash)
-	if err := r.changed(ctx, id, changed, err); err != nil {
-		return "", err
-	}
-	return secret, nil
-}
-
-// Update changes what is registered about a client, and returns the client as it is then. change gets the present
-// registration. A wrong field is a *FieldError, and nothing has changed. A new callback or a smaller allowance holds at once: requests and codes that name the old callback end, and
-// so does a refresh of scopes that are no longer allowed (specification 7.3). Errors: ErrNotFound, ErrOffboarded.
-func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (Client, error) {
-	updated, err := r.store.update(ctx, id, func(registration *Registration) error {
-		change(registration)
-		return registration.validate()
-	})
-	if err != nil {
-		return Client{}, fmt.Errorf("client %s: %w", id, err)
-	}
-	return updated, nil
-}
-
-// Connections counts the connections that Offboard would end.
-func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
-	n, err := r.store.countConnections(ctx, id)
-	if err != nil {
-		return 0, fmt.Errorf("connections of client %s: %w", id, err)
-	}
-	return n, nil
-}
-
-// Offboard ends a client for good: it can never be used again, and all its connections are disconnected. It returns
-// how many were. Errors: ErrNotFound, ErrOffboarded.
-func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {
-	connections, changed, err := r.store.offboard(ctx, id, r.endConnections)
-	return connections, r.changed(ctx, id, changed, err)
-}
-
-// changed explains why a change of a client did not happen.
-func (r *Registry) changed(ctx context.Context, id uuid.UUID, changed bool, err error) error {
-	switch {
-	case err != nil:
-		return fmt.Errorf("client %s: %w", id, err)
-	case changed:
-		return nil
-	}
-	if _, err := r.Get(ctx, id); err != nil {
-		return err
-	}
-	return fmt.Errorf("client %s: %w", id, ErrOffboarded)
-}
 
 func (r *Registration) validate() error {
 	if r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > 100 ||

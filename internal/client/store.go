@@ -4,53 +4,72 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	clientdb "connect-svc/gen/db/client"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
 )
 
-// store is the registrations as rows of the table clients.
-type store struct {
-	pool    *postgres.Pool
-	queries *clientdb.Queries
+// EndConnections ends the connections of a client within a transaction, and returns how many it ended. Connections are
+// another domain's.
+type EndConnections func(ctx context.Context, tx pgx.Tx, clientID uuid.UUID) (int64, error)
+
+// Registry holds the registrations in a database.
+type Registry struct {
+	pool           *postgres.Pool
+	queries        *clientdb.Queries
+	endConnections EndConnections
 }
 
-func newStore(pool *postgres.Pool) store { return store{pool, clientdb.New(pool)} }
+// NewRegistry returns the registry in a database. [Registry.Offboard] calls endConnections.
+func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
+	return &Registry{pool, clientdb.New(pool), endConnections}
+}
 
-func (s store) create(ctx context.Context, id uuid.UUID, registration Registration, secretHash []byte) error {
-	return s.queries.CreateClient(ctx, clientdb.CreateClientParams{
+// Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
+// field is a *FieldError.
+func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
+	if err := registration.validate(); err != nil {
+		return Client{}, "", err
+	}
+	secret, hash := credential.NewClientSecret()
+	id := uuid.New()
+	if err := r.queries.CreateClient(ctx, clientdb.CreateClientParams{
 		ClientID:          id,
 		Name:              registration.Name,
 		CallbackUrl:       registration.CallbackURL,
 		Scopes:            registration.Scopes,
-		SecretHash:        secretHash,
+		SecretHash:        hash,
 		RequestsPerMinute: int32(registration.Policy.RequestsPerMinute),
 		Burst:             int32(registration.Policy.Burst),
 		ConcurrentReads:   int32(registration.Policy.ConcurrentReads),
 		ContactEmail:      optional(registration.ContactEmail),
 		HomepageUrl:       optional(registration.HomepageURL),
-	})
+	}); err != nil {
+		return Client{}, "", fmt.Errorf("create client: %w", err)
+	}
+	created, err := r.Get(ctx, id)
+	return created, secret, err
 }
 
-// get returns a client, or ErrNotFound.
-func (s store) get(ctx context.Context, id uuid.UUID) (Client, error) {
-	row, err := s.queries.GetClient(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Client{}, ErrNotFound
-	}
+// Get returns a client, or ErrNotFound.
+func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
+	row, err := r.queries.GetClient(ctx, id)
 	if err != nil {
-		return Client{}, err
+		return Client{}, clientError(id, err)
 	}
 	return fromRow(row), nil
 }
 
-func (s store) list(ctx context.Context) ([]Client, error) {
-	rows, err := s.queries.ListClients(ctx)
+// List returns all clients, oldest first.
+func (r *Registry) List(ctx context.Context) ([]Client, error) {
+	rows, err := r.queries.ListClients(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list clients: %w", err)
 	}
 	list := make([]Client, len(rows))
 	for i, row := range rows {
@@ -59,24 +78,41 @@ func (s store) list(ctx context.Context) ([]Client, error) {
 	return list, nil
 }
 
-func (s store) setStatus(ctx context.Context, id uuid.UUID, status Status) (done bool, err error) {
-	n, err := s.queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status)})
-	return n == 1, err
+// Disable makes a client unusable: its requests fail authentication and its access tokens stop working, until it is
+// enabled again. Disabling a disabled client changes nothing. Errors: ErrNotFound, ErrOffboarded.
+func (r *Registry) Disable(ctx context.Context, id uuid.UUID) error {
+	return r.setStatus(ctx, id, Disabled)
 }
 
-func (s store) replaceSecret(ctx context.Context, id uuid.UUID, hash []byte) (changed bool, err error) {
-	n, err := s.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{ClientID: id, SecretHash: hash})
-	return n == 1, err
+// Enable makes a disabled client usable again; its connections were kept. Errors: ErrNotFound, ErrOffboarded.
+func (r *Registry) Enable(ctx context.Context, id uuid.UUID) error {
+	return r.setStatus(ctx, id, Active)
 }
 
-// update changes a registration as change does, and notes in the audit log what is another.
-func (s store) update(ctx context.Context, id uuid.UUID, change func(*Registration) error) (updated Client, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
+func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) error {
+	n, err := r.queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status)})
+	return r.changed(ctx, id, n, err)
+}
+
+// RotateSecret replaces the secret of a client and returns the new one. The old secret no longer works when it returns.
+// Errors: ErrNotFound, ErrOffboarded.
+func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID) (string, error) {
+	secret, hash := credential.NewClientSecret()
+	n, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{ClientID: id, SecretHash: hash})
+	if err := r.changed(ctx, id, n, err); err != nil {
+		return "", err
+	}
+	return secret, nil
+}
+
+// Update changes what is registered about a client, and returns the client as it is then. change gets the present
+// registration. After a *FieldError nothing has changed. A new callback or a smaller allowance takes effect at once:
+// requests and codes that name the old callback end, and so does a refresh of scopes that are no longer allowed
+// (specification 7.3). Other errors: ErrNotFound, ErrOffboarded.
+func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {
+	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+		queries := r.queries.WithTx(tx)
 		row, err := queries.LockClient(ctx, id)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrNotFound
-		}
 		if err != nil {
 			return err
 		}
@@ -85,40 +121,88 @@ func (s store) update(ctx context.Context, id uuid.UUID, change func(*Registrati
 			return ErrOffboarded
 		}
 		before := updated.Registration
-		if err := change(&updated.Registration); err != nil {
+		change(&updated.Registration)
+		if err := updated.validate(); err != nil {
 			return err
 		}
 		changes := differences(before, updated.Registration)
 		if len(changes) == 0 {
 			return nil
 		}
-		if err := queries.UpdateClient(ctx, updateParams(updated)); err != nil {
+		if err := queries.UpdateClient(ctx, clientdb.UpdateClientParams{
+			ClientID:          id,
+			Name:              updated.Name,
+			CallbackUrl:       updated.CallbackURL,
+			Scopes:            updated.Scopes,
+			RequestsPerMinute: int32(updated.Policy.RequestsPerMinute),
+			Burst:             int32(updated.Policy.Burst),
+			ConcurrentReads:   int32(updated.Policy.ConcurrentReads),
+			ContactEmail:      optional(updated.ContactEmail),
+			HomepageUrl:       optional(updated.HomepageURL),
+		}); err != nil {
 			return err
 		}
-		return note(ctx, queries, id, "client.updated", changes)
+		return audit(ctx, queries, id, "client.updated", changes)
 	})
 	if err != nil {
-		return Client{}, err
+		return Client{}, clientError(id, err)
 	}
 	return updated, nil
 }
 
-func updateParams(c Client) clientdb.UpdateClientParams {
-	return clientdb.UpdateClientParams{
-		ClientID:          c.ID,
-		Name:              c.Name,
-		CallbackUrl:       c.CallbackURL,
-		Scopes:            c.Scopes,
-		RequestsPerMinute: int32(c.Policy.RequestsPerMinute),
-		Burst:             int32(c.Policy.Burst),
-		ConcurrentReads:   int32(c.Policy.ConcurrentReads),
-		ContactEmail:      optional(c.ContactEmail),
-		HomepageUrl:       optional(c.HomepageURL),
+// Connections counts the connections that Offboard would end.
+func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
+	n, err := r.queries.CountConnections(ctx, id)
+	if err != nil {
+		return 0, fmt.Errorf("connections of client %s: %w", id, err)
 	}
+	return n, nil
 }
 
-// differences are the fields that are another, with what they were and are. The contact's address is somebody's: that
-// it changed is enough.
+// Offboard ends a client for good: it can never be used again, and all its connections are disconnected. It returns
+// how many were. Errors: ErrNotFound, ErrOffboarded.
+func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {
+	var n int64
+	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "set local statement_timeout = 0"); err != nil { // there may be millions
+			return err
+		}
+		queries := r.queries.WithTx(tx)
+		// First the client: an exchange of a code locks its row until the connection is stored, so none is missed.
+		if n, err = queries.OffboardClient(ctx, id); err != nil || n == 0 {
+			return err
+		}
+		if connections, err = r.endConnections(ctx, tx, id); err != nil {
+			return err
+		}
+		return audit(ctx, queries, id, "client.offboarded", map[string]any{"connections": connections})
+	})
+	return connections, r.changed(ctx, id, n, err)
+}
+
+// changed tells why a statement changed no row.
+func (r *Registry) changed(ctx context.Context, id uuid.UUID, rows int64, err error) error {
+	if err != nil {
+		return clientError(id, err)
+	}
+	if rows > 0 {
+		return nil
+	}
+	if _, err := r.Get(ctx, id); err != nil {
+		return err
+	}
+	return clientError(id, ErrOffboarded)
+}
+
+func clientError(id uuid.UUID, err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	return fmt.Errorf("client %s: %w", id, err)
+}
+
+// differences are the fields that changed, with their old and new values. Of the contact's address, which is personal, it
+// only says that it changed.
 func differences(before, after Registration) map[string]any {
 	changes := map[string]any{}
 	differ := func(field string, from, to any) {
@@ -139,8 +223,8 @@ func differences(before, after Registration) map[string]any {
 	return changes
 }
 
-// note writes an event of the operator to the audit log.
-func note(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action string, detail map[string]any) error {
+// audit writes an act of the operator to the audit log.
+func audit(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action string, detail map[string]any) error {
 	text, err := json.Marshal(detail)
 	if err != nil {
 		return err
@@ -148,35 +232,8 @@ func note(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action s
 	return queries.NoteClientChange(ctx, clientdb.NoteClientChangeParams{Action: action, ClientID: id, Detail: text})
 }
 
-func (s store) countConnections(ctx context.Context, id uuid.UUID) (int64, error) {
-	return s.queries.CountConnections(ctx, id)
-}
-
-// offboard ends a client and then its connections. Whoever exchanges a code holds the client's row until the
-// connection is there, and so none is missed.
-func (s store) offboard(
-	ctx context.Context, id uuid.UUID, endConnections EndConnections,
-) (connections int64, changed bool, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "set local statement_timeout = 0"); err != nil { // there may be millions
-			return err
-		}
-		queries := s.queries.WithTx(tx)
-		n, err := queries.OffboardClient(ctx, id)
-		if err != nil || n == 0 {
-			return err
-		}
-		if connections, err = endConnections(ctx, tx, id); err != nil {
-			return err
-		}
-		changed = true
-		return note(ctx, queries, id, "client.offboarded", map[string]any{"connections": connections})
-	})
-	return connections, changed, err
-}
-
 func fromRow(row clientdb.Client) Client {
-	return Client{
+	c := Client{
 		ID: row.ClientID,
 		Registration: Registration{
 			Name:        row.Name,
@@ -187,25 +244,23 @@ func fromRow(row clientdb.Client) Client {
 				Burst:             int(row.Burst),
 				ConcurrentReads:   int(row.ConcurrentReads),
 			},
-			ContactEmail: given(row.ContactEmail),
-			HomepageURL:  given(row.HomepageUrl),
 		},
 		Status:    Status(row.Status),
 		CreatedAt: row.CreatedAt,
 	}
+	if row.ContactEmail != nil {
+		c.ContactEmail = *row.ContactEmail
+	}
+	if row.HomepageUrl != nil {
+		c.HomepageURL = *row.HomepageUrl
+	}
+	return c
 }
 
-// optional and given turn an optional text into a nullable column and back.
+// optional is null where the text is empty.
 func optional(text string) *string {
 	if text == "" {
 		return nil
 	}
 	return &text
-}
-
-func given(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }

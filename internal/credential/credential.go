@@ -19,14 +19,14 @@ const (
 	AccessToken       Kind = "access-token"
 	RefreshToken      Kind = "refresh-token"
 	Cursor            Kind = "cursor"
-	// WebhookSecret is what signs webhooks, sealed to lie in the database. Nobody outside ever holds the sealed value.
+	// WebhookSecret is a secret that signs webhooks, sealed for the database. The sealed value never leaves the service.
 	WebhookSecret Kind = "webhook-secret"
 )
 
-// clientSecretPrefix begins a client secret, which is random and not sealed.
+// clientSecretPrefix starts a client secret, which is random and not sealed.
 const clientSecretPrefix = "svci_"
 
-// prefixes begin the values of each kind that is given to somebody (specification 2.9).
+// prefixes start the values of each kind that leaves the service (specification 2.9).
 var prefixes = map[Kind]string{
 	AuthorizationCode: "svcc_",
 	AccessToken:       "svca_",
@@ -42,11 +42,11 @@ func (k Kind) maxLength() int {
 	return 2048
 }
 
-// ErrInvalid is the answer to every value that was not sealed by this keyset as the kind asked for. It says no more,
-// because no caller may tell the cases apart.
+// ErrInvalid is the error for every value that this keyset did not seal as the kind asked for. It says no more, because no
+// caller may tell the cases apart.
 var ErrInvalid = errors.New("credential: not a value of this kind")
 
-// encoding accepts one spelling of each value: a value with a changed last character is a changed value.
+// encoding accepts one spelling of each value: otherwise the last character could be changed without notice.
 var encoding = base64.RawURLEncoding.Strict()
 
 // NewClientSecret makes a client secret of 256 random bits, and the hash under which it is stored.
@@ -63,18 +63,18 @@ func Hash(value string) []byte {
 	return sum[:]
 }
 
-// MatchesHash tells in constant time whether value is the one that hash was made of.
+// MatchesHash tells in constant time whether hash is that of value.
 func MatchesHash(value string, hash []byte) bool {
 	return subtle.ConstantTimeCompare(Hash(value), hash) == 1
 }
 
-// secretShape finds credentials by their prefixes wherever they stand, also behind an encoded character as in
+// secretShape finds credentials by their prefixes anywhere in a text, even after an encoded character, as in
 // "token%3Dsvca_…". Webhook signing secrets (whsec_, Standard Webhooks) are standard base64.
 var secretShape = regexp.MustCompile(`(svci_|svcc_|svca_|svcr2_|cc1_|whsec_)[A-Za-z0-9_+/=%-]{8,}`)
 
-// Redact replaces every credential in text, leaving its prefix so that a reader sees what stood there.
+// Redact replaces every credential in text but leaves its prefix, so that a reader sees what kind it was.
 func Redact(text string) string {
-	// Nearly all text has none of them, and finding that out this way takes a hundredth of the time.
+	// Nearly all texts hold none, and this finds that out in a hundredth of the time.
 	if !strings.Contains(text, "svc") && !strings.Contains(text, "cc1_") && !strings.Contains(text, "whsec_") {
 		return text
 	}

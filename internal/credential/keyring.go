@@ -18,8 +18,8 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Keyring seals and opens credentials. It is safe for use by many goroutines and never changes: a rotated keyset is
-// read by a new start.
+// Keyring seals and opens credentials. It is safe for concurrent use and never changes: a server reads a rotated keyset
+// when it starts again.
 type Keyring struct {
 	sealing     tink.AEAD
 	identifiers sync.Pool // of *identifier
@@ -39,16 +39,15 @@ func newKeyring(keys keysets) (*Keyring, error) {
 	return k, nil
 }
 
-// identifier is HMAC-SHA-256 under the identifier key, and what it reads and writes: memory of the caller's own would have
-// to be allocated anew for each of a page's 500 identifiers.
+// identifier is HMAC-SHA-256 under the identifier key with the memory for its input and output. It is used again, because
+// a page of activities has 500 identifiers.
 type identifier struct {
 	mac   hash.Hash
 	input []byte
 	sum   []byte
 }
 
-// identifierKey is the key material. Tink's own PRF sets up HMAC anew each time, which is most of its work: a page of
-// activities has 500 identifiers.
+// identifierKey is the key material. Tink's own PRF sets up HMAC for each value, which is most of its work.
 func identifierKey(handle *keyset.Handle) ([]byte, error) {
 	entry, err := handle.Primary()
 	if err != nil {
@@ -61,8 +60,8 @@ func identifierKey(handle *keyset.Handle) ([]byte, error) {
 	return key.KeyBytes().Data(insecuresecretdataaccess.Token{}), nil
 }
 
-// Seal makes a value of a kind that holds payload. The payload is small: with 1,400 bytes the longest kinds but the
-// cursor reach their limit of 2,048 characters.
+// Seal makes a value of a kind that holds payload. A payload of 1,400 bytes fits every kind. One whose value would be longer
+// than 2,048 characters, or 4,096 for a cursor, is an error.
 func (k *Keyring) Seal(kind Kind, payload []byte) (string, error) {
 	sealed, err := k.sealing.Encrypt(payload, boundTo(kind))
 	if err != nil {
@@ -80,7 +79,7 @@ func (k *Keyring) Seal(kind Kind, payload []byte) (string, error) {
 func (k *Keyring) Open(kind Kind, value string) ([]byte, error) {
 	text, found := strings.CutPrefix(value, prefixes[kind])
 	if !found || len(value) > kind.maxLength() || strings.ContainsAny(text, "\r\n") {
-		return nil, ErrInvalid // the decoder would pass over line breaks
+		return nil, ErrInvalid // the decoder would ignore line breaks
 	}
 	sealed, err := encoding.DecodeString(text)
 	if err != nil {
@@ -95,12 +94,12 @@ func (k *Keyring) Open(kind Kind, value string) ([]byte, error) {
 
 func boundTo(kind Kind) []byte { return []byte("connect-svc/1/" + string(kind)) }
 
-// PRF is a keyed pseudo-random function of a label, which names the use, and any parts: 32 bytes that stay the same as
-// long as the keyset lives, and that nobody without it can compute or invert.
+// PRF is a keyed pseudo-random function of a label, which names the use, and any parts. Its 32 bytes stay the same for as
+// long as the keyset exists, and nobody without the keyset can compute or invert them.
 func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
 	id := k.identifiers.Get().(*identifier) //nolint:errcheck // nothing else is in the pool
 	defer k.identifiers.Put(id)
-	// The length comes before the part, so that no two lists of parts are one input.
+	// The length comes before each part, so that no two lists of parts have the same input.
 	id.input = append(binary.BigEndian.AppendUint32(id.input[:0], uint32(len(label))), label...)
 	for _, part := range parts {
 		id.input = append(binary.BigEndian.AppendUint32(id.input, uint32(len(part))), part...)
@@ -113,7 +112,7 @@ func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
 	return output
 }
 
-// NewTestKeyring is a keyring of fresh keys that are nowhere stored.
+// NewTestKeyring is a keyring of new keys that are stored nowhere.
 func NewTestKeyring() *Keyring {
 	keys, err := newKeysets()
 	if err != nil {

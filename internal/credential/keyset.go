@@ -15,8 +15,8 @@ import (
 	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
 )
 
-// sealingTemplate is XAES-256-GCM: its 192-bit random nonces never run out, where plain AES-GCM with random nonces is
-// good for some four billion values a key, a few weeks of a busy service.
+// sealingTemplate is XAES-256-GCM, whose 192-bit random nonces never run out. Plain AES-GCM with random nonces is good for
+// some four billion values a key, which a busy service seals in a few weeks.
 func sealingTemplate() *tinkpb.KeyTemplate { return aead.XAES256GCM192BitNonceKeyTemplate() }
 
 // keysetFile is the form of a keyset on disk: two Tink keysets in Tink's own JSON form, in the clear. The file's mode
@@ -75,8 +75,8 @@ func LoadKeyring(path string) (*Keyring, error) {
 	return newKeyring(keys)
 }
 
-// RotateKeyset makes the next sealing key the primary one and adds a new next key. The file is replaced as a whole:
-// whoever reads it meanwhile reads the old or the new keyset.
+// RotateKeyset makes the next sealing key the primary one and adds a new next key. The file is replaced atomically: a
+// concurrent reader gets the old or the new keyset.
 func RotateKeyset(path string) error {
 	keys, err := readKeysets(path)
 	if err != nil {
@@ -112,7 +112,7 @@ func ListKeyset(path string) ([]KeyInfo, error) {
 	return keyInfos(keys.sealing), nil
 }
 
-// keyInfos tells the states from the order: keys are only ever added at the end, and become primary in that order.
+// keyInfos derives the states from the order: keys are only ever added at the end, and become primary in that order.
 func keyInfos(handle *keyset.Handle) []KeyInfo {
 	info := handle.KeysetInfo()
 	list := make([]KeyInfo, 0, len(info.GetKeyInfo()))

@@ -106,7 +106,7 @@ func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
 	if err == nil {
 		var provider *goose.Provider
 		provider, err = goose.NewProvider(goose.DialectPostgres, db, migrations.Files,
-			goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(migrations.Go()...))
+			goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
 		if err == nil {
 			return provider, nil // closes db with itself
 		}
@@ -170,9 +170,6 @@ func expectedVersion() (newest int64, err error) {
 			return 0, fmt.Errorf("migrations: %w", err)
 		}
 		newest = max(newest, version)
-	}
-	for _, migration := range migrations.Go() {
-		newest = max(newest, migration.Version)
 	}
 	return newest, nil
 }

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// maxLag is how old what a replica answers may be.
+	// maxLag is how old the rows of a replica may be.
 	maxLag = 5 * time.Second
-	// checkReplicasEvery is how often the replicas are looked at, and checkLimit how long a look may take.
+	// checkReplicasEvery is how often the replicas are checked, and checkLimit how long a check may take.
 	checkReplicasEvery = time.Second
 	checkLimit         = time.Second
 	// replicaLimit is how long a read waits for a replica before it asks the primary.
 	replicaLimit = 800 * time.Millisecond
 
-	// A page of PostgreSQL's write-ahead log, and the longest of the headers that it can have, in bytes.
+	// The size of a page of PostgreSQL's write-ahead log, and of its longest header, in bytes.
 	walPage, walPageHeader = 8192, 40
 )
 
 // Replicas are streaming replicas of a primary, for reads that may be up to five seconds old. A nil *Replicas is none.
 // It is safe for concurrent use.
 //
-// A replica is known by what it has: it is asked how far it has replayed, and is as of the latest instant at which the
-// primary was no further. So a primary that rests makes nobody late, a replica that lost its primary is noticed, and no
-// clock but this process's is compared with another.
+// How old a replica's rows are follows from its position in the write-ahead log. The replica is asked how far it has
+// replayed; its rows are as of the latest instant at which the primary was no further. So replicas of an idle primary are
+// never late, a replica that lost its primary is noticed, and no two clocks are compared.
 type Replicas struct {
 	primary *Pool
 	list    []*replica
@@ -44,7 +44,7 @@ type Replicas struct {
 	turn    atomic.Uint64
 
 	checking sync.Mutex
-	seen     []position // of the primary, the latest last
+	seen     []position // of the primary, newest last
 
 	answered, failed atomic.Uint64
 }
@@ -55,15 +55,15 @@ type replica struct {
 	asOf atomic.Pointer[time.Time]
 }
 
-// position in the primary's write-ahead log: what was committed before the instant is not beyond it.
+// position is how far the primary's write-ahead log went at an instant. All that was committed before is within it.
 type position struct {
 	at  time.Time
 	lsn int64
 }
 
-// OpenReplicas takes the replicas at url, whose hosts are separated by commas: each host is one replica, not a balancer
-// before several. It connects to none of them: nothing is read from a replica before [Replicas.Check] found it to be
-// current, and one that is away at the start is no error. Close it.
+// OpenReplicas prepares pools for the replicas at url, whose hosts are separated by commas. Each host must be one replica,
+// not a load balancer for several. It connects to none of them: nothing is read from a replica until [Replicas.Check] has
+// found it current, and one that is down at the start is no error. Call Close afterwards.
 func OpenReplicas(
 	ctx context.Context, url string, primary *Pool, now func() time.Time, logger *slog.Logger, opts ...Option,
 ) (*Replicas, error) {
@@ -89,7 +89,7 @@ func OpenReplicas(
 	return r, nil
 }
 
-// byHost takes the ways to connect apart by server: one host has two where TLS is preferred and not required.
+// byHost groups the ways to connect by server. A host has two where TLS is preferred but not required.
 func byHost(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
 	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 	for _, way := range ways {
@@ -132,13 +132,13 @@ func (r *Replicas) Run(ctx context.Context) {
 	}
 }
 
-// Check finds out which replicas may be read from. It takes about a second at most.
+// Check finds out which replicas are current. It takes about a second at most.
 func (r *Replicas) Check(ctx context.Context) {
 	r.checking.Lock()
 	defer r.checking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
-	r.look(ctx)
+	r.locatePrimary(ctx)
 	var checks sync.WaitGroup
 	for _, one := range r.list {
 		checks.Go(func() { r.check(ctx, one) })
@@ -146,12 +146,13 @@ func (r *Replicas) Check(ctx context.Context) {
 	checks.Wait()
 }
 
-// look notes where the primary is. While it cannot be asked the replicas become too old by themselves.
-func (r *Replicas) look(ctx context.Context) {
+// locatePrimary records the primary's position. While the primary cannot be reached, the replicas become too old by
+// themselves.
+func (r *Replicas) locatePrimary(ctx context.Context) {
 	here := position{at: r.now()}
 	r.seen = slices.DeleteFunc(r.seen, func(p position) bool { return here.at.Sub(p.at) > maxLag })
-	// Where the next record goes, which is beyond all that is committed, with or without synchronous_commit. On a new page
-	// that is behind the page's header, and whoever replayed everything is before it.
+	// This is where the next record goes, beyond all that is committed, with or without synchronous_commit. On a new page
+	// that is after the page's header, while a replica that has replayed everything is still before the header.
 	if r.primary.QueryRow(ctx, "select (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&here.lsn) != nil {
 		return
 	}
@@ -159,49 +160,49 @@ func (r *Replicas) look(ctx context.Context) {
 		here.lsn -= onPage
 	}
 	if n := len(r.seen); n > 0 && here.lsn < r.seen[n-1].lsn {
-		r.seen = nil // another server is the primary now
+		r.seen = nil // another server has become the primary
 	}
 	r.seen = append(r.seen, here)
 }
 
 func (r *Replicas) check(ctx context.Context, one *replica) {
-	var replays bool
-	var replayed *int64
-	err := one.pool.QueryRow(ctx, "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::bigint").Scan(&replays, &replayed)
-	var asOf *time.Time
-	switch {
-	case ctx.Err() != nil && err != nil:
-		err = errNoAnswer
-	case err != nil:
-	case !replays || replayed == nil:
-		err = errNoReplica
-	default:
-		for _, p := range slices.Backward(r.seen) {
-			if p.lsn <= *replayed {
-				asOf = &p.at
-				break
-			}
-		}
-		if asOf == nil {
-			err = errBehind
-		}
-	}
-	before := one.asOf.Swap(asOf)
-	switch {
-	case before == nil && asOf != nil:
+	asOf, err := r.asOf(ctx, one)
+	if err != nil {
+		r.leaveOut(one, err)
+	} else if one.asOf.Swap(&asOf) == nil {
 		r.logger.Info("a read replica is in use", "replica", one.name)
-	case before != nil && asOf == nil:
-		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", reason(err))
 	}
 }
 
-var (
-	errNoAnswer  = errors.New("no answer in time")
-	errNoReplica = errors.New("the server is no replica")
-	errBehind    = errors.New("it is more than 5 s behind the primary")
-)
+// asOf is the instant of the newest rows of a replica, or an error if it must not be read from.
+func (r *Replicas) asOf(ctx context.Context, one *replica) (time.Time, error) {
+	var inRecovery bool
+	var replayed *int64
+	err := one.pool.QueryRow(ctx, "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::bigint").Scan(&inRecovery, &replayed)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return time.Time{}, errors.New("no answer in time")
+	case err != nil:
+		return time.Time{}, err
+	case !inRecovery || replayed == nil:
+		return time.Time{}, errors.New("the server is no replica")
+	}
+	for _, p := range slices.Backward(r.seen) {
+		if p.lsn <= *replayed {
+			return p.at, nil
+		}
+	}
+	return time.Time{}, errors.New("it is more than 5 s behind the primary")
+}
 
-// pick is a replica that may be read from, in turn, or nil.
+// leaveOut stops reads from a replica until a check finds it current.
+func (r *Replicas) leaveOut(one *replica, cause error) {
+	if one.asOf.Swap(nil) != nil {
+		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", reason(cause))
+	}
+}
+
+// pick is a replica that is current, in turn, or nil.
 func (r *Replicas) pick() *replica {
 	if r == nil {
 		return nil
@@ -215,14 +216,14 @@ func (r *Replicas) pick() *replica {
 	return nil
 }
 
-// current tells whether what the replica answers is young enough: it ages between two checks.
+// current tells whether the rows of a replica are recent enough: they age between two checks.
 func (r *Replicas) current(one *replica) bool {
 	asOf := one.asOf.Load()
 	return asOf != nil && r.now().Sub(*asOf) <= maxLag
 }
 
-// Read asks a replica that is current, and at once the primary when there is none or when it fails. A replica that
-// cannot be reached is left out until a check finds it well.
+// Read asks a replica that is current. If there is none, or it fails, Read asks the primary at once. A replica that is down
+// is left out until a check finds it current.
 func Read[T any](
 	ctx context.Context, primary *Pool, r *Replicas, ask func(context.Context, *Pool) (T, error),
 ) (T, error) {
@@ -238,27 +239,28 @@ func Read[T any](
 		return answer, err
 	}
 	r.failed.Add(1)
-	if isAway(err) && one.asOf.Swap(nil) != nil {
-		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", reason(err))
+	if isDown(err) {
+		r.leaveOut(one, err)
 	}
 	return ask(ctx, primary)
 }
 
-// isAway tells whether the server as a whole cannot be used (SQLSTATE class 57P: it shuts down, or does not accept
-// connections yet). It may also cancel one statement, because what that reads is being removed, and be well.
-func isAway(err error) bool {
+// isDown tells whether the whole server cannot be used (SQLSTATE class 57P: it shuts down, or does not accept connections
+// yet). A server that refuses or cancels one statement, for instance because the rows that it reads are being removed, is
+// not down.
+func isDown(err error) bool {
 	var refused *pgconn.PgError
 	return !errors.As(err, &refused) || strings.HasPrefix(refused.Code, "57P")
 }
 
-// ReplicaCounts are the replicas that may be read from now and those that may not, and the reads that replicas answered
-// and those that the primary had to answer for them.
+// ReplicaCounts are the replicas that are current and those that are left out, and the reads that replicas answered and
+// those that failed there, so that the primary answered.
 type ReplicaCounts struct {
 	Used, LeftOut    int
 	Answered, Failed uint64
 }
 
-// Counts since the start.
+// Counts is the state of the replicas now, and their reads since the start.
 func (r *Replicas) Counts() (counts ReplicaCounts) {
 	if r == nil {
 		return counts

@@ -1,12 +1,13 @@
 // Package scope is the vocabulary of what a partner may read (specification 2.1): three scopes, and sets of them.
 //
-// A set is a few bits, so that sets compare with ==, fit a smallint column and need no sorting; as text it is the
-// scopes in the order of the specification, separated by single spaces (RFC 6749, section 3.3). The package imports
-// nothing of the service, and any room may use it.
+// A set is a few bits, so that sets compare with ==, fit a smallint column and need no sorting. As text it is the scopes in
+// the order of the specification, separated by single spaces (RFC 6749, section 3.3). The package imports nothing of the
+// service, and every package may use it.
 package scope
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -25,30 +26,21 @@ const (
 // names are the scopes in the order of their bits.
 var names = [...]string{"daily_steps:read", "cycling_daily:read", "cycling_activities:read"}
 
-// ErrInvalid is the answer to a scope value that is empty, names an unknown scope, repeats one or separates them by
-// anything other than one space.
+// ErrInvalid is the error for a scope value that is empty, names an unknown scope, repeats one, or separates them by
+// anything but one space.
 var ErrInvalid = errors.New("invalid scope")
 
 // Parse reads a scope value as an authorization request carries it: unique known scopes in any order.
 func Parse(value string) (Set, error) {
 	var set Set
 	for name := range strings.SplitSeq(value, " ") {
-		one := named(name)
-		if one == 0 || set.Contains(one) {
+		bit := slices.Index(names[:], name)
+		if bit < 0 || set.Contains(1<<bit) {
 			return 0, ErrInvalid
 		}
-		set |= one
+		set |= 1 << bit
 	}
 	return set, nil
-}
-
-func named(name string) Set {
-	for bit, known := range names {
-		if name == known {
-			return 1 << bit
-		}
-	}
-	return 0
 }
 
 // Contains tells whether every scope of other is in s.

@@ -1,12 +1,13 @@
-// Package telemetry is how the service tells its operator what it does: structured logs, one event for each request,
-// the metrics that are counted
-// from it, and traces.
+// Package telemetry tells the operator what the service does: structured logs with one event for each request, the metrics
+// that are counted from these events, and traces.
 //
-// What must always hold: no line that leaves this package holds a credential. Every string, error and value that is
-// logged passes through [credential.Redact], whichever attribute, group or message it stands in. An event names the
-// operation and never the path, the query, a header or a network address, because paths hold grant ids and queries
-// hold codes.
+// # Invariants
 //
-// What it never does: decide anything. An edge (internal/api/partner, internal/web/pages) answers the request, and writes
-// what the operator should know into the request's [Event].
+//   - No line of a log contains a credential. Every string, error and value passes through [credential.Redact], in
+//     whichever attribute, group or message it is.
+//   - An event names the operation, and never the path, the query, a header or a network address: paths contain grant ids,
+//     and queries contain codes.
+//
+// The package decides nothing. An edge (internal/api/partner, internal/web/pages) responds to the request, and records in
+// the request's [Event] what the operator should know.
 package telemetry

@@ -15,41 +15,41 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Event is what the one log event of a request says besides status and duration. The edge that answers the request
-// fills it in; it is written when the answer is complete. It belongs to the goroutine that handles the request.
+// Event is the one log event of a request. The edge that handles the request fills it in; it is written when the response
+// is complete. It belongs to the goroutine that handles the request.
 type Event struct {
-	// RequestID identifies the request: what X-Request-ID and request_id tell the caller (specification 4, 7.1).
+	// RequestID identifies the request, also to the caller: X-Request-ID and request_id (specification 4, 7.1).
 	RequestID uuid.UUID
 	// Operation is the name of the operation in the contract, or the pattern of the page's route. Never the path.
 	Operation string
-	// ClientID is the partner that authenticated itself; uuid.Nil when none did.
+	// ClientID is the authenticated client; uuid.Nil if there is none.
 	ClientID uuid.UUID
-	// Code is the error code of the answer, empty for a success.
+	// Code is the error code of the response, empty for a success.
 	Code string
-	// Limiter is what the rate limiter decided, empty where it was not asked.
+	// Limiter is the decision of the rate limiter, empty if it was not asked.
 	Limiter LimiterDecision
-	// Refresh is what became of a refresh token, empty where none was presented.
+	// Refresh is the outcome of a refresh, empty if no refresh token was presented.
 	Refresh RefreshOutcome
-	// Cause is the inner error behind an opaque 500 or 503, which the caller never sees. It raises the event's level.
+	// Cause is the error behind an opaque 500 or 503. The caller never sees it. It raises the level to ERROR.
 	Cause error
 
-	// Status and Duration of the answer. They are set before the event is written.
+	// Status and Duration of the response. They are set before the event is written.
 	Status   int
 	Duration time.Duration
 }
 
-// LimiterDecision is what the rate limiter said to a read (specification section 8).
+// LimiterDecision is the rate limiter's decision on a read (specification section 8).
 type LimiterDecision string
 
 // The decisions of the limiter.
 const (
 	LimiterAdmitted    LimiterDecision = "admitted"
 	LimiterRate        LimiterDecision = "rate"        // refused: more requests than the policy allows
-	LimiterConcurrency LimiterDecision = "concurrency" // refused: as many reads run as the policy allows
-	LimiterFailed      LimiterDecision = "failed"      // could not decide: the request got 503
+	LimiterConcurrency LimiterDecision = "concurrency" // refused: more concurrent reads than the policy allows
+	LimiterFailed      LimiterDecision = "failed"      // no decision: the request got 503
 )
 
-// RefreshOutcome is what became of a refresh token (specification 3.2).
+// RefreshOutcome is the outcome of a refresh (specification 3.2).
 type RefreshOutcome string
 
 // The outcomes of a refresh.
@@ -57,12 +57,12 @@ const (
 	RefreshRotated  RefreshOutcome = "rotated"
 	RefreshReplayed RefreshOutcome = "replayed" // a used token: its connection was revoked
 	RefreshLapsed   RefreshOutcome = "lapsed"   // the connection was not refreshed in time
-	RefreshRefused  RefreshOutcome = "refused"  // not a token that works, for another reason
-	RefreshFailed   RefreshOutcome = "failed"   // could not be decided: the request got 500
+	RefreshRefused  RefreshOutcome = "refused"  // not a valid token, for another reason
+	RefreshFailed   RefreshOutcome = "failed"   // unknown: the request got 500
 )
 
-// CallerLeft is the code of an event whose caller had gone before there was an answer: a handler panics with
-// [http.ErrAbortHandler] then. Its status is the one that nginx gives it, and nobody sees it.
+// CallerLeft is the code of an event whose caller disconnected before the response: its handler panics with
+// [http.ErrAbortHandler]. Nobody sees its status, which is nginx's.
 const (
 	CallerLeft       = "caller_left"
 	statusCallerLeft = 499
@@ -70,8 +70,8 @@ const (
 
 type eventKey struct{}
 
-// EventOf returns the event of the request that ctx belongs to. Outside of [Requests] it is an event that nobody
-// writes, so that handlers can be tested alone.
+// EventOf returns the event of the request that ctx belongs to. Outside of [Requests] it returns an event that is never
+// written, so that handlers can be tested alone.
 func EventOf(ctx context.Context) *Event {
 	if event, ok := ctx.Value(eventKey{}).(*Event); ok {
 		return event
@@ -79,14 +79,15 @@ func EventOf(ctx context.Context) *Event {
 	return &Event{RequestID: uuid.New()}
 }
 
-// Requests gives every request its [Event] and writes it to logger once the request is answered; then each of observe
-// gets it, in the goroutine of the request: it must not wait. A panic of next ends in the log and breaks the connection
-// off: nothing of it reaches the caller.
+// Requests gives every request its [Event], writes it to logger after the response, and then passes it to each of observe,
+// which run in the goroutine of the request and must not block. A panic of next is logged and closes the connection; the
+// caller sees nothing of it.
 func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() != nil && r.Method == http.MethodGet {
-			// The caller went before anything was done: streams that are opened and reset would cost the time of others. What
-			// changes something is done all the same, as the replay of a refresh token (specification 3.2).
+			// The caller left before the work began: streams that are opened and reset must not cost other callers time.
+			// Requests that change something are carried out all the same, such as the replay of a refresh token
+			// (specification 3.2).
 			panic(http.ErrAbortHandler)
 		}
 		start := time.Now()
@@ -112,7 +113,7 @@ func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) h
 	})
 }
 
-// statusOf is what the caller saw. Where a handler wrote nothing net/http sends 200; a panic sends nothing.
+// statusOf is the status that the caller saw. If a handler wrote nothing, net/http sends 200; a panic sends nothing.
 func statusOf(written int, event *Event) int {
 	switch {
 	case written != 0:
@@ -162,7 +163,7 @@ func write(r *http.Request, logger *slog.Logger, event *Event) {
 
 func (e *Event) milliseconds() float64 { return float64(e.Duration.Microseconds()) / 1000 }
 
-// isPlain tells that all of the event is our own words: nothing to be redacted or escaped.
+// isPlain reports whether the event contains only the service's own words, which need no redaction or escaping.
 func (e *Event) isPlain() bool {
 	return e.Cause == nil && isPlain(e.Operation) && isPlain(e.Code) && isPlain(string(e.Limiter)) && isPlain(string(e.Refresh))
 }
@@ -178,15 +179,15 @@ func isPlain(text string) bool {
 
 var eventLines = sync.Pool{New: func() any { return new([]byte) }}
 
-// writeEvent writes a plain event as the logger would, which spends more on it than some requests spend on their work. A
-// test compares the two.
+// writeEvent writes a plain event as the logger would, which takes longer than some requests take to be handled. A test
+// compares the output of both.
 func writeEvent(to *lineWriter, now time.Time, r *http.Request, event *Event) {
 	line := eventLines.Get().(*[]byte) //nolint:errcheck // nothing else is in the pool
 	defer eventLines.Put(line)
 	b := append((*line)[:0], `{"time":"`...)
 	b = now.AppendFormat(b, time.RFC3339Nano)
 	b = append(b, `","level":"INFO","msg":"request","request_id":"`...)
-	b = appendUUID(b, event.RequestID)
+	b = append(b, event.RequestID.String()...)
 	b = append(b, `","operation":"`...)
 	b = append(b, event.Operation...)
 	b = append(b, `","method":"`...)
@@ -197,7 +198,7 @@ func writeEvent(to *lineWriter, now time.Time, r *http.Request, event *Event) {
 	b = strconv.AppendFloat(b, event.milliseconds(), 'f', -1, 64)
 	if event.ClientID != uuid.Nil {
 		b = append(b, `,"client_id":"`...)
-		b = append(appendUUID(b, event.ClientID), '"')
+		b = append(append(b, event.ClientID.String()...), '"')
 	}
 	for _, optional := range [...]struct{ key, value string }{
 		{`,"code":"`, event.Code}, {`,"limiter":"`, string(event.Limiter)}, {`,"refresh":"`, string(event.Refresh)},
@@ -215,15 +216,7 @@ func writeEvent(to *lineWriter, now time.Time, r *http.Request, event *Event) {
 	to.writeSoon(*line)
 }
 
-func appendUUID(b []byte, id uuid.UUID) []byte {
-	b = append(hex.AppendEncode(b, id[:4]), '-')
-	b = append(hex.AppendEncode(b, id[4:6]), '-')
-	b = append(hex.AppendEncode(b, id[6:8]), '-')
-	b = append(hex.AppendEncode(b, id[8:10]), '-')
-	return hex.AppendEncode(b, id[10:])
-}
-
-// method keeps what a caller invents out of the log.
+// method keeps methods that a caller has made up out of the log.
 func method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,

@@ -12,16 +12,16 @@ import (
 	"connect-svc/internal/credential"
 )
 
-// NewLogger returns a logger that writes one JSON object a line to w, at level and above, with every credential
-// redacted (specification 5.5: credentials stay out of logs), and the trace id where the context has one.
+// NewLogger returns a logger that writes one JSON object per line to w, at level and above, with every credential
+// redacted (specification 5.5: credentials stay out of logs) and the trace id, if the context has one.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return newLogger(&lineWriter{w: w}, level)
 }
 
-// NewGatheringLogger is [NewLogger], but for the events of requests that went well: they are written together, a tenth of
-// a second after the first of them at the latest, and before anything else. Call flush at the end.
+// NewGatheringLogger is like [NewLogger], but buffers the events of requests without a fault: they are written together,
+// at most a tenth of a second after the first of them, and before any other line. Call flush at the end.
 func NewGatheringLogger(w io.Writer, level slog.Leveler) (logger *slog.Logger, flush func()) {
-	lines := &lineWriter{w: w, patience: 100 * time.Millisecond}
+	lines := &lineWriter{w: w, delay: 100 * time.Millisecond}
 	return newLogger(lines, level), lines.flush
 }
 
@@ -29,54 +29,54 @@ func newLogger(lines *lineWriter, level slog.Leveler) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: redact}), lines})
 }
 
-// gathered is how much may wait, in bytes.
-const gathered = 32 << 10
+// maxBuffered is how many bytes a lineWriter may buffer.
+const maxBuffered = 32 << 10
 
-// lineWriter lets whole lines through, one at a time and in order.
+// lineWriter writes whole lines, in order.
 type lineWriter struct {
-	w        io.Writer
-	patience time.Duration // how long a line may wait for others
+	w     io.Writer
+	delay time.Duration // how long writeSoon may buffer a line
 
-	mu      sync.Mutex
-	waiting []byte
+	mu     sync.Mutex
+	buffer []byte
 }
 
-// Write writes a line at once.
+// Write writes a line immediately.
 func (l *lineWriter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writeWaiting()
+	l.writeBuffer()
 	return l.w.Write(line)
 }
 
-// writeSoon writes a line when others have come to it, or time is up.
+// writeSoon writes a line together with others, when the buffer is full or the delay is over.
 func (l *lineWriter) writeSoon(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) == 0 && l.patience > 0 {
-		time.AfterFunc(l.patience, l.flush)
+	if len(l.buffer) == 0 && l.delay > 0 {
+		time.AfterFunc(l.delay, l.flush)
 	}
-	l.waiting = append(l.waiting, line...)
-	if l.patience == 0 || len(l.waiting) >= gathered {
-		l.writeWaiting()
+	l.buffer = append(l.buffer, line...)
+	if l.delay == 0 || len(l.buffer) >= maxBuffered {
+		l.writeBuffer()
 	}
 }
 
 func (l *lineWriter) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writeWaiting()
+	l.writeBuffer()
 }
 
-func (l *lineWriter) writeWaiting() {
-	if len(l.waiting) > 0 {
-		_, _ = l.w.Write(l.waiting) // nobody could be told
-		l.waiting = l.waiting[:0]
+func (l *lineWriter) writeBuffer() {
+	if len(l.buffer) > 0 {
+		_, _ = l.w.Write(l.buffer) // an error could not be logged
+		l.buffer = l.buffer[:0]
 	}
 }
 
-// redact is called by the handler for the message and for each attribute that is not itself a group, however deep it
-// stands; values are resolved before. Keys are redacted too: the keys of a map become attributes of a kind.
+// redact is called by the handler for the message and for each attribute that is not itself a group, at any depth, after
+// values are resolved. It redacts keys, too.
 func redact(_ []string, a slog.Attr) slog.Attr {
 	return slog.Attr{Key: credential.Redact(a.Key), Value: redactValue(a.Value)}
 }
@@ -92,8 +92,8 @@ func redactValue(v slog.Value) slog.Value {
 	}
 }
 
-// redactAny handles what the JSON handler would hand to encoding/json. A byte slice is logged as text, since base64
-// would hide a credential from whoever looks for its prefix.
+// redactAny handles values that the JSON handler would pass to encoding/json. A byte slice is logged as text, since
+// base64 would hide the prefix by which credentials are recognized.
 func redactAny(v slog.Value) slog.Value {
 	switch value := v.Any().(type) {
 	case nil, *slog.Source, slog.Level:
@@ -114,8 +114,8 @@ func redactAny(v slog.Value) slog.Value {
 	}
 }
 
-// ServerErrors returns the logger for http.Server.ErrorLog. That log speaks of broken TLS handshakes and the like and
-// names the peer, which has no place in a log here.
+// ServerErrors returns the logger for http.Server.ErrorLog. Its messages, such as failed TLS handshakes, name the peer's
+// network address, which is removed.
 func ServerErrors(logger *slog.Logger) *log.Logger {
 	return log.New(serverErrors{logger}, "", 0)
 }

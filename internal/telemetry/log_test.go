@@ -106,7 +106,7 @@ func (w writes) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// Events of requests are gathered, and stay in their place before other lines.
+// Events of requests are buffered, and keep their place before other lines.
 func TestGatheringLogger(t *testing.T) {
 	t.Parallel()
 	out := make(writes, 100)
@@ -143,7 +143,7 @@ func TestGatheringLogger(t *testing.T) {
 	flush()
 	check(<-out, "request4")
 
-	long := strings.Repeat("x", gathered)
+	long := strings.Repeat("x", maxBuffered)
 	event(long)
 	check(<-out, "request"+long)
 	flush()

@@ -10,16 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// namespace begins the name of every metric of the service's own.
+// namespace is the prefix of the service's own metrics.
 const namespace = "connect"
 
-// DurationBounds are the upper bounds of the buckets that durations of requests are counted in, in seconds. They are
-// dense where the service should be, and end where a request is broken off.
+// DurationBounds are the upper bounds of the buckets of request durations, in seconds. They are dense where durations
+// should be, and end where a request times out.
 var DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// Metrics are what Prometheus reads. No label has more values than the program has names for: an operation, a status,
-// an outcome. Clients are told apart by the usage counters of internal/usage, and users not at all; the metrics of
-// webhooks alone have the names of clients.
+// Metrics are what Prometheus scrapes. Labels have a fixed set of values: operations, statuses, outcomes. No label names
+// a user, and only those of webhooks name a client; package usage counts by client.
 type Metrics struct {
 	registry  *prometheus.Registry
 	handler   http.Handler
@@ -29,29 +28,29 @@ type Metrics struct {
 	refreshes *prometheus.CounterVec
 }
 
-// NewMetrics returns the metrics of requests, of the Go runtime and of the process. Problems of a reading are logged.
+// NewMetrics returns the metrics of requests, of the Go runtime and of the process. Errors of a scrape are logged.
 func NewMetrics(logger *slog.Logger) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "requests_total",
-			Help: "Answered requests by operation and HTTP status.",
+			Help: "Finished requests by operation and HTTP status.",
 		}, []string{"operation", "status"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "request_duration_seconds",
-			Help:    "Time from the request's head to the end of its answer, by operation and HTTP status.",
+			Help:    "Time from the request's headers to the end of the response, by operation and HTTP status.",
 			Buckets: DurationBounds,
 		}, []string{"operation", "status"}),
 		limiter: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "limiter_decisions_total",
-			Help: "What the rate limiter said to reads: admitted, refused for the rate or the concurrency, or failed.",
+			Help: "Decisions of the rate limiter on reads: admitted, refused for the rate or the concurrency, or failed.",
 		}, []string{"decision"}),
 		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "refreshes_total",
 			Help: "Refresh tokens presented: rotated, replayed (the connection was revoked), lapsed, refused otherwise, or failed.",
 		}, []string{"outcome"}),
 	}
-	// What never happened yet is 0 and not absent, or the first time would be no increase.
+	// Without an initial 0, the first event would not count as an increase.
 	for _, decision := range []LimiterDecision{LimiterAdmitted, LimiterRate, LimiterConcurrency, LimiterFailed} {
 		m.limiter.WithLabelValues(string(decision))
 	}
@@ -67,18 +66,18 @@ func NewMetrics(logger *slog.Logger) *Metrics {
 	return m
 }
 
-// Register adds what others measure. Two metrics of one name are a mistake in the program: it panics.
+// Register adds collectors. It panics if two metrics have one name, which is a bug.
 func (m *Metrics) Register(collectors ...prometheus.Collector) {
 	m.registry.MustRegister(collectors...)
 }
 
-// Counter adds a count that is kept elsewhere and only grows. The labels never change.
+// Counter adds a counter whose value is kept elsewhere.
 func (m *Metrics) Counter(name, help string, labels prometheus.Labels, value func() float64) {
 	m.Register(prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels}, value))
 }
 
-// Gauge adds a number that is known elsewhere. The labels never change.
+// Gauge adds a gauge whose value is kept elsewhere.
 func (m *Metrics) Gauge(name, help string, labels prometheus.Labels, value func() float64) {
 	m.Register(prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels}, value))
@@ -97,8 +96,8 @@ func (m *Metrics) Observe(event *Event) {
 	}
 }
 
-// ServeHTTP answers a reading by Prometheus.
+// ServeHTTP responds to a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Gatherer is what ServeHTTP shows.
+// Gatherer gathers what ServeHTTP writes.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }

@@ -21,18 +21,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces are the spans of requests and of what they ask the database. A nil *Traces records nothing and costs nothing.
+// Traces are the spans of requests and of their queries. A nil *Traces records nothing and costs nothing.
 //
-// The instrumentation is our own, because the usual one writes paths, addresses and statements into spans: here a span
-// says the operation, the method, the status and the names of the queries, and no more.
+// The usual instrumentation writes paths, addresses and statements into spans. This one writes only the operation, the
+// method, the status and the names of the queries.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// NewTraces exports by OTLP over HTTP, as the standard OTEL_* variables say (endpoint, headers, certificates, sampler,
-// batches, service name). It is nil unless they name a collector. An error is a variable that cannot be obeyed. What
-// goes wrong later is logged.
+// NewTraces exports by OTLP over HTTP, configured by the standard OTEL_* variables (endpoint, headers, certificates,
+// sampler, batches, service name). It returns nil unless they name a collector. An error means that the program does not
+// support the value of a variable. Later errors are logged.
 func NewTraces(ctx context.Context, logger *slog.Logger) (*Traces, error) {
 	if on, err := tracing(); !on || err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func NewTraces(ctx context.Context, logger *slog.Logger) (*Traces, error) {
 	return &Traces{provider, provider.Tracer("connect-svc")}, nil
 }
 
-// tracing tells whether a collector is named, and refuses what this program cannot do.
+// tracing reports whether the variables name a collector. It refuses values that this program does not support.
 func tracing() (bool, error) {
 	set := func(names ...string) string {
 		for _, name := range names {
@@ -85,12 +85,12 @@ func tracing() (bool, error) {
 // Stop sends the spans that wait, until ctx ends.
 func (t *Traces) Stop(ctx context.Context) {
 	if t != nil {
-		_ = t.provider.Shutdown(ctx) // spans that a collector does not take are lost, which is their nature
+		_ = t.provider.Shutdown(ctx) // spans that the collector does not accept are lost
 	}
 }
 
-// Handler gives each request a span, around [Requests], which describes it. A caller's own trace is linked and not
-// continued: who calls does not decide what is recorded here.
+// Handler gives each request a span; it wraps [Requests], which describes the span. A caller's own trace is linked and
+// not continued: callers do not decide what is recorded here.
 func (t *Traces) Handler(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -106,14 +106,14 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// callerOf reads traceparent (W3C Trace Context) and leaves tracestate, which is free text of the caller.
+// callerOf reads traceparent (W3C Trace Context) and drops tracestate, which is the caller's free text.
 func callerOf(r *http.Request) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header))
 	caller := trace.SpanContextFromContext(ctx)
 	return caller.WithTraceState(trace.TraceState{})
 }
 
-// describe puts what the event says into the request's span, if there is one.
+// describe copies the event into the request's span, if there is one.
 func describe(span trace.Span, r *http.Request, event *Event) {
 	if !span.IsRecording() {
 		return
@@ -132,7 +132,7 @@ func describe(span trace.Span, r *http.Request, event *Event) {
 	}
 }
 
-// QueryTracer gives each query that a request makes a span. It is nil where nothing is recorded.
+// QueryTracer gives each query of a request a span. It is nil if nothing is recorded.
 func (t *Traces) QueryTracer() pgx.QueryTracer {
 	if t == nil {
 		return nil
@@ -161,7 +161,7 @@ func (q queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 		return
 	}
 	if data.Err != nil {
-		span.SetStatus(codes.Error, "") // the text of an error can hold values
+		span.SetStatus(codes.Error, "") // the text of an error can contain values
 		if refused := new(pgconn.PgError); errors.As(data.Err, &refused) {
 			span.SetAttributes(attribute.String("db.response.status_code", refused.Code))
 		}
@@ -169,7 +169,7 @@ func (q queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 	span.End()
 }
 
-// queryName is the name that a query has in sql/, which the generated code keeps as a comment.
+// queryName is the name of a query in sql/, which the generated code keeps as a comment.
 func queryName(sql string) string {
 	if rest, named := strings.CutPrefix(sql, "-- name: "); named {
 		name, _, _ := strings.Cut(rest, " ")
@@ -178,10 +178,10 @@ func queryName(sql string) string {
 	return "query"
 }
 
-// traced is a handler that adds the trace id to what is logged within a trace.
+// traced is a handler that adds the trace id to records that belong to a trace.
 type traced struct {
 	slog.Handler
-	lines *lineWriter // where it writes to: see writeEvent; nil where it adds attributes or a group to what it writes
+	lines *lineWriter // for writeEvent; nil if the handler has attributes or a group
 }
 
 func (h traced) Handle(ctx context.Context, record slog.Record) error {

@@ -11,35 +11,35 @@ type Connections struct {
 	Precision                                 Precision
 }
 
-// Precision says what a count of connections means. A client can have as many as the service has users, and a report
-// must not read them all.
+// Precision says how exact a count of connections is. A client can have as many connections as the service has users, and
+// a report must not read them all.
 type Precision int
 
 // The precisions of a count.
 const (
 	Exact     Precision = iota
 	Estimated           // from a sample of the table
-	AtLeast             // too many to count one by one, and too few in the sample, or no time for it
+	AtLeast             // a lower bound: too many to count, and too few in the sample or no time for one
 	Unknown             // not counted in time
 )
 
-// String is the name of the precision for programs.
+// String is the name of the precision in JSON.
 func (p Precision) String() string {
 	return [...]string{"exact", "estimated", "at_least", "unknown"}[p]
 }
 
-// countBounds bound the counting.
+// countBounds limit what counting connections costs.
 type countBounds struct {
-	limit    time.Duration // for each of two statements
-	oneByOne int64         // connections of a client that are read one by one
-	sample   int64         // connections of all clients that are read for an estimate
+	timeout time.Duration // of each of two statements
+	exact   int64         // connections of a client that are counted exactly
+	sample  int64         // connections of all clients that are read for an estimate
 }
 
-var defaultCountBounds = countBounds{limit: 2 * time.Second, oneByOne: 10_000, sample: 30_000}
+var defaultCountBounds = countBounds{timeout: 2 * time.Second, exact: 10_000, sample: 30_000}
 
-// sampleEnough is how many connections of a client a sample must hold to be believed: with 100 the standard error of the
+// minSample is how many connections of a client a sample must contain to be used: with 100 the standard error of the
 // estimate is about a tenth.
-const sampleEnough = 100
+const minSample = 100
 
 // Sum is the number of connections in every state.
 func (c Connections) Sum() int64 { return c.Authorized + c.Lapsed + c.Revoked + c.Disconnected }
@@ -57,7 +57,7 @@ func (c *Connections) add(state string, n int64) {
 	}
 }
 
-// scaled is the estimate that a sample gives, rounded to what it can know.
+// scaled is the estimate from a sample, rounded to the digits that are significant.
 func (c Connections) scaled(factor float64) Connections {
 	scale := func(n int64) int64 { return twoDigits(float64(n) * factor) }
 	return Connections{scale(c.Authorized), scale(c.Lapsed), scale(c.Revoked), scale(c.Disconnected), Estimated}

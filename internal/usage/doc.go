@@ -1,14 +1,14 @@
 // Package usage counts what each client asks: requests by minute, operation and status, how long they took, and how
-// much of the client's rate budget they cost.
+// many were charged to the client's rate budget.
 //
-// What must always hold:
+// # Invariants
 //
-//   - A request never waits for its counting. Counts are kept in memory and added to the database every few seconds and
-//     when the service stops; the servers' counts add up.
-//   - Memory is bounded: what is beyond the bound while the database is away is dropped, and the log says so.
+//   - A request never waits to be counted. Counts are kept in memory and added to the database every few seconds and when
+//     the service stops. The rows hold the sum over all servers.
+//   - Memory is bounded. While the database is down, counts beyond the bound are dropped, and the log says so.
 //   - Nothing is about a user. A client, a minute, an operation's name and a status are all that is kept, for
 //     [Retention].
 //
-// The counts are for looking at, not for billing: a server that is killed loses some seconds, and a batch whose outcome
-// nobody learned is added once more.
+// The counts are estimates and no basis for billing: a server that is killed loses some seconds, and a batch whose result
+// is unknown is written again.
 package usage

@@ -12,10 +12,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrClientNotFound says that there is no such client.
+// ErrClientNotFound means that there is no such client.
 var ErrClientNotFound = errors.New("no such client")
 
-// Report is what one client did from one hour on.
+// Report is the usage of one client since an hour.
 type Report struct {
 	ClientID          uuid.UUID
 	Name, Status      string
@@ -24,9 +24,9 @@ type Report struct {
 	Since, Until time.Time // Since is a whole hour
 
 	Total         Figures
-	Operations    []Operation // those that were asked, by name
-	Hours         []Hour      // every hour from Since on, the last one not over
-	Paid          int64       // requests that the limiter took from the budget
+	Operations    []Operation // that were requested, sorted by name
+	Hours         []Hour      // every hour from Since on; the last one is not over
+	Charged       int64       // requests that the limiter charged to the budget
 	BusiestMinute int64       // the most of them in one minute
 	Connections   Connections // as they are now
 }
@@ -42,15 +42,15 @@ type Operation struct {
 type Hour struct {
 	Start time.Time
 	Figures
-	Paid, BusiestMinute int64
+	Charged, BusiestMinute int64
 }
 
 // Figures are counted requests.
 type Figures struct {
 	Requests    int64
-	RateLimited int64 // answered with 429
-	Refused     int64 // answered with another 4xx
-	Failed      int64 // answered with 5xx
+	RateLimited int64 // status 429
+	Refused     int64 // another 4xx
+	Failed      int64 // 5xx
 	durations   durations
 }
 
@@ -67,11 +67,11 @@ func (f *Figures) count(status, bucket int, requests int64) {
 	}
 }
 
-// RateLimitedShare is the part of requests that were answered with 429, 0 to 1.
+// RateLimitedShare is the share of requests with status 429, 0 to 1.
 func (f Figures) RateLimitedShare() float64 { return share(f.RateLimited, f.Requests) }
 
-// Quantile estimates within how much time the part q of the requests was answered, 0 < q <= 1, on a straight line within
-// a bucket. It is 0 without requests, and at most 10 s: longer ones are not told apart.
+// Quantile estimates the q-quantile of the durations, 0 < q <= 1, by linear interpolation within a bucket. It is 0 without
+// requests, and at most 10 s: longer durations are in one bucket.
 func (f Figures) Quantile(q float64) time.Duration {
 	rank := int64(math.Ceil(q * float64(f.Requests)))
 	var below int64
@@ -88,10 +88,9 @@ func (f Figures) Quantile(q float64) time.Duration {
 	return lower
 }
 
-// BudgetUsed is the part of all requests that the rate policy would have allowed, 0 to 1 and a little more: a burst is
-// above the rate.
+// BudgetUsed is the share of the budget that was used: 0 to 1, and a little more with a burst, which exceeds the rate.
 func (r Report) BudgetUsed() float64 {
-	return float64(r.Paid) / (float64(r.RequestsPerMinute) * max(r.Until.Sub(r.Since).Minutes(), 1))
+	return float64(r.Charged) / (float64(r.RequestsPerMinute) * max(r.Until.Sub(r.Since).Minutes(), 1))
 }
 
 // PeakBudgetUsed is the same for the busiest minute.
@@ -124,7 +123,7 @@ func (u *Usage) All(ctx context.Context, since time.Time) ([]Report, error) {
 func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time) ([]Report, error) {
 	until := u.now().UTC()
 	if earliest := until.Add(-Retention); since.Before(earliest) {
-		since = earliest // before it there is nothing
+		since = earliest // older counts have been deleted
 	}
 	reports, err := u.store.reports(ctx, clientID, since.UTC().Truncate(time.Hour), until)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// store is what this package asks of the database, one whole act a method.
+// store is this package's access to the database. Each method is one atomic act.
 type store struct {
 	pool    *postgres.Pool
 	queries *usagedb.Queries
@@ -25,8 +25,7 @@ type store struct {
 
 func newStore(pool *postgres.Pool) store { return store{pool, usagedb.New(pool), defaultCountBounds} }
 
-// add adds all rows or none. They are sorted, so that servers that add at the same time wait for each other and never
-// in a circle.
+// add adds all rows or none. It sorts them, so that servers that write concurrently cannot deadlock.
 func (s store) add(ctx context.Context, rows map[rowKey]*row) error {
 	batch := make([]usagedb.AddUsageParams, 0, len(rows))
 	for key, counted := range rows {
@@ -36,7 +35,7 @@ func (s store) add(ctx context.Context, rows map[rowKey]*row) error {
 			Operation: key.operation,
 			Status:    int16(key.status), //nolint:gosec // a status of HTTP
 			Requests:  counted.requests,
-			Paid:      counted.paid,
+			Charged:   counted.charged,
 			Durations: counted.durations[:],
 		})
 	}
@@ -55,7 +54,7 @@ func (s store) add(ctx context.Context, rows map[rowKey]*row) error {
 	})
 }
 
-// reports has a report for each client, or for one, since an hour.
+// reports returns a report for each client, or for one, since an hour.
 func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until time.Time) ([]Report, error) {
 	every := clientID == uuid.Nil
 	clients, err := s.queries.UsageClients(ctx, usagedb.UsageClientsParams{ClientID: clientID, EveryClient: every})
@@ -99,19 +98,19 @@ func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until tim
 	return reports, nil
 }
 
-// connections counts the connections of a client, or of every one, in bounded time however many there are: those of a
-// client with few one by one, those of a client with many by a sample of the table. Clients without any are not in it.
-// Where even that takes too long the error is PostgreSQL's of a timeout.
+// connections counts the connections of one client, or of every client, in bounded time: exactly for a client with few, by
+// a sample of the table for a client with many. Clients without connections are not in the map. The error is PostgreSQL's
+// timeout if even that took too long.
 func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UUID]Connections, error) {
 	every := clientID == uuid.Nil
 	found := map[uuid.UUID]Connections{}
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
-		if err := queries.LimitTime(ctx, strconv.FormatInt(s.bounds.limit.Milliseconds(), 10)); err != nil {
+		if err := queries.LimitTime(ctx, strconv.FormatInt(s.bounds.timeout.Milliseconds(), 10)); err != nil {
 			return err
 		}
 		counted, err := queries.CountConnectionStates(ctx, usagedb.CountConnectionStatesParams{
-			ClientID: clientID, EveryClient: every, AtMost: int32(s.bounds.oneByOne + 1), //nolint:gosec // a constant
+			ClientID: clientID, EveryClient: every, AtMost: int32(s.bounds.exact + 1), //nolint:gosec // a constant
 		})
 		if err != nil {
 			return err
@@ -120,7 +119,7 @@ func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UU
 		for _, row := range counted {
 			c := found[row.ClientID]
 			c.add(row.State, row.Connections)
-			if c.Sum() > s.bounds.oneByOne {
+			if c.Sum() > s.bounds.exact {
 				c.Precision, many = AtLeast, true
 			}
 			found[row.ClientID] = c
@@ -131,12 +130,12 @@ func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UU
 		return s.sample(ctx, queries, usagedb.SampleConnectionsParams{ClientID: clientID, EveryClient: every}, found)
 	})
 	if postgres.IsTimeout(err) && len(found) > 0 {
-		return found, nil // the sample took too long: the least is known
+		return found, nil // the sample took too long, but lower bounds are known
 	}
 	return found, err
 }
 
-// sample replaces what is known to be at least so many by an estimate.
+// sample replaces lower bounds by estimates.
 func (s store) sample(ctx context.Context, queries *usagedb.Queries, params usagedb.SampleConnectionsParams, found map[uuid.UUID]Connections) error {
 	rows, err := queries.EstimateConnections(ctx)
 	if err != nil {
@@ -155,7 +154,7 @@ func (s store) sample(ctx context.Context, queries *usagedb.Queries, params usag
 		estimates[row.ClientID] = c
 	}
 	for client, c := range found {
-		if estimate := estimates[client]; c.Precision == AtLeast && estimate.Sum() >= sampleEnough {
+		if estimate := estimates[client]; c.Precision == AtLeast && estimate.Sum() >= minSample {
 			found[client] = estimate.scaled(1 / part)
 		}
 	}
@@ -173,7 +172,7 @@ func newReport(row usagedb.UsageClientsRow, since, until time.Time) Report {
 	return report
 }
 
-// hourOf is the index of an hour, and false for one that lies ahead: servers' clocks differ a little.
+// hourOf is the index of an hour. It is false for an hour in the future, since servers' clocks differ a little.
 func (r *Report) hourOf(hour time.Time) (int, bool) {
 	index := int(hour.Sub(r.Since) / time.Hour)
 	return index, index >= 0 && index < len(r.Hours)
@@ -199,9 +198,9 @@ func (r *Report) count(row usagedb.UsageByHourRow) {
 
 func (r *Report) spend(row usagedb.BudgetByHourRow) {
 	if hour, within := r.hourOf(row.Hour); within {
-		r.Hours[hour].Paid = row.Paid
+		r.Hours[hour].Charged = row.Charged
 		r.Hours[hour].BusiestMinute = row.BusiestMinute
-		r.Paid += row.Paid
+		r.Charged += row.Charged
 		r.BusiestMinute = max(r.BusiestMinute, row.BusiestMinute)
 	}
 }

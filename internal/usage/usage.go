@@ -25,8 +25,8 @@ const (
 	maxBatch = 1_000
 )
 
-// bounds are the upper bounds of the buckets of durations; the last bucket has none. Only add at the end: the buckets
-// of old rows stand in the database.
+// bounds are the upper bounds of the buckets of durations; the last bucket has none. Only append: the database holds rows
+// with these buckets.
 var bounds = [...]time.Duration{
 	1 * time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
 	50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
@@ -36,19 +36,19 @@ var bounds = [...]time.Duration{
 // durations counts requests by how long they took.
 type durations [len(bounds) + 1]int64
 
-// bucket is where a duration is counted: the first whose bound is not below it.
+// bucket is the index of the first bucket whose bound is not below the duration.
 func bucket(took time.Duration) int {
 	index, _ := slices.BinarySearch(bounds[:], took)
 	return index
 }
 
-// Request is an answered request of a client.
+// Request is a finished request of a client.
 type Request struct {
 	ClientID  uuid.UUID
-	Operation string // a name of the program's, never the caller's text
+	Operation string // a name of the contract, never the caller's text
 	Status    int    // of HTTP
 	Duration  time.Duration
-	Paid      bool // the limiter took it from the client's budget
+	Charged   bool // the limiter charged it to the client's budget
 }
 
 // Usage counts requests and reports what was counted. It is safe for concurrent use.
@@ -58,12 +58,12 @@ type Usage struct {
 	now    func() time.Time
 
 	mu      sync.Mutex
-	rows    map[rowKey]*row // what waits for the database
+	rows    map[rowKey]*row // that wait to be written
 	dropped uint64          // requests that were not counted
-	told    uint64          // how many of them the log knows
+	logged  uint64          // how many of them have been logged
 }
 
-// rowKey and row are a row of the database that waits.
+// rowKey and row are a row that waits to be written.
 type rowKey struct {
 	clientID  uuid.UUID
 	minute    int64 // Unix time
@@ -72,28 +72,28 @@ type rowKey struct {
 }
 
 type row struct {
-	requests, paid int64
-	durations      durations
+	requests, charged int64
+	durations         durations
 }
 
 func (r *row) add(other row) {
 	r.requests += other.requests
-	r.paid += other.paid
+	r.charged += other.charged
 	for i, n := range other.durations {
 		r.durations[i] += n
 	}
 }
 
-// New counts into the database of pool. Nothing is written until Run is called.
+// New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
 func New(pool *postgres.Pool, logger *slog.Logger, now func() time.Time) *Usage {
 	return &Usage{store: newStore(pool), logger: logger, now: now, rows: map[rowKey]*row{}}
 }
 
-// Count notes a request. It never waits for the database.
+// Count counts a request. It never waits for the database.
 func (u *Usage) Count(request Request) {
 	one := row{requests: 1}
-	if request.Paid {
-		one.paid = 1
+	if request.Charged {
+		one.charged = 1
 	}
 	one.durations[bucket(request.Duration)] = 1
 	minute := u.now().Truncate(time.Minute).Unix()
@@ -102,7 +102,7 @@ func (u *Usage) Count(request Request) {
 	u.add(rowKey{request.ClientID, minute, request.Operation, request.Status}, one)
 }
 
-// add needs the lock.
+// add requires u.mu.
 func (u *Usage) add(key rowKey, counted row) {
 	waiting := u.rows[key]
 	if waiting == nil {
@@ -116,8 +116,8 @@ func (u *Usage) add(key rowKey, counted row) {
 	waiting.add(counted)
 }
 
-// Run writes what was counted every few seconds until ctx ends, and then what is left. Call it once, and end ctx when no
-// request can come any more. The end of ctx breaks no batch off: whether it was written would not be known.
+// Run writes the counts every few seconds until ctx ends, and then once more. Call it once, and end ctx when no request
+// can arrive any more. The end of ctx does not cancel a batch: it would be unknown whether it was written.
 func (u *Usage) Run(ctx context.Context) {
 	lasting := context.WithoutCancel(ctx)
 	ticker := time.NewTicker(flushEvery)
@@ -133,11 +133,11 @@ func (u *Usage) Run(ctx context.Context) {
 	}
 }
 
-// flush writes what waits. What cannot be written waits for the next flush.
+// flush writes the rows that wait. Rows that cannot be written wait for the next flush.
 func (u *Usage) flush(ctx context.Context) {
 	u.mu.Lock()
-	rows, dropped := u.rows, u.dropped-u.told
-	u.rows, u.told = map[rowKey]*row{}, u.dropped
+	rows, dropped := u.rows, u.dropped-u.logged
+	u.rows, u.logged = map[rowKey]*row{}, u.dropped
 	u.mu.Unlock()
 	if dropped > 0 {
 		u.logger.WarnContext(ctx, "requests were not counted: too many counts wait for the database", "requests", dropped)
@@ -151,7 +151,8 @@ func (u *Usage) flush(ctx context.Context) {
 	}
 }
 
-// writeSome writes up to a batch of rows and takes them out. So much is written within the limit by a slow database, too.
+// writeSome writes at most one batch of rows and removes them. A batch is small enough for a slow database to write it
+// within flushLimit.
 func (u *Usage) writeSome(ctx context.Context, rows map[rowKey]*row) error {
 	batch := make(map[rowKey]*row, min(len(rows), maxBatch))
 	for key, counted := range rows {
@@ -171,8 +172,8 @@ func (u *Usage) writeSome(ctx context.Context, rows map[rowKey]*row) error {
 	return nil
 }
 
-// putBack lets rows wait that could not be written. What came in the meantime is added to them and not the other way
-// round, since it is little: requests wait for the lock.
+// putBack keeps rows that could not be written. It adds the few rows that were counted meanwhile to them, not the other way
+// round, because requests wait for the lock.
 func (u *Usage) putBack(rows map[rowKey]*row) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -183,8 +184,8 @@ func (u *Usage) putBack(rows map[rowKey]*row) {
 	}
 }
 
-// Waiting is how many rows wait for the database, and how many requests since the start were not counted because too
-// many did.
+// Waiting returns how many rows wait to be written, and how many requests since the start were not counted because too
+// many rows waited.
 func (u *Usage) Waiting() (rows int, dropped uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

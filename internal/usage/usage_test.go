@@ -40,8 +40,8 @@ func TestServersAddUp(t *testing.T) {
 	one, db, log := newUsage(t)
 	two := beside(one, db)
 	client, other := db.Client(t), db.Client(t)
-	ask := func(u *Usage, operation string, status int, took time.Duration, paid bool) {
-		u.Count(Request{client.ID, operation, status, took, paid})
+	ask := func(u *Usage, operation string, status int, took time.Duration, charged bool) {
+		u.Count(Request{client.ID, operation, status, took, charged})
 	}
 	for range 3 {
 		ask(one, "readDailyActivity", 200, 8*time.Millisecond, true)
@@ -75,7 +75,7 @@ func TestServersAddUp(t *testing.T) {
 			{time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC), Figures{Requests: 9, RateLimited: 3}, 6, 6},
 			{time.Date(2026, 3, 10, 13, 0, 0, 0, time.UTC), Figures{Requests: 2, Refused: 1, Failed: 1}, 0, 0},
 		},
-		Paid: 6, BusiestMinute: 6,
+		Charged: 6, BusiestMinute: 6,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Figures{})); diff != "" {
 		t.Error(diff)
@@ -207,9 +207,9 @@ func TestConnectionsByState(t *testing.T) {
 	insertConnections(t, db, small, "authorized", "authorized", "revoked", "disconnected", "lapsed")
 	insertConnections(t, db, large, slices.Concat(slices.Repeat([]string{"authorized"}, 3000), slices.Repeat([]string{"lapsed"}, 1000))...)
 	db.Exec(t, "analyze connections")
-	count := func(oneByOne, sample int64) []Connections {
+	count := func(exact, sample int64) []Connections {
 		t.Helper()
-		u.store.bounds.oneByOne, u.store.bounds.sample = oneByOne, sample
+		u.store.bounds.exact, u.store.bounds.sample = exact, sample
 		all, err := u.All(t.Context(), start)
 		if err != nil {
 			t.Fatal(err)
@@ -232,7 +232,7 @@ func TestConnectionsByState(t *testing.T) {
 	}
 
 	// Somebody who holds the table holds the report up no longer than the limit.
-	u.store.bounds.limit = 20 * time.Millisecond
+	u.store.bounds.timeout = 20 * time.Millisecond
 	tx, err := db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +269,7 @@ func TestQuantile(t *testing.T) {
 			t.Errorf("%s: p50 %v, want %v; p99 %v, want %v", name, p50, test.p50, p99, test.p99)
 		}
 	}
-	report := Report{RequestsPerMinute: 60, Since: start, Until: start.Add(time.Hour), Paid: 900, BusiestMinute: 90}
+	report := Report{RequestsPerMinute: 60, Since: start, Until: start.Add(time.Hour), Charged: 900, BusiestMinute: 90}
 	if report.BudgetUsed() != .25 || report.PeakBudgetUsed() != 1.5 {
 		t.Errorf("budget used %v, in the busiest minute %v", report.BudgetUsed(), report.PeakBudgetUsed())
 	}

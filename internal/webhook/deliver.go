@@ -3,22 +3,36 @@ package webhook
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
-	"connect-svc/internal/postgres"
-
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivertype"
 )
 
-// schedule is how long after the try before each try follows (decisions, section 5). After the last one the event has
-// failed.
+const (
+	// maxInFlight is how many attempts a server makes at the same time, and clientShare how many of them to one client.
+	maxInFlight = 1536
+	clientShare = 8
+)
+
+const (
+	// pollInterval is how often a server asks for events that are due. It polls because LISTEN does not work through
+	// PgBouncer, and NOTIFY puts the commits of all writers in a row.
+	pollInterval = 100 * time.Millisecond
+	// faultInterval is the pause after the database could not be asked.
+	faultInterval = time.Second
+	// claimTimeout bounds a claim, and attemptTimeout an attempt with its statements. A lease outlasts both together, so
+	// that no other server sends the event before the outcome is recorded.
+	claimTimeout   = 4 * time.Second
+	attemptTimeout = 15 * time.Second
+	leaseTime      = 20 * time.Second
+	// stopTimeout is what attempts in flight get when a server stops.
+	stopTimeout = sendTimeout + time.Second
+)
+
+// schedule is how long after the previous attempt each attempt follows (decisions, section 5). After the last one the
+// event has failed.
 var schedule = []time.Duration{
 	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
 	20 * time.Hour, 24 * time.Hour,
@@ -27,165 +41,143 @@ var schedule = []time.Duration{
 // jitter is by how much a delay may be longer, as a share of it.
 const jitter = 0.2
 
-// delivery is a job: it carries one event until that is settled. Triggers write it (migration 0010).
-type delivery struct {
-	EventID  uuid.UUID `json:"event_id"`
-	ClientID uuid.UUID `json:"client_id"`
-}
+// deliverDue sends events that are due until ctx ends, then waits for the attempts in flight.
+func (w *Webhooks) deliverDue(ctx context.Context) {
+	attempts, breakOff := context.WithCancel(context.WithoutCancel(ctx))
+	defer breakOff()
+	context.AfterFunc(ctx, func() { time.AfterFunc(stopTimeout, breakOff) })
 
-// Kind is part of what lies in the database.
-func (delivery) Kind() string { return "webhook_delivery" }
-
-const queue = "webhooks"
-
-// Times of the job queue. A server that is killed leaves its jobs as running; after rescueAfter the leading server,
-// which looks each 30 s, gives them to others. No job that lives takes as long.
-const (
-	pollEvery    = 100 * time.Millisecond
-	pollAtMost   = 50 * time.Millisecond // between two looks while there are jobs
-	jobTimeout   = 15 * time.Second
-	rescueAfter  = 20 * time.Second
-	softStop     = sendTimeout + time.Second
-	keepJobs     = 10 * time.Minute // done ones; what is kept of an event is in its own table
-	keepBadJobs  = 30 * 24 * time.Hour
-	faultBackoff = 4 * time.Second
-)
-
-func (w *Webhooks) newJobs(pool *postgres.Pool) (*river.Client[pgx.Tx], error) {
-	workers := river.NewWorkers()
-	if err := river.AddWorkerSafely(workers, river.WorkFunc(w.work)); err != nil {
-		return nil, err
+	inFlight, total := map[uuid.UUID]int{}, 0 // attempts, by client and in all
+	ended := make(chan uuid.UUID)             // the client of an attempt
+	end := func(client uuid.UUID) {
+		total--
+		if inFlight[client]--; inFlight[client] == 0 {
+			delete(inFlight, client)
+		}
 	}
-	return river.NewClient(riverpgxv5.New(pool.Pool), &river.Config{
-		Queues:                      map[string]river.QueueConfig{queue: {MaxWorkers: maxWorkers}},
-		Workers:                     workers,
-		PollOnly:                    true, // a connection of its own would not pass through PgBouncer
-		FetchPollInterval:           pollEvery,
-		FetchCooldown:               pollAtMost,
-		JobTimeout:                  jobTimeout,
-		RescueStuckJobsAfter:        rescueAfter,
-		SoftStopTimeout:             softStop,
-		CompletedJobRetentionPeriod: keepJobs,
-		DiscardedJobRetentionPeriod: keepBadJobs,
-		RetryPolicy:                 retry{},
-		Logger:                      slog.New(onlyWarnings{w.logger.Handler()}),
-	})
-}
-
-// retry is when a job comes again that could not do its work, because the database was away. Tries that a receiver did
-// not take are no such thing: their job sleeps.
-type retry struct{}
-
-func (retry) NextRetry(*rivertype.JobRow) time.Time {
-	return time.Now().Add(faultBackoff/2 + rand.N(faultBackoff/2))
-}
-
-// onlyWarnings leaves out what River tells of its daily life.
-type onlyWarnings struct{ slog.Handler }
-
-func (h onlyWarnings) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
-}
-func (h onlyWarnings) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return onlyWarnings{h.Handler.WithAttrs(attrs)}
-}
-func (h onlyWarnings) WithGroup(name string) slog.Handler {
-	return onlyWarnings{h.Handler.WithGroup(name)}
-}
-
-// work does what is due for an event, and says when it is to be looked at again. It can be run again after any of its
-// steps: the event's row alone says what was done.
-func (w *Webhooks) work(ctx context.Context, job *river.Job[delivery]) error {
-	wait, done := w.shares.take(ctx, job.Args.ClientID)
-	if wait > 0 {
-		return river.JobSnooze(wait)
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case client := <-ended:
+			if inFlight[client] == clientShare {
+				poll.Reset(0) // more of its events may be due
+			}
+			end(client)
+		case <-poll.C:
+			poll.Reset(pollInterval)
+			events, err := w.claim(attempts, inFlight, maxInFlight-total)
+			if err != nil {
+				poll.Reset(faultInterval)
+			}
+			for _, event := range events {
+				total++
+				inFlight[event.ClientID]++
+				go func() {
+					defer func() { ended <- event.ClientID }()
+					w.deliver(attempts, event)
+				}()
+			}
+		}
 	}
-	wait, err := w.deliver(ctx, job.Args.EventID)
-	done()
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return river.JobSnooze(0) // the server stops; another one goes on at once
-	case err != nil:
-		return err
-	case wait > 0:
-		return river.JobSnooze(wait)
-	default:
-		return nil
+	for total > 0 {
+		end(<-ended)
 	}
 }
 
-// deliver makes the try that is due, and returns how long the event's job is to sleep; 0: the event is settled.
-func (w *Webhooks) deliver(ctx context.Context, id uuid.UUID) (wait time.Duration, err error) {
-	event, target, err := w.store.delivery(ctx, id)
-	switch {
-	case errors.Is(err, ErrNoEvent):
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case event.State != Pending:
-		return 0, nil
-	case target.wait > 0:
-		return target.wait, nil
-	case target.stopped:
-		return 0, w.giveUp(ctx, event, target)
-	}
-	try, retryAfter, err := w.send(ctx, event, target)
-	if errors.Is(err, errNoSecret) { // it may be readable for another server, and later
-		w.logger.Error("a webhook cannot be signed", "client_id", event.ClientID, "cause", err)
-		try = Try{At: target.now, Fault: "it cannot be signed"}
-	} else if err != nil {
-		return 0, err
-	}
-	if ctx.Err() != nil {
-		return 0, ctx.Err() // the try was broken off by us
-	}
-	return w.record(ctx, event, target, try, retryAfter)
-}
-
-// record writes down a try and what becomes of its event.
-func (w *Webhooks) record(
-	ctx context.Context, event Event, target target, try Try, retryAfter time.Duration,
-) (wait time.Duration, err error) {
-	state, delay := after(event.TryCount-event.triesBefore+1, try, retryAfter)
-	result, err := w.store.record(ctx, event, target, try, state, delay)
+// claim leases up to limit events that are due.
+func (w *Webhooks) claim(ctx context.Context, inFlight map[uuid.UUID]int, limit int) ([]Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	events, err := w.store.claim(ctx, inFlight, limit)
 	if err != nil {
-		return 0, err
+		w.logger.Error("webhook events that are due could not be read", "cause", err)
 	}
-	w.counts.tried(target.clientName, try.Success())
+	return events, err
+}
+
+// deliver makes the attempt of an event that this server leased. If its outcome cannot be recorded, the attempt is made
+// again when the lease is over.
+func (w *Webhooks) deliver(ctx context.Context, event Event) {
+	limited, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	if err := w.attempt(limited, event); err != nil && ctx.Err() == nil {
+		w.logger.Error("an attempt to deliver an event was not completed",
+			"client_id", event.ClientID, "event_id", event.ID, "cause", err)
+	}
+}
+
+func (w *Webhooks) attempt(ctx context.Context, event Event) error {
+	target, err := w.store.target(ctx, event.ClientID)
+	if errors.Is(err, ErrNoEndpoint) || err == nil && !target.StoppedAt.IsZero() {
+		return w.giveUp(ctx, event)
+	}
+	if err != nil {
+		return err
+	}
+	attempt, retryAfter, err := w.send(ctx, event, target)
+	if errors.Is(err, errNoSecret) { // another server may have the key, or this one later
+		w.logger.Error("a webhook cannot be signed", "client_id", event.ClientID, "cause", err)
+		attempt = Attempt{At: target.now, Fault: "it cannot be signed"}
+	} else if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err // we broke it off, which says nothing about the receiver
+	}
+	return w.record(ctx, event, target, attempt, retryAfter)
+}
+
+// record stores an attempt and what becomes of its event.
+func (w *Webhooks) record(
+	ctx context.Context, event Event, target target, attempt Attempt, retryAfter time.Duration,
+) error {
+	state, delay := after(event.AttemptCount-event.attemptsBefore+1, attempt, retryAfter)
+	result, err := w.store.record(ctx, event, target, attempt, state, delay)
+	if errors.Is(err, ErrNoEvent) {
+		return nil // swept meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	failed := state == Failed && result.held
+	w.count(result.clientName, func(s *Stats) {
+		if attempt.Success() {
+			s.Delivered++
+		} else {
+			s.FailedAttempts++
+		}
+		if failed {
+			s.Failed++
+		}
+	})
 	if result.stopped {
 		w.logger.Warn("a webhook was stopped: its receiver answered 410", "client_id", event.ClientID)
 	}
-	if !result.held {
-		return 0, nil // another job has the event
-	}
-	if state == Failed {
-		w.counts.failed(target.clientName)
+	if failed {
 		w.logger.Warn("an event could not be delivered",
-			"client_id", event.ClientID, "event_id", event.ID, "status", try.Status, "fault", try.Fault)
+			"client_id", event.ClientID, "event_id", event.ID, "status", attempt.Status, "fault", attempt.Fault)
 	}
-	return delay, nil
-}
-
-// giveUp settles an event whose endpoint was stopped or removed. Where it is there again meanwhile, the event is looked
-// at once more.
-func (w *Webhooks) giveUp(ctx context.Context, event Event, target target) error {
-	failed, err := w.store.fail(ctx, event.ID)
-	if err != nil {
-		return err
-	}
-	if !failed {
-		return river.JobSnooze(0)
-	}
-	w.counts.failed(target.clientName)
 	return nil
 }
 
-// after decides what becomes of an event after its nth try since it was written or replayed.
-func after(n int, try Try, retryAfter time.Duration) (state State, delay time.Duration) {
+// giveUp settles an event whose endpoint was stopped or removed. If the endpoint is back, the event is due again when
+// its lease is over.
+func (w *Webhooks) giveUp(ctx context.Context, event Event) error {
+	clientName, failed, err := w.store.fail(ctx, event.ID)
+	if failed {
+		w.count(clientName, func(s *Stats) { s.Failed++ })
+	}
+	return err
+}
+
+// after decides what becomes of an event after its nth attempt since it was written or replayed.
+func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay time.Duration) {
 	switch {
-	case try.Success():
+	case attempt.Success():
 		return Delivered, 0
-	case try.Status == http.StatusGone, n >= len(schedule):
+	case attempt.Status == http.StatusGone, n >= len(schedule):
 		return Failed, 0
 	}
 	delay = schedule[n]

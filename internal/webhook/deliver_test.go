@@ -11,36 +11,33 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/riverqueue/river"
 
 	"connect-svc/internal/testing/pgtest"
 )
 
-// An event that is written is delivered by its job, and the log says how.
+// An event that is written is delivered, and the log says how.
 func TestDelivered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := receive(t, func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("thanks")) })
 	client := w.client(t, r)
-	done, cancel := w.jobs.Subscribe(river.EventKindJobCompleted)
-	defer cancel()
-	w.run(t)
+	stop := w.run(t)
 	id := w.revoked(t, client)
 	c := r.next(t)
 	if c.id != messageID(id) {
 		t.Errorf("webhook-id %s", c.id)
 	}
-	<-done
+	stop()
 	event := w.event(t, id)
-	if event.State != Delivered || len(event.Tries) != 1 || !event.NextTryAt.IsZero() {
+	if event.State != Delivered || len(event.Attempts) != 1 || !event.NextAttemptAt.IsZero() {
 		t.Fatalf("the event: %+v", event)
 	}
-	try := event.Tries[0]
-	if !try.Success() || try.Number != 1 || try.Status != 200 || string(try.Answer) != "thanks" || try.Fault != "" {
-		t.Errorf("the try: %+v", try)
+	attempt := event.Attempts[0]
+	if !attempt.Success() || attempt.Number != 1 || attempt.Status != 200 || string(attempt.Response) != "thanks" || attempt.Fault != "" {
+		t.Errorf("the attempt: %+v", attempt)
 	}
-	if c.header.Get("webhook-timestamp") != fmt.Sprint(try.At.Unix()) {
-		t.Errorf("the timestamp was %s, in the log it is %d", c.header.Get("webhook-timestamp"), try.At.Unix())
+	if c.header.Get("webhook-timestamp") != fmt.Sprint(attempt.At.Unix()) {
+		t.Errorf("the timestamp was %s, in the log it is %d", c.header.Get("webhook-timestamp"), attempt.At.Unix())
 	}
 	if body, err := event.Body(); err != nil || !bytes.Equal(body, c.body) {
 		t.Errorf("the log has the body %s (%v), sent was %s", body, err, c.body)
@@ -50,33 +47,7 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
-// What was rolled back is announced to nobody: it has neither event nor job.
-func TestRolledBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.client(t, receive(t, nil))
-	tx, err := w.db.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-		values ($1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, client.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := w.jobsIn(t, "available"); n != 0 {
-		t.Errorf("%d jobs", n)
-	}
-}
-
-func (w *world) jobsIn(t testing.TB, state string) int {
-	t.Helper()
-	return pgtest.Value[int](t, w.db, "select count(*)::int from river_job where state::text = $1", state)
-}
-
-// Decisions section 5: ten tries, each after its delay and up to a fifth more, the same id and body each time.
+// Decisions section 5: ten attempts, each after its delay and up to a fifth more, the same id and body each time.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -84,26 +55,29 @@ func TestSchedule(t *testing.T) {
 	client := w.client(t, r)
 	id := w.revoked(t, client)
 	for n := 1; n <= 10; n++ {
-		wait := w.try(t, id)
+		if events := w.claimed(t, nil); len(events) != 1 {
+			t.Fatalf("attempt %d is not due", n)
+		}
+		wait := w.attemptNow(t, id)
 		event := w.event(t, id)
-		if event.TryCount != n {
-			t.Fatalf("after %d tries the log has %d", n, event.TryCount)
+		if event.AttemptCount != n {
+			t.Fatalf("after %d attempts the log has %d", n, event.AttemptCount)
 		}
 		if n == 10 {
-			if wait != 0 || event.State != Failed || !event.NextTryAt.IsZero() {
-				t.Errorf("after the last try: %s, %+v", wait, event)
+			if wait != 0 || event.State != Failed || !event.NextAttemptAt.IsZero() {
+				t.Errorf("after the last attempt: %s, %+v", wait, event)
 			}
 			break
 		}
 		least := schedule[n]
 		if event.State != Pending || wait < least || wait > least+least/5 {
-			t.Errorf("after try %d: %s, wait %s, want %s and up to a fifth more", n, event.State, wait, least)
+			t.Errorf("after attempt %d: %s, wait %s, want %s and up to a fifth more", n, event.State, wait, least)
 		}
-		// A job that comes too early, since its server was killed before it slept, sends nothing.
-		if rest := w.try(t, id); rest <= 0 || rest > wait {
-			t.Errorf("try %d is due in %s, the job that comes too early sleeps %s", n+1, wait, rest)
+		w.db.Clock.Advance(wait - 2*time.Second)
+		if events := w.claimed(t, nil); len(events) != 0 {
+			t.Errorf("attempt %d is due before its time", n+1)
 		}
-		w.db.Clock.Advance(wait)
+		w.db.Clock.Advance(3 * time.Second)
 	}
 	calls := r.all()
 	if len(calls) != 10 {
@@ -114,8 +88,8 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("a call with another id or body: %s %s", c.id, c.body)
 		}
 	}
-	if w.try(t, id) != 0 || len(r.all()) != 10 {
-		t.Error("a failed event was tried again")
+	if len(w.claimed(t, nil)) != 0 {
+		t.Error("a failed event is due")
 	}
 	if log := w.log.String(); !strings.Contains(log, "an event could not be delivered") || !strings.Contains(log, `"status":503`) {
 		t.Errorf("the log: %s", log)
@@ -127,7 +101,7 @@ func TestJitter(t *testing.T) {
 	t.Parallel()
 	seen := map[time.Duration]bool{}
 	for range 1000 {
-		state, delay := after(2, Try{Status: 500}, 0)
+		state, delay := after(2, Attempt{Status: 500}, 0)
 		if state != Pending || delay < 5*time.Minute || delay > 6*time.Minute {
 			t.Fatalf("%s, %s", state, delay)
 		}
@@ -167,11 +141,11 @@ func TestRetryAfter(t *testing.T) {
 		rw.WriteHeader(http.StatusTooManyRequests)
 	})
 	id := w.revoked(t, w.client(t, r))
-	if wait := w.try(t, id); wait != 2*time.Hour {
-		t.Errorf("the job waits %s", wait)
+	if wait := w.attemptNow(t, id); wait != 2*time.Hour {
+		t.Errorf("the event waits %s", wait)
 	}
-	if event := w.event(t, id); event.NextTryAt.Sub(event.Tries[0].At).Round(time.Minute) != 2*time.Hour {
-		t.Errorf("the next try is at %s", event.NextTryAt)
+	if event := w.event(t, id); event.NextAttemptAt.Sub(event.Attempts[0].At).Round(time.Minute) != 2*time.Hour {
+		t.Errorf("the next attempt is at %s", event.NextAttemptAt)
 	}
 }
 
@@ -182,17 +156,17 @@ func TestGone(t *testing.T) {
 	r := receive(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusGone) })
 	client := w.client(t, r)
 	first, second := w.revoked(t, client), w.revoked(t, client)
-	if wait := w.try(t, first); wait != 0 {
-		t.Errorf("the job waits %s", wait)
+	if wait := w.attemptNow(t, first); wait != 0 {
+		t.Errorf("the event waits %s", wait)
 	}
-	w.try(t, second)
+	w.attemptNow(t, second)
 	if n := len(r.all()); n != 1 {
 		t.Errorf("%d calls", n)
 	}
-	if event := w.event(t, first); event.State != Failed || event.TryCount != 1 || event.Tries[0].Status != 410 {
+	if event := w.event(t, first); event.State != Failed || event.AttemptCount != 1 || event.Attempts[0].Status != 410 {
 		t.Errorf("the event: %+v", event)
 	}
-	if event := w.event(t, second); event.State != Failed || event.TryCount != 0 {
+	if event := w.event(t, second); event.State != Failed || event.AttemptCount != 0 {
 		t.Errorf("the other event: %+v", event)
 	}
 	if endpoint, err := w.Endpoint(t.Context(), client.ID); err != nil || endpoint.StoppedAt.IsZero() {
@@ -216,13 +190,13 @@ func TestGone(t *testing.T) {
 	if err := w.Replay(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	w.try(t, first)
-	if event := w.event(t, first); event.State != Delivered || event.TryCount != 2 || len(better.all()) != 1 {
+	w.attemptNow(t, first)
+	if event := w.event(t, first); event.State != Delivered || event.AttemptCount != 2 || len(better.all()) != 1 {
 		t.Errorf("after a new URL: %+v", event)
 	}
 }
 
-// A URL that replaced the one that is gone while the try was under way is not stopped.
+// A URL that replaced the one that is gone during an attempt is not stopped.
 func TestGoneAfterANewURL(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -235,7 +209,7 @@ func TestGoneAfterANewURL(t *testing.T) {
 		rw.WriteHeader(http.StatusGone)
 	})
 	client = w.client(t, r)
-	w.try(t, w.revoked(t, client))
+	w.attemptNow(t, w.revoked(t, client))
 	if endpoint, err := w.Endpoint(t.Context(), client.ID); err != nil || !endpoint.StoppedAt.IsZero() {
 		t.Errorf("the endpoint: %+v, %v", endpoint, err)
 	}
@@ -251,8 +225,8 @@ func TestRemovedEndpoint(t *testing.T) {
 	if err := w.RemoveEndpoint(t.Context(), client.ID); err != nil {
 		t.Fatal(err)
 	}
-	w.try(t, id)
-	if event := w.event(t, id); event.State != Failed || event.TryCount != 0 || len(r.all()) != 0 {
+	w.attemptNow(t, id)
+	if event := w.event(t, id); event.State != Failed || event.AttemptCount != 0 || len(r.all()) != 0 {
 		t.Errorf("the event: %+v", event)
 	}
 	if err := w.Replay(t.Context(), id); err == nil || !strings.Contains(err.Error(), ErrNoEndpoint.Error()) {
@@ -260,46 +234,40 @@ func TestRemovedEndpoint(t *testing.T) {
 	}
 }
 
-// A replay has the same webhook-id and begins the schedule again; its job comes at once.
+// A replay has the same webhook-id, is due at once and begins the schedule again, whatever the event's state.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	status := http.StatusInternalServerError
 	r := receive(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })
 	id := w.revoked(t, w.client(t, r))
+	replay := func(from State) {
+		t.Helper()
+		if state := w.event(t, id).State; state != from {
+			t.Errorf("before the replay the event is %s, want %s", state, from)
+		}
+		if err := w.Replay(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if events := w.claimed(t, nil); len(events) != 1 {
+			t.Errorf("%d events are due", len(events))
+		}
+	}
 	for range 10 {
-		w.db.Clock.Advance(w.try(t, id))
+		w.attemptNow(t, id)
 	}
-	w.db.Exec(t, "delete from river_job")
-	if err := w.Replay(t.Context(), id); err != nil {
-		t.Fatal(err)
+	replay(Failed)
+	if wait := w.attemptNow(t, id); wait < 5*time.Second || wait > 6*time.Second {
+		t.Errorf("after the first attempt of a replay the event waits %s", wait)
 	}
-	if n := w.jobsIn(t, "available"); n != 1 {
-		t.Errorf("%d jobs", n)
-	}
-	if wait := w.try(t, id); wait < 5*time.Second || wait > 6*time.Second {
-		t.Errorf("after the first try of a replay the job waits %s", wait)
-	}
-
-	// A pending event is tried at once, by the job that it has.
-	w.db.Exec(t, "update river_job set state = 'scheduled', scheduled_at = now() + interval '1 day'")
-	if err := w.Replay(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	if n := pgtest.Value[int](t, w.db, "select count(*)::int from river_job where state = 'available' and scheduled_at <= now()"); n != 1 {
-		t.Errorf("%d jobs that are due", n)
-	}
+	replay(Pending)
 	status = http.StatusOK
-	w.try(t, id)
-	if event := w.event(t, id); event.State != Delivered || event.TryCount != 12 || len(event.Tries) != 12 {
+	w.attemptNow(t, id)
+	if event := w.event(t, id); event.State != Delivered || event.AttemptCount != 12 || len(event.Attempts) != 12 {
 		t.Errorf("the event: %+v", event)
 	}
-
-	// One that was delivered can be sent again, too.
-	if err := w.Replay(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	w.try(t, id)
+	replay(Delivered)
+	w.attemptNow(t, id)
 	calls := r.all()
 	if len(calls) != 13 {
 		t.Errorf("%d calls", len(calls))
@@ -314,8 +282,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Two jobs with one event, as after a server that was given up too early: both tries are in the log, one job goes on.
-func TestTwoJobsWithOneEvent(t *testing.T) {
+// Two servers with one event, as after a lease that was over too early: both attempts are in the log, and the event goes
+// on by the first.
+func TestTwoServersWithOneEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var both sync.WaitGroup
@@ -326,35 +295,36 @@ func TestTwoJobsWithOneEvent(t *testing.T) {
 		rw.WriteHeader(http.StatusInternalServerError)
 	})
 	id := w.revoked(t, w.client(t, r))
-	waits := make(chan time.Duration, 2)
+	event := w.event(t, id)
+	var servers sync.WaitGroup
 	for range 2 {
-		go func() {
-			wait, err := w.deliver(t.Context(), id)
-			if err != nil {
+		servers.Go(func() {
+			if err := w.attempt(t.Context(), event); err != nil {
 				t.Error(err)
 			}
-			waits <- wait
-		}()
+		})
 	}
-	if one, other := <-waits, <-waits; (one == 0) == (other == 0) {
-		t.Errorf("the jobs wait %s and %s", one, other)
-	}
-	if event := w.event(t, id); event.State != Pending || len(event.Tries) != 2 {
+	servers.Wait()
+	event = w.event(t, id)
+	if event.State != Pending || len(event.Attempts) != 2 {
 		t.Errorf("the event: %+v", event)
+	}
+	if wait := event.NextAttemptAt.Sub(event.Attempts[0].At); wait > 7*time.Second {
+		t.Errorf("the next attempt is due after %s, as if one after the other had failed", wait)
 	}
 }
 
-// A secret that this server's keyset cannot open is a try that failed, and an error in the log.
+// A secret that this server's keyset cannot open is a failed attempt, and an error in the log.
 func TestForeignKeyset(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := receive(t, nil)
 	id := w.revoked(t, w.client(t, r))
 	w.db.Exec(t, "update webhook_endpoints set secret = 'x'")
-	if wait := w.try(t, id); wait == 0 {
-		t.Error("the job does not wait")
+	if wait := w.attemptNow(t, id); wait == 0 {
+		t.Error("the event does not wait")
 	}
-	if event := w.event(t, id); event.State != Pending || len(event.Tries) != 1 || event.Tries[0].Fault == "" || len(r.all()) != 0 {
+	if event := w.event(t, id); event.State != Pending || len(event.Attempts) != 1 || event.Attempts[0].Fault == "" || len(r.all()) != 0 {
 		t.Errorf("the event: %+v", event)
 	}
 	if !strings.Contains(w.log.String(), `"level":"ERROR"`) {
@@ -383,10 +353,10 @@ func TestStop(t *testing.T) {
 	if event := w.event(t, id); event.State != Delivered {
 		t.Errorf("the event that was being sent: %+v", event)
 	}
-	if event := w.event(t, later); event.State != Pending || event.TryCount != 0 {
+	if event := w.event(t, later); event.State != Pending || event.AttemptCount != 0 {
 		t.Errorf("the event that came later: %+v", event)
 	}
-	if n := w.jobsIn(t, "running"); n != 0 {
-		t.Errorf("%d jobs are left as running", n)
+	if n := pgtest.Value[int](t, w.db, "select count(leased_until)::int from webhook_events"); n != 0 {
+		t.Errorf("%d events are left leased", n)
 	}
 }

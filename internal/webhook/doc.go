@@ -1,22 +1,24 @@
-// Package webhook tells partners that a connection ended or that activity changed (specification section 6): where a
-// client wants its events, the log of events and tries, signing, delivery, replay.
+// Package webhook sends partners the events of specification section 6: a connection ended, or activity changed. It owns
+// each client's endpoint, the log of events and delivery attempts, signing, delivery and replay.
 //
-// The life of an event. Whoever changes a connection writes the event's row in the same statement or transaction; a
-// trigger adds a job of River (https://riverqueue.com) with it. Changes of activity are noted by triggers, too, and
-// merged to one event a connection by [Webhooks.Run] when the window is over. A job carries one event until that is
-// settled: it loads the event, sends it, and records the try and what becomes of the event in one statement; between
-// tries it sleeps in the database.
+// # The life of an event
 //
-// What must always hold:
+// Whoever changes a connection inserts the event's row in the same statement or transaction. Triggers note changes of
+// activity, and [Webhooks.Run] merges them into one event per connection when the window is over. The row is also the
+// queue: a server leases events that are due, sends them, and records each attempt, the event's next state and the end of
+// the lease in one statement.
 //
-//   - An event is delivered at least once, always with the same webhook-id and body, however servers and database end:
-//     what a killed server was working on is found by another one within two minutes. What was rolled back has no event.
-//   - One client's receiver never uses more than its share of the senders of a server, so that one which hangs delays
-//     nobody else's events.
-//   - An address is checked when it is dialed, after DNS: nothing inside the operator's networks is reached unless it
-//     was allowed. Redirects and proxies are not followed, certificates are verified, and no answer is read beyond 8 KB
-//     or five seconds.
-//   - Signing secrets lie sealed in the database and are opened to sign. No secret, URL, body or answer is in a log.
+// # Invariants
+//
+//   - An event is delivered at least once, always with the same webhook-id and body, whatever happens to servers and
+//     database. A change that was rolled back has no event.
+//   - A lease outlasts every attempt. A server that dies loses its leases, and another server sends those events.
+//   - A server has a bounded number of attempts to one client in flight, so that a receiver that hangs delays no other
+//     client's events.
+//   - Addresses are checked when they are dialed, after DNS: nothing inside the operator's networks is reached unless the
+//     operator allowed it. Redirects and proxies are not followed, certificates are verified, and a response is read up
+//     to a limit of time and size.
+//   - Signing secrets are sealed in the database and opened only to sign. The log holds no secret, URL, body or response.
 //
 // It never waits inside the transactions of others, and it decides nothing about connections.
 package webhook

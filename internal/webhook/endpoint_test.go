@@ -102,7 +102,7 @@ func TestRotateSecret(t *testing.T) {
 	if err != nil || fresh == old {
 		t.Fatal(err)
 	}
-	w.try(t, w.revoked(t, client)) // verified with the old one
+	w.attemptNow(t, w.revoked(t, client)) // verified with the old one
 	c := r.next(t)
 	if strings.Count(c.signature, "v1,") != 2 {
 		t.Errorf("the signatures: %s", c.signature)
@@ -114,7 +114,7 @@ func TestRotateSecret(t *testing.T) {
 
 	w.db.Clock.Advance(24*time.Hour + time.Second)
 	r.secret = fresh
-	w.try(t, w.revoked(t, client))
+	w.attemptNow(t, w.revoked(t, client))
 	if c := r.next(t); strings.Count(c.signature, "v1,") != 1 {
 		t.Errorf("after a day: %s", c.signature)
 	}
@@ -130,9 +130,9 @@ func TestSendSample(t *testing.T) {
 	r := receive(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusTeapot) })
 	client := w.client(t, r)
 	for _, eventType := range []string{ConnectionRevoked, ActivityUpdated} {
-		try, err := w.SendSample(t.Context(), client.ID, eventType)
-		if err != nil || try.Status != http.StatusTeapot || try.Success() || try.At.IsZero() {
-			t.Errorf("%s: %+v, %v", eventType, try, err)
+		attempt, err := w.SendSample(t.Context(), client.ID, eventType)
+		if err != nil || attempt.Status != http.StatusTeapot || attempt.Success() || attempt.At.IsZero() {
+			t.Errorf("%s: %+v, %v", eventType, attempt, err)
 		}
 		if c := r.next(t); !strings.Contains(string(c.body), `"type":"`+eventType+`"`) {
 			t.Errorf("%s: %s", eventType, c.body)
@@ -160,8 +160,8 @@ func TestLog(t *testing.T) {
 		ids = append(ids, w.revoked(t, client))
 		w.db.Clock.Advance(time.Second)
 	}
-	w.try(t, ids[0])
-	w.try(t, ids[2])
+	w.attemptNow(t, ids[0])
+	w.attemptNow(t, ids[2])
 	list := func(filter Filter) (found []uuid.UUID) {
 		t.Helper()
 		for {
@@ -208,8 +208,8 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("after 30 days and a second", list(Filter{Limit: 10}), 1, 2, 3, 4)
-	if n := pgtest.Value[int](t, w.db, "select count(*)::int from webhook_tries"); n != 1 {
-		t.Errorf("%d tries are left", n)
+	if n := pgtest.Value[int](t, w.db, "select count(*)::int from webhook_attempts"); n != 1 {
+		t.Errorf("%d attempts are left", n)
 	}
 	if _, err := w.Event(t.Context(), ids[0]); !errors.Is(err, ErrNoEvent) {
 		t.Errorf("the event that was swept: %v", err)
@@ -233,13 +233,13 @@ func TestLogHoldsNothingSensitive(t *testing.T) {
 		_, _ = rw.Write([]byte("an-answer"))
 	})
 	client := w.client(t, r)
-	w.try(t, w.revoked(t, client))
+	w.attemptNow(t, w.revoked(t, client))
 	closed := receive(t, nil)
 	broken := w.client(t, closed)
 	closed.Close()
 	id := w.revoked(t, broken)
 	for range 10 {
-		w.db.Clock.Advance(w.try(t, id))
+		w.db.Clock.Advance(w.attemptNow(t, id))
 	}
 	log := w.log.String()
 	if strings.Count(log, "\n") < 3 {

@@ -23,7 +23,7 @@ const (
 	ActivityUpdated   = string(partnerapi.ActivityUpdatedEventTypeActivityUpdated)
 )
 
-// State is how far the delivery of an event is.
+// State is the state of an event's delivery.
 type State string
 
 // The states of an event. Delivered and failed are final, unless it is replayed.
@@ -33,10 +33,7 @@ const (
 	Failed    State = "failed"
 )
 
-// States are all states.
-func States() []State { return []State{Pending, Delivered, Failed} }
-
-// Event is what is told to a client, and how far that is.
+// Event is a message to a client, and the state of its delivery.
 type Event struct {
 	ID                uuid.UUID
 	ClientID          uuid.UUID
@@ -49,27 +46,27 @@ type Event struct {
 	LastDate          time.Time // of activity.updated, midnight UTC
 	CreatedAt         time.Time
 	State             State
-	TryCount          int
-	NextTryAt         time.Time // of a pending event; zero: as soon as a sender is free
-	Tries             []Try     // oldest first; only from [Webhooks.Event]
+	AttemptCount      int
+	NextAttemptAt     time.Time // of a pending event; in the past: as soon as a sender is free
+	Attempts          []Attempt // oldest first; only from [Webhooks.Event]
 
-	triesBefore int // those that came before the last replay
+	attemptsBefore int // those that came before the last replay
 }
 
-// Try is one attempt to deliver an event.
-type Try struct {
+// Attempt is one attempt to deliver an event.
+type Attempt struct {
 	Number   int           // from 1 on, counted over replays; 0 of a sample
 	At       time.Time     // when it was sent; its seconds were the webhook-timestamp
-	Duration time.Duration // until the answer was read, in milliseconds
-	Status   int           // of the answer; 0: there was none
-	Fault    string        // why there was no answer, or what was wrong with it, in a few words; empty: nothing
-	Answer   []byte        // the first 8,192 bytes of the body
+	Duration time.Duration // until the response was read, in milliseconds
+	Status   int           // of the response; 0: there was none
+	Fault    string        // why there was no response, or what was wrong with it, in a few words; empty: nothing
+	Response []byte        // the first 8,192 bytes of the body
 }
 
-// Success tells whether the receiver has the event: its answer was 2xx, in time.
-func (t Try) Success() bool { return t.Status/100 == 2 && t.Fault == "" }
+// Success reports whether the receiver accepted the event: a 2xx response, in time.
+func (a Attempt) Success() bool { return a.Status/100 == 2 && a.Fault == "" }
 
-// MessageID is the event's webhook-id, the same in each try.
+// MessageID is the event's webhook-id, the same in each attempt.
 func (e Event) MessageID() string { return messageID(e.ID) }
 
 const messagePrefix = "msg_"
@@ -85,7 +82,7 @@ func ParseEventID(text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// Body is what is sent, the same bytes in each try.
+// Body is what is sent, the same bytes in each attempt.
 func (e Event) Body() ([]byte, error) {
 	timestamp := e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z")
 	version := strconv.FormatInt(e.ConnectionVersion, 10)
@@ -114,7 +111,7 @@ func (e Event) Body() ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// datasets are the reads of scopes, which have their names.
+// datasets are named like the scopes that read them.
 func datasets(scopes scope.Set) []partnerapi.Dataset {
 	var list []partnerapi.Dataset
 	for _, name := range scopes.Names() {
@@ -123,7 +120,7 @@ func datasets(scopes scope.Set) []partnerapi.Dataset {
 	return list
 }
 
-// Position is where a list of events goes on: after the last event of the page before. The zero Position is before
+// Position is where a list of events goes on: after the last event of the previous page. The zero Position is before
 // all events.
 type Position struct {
 	CreatedAt time.Time
@@ -133,7 +130,7 @@ type Position struct {
 // Position is the event's place among all.
 func (e Event) Position() Position { return Position{e.CreatedAt, e.ID} }
 
-// Filter narrows a list of events. What is zero does not, except Limit.
+// Filter narrows a list of events. A zero field does not narrow it, and Limit is required.
 type Filter struct {
 	ClientID uuid.UUID
 	State    State
@@ -141,7 +138,7 @@ type Filter struct {
 	Limit    int // events in the list at most, 1 or more
 }
 
-// Events lists events, oldest first, without their tries.
+// Events lists events, oldest first, without their attempts.
 func (w *Webhooks) Events(ctx context.Context, filter Filter) ([]Event, error) {
 	events, err := w.store.events(ctx, filter)
 	if err != nil {
@@ -150,7 +147,7 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) ([]Event, error) {
 	return events, nil
 }
 
-// Event is an event with its tries. Errors: ErrNoEvent.
+// Event is an event with its attempts. Errors: ErrNoEvent.
 func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 	event, err := w.store.event(ctx, id)
 	if err != nil {
@@ -159,8 +156,8 @@ func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 	return event, nil
 }
 
-// Replay has an event delivered once more, at once and with the same webhook-id; its schedule of tries begins again. A
-// pending event is tried at once, too. Errors: ErrNoEvent, ErrNoEndpoint, ErrStopped.
+// Replay has an event sent at once, with the same webhook-id, whatever its state; its schedule of attempts begins again.
+// Errors: ErrNoEvent, ErrNoEndpoint, ErrStopped.
 func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
 	if err := w.store.replay(ctx, id); err != nil {
 		return fmt.Errorf("webhook event %s: %w", id, err)
@@ -168,13 +165,13 @@ func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// SendSample sends a made-up event of a type to a client's receiver, signed like a real one, and returns what was
-// answered. It is not in the log, is not tried again, and concerns no connection. It is sent to a stopped endpoint, too.
-// Errors: ErrNoEndpoint, ErrEventType.
-func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType string) (Try, error) {
-	target, err := w.store.endpoint(ctx, clientID)
+// SendSample sends a made-up event of a type to a client's receiver, signed like a real one, and returns the outcome. The
+// sample is not in the log, is not sent again, and concerns no connection. It is sent to a stopped endpoint, too. Errors:
+// ErrNoEndpoint, ErrEventType.
+func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType string) (Attempt, error) {
+	target, err := w.store.target(ctx, clientID)
 	if err != nil {
-		return Try{}, fmt.Errorf("webhook of client %s: %w", clientID, err)
+		return Attempt{}, fmt.Errorf("webhook of client %s: %w", clientID, err)
 	}
 	sample := Event{
 		ID: uuid.New(), Type: eventType, GrantID: uuid.New(), ConnectionVersion: 1, CreatedAt: target.now,
@@ -187,17 +184,17 @@ func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType
 		sample.LastDate = target.now.UTC().Truncate(24 * time.Hour)
 		sample.FirstDate = sample.LastDate.AddDate(0, 0, -1)
 	}
-	try, _, err := w.send(ctx, sample, target)
+	attempt, _, err := w.send(ctx, sample, target)
 	if err == nil {
 		err = ctx.Err()
 	}
-	return try, err
+	return attempt, err
 }
 
 // maxAge is for how long settled events are kept, from when they were written.
 const maxAge = 30 * 24 * time.Hour
 
-// Sweep deletes the events older than 30 days that are not pending, with their tries.
+// Sweep deletes the events older than 30 days that are not pending, with their attempts.
 func (w *Webhooks) Sweep(ctx context.Context) error {
 	const batch = 2000
 	for {

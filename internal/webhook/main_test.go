@@ -131,15 +131,12 @@ func newWorld(t testing.TB) *world { return newWorldOn(t, pgtest.New(t), credent
 func newWorldOn(t testing.TB, db *pgtest.DB, keys *credential.Keyring) *world {
 	t.Helper()
 	log := new(lockedBuffer)
-	w, err := New(db.Pool, keys, Settings{
+	w := New(db.Pool, keys, Settings{
 		Window:          time.Minute,
 		AllowedNetworks: loopback,
 		RootCAs:         roots(t),
 		Logger:          telemetry.NewLogger(log, slog.LevelInfo),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return &world{w, db, log}
 }
 
@@ -171,16 +168,18 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// run runs the webhooks until the test ends.
-func (w *world) run(t testing.TB) {
+// run runs the webhooks until stop is called, which waits for what is in flight, or the test ends.
+func (w *world) run(t testing.TB) (stop func()) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { w.Run(ctx); close(ended) }()
-	t.Cleanup(func() {
-		stop()
+	stop = func() {
+		cancel()
 		<-ended
-	})
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 // client is a client whose events go to a receiver.
@@ -225,12 +224,24 @@ func (w *world) event(t testing.TB, id uuid.UUID) Event {
 	return event
 }
 
-// try makes the try of an event that is due, without a job.
-func (w *world) try(t testing.TB, id uuid.UUID) (wait time.Duration) {
+// attemptNow makes an attempt of an event without a lease, due or not, and returns in how many seconds the next one is
+// due; 0: the event is settled.
+func (w *world) attemptNow(t testing.TB, id uuid.UUID) (wait time.Duration) {
 	t.Helper()
-	wait, err := w.deliver(t.Context(), id)
+	if err := w.attempt(t.Context(), w.event(t, id)); err != nil {
+		t.Fatal(err)
+	}
+	seconds := pgtest.Value[float64](t, w.db,
+		"select coalesce(extract(epoch from next_attempt_at - connect_now()), 0)::float8 from webhook_events where event_id = $1", id)
+	return time.Duration(seconds * float64(time.Second)).Round(time.Second)
+}
+
+// claimed leases what is due, as a server does that has these attempts in flight.
+func (w *world) claimed(t testing.TB, inFlight map[uuid.UUID]int) []Event {
+	t.Helper()
+	events, err := w.store.claim(t.Context(), inFlight, maxInFlight)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wait
+	return events
 }

@@ -7,45 +7,29 @@ import (
 )
 
 const (
-	// mergeEvery is how often a server looks for changes whose window is over.
-	mergeEvery = time.Second
+	// mergeInterval is how often a server looks for changes whose window is over.
+	mergeInterval = time.Second
 	// mergeBatch is how many connections' changes become events then, so that those of a large import are spread.
 	mergeBatch = 500
-	// startEvery is how often a server tries to begin, where the database is away at its start.
-	startEvery = 5 * time.Second
 )
 
-// Run delivers events and merges changes of activity until ctx ends, and then within a few seconds ends what runs. Any
+// Run delivers events and merges changes of activity until ctx ends, then gives the attempts in flight a few seconds. Any
 // number of servers may run on one database. Call it once.
 func (w *Webhooks) Run(ctx context.Context) {
 	var work sync.WaitGroup
-	work.Go(func() {
-		every(ctx, mergeEvery, func() bool {
-			if _, err := w.merge(ctx); err != nil && ctx.Err() == nil {
-				w.logger.Error("changes of activity could not be merged", "cause", err)
-			}
-			return true
-		})
-	})
-	every(ctx, startEvery, func() (again bool) {
-		err := w.jobs.Start(ctx)
-		if err != nil && ctx.Err() == nil {
-			w.logger.Error("the delivery of webhooks could not begin", "cause", err)
-		}
-		return err != nil
-	})
-	if stopped := w.jobs.Stopped(); stopped != nil {
-		<-stopped
-	}
+	work.Go(func() { w.mergeRegularly(ctx) })
+	w.deliverDue(ctx)
 	work.Wait()
 	w.sender.client.CloseIdleConnections()
 }
 
-// every calls act, now and then at intervals, until it does not want to be called again or ctx ends.
-func every(ctx context.Context, interval time.Duration, act func() (again bool)) {
-	ticker := time.NewTicker(interval)
+func (w *Webhooks) mergeRegularly(ctx context.Context) {
+	ticker := time.NewTicker(mergeInterval)
 	defer ticker.Stop()
-	for act() {
+	for {
+		if _, err := w.merge(ctx); err != nil && ctx.Err() == nil {
+			w.logger.Error("changes of activity could not be merged", "cause", err)
+		}
 		select {
 		case <-ctx.Done():
 			return

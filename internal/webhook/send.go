@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// sendTimeout is for all of a try: name, connection, request, answer.
+	// sendTimeout bounds all of an attempt: name resolution, connection, request and response.
 	sendTimeout = 5 * time.Second
-	// maxAnswer is how much of an answer is read, in bytes.
-	maxAnswer = 8 << 10
-	// idleTimeout ends a connection that nobody used. It was checked when it was made.
+	// maxResponse is how much of a response's body is read, in bytes.
+	maxResponse = 8 << 10
+	// idleTimeout closes an unused connection, whose address was checked when it was dialed.
 	idleTimeout = 30 * time.Second
 	// maxIdle is how many connections are kept.
 	maxIdle = 256
@@ -30,7 +30,7 @@ const (
 	userAgent   = "connect-svc-webhooks/1"
 )
 
-// sender makes the calls.
+// sender sends the requests.
 type sender struct {
 	dialer *net.Dialer
 	client *http.Client
@@ -39,17 +39,17 @@ type sender struct {
 func newSender(allowed []netip.Prefix, roots *x509.CertPool) *sender {
 	dialer := &net.Dialer{Timeout: sendTimeout, Control: guard(allowed).Safe}
 	return &sender{dialer, &http.Client{
-		// A redirect is an answer that is no success.
+		// A redirect is a response like any other, and no success.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{ // without a proxy
 			DialContext:     dialer.DialContext,
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			// HTTP/1.1 alone: a call that runs out of time ends its connection, and with it nobody else's call.
+			// HTTP/1.1 alone: a request that runs out of time closes its connection, which no other request shares.
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-			DisableCompression:     true, // an answer is kept as it came
+			DisableCompression:     true, // the log has the response as it came
 			MaxResponseHeaderBytes: 16 << 10,
 			MaxIdleConns:           maxIdle,
-			MaxIdleConnsPerHost:    share,
+			MaxIdleConnsPerHost:    clientShare,
 			IdleConnTimeout:        idleTimeout,
 		},
 	}}
@@ -68,62 +68,65 @@ func guard(allowed []netip.Prefix) *ssrf.Guardian {
 	return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
 }
 
-// send delivers an event to an endpoint, in five seconds at most. Whatever the receiver does, the result is a Try; its
-// retryAfter is what a Retry-After asks for, 0 where there is none. An error is our own: the body or the signature could
+// send sends an event to an endpoint, in five seconds at most. Whatever the receiver does, the result is an Attempt;
+// retryAfter is what a Retry-After header asks for, 0 without one. An error is our own: the body or the signature could
 // not be made.
-func (w *Webhooks) send(ctx context.Context, event Event, target target) (try Try, retryAfter time.Duration, err error) {
+func (w *Webhooks) send(
+	ctx context.Context, event Event, target target,
+) (attempt Attempt, retryAfter time.Duration, err error) {
 	body, err := event.Body()
 	if err != nil {
-		return Try{}, 0, err
+		return Attempt{}, 0, err
 	}
-	timestamp := target.now.Unix()
-	signature, err := w.sign(event.MessageID(), timestamp, body, target.secret, target.previousSecret)
+	signature, err := w.sign(event.MessageID(), target.now, body, target.secret, target.previousSecret)
 	if err != nil {
-		return Try{}, 0, err
+		return Attempt{}, 0, err
 	}
 	header := http.Header{
 		"Content-Type":      {contentType},
 		"User-Agent":        {userAgent},
 		"Webhook-Id":        {event.MessageID()},
-		"Webhook-Timestamp": {strconv.FormatInt(timestamp, 10)},
+		"Webhook-Timestamp": {strconv.FormatInt(target.now.Unix(), 10)},
 		"Webhook-Signature": {signature},
-		// Never sent, since it is empty: a kept connection that the receiver closed meanwhile is replaced by a new one.
+		// Being empty it is not sent. It makes net/http retry on a new connection if the receiver closed the kept one.
 		"Idempotency-Key": {},
 	}
-	try, retryAfter = w.sender.post(ctx, target.URL, header, body)
-	try.At = target.now
-	return try, retryAfter, nil
+	attempt, retryAfter = w.sender.post(ctx, target.URL, header, body)
+	attempt.At = target.now
+	return attempt, retryAfter, nil
 }
 
-func (s *sender) post(ctx context.Context, url string, header http.Header, body []byte) (try Try, retryAfter time.Duration) {
+func (s *sender) post(
+	ctx context.Context, url string, header http.Header, body []byte,
+) (attempt Attempt, retryAfter time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	began := time.Now()
-	defer func() { try.Duration = time.Since(began).Truncate(time.Millisecond) }()
+	defer func() { attempt.Duration = time.Since(began).Truncate(time.Millisecond) }()
 
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return Try{Fault: "the URL cannot be used"}, 0
+		return Attempt{Fault: "the URL cannot be used"}, 0
 	}
 	request.Header = header
-	answer, err := s.client.Do(request)
+	response, err := s.client.Do(request)
 	if err != nil {
-		return Try{Fault: faultOf(err)}, 0
+		return Attempt{Fault: faultOf(err)}, 0
 	}
-	defer func() { _ = answer.Body.Close() }()
-	try.Status = answer.StatusCode
-	if try.Answer, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err == nil {
-		err = ctx.Err() // a receiver may end its answer because we end the connection
+	defer func() { _ = response.Body.Close() }()
+	attempt.Status = response.StatusCode
+	if attempt.Response, err = io.ReadAll(io.LimitReader(response.Body, maxResponse)); err == nil {
+		err = ctx.Err() // a receiver may end its response because we closed the connection
 	}
 	if err != nil {
-		try.Fault = faultOf(err)
-	} else if answer.StatusCode/100 == 3 {
-		try.Fault = "redirects are not followed"
+		attempt.Fault = faultOf(err)
+	} else if response.StatusCode/100 == 3 {
+		attempt.Fault = "redirects are not followed"
 	}
-	return try, retryAfterOf(answer.Header.Get("Retry-After"), began)
+	return attempt, retryAfterOf(response.Header.Get("Retry-After"), began)
 }
 
-// faultOf says in a few fixed words why there is no answer. The error itself can hold the URL.
+// faultOf says in a few fixed words why there is no response. The error itself can hold the URL.
 func faultOf(err error) string {
 	var (
 		name        *net.DNSError
@@ -139,7 +142,7 @@ func faultOf(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "broken off"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return "no complete answer within 5 seconds"
+		return "no complete response within 5 seconds"
 	case errors.As(err, &name):
 		return "the name cannot be resolved"
 	case errors.As(err, &certificate):
@@ -152,11 +155,12 @@ func faultOf(err error) string {
 	case errors.As(err, &operation), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection broke"
 	default:
-		return "no valid answer"
+		return "no valid response"
 	}
 }
 
-// retryAfterOf reads a Retry-After, seconds or a date (RFC 9110, section 10.2.3). What cannot be read is 0.
+// retryAfterOf reads a Retry-After header, seconds or a date (RFC 9110, section 10.2.3), up to a day. What cannot be read
+// is 0.
 func retryAfterOf(text string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
 	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// What a receiver can do, and what the try says then. 2xx alone is success.
+// What a receiver can do, and what the attempt says then. 2xx alone is success.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	elsewhere := receive(t, nil)
@@ -45,13 +45,13 @@ func TestAnswers(t *testing.T) {
 		"400":             {answer: status(400), status: 400},
 		"500":             {answer: status(500), status: 500},
 		"a redirect":      {answer: http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, status: 307, fault: "redirects are not followed"},
-		"an endless body": {answer: endless, status: 200, success: true, length: maxAnswer},
+		"an endless body": {answer: endless, status: 200, success: true, length: maxResponse},
 		"no answer": {
 			answer: func(_ http.ResponseWriter, request *http.Request) {
 				<-request.Context().Done()
 				panic(http.ErrAbortHandler) // else net/http answers 200 for it
 			},
-			fault: "no complete answer within 5 seconds",
+			fault: "no complete response within 5 seconds",
 		},
 		"a body without end": {
 			answer: func(rw http.ResponseWriter, request *http.Request) {
@@ -59,7 +59,7 @@ func TestAnswers(t *testing.T) {
 				_ = http.NewResponseController(rw).Flush()
 				<-request.Context().Done()
 			},
-			status: 200, fault: "no complete answer within 5 seconds", length: 4,
+			status: 200, fault: "no complete response within 5 seconds", length: 4,
 		},
 		"a broken connection": {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, fault: "the connection broke"},
 		"no HTTP": {
@@ -70,13 +70,13 @@ func TestAnswers(t *testing.T) {
 					_ = conn.Close()
 				}
 			},
-			fault: "no valid answer",
+			fault: "no valid response",
 		},
 		"endless headers": {
 			answer: func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("X", strings.Repeat("x", 100_000))
 			},
-			fault: "no valid answer",
+			fault: "no valid response",
 		},
 	}
 	w := newWorld(t)
@@ -84,17 +84,17 @@ func TestAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			id := w.revoked(t, w.client(t, receive(t, tt.answer)))
-			w.try(t, id)
+			w.attemptNow(t, id)
 			event := w.event(t, id)
-			if len(event.Tries) != 1 || (event.State == Delivered) != tt.success {
+			if len(event.Attempts) != 1 || (event.State == Delivered) != tt.success {
 				t.Fatalf("the event: %+v", event)
 			}
-			try := event.Tries[0]
-			if try.Status != tt.status || try.Fault != tt.fault || try.Success() != tt.success || len(try.Answer) != tt.length && tt.length > 0 {
-				t.Errorf("status %d, fault %q, %d bytes", try.Status, try.Fault, len(try.Answer))
+			attempt := event.Attempts[0]
+			if attempt.Status != tt.status || attempt.Fault != tt.fault || attempt.Success() != tt.success || len(attempt.Response) != tt.length && tt.length > 0 {
+				t.Errorf("status %d, fault %q, %d bytes", attempt.Status, attempt.Fault, len(attempt.Response))
 			}
-			if try.Duration > sendTimeout*2 {
-				t.Errorf("it took %s", try.Duration)
+			if attempt.Duration > sendTimeout*2 {
+				t.Errorf("it took %s", attempt.Duration)
 			}
 		})
 	}
@@ -131,14 +131,14 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"192.168.0.1", "100.64.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
 		"192.0.2.1", "198.18.0.1", "224.0.0.1", "255.255.255.255",
 	} {
-		try, _ := s.post(t.Context(), fmt.Sprintf("https://%s:%d/", host, port), http.Header{}, nil)
-		if try.Fault != "the address is not allowed" {
-			t.Errorf("%s: %q, %d", host, try.Fault, try.Status)
+		attempt, _ := s.post(t.Context(), fmt.Sprintf("https://%s:%d/", host, port), http.Header{}, nil)
+		if attempt.Fault != "the address is not allowed" {
+			t.Errorf("%s: %q, %d", host, attempt.Fault, attempt.Status)
 		}
 	}
 	for _, host := range []string{"2130706433", "0x7f.1", "0177.0.0.1", "127.1"} { // a resolver may take these for addresses
-		if try, _ := s.post(t.Context(), fmt.Sprintf("https://%s:%d/", host, port), http.Header{}, nil); try.Fault == "" {
-			t.Errorf("%s: %d", host, try.Status)
+		if attempt, _ := s.post(t.Context(), fmt.Sprintf("https://%s:%d/", host, port), http.Header{}, nil); attempt.Fault == "" {
+			t.Errorf("%s: %d", host, attempt.Status)
 		}
 	}
 	if n := connections.Load(); n != 0 {
@@ -170,11 +170,11 @@ func TestRebinding(t *testing.T) {
 	s := newSender([]netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, roots(t))
 	s.dialer.Resolver = resolver
 	url := fmt.Sprintf("https://example.com:%d/", listener.Addr().(*net.TCPAddr).Port) // a name of the certificate
-	if try, _ := s.post(t.Context(), url, http.Header{}, nil); !try.Success() {
-		t.Fatalf("before: %+v", try)
+	if attempt, _ := s.post(t.Context(), url, http.Header{}, nil); !attempt.Success() {
+		t.Fatalf("before: %+v", attempt)
 	}
-	if try, _ := s.post(t.Context(), url, http.Header{}, nil); try.Fault != "the address is not allowed" {
-		t.Errorf("after: %+v", try)
+	if attempt, _ := s.post(t.Context(), url, http.Header{}, nil); attempt.Fault != "the address is not allowed" {
+		t.Errorf("after: %+v", attempt)
 	}
 }
 
@@ -236,8 +236,8 @@ func TestReceiversThatCannotBeReached(t *testing.T) {
 		"nobody listens":             {s, closed.URL, "cannot connect"},
 		"a name that does not exist": {s, "https://partner.invalid/", "the name cannot be resolved"},
 	} {
-		if try, _ := tt.sender.post(t.Context(), tt.url, http.Header{}, nil); try.Fault != tt.fault || try.Status != 0 {
-			t.Errorf("%s: %+v", name, try)
+		if attempt, _ := tt.sender.post(t.Context(), tt.url, http.Header{}, nil); attempt.Fault != tt.fault || attempt.Status != 0 {
+			t.Errorf("%s: %+v", name, attempt)
 		}
 	}
 	if n := len(r.all()); n != 0 {

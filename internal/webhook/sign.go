@@ -1,13 +1,13 @@
 package webhook
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"connect-svc/internal/credential"
 )
@@ -15,7 +15,7 @@ import (
 // secretPrefix begins a signing secret (Standard Webhooks 1.0).
 const secretPrefix = "whsec_"
 
-// newSecret makes a signing secret of 256 random bits, and what is stored of it.
+// newSecret makes a signing secret of 256 random bits, and its sealed form, which is stored.
 func (w *Webhooks) newSecret() (secret, sealed string, err error) {
 	var key [32]byte
 	rand.Read(key[:])
@@ -23,8 +23,8 @@ func (w *Webhooks) newSecret() (secret, sealed string, err error) {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key[:]), sealed, err
 }
 
-// sign is the value of webhook-signature: one signature for each sealed secret that is there.
-func (w *Webhooks) sign(messageID string, timestamp int64, body []byte, sealed ...string) (string, error) {
+// sign is the value of webhook-signature: one signature for each sealed secret that is not empty.
+func (w *Webhooks) sign(messageID string, at time.Time, body []byte, sealed ...string) (string, error) {
 	var signatures []string
 	for _, one := range sealed {
 		if one == "" {
@@ -34,10 +34,15 @@ func (w *Webhooks) sign(messageID string, timestamp int64, body []byte, sealed .
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", errNoSecret, err)
 		}
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(messageID + "." + strconv.FormatInt(timestamp, 10) + "."))
-		mac.Write(body)
-		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		signer, err := standardwebhooks.NewWebhookRaw(key)
+		if err != nil {
+			return "", err
+		}
+		signature, err := signer.Sign(messageID, at, body)
+		if err != nil {
+			return "", err
+		}
+		signatures = append(signatures, signature)
 	}
 	return strings.Join(signatures, " "), nil
 }

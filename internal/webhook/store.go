@@ -2,7 +2,9 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,7 +14,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// store is endpoints, events and tries as rows.
+// store is endpoints, events and attempts as rows.
 type store struct {
 	pool    *postgres.Pool
 	queries *webhookdb.Queries
@@ -35,15 +37,11 @@ func (s store) slot(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// target is an endpoint as a try needs it.
+// target is an endpoint as an attempt needs it.
 type target struct {
 	Endpoint
 	secret, previousSecret string    // sealed; the second is empty unless it signs, too
 	now                    time.Time // the database's clock
-	// Of the event that is to be delivered.
-	clientName string
-	stopped    bool          // there is no endpoint, or it was stopped
-	wait       time.Duration // until the next try is due
 }
 
 // setEndpoint moves the endpoint of a client, or makes it.
@@ -90,23 +88,28 @@ func found(n int64, err error) error {
 	return err
 }
 
-func (s store) endpoint(ctx context.Context, clientID uuid.UUID) (target, error) {
+func (s store) target(ctx context.Context, clientID uuid.UUID) (target, error) {
+	release, err := s.slot(ctx)
+	if err != nil {
+		return target{}, err
+	}
 	row, err := s.queries.GetWebhookEndpoint(ctx, clientID)
+	release()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return target{}, ErrNoEndpoint
 	}
 	if err != nil {
 		return target{}, err
 	}
-	endpoint := target{
+	found := target{
 		Endpoint: Endpoint{ClientID: row.ClientID, URL: row.Url, CreatedAt: row.CreatedAt, StoppedAt: value(row.StoppedAt)},
 		secret:   row.Secret,
 		now:      row.Now,
 	}
 	if row.Rotating {
-		endpoint.previousSecret, endpoint.RotatingUntil = value(row.PreviousSecret), value(row.PreviousUntil)
+		found.previousSecret, found.RotatingUntil = value(row.PreviousSecret), value(row.PreviousUntil)
 	}
-	return endpoint, nil
+	return found, nil
 }
 
 func (s store) events(ctx context.Context, filter Filter) ([]Event, error) {
@@ -121,14 +124,7 @@ func (s store) events(ctx context.Context, filter Filter) ([]Event, error) {
 		params.State = &state
 	}
 	rows, err := s.queries.ListWebhookEvents(ctx, params)
-	if err != nil {
-		return nil, err
-	}
-	events := make([]Event, len(rows))
-	for i, row := range rows {
-		events[i] = fromRow(row)
-	}
-	return events, nil
+	return fromRows(rows), err
 }
 
 func (s store) event(ctx context.Context, id uuid.UUID) (Event, error) {
@@ -140,24 +136,24 @@ func (s store) event(ctx context.Context, id uuid.UUID) (Event, error) {
 		return Event{}, err
 	}
 	event := fromRow(row)
-	tries, err := s.queries.ListWebhookTries(ctx, id)
+	attempts, err := s.queries.ListWebhookAttempts(ctx, id)
 	if err != nil {
 		return Event{}, err
 	}
-	for _, try := range tries {
-		event.Tries = append(event.Tries, Try{
-			Number:   int(try.Try),
-			At:       try.At,
-			Duration: time.Duration(try.DurationMs) * time.Millisecond,
-			Status:   int(value(try.Status)),
-			Fault:    value(try.Fault),
-			Answer:   try.Answer,
+	for _, attempt := range attempts {
+		event.Attempts = append(event.Attempts, Attempt{
+			Number:   int(attempt.Attempt),
+			At:       attempt.At,
+			Duration: time.Duration(attempt.DurationMs) * time.Millisecond,
+			Status:   int(value(attempt.Status)),
+			Fault:    value(attempt.Fault),
+			Response: attempt.Response,
 		})
 	}
 	return event, nil
 }
 
-// replay makes an event pending again, which gives it a job, or brings the job of a pending event forward.
+// replay makes an event pending again, and due.
 func (s store) replay(ctx context.Context, id uuid.UUID) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
@@ -172,91 +168,82 @@ func (s store) replay(ctx context.Context, id uuid.UUID) error {
 		case event.Stopped:
 			return ErrStopped
 		}
-		if err := queries.ReplayWebhookEvent(ctx, id); err != nil || State(event.State) != Pending {
-			return err
-		}
-		_, err = tx.Exec(ctx, `update river_job set state = 'available', scheduled_at = now()
-			where kind = $1 and state in ('scheduled', 'available', 'retryable')
-				and args @> jsonb_build_object('event_id', $2::uuid)`, delivery{}.Kind(), id) // sqlc does not know River's tables
-		return err
+		return queries.ReplayWebhookEvent(ctx, id)
 	})
 }
 
-// delivery is an event with what a try needs.
-func (s store) delivery(ctx context.Context, id uuid.UUID) (Event, target, error) {
-	release, err := s.slot(ctx)
+// claim leases up to limit events that are due, of which no client gets more than its share leaves beside what is in
+// flight.
+func (s store) claim(ctx context.Context, inFlight map[uuid.UUID]int, limit int) ([]Event, error) {
+	counts, err := json.Marshal(inFlight)
 	if err != nil {
-		return Event{}, target{}, err
+		return nil, err
 	}
-	row, err := s.queries.GetWebhookDelivery(ctx, id)
-	release()
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Event{}, target{}, ErrNoEvent
-	}
-	if err != nil {
-		return Event{}, target{}, err
-	}
-	return fromRow(row.WebhookEvent), target{
-		Endpoint:       Endpoint{ClientID: row.WebhookEvent.ClientID, URL: row.Url},
-		secret:         row.Secret,
-		previousSecret: row.PreviousSecret,
-		now:            row.Now,
-		clientName:     row.ClientName,
-		stopped:        row.Stopped,
-		wait:           time.Duration(row.WaitSeconds * float64(time.Second)),
-	}, nil
+	rows, err := s.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{
+		Lease: leaseTime, ClientShare: clientShare, InFlight: counts, MaxEvents: int32(limit),
+	})
+	return fromRows(rows), err
 }
 
-// recorded is what a try that was written down did.
+// recorded is the effect of an attempt.
 type recorded struct {
-	held    bool // the event's present job made it
-	stopped bool // it stopped the endpoint
+	clientName string
+	held       bool // no other server had recorded an attempt since the event was leased
+	stopped    bool // it stopped the endpoint
 }
 
-// record writes a try, the event's new state and, after 410, that the endpoint is stopped.
+// record writes an attempt, the event's new state and, after 410, that the endpoint is stopped. Errors: ErrNoEvent.
 func (s store) record(
-	ctx context.Context, event Event, target target, try Try, state State, delay time.Duration,
+	ctx context.Context, event Event, target target, attempt Attempt, state State, delay time.Duration,
 ) (recorded, error) {
-	params := webhookdb.RecordWebhookTryParams{
+	params := webhookdb.RecordWebhookAttemptParams{
 		EventID:    event.ID,
-		Tries:      int32(event.TryCount),
+		Attempts:   int32(event.AttemptCount),
 		State:      string(state),
 		Delay:      delay,
-		At:         try.At,
-		DurationMs: int32(try.Duration.Milliseconds()),
-		Answer:     try.Answer,
-		Gone:       try.Status == 410,
+		At:         attempt.At,
+		DurationMs: int32(attempt.Duration.Milliseconds()),
+		Response:   attempt.Response,
+		Gone:       attempt.Status == http.StatusGone,
 		Url:        target.URL,
 	}
-	if try.Status != 0 {
-		status := int32(try.Status)
+	if attempt.Status != 0 {
+		status := int32(attempt.Status)
 		params.Status = &status
 	}
-	if try.Fault != "" {
-		params.Fault = &try.Fault
+	if attempt.Fault != "" {
+		params.Fault = &attempt.Fault
 	}
 	release, err := s.slot(ctx)
 	if err != nil {
 		return recorded{}, err
 	}
-	row, err := s.queries.RecordWebhookTry(ctx, params)
+	row, err := s.queries.RecordWebhookAttempt(ctx, params)
 	release()
 	if errors.Is(err, pgx.ErrNoRows) {
-		return recorded{}, nil // the event is gone
+		return recorded{}, ErrNoEvent
 	}
-	return recorded{held: int(row.Tries) == event.TryCount+1, stopped: row.Stopped}, err
+	return recorded{row.ClientName, int(row.Attempts) == event.AttemptCount+1, row.Stopped}, err
 }
 
-func (s store) fail(ctx context.Context, id uuid.UUID) (failed bool, err error) {
-	n, err := s.queries.FailWebhookEvent(ctx, id)
-	return n == 1, err
+func (s store) fail(ctx context.Context, id uuid.UUID) (clientName string, failed bool, err error) {
+	release, err := s.slot(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	clientName, err = s.queries.FailWebhookEvent(ctx, id)
+	release()
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", false, nil
+	}
+	return clientName, err == nil, err
 }
 
-func (s store) merge(ctx context.Context, window time.Duration, connections int) (taken int, err error) {
-	row, err := s.queries.MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
-		WindowLength: window, MaxConnections: int32(connections),
+func (s store) merge(ctx context.Context, window time.Duration, limit int) (connections int, err error) {
+	n, err := s.queries.MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
+		WindowLength: window, MaxConnections: int32(limit),
 	})
-	return int(row.Connections), err
+	return int(n), err
 }
 
 func (s store) sweep(ctx context.Context, age time.Duration, limit int) (n int64, err error) {
@@ -275,6 +262,14 @@ func (s store) pending(ctx context.Context, all map[string]Stats) error {
 	return err
 }
 
+func fromRows(rows []webhookdb.WebhookEvent) []Event {
+	events := make([]Event, len(rows))
+	for i, row := range rows {
+		events[i] = fromRow(row)
+	}
+	return events
+}
+
 func fromRow(row webhookdb.WebhookEvent) Event {
 	return Event{
 		ID:                row.EventID,
@@ -288,9 +283,9 @@ func fromRow(row webhookdb.WebhookEvent) Event {
 		LastDate:          value(row.LastDate),
 		CreatedAt:         row.CreatedAt,
 		State:             State(row.State),
-		TryCount:          int(row.Tries),
-		NextTryAt:         value(row.NextTryAt),
-		triesBefore:       int(row.TriesBefore),
+		AttemptCount:      int(row.Attempts),
+		NextAttemptAt:     value(row.NextAttemptAt),
+		attemptsBefore:    int(row.AttemptsBefore),
 	}
 }
 

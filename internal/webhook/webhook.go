@@ -11,11 +11,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
@@ -27,9 +26,9 @@ type Settings struct {
 	Window time.Duration
 	// AllowedNetworks may be reached although they are private, loopback or special. For development.
 	AllowedNetworks []netip.Prefix
-	// RootCAs are who vouches for receivers; nil: the system's.
+	// RootCAs sign the certificates of receivers; nil: the system's.
 	RootCAs *x509.CertPool
-	// Transport stands between what is sent and the network; nil: nothing does.
+	// Transport wraps the transport that sends events; nil: it is used as it is.
 	Transport func(http.RoundTripper) http.RoundTripper
 	Logger    *slog.Logger // nil: no log
 }
@@ -41,22 +40,21 @@ type Webhooks struct {
 	window time.Duration
 	logger *slog.Logger
 	sender *sender
-	shares *shares
-	counts *counts
-	jobs   *river.Client[pgx.Tx]
+
+	statsMu sync.Mutex
+	stats   map[string]Stats // what this server counted, by client name
 }
 
-// New is the webhooks of a migrated database. Without [Webhooks.Run] it manages endpoints and events, and sends samples,
-// but delivers nothing.
-func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) (*Webhooks, error) {
+// New returns the webhooks of a migrated database. Until [Webhooks.Run] is called they manage endpoints and events and
+// send samples, but deliver nothing.
+func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webhooks {
 	w := &Webhooks{
 		store:  newStore(pool),
 		keys:   keys,
 		window: settings.Window,
 		logger: settings.Logger,
 		sender: newSender(settings.AllowedNetworks, settings.RootCAs),
-		shares: newShares(),
-		counts: newCounts(),
+		stats:  map[string]Stats{},
 	}
 	if w.logger == nil {
 		w.logger = slog.New(slog.DiscardHandler)
@@ -64,12 +62,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) (*Web
 	if settings.Transport != nil {
 		w.sender.client.Transport = settings.Transport(w.sender.client.Transport)
 	}
-	jobs, err := w.newJobs(pool)
-	if err != nil {
-		return nil, fmt.Errorf("webhooks: %w", err)
-	}
-	w.jobs = jobs
-	return w, nil
+	return w
 }
 
 // Errors of this package, next to *URLError.
@@ -90,8 +83,8 @@ func (e *URLError) Error() string { return "webhook URL: " + e.Problem }
 // maxURL bounds the length of a receiver's URL in characters.
 const maxURL = 2048
 
-// ValidateURL tells whether events can be sent to a URL: https, with a host, without user information and fragment, up
-// to 2,048 visible ASCII characters. Where its name leads is checked at each connection. The error is a *URLError.
+// ValidateURL reports whether events can be sent to a URL: https, with a host, without user information and fragment, up
+// to 2,048 visible ASCII characters. The address behind its name is checked at each connection. The error is a *URLError.
 func ValidateURL(text string) error {
 	_, err := parseURL(text)
 	return err
@@ -123,13 +116,13 @@ type Endpoint struct {
 	CreatedAt time.Time
 	// StoppedAt is when the receiver answered 410 Gone; since then nothing is sent. Zero: it was not stopped.
 	StoppedAt time.Time
-	// RotatingUntil is when the secret of before ceases to sign beside the present one. Zero: one secret signs.
+	// RotatingUntil is when the previous secret stops signing beside the current one. Zero: one secret signs.
 	RotatingUntil time.Time
 }
 
-// SetEndpoint sets where a client's events are sent. The first time it makes the signing secret, `whsec_…`, which cannot
-// be shown again; later the secret stays, "" is returned, and an endpoint that was stopped is used again. Errors:
-// *URLError, ErrClientNotFound, ErrClientOffboarded.
+// SetEndpoint sets where a client's events are sent. The first call makes the signing secret, `whsec_…`, which cannot be
+// shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: *URLError,
+// ErrClientNotFound, ErrClientOffboarded.
 func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url string) (secret string, err error) {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -149,7 +142,7 @@ func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url stri
 	return secret, nil
 }
 
-// RotateSecret makes a new signing secret and returns it. The one of before signs beside it for 24 hours. Errors:
+// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. Errors:
 // ErrNoEndpoint.
 func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string, error) {
 	secret, sealed, err := w.newSecret()
@@ -162,8 +155,8 @@ func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string
 	return secret, nil
 }
 
-// RemoveEndpoint ends a client's webhook: no more events are written for it, and what waits is not sent. The log of its
-// events stays. Errors: ErrNoEndpoint.
+// RemoveEndpoint ends a client's webhook: no more events are written for it, and pending events are not sent. The log of
+// its events stays. Errors: ErrNoEndpoint.
 func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error {
 	if err := w.store.removeEndpoint(ctx, clientID); err != nil {
 		return fmt.Errorf("webhook of client %s: %w", clientID, err)
@@ -173,7 +166,7 @@ func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error
 
 // Endpoint is where a client's events are sent. Errors: ErrNoEndpoint.
 func (w *Webhooks) Endpoint(ctx context.Context, clientID uuid.UUID) (Endpoint, error) {
-	target, err := w.store.endpoint(ctx, clientID)
+	target, err := w.store.target(ctx, clientID)
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("webhook of client %s: %w", clientID, err)
 	}

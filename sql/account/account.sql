@@ -1,8 +1,8 @@
 -- Users, and their sign-ins by one-time codes.
 
 -- name: InsertUser :one
--- The id of a deleted user is not given again: credentials that name it may be about, and the log would take two people
--- for one.
+-- The id of a deleted user is never reused: credentials that name it may still exist, and the audit log would take two
+-- people for one.
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
     select @user_id::uuid, @email, @timezone, @registered_on, connect_now()
@@ -16,7 +16,7 @@ with created as (
 select user_id, email, timezone, registered_on, created_at from created;
 
 -- name: ChangeUser :one
--- What the former address opened, a code or a session, opens nothing any more.
+-- Codes and sessions of the former address stop working.
 with ended as (
     delete from sign_ins where sign_ins.user_id = @user_id::uuid and sqlc.narg(email)::text is not null
 ), signed_out as (
@@ -41,7 +41,7 @@ select * from users where user_id = @user_id;
 select * from users where user_id > @after order by user_id limit sqlc.arg(row_limit)::int;
 
 -- name: LockUser :one
--- Waits for whoever connects or imports for the user just now, and then keeps them out.
+-- Waits for connections and imports of this user that are under way, and then keeps others out.
 select email from users where user_id = @user_id for update;
 
 -- name: DeleteSignInsOf :exec
@@ -57,15 +57,15 @@ insert into audit_events (actor, action, user_hash, detail)
 values ('operator', 'user.deleted', audit_user(@user_id), jsonb_build_object('connections', @connections::bigint));
 
 -- name: FindForSignIn :one
--- Always one row, so that an address without an account takes the same way. The folded address is what decides that two
--- addresses are the same, for the account and for the limit alike.
+-- Always returns one row, so that an address without an account takes the same path. Two addresses are the same, for the
+-- account and for the limit, when their folded forms are equal.
 select lower(typed.email)::text as folded, users.user_id, users.email
 from (select @email::text as email) as typed
 left join users on lower(users.email) = lower(typed.email);
 
 -- name: CountCode :execrows
--- One more code within the sliding hour, if there is room: one row is written, or none. The row lock of the upsert
--- makes it exact under concurrency.
+-- Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
+-- makes the limit exact under concurrency.
 insert into sign_in_limits as l (key, asked_at, last_at)
 values (@key, array[connect_now()], connect_now())
 on conflict (key) do update
@@ -74,28 +74,28 @@ set asked_at = array(select t from unnest(l.asked_at) as t where t > connect_now
 where (select count(*) from unnest(l.asked_at) as t where t > connect_now() - interval '1 hour') < sqlc.arg(code_limit)::int;
 
 -- name: PutSignIn :exec
--- A new code replaces the old one and its tries.
+-- A new code replaces the old one and its attempts.
 insert into sign_ins (sign_in_id, email, user_id, code_hash, expires_at)
 values (@sign_in_id, @email, @user_id, @code_hash, connect_now() + interval '10 minutes')
 on conflict (sign_in_id) do update
-set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, tries = 0,
+set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, attempts = 0,
     expires_at = excluded.expires_at;
 
--- name: TakeTry :one
--- The try is spent before anybody learns whether the code was right: five tries stay five, however many at one time.
+-- name: TakeAttempt :one
+-- Spends an attempt before the code is compared, so that concurrent attempts cannot exceed five.
 update sign_ins
-set tries = tries + 1
-where sign_in_id = @sign_in_id and tries < 5 and expires_at > connect_now()
-returning user_id, code_hash, (5 - tries)::int as tries_left;
+set attempts = attempts + 1
+where sign_in_id = @sign_in_id and attempts < 5 and expires_at > connect_now()
+returning user_id, code_hash, (5 - attempts)::int as attempts_left;
 
 -- name: GetSignIn :one
-select email, (5 - tries)::int as tries_left, (expires_at <= connect_now())::bool as expired
+select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired
 from sign_ins
 where sign_in_id = @sign_in_id;
 
 -- name: DeleteExpiredSignIns :execrows
--- Rows that a sign-in holds are left for the next time, here and below: no sweep and sign-in wait for each other. So are
--- those beyond what a statement can delete in its time.
+-- Here and below, rows that a sign-in has locked are left for the next sweep, so that sweeps and sign-ins never wait for
+-- each other. The limit keeps the statement within its timeout.
 delete from sign_ins where sign_in_id in (
     select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000 for update skip locked
 );
@@ -106,8 +106,8 @@ delete from sign_in_limits where key in (
 );
 
 -- name: StartSession :execrows
--- Ends the sign-in that it came from, in the one statement that starts the session: a code starts one session. The hash
--- says which code was right, in case a new one has replaced it since.
+-- Ends the sign-in and starts the session in one statement, so that a code starts one session. The hash names the code
+-- that was accepted, in case a new one has replaced it since.
 with used as (
     delete from sign_ins
     where sign_in_id = @sign_in_id and sign_ins.user_id = @user_id::uuid and code_hash = @code_hash

@@ -1,5 +1,5 @@
--- What users recorded, and its corrections. Every read is a range of primary keys that begin with the user. Imports and
--- batches, whose statements depend on the table, are in the Go code.
+-- What users recorded, and its corrections. Every read is a range of primary keys that begin with the user. The statements
+-- of imports and batches depend on the table: internal/activity/table.go makes them.
 
 -- name: ReadDailySteps :many
 -- Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5).
@@ -33,14 +33,6 @@ where user_id = @user_id
     and start_time < @until::timestamp
 order by start_time, source_id
 limit @max_rows;
-
--- name: AddStepCorrection :exec
-insert into step_corrections (user_id, date, correction_id, delta, note, created_at)
-values (@user_id, @date, @correction_id, @delta, @note, connect_now());
-
--- name: AddCyclingAdjustment :exec
-insert into cycling_adjustments (user_id, date, adjustment_id, delta_meters, note, created_at)
-values (@user_id, @date, @adjustment_id, @delta_meters, @note, connect_now());
 
 -- name: UserClock :one
 -- The time on the user's wall, unzoned.

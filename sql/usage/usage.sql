@@ -1,11 +1,11 @@
 -- What clients asked, by minute.
 
 -- name: AddUsage :batchexec
-insert into usage_minutes as u (client_id, minute, operation, status, requests, paid, durations)
-values (@client_id, @minute, @operation, @status, @requests, @paid, @durations)
+insert into usage_minutes as u (client_id, minute, operation, status, requests, charged, durations)
+values (@client_id, @minute, @operation, @status, @requests, @charged, @durations)
 on conflict (client_id, minute, operation, status) do update
 set requests = u.requests + excluded.requests,
-    paid = u.paid + excluded.paid,
+    charged = u.charged + excluded.charged,
     durations = add_counts(u.durations, excluded.durations);
 
 -- One sum for each bucket of internal/usage: much faster than rows of buckets.
@@ -24,10 +24,10 @@ group by 1, 2, 3, 4
 order by 1, 2, 3, 4;
 
 -- name: BudgetByHour :many
-select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(paid)::bigint as paid,
-    max(paid)::bigint as busiest_minute
+select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
+    max(charged)::bigint as busiest_minute
 from (
-    select client_id, minute, sum(paid) as paid from usage_minutes
+    select client_id, minute, sum(charged) as charged from usage_minutes
     where minute >= @since and (client_id = @client_id or @every_client::boolean)
     group by client_id, minute
 ) minutes

@@ -58,12 +58,12 @@ limit @max_rows;
 -- name: GetWebhookEvent :one
 select * from webhook_events where event_id = @event_id;
 
--- name: ListWebhookTries :many
-select * from webhook_tries where event_id = @event_id order by try;
+-- name: ListWebhookAttempts :many
+select * from webhook_attempts where event_id = @event_id order by attempt;
 
 -- name: LockWebhookEvent :one
 -- What decides whether an event can be replayed.
-select e.client_id, e.state, (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
+select (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
 left join webhook_endpoints w using (client_id)
 where e.event_id = @event_id
@@ -71,7 +71,7 @@ for update of e;
 
 -- name: ReplayWebhookEvent :exec
 with replayed as (
-    update webhook_events set state = 'pending', tries_before = tries, next_try_at = null
+    update webhook_events set state = 'pending', attempts_before = attempts, next_attempt_at = connect_now()
     where event_id = @event_id
     returning event_id, client_id
 )
@@ -79,38 +79,49 @@ insert into audit_events (actor, action, client_id, detail)
 select 'operator', 'webhook.replayed', replayed.client_id, jsonb_build_object('event_id', replayed.event_id)
 from replayed;
 
--- name: GetWebhookDelivery :one
--- Everything that a try needs.
-select sqlc.embed(e), cl.name as client_name, connect_now()::timestamptz as now,
-    coalesce(w.url, '')::text as url, coalesce(w.secret, '')::text as secret,
-    (case when w.previous_until > connect_now() then w.previous_secret else '' end)::text as previous_secret,
-    (w.client_id is null or w.stopped_at is not null)::bool as stopped,
-    greatest(extract(epoch from e.next_try_at - connect_now()), 0)::float8 as wait_seconds
-from webhook_events e
-join clients cl using (client_id)
-left join webhook_endpoints w using (client_id)
-where e.event_id = @event_id;
+-- name: ClaimWebhookEvents :many
+-- Leases events that are due. A client gets as many as its share of this server
+-- leaves: in_flight holds how many of its events are being sent. A lease is of real time, also where a test shifts the
+-- clock: it bounds what a server does. The array has each event found by its key, however many the planner expects.
+with due as (
+    select e.event_id
+    from clients cl
+    cross join lateral (
+        select o.event_id, o.next_attempt_at from webhook_events o
+        where o.client_id = cl.client_id and o.state = 'pending' and o.next_attempt_at <= connect_now()
+            and (o.leased_until is null or o.leased_until <= now())
+        order by o.next_attempt_at
+        limit sqlc.arg(client_share)::int - coalesce((sqlc.arg(in_flight)::jsonb ->> cl.client_id::text)::int, 0)
+        for update skip locked
+    ) e
+    order by e.next_attempt_at
+    limit @max_events
+)
+update webhook_events set leased_until = now() + @lease::interval
+where event_id = any (array(select due.event_id from due))
+returning *;
 
--- name: RecordWebhookTry :one
--- A try and what becomes of its event, in one. The event goes on by the try of the job that holds it: where another try
--- was recorded meanwhile, only a delivery still changes something. The URL that is gone is stopped unless it was
--- replaced meanwhile.
+-- name: RecordWebhookAttempt :one
+-- An attempt and what becomes of its event, in one. Where another attempt was recorded since the event was leased, the
+-- lease had ended: then only a delivery still changes what becomes of the event. The URL that is gone is stopped unless it
+-- was replaced meanwhile.
 with event as (
     update webhook_events e
-    set tries = e.tries + 1,
+    set attempts = e.attempts + 1,
         state = case
             when @state::text = 'delivered' then 'delivered'
-            when e.state <> 'pending' or e.tries <> @tries then e.state
+            when e.state <> 'pending' or e.attempts <> @attempts then e.state
             else @state::text end,
-        next_try_at = case
+        next_attempt_at = case
             when @state::text = 'delivered' then null
-            when e.state <> 'pending' or e.tries <> @tries then e.next_try_at
-            when @state::text = 'pending' then connect_now() + @delay::interval end
+            when e.state <> 'pending' or e.attempts <> @attempts then e.next_attempt_at
+            when @state::text = 'pending' then connect_now() + @delay::interval end,
+        leased_until = case when e.attempts <> @attempts then e.leased_until end
     where e.event_id = @event_id
-    returning e.event_id, e.client_id, e.tries, e.state
-), tried as (
-    insert into webhook_tries (event_id, try, at, duration_ms, status, fault, answer)
-    select ev.event_id, ev.tries, @at, @duration_ms, sqlc.narg(status), sqlc.narg(fault), @answer from event ev
+    returning e.event_id, e.client_id, e.attempts
+), attempted as (
+    insert into webhook_attempts (event_id, attempt, at, duration_ms, status, fault, response)
+    select ev.event_id, ev.attempts, @at, @duration_ms, sqlc.narg(status), sqlc.narg(fault), @response from event ev
 ), gone as (
     update webhook_endpoints w set stopped_at = connect_now()
     from event ev
@@ -120,15 +131,18 @@ with event as (
     insert into audit_events (actor, action, client_id, detail)
     select 'system', 'webhook.stopped', gone.client_id, jsonb_build_object('event_id', @event_id::uuid) from gone
 )
-select event.state, event.tries, (gone.client_id is not null)::bool as stopped
+select event.attempts, (gone.client_id is not null)::bool as stopped, cl.name as client_name
 from event
+join clients cl using (client_id)
 left join gone on true;
 
--- name: FailWebhookEvent :execrows
--- An event whose endpoint was stopped or removed is not tried.
-update webhook_events e set state = 'failed', next_try_at = null
-where e.event_id = @event_id and e.state = 'pending'
-    and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null);
+-- name: FailWebhookEvent :one
+-- An event whose endpoint was stopped or removed is not sent.
+update webhook_events e set state = 'failed', next_attempt_at = null, leased_until = null
+from clients cl
+where e.event_id = @event_id and e.state = 'pending' and cl.client_id = e.client_id
+    and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
+returning cl.name;
 
 -- name: MergeWebhookChanges :one
 -- All changes of the connections that waited longest become one event each, unless it may not be told any more. One
@@ -160,9 +174,8 @@ with mine as materialized (
     join webhook_endpoints w on w.client_id = m.client_id
     where c.state = 'authorized' and c.refresh_deadline > connect_now() and w.stopped_at is null
         and m.datasets & c.scopes <> 0 and m.last_date >= c.history_from
-    returning event_id
 )
-select (select count(*) from merged) as connections, (select count(*) from written) as events;
+select count(*) from merged;
 
 -- name: SweepWebhookEvents :execrows
 delete from webhook_events

@@ -45,7 +45,7 @@ type ChangeUserRow struct {
 	CreatedAt    time.Time
 }
 
-// What the former address opened, a code or a session, opens nothing any more.
+// Codes and sessions of the former address stop working.
 func (q *Queries) ChangeUser(ctx context.Context, arg ChangeUserParams) (ChangeUserRow, error) {
 	row := q.db.QueryRow(ctx, changeUser, arg.UserID, arg.Email, arg.Timezone)
 	var i ChangeUserRow
@@ -73,8 +73,8 @@ type CountCodeParams struct {
 	CodeLimit int32
 }
 
-// One more code within the sliding hour, if there is room: one row is written, or none. The row lock of the upsert
-// makes it exact under concurrency.
+// Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
+// makes the limit exact under concurrency.
 func (q *Queries) CountCode(ctx context.Context, arg CountCodeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, countCode, arg.Key, arg.CodeLimit)
 	if err != nil {
@@ -103,8 +103,8 @@ delete from sign_ins where sign_in_id in (
 )
 `
 
-// Rows that a sign-in holds are left for the next time, here and below: no sweep and sign-in wait for each other. So are
-// those beyond what a statement can delete in its time.
+// Here and below, rows that a sign-in has locked are left for the next sweep, so that sweeps and sign-ins never wait for
+// each other. The limit keeps the statement within its timeout.
 func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteExpiredSignIns)
 	if err != nil {
@@ -173,8 +173,8 @@ type FindForSignInRow struct {
 	Email  *string
 }
 
-// Always one row, so that an address without an account takes the same way. The folded address is what decides that two
-// addresses are the same, for the account and for the limit alike.
+// Always returns one row, so that an address without an account takes the same path. Two addresses are the same, for the
+// account and for the limit, when their folded forms are equal.
 func (q *Queries) FindForSignIn(ctx context.Context, email string) (FindForSignInRow, error) {
 	row := q.db.QueryRow(ctx, findForSignIn, email)
 	var i FindForSignInRow
@@ -208,21 +208,21 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 }
 
 const getSignIn = `-- name: GetSignIn :one
-select email, (5 - tries)::int as tries_left, (expires_at <= connect_now())::bool as expired
+select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired
 from sign_ins
 where sign_in_id = $1
 `
 
 type GetSignInRow struct {
-	Email     string
-	TriesLeft int32
-	Expired   bool
+	Email        string
+	AttemptsLeft int32
+	Expired      bool
 }
 
 func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInRow, error) {
 	row := q.db.QueryRow(ctx, getSignIn, signInID)
 	var i GetSignInRow
-	err := row.Scan(&i.Email, &i.TriesLeft, &i.Expired)
+	err := row.Scan(&i.Email, &i.AttemptsLeft, &i.Expired)
 	return i, err
 }
 
@@ -274,8 +274,8 @@ type InsertUserRow struct {
 }
 
 // Users, and their sign-ins by one-time codes.
-// The id of a deleted user is not given again: credentials that name it may be about, and the log would take two people
-// for one.
+// The id of a deleted user is never reused: credentials that name it may still exist, and the audit log would take two
+// people for one.
 func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertUserRow, error) {
 	row := q.db.QueryRow(ctx, insertUser,
 		arg.UserID,
@@ -333,7 +333,7 @@ const lockUser = `-- name: LockUser :one
 select email from users where user_id = $1 for update
 `
 
-// Waits for whoever connects or imports for the user just now, and then keeps them out.
+// Waits for connections and imports of this user that are under way, and then keeps others out.
 func (q *Queries) LockUser(ctx context.Context, userID uuid.UUID) (string, error) {
 	row := q.db.QueryRow(ctx, lockUser, userID)
 	var email string
@@ -360,7 +360,7 @@ const putSignIn = `-- name: PutSignIn :exec
 insert into sign_ins (sign_in_id, email, user_id, code_hash, expires_at)
 values ($1, $2, $3, $4, connect_now() + interval '10 minutes')
 on conflict (sign_in_id) do update
-set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, tries = 0,
+set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, attempts = 0,
     expires_at = excluded.expires_at
 `
 
@@ -371,7 +371,7 @@ type PutSignInParams struct {
 	CodeHash []byte
 }
 
-// A new code replaces the old one and its tries.
+// A new code replaces the old one and its attempts.
 func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
 	_, err := q.db.Exec(ctx, putSignIn,
 		arg.SignInID,
@@ -401,8 +401,8 @@ type StartSessionParams struct {
 	CodeHash   []byte
 }
 
-// Ends the sign-in that it came from, in the one statement that starts the session: a code starts one session. The hash
-// says which code was right, in case a new one has replaced it since.
+// Ends the sign-in and starts the session in one statement, so that a code starts one session. The hash names the code
+// that was accepted, in case a new one has replaced it since.
 func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, startSession,
 		arg.SecretHash,
@@ -417,23 +417,23 @@ func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int
 	return result.RowsAffected(), nil
 }
 
-const takeTry = `-- name: TakeTry :one
+const takeAttempt = `-- name: TakeAttempt :one
 update sign_ins
-set tries = tries + 1
-where sign_in_id = $1 and tries < 5 and expires_at > connect_now()
-returning user_id, code_hash, (5 - tries)::int as tries_left
+set attempts = attempts + 1
+where sign_in_id = $1 and attempts < 5 and expires_at > connect_now()
+returning user_id, code_hash, (5 - attempts)::int as attempts_left
 `
 
-type TakeTryRow struct {
-	UserID    *uuid.UUID
-	CodeHash  []byte
-	TriesLeft int32
+type TakeAttemptRow struct {
+	UserID       *uuid.UUID
+	CodeHash     []byte
+	AttemptsLeft int32
 }
 
-// The try is spent before anybody learns whether the code was right: five tries stay five, however many at one time.
-func (q *Queries) TakeTry(ctx context.Context, signInID uuid.UUID) (TakeTryRow, error) {
-	row := q.db.QueryRow(ctx, takeTry, signInID)
-	var i TakeTryRow
-	err := row.Scan(&i.UserID, &i.CodeHash, &i.TriesLeft)
+// Spends an attempt before the code is compared, so that concurrent attempts cannot exceed five.
+func (q *Queries) TakeAttempt(ctx context.Context, signInID uuid.UUID) (TakeAttemptRow, error) {
+	row := q.db.QueryRow(ctx, takeAttempt, signInID)
+	var i TakeAttemptRow
+	err := row.Scan(&i.UserID, &i.CodeHash, &i.AttemptsLeft)
 	return i, err
 }

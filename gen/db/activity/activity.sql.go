@@ -13,54 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const addCyclingAdjustment = `-- name: AddCyclingAdjustment :exec
-insert into cycling_adjustments (user_id, date, adjustment_id, delta_meters, note, created_at)
-values ($1, $2, $3, $4, $5, connect_now())
-`
-
-type AddCyclingAdjustmentParams struct {
-	UserID       uuid.UUID
-	Date         time.Time
-	AdjustmentID uuid.UUID
-	DeltaMeters  int32
-	Note         string
-}
-
-func (q *Queries) AddCyclingAdjustment(ctx context.Context, arg AddCyclingAdjustmentParams) error {
-	_, err := q.db.Exec(ctx, addCyclingAdjustment,
-		arg.UserID,
-		arg.Date,
-		arg.AdjustmentID,
-		arg.DeltaMeters,
-		arg.Note,
-	)
-	return err
-}
-
-const addStepCorrection = `-- name: AddStepCorrection :exec
-insert into step_corrections (user_id, date, correction_id, delta, note, created_at)
-values ($1, $2, $3, $4, $5, connect_now())
-`
-
-type AddStepCorrectionParams struct {
-	UserID       uuid.UUID
-	Date         time.Time
-	CorrectionID uuid.UUID
-	Delta        int32
-	Note         string
-}
-
-func (q *Queries) AddStepCorrection(ctx context.Context, arg AddStepCorrectionParams) error {
-	_, err := q.db.Exec(ctx, addStepCorrection,
-		arg.UserID,
-		arg.Date,
-		arg.CorrectionID,
-		arg.Delta,
-		arg.Note,
-	)
-	return err
-}
-
 const readCyclingActivities = `-- name: ReadCyclingActivities :many
 select start_time, end_time, distance_meters, source_id
 from cycling_activities
@@ -185,8 +137,8 @@ type ReadDailyStepsRow struct {
 	Steps int64
 }
 
-// What users recorded, and its corrections. Every read is a range of primary keys that begin with the user. Imports and
-// batches, whose statements depend on the table, are in the Go code.
+// What users recorded, and its corrections. Every read is a range of primary keys that begin with the user. The statements
+// of imports and batches depend on the table: internal/activity/table.go makes them.
 // Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5).
 func (q *Queries) ReadDailySteps(ctx context.Context, arg ReadDailyStepsParams) ([]ReadDailyStepsRow, error) {
 	rows, err := q.db.Query(ctx, readDailySteps, arg.UserID, arg.FirstDate, arg.LastDate)

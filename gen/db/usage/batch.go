@@ -20,11 +20,11 @@ var (
 
 const addUsage = `-- name: AddUsage :batchexec
 
-insert into usage_minutes as u (client_id, minute, operation, status, requests, paid, durations)
+insert into usage_minutes as u (client_id, minute, operation, status, requests, charged, durations)
 values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (client_id, minute, operation, status) do update
 set requests = u.requests + excluded.requests,
-    paid = u.paid + excluded.paid,
+    charged = u.charged + excluded.charged,
     durations = add_counts(u.durations, excluded.durations)
 `
 
@@ -40,7 +40,7 @@ type AddUsageParams struct {
 	Operation string
 	Status    int16
 	Requests  int64
-	Paid      int64
+	Charged   int64
 	Durations []int64
 }
 
@@ -54,7 +54,7 @@ func (q *Queries) AddUsage(ctx context.Context, arg []AddUsageParams) *AddUsageB
 			a.Operation,
 			a.Status,
 			a.Requests,
-			a.Paid,
+			a.Charged,
 			a.Durations,
 		}
 		batch.Queue(addUsage, vals...)

@@ -13,10 +13,10 @@ import (
 )
 
 const budgetByHour = `-- name: BudgetByHour :many
-select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(paid)::bigint as paid,
-    max(paid)::bigint as busiest_minute
+select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
+    max(charged)::bigint as busiest_minute
 from (
-    select client_id, minute, sum(paid) as paid from usage_minutes
+    select client_id, minute, sum(charged) as charged from usage_minutes
     where minute >= $1 and (client_id = $2 or $3::boolean)
     group by client_id, minute
 ) minutes
@@ -33,7 +33,7 @@ type BudgetByHourParams struct {
 type BudgetByHourRow struct {
 	ClientID      uuid.UUID
 	Hour          time.Time
-	Paid          int64
+	Charged       int64
 	BusiestMinute int64
 }
 
@@ -49,7 +49,7 @@ func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]B
 		if err := rows.Scan(
 			&i.ClientID,
 			&i.Hour,
-			&i.Paid,
+			&i.Charged,
 			&i.BusiestMinute,
 		); err != nil {
 			return nil, err

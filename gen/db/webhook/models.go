@@ -11,6 +11,16 @@ import (
 	"github.com/google/uuid"
 )
 
+type WebhookAttempt struct {
+	EventID    uuid.UUID
+	Attempt    int32
+	At         time.Time
+	DurationMs int32
+	Status     *int32
+	Fault      *string
+	Response   []byte
+}
+
 type WebhookEvent struct {
 	EventID           uuid.UUID
 	ClientID          uuid.UUID
@@ -23,17 +33,8 @@ type WebhookEvent struct {
 	LastDate          *time.Time
 	CreatedAt         time.Time
 	State             string
-	Tries             int32
-	TriesBefore       int32
-	NextTryAt         *time.Time
-}
-
-type WebhookTry struct {
-	EventID    uuid.UUID
-	Try        int32
-	At         time.Time
-	DurationMs int32
-	Status     *int32
-	Fault      *string
-	Answer     []byte
+	Attempts          int32
+	AttemptsBefore    int32
+	NextAttemptAt     *time.Time
+	LeasedUntil       *time.Time
 }

@@ -12,6 +12,77 @@ import (
 	"github.com/google/uuid"
 )
 
+const claimWebhookEvents = `-- name: ClaimWebhookEvents :many
+with due as (
+    select e.event_id
+    from clients cl
+    cross join lateral (
+        select o.event_id, o.next_attempt_at from webhook_events o
+        where o.client_id = cl.client_id and o.state = 'pending' and o.next_attempt_at <= connect_now()
+            and (o.leased_until is null or o.leased_until <= now())
+        order by o.next_attempt_at
+        limit $2::int - coalesce(($3::jsonb ->> cl.client_id::text)::int, 0)
+        for update skip locked
+    ) e
+    order by e.next_attempt_at
+    limit $4
+)
+update webhook_events set leased_until = now() + $1::interval
+where event_id = any (array(select due.event_id from due))
+returning event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, next_attempt_at, leased_until
+`
+
+type ClaimWebhookEventsParams struct {
+	Lease       time.Duration
+	ClientShare int32
+	InFlight    []byte
+	MaxEvents   int32
+}
+
+// Leases events that are due. A client gets as many as its share of this server
+// leaves: in_flight holds how many of its events are being sent. A lease is of real time, also where a test shifts the
+// clock: it bounds what a server does. The array has each event found by its key, however many the planner expects.
+func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEventsParams) ([]WebhookEvent, error) {
+	rows, err := q.db.Query(ctx, claimWebhookEvents,
+		arg.Lease,
+		arg.ClientShare,
+		arg.InFlight,
+		arg.MaxEvents,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhookEvent
+	for rows.Next() {
+		var i WebhookEvent
+		if err := rows.Scan(
+			&i.EventID,
+			&i.ClientID,
+			&i.Type,
+			&i.GrantID,
+			&i.ConnectionVersion,
+			&i.Reason,
+			&i.Datasets,
+			&i.FirstDate,
+			&i.LastDate,
+			&i.CreatedAt,
+			&i.State,
+			&i.Attempts,
+			&i.AttemptsBefore,
+			&i.NextAttemptAt,
+			&i.LeasedUntil,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const clientExists = `-- name: ClientExists :one
 select exists (select from clients where client_id = $1)
 `
@@ -91,72 +162,20 @@ func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEn
 	return result.RowsAffected(), nil
 }
 
-const failWebhookEvent = `-- name: FailWebhookEvent :execrows
-update webhook_events e set state = 'failed', next_try_at = null
-where e.event_id = $1 and e.state = 'pending'
+const failWebhookEvent = `-- name: FailWebhookEvent :one
+update webhook_events e set state = 'failed', next_attempt_at = null, leased_until = null
+from clients cl
+where e.event_id = $1 and e.state = 'pending' and cl.client_id = e.client_id
     and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
+returning cl.name
 `
 
-// An event whose endpoint was stopped or removed is not tried.
-func (q *Queries) FailWebhookEvent(ctx context.Context, eventID uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, failWebhookEvent, eventID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const getWebhookDelivery = `-- name: GetWebhookDelivery :one
-select e.event_id, e.client_id, e.type, e.grant_id, e.connection_version, e.reason, e.datasets, e.first_date, e.last_date, e.created_at, e.state, e.tries, e.tries_before, e.next_try_at, cl.name as client_name, connect_now()::timestamptz as now,
-    coalesce(w.url, '')::text as url, coalesce(w.secret, '')::text as secret,
-    (case when w.previous_until > connect_now() then w.previous_secret else '' end)::text as previous_secret,
-    (w.client_id is null or w.stopped_at is not null)::bool as stopped,
-    greatest(extract(epoch from e.next_try_at - connect_now()), 0)::float8 as wait_seconds
-from webhook_events e
-join clients cl using (client_id)
-left join webhook_endpoints w using (client_id)
-where e.event_id = $1
-`
-
-type GetWebhookDeliveryRow struct {
-	WebhookEvent   WebhookEvent
-	ClientName     string
-	Now            time.Time
-	Url            string
-	Secret         string
-	PreviousSecret string
-	Stopped        bool
-	WaitSeconds    float64
-}
-
-// Everything that a try needs.
-func (q *Queries) GetWebhookDelivery(ctx context.Context, eventID uuid.UUID) (GetWebhookDeliveryRow, error) {
-	row := q.db.QueryRow(ctx, getWebhookDelivery, eventID)
-	var i GetWebhookDeliveryRow
-	err := row.Scan(
-		&i.WebhookEvent.EventID,
-		&i.WebhookEvent.ClientID,
-		&i.WebhookEvent.Type,
-		&i.WebhookEvent.GrantID,
-		&i.WebhookEvent.ConnectionVersion,
-		&i.WebhookEvent.Reason,
-		&i.WebhookEvent.Datasets,
-		&i.WebhookEvent.FirstDate,
-		&i.WebhookEvent.LastDate,
-		&i.WebhookEvent.CreatedAt,
-		&i.WebhookEvent.State,
-		&i.WebhookEvent.Tries,
-		&i.WebhookEvent.TriesBefore,
-		&i.WebhookEvent.NextTryAt,
-		&i.ClientName,
-		&i.Now,
-		&i.Url,
-		&i.Secret,
-		&i.PreviousSecret,
-		&i.Stopped,
-		&i.WaitSeconds,
-	)
-	return i, err
+// An event whose endpoint was stopped or removed is not sent.
+func (q *Queries) FailWebhookEvent(ctx context.Context, eventID uuid.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, failWebhookEvent, eventID)
+	var name string
+	err := row.Scan(&name)
+	return name, err
 }
 
 const getWebhookEndpoint = `-- name: GetWebhookEndpoint :one
@@ -197,7 +216,7 @@ func (q *Queries) GetWebhookEndpoint(ctx context.Context, clientID uuid.UUID) (G
 }
 
 const getWebhookEvent = `-- name: GetWebhookEvent :one
-select event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, tries, tries_before, next_try_at from webhook_events where event_id = $1
+select event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, next_attempt_at, leased_until from webhook_events where event_id = $1
 `
 
 func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (WebhookEvent, error) {
@@ -215,15 +234,48 @@ func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (Webho
 		&i.LastDate,
 		&i.CreatedAt,
 		&i.State,
-		&i.Tries,
-		&i.TriesBefore,
-		&i.NextTryAt,
+		&i.Attempts,
+		&i.AttemptsBefore,
+		&i.NextAttemptAt,
+		&i.LeasedUntil,
 	)
 	return i, err
 }
 
+const listWebhookAttempts = `-- name: ListWebhookAttempts :many
+select event_id, attempt, at, duration_ms, status, fault, response from webhook_attempts where event_id = $1 order by attempt
+`
+
+func (q *Queries) ListWebhookAttempts(ctx context.Context, eventID uuid.UUID) ([]WebhookAttempt, error) {
+	rows, err := q.db.Query(ctx, listWebhookAttempts, eventID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhookAttempt
+	for rows.Next() {
+		var i WebhookAttempt
+		if err := rows.Scan(
+			&i.EventID,
+			&i.Attempt,
+			&i.At,
+			&i.DurationMs,
+			&i.Status,
+			&i.Fault,
+			&i.Response,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listWebhookEvents = `-- name: ListWebhookEvents :many
-select event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, tries, tries_before, next_try_at from webhook_events
+select event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, next_attempt_at, leased_until from webhook_events
 where ($1::uuid is null or client_id = $1)
     and ($2::text is null or state = $2)
     and (created_at, event_id) > ($3::timestamptz, $4::uuid)
@@ -266,41 +318,10 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 			&i.LastDate,
 			&i.CreatedAt,
 			&i.State,
-			&i.Tries,
-			&i.TriesBefore,
-			&i.NextTryAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listWebhookTries = `-- name: ListWebhookTries :many
-select event_id, try, at, duration_ms, status, fault, answer from webhook_tries where event_id = $1 order by try
-`
-
-func (q *Queries) ListWebhookTries(ctx context.Context, eventID uuid.UUID) ([]WebhookTry, error) {
-	rows, err := q.db.Query(ctx, listWebhookTries, eventID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WebhookTry
-	for rows.Next() {
-		var i WebhookTry
-		if err := rows.Scan(
-			&i.EventID,
-			&i.Try,
-			&i.At,
-			&i.DurationMs,
-			&i.Status,
-			&i.Fault,
-			&i.Answer,
+			&i.Attempts,
+			&i.AttemptsBefore,
+			&i.NextAttemptAt,
+			&i.LeasedUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -313,7 +334,7 @@ func (q *Queries) ListWebhookTries(ctx context.Context, eventID uuid.UUID) ([]We
 }
 
 const lockWebhookEvent = `-- name: LockWebhookEvent :one
-select e.client_id, e.state, (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
+select (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
 left join webhook_endpoints w using (client_id)
 where e.event_id = $1
@@ -321,8 +342,6 @@ for update of e
 `
 
 type LockWebhookEventRow struct {
-	ClientID    uuid.UUID
-	State       string
 	HasEndpoint bool
 	Stopped     bool
 }
@@ -331,12 +350,7 @@ type LockWebhookEventRow struct {
 func (q *Queries) LockWebhookEvent(ctx context.Context, eventID uuid.UUID) (LockWebhookEventRow, error) {
 	row := q.db.QueryRow(ctx, lockWebhookEvent, eventID)
 	var i LockWebhookEventRow
-	err := row.Scan(
-		&i.ClientID,
-		&i.State,
-		&i.HasEndpoint,
-		&i.Stopped,
-	)
+	err := row.Scan(&i.HasEndpoint, &i.Stopped)
 	return i, err
 }
 
@@ -368,9 +382,8 @@ with mine as materialized (
     join webhook_endpoints w on w.client_id = m.client_id
     where c.state = 'authorized' and c.refresh_deadline > connect_now() and w.stopped_at is null
         and m.datasets & c.scopes <> 0 and m.last_date >= c.history_from
-    returning event_id
 )
-select (select count(*) from merged) as connections, (select count(*) from written) as events
+select count(*) from merged
 `
 
 type MergeWebhookChangesParams struct {
@@ -378,18 +391,13 @@ type MergeWebhookChangesParams struct {
 	MaxConnections int32
 }
 
-type MergeWebhookChangesRow struct {
-	Connections int64
-	Events      int64
-}
-
 // All changes of the connections that waited longest become one event each, unless it may not be told any more. One
 // server at a time; the others find nothing.
-func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChangesParams) (MergeWebhookChangesRow, error) {
+func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChangesParams) (int64, error) {
 	row := q.db.QueryRow(ctx, mergeWebhookChanges, arg.WindowLength, arg.MaxConnections)
-	var i MergeWebhookChangesRow
-	err := row.Scan(&i.Connections, &i.Events)
-	return i, err
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const moveWebhookEndpoint = `-- name: MoveWebhookEndpoint :execrows
@@ -417,23 +425,24 @@ func (q *Queries) MoveWebhookEndpoint(ctx context.Context, arg MoveWebhookEndpoi
 	return result.RowsAffected(), nil
 }
 
-const recordWebhookTry = `-- name: RecordWebhookTry :one
+const recordWebhookAttempt = `-- name: RecordWebhookAttempt :one
 with event as (
     update webhook_events e
-    set tries = e.tries + 1,
+    set attempts = e.attempts + 1,
         state = case
             when $1::text = 'delivered' then 'delivered'
-            when e.state <> 'pending' or e.tries <> $2 then e.state
+            when e.state <> 'pending' or e.attempts <> $2 then e.state
             else $1::text end,
-        next_try_at = case
+        next_attempt_at = case
             when $1::text = 'delivered' then null
-            when e.state <> 'pending' or e.tries <> $2 then e.next_try_at
-            when $1::text = 'pending' then connect_now() + $3::interval end
+            when e.state <> 'pending' or e.attempts <> $2 then e.next_attempt_at
+            when $1::text = 'pending' then connect_now() + $3::interval end,
+        leased_until = case when e.attempts <> $2 then e.leased_until end
     where e.event_id = $4
-    returning e.event_id, e.client_id, e.tries, e.state
-), tried as (
-    insert into webhook_tries (event_id, try, at, duration_ms, status, fault, answer)
-    select ev.event_id, ev.tries, $5, $6, $7, $8, $9 from event ev
+    returning e.event_id, e.client_id, e.attempts
+), attempted as (
+    insert into webhook_attempts (event_id, attempt, at, duration_ms, status, fault, response)
+    select ev.event_id, ev.attempts, $5, $6, $7, $8, $9 from event ev
 ), gone as (
     update webhook_endpoints w set stopped_at = connect_now()
     from event ev
@@ -443,50 +452,51 @@ with event as (
     insert into audit_events (actor, action, client_id, detail)
     select 'system', 'webhook.stopped', gone.client_id, jsonb_build_object('event_id', $4::uuid) from gone
 )
-select event.state, event.tries, (gone.client_id is not null)::bool as stopped
+select event.attempts, (gone.client_id is not null)::bool as stopped, cl.name as client_name
 from event
+join clients cl using (client_id)
 left join gone on true
 `
 
-type RecordWebhookTryParams struct {
+type RecordWebhookAttemptParams struct {
 	State      string
-	Tries      int32
+	Attempts   int32
 	Delay      time.Duration
 	EventID    uuid.UUID
 	At         time.Time
 	DurationMs int32
 	Status     *int32
 	Fault      *string
-	Answer     []byte
+	Response   []byte
 	Gone       bool
 	Url        string
 }
 
-type RecordWebhookTryRow struct {
-	State   string
-	Tries   int32
-	Stopped bool
+type RecordWebhookAttemptRow struct {
+	Attempts   int32
+	Stopped    bool
+	ClientName string
 }
 
-// A try and what becomes of its event, in one. The event goes on by the try of the job that holds it: where another try
-// was recorded meanwhile, only a delivery still changes something. The URL that is gone is stopped unless it was
-// replaced meanwhile.
-func (q *Queries) RecordWebhookTry(ctx context.Context, arg RecordWebhookTryParams) (RecordWebhookTryRow, error) {
-	row := q.db.QueryRow(ctx, recordWebhookTry,
+// An attempt and what becomes of its event, in one. Where another attempt was recorded since the event was leased, the
+// lease had ended: then only a delivery still changes what becomes of the event. The URL that is gone is stopped unless it
+// was replaced meanwhile.
+func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAttemptParams) (RecordWebhookAttemptRow, error) {
+	row := q.db.QueryRow(ctx, recordWebhookAttempt,
 		arg.State,
-		arg.Tries,
+		arg.Attempts,
 		arg.Delay,
 		arg.EventID,
 		arg.At,
 		arg.DurationMs,
 		arg.Status,
 		arg.Fault,
-		arg.Answer,
+		arg.Response,
 		arg.Gone,
 		arg.Url,
 	)
-	var i RecordWebhookTryRow
-	err := row.Scan(&i.State, &i.Tries, &i.Stopped)
+	var i RecordWebhookAttemptRow
+	err := row.Scan(&i.Attempts, &i.Stopped, &i.ClientName)
 	return i, err
 }
 
@@ -508,7 +518,7 @@ func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, clientID uuid.UUID)
 
 const replayWebhookEvent = `-- name: ReplayWebhookEvent :exec
 with replayed as (
-    update webhook_events set state = 'pending', tries_before = tries, next_try_at = null
+    update webhook_events set state = 'pending', attempts_before = attempts, next_attempt_at = connect_now()
     where event_id = $1
     returning event_id, client_id
 )

@@ -3,53 +3,43 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"time"
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/api/contract"
 )
 
-// maxRows of a batch, of all its parts together.
-const maxRows = 10_000
-
-// partNames are the parts of a batch as the document calls them.
-var partNames = map[activity.Part]string{
-	activity.PartDailySteps:         "daily_steps",
-	activity.PartCyclingActivities:  "cycling_activities",
-	activity.PartStepCorrections:    "step_corrections",
-	activity.PartCyclingAdjustments: "cycling_adjustments",
-	activity.PartRemovals:           "removals",
-}
-
 // PutActivity writes a batch, whole or not at all.
 func (h handlers) PutActivity(
 	ctx context.Context, request operatorapi.PutActivityRequestObject,
 ) (operatorapi.PutActivityResponseObject, error) {
-	batch, err := readBatch(request.Body)
-	if err != nil {
-		return nil, err
-	}
-	result, err := h.Activity.Put(ctx, batch)
-	if bad := (*activity.BatchError)(nil); errors.As(err, &bad) {
-		return nil, rowError(bad.Part, bad.Line-1, bad.Column, bad.Err)
-	}
+	result, err := PutActivity(ctx, h.Activity, request.Body)
 	if err != nil {
 		return nil, err
 	}
 	return operatorapi.PutActivity200JSONResponse{
-		Body: operatorapi.ActivityBatchResult{
-			DailySteps:         written(result.DailySteps),
-			CyclingActivities:  written(result.CyclingActivities),
-			StepCorrections:    written(result.StepCorrections),
-			CyclingAdjustments: written(result.CyclingAdjustments),
-			Removals: operatorapi.Removed{
-				Rows: result.Removals.Rows, Removed: result.Removals.Removed, Unchanged: result.Removals.Unchanged,
-			},
-		},
-		Headers: operatorapi.PutActivity200ResponseHeaders(okHeaders(ctx)),
+		Body: result, Headers: operatorapi.PutActivity200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// PutActivity is the operation without its envelope. The sandbox's driver has it, too.
+func PutActivity(
+	ctx context.Context, store *activity.Store, body *operatorapi.ActivityBatch,
+) (operatorapi.ActivityBatchResult, error) {
+	batch, err := readBatch(body)
+	if err != nil {
+		return operatorapi.ActivityBatchResult{}, err
+	}
+	result, err := store.Put(ctx, batch)
+	if err != nil {
+		return operatorapi.ActivityBatchResult{}, batchError(err)
+	}
+	return operatorapi.ActivityBatchResult{
+		DailySteps:         written(result.DailySteps),
+		CyclingActivities:  written(result.CyclingActivities),
+		StepCorrections:    written(result.StepCorrections),
+		CyclingAdjustments: written(result.CyclingAdjustments),
+		Removals:           operatorapi.Removed(result.Removals),
 	}, nil
 }
 
@@ -59,68 +49,39 @@ func written(result activity.Result) operatorapi.Written {
 	}
 }
 
-// rowError names a field of a row, which has the same name in the domain. The texts of the domain are fixed and hold no
-// values.
-func rowError(part activity.Part, row int, column string, err error) error {
-	return contract.Field(err.Error(), partNames[part], strconv.Itoa(row), column)
+// batchError names the field that the domain refuses. The texts of the domain are fixed and hold no values.
+func batchError(err error) error {
+	if bad := (*activity.BatchError)(nil); errors.As(err, &bad) {
+		return contract.Field(bad.Err.Error(), bad.Path()...)
+	}
+	return err
 }
 
 // readBatch turns the body into what the domain takes.
 func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch, err error) {
-	steps, rides := rowsOf(body.DailySteps), rowsOf(body.CyclingActivities)
-	corrections, adjustments := rowsOf(body.StepCorrections), rowsOf(body.CyclingAdjustments)
-	removals := rowsOf(body.Removals)
-	if len(steps)+len(rides)+len(corrections)+len(adjustments)+len(removals) > maxRows {
-		return batch, contract.Field(fmt.Sprintf("must have at most %d rows in all", maxRows))
-	}
-	for _, row := range steps {
+	for _, row := range body.DailySteps {
 		batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{
 			UserID: row.UserId, Date: row.Date.Time, Steps: int(row.Steps),
 		})
 	}
-	for i, row := range rides {
-		record, column, err := readRide(row)
-		if err != nil {
-			return batch, rowError(activity.PartCyclingActivities, i, column, err)
+	for _, row := range body.CyclingActivities {
+		meters := int(row.DistanceMeters)
+		if err := batch.AddRide(row.UserId, row.SourceId, row.RecordedStartTime, row.RecordedEndTime, meters); err != nil {
+			return batch, batchError(err)
 		}
-		batch.CyclingActivities = append(batch.CyclingActivities, record)
 	}
-	for _, row := range corrections {
+	for _, row := range body.StepCorrections {
 		batch.StepCorrections = append(batch.StepCorrections, activity.AdjustmentRecord{
 			UserID: row.UserId, ID: row.CorrectionId, Date: row.Date.Time, Delta: int(row.Delta), Note: row.Note,
 		})
 	}
-	for _, row := range adjustments {
+	for _, row := range body.CyclingAdjustments {
 		batch.CyclingAdjustments = append(batch.CyclingAdjustments, activity.AdjustmentRecord{
 			UserID: row.UserId, ID: row.AdjustmentId, Date: row.Date.Time, Delta: int(row.DeltaMeters), Note: row.Note,
 		})
 	}
-	for _, row := range removals {
+	for _, row := range body.Removals {
 		batch.Removals = append(batch.Removals, activity.RideRemoval{UserID: row.UserId, SourceID: row.SourceId})
 	}
 	return batch, nil
-}
-
-var errClock = errors.New("must be a clock time that exists")
-
-// readRide reads the clock times, whose form the document has checked.
-func readRide(row operatorapi.RideRow) (record activity.RideRecord, column string, err error) {
-	record = activity.RideRecord{UserID: row.UserId, SourceID: row.SourceId, DistanceMeters: int(row.DistanceMeters)}
-	if record.Start, err = time.Parse("2006-01-02T15:04:05", row.RecordedStartTime); err != nil {
-		return record, "recorded_start_time", errClock
-	}
-	if row.RecordedEndTime != nil {
-		if record.End, err = time.Parse("2006-01-02T15:04:05", *row.RecordedEndTime); err != nil {
-			return record, "recorded_end_time", errClock
-		}
-	}
-	return record, "", nil
-}
-
-// rowsOf is a list that may have been left out.
-func rowsOf[R any](list *[]R) []R {
-	if list == nil {
-		return nil
-	}
-	return *list
 }

@@ -10,7 +10,7 @@ import (
 	"connect-svc/internal/oauth"
 )
 
-// ListConnections shows which companies a user is connected with.
+// ListConnections lists the clients to which a user is connected.
 func (h handlers) ListConnections(
 	ctx context.Context, request operatorapi.ListConnectionsRequestObject,
 ) (operatorapi.ListConnectionsResponseObject, error) {

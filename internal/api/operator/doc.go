@@ -1,8 +1,10 @@
 // Package operator is the edge for the service's own app and its backend: the operations of api/operator.yaml over the
-// domains. It is mounted on the private listener alone.
+// domains. Only the private listener has it.
 //
-// Shapes, bodies and errors are package strictapi's. Before a path is looked at, authenticate wants the operator token:
-// who has none learns nothing else.
+// Package contract checks the shape of requests and writes errors.
 //
-// What it never does: speak to the database, keep the operator token, or log a path or a body.
+// # Invariants
+//
+//   - The operator token is checked before the path: without it, every request gets the same 401.
+//   - The package keeps the hash of the operator token, never the token. It logs no path and no body.
 package operator

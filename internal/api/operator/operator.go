@@ -20,11 +20,11 @@ import (
 // Path is where the operator API begins.
 const Path = "/operator/"
 
-// Config is what the edge is made of. All of it is needed.
+// Config of the edge. Every field is required.
 type Config struct {
 	TokenHash []byte // credential.Hash of the operator token
 	Accounts  *account.Accounts
-	Activity  *activity.Activity
+	Activity  *activity.Store
 	OAuth     *oauth.Server
 }
 
@@ -34,13 +34,13 @@ type edge struct {
 	api *contract.API
 }
 
-// handlers are the operations, in the files beside this one.
+// handlers has the operations, in the files beside this one.
 type handlers struct{ *edge }
 
 var _ operatorapi.StrictServerInterface = handlers{}
 
-// New answers the paths below [Path]. Mount it behind telemetry.Requests, which makes the request ids. An error says that
-// the embedded document is not what this package can work with.
+// New returns the handler for the paths below [Path]. Mount it behind telemetry.Requests, which makes the request ids. It
+// fails only if the embedded document cannot be read.
 func New(config Config) (http.Handler, error) {
 	api, err := contract.NewAPI(operatorapi.GetSpecJSON, failures...)
 	if err != nil {
@@ -55,7 +55,7 @@ func New(config Config) (http.Handler, error) {
 	}, e.authenticate, contract.Timed(timeOf)), nil
 }
 
-// timeOf is how long a request may take.
+// timeOf is the time limit of a request.
 func timeOf(r *http.Request) time.Duration {
 	if r.URL.Path == Path+"v1/activity" {
 		return contract.BatchTime
@@ -76,8 +76,8 @@ var failures = []contract.Failure{
 	{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
 }
 
-// authenticate wants the operator token as the one Authorization header (RFC 6750, section 2.1). Hashes are compared, in
-// constant time: neither the token nor its length shows in how long that takes.
+// authenticate requires the operator token in exactly one Authorization header (RFC 6750, section 2.1). It compares hashes
+// in constant time, so that the duration reveals neither the token nor its length.
 func (e *edge) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !e.authenticated(r.Header.Values("Authorization")) {

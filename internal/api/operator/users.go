@@ -21,7 +21,7 @@ func (h handlers) CreateUser(
 		Email: request.Body.Email, Timezone: request.Body.Timezone, RegisteredOn: request.Body.RegisteredOn.Time,
 	}
 	if id := request.Body.UserId; id != nil {
-		if *id == uuid.Nil { // the domain would take it for none
+		if *id == uuid.Nil { // the domain takes it for no id
 			return nil, contract.Field("must not be the nil UUID", "user_id")
 		}
 		user.ID = *id
@@ -38,7 +38,7 @@ func (h handlers) CreateUser(
 	}, nil
 }
 
-// ReadUser shows a user.
+// ReadUser returns a user.
 func (h handlers) ReadUser(
 	ctx context.Context, request operatorapi.ReadUserRequestObject,
 ) (operatorapi.ReadUserResponseObject, error) {
@@ -49,7 +49,7 @@ func (h handlers) ReadUser(
 	return operatorapi.ReadUser200JSONResponse{Body: userBody(user), Headers: okHeaders(ctx)}, nil
 }
 
-// ChangeUser changes what is given.
+// ChangeUser changes the fields that are given.
 func (h handlers) ChangeUser(
 	ctx context.Context, request operatorapi.ChangeUserRequestObject,
 ) (operatorapi.ChangeUserResponseObject, error) {
@@ -64,7 +64,7 @@ func (h handlers) ChangeUser(
 	}, nil
 }
 
-// DeleteUser ends the user's connections and removes the user with everything that is known.
+// DeleteUser ends the user's connections and deletes all of the user's data.
 func (h handlers) DeleteUser(
 	ctx context.Context, request operatorapi.DeleteUserRequestObject,
 ) (operatorapi.DeleteUserResponseObject, error) {
@@ -92,7 +92,7 @@ func userBody(user account.User) operatorapi.User {
 	}
 }
 
-// okHeaders are those of an answer that is no error. The generated types of the operations differ in name alone.
+// okHeaders are the headers of a success. The generated types of the operations differ only in name.
 func okHeaders(ctx context.Context) operatorapi.ReadUser200ResponseHeaders {
 	return operatorapi.ReadUser200ResponseHeaders{CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx)}
 }

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	BaseURL  string // the issuer, an exact https origin
 	OAuth    *oauth.Server
-	Activity *activity.Activity
+	Activity *activity.Store
 	Limiter  *ratelimit.Limiter
 	Logger   *slog.Logger
 	Now      func() time.Time // for snapshot_at

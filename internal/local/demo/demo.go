@@ -44,22 +44,21 @@ type Config struct {
 	Started  func(Addresses)
 }
 
-// activityWindow is shorter than the service's default: a person is waiting.
-const activityWindow = 20 * time.Second
+const (
+	activityWindow = 20 * time.Second // shorter than the service's default: a person is waiting
+	drainTimeout   = 5 * time.Second
+)
 
 // loopback is where everything is.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // Addresses are what there is to open.
 type Addresses struct {
-	Service     string // origin of the service, its issuer
-	Partner     string
-	Mail        string
-	Private     string // of the service's private listener
-	Certificate string // file with the authority to trust
-	Dir         string
-	Environment string // file with the settings that make the command line work on the demo
-	Kept        bool
+	Service string // origin of the service, its issuer
+	Partner string
+	Mail    string
+	Private string // of the service's private listener
+	Dir     string
 }
 
 // Run runs the demo until ctx ends, which is no error, or a part of it fails. The error is one line.
@@ -100,10 +99,11 @@ type demo struct {
 	authority *authority.Authority
 	keys      *credential.Keyring
 
-	mail                       *mailcatcher.Catcher
+	mail                       mailcatcher.Catcher
 	smtpListener, mailListener net.Listener
 	serviceListener            net.Listener
 	partnerListener            net.Listener
+	opened                     []net.Listener // all of them
 
 	database *embedded.Server
 	service  *app.App
@@ -161,7 +161,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.addresses.Private = "http://" + d.service.PrivateAddr().String()
-	d.addresses.Certificate, d.addresses.Dir, d.addresses.Kept = d.authority.File, d.config.Dir, !d.config.Ephemeral
+	d.addresses.Dir = d.config.Dir
 	if err := d.writeEnvironment(); err != nil {
 		return err
 	}
@@ -169,36 +169,27 @@ func (d *demo) open(ctx context.Context) (err error) {
 }
 
 // listen opens the listeners. It comes first, since a port that is taken is the likeliest reason not to start.
-func (d *demo) listen() (err error) {
-	if d.serviceListener, err = listenOn(d.config.Port); err != nil {
-		return err
-	}
+func (d *demo) listen() error {
 	partnerPort := 0
 	if d.config.Port != 0 {
 		partnerPort = d.config.Port + 1
 	}
-	if d.partnerListener, err = listenOn(partnerPort); err != nil {
-		return err
+	for _, l := range []struct {
+		listener *net.Listener
+		port     int
+	}{{&d.serviceListener, d.config.Port}, {&d.partnerListener, partnerPort}, {&d.mailListener, d.config.MailPort}, {&d.smtpListener, 0}} {
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(l.port)))
+		if err != nil {
+			return fmt.Errorf("port %d cannot be had (%w): is another demo running? --port and --mail-port choose others",
+				l.port, errors.Unwrap(err))
+		}
+		*l.listener, d.opened = listener, append(d.opened, listener)
 	}
-	if d.mailListener, err = listenOn(d.config.MailPort); err != nil {
-		return err
-	}
-	if d.smtpListener, err = listenOn(0); err != nil {
-		return err
-	}
-	origin := func(l net.Listener) string { return "https://localhost:" + strconv.Itoa(portOf(l)) }
-	d.addresses.Service, d.addresses.Partner = origin(d.serviceListener), origin(d.partnerListener)
+	d.addresses.Service = fmt.Sprint("https://localhost:", portOf(d.serviceListener))
+	d.addresses.Partner = fmt.Sprint("https://localhost:", portOf(d.partnerListener))
 	// By its number: should the service ever tell browsers to use nothing but HTTPS at localhost, this is not meant.
 	d.addresses.Mail = "http://" + d.mailListener.Addr().String()
 	return nil
-}
-
-func listenOn(port int) (net.Listener, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return nil, fmt.Errorf("port %d cannot be had (%w): is another demo running? --port and --mail-port choose others", port, errors.Unwrap(err))
-	}
-	return l, nil
 }
 
 func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
@@ -214,23 +205,38 @@ func openKeyset(path string) (*credential.Keyring, error) {
 
 // writeEnvironment lets the command line work on the demo's data: `. .connect-svc/environment`.
 func (d *demo) writeEnvironment() error {
-	d.addresses.Environment = d.path("environment")
 	text := fmt.Sprintf("export CONNECT_DATABASE_URL='%s' CONNECT_KEYSET_FILE='%s' CONNECT_WEBHOOK_ALLOW_CIDRS='127.0.0.0/8,::1/128'\n"+
 		"# connect-svc webhook test reaches the example partner with SSL_CERT_FILE='%s' before it.\n",
 		d.database.URL(), d.path("keyset.json"), d.authority.File)
-	return os.WriteFile(d.addresses.Environment, []byte(text), 0o600)
+	return os.WriteFile(d.path("environment"), []byte(text), 0o600)
 }
 
 // run serves everything until ctx ends or a part fails.
 func (d *demo) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
+	serve := func(listener net.Listener, handler http.Handler, stopped func()) {
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ErrorLog: telemetry.ServerErrors(d.logger)}
+		group.Go(func() error {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+		group.Go(func() error {
+			<-ctx.Done()
+			limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+			defer cancel()
+			_ = server.Shutdown(limit)
+			_ = server.Close()
+			stopped()
+			return nil
+		})
+	}
 	group.Go(func() error { return d.service.Run(ctx) })
 	group.Go(func() error { return d.mail.ServeSMTP(ctx, d.smtpListener, d.logger) })
-	group.Go(func() error { return serve(ctx, d.mailListener, d.mail.Handler(), nil, d.logger) })
-	group.Go(func() error {
-		defer d.partner.Wait() // a refresh that is cut off costs the connection
-		return serve(ctx, d.partnerListener, d.partner.Handler(), &d.authority.Server, d.logger)
-	})
+	serve(d.mailListener, d.mail.Handler(), func() {})
+	encrypted := tls.NewListener(d.partnerListener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{d.authority.Server}})
+	serve(encrypted, d.partner.Handler(), d.partner.Wait) // a refresh that is cut off costs the connection
 	group.Go(func() error { d.partner.Run(ctx); return nil })
 	group.Go(func() error { d.growRegularly(ctx); return nil })
 	group.Go(func() error {
@@ -253,10 +259,8 @@ func (d *demo) close() {
 	if d.service != nil {
 		d.service.Close()
 	}
-	for _, l := range []net.Listener{d.serviceListener, d.smtpListener, d.mailListener, d.partnerListener} {
-		if l != nil {
-			_ = l.Close() // served and closed already, if it came to that
-		}
+	for _, l := range d.opened {
+		_ = l.Close() // served and closed already, if it came to that
 	}
 	if d.database != nil {
 		if err := d.database.Stop(); err != nil {
@@ -266,43 +270,4 @@ func (d *demo) close() {
 	if d.log != nil {
 		_ = d.log.Close()
 	}
-}
-
-const drainTimeout = 5 * time.Second
-
-// serve is an HTTP server of the demo's own, until ctx ends.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate *tls.Certificate, logger *slog.Logger) error {
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      90 * time.Second, // the partner may be asked to wait
-		IdleTimeout:       time.Minute,
-		ErrorLog:          telemetry.ServerErrors(logger),
-	}
-	drained := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(drained)
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-		defer cancel()
-		if server.Shutdown(limit) != nil {
-			_ = server.Close()
-		}
-	})
-	defer func() {
-		if !stop() {
-			<-drained
-		}
-	}()
-	var err error
-	if certificate != nil {
-		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}}
-		err = server.ServeTLS(listener, "", "")
-	} else {
-		err = server.Serve(listener)
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }

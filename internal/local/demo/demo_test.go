@@ -84,9 +84,9 @@ func freePorts(t *testing.T) int {
 // visitor is a person with a browser, who finds nothing broken on any page.
 type visitor struct {
 	*browsertest.Tab
-	t       *testing.T
-	r       *running
-	letters int // that were asked for
+	t      *testing.T
+	r      *running
+	emails int // that were asked for
 }
 
 func visit(t *testing.T, r *running) *visitor {
@@ -184,13 +184,15 @@ func (v *visitor) signIn(email string) {
 	v.Submit(chromedp.SendKeys(chromedp.CSS("input[name=email]"), email), chromedp.Click(chromedp.CSS("main form button")))
 	mail := v.NewTab()
 	mail.Open(v.r.Mail)
-	v.letters++
-	mail.Do(chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf("#mail-%d output", v.letters)))) // the page loads itself until then
+	v.emails++
+	mail.Do(chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf("#mail-%d output", v.emails)))) // the page loads itself until then
+	var stopped bool
+	mail.Evaluate("window.stop(), true", &stopped) // what is looked at next must not reload
 	var code, to string
 	mail.Evaluate("document.querySelector('article .code output').innerText", &code)
 	mail.Evaluate("document.querySelector('article .meta strong').innerText", &to)
 	if to != email || len(code) != 6 {
-		v.t.Fatalf("the newest letter is to %q with the code %q", to, code)
+		v.t.Fatalf("the newest email is to %q with the code %q", to, code)
 	}
 	(&visitor{Tab: mail, t: v.t}).picture("mail")
 	if problems := mail.Problems(); len(problems) > 0 {
@@ -290,7 +292,7 @@ func TestDemo(t *testing.T) {
 	v.expect("Robin is connected")
 
 	// Robin disconnects the partner at the service. Its page learns that by itself.
-	account := &visitor{Tab: v.NewTab(), t: t, r: r, letters: v.letters}
+	account := &visitor{Tab: v.NewTab(), t: t, r: r, emails: v.emails}
 	account.Open(r.Service + "/account")
 	account.signIn("robin@example.com")
 	account.press("a.other")
@@ -299,7 +301,7 @@ func TestDemo(t *testing.T) {
 	v.expect("Robin must connect again")
 	v.waitForCall("connection.revoked", "Robin", "user_disconnected. The keys were thrown away.")
 	v.picture("robin-disconnected")
-	v.letters = account.letters
+	v.emails = account.emails
 	v.press("#connect")
 	v.signIn("robin@example.com")
 	v.press("button[value=allow]")

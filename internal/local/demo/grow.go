@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -11,15 +12,12 @@ import (
 
 const (
 	growEvery = 4 * time.Second
-	rideEvery = 5 * time.Minute // on the average
+	rideEvery = 5 * time.Minute // on average
 )
 
 // growRegularly adds to today's activity until ctx ends.
 func (d *demo) growRegularly(ctx context.Context) {
-	every := d.config.Every
-	if every == 0 {
-		every = growEvery
-	}
+	every := cmp.Or(d.config.Every, growEvery)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -36,7 +34,7 @@ func (d *demo) growRegularly(ctx context.Context) {
 	}
 }
 
-// grow adds some steps to the user's present day and, if they ride, a short ride that has just ended.
+// grow adds some steps to the user's today and, if they ride, a short ride that has just ended.
 func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) error {
 	local := now.In(p.location)
 	today := dateOf(local)
@@ -48,19 +46,17 @@ func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) er
 	if len(recorded) > 0 {
 		steps += int(recorded[0].Steps)
 	}
-	if _, err := d.service.Activity.PutDailySteps(ctx, []activity.StepsRecord{{UserID: p.id, Date: today, Steps: steps}}); err != nil {
-		return err
+	batch := activity.Batch{DailySteps: []activity.StepsRecord{{UserID: p.id, Date: today, Steps: steps}}}
+	if rides {
+		// A device records the clock on the wall, without a zone.
+		end := today.Add(time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute)
+		minutes := 6 + rand.IntN(20)
+		batch.CyclingActivities = []activity.RideRecord{{
+			UserID: p.id, SourceID: fmt.Sprint("demo-", now.Unix()),
+			Start: end.Add(-time.Duration(minutes) * time.Minute), End: end,
+			DistanceMeters: minutes * (220 + rand.IntN(120)),
+		}}
 	}
-	if !rides {
-		return nil
-	}
-	// A device records the clock on the wall, without a zone.
-	end := today.Add(time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute)
-	minutes := 6 + rand.IntN(20)
-	_, err = d.service.Activity.PutCyclingActivities(ctx, []activity.RideRecord{{
-		UserID: p.id, SourceID: fmt.Sprintf("demo-%d", now.Unix()),
-		Start: end.Add(-time.Duration(minutes) * time.Minute), End: end,
-		DistanceMeters: minutes * (220 + rand.IntN(120)),
-	}})
+	_, err = d.service.Activity.Put(ctx, batch)
 	return err
 }

@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts a server and leaves nothing of it after the test.
-func start(t *testing.T, config Config) *Server {
+// open starts a server and leaves nothing of it after the test.
+func open(t *testing.T, config Config) *Server {
 	t.Helper()
 	s, err := Start(t.Context(), config)
 	if err != nil {
@@ -77,7 +77,7 @@ func query[T any](t *testing.T, url, sql string) T {
 func TestRestartFindsData(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "deep", "postgres")
-	first := start(t, Config{Dir: dir})
+	first := open(t, Config{Dir: dir})
 	execute(t, first.URL(), "create table kept as select 42 as n")
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestRestartFindsData(t *testing.T) {
 		t.Errorf("second stop: %v", err)
 	}
 	<-first.Done()
-	second := start(t, Config{Dir: dir})
+	second := open(t, Config{Dir: dir})
 	if got := query[int](t, second.URL(), "select n from kept"); got != 42 {
 		t.Errorf("kept %d, want 42", got)
 	}
@@ -108,7 +108,7 @@ func execute(t *testing.T, url, sql string) {
 func TestRemovedDirectoryBeginsAnew(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "postgres")
-	first := start(t, Config{Dir: dir})
+	first := open(t, Config{Dir: dir})
 	execute(t, first.URL(), "create table kept as select 42 as n")
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestRemovedDirectoryBeginsAnew(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil { // a link, where the account could not reach it
 		t.Fatal(err)
 	}
-	second := start(t, Config{Dir: dir})
+	second := open(t, Config{Dir: dir})
 	if query[bool](t, second.URL(), "select to_regclass('kept') is not null") {
 		t.Error("data of the removed directory are still there")
 	}
@@ -125,7 +125,7 @@ func TestRemovedDirectoryBeginsAnew(t *testing.T) {
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "postgres")
-	start(t, Config{Dir: dir})
+	open(t, Config{Dir: dir})
 	_, err := Start(t.Context(), Config{Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "in use by another connect-svc (process "+strconv.Itoa(os.Getpid())+")") {
 		t.Errorf("second start: %v", err)
@@ -134,8 +134,8 @@ func TestOneAtATime(t *testing.T) {
 
 func TestEphemeralLeavesNothing(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Ephemeral: true})
-	other := start(t, Config{Ephemeral: true})
+	s := open(t, Config{Ephemeral: true})
+	other := open(t, Config{Ephemeral: true})
 	if s.Dir() == other.Dir() {
 		t.Errorf("two ephemeral servers in %s", s.Dir())
 	}
@@ -159,7 +159,7 @@ func TestDurability(t *testing.T) {
 		"kept":                  {Dir: filepath.Join(t.TempDir(), "postgres")},
 		"ephemeral and durable": {Ephemeral: true, Durable: true},
 	} {
-		s := start(t, config)
+		s := open(t, config)
 		for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 			if got := query[string](t, s.URL(), "show "+setting); got != "on" {
 				t.Errorf("%s: %s = %s, want on", name, setting, got)
@@ -210,7 +210,7 @@ func TestKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = process.Wait()
-	next := start(t, Config{Dir: dir})
+	next := open(t, Config{Dir: dir})
 	if got := query[int](t, next.URL(), "select n from kept"); got != 42 {
 		t.Errorf("kept %d, want 42", got)
 	}
@@ -223,7 +223,7 @@ func TestKilledParent(t *testing.T) {
 func TestStalePIDFile(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "postgres")
-	first := start(t, Config{Dir: dir})
+	first := open(t, Config{Dir: dir})
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestStalePIDFile(t *testing.T) {
 	if err := os.WriteFile(stale, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, Config{Dir: dir})
+	open(t, Config{Dir: dir})
 }
 
 func TestInterruptedFirstStart(t *testing.T) {
@@ -243,7 +243,7 @@ func TestInterruptedFirstStart(t *testing.T) {
 		_ = s.Stop()
 		t.Fatal("started although canceled")
 	}
-	start(t, Config{Dir: dir})
+	open(t, Config{Dir: dir})
 }
 
 // A child that another goroutine has just forked has our files until its own program begins.
@@ -296,11 +296,11 @@ func TestProgramsOfTheMachine(t *testing.T) {
 	if len(found) == 0 || found[0].major < oldest {
 		t.Fatalf("found %v", found)
 	}
-	same, err := findPrograms(t.Context(), strconv.Itoa(found[0].major))
+	same, err := findPrograms(t.Context(), found[0].major)
 	if err != nil || same != found[0] {
 		t.Errorf("for its own data: %v, %v", same, err)
 	}
-	if _, err := findPrograms(t.Context(), "9"); err == nil || !strings.Contains(err.Error(), "PostgreSQL 9's") {
+	if _, err := findPrograms(t.Context(), 9); err == nil || !strings.Contains(err.Error(), "PostgreSQL 9's") {
 		t.Errorf("for data of PostgreSQL 9: %v", err)
 	}
 }

@@ -7,173 +7,170 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
+const (
+	// sharedState holds what an unprivileged account needs and cannot reach in root's own directories.
+	sharedState = "/var/lib/connect-svc"
+	// temporaryPrefix begins the names of ephemeral directories and of their locks.
+	temporaryPrefix = "connect-svc-postgres-"
+
+	// memory is Linux's file system in memory, where making a test's database takes a fifteenth of the time that it takes
+	// on a disk. It is used if memoryNeeded bytes of it are free; containers often have next to nothing.
+	memory       = "/dev/shm"
+	memoryNeeded = 4 << 30
+)
+
 // place is a directory that is ours alone while we hold its lock.
 type place struct {
-	dir       string // absolute; reachable for the account
-	ephemeral bool
-	durable   bool
-	lock      *os.File
-	account   account
-	programs  programs
+	config   Config
+	dir      string // absolute; the account can reach it
+	lock     *os.File
+	account  *syscall.Credential // that PostgreSQL runs as; nil is the account of this program
+	programs programs
 }
 
-func (p *place) data() string     { return filepath.Join(p.dir, "data") }
-func (p *place) log() string      { return filepath.Join(p.dir, "postgres.log") }
-func (p *place) password() string { return filepath.Join(p.dir, "password") }
+func (p *place) data() string { return filepath.Join(p.dir, "data") }
+func (p *place) log() string  { return filepath.Join(p.dir, "postgres.log") }
 
-// env is all that PostgreSQL needs to know of ours: PG… variables of the caller are not for it.
-func (p *place) env() []string { return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"} }
-
-// temporaryPrefix begins the names of ephemeral directories, and of their locks.
-const temporaryPrefix = "connect-svc-postgres-"
-
-func openPlace(ctx context.Context, config Config) (*place, error) {
-	account, err := unprivileged()
-	if err != nil {
-		return nil, err
-	}
-	if config.Ephemeral {
-		return openTemporary(ctx, account, config.Durable)
-	}
-	dir, err := filepath.Abs(config.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { // the account must reach what is below
-		return nil, err
-	}
-	lock, err := takeLock(dir + ".lock")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", config.Dir, err)
-	}
-	p := &place{dir: dir, lock: lock, account: account}
-	if err := p.open(ctx); err != nil {
-		p.close()
-		return nil, err
-	}
-	return p, nil
-}
-
-// open makes the directory, or a link to one that the account can reach, and finds the programs that fit its data.
-func (p *place) open(ctx context.Context) error {
-	switch real, err := filepath.EvalSymlinks(p.dir); {
-	case err == nil:
-		p.dir = real
-		p.account = p.account.ownerOf(real)
-		if !p.account.reaches(real) {
-			return fmt.Errorf("the account %s, as which PostgreSQL runs for root, cannot reach %s", p.account.name, real)
-		}
-	case errors.Is(err, fs.ErrNotExist):
-		_ = os.Remove(p.dir) // a link whose target is gone
-		if err := p.make(); err != nil {
-			return err
-		}
-	default:
+// open locks the directory, makes it if it is missing, and finds the programs that fit its data.
+func (p *place) open(ctx context.Context) (err error) {
+	if p.account, err = unprivileged(); err != nil {
 		return err
 	}
-	var err error
-	p.programs, err = findPrograms(ctx, majorOf(p.data()))
+	if p.config.Ephemeral {
+		base := p.temporaryBase()
+		removeAbandoned(ctx, base)
+		p.config.Dir = filepath.Join(base, temporaryPrefix+rand.Text())
+	}
+	if p.dir, err = filepath.Abs(p.config.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(p.dir), 0o755); err != nil { // the account must reach what is below
+		return err
+	}
+	if p.lock, err = takeLock(p.dir + ".lock"); err != nil {
+		return fmt.Errorf("%s: %w", p.config.Dir, err)
+	}
+	if err := p.openDir(); err != nil {
+		return err
+	}
+	version, _ := os.ReadFile(filepath.Join(p.data(), "PG_VERSION"))
+	major, _ := strconv.Atoi(strings.TrimSpace(string(version))) // 0: there are no data yet
+	p.programs, err = findPrograms(ctx, major)
 	return err
 }
 
-func (p *place) make() error {
-	err := p.account.mkdir(p.dir)
-	if err == nil && !p.account.reaches(p.dir) {
-		err = errUnreachable
-		_ = os.Remove(p.dir)
+// unprivileged is an account for PostgreSQL, which refuses to run as root, and nil for a program that root does not run.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
 	}
-	if !errors.Is(err, errUnreachable) {
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+			gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and the accounts postgres and nobody do not exist")
+}
+
+// openDir finds the directory, or makes it.
+func (p *place) openDir() error {
+	target, err := filepath.EvalSymlinks(p.dir)
+	if err != nil {
+		_ = os.Remove(p.dir) // it may be a link whose target is gone
+		return p.makeDir()
+	}
+	p.dir = target
+	info, err := os.Stat(target)
+	if err != nil || p.account == nil {
 		return err
 	}
-	// Named after the directory, so that a start after a reboot finds it; reached only through the link, so that
-	// removing our directory is enough to begin anew.
+	// Root may come after another account. PostgreSQL serves a directory only to its owner.
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 {
+		p.account = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+	}
+	return p.reach(target)
+}
+
+// makeDir makes the directory or, where root's unprivileged account cannot reach it, a link to one that it can.
+func (p *place) makeDir() error {
+	if err := p.mkdir(p.dir); err == nil || p.account == nil {
+		return err
+	}
+	// The name derives from the path, so that a start after a reboot finds the data. They are found only through the
+	// link, so that removing the directory is enough to begin anew.
 	sum := sha256.Sum256([]byte(p.dir))
-	elsewhere := filepath.Join(sharedState, hex.EncodeToString(sum[:8]))
-	if err := os.RemoveAll(elsewhere); err != nil {
+	link, target := p.dir, filepath.Join(sharedState, hex.EncodeToString(sum[:8]))
+	if err := os.RemoveAll(target); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(sharedState, 0o755); err != nil { // the account must reach what is below
 		return err
 	}
-	if err := p.account.mkdir(elsewhere); err != nil {
+	if err := p.mkdir(target); err != nil {
 		return err
 	}
-	if !p.account.reaches(elsewhere) {
-		_ = os.Remove(elsewhere)
-		return fmt.Errorf("the account %s, as which PostgreSQL runs for root, can reach neither %s nor %s",
-			p.account.name, p.dir, elsewhere)
-	}
-	if err := os.Symlink(elsewhere, p.dir); err != nil {
+	p.dir = target
+	return os.Symlink(target, link)
+}
+
+// mkdir makes a directory that the account, and no other, can enter.
+func (p *place) mkdir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	p.dir = elsewhere
+	if err := p.own(dir); err != nil {
+		return err
+	}
+	err := p.reach(dir)
+	if err != nil {
+		_ = os.Remove(dir)
+	}
+	return err
+}
+
+func (p *place) own(path string) error {
+	if p.account == nil {
+		return nil
+	}
+	return os.Chown(path, int(p.account.Uid), int(p.account.Gid))
+}
+
+// reach fails if the account cannot enter dir: the permissions of each directory above it may forbid that.
+func (p *place) reach(dir string) error {
+	cmd := exec.Command("/bin/sh", "-c", ":")
+	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: p.account}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("the account that PostgreSQL is to run as cannot reach %s: %w", dir, err)
+	}
 	return nil
 }
 
-var errUnreachable = errors.New("the account cannot reach the directory")
-
-// sharedState holds the data of checkouts that live where only root may go, /root above all.
-const sharedState = "/var/lib/connect-svc"
-
-// openTemporary makes a place that close removes. It also removes those of programs that were killed.
-func openTemporary(ctx context.Context, account account, durable bool) (*place, error) {
-	bases := []string{os.TempDir()}
-	if !durable && freeBytes(memory) >= memoryNeeded {
-		bases = []string{memory, os.TempDir()}
-	}
-	if account.credential != nil {
-		bases = append(bases, "/tmp", "/var/tmp", sharedState)
-	}
-	for _, base := range bases {
-		removeAbandoned(ctx, base)
-		lock, err := os.CreateTemp(base, temporaryPrefix+"*.lock")
-		if err != nil {
-			continue
-		}
-		p := &place{dir: strings.TrimSuffix(lock.Name(), ".lock"), ephemeral: true, durable: durable, lock: lock, account: account}
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			err = account.mkdir(p.dir)
-		}
-		if err == nil && account.reaches(p.dir) {
-			p.programs, err = findPrograms(ctx, "")
-			if err != nil {
-				p.close()
-				return nil, err
-			}
-			return p, nil
-		}
-		p.close()
-	}
-	return nil, fmt.Errorf("no temporary directory that the account %s can reach: tried %s",
-		account.name, strings.Join(bases, ", "))
-}
-
-// Linux's file system in memory, where a test's database is made fifteen times as fast as on a disk, and how much of
-// it must be free for that: containers often have next to nothing.
-const (
-	memory       = "/dev/shm"
-	memoryNeeded = 4 << 30
-)
-
-func freeBytes(dir string) uint64 {
+// temporaryBase is where ephemeral directories are made.
+func (p *place) temporaryBase() string {
 	var stat syscall.Statfs_t
-	if syscall.Statfs(dir, &stat) != nil {
-		return 0
+	if !p.config.Durable && syscall.Statfs(memory, &stat) == nil && stat.Bavail*uint64(stat.Bsize) >= memoryNeeded {
+		return memory
 	}
-	return stat.Bavail * uint64(stat.Bsize)
+	if p.account != nil && p.reach(os.TempDir()) != nil {
+		return sharedState
+	}
+	return os.TempDir()
 }
 
-// removeAbandoned removes ephemeral places whose program is gone. A lock is young while its owner is about to take it.
+// removeAbandoned removes the ephemeral directories of programs that are gone. It spares young locks: a program that
+// has just made one may not hold it yet.
 func removeAbandoned(ctx context.Context, base string) {
 	locks, _ := filepath.Glob(filepath.Join(base, temporaryPrefix+"*.lock"))
 	for _, path := range locks {
@@ -181,27 +178,22 @@ func removeAbandoned(ctx context.Context, base string) {
 		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		lock, err := takeLock(path)
-		if err != nil {
-			continue
-		}
-		p := &place{dir: strings.TrimSuffix(path, ".lock"), ephemeral: true, lock: lock}
-		if p.stopOrphan(ctx) == nil {
+		if lock, err := takeLock(path); err == nil {
+			p := &place{dir: strings.TrimSuffix(path, ".lock"), lock: lock}
+			p.config.Ephemeral = p.stopOrphan(ctx) == nil // else a server still uses the files
 			p.close()
-			continue
 		}
-		_ = lock.Close()
 	}
 }
 
-// takeLock takes the lock file at path, which the kernel frees when the program ends. It holds the owner's process id.
+// takeLock takes the file lock at path, which the kernel releases when the program ends. The file holds the process id.
 func takeLock(path string) (*os.File, error) {
-	lock, err := os.OpenFile(filepath.Clean(path), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		owner, _ := os.ReadFile(filepath.Clean(path))
+		owner, _ := os.ReadFile(path)
 		_ = lock.Close()
 		return nil, fmt.Errorf("in use by another connect-svc (process %s): stop that one first", strings.TrimSpace(string(owner)))
 	}
@@ -210,49 +202,16 @@ func takeLock(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// close gives the lock back, and removes what is ephemeral.
+// close releases the lock, if there is one, and removes what is ephemeral.
 func (p *place) close() {
-	if p.ephemeral {
+	if p.lock == nil {
+		return
+	}
+	if p.config.Ephemeral {
 		_ = os.RemoveAll(p.dir)
 		_ = os.Remove(p.lock.Name())
 	}
-	// Closing alone would leave it with a child of another goroutine that has been forked and has not yet begun its program.
+	// Closing alone is not enough: a child that another goroutine has forked holds the file until it begins its program.
 	_ = syscall.Flock(int(p.lock.Fd()), syscall.LOCK_UN)
 	_ = p.lock.Close()
-}
-
-// initialize makes the cluster if there is none, and returns the password of its superuser.
-func (p *place) initialize(ctx context.Context) (password string, err error) {
-	if _, err := os.Stat(filepath.Join(p.data(), "PG_VERSION")); err == nil {
-		text, err := os.ReadFile(p.password())
-		if err != nil {
-			return "", fmt.Errorf("%w: remove %s to begin anew", err, p.dir)
-		}
-		return strings.TrimSpace(string(text)), nil
-	}
-	password = rand.Text()
-	if err := os.WriteFile(p.password(), []byte(password+"\n"), 0o600); err != nil {
-		return "", err
-	}
-	if err := p.account.own(p.password()); err != nil {
-		return "", err
-	}
-	// Renamed when it is whole: a first start that was interrupted leaves nothing that looks like a cluster.
-	fresh := p.data() + ".new"
-	if err := os.RemoveAll(fresh); err != nil {
-		return "", err
-	}
-	args := []string{
-		"-D", fresh, "-U", superuser, "--pwfile", p.password(), "--auth=scram-sha-256",
-		"--encoding=UTF8", "--locale=C", "--no-instructions",
-	}
-	if p.ephemeral {
-		args = append(args, "--no-sync")
-	}
-	cmd := exec.CommandContext(ctx, p.programs.initdb(), args...)
-	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.dir, p.env(), p.account.attributes()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("initdb: %w: %s", err, strings.Join(strings.Fields(string(out)), " "))
-	}
-	return password, os.Rename(fresh, p.data())
 }

@@ -1,19 +1,24 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
+
+	library "github.com/fergusstrange/embedded-postgres"
 )
 
-// oldest is the oldest major version that the service supports.
-const oldest = 15
+const (
+	oldest       = 15 // the oldest major version that the service supports
+	fetchedMajor = 17 // of library.V17
+)
 
 // programs is a directory with PostgreSQL's programs, of one major version.
 type programs struct {
@@ -21,50 +26,37 @@ type programs struct {
 	major int
 }
 
-func (p programs) postgres() string { return filepath.Join(p.bin, "postgres") }
-func (p programs) initdb() string   { return filepath.Join(p.bin, "initdb") }
+func (p programs) path(name string) string { return filepath.Join(p.bin, name) }
 
-// baseBackup is pg_basebackup of the same major version, which not every directory with a server has.
-func (p programs) baseBackup(ctx context.Context) (string, error) {
-	for _, other := range append([]programs{p}, installed(ctx)...) {
-		path := filepath.Join(other.bin, "pg_basebackup")
-		if _, err := os.Stat(path); err == nil && other.major == p.major {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no pg_basebackup of PostgreSQL %d on this machine", p.major)
-}
-
-// findPrograms finds the newest programs of the machine, or those of the major version that existing data need, and
-// fetches some when there are none.
-func findPrograms(ctx context.Context, major string) (programs, error) {
-	found := installed(ctx)
-	for _, p := range found {
-		if major == "" || major == strconv.Itoa(p.major) {
+// findPrograms finds the newest installed programs, or those of the major version that existing data need (0: there are
+// no data). If none are installed it downloads them.
+func findPrograms(ctx context.Context, major int) (programs, error) {
+	for _, p := range installed(ctx) {
+		if major == 0 || major == p.major {
 			return p, nil
 		}
 	}
-	if major != "" && major != strconv.Itoa(fetchedMajor) {
-		return programs{}, fmt.Errorf("the data are PostgreSQL %s's, which is not installed any more: "+
+	if major != 0 && major != fetchedMajor {
+		return programs{}, fmt.Errorf("the data are PostgreSQL %d's, which is not installed any more: "+
 			"install it, or remove the directory to begin anew", major)
 	}
-	if err := ctx.Err(); err != nil { // nothing was found because nothing was looked at
+	if err := ctx.Err(); err != nil { // the search was cut off
 		return programs{}, err
 	}
-	return fetchPrograms(ctx, "", fetchedDir())
+	cache, err := os.UserCacheDir()
+	if err != nil || os.Geteuid() == 0 {
+		cache = filepath.Dir(sharedState) // root's unprivileged account must be able to run them
+	}
+	return fetchPrograms(ctx, "", filepath.Join(cache, "connect-svc", fmt.Sprint("postgresql-", fetchedMajor)))
 }
 
-// majorOf is the major version that made the data, empty when there are none.
-func majorOf(data string) string {
-	text, _ := os.ReadFile(filepath.Join(data, "PG_VERSION"))
-	return strings.TrimSpace(string(text))
-}
-
-// installed lists the machine's programs, newest first.
+// installed lists the installed programs, newest first.
 func installed(ctx context.Context) []programs {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
-		dirs = append(dirs, filepath.Dir(path))
+		if path, err = filepath.EvalSymlinks(path); err == nil { // the other programs may be linked elsewhere, or not at all
+			dirs = append(dirs, filepath.Dir(path))
+		}
 	}
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin",                                                // Debian
@@ -80,23 +72,65 @@ func installed(ctx context.Context) []programs {
 			found = append(found, p)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b programs) int { return b.major - a.major })
+	slices.SortStableFunc(found, func(a, b programs) int { return cmp.Compare(b.major, a.major) })
 	return found
 }
 
-var versionPattern = regexp.MustCompile(`^postgres \(PostgreSQL\) ([0-9]+)`)
-
-// inspect reports whether dir holds programs that we can use.
+// inspect reports whether dir holds programs that run here and are new enough.
 func inspect(ctx context.Context, dir string) (programs, bool) {
 	p := programs{bin: dir}
-	out, err := exec.CommandContext(ctx, p.postgres(), "--version").Output()
-	version := versionPattern.FindSubmatch(out)
-	if err != nil || version == nil {
-		return p, false
+	out, _ := exec.CommandContext(ctx, p.path("postgres"), "--version").Output()
+	_, _ = fmt.Sscanf(string(out), "postgres (PostgreSQL) %d", &p.major)
+	_, err := os.Stat(p.path("initdb"))
+	return p, err == nil && p.major >= oldest
+}
+
+// fetchPrograms downloads the programs into dir, unless they are there. An empty repository is the library's default.
+func fetchPrograms(ctx context.Context, repository, dir string) (programs, error) {
+	bin := filepath.Join(dir, "bin")
+	if p, ok := inspect(ctx, bin); ok {
+		return p, nil
 	}
-	if _, err := os.Stat(p.initdb()); err != nil {
-		return p, false
+	err := fetch(repository, dir)
+	if p, ok := inspect(ctx, bin); ok {
+		return p, nil
 	}
-	p.major, _ = strconv.Atoi(string(version[1]))
-	return p, p.major >= oldest
+	err = cmp.Or(err, errors.New("the download does not run here"))
+	return programs{}, fmt.Errorf("no PostgreSQL %d or newer on this machine, and downloading one failed (%s): "+
+		"install it, on Debian with `apt-get install postgresql`", oldest, oneLine([]byte(err.Error())))
+}
+
+// fetch puts the programs into dir in one step, so that an interrupted download leaves nothing there.
+func fetch(repository, dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { // the account must reach what is below
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(dir), "fetch-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	fetched := filepath.Join(work, "programs")
+	config := library.DefaultConfig().Version(library.V17).Port(uint32(port)).Logger(io.Discard).
+		CachePath(filepath.Join(work, "cache")).RuntimePath(filepath.Join(work, "run")).BinariesPath(fetched)
+	if repository != "" {
+		config = config.BinaryRepositoryURL(repository)
+	}
+	// The library cannot download without starting a server. That server is stopped at once; for root it does not start,
+	// but by then the programs are there.
+	server := library.NewDatabase(config)
+	if err = server.Start(); err == nil {
+		err = server.Stop()
+	}
+	if _, missing := os.Stat(filepath.Join(fetched, "bin", "postgres")); missing != nil {
+		return err
+	}
+	if err := os.Rename(fetched, dir); !errors.Is(err, fs.ErrExist) { // another process may have been faster
+		return err
+	}
+	return nil
 }

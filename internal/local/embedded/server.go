@@ -5,49 +5,44 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"regexp"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
-	superuser    = "connect"
-	databaseName = "connect"
+	name         = "connect"      // of the superuser and of the database
+	fastShutdown = syscall.SIGINT // PostgreSQL's name for it: sessions are cut off, data are written
 
-	duplicateDatabase = "42P04" // SQLSTATE
-	readOnly          = "25006" // a replica, which has what its primary has
-
-	startTimeout = 60 * time.Second
-	stopTimeout  = 10 * time.Second
+	startTimeout  = 60 * time.Second
+	startAttempts = 5
+	stopTimeout   = 10 * time.Second
 )
 
 // Config says where the server lives.
 type Config struct {
-	// Dir is the server's own directory; beside it, Dir.lock is made. It is not used when Ephemeral.
+	// Dir is the server's own directory; Dir.lock is made beside it. It is not used when Ephemeral.
 	Dir string
-	// Ephemeral puts the server in a temporary directory that Stop removes, and lets it lose what it was told when
-	// the machine crashes, which is faster.
+	// Ephemeral puts the server in a temporary directory that Stop removes. It may lose committed data when the machine
+	// crashes, which makes it faster.
 	Ephemeral bool
-	// Durable makes an ephemeral server write as a kept one does: to a disk, which it waits for. It is for measurements.
+	// Durable makes an ephemeral server write to a disk and wait for it, as a kept one does. It is for measurements.
 	Durable bool
 }
 
-// Server is a PostgreSQL that runs.
+// Server is a running PostgreSQL.
 type Server struct {
 	place    *place
 	port     int
 	password string
 	cmd      *exec.Cmd
+	end      context.CancelFunc // begins the shutdown
 	done     chan struct{}
 	stop     func() error
 }
@@ -55,46 +50,39 @@ type Server struct {
 // Start runs the server and returns when it accepts connections. The first start in a directory makes the cluster,
 // which takes a second or so. The error is one line.
 func Start(ctx context.Context, config Config) (*Server, error) {
+	return start(ctx, config, (*place).initialize)
+}
+
+// start runs a server on the data that fill provides, together with the superuser's password.
+func start(ctx context.Context, config Config, fill func(*place, context.Context) (string, error)) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	place, err := openPlace(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("embedded PostgreSQL: %w", err)
+	s := &Server{place: &place{config: config}}
+	s.stop = sync.OnceValue(s.shutDown)
+	err := s.place.open(ctx)
+	if err == nil {
+		s.password, err = fill(s.place, ctx)
 	}
-	s, err := startIn(ctx, place)
+	if err == nil {
+		err = s.run(ctx)
+		// A port that was free a moment ago may be taken by the time that the server binds it.
+		for attempt := 1; err != nil && attempt < startAttempts && ctx.Err() == nil; attempt++ {
+			err = s.run(ctx)
+		}
+	}
 	if err != nil {
-		place.close()
+		s.place.close()
 		return nil, fmt.Errorf("embedded PostgreSQL: %w", err)
 	}
 	return s, nil
 }
 
-func startIn(ctx context.Context, place *place) (*Server, error) {
-	if err := place.stopOrphan(ctx); err != nil {
-		return nil, err
-	}
-	password, err := place.initialize(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{place: place, password: password}
-	s.stop = sync.OnceValue(s.shutDown)
-	// A port that was free a moment ago may be taken by the time that the server binds it.
-	for attempt := 1; ; attempt++ {
-		err := s.run(ctx)
-		if err == nil {
-			return s, nil
-		}
-		if attempt == 5 || !errors.Is(err, errPortTaken) {
-			return nil, err
-		}
-	}
+// URL is the address of a database that is empty at first, with the password.
+func (s *Server) URL() string {
+	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%[1]s?sslmode=disable", name, s.password, s.port)
 }
 
-// URL is where the server is, with the password. The database in it is empty at first.
-func (s *Server) URL() string { return s.url(databaseName) }
-
-// Dir is where the server's files are: not always [Config.Dir], see the package comment.
+// Dir is where the server's files are, which is not always [Config.Dir]: see the package comment.
 func (s *Server) Dir() string { return s.place.dir }
 
 // Done is closed when the server's process has ended, for whatever reason.
@@ -103,122 +91,79 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // Stop ends the server, with all sessions, and waits until it is gone. A second Stop returns what the first did.
 func (s *Server) Stop() error { return s.stop() }
 
-func (s *Server) url(database string) string {
-	u := url.URL{
-		Scheme:   "postgres",
-		User:     url.UserPassword(superuser, s.password),
-		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
-		Path:     "/" + database,
-		RawQuery: "sslmode=disable",
+func (s *Server) shutDown() error {
+	s.end()
+	<-s.done
+	s.place.close()
+	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return fmt.Errorf("embedded PostgreSQL: it did not end by itself: %s", s.cmd.ProcessState)
 	}
-	return u.String()
+	return nil
 }
 
-// run starts the process and waits until it answers.
-func (s *Server) run(ctx context.Context) error {
-	port, err := freePort()
-	if err != nil {
+// run starts the process and waits until it accepts connections.
+func (s *Server) run(ctx context.Context) (err error) {
+	if s.port, err = freePort(); err != nil {
 		return err
 	}
-	s.port = port
-	settings := []string{
-		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(port),
-		"unix_socket_directories=", // Debian's default is a directory that only its own account may write to
-		"max_connections=400", "log_min_messages=warning", "logging_collector=off",
+	args := []string{
+		"-D", s.place.data(), "-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprint("port=", s.port),
+		"-c", "unix_socket_directories=", // Debian's default is a directory that only its own account may write to
+		"-c", "max_connections=400", "-c", "log_min_messages=warning", "-c", "logging_collector=off",
 	}
-	if s.place.ephemeral && !s.place.durable {
-		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
-	}
-	args := []string{"-D", s.place.data()}
-	for _, setting := range settings {
-		args = append(args, "-c", setting)
+	if s.place.config.Ephemeral && !s.place.config.Durable {
+		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
 	}
 	log, err := os.Create(s.place.log())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	s.cmd = exec.Command(s.place.programs.postgres(), args...)
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, s.place.dir
-	s.cmd.Env = s.place.env()
-	s.cmd.SysProcAttr = s.place.account.attributes()
-	// Its own process group: Ctrl-C at the terminal is for the program, which stops the server last.
+	life, end := context.WithCancel(context.Background())
+	s.end, s.done = end, make(chan struct{})
+	s.cmd = s.place.command(life, "postgres", args...)
+	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(fastShutdown) }
+	s.cmd.WaitDelay = stopTimeout // a server that takes longer is killed
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	// Its own process group: Ctrl-C at the terminal is for this program, which stops the server last.
 	s.cmd.SysProcAttr.Setpgid = true
 	endWithParent(s.cmd.SysProcAttr)
 
-	s.done = make(chan struct{})
 	started := make(chan error)
 	go func() {
 		// The kernel takes the end of the thread for the end of the parent: this one must last as long as the server.
 		runtime.LockOSThread()
+		defer close(s.done)
 		err := s.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = s.cmd.Wait() // how it ended is in its log
-			close(s.done)
+			_ = s.cmd.Wait() // the server's log says how it ended
 		}
 	}()
-	if err := <-started; err != nil {
-		return err
+	if err = <-started; err == nil {
+		err = s.awaitReady(ctx)
 	}
-	if err := s.awaitReady(ctx); err != nil {
-		_ = s.signalAndWait(syscall.SIGQUIT, stopTimeout)
-		return err
+	if err != nil {
+		end()
+		<-s.done
 	}
-	return nil
+	return err
 }
 
-var errPortTaken = errors.New("the port was taken")
-
-// awaitReady connects until it works, makes the database if it is missing, or fails when the server ends.
+// awaitReady returns when the server accepts connections.
 func (s *Server) awaitReady(ctx context.Context) error {
-	retry := time.NewTicker(20 * time.Millisecond)
-	defer retry.Stop()
 	for {
-		conn, err := pgx.Connect(ctx, s.url("postgres"))
+		conn, err := pgx.Connect(ctx, s.URL())
 		if err == nil {
-			_, err = conn.Exec(ctx, "create database "+databaseName)
-			_ = conn.Close(ctx)
-			if refused := new(pgconn.PgError); errors.As(err, &refused) && (refused.Code == duplicateDatabase || refused.Code == readOnly) {
-				err = nil
-			}
-			if err != nil {
-				return fmt.Errorf("create the database: %w", err)
-			}
-			return nil
+			return conn.Close(ctx)
 		}
 		select {
 		case <-s.done:
-			line := causeIn(s.place.log())
-			if strings.Contains(line, "could not create any TCP/IP sockets") {
-				return errPortTaken
-			}
-			return fmt.Errorf("the server did not start: %s", line)
+			return errors.New("the server did not start: " + causeIn(s.place.log()))
 		case <-ctx.Done():
-			return fmt.Errorf("the server did not answer in %s: %s", startTimeout, causeIn(s.place.log()))
-		case <-retry.C:
+			return fmt.Errorf("the server was not ready in %s: %s", startTimeout, causeIn(s.place.log()))
+		case <-time.After(20 * time.Millisecond):
 		}
-	}
-}
-
-func (s *Server) shutDown() error {
-	defer s.place.close()
-	// SIGINT is PostgreSQL's fast shutdown: sessions are cut off, data are written.
-	if s.signalAndWait(syscall.SIGINT, stopTimeout) ||
-		s.signalAndWait(syscall.SIGQUIT, stopTimeout) || s.signalAndWait(syscall.SIGKILL, stopTimeout) {
-		return nil
-	}
-	return fmt.Errorf("embedded PostgreSQL: process %d does not end", s.cmd.Process.Pid)
-}
-
-// signalAndWait reports whether the server ended within the time.
-func (s *Server) signalAndWait(signal os.Signal, within time.Duration) bool {
-	_ = s.cmd.Process.Signal(signal) // fails only when it has ended
-	select {
-	case <-s.done:
-		return true
-	case <-time.After(within):
-		return false
 	}
 }
 
@@ -231,14 +176,13 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
+var fatal = regexp.MustCompile(`(?m)^.*(FATAL|PANIC).*$`)
+
 // causeIn is the line of the server's log that says why it did not start.
 func causeIn(path string) string {
-	text, _ := os.ReadFile(filepath.Clean(path))
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	for _, line := range lines {
-		if strings.Contains(line, "FATAL") || strings.Contains(line, "PANIC") {
-			return line
-		}
+	text, _ := os.ReadFile(path)
+	if line := fatal.Find(text); line != nil {
+		return string(line)
 	}
-	return lines[len(lines)-1]
+	return oneLine(text)
 }

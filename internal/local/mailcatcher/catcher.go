@@ -2,56 +2,73 @@ package mailcatcher
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 )
 
 const (
-	kept        = 100
-	largest     = 1 << 20 // bytes of one letter
-	smtpTimeout = 30 * time.Second
+	maxEmails    = 100
+	maxEmailSize = 1 << 20 // bytes
+	smtpTimeout  = 30 * time.Second
 )
 
-// Catcher keeps letters. The zero value has none.
-type Catcher struct {
-	mu      sync.Mutex
-	letters []Letter // newest first
-	number  int
+// Config is what a test asks of the server. The zero value accepts every email, without TLS.
+type Config struct {
+	TLS         *tls.Config // offers STARTTLS
+	ImplicitTLS bool        // speaks TLS from the first byte, instead of STARTTLS
+	Password    string      // required of every sender, whatever the user name
+	Refuse      error       // the response to every recipient
+	OnEmail     func(Email) // called for each email, in the goroutine that received it
 }
 
-// Letters are those that were caught, newest first.
-func (c *Catcher) Letters() []Letter {
+// Catcher keeps emails. The zero value has none and is ready to use.
+type Catcher struct {
+	Config
+
+	mu     sync.Mutex
+	emails []Email // newest first
+	number int
+}
+
+// Emails returns the emails that were caught, newest first.
+func (c *Catcher) Emails() []Email {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.letters)
+	return slices.Clone(c.emails)
 }
 
-func (c *Catcher) add(l Letter) {
+func (c *Catcher) add(email Email) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.number++
-	l.Number = c.number
-	c.letters = append([]Letter{l}, c.letters[:min(len(c.letters), kept-1)]...)
+	email.Number = c.number
+	c.emails = append([]Email{email}, c.emails[:min(len(c.emails), maxEmails-1)]...)
 }
 
-// ServeSMTP takes letters on the listener until ctx ends, and then closes it.
+// ServeSMTP accepts emails on the listener until ctx ends, and then closes it.
 func (c *Catcher) ServeSMTP(ctx context.Context, listener net.Listener, logger *slog.Logger) error {
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
-		return &session{catcher: c}, nil
+	server := smtp.NewServer(smtp.BackendFunc(func(conn *smtp.Conn) (smtp.Session, error) {
+		return &session{catcher: c, conn: conn}, nil
 	}))
 	server.Domain = "localhost"
-	server.MaxMessageBytes = largest
+	server.MaxMessageBytes = maxEmailSize
 	server.MaxRecipients = 10
 	server.ReadTimeout, server.WriteTimeout = smtpTimeout, smtpTimeout
 	server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
+	if c.ImplicitTLS {
+		listener = tls.NewListener(listener, c.TLS)
+	} else {
+		server.TLSConfig = c.TLS
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); err != nil && !errors.Is(err, smtp.ErrServerClosed) && ctx.Err() == nil {
@@ -62,33 +79,51 @@ func (c *Catcher) ServeSMTP(ctx context.Context, listener net.Listener, logger *
 
 // session is one connection of a sender.
 type session struct {
-	catcher *Catcher
-	to      []string
+	catcher  *Catcher
+	conn     *smtp.Conn
+	loggedIn bool
+	from     string
+	to       []string
 }
 
-func (s *session) Reset()                               { s.to = nil }
-func (s *session) Logout() error                        { return nil }
-func (s *session) Mail(string, *smtp.MailOptions) error { s.to = nil; return nil }
+func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+func (s *session) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, _, password string) error {
+		if password != s.catcher.Password {
+			return smtp.ErrAuthFailed
+		}
+		s.loggedIn = true
+		return nil
+	}), nil
+}
+
+func (s *session) Reset()        { s.from, s.to = "", nil }
+func (s *session) Logout() error { return nil }
+
+func (s *session) Mail(from string, _ *smtp.MailOptions) error {
+	if s.catcher.Password != "" && !s.loggedIn {
+		return smtp.ErrAuthRequired
+	}
+	s.from, s.to = from, nil
+	return nil
+}
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = append(s.to, to)
-	return nil
+	return s.catcher.Refuse
 }
 
 func (s *session) Data(r io.Reader) error {
-	letter, err := read(r)
+	email, err := parse(r)
 	if err != nil {
-		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "not a letter that can be read"}
+		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "cannot parse this email: " + err.Error()}
 	}
-	letter.To, letter.At = s.to, time.Now()
-	s.catcher.add(letter)
+	email.From, email.To, email.At = s.from, s.to, time.Now()
+	_, email.TLS = s.conn.TLSConnectionState()
+	s.catcher.add(email)
+	if s.catcher.OnEmail != nil {
+		s.catcher.OnEmail(email)
+	}
 	return nil
-}
-
-// Handler serves the page with the letters, at `/` alone.
-func (c *Catcher) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", c.page)
-	mux.Handle("GET /style.css", http.FileServerFS(files))
-	return mux
 }

@@ -19,23 +19,17 @@ const quoted = "From: =?utf-8?q?Caf=C3=A9?= <cafe@example.com>\r\n" +
 	"--b\r\nContent-Type: text/plain; charset=UTF-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" +
 	"Gr=C3=BC=C3=9Fe\r\n\r\n123456\r\n\r\n--b--\r\n"
 
-func TestLetters(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, message, text, code string }{
-		{"several parts", quoted, "Grüße\n\n123456", "123456"},
-		{"base64", "Content-Type: text/plain\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=\r\n", "hello", ""},
-		{"no content type", "Subject: x\r\n\r\nhello 123456\r\n", "hello 123456", ""},
-		{"nested", "Content-Type: multipart/mixed; boundary=a\r\n\r\n--a\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n" +
-			"--c\r\nContent-Type: text/plain\r\n\r\ninner\r\n--c--\r\n--a--\r\n", "inner", ""},
-	} {
-		letter, err := read(strings.NewReader(test.message))
-		if err != nil || letter.Text != test.text || letter.Code != test.code {
-			t.Errorf("%s: %q, code %q, %v; want %q, code %q", test.name, letter.Text, letter.Code, err, test.text, test.code)
-		}
+	email, err := parse(strings.NewReader(quoted))
+	if err != nil || email.Text != "Grüße\n\n123456" || email.HTML != "<b>123123</b>" || email.Code != "123456" || email.Subject != "Your cöde" {
+		t.Errorf("%+v, %v", email, err)
 	}
-	for _, message := range []string{"", "Content-Type: image/png\r\n\r\nx", "Content-Type: multipart/mixed; boundary=a\r\n\r\nx"} {
-		if letter, err := read(strings.NewReader(message)); err == nil {
-			t.Errorf("%q was read as %+v", message, letter)
+	for _, message := range []string{
+		"", "Content-Type: image/png\r\n\r\nx", "Subject: x\r\n\r\nno content type", "Content-Type: multipart/alternative; boundary=a\r\n\r\nx",
+	} {
+		if email, err := parse(strings.NewReader(message)); err == nil {
+			t.Errorf("%q was parsed as %+v", message, email)
 		}
 	}
 }
@@ -56,20 +50,21 @@ func TestCatch(t *testing.T) {
 	if err := send("alex@example.com", quoted); err != nil {
 		t.Fatal(err)
 	}
-	if err := send("robin@example.com", "Subject: <script>alert(1)</script>\r\n\r\nsecond\r\n"); err != nil {
+	second := strings.NewReplacer("=?utf-8?q?Your_c=C3=B6de?=", "<script>alert(1)</script>", "Gr=C3=BC=C3=9Fe", "second", "123456", "654321").Replace(quoted)
+	if err := send("robin@example.com", second); err != nil {
 		t.Fatal(err)
 	}
 	if err := send("robin@example.com", "Content-Type: image/png\r\n\r\nx\r\n"); err == nil {
-		t.Error("a letter without text was taken")
+		t.Error("an email without text was accepted")
 	}
-	letters := catcher.Letters()
-	if len(letters) != 2 || letters[0].Text != "second" || letters[1].Subject != "Your cöde" || letters[1].From != "Café <cafe@example.com>" {
-		t.Fatalf("letters = %+v", letters)
+	emails := catcher.Emails()
+	if len(emails) != 2 || emails[0].Code != "654321" || emails[1].Subject != "Your cöde" || emails[1].From != "demo@example.com" || emails[1].TLS {
+		t.Fatalf("emails = %+v", emails)
 	}
 
-	answer := httptest.NewRecorder()
-	catcher.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
-	page := answer.Body.String()
+	response := httptest.NewRecorder()
+	catcher.Handler().ServeHTTP(response, httptest.NewRequest("GET", "/", nil))
+	page := response.Body.String()
 	newest, oldest := strings.Index(page, "second"), strings.Index(page, "123456")
 	if newest < 0 || oldest < newest || strings.Contains(page, "<script>") || !strings.Contains(page, `http-equiv="refresh"`) {
 		t.Errorf("page:\n%s", page)
@@ -84,11 +79,11 @@ func TestCatch(t *testing.T) {
 func TestForgetsTheOldest(t *testing.T) {
 	t.Parallel()
 	catcher := new(Catcher)
-	for i := range kept + 10 {
-		catcher.add(Letter{Text: fmt.Sprint(i)})
+	for i := range maxEmails + 10 {
+		catcher.add(Email{Text: fmt.Sprint(i)})
 	}
-	letters := catcher.Letters()
-	if len(letters) != kept || letters[0].Text != fmt.Sprint(kept+9) || letters[0].Number != kept+10 {
-		t.Errorf("%d letters, the newest %+v", len(letters), letters[0])
+	emails := catcher.Emails()
+	if len(emails) != maxEmails || emails[0].Text != fmt.Sprint(maxEmails+9) || emails[0].Number != maxEmails+10 {
+		t.Errorf("%d emails, the newest %+v", len(emails), emails[0])
 	}
 }

@@ -1,6 +1,6 @@
-// Package mailcatcher is a mail server that delivers nothing: it keeps what is sent to it, and shows it on a web page.
-// The demo sends its one-time codes there.
+// Package mailcatcher is a mail server that delivers nothing: it keeps the emails that the service sends to it and shows
+// them on a web page. The demo and the sandbox send their one-time codes there, and tests read them.
 //
-// It takes every letter for everybody, from this machine alone, keeps the newest hundred in memory and forgets them
-// with the process. The page loads itself again every few seconds, without JavaScript.
+// It accepts emails for every recipient, keeps the newest hundred in memory and loses them when the process ends. The
+// page reloads every few seconds, without JavaScript.
 package mailcatcher

@@ -12,9 +12,17 @@ var files embed.FS
 
 var pageTemplate = template.Must(template.ParseFS(files, "page.html"))
 
-func (c *Catcher) page(w http.ResponseWriter, _ *http.Request) {
+// Handler serves the page that shows the emails, at `/` alone.
+func (c *Catcher) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", c.showEmails)
+	mux.Handle("GET /style.css", http.FileServerFS(files))
+	return mux
+}
+
+func (c *Catcher) showEmails(w http.ResponseWriter, _ *http.Request) {
 	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, c.Letters()); err != nil {
+	if err := pageTemplate.Execute(&page, c.Emails()); err != nil {
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return
 	}

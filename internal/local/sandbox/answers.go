@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/go-chi/chi/v5"
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/gen/sandboxapi"
@@ -24,38 +24,32 @@ type failure struct {
 	code   string
 }
 
-// waiting is an error that the next requests for an operation get.
-type waiting struct {
-	failure
-	times int
-}
-
 // operation of the partner API.
 type operation struct {
 	id string
-	// failures are the errors that its document has, and whether such a request was counted by the rate limiter.
+	// failures are the errors that its document has, and whether the rate limiter counts a request that gets one.
 	failures map[failure]bool
 }
 
-// answers are the errors that wait, in front of the service.
+// answers stands in front of the service and gives the errors that a test has forced.
 type answers struct {
-	routes     *chi.Mux
-	operations map[string]operation // by method and path
+	routes     *http.ServeMux       // only finds the pattern of a request
+	operations map[string]operation // by pattern: method and path
 
-	mu      sync.Mutex
-	waiting map[string][]waiting // by the id of the operation, in the order in which they come
+	mu     sync.Mutex
+	forced map[string][]failure // by the id of the operation, one for each request, the next one first
 }
 
-// newAnswers reads the partners' document.
+// newAnswers reads the operations and their errors from the partners' document.
 func newAnswers() (*answers, error) {
 	document, err := partnerapi.GetSpec()
 	if err != nil {
 		return nil, err
 	}
-	a := &answers{routes: chi.NewMux(), operations: map[string]operation{}, waiting: map[string][]waiting{}}
+	a := &answers{routes: http.NewServeMux(), operations: map[string]operation{}, forced: map[string][]failure{}}
 	for path, item := range document.Paths.Map() {
 		for method, described := range item.Operations() {
-			a.routes.MethodFunc(method, path, http.NotFound) // only ever asked whether it matches
+			a.routes.HandleFunc(method+" "+path, http.NotFound)
 			a.operations[method+" "+path] = operation{described.OperationID, failuresOf(described)}
 		}
 	}
@@ -89,31 +83,18 @@ func codeOf(example any) string {
 	return code
 }
 
-// before stands before the service and gives the answers that wait.
+// before is the handler in front of the service.
 func (a *answers) before(service http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		op, is := a.route(r)
-		if !is || !a.answer(w, r, op) {
+		_, pattern := a.routes.Handler(r)
+		op, is := a.operations[pattern]
+		if !is || !strings.HasPrefix(pattern, r.Method+" ") || !a.answer(w, r, op) { // a pattern of GET is HEAD's, too
 			service.ServeHTTP(w, r)
 		}
 	})
 }
 
-// route finds the operation of a request.
-func (a *answers) route(r *http.Request) (operation, bool) {
-	path := r.URL.RawPath
-	if path == "" {
-		path = r.URL.Path
-	}
-	matched := chi.NewRouteContext()
-	if !a.routes.Match(matched, r.Method, path) || slices.Contains(matched.URLParams.Values, "") {
-		return operation{}, false
-	}
-	op, is := a.operations[r.Method+" "+matched.RoutePattern()]
-	return op, is
-}
-
-// answer gives the next error that waits for the operation, if there is one.
+// answer gives the next error that is forced for the operation, if there is one.
 func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) bool {
 	next, is := a.take(op.id)
 	if !is {
@@ -133,23 +114,21 @@ func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) b
 func (a *answers) take(id string) (failure, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list := a.waiting[id]
+	list := a.forced[id]
 	if len(list) == 0 {
 		return failure{}, false
 	}
-	if list[0].times--; list[0].times == 0 {
-		a.waiting[id] = list[1:]
-	}
-	return list[0].failure, true
+	a.forced[id] = list[1:]
+	return list[0], true
 }
 
-// force adds an error for the next requests. It is false where the document does not have it.
+// force adds an error for the next requests of an operation. It reports false where the document does not have it.
 func (a *answers) force(id string, f failure, times int) bool {
 	for _, op := range a.operations {
 		if _, documented := op.failures[f]; op.id == id && documented {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.waiting[id] = append(a.waiting[id], waiting{f, times})
+			a.forced[id] = append(a.forced[id], slices.Repeat([]failure{f}, times)...)
 			return true
 		}
 	}
@@ -159,10 +138,10 @@ func (a *answers) force(id string, f failure, times int) bool {
 func (a *answers) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	clear(a.waiting)
+	clear(a.forced)
 }
 
-// ForceAnswers has the next requests for an operation answered with an error.
+// ForceAnswers makes the next requests for an operation fail.
 func (d driver) ForceAnswers(
 	ctx context.Context, request sandboxapi.ForceAnswersRequestObject,
 ) (sandboxapi.ForceAnswersResponseObject, error) {
@@ -177,7 +156,7 @@ func (d driver) ForceAnswers(
 	return sandboxapi.ForceAnswers204Response{Headers: sandboxapi.ForceAnswers204ResponseHeaders(okHeaders(ctx))}, nil
 }
 
-// ForgetAnswers has all operations answer by themselves again.
+// ForgetAnswers lets all operations answer by themselves again.
 func (d driver) ForgetAnswers(
 	ctx context.Context, _ sandboxapi.ForgetAnswersRequestObject,
 ) (sandboxapi.ForgetAnswersResponseObject, error) {

@@ -37,8 +37,8 @@ func testEveryFailureCanBeForced(t *testing.T, r *running) {
 	}, forced); diff != "" {
 		t.Errorf("failures by operation (-want +got):\n%s", diff)
 	}
-	if left := r.answers.waiting["requestToken"]; len(left) > 0 {
-		t.Errorf("there still wait %v", left)
+	if left := r.answers.forced["requestToken"]; len(left) > 0 {
+		t.Errorf("still forced: %v", left)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"connect-svc/internal/oauth"
 )
 
-// DecideAuthorization is a user with a browser.
+// DecideAuthorization acts as a user with a browser.
 func (d driver) DecideAuthorization(
 	ctx context.Context, request sandboxapi.DecideAuthorizationRequestObject,
 ) (sandboxapi.DecideAuthorizationResponseObject, error) {
@@ -29,8 +29,8 @@ func (d driver) DecideAuthorization(
 	}, nil
 }
 
-// decide carries out what the pages of package browser do, by the same acts: the request is taken, the user signs in, the
-// consent is shown and answered. It returns where the browser is sent.
+// decide calls the domain as package pages does: the request is stored, the user signs in, and decides on the consent page.
+// It returns the address to which the browser is redirected.
 func (s *sandbox) decide(ctx context.Context, authorizationURL string, user uuid.UUID, allow bool) (location string, err error) {
 	query, is := strings.CutPrefix(authorizationURL, s.baseURL+"/oauth/authorize?")
 	if !is || strings.Contains(query, "#") {

@@ -15,12 +15,12 @@ import (
 	"connect-svc/internal/oauth"
 )
 
-// driver is the operations of api/sandbox.yaml, in this file and those of what they are about.
+// driver has the operations of api/sandbox.yaml, in this file and those named for what they are about.
 type driver struct{ *sandbox }
 
 var _ sandboxapi.StrictServerInterface = driver{}
 
-// Errors of the driver's own. The tests compare the texts with the document's examples.
+// Errors of the driver. The tests compare the texts with the document's examples.
 var (
 	errUserNotFound  = errors.New("no such user")
 	errScopeMismatch = errors.New("connected with other scopes")
@@ -45,7 +45,7 @@ func newDriver(s *sandbox) (http.Handler, error) {
 	}, contract.Timed(func(*http.Request) time.Duration { return contract.RequestTime })), nil
 }
 
-// driving puts the driver beside what else is private. It is there before the first request is.
+// driving adds the driver to the private listener. It reads s.driver late: the service is opened before the driver.
 func (s *sandbox) driving(others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/sandbox" || strings.HasPrefix(r.URL.Path, "/sandbox/") {
@@ -56,12 +56,12 @@ func (s *sandbox) driving(others http.Handler) http.Handler {
 	})
 }
 
-// okHeaders are those of an answer that is no error. The generated types of the operations differ in name alone.
+// okHeaders are the headers of a success. The generated types of the operations differ only in name.
 func okHeaders(ctx context.Context) sandboxapi.ReadSandbox200ResponseHeaders {
 	return sandboxapi.ReadSandbox200ResponseHeaders{CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx)}
 }
 
-// ReadSandbox shows what there is.
+// ReadSandbox tells where everything is.
 func (d driver) ReadSandbox(
 	ctx context.Context, _ sandboxapi.ReadSandboxRequestObject,
 ) (sandboxapi.ReadSandboxResponseObject, error) {
@@ -92,7 +92,7 @@ func (d driver) CreateUser(
 	}, nil
 }
 
-// DisconnectUser ends a connection as the user does.
+// DisconnectUser ends a connection as the user would.
 func (d driver) DisconnectUser(
 	ctx context.Context, request sandboxapi.DisconnectUserRequestObject,
 ) (sandboxapi.DisconnectUserResponseObject, error) {

@@ -336,8 +336,8 @@ func partnerActivity(t *testing.T, r *running) {
 	}
 	today := held.HistoryFrom
 	want[sandboxapi.ActivityBatchResult](t, r, 200, "POST", "/sandbox/users/"+p.user.String()+"/activity", encode(t, sandboxapi.ActivityBatch{
-		DailySteps:      &[]sandboxapi.StepsRow{{Date: today, Steps: 4321}},
-		StepCorrections: &[]sandboxapi.StepCorrectionRow{{CorrectionId: uuid.New(), Date: today, Delta: -321}},
+		DailySteps:      []sandboxapi.StepsRow{{Date: today, Steps: 4321}},
+		StepCorrections: []sandboxapi.StepCorrectionRow{{CorrectionId: uuid.New(), Date: today, Delta: -321}},
 	}))
 	if days, err := p.steps(t, 1); err != nil || len(days) != 1 || days[0].Steps != 4000 {
 		t.Errorf("steps: %v, %v", days, err)

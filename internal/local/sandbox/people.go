@@ -15,24 +15,23 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
-// historyDays is how long a user has recorded who is not new.
+// historyDays is how many days before today all but new users registered.
 const historyDays = 180
 
-// kinds are those of the first users, one of each.
-var kinds = []sandboxapi.Kind{
-	sandboxapi.KindActive, sandboxapi.KindSparse, sandboxapi.KindGaps, sandboxapi.KindCorrected, sandboxapi.KindNew,
+// firstPeople are the users at the start: one of each kind, on both sides of UTC, where the calendar day is another one
+// for some hours.
+var firstPeople = []struct {
+	kind     sandboxapi.Kind
+	timezone string
+}{
+	{sandboxapi.KindActive, "Europe/Berlin"},
+	{sandboxapi.KindSparse, "America/New_York"},
+	{sandboxapi.KindGaps, "Asia/Tokyo"},
+	{sandboxapi.KindCorrected, "Europe/London"},
+	{sandboxapi.KindNew, "UTC"},
 }
 
-// homes are their time zones: both sides of UTC, where the calendar day is another one for some hours.
-var homes = map[sandboxapi.Kind]string{
-	sandboxapi.KindActive:    "Europe/Berlin",
-	sandboxapi.KindSparse:    "America/New_York",
-	sandboxapi.KindGaps:      "Asia/Tokyo",
-	sandboxapi.KindCorrected: "Europe/London",
-	sandboxapi.KindNew:       "UTC",
-}
-
-// person is a user, and how far their records go.
+// person is a user, and the extent of their records.
 type person struct {
 	sandboxapi.User
 	number   int // from 1 on; what is recorded depends on it
@@ -40,12 +39,12 @@ type person struct {
 	next     time.Time // first date that is not recorded yet: midnight UTC
 }
 
-// people are the users. One at a time is added or goes on recording.
+// people are the users. Whoever holds growing may add one, or records for them.
 type people struct {
 	mu   sync.RWMutex // of list
 	list []*person
 
-	growing *fairqueue.Queue // has one place
+	growing *fairqueue.Queue // a mutex whose Acquire ends with its context
 }
 
 func (p *people) all() []sandboxapi.User {
@@ -81,7 +80,7 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 		registered = registered.AddDate(0, 0, -historyDays)
 	}
 	email := fmt.Sprintf("%s@example.com", kind)
-	if one.number > len(kinds) {
+	if one.number > len(firstPeople) {
 		email = fmt.Sprintf("%s-%d@example.com", kind, one.number)
 	}
 	user, err := s.service.Accounts.CreateUser(ctx, account.NewUser{Email: email, Timezone: timezone, RegisteredOn: registered})
@@ -98,7 +97,7 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 	return one.User, s.grow(ctx, one)
 }
 
-// growAll has everybody record up to today.
+// growAll makes everybody record up to today.
 func (s *sandbox) growAll(ctx context.Context) error {
 	if err := s.people.growing.Acquire(ctx); err != nil {
 		return err
@@ -112,7 +111,7 @@ func (s *sandbox) growAll(ctx context.Context) error {
 	return nil
 }
 
-// grow has a user record up to today, today included. It needs s.people.growing.
+// grow makes a user record up to today, today included. Its caller holds s.people.growing.
 func (s *sandbox) grow(ctx context.Context, one *person) error {
 	const atOnce = 366 // days
 	for today := s.today(one); !one.next.After(today); {

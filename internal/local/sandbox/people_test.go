@@ -69,25 +69,25 @@ func testPeopleRecordUpToToday(t *testing.T, r *running) {
 	check("after a day that came by itself")
 }
 
-// A sign-in by the pages: the letter is caught, and its code lasts ten minutes of the clock.
+// A sign-in by the pages: the email is caught, and its code lasts ten minutes of the clock.
 func testSignInFollowsTheClock(t *testing.T, r *running) {
 	accounts := r.service.Accounts
 	signIn := func() (uuid.UUID, string) {
 		t.Helper()
-		id, before := uuid.New(), len(r.mail.Letters())
+		id, before := uuid.New(), len(r.mail.Emails())
 		if err := accounts.SendCode(t.Context(), account.CodeRequest{SignIn: id, Email: r.described.Users[0].Email, Network: netip.MustParseAddr("127.0.0.1")}); err != nil {
 			t.Fatal(err)
 		}
 		look := time.NewTicker(20 * time.Millisecond)
 		defer look.Stop()
-		for len(r.mail.Letters()) == before {
+		for len(r.mail.Emails()) == before {
 			select {
 			case <-look.C:
 			case <-t.Context().Done():
-				t.Fatal("no letter came")
+				t.Fatal("no email came")
 			}
 		}
-		return id, r.mail.Letters()[0].Code
+		return id, r.mail.Emails()[0].Code
 	}
 	id, code := signIn()
 	if user, err := accounts.VerifyCode(t.Context(), id, code); err != nil || user != r.described.Users[0].UserId {

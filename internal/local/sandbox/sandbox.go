@@ -29,22 +29,22 @@ import (
 	"connect-svc/internal/scope"
 )
 
-// Config of a sandbox. It has been checked, except for what the domains check themselves.
+// Config of a sandbox. Its caller has checked it, except for what the domains check themselves.
 type Config struct {
-	Listen        string // address of the public listener: localhost, 127.0.0.1 or ::1; port 0 is any that is free
-	PrivateListen string // the same for the private one, where the driver is
+	Listen        string // address of the public listener: localhost, 127.0.0.1 or ::1; port 0 is any free one
+	PrivateListen string // the same for the private listener, which has the driver
 	CallbackURL   string // of the client
-	WebhookURL    string // where webhooks go; empty: to a receiver inside
-	CAFile        string // where the certificate authority is written; empty: a file of the sandbox's own
+	WebhookURL    string // receives webhooks; empty: a receiver inside the sandbox
+	CAFile        string // file for the certificate authority; empty: one in the sandbox's own directory
 	Logger        *slog.Logger
 	// Ready is called once, when everything can be used. An error stops the sandbox.
 	Ready func(sandboxapi.Sandbox) error
 }
 
-// policy is the rate policy of the client. The document names it.
+// policy is the rate policy of the client, as the document states it.
 var policy = client.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 10}
 
-// loopback is where webhooks may go here besides public addresses.
+// loopback networks may receive webhooks here, besides public addresses.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // Run runs a sandbox until ctx ends, which is no error, or a part of it fails. The error is one line.
@@ -62,13 +62,14 @@ func (s *sandbox) live(ctx context.Context) error {
 	return nil
 }
 
-// sandbox is all the parts.
+// sandbox holds all the parts.
 type sandbox struct {
 	config    Config
-	dir       string
+	dir       string // removed at the end
 	baseURL   string
 	authority *authority.Authority
-	caFile    string
+	caFile    string         // the authority's certificate
+	receivers *x509.CertPool // authorities of webhook receivers: the machine's and the sandbox's own
 	clock     postgres.Clock
 
 	public, private, receiver, smtp, mailPage net.Listener
@@ -116,7 +117,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	return s.seed(ctx)
 }
 
-// listen opens the listeners. It comes first, since a port that is taken is the likeliest reason not to start.
+// listen opens the listeners. It comes first, because a port in use is the likeliest reason not to start.
 func (s *sandbox) listen(ctx context.Context) (err error) {
 	for _, l := range []struct {
 		listener *net.Listener
@@ -142,11 +143,19 @@ func (s *sandbox) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// trust makes the certificates, and puts the authority's where a test finds it.
+// trust makes the certificates, and writes the authority's to where a test finds it.
 func (s *sandbox) trust() (err error) {
 	if s.authority, err = authority.Open(s.dir, time.Now()); err != nil {
 		return err
 	}
+	certificate, err := os.ReadFile(s.authority.File)
+	if err != nil {
+		return err
+	}
+	if s.receivers, err = x509.SystemCertPool(); err != nil {
+		s.receivers = x509.NewCertPool() // the machine has none
+	}
+	s.receivers.AppendCertsFromPEM(certificate)
 	if s.config.CAFile == "" {
 		s.caFile = s.authority.File
 		return nil
@@ -155,11 +164,7 @@ func (s *sandbox) trust() (err error) {
 	if err != nil {
 		return fmt.Errorf("--ca-file: %w", err)
 	}
-	text, err := os.ReadFile(s.authority.File)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, text, 0o644); err != nil { // for any program that is to trust it
+	if err := os.WriteFile(file, certificate, 0o644); err != nil { // readable for every program that is to trust it
 		return fmt.Errorf("--ca-file: %w", err)
 	}
 	s.caFile = file
@@ -179,10 +184,6 @@ func (s *sandbox) openService(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	receivers, err := s.receivers()
-	if err != nil {
-		return err
-	}
 	s.service, err = app.Open(ctx, app.Config{
 		BaseURL:         s.baseURL,
 		DatabaseURL:     s.database.URL(),
@@ -195,9 +196,9 @@ func (s *sandbox) openService(ctx context.Context) error {
 		CursorLifetime:  15 * time.Minute,
 		DevelopersSite:  true,
 
-		ActivityUpdatedWindow: 0, // a test is waiting: changes become events the next time that the service looks
+		ActivityUpdatedWindow: 0, // a test waits for the event
 		WebhookNetworks:       loopback,
-		WebhookRootCAs:        receivers,
+		WebhookRootCAs:        s.receivers,
 		WebhookTransport:      s.recording,
 
 		Public:  s.answers.before,
@@ -208,21 +209,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 	return err
 }
 
-// receivers are the authorities of webhook receivers: those of the machine, and the sandbox's own.
-func (s *sandbox) receivers() (*x509.CertPool, error) {
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool() // a machine without any
-	}
-	text, err := os.ReadFile(s.authority.File)
-	if err != nil {
-		return nil, err
-	}
-	pool.AppendCertsFromPEM(text)
-	return pool, nil
-}
-
-// seed makes the client and the users.
+// seed creates the client and the users.
 func (s *sandbox) seed(ctx context.Context) (err error) {
 	s.client, s.clientSecret, err = s.service.Clients.Create(ctx, client.Registration{
 		Name: "Sandbox Partner", CallbackURL: s.config.CallbackURL, Scopes: scope.All, Policy: policy,
@@ -237,8 +224,8 @@ func (s *sandbox) seed(ctx context.Context) (err error) {
 	if s.webhookSecret, err = s.service.Webhooks.SetEndpoint(ctx, s.client.ID, url); err != nil {
 		return err
 	}
-	for _, kind := range kinds {
-		if _, err := s.addPerson(ctx, kind, homes[kind]); err != nil {
+	for _, first := range firstPeople {
+		if _, err := s.addPerson(ctx, first.kind, first.timezone); err != nil {
 			return err
 		}
 	}
@@ -273,7 +260,7 @@ func (s *sandbox) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// describe is what there is.
+// describe tells a test where everything is.
 func (s *sandbox) describe(ctx context.Context) (sandboxapi.Sandbox, error) {
 	endpoint, err := s.service.Webhooks.Endpoint(ctx, s.client.ID)
 	if err != nil {
@@ -300,14 +287,14 @@ func (s *sandbox) describe(ctx context.Context) (sandboxapi.Sandbox, error) {
 	return described, nil
 }
 
-// close gives back what open took, the database last, and removes all files.
+// close releases what open acquired, the database last, and removes all files.
 func (s *sandbox) close() {
 	if s.service != nil {
 		s.service.Close()
 	}
 	for _, l := range []net.Listener{s.public, s.private, s.receiver, s.smtp, s.mailPage} {
 		if l != nil {
-			_ = l.Close() // served and closed already, if it came to that
+			_ = l.Close() // closed already, if it was served
 		}
 	}
 	if s.database != nil {

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -23,21 +22,21 @@ import (
 
 const (
 	keptWebhooks = 1000
-	keptTries    = 100 // of each of them
+	keptAttempts = 100 // of each of them
 )
 
-// outbox is what was sent, oldest first.
+// outbox lists the webhooks that were sent.
 type outbox struct {
 	mu   sync.Mutex
-	list []sandboxapi.Webhook
+	list []sandboxapi.Webhook // oldest first
 }
 
-// add notes a try.
-func (o *outbox) add(header http.Header, body []byte, try sandboxapi.Try) {
+// add lists an attempt to send a webhook.
+func (o *outbox) add(header http.Header, body []byte, attempt sandboxapi.Try) {
 	var event struct {
 		Type sandboxapi.WebhookType `json:"type"`
 	}
-	_ = json.Unmarshal(body, &event) // it is what the service wrote
+	_ = json.Unmarshal(body, &event) // the service wrote it
 	sent := sandboxapi.Webhook{
 		Id: header.Get("Webhook-Id"), Type: event.Type, Headers: map[string]string{}, Body: string(body),
 	}
@@ -50,26 +49,24 @@ func (o *outbox) add(header http.Header, body []byte, try sandboxapi.Try) {
 	defer o.mu.Unlock()
 	i := slices.IndexFunc(o.list, func(w sandboxapi.Webhook) bool { return w.Id == sent.Id })
 	if i < 0 {
-		sent.Tries = []sandboxapi.Try{try}
+		sent.Tries = []sandboxapi.Try{attempt}
 		o.list = append(o.list[max(0, len(o.list)-keptWebhooks+1):], sent)
 		return
 	}
 	before := o.list[i].Tries
-	sent.Tries = append(slices.Clone(before[max(0, len(before)-keptTries+1):]), try)
+	sent.Tries = append(slices.Clone(before[max(0, len(before)-keptAttempts+1):]), attempt)
 	o.list[i] = sent
 }
 
 func (o *outbox) newestFirst() []sandboxapi.Webhook {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	list := make([]sandboxapi.Webhook, len(o.list)) // never null in JSON
-	for i, sent := range o.list {
-		list[len(list)-1-i] = sent
-	}
+	list := append([]sandboxapi.Webhook{}, o.list...) // never null in JSON
+	slices.Reverse(list)
 	return list
 }
 
-// recorder stands between what the service sends and the network.
+// recorder lists what the service sends over the network.
 type recorder struct {
 	sandbox *sandbox
 	network http.RoundTripper
@@ -79,33 +76,34 @@ func (s *sandbox) recording(network http.RoundTripper) http.RoundTripper { retur
 
 // RoundTrip implements http.RoundTripper.
 func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(request.Body)
-	_ = request.Body.Close() // it was memory
+	copied, err := request.GetBody()
 	if err != nil {
 		return nil, err
 	}
-	try := sandboxapi.Try{At: instant(r.sandbox.clock.Now())}
-	passed := request.Clone(request.Context())
-	passed.Body = io.NopCloser(bytes.NewReader(body))
-	answer, err := r.network.RoundTrip(passed)
-	if err == nil {
-		try.Status = &answer.StatusCode
+	body, err := io.ReadAll(copied)
+	if err != nil {
+		return nil, err
 	}
-	r.sandbox.sent.add(request.Header, body, try)
-	return answer, err
+	attempt := sandboxapi.Try{At: instant(r.sandbox.clock.Now())}
+	response, err := r.network.RoundTrip(request)
+	if err == nil {
+		attempt.Status = &response.StatusCode
+	}
+	r.sandbox.sent.add(request.Header, body, attempt)
+	return response, err
 }
 
-// CloseIdleConnections is what http.Client asks of its transport.
+// CloseIdleConnections lets http.Client close those of the network.
 func (r recorder) CloseIdleConnections() {
 	if network, is := r.network.(*http.Transport); is {
 		network.CloseIdleConnections()
 	}
 }
 
-// receive is the receiver inside the sandbox. What it gets has been noted before.
+// receive is the receiver inside the sandbox. The recorder has listed what it gets.
 func receive(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// ListWebhooks shows what was sent.
+// ListWebhooks lists what was sent.
 func (d driver) ListWebhooks(
 	ctx context.Context, _ sandboxapi.ListWebhooksRequestObject,
 ) (sandboxapi.ListWebhooksResponseObject, error) {
@@ -129,7 +127,7 @@ func (d driver) SetWebhook(
 	return sandboxapi.SetWebhook204Response{Headers: sandboxapi.SetWebhook204ResponseHeaders(okHeaders(ctx))}, nil
 }
 
-// serve is an HTTP server of the sandbox's own, until ctx ends. Its answers are short: nobody waits for them.
+// serve is an HTTP server for short responses, without a graceful end. It runs until ctx ends.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate *tls.Certificate, logger *slog.Logger) error {
 	server := &http.Server{
 		Handler:           handler,

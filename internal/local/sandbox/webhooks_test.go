@@ -101,11 +101,11 @@ func TestOutbox(t *testing.T) {
 	for n := range keptWebhooks + 5 {
 		o.add(http.Header{"Webhook-Id": {string(rune('a' + n))}}, []byte(`{"type":"activity.updated"}`), sandboxapi.Try{})
 	}
-	for range keptTries + 5 {
+	for range keptAttempts + 5 {
 		o.add(http.Header{"Webhook-Id": {string(rune('a' + 10))}}, []byte(`{}`), sandboxapi.Try{})
 	}
 	list := o.newestFirst()
-	if len(list) != keptWebhooks || list[0].Id != string(rune('a'+keptWebhooks+4)) || len(list[keptWebhooks-6].Tries) != keptTries {
+	if len(list) != keptWebhooks || list[0].Id != string(rune('a'+keptWebhooks+4)) || len(list[keptWebhooks-6].Tries) != keptAttempts {
 		t.Errorf("%d webhooks, the newest %q, with %d tries of one", len(list), list[0].Id, len(list[keptWebhooks-6].Tries))
 	}
 }

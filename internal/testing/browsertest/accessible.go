@@ -6,7 +6,7 @@ import (
 	"github.com/chromedp/cdproto/accessibility"
 )
 
-// Node is a part of the page as a screen reader is told of it.
+// Node is a part of the page as a screen reader sees it.
 type Node struct {
 	Role        string
 	Name        string
@@ -14,7 +14,7 @@ type Node struct {
 	Properties  map[string]string // such as "focusable", "invalid" or "level", as JSON text without quotes
 }
 
-// Is tells whether the property has this value.
+// Is says whether the property has this value.
 func (n Node) Is(property, value string) bool { return n.Properties[property] == value }
 
 // Accessible is the page's accessibility tree, from top to bottom, without what is hidden from screen readers.

@@ -32,7 +32,7 @@ func TestBrowser(t *testing.T) {
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
 
-	browser := Start(t, Trust(server.Certificate()), Host("pages.example", server.Listener.Addr().String()))
+	browser := Start(t, Trust(server.Certificate()), Hosts(map[string]string{"pages.example": server.Listener.Addr().String()}))
 	tab := browser.NewTab(t)
 	if status := tab.Open("https://pages.example/sound"); status != http.StatusOK {
 		t.Fatalf("status = %d, want 200", status)

@@ -99,7 +99,7 @@ func (tab *Tab) WaitTitle(titles ...string) {
 	tab.t.Helper()
 	for {
 		// An error is a page that is just being left, or the end of patience.
-		title, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string]("document.title"))
+		title, err := chromedp.Run(tab.ctx, chromedp.Title())
 		if err == nil && slices.Contains(titles, title) {
 			return
 		}
@@ -148,15 +148,15 @@ func (tab *Tab) keep(path string, picture []byte) {
 }
 
 // Problems are what the console would have shown as errors since the tab was opened: refusals by the content security
-// policy, resources that did not load (an answer of 4xx or 5xx to the page itself among them), scripts that failed.
+// policy, resources that did not load (with a 4xx or 5xx, the page itself included), scripts that failed.
 func (tab *Tab) Problems() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	return slices.Clone(tab.problems)
 }
 
-// Requests are the addresses of all that the tab has asked for since it was opened, in this order, whether or not the
-// content security policy let it.
+// Requests are the addresses that the tab has requested since it was opened, in this order, whether or not the content
+// security policy let it.
 func (tab *Tab) Requests() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -164,35 +164,27 @@ func (tab *Tab) Requests() []string {
 }
 
 func (tab *Tab) listen(event any) {
-	if sent, is := event.(*network.EventRequestWillBeSent); is {
-		tab.mu.Lock()
-		defer tab.mu.Unlock()
-		tab.requests = append(tab.requests, sent.Request.URL)
-		return
-	}
-	var problem string
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	report := func(source, text string) { tab.problems = append(tab.problems, source+": "+text) }
 	switch event := event.(type) {
+	case *network.EventRequestWillBeSent:
+		tab.requests = append(tab.requests, event.Request.URL)
 	case *log.EventEntryAdded:
 		if event.Entry.Level == log.EntryLevelError {
-			problem = string(event.Entry.Source) + ": " + event.Entry.Text + " " + event.Entry.URL
+			report(string(event.Entry.Source), event.Entry.Text+" "+event.Entry.URL)
 		}
 	case *runtime.EventConsoleAPICalled:
 		if event.Type == runtime.ConsoleAPICalledTypeError || event.Type == runtime.ConsoleAPICalledTypeAssert {
-			problem = "console: " + asJSON(event.Args)
+			report("console", asJSON(event.Args))
 		}
 	case *runtime.EventExceptionThrown:
-		problem = "exception: " + asJSON(event.ExceptionDetails)
+		report("exception", asJSON(event.ExceptionDetails))
 	case *audits.EventIssueAdded:
 		if details := event.Issue.Details.ContentSecurityPolicyIssueDetails; details != nil {
-			problem = "content security policy: " + asJSON(details)
+			report("content security policy", asJSON(details))
 		}
 	}
-	if problem == "" {
-		return
-	}
-	tab.mu.Lock()
-	defer tab.mu.Unlock()
-	tab.problems = append(tab.problems, problem)
 }
 
 // value runs an action that has a result.
@@ -214,9 +206,6 @@ func command[P, R any](tab *Tab, name cdp.Command[P, R], params P) R {
 }
 
 func asJSON(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err.Error()
-	}
+	text, _ := json.Marshal(value) // came as JSON
 	return string(text)
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"text/tabwriter"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -22,41 +21,23 @@ type outcome struct {
 	operation, status, code string
 }
 
-// coverage counts the outcomes that came and were as documented.
-type coverage struct {
-	mu    sync.Mutex
-	times map[outcome]int
-}
-
-// saw counts an answer that was as documented.
+// saw counts a response that was as documented.
 func (d *document) saw(request *http.Request, status int, body []byte) {
 	route := d.route(request)
 	if route == nil {
 		return
 	}
 	o := outcome{route.Operation.OperationID, strconv.Itoa(status), ""}
-	if status >= 400 {
-		o.code = codeOf(body)
+	var failure map[string]any
+	if status >= 400 && json.Unmarshal(body, &failure) == nil {
+		o.code = codeOf(failure)
 	}
-	d.seen.mu.Lock()
-	defer d.seen.mu.Unlock()
-	if d.seen.times == nil {
-		d.seen.times = map[outcome]int{}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen == nil {
+		d.seen = map[outcome]int{}
 	}
-	d.seen.times[o]++
-}
-
-// codeOf is what tells an error from others: the code of either shape, or the type of a problem.
-func codeOf(body []byte) string {
-	var problem struct{ Type string }
-	if json.Unmarshal(body, &problem) == nil && problem.Type != "" {
-		return problem.Type[strings.LastIndex(problem.Type, ":")+1:]
-	}
-	got, err := parseFailure(body)
-	if err != nil {
-		return ""
-	}
-	return got.oauthCode + got.activityCode
+	d.seen[o]++
 }
 
 // outcomes are all that the document has, in order.
@@ -81,25 +62,19 @@ func (d *document) outcomes() ([]outcome, error) {
 	return all, nil
 }
 
-// codes are those of the errors that an answer has as examples; what is no error has one without a name.
-func codes(status string, response *openapi3.Response) ([]string, error) {
+// codes are those of the errors that a response has as examples. A success has one without a name.
+func codes(status string, response *openapi3.Response) (codes []string, err error) {
 	if status < "4" {
 		return []string{""}, nil
 	}
-	var all []string
-	for _, content := range response.Content {
-		for _, example := range content.Examples {
-			text, err := json.Marshal(example.Value.Value)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, codeOf(text))
-		}
+	examples, err := examplesOf(response)
+	if err == nil && len(examples) == 0 {
+		err = errors.New("an error without examples")
 	}
-	if len(all) == 0 {
-		return nil, errors.New("an error without examples")
+	for _, failure := range examples {
+		codes = append(codes, codeOf(failure))
 	}
-	return all, nil
+	return codes, err
 }
 
 // report is the table of all outcomes, and those that did not come.
@@ -108,14 +83,14 @@ func (d *document) report() (table string, missing []outcome, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	d.seen.mu.Lock()
-	defer d.seen.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var text strings.Builder
 	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "operation\tstatus\terror\tanswers")
+	fmt.Fprintln(columns, "operation\tstatus\terror\tresponses")
 	for _, o := range all {
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%d\n", o.operation, o.status, o.code, d.seen.times[o])
-		if d.seen.times[o] == 0 {
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%d\n", o.operation, o.status, o.code, d.seen[o])
+		if d.seen[o] == 0 {
 			missing = append(missing, o)
 		}
 	}
@@ -123,44 +98,29 @@ func (d *document) report() (table string, missing []outcome, err error) {
 	return text.String(), missing, nil
 }
 
-// Covered is an error when an answer that the document has never came through [Transport] in this process, and writes the
-// table of all of them to bin/contract-coverage.txt. It is for the end of the tests of the package that claims to
-// produce them all (see pgtest.Main).
+// tableFile is where Covered writes to, from the folder of a package, in which its tests run.
+const tableFile = "../../../bin/contract-coverage.txt"
+
+// Covered fails when a documented response never came through [Transport] in this process. It writes the table of all of
+// them to bin/contract-coverage.txt. It is for the end of the tests of the package that claims to produce them all, as
+// pgtest.Main runs it.
 func Covered() error {
-	document, err := load()
+	document, err := partner()
 	if err != nil {
 		return err
 	}
-	table, missing, err := document.report()
+	text, missing, err := document.report()
 	if err != nil {
 		return err
 	}
-	root, err := repository()
-	if err != nil {
+	if err := os.MkdirAll(filepath.Dir(tableFile), 0o755); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(root, "bin", "contract-coverage.txt"), []byte(table), 0o644); err != nil {
+	if err := os.WriteFile(tableFile, []byte(text), 0o644); err != nil {
 		return err
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%d documented answers were not produced: %v\n%s", len(missing), missing, table)
+		return fmt.Errorf("%d documented responses were not produced: %v\n%s", len(missing), missing, text)
 	}
 	return nil
-}
-
-// repository is the folder that holds go.mod. A test runs in the folder of its package.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.mod above the folder of the test")
-		}
-	}
-	return "", err
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// Each operation's statuses are outcomes, an error's codes each for itself; those that did not come are missing.
+// Each status of an operation is an outcome, of an error each code; those that did not come are missing.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
-	loaded, err := load()
+	loaded, err := partner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +44,11 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// An answer of another process is checked on its way out, and goes out as it is.
+// A response to another process is checked on its way out, and goes out as it is.
 func TestHandler(t *testing.T) {
 	t.Parallel()
-	told := &complaints{TB: t}
-	handler := Handler(told, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	reported := &complaints{TB: t}
+	handler := Handler(reported, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Cache-Control": "no-store", "Pragma": "no-cache", "Referrer-Policy": "no-referrer", "Content-Type": "application/json",
 		} {
@@ -62,20 +62,20 @@ func TestHandler(t *testing.T) {
 	}))
 	request := httptest.NewRequest("POST", "/oauth/token", nil)
 	for _, test := range []struct{ wrong, complaint string }{{"", ""}, {"yes", "header Server is not documented"}} {
-		told.text = ""
+		reported.text = ""
 		request.Header.Set("Wrong", test.wrong)
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, request)
-		if answer.Code != 400 || answer.Body.String() != malformed || answer.Header().Get("Pragma") != "no-cache" {
-			t.Errorf("passed on: %d %v %s", answer.Code, answer.Header(), answer.Body)
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, request)
+		if response.Code != 400 || response.Body.String() != malformed || response.Header().Get("Pragma") != "no-cache" {
+			t.Errorf("passed on: %d %v %s", response.Code, response.Header(), response.Body)
 		}
-		if (told.text == "") != (test.complaint == "") || !strings.Contains(told.text, test.complaint) {
-			t.Errorf("complaint is %q, want %q", told.text, test.complaint)
+		if (reported.text == "") != (test.complaint == "") || !strings.Contains(reported.text, test.complaint) {
+			t.Errorf("complaint is %q, want %q", reported.text, test.complaint)
 		}
 	}
 }
 
-// complaints keeps what a test is told.
+// complaints keeps what a test is reported.
 type complaints struct {
 	testing.TB
 	text string

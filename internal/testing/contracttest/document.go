@@ -1,13 +1,15 @@
 package contracttest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -15,25 +17,54 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/gen/partnerapi"
+	"connect-svc/gen/sandboxapi"
 )
 
-// document is the embedded document, with what of it this process has seen.
+// document is an embedded document, with what this process has seen of it.
 type document struct {
 	spec *openapi3.T
-	seen coverage
+	// noOperation are the right responses to a request that is no operation: their names in the document, by status. It is
+	// nil for a path that is not the document's.
+	noOperation func(path string) map[int]string
+
+	mu   sync.Mutex
+	seen map[outcome]int // how often each response came as documented
 }
 
-var load = sync.OnceValues(func() (*document, error) {
-	spec, err := partnerapi.GetSpec()
-	if err != nil {
-		return nil, err
-	}
-	return &document{spec: spec}, spec.Validate(context.Background())
-})
+// partner, operator and sandbox read their documents once.
+var (
+	partner = read(partnerapi.GetSpec, func(path string) map[int]string { // decisions, section 2
+		switch {
+		case strings.HasPrefix(path, "/connect-svc/v1/grants/"):
+			return map[int]string{http.StatusNotFound: "NotFound"}
+		case strings.HasPrefix(path, "/connect-svc/"), strings.HasPrefix(path, "/oauth/") && path != "/oauth/authorize",
+			path == "/.well-known/oauth-authorization-server":
+			return map[int]string{http.StatusNotFound: "DisconnectBadRequest"}
+		}
+		return nil // a page
+	})
+	operator = read(operatorapi.GetSpec, func(string) map[int]string {
+		return map[int]string{http.StatusUnauthorized: "Unauthorized", http.StatusNotFound: "UserNotFound"}
+	})
+	sandbox = read(sandboxapi.GetSpec, func(string) map[int]string {
+		return map[int]string{http.StatusNotFound: "UserNotFound"}
+	})
+)
 
-// route finds the operation of a request, to the letter: a parameter is one segment that is not empty, and an escaped
-// path is another path. It is nil when there is none.
+func read(text func() (*openapi3.T, error), noOperation func(string) map[int]string) func() (*document, error) {
+	return sync.OnceValues(func() (*document, error) {
+		spec, err := text()
+		if err != nil {
+			return nil, err
+		}
+		return &document{spec: spec, noOperation: noOperation}, spec.Validate(context.Background())
+	})
+}
+
+// route finds the operation of a request. A parameter is one segment that is not empty, and an escaped path is another path.
+// It is nil when there is none.
 func (d *document) route(request *http.Request) *routers.Route {
 	segments := strings.Split(request.URL.EscapedPath(), "/")
 	for path, item := range d.spec.Paths.Map() {
@@ -48,35 +79,17 @@ func (d *document) route(request *http.Request) *routers.Route {
 	return nil
 }
 
-// transportHeaders are those that HTTP itself adds.
-var transportHeaders = []string{"Connection", "Content-Length", "Content-Type", "Date"}
-
-const requestID = "X-Request-Id"
-
+// check is nil when a response is as documented.
 func (d *document) check(request *http.Request, status int, header http.Header, body []byte) error {
 	route := d.route(request)
 	if route == nil {
 		return d.checkNoOperation(request, status, header, body)
 	}
-	reference := route.Operation.Responses.Value(fmt.Sprint(status))
-	if reference == nil {
+	documented := route.Operation.Responses.Value(strconv.Itoa(status))
+	if documented == nil {
 		return errors.New("no such status")
 	}
-	response := reference.Value
-	if err := d.checkResponse(route, response, request, status, header, body); err != nil {
-		return err
-	}
-	if status >= 400 {
-		return checkError(response.Content.Get("application/json").Examples, header, body)
-	}
-	return nil
-}
-
-// checkResponse holds headers and body against a response of the document.
-func (d *document) checkResponse(
-	route *routers.Route, response *openapi3.Response, request *http.Request, status int, header http.Header, body []byte,
-) error {
-	if err := checkHeaders(response, header, body); err != nil {
+	if err := checkHeaders(documented.Value, header, body); err != nil {
 		return err
 	}
 	input := &openapi3filter.ResponseValidationInput{
@@ -86,9 +99,44 @@ func (d *document) checkResponse(
 		Options:                &openapi3filter.Options{IncludeResponseStatus: true},
 	}
 	input.SetBodyBytes(body)
-	return openapi3filter.ValidateResponse(context.Background(), input)
+	if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil || status < 400 {
+		return err
+	}
+	return checkError(documented.Value, status, header, body)
 }
 
+// checkNoOperation checks the response to a request that is no operation of the document.
+func (d *document) checkNoOperation(request *http.Request, status int, header http.Header, body []byte) error {
+	names := d.noOperation(request.URL.Path)
+	if names == nil {
+		return nil
+	}
+	want := d.spec.Components.Responses[names[status]]
+	if want == nil {
+		return fmt.Errorf("this is no operation, so the status must be one of %v", slices.Sorted(maps.Keys(names)))
+	}
+	for name, documented := range want.Value.Headers {
+		value := header.Get(name)
+		if value == "" {
+			return fmt.Errorf("header %s is missing", name)
+		}
+		if err := documented.Value.Schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020()); err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	if request.Method == http.MethodHead {
+		return nil
+	}
+	if err := checkHeaders(want.Value, header, body); err != nil {
+		return err
+	}
+	return checkError(want.Value, status, header, body)
+}
+
+// transportHeaders are those that HTTP itself adds.
+var transportHeaders = []string{"Connection", "Content-Length", "Content-Type", "Date"}
+
+// checkHeaders finds what the validator lets through: repeated and undocumented headers, and another content type.
 func checkHeaders(response *openapi3.Response, header http.Header, body []byte) error {
 	documented := map[string]bool{}
 	for name := range response.Headers {
@@ -103,8 +151,8 @@ func checkHeaders(response *openapi3.Response, header http.Header, body []byte) 
 		}
 	}
 	contentType, want := header.Get("Content-Type"), ""
-	for documented := range response.Content { // there is one
-		want = documented
+	for mediaType := range response.Content { // there is at most one
+		want = mediaType
 	}
 	if want == "" && len(body) > 0 {
 		return fmt.Errorf("a body of %d bytes is not documented", len(body))
@@ -115,109 +163,72 @@ func checkHeaders(response *openapi3.Response, header http.Header, body []byte) 
 	return nil
 }
 
-// failure is an error in either shape, without the request's id.
-type failure struct {
-	oauthCode, oauthText       string
-	activityCode, activityText string
-	requestID                  string
-}
-
-func parseFailure(body []byte) (failure, error) {
-	var fields struct {
-		Error       json.RawMessage `json:"error"`
-		Description string          `json:"error_description"`
-		RequestID   string          `json:"request_id"`
+// checkError wants the error to be one of the documented examples (specification 7: codes and messages are fixed), its id to
+// be that of the header, and the headers of a read to say whether the request was counted (specification 8).
+func checkError(response *openapi3.Response, status int, header http.Header, body []byte) error {
+	var failure map[string]any
+	if err := json.Unmarshal(body, &failure); err != nil {
+		return err
 	}
-	if err := strictly(body, &fields); err != nil {
-		return failure{}, err
-	}
-	var code string
-	if json.Unmarshal(fields.Error, &code) == nil {
-		return failure{oauthCode: code, oauthText: fields.Description}, nil
-	}
-	var detail struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	}
-	err := strictly(fields.Error, &detail)
-	return failure{activityCode: detail.Code, activityText: detail.Message, requestID: fields.RequestID}, err
-}
-
-func strictly(text []byte, value any) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	return decoder.Decode(value)
-}
-
-// checkError wants the error to be one of the documented examples (specification 7: codes and messages are fixed), and
-// the headers to say whether the request was counted (specification 8).
-func checkError(examples openapi3.Examples, header http.Header, body []byte) error {
-	got, err := parseFailure(body)
+	examples, err := examplesOf(response)
 	if err != nil {
 		return err
 	}
-	known := false
-	for _, example := range examples {
-		text, err := json.Marshal(example.Value.Value)
-		if err != nil {
-			return err
-		}
-		want, err := parseFailure(text)
-		if err != nil {
-			return err
-		}
-		want.requestID = got.requestID
-		known = known || got == want
-	}
-	if !known {
+	if !slices.ContainsFunc(examples, func(example map[string]any) bool { return reflect.DeepEqual(fixed(example), fixed(failure)) }) {
 		return fmt.Errorf("the error %s is none of the examples", body)
 	}
-	if got.requestID != header.Get(requestID) {
-		return fmt.Errorf("request_id is %q, but %s is %q", got.requestID, requestID, header.Get(requestID))
+	if id, _ := failure["request_id"].(string); id != header.Get("X-Request-Id") {
+		return fmt.Errorf("request_id is %q, but the header is %q", id, header.Get("X-Request-Id"))
 	}
-	switch counted := header.Get("RateLimit-Limit") != ""; got.activityCode {
-	case "invalid_request":
-		if counted {
-			return errors.New("a malformed request has RateLimit headers")
-		}
-	case "invalid_date_range", "invalid_cursor":
-		if !counted {
-			return errors.New("a counted request has no RateLimit headers")
-		}
+	if (failure["errors"] != nil) != (status == http.StatusUnprocessableEntity) {
+		return errors.New("errors belong to 422 and to no other status")
+	}
+	_, ofRead := failure["error"].(map[string]any)
+	counted := header.Get("RateLimit-Limit") != ""
+	switch code := codeOf(failure); {
+	case ofRead && code == "invalid_request" && counted:
+		return errors.New("a malformed request has RateLimit headers")
+	case (code == "invalid_date_range" || code == "invalid_cursor") && !counted:
+		return errors.New("a counted request has no RateLimit headers")
 	}
 	return nil
 }
 
-// checkNoOperation holds the answer to what is no operation against decisions, section 2.
-func (d *document) checkNoOperation(request *http.Request, status int, header http.Header, body []byte) error {
-	var want *openapi3.Response
-	path := request.URL.Path
-	switch {
-	case strings.HasPrefix(path, "/connect-svc/v1/grants/"):
-		want = d.spec.Components.Responses["NotFound"].Value
-	case strings.HasPrefix(path, "/connect-svc/"), strings.HasPrefix(path, "/oauth/") && path != "/oauth/authorize",
-		path == "/.well-known/oauth-authorization-server":
-		want = d.spec.Components.Responses["DisconnectBadRequest"].Value
+// fixed is an error without what is different each time.
+func fixed(failure map[string]any) map[string]any {
+	failure = maps.Clone(failure)
+	delete(failure, "request_id")
+	delete(failure, "errors")
+	return failure
+}
+
+// examplesOf are the errors that a response has as examples, as they come on the wire.
+func examplesOf(response *openapi3.Response) (errors []map[string]any, err error) {
+	for _, content := range response.Content {
+		for _, example := range content.Examples {
+			text, err := json.Marshal(example.Value.Value)
+			if err != nil {
+				return nil, err
+			}
+			var failure map[string]any
+			if err := json.Unmarshal(text, &failure); err != nil {
+				return nil, err
+			}
+			errors = append(errors, failure)
+		}
+	}
+	return errors, nil
+}
+
+// codeOf is the code of an error in either shape of the partner API, or the type of a problem without its prefix.
+func codeOf(failure map[string]any) (code string) {
+	switch cause := failure["error"].(type) {
+	case string:
+		return cause
+	case map[string]any:
+		code, _ = cause["code"].(string)
 	default:
-		return nil // a page
+		code, _ = failure["type"].(string)
 	}
-	if status != http.StatusNotFound {
-		return errors.New("this is no operation, so it must be 404")
-	}
-	for name, reference := range want.Headers {
-		value := header.Get(name)
-		if value == "" {
-			return fmt.Errorf("header %s is missing", name)
-		}
-		if err := reference.Value.Schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020()); err != nil {
-			return fmt.Errorf("header %s: %w", name, err)
-		}
-	}
-	if request.Method == http.MethodHead {
-		return nil
-	}
-	if err := checkHeaders(want, header, body); err != nil {
-		return err
-	}
-	return checkError(want.Content.Get("application/json").Examples, header, body)
+	return code[strings.LastIndex(code, ":")+1:]
 }

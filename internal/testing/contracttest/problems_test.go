@@ -2,18 +2,13 @@ package contracttest
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 )
 
-// What is accepted of the operator API and what is not. Each wrong answer differs from a right one in one thing.
+// What is accepted of the operator API and what is not.
 func TestCheckOperator(t *testing.T) {
 	t.Parallel()
-	document, err := loadOperator()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const (
 		user    = "/operator/v1/users/8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55"
 		unknown = `{"type":"urn:connect-svc:problem:user-not-found","title":"There is no such user.","status":404,"request_id":"` + id + `"}`
@@ -27,13 +22,7 @@ func TestCheckOperator(t *testing.T) {
 	problem := with(empty, "Content-Type", "application/problem+json")
 	challenged := with(problem, "Www-Authenticate", `Bearer realm="svc-operator"`)
 	good := with(empty, "Content-Type", "application/json")
-	for _, test := range []struct {
-		name, method, path string
-		status             int
-		header             http.Header
-		body               string
-		complaint          string // part of it; empty where there must be none
-	}{
+	expect(t, operator, []response{
 		{"a user", "GET", user, 200, good, ada, ""},
 		{"nothing", "DELETE", user, 204, empty, "", ""},
 		{"a problem", "GET", user, 404, problem, unknown, ""},
@@ -50,55 +39,26 @@ func TestCheckOperator(t *testing.T) {
 		{"another field", "GET", user, 200, good, strings.Replace(ada, "{", `{"role":"x",`, 1), "schema"},
 		{"another field of a problem", "GET", user, 404, problem, strings.Replace(unknown, "{", `{"detail":"x",`, 1), "schema"},
 		{"other text", "GET", user, 404, problem, strings.Replace(unknown, "such ", "", 1), "examples"},
-		{"problem of another answer", "DELETE", user, 404, problem, strings.Replace(token, "401", "404", 1), "examples"},
+		{"problem of another response", "DELETE", user, 404, problem, strings.Replace(token, "401", "404", 1), "examples"},
 		{"other status inside", "GET", user, 404, problem, strings.Replace(unknown, "404", "401", 1), "examples"},
 		{"other request id", "GET", user, 404, with(problem, "X-Request-Id", strings.Replace(id, "4", "5", 1)), unknown, "request_id"},
 		{"no errors", "PATCH", user, 422, problem, strings.Split(invalid, `,"errors"`)[0] + "}", "errors"},
 		{"errors elsewhere", "GET", user, 404, problem, strings.Replace(unknown, "{", `{"errors":[{"pointer":"","detail":"x"}],`, 1), "errors"},
 		{"unknown path answered", "GET", "/operator/v1/x", 200, good, ada, "[401 404]"},
 		{"unknown path with another text", "GET", "/operator/v1/x", 404, problem, token, "examples"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			err := document.checkOperator(httptest.NewRequest(test.method, test.path, nil), test.status, test.header, []byte(test.body))
-			switch {
-			case test.complaint == "" && err != nil:
-				t.Errorf("refused: %v", err)
-			case test.complaint != "" && (err == nil || !strings.Contains(err.Error(), test.complaint)):
-				t.Errorf("complaint is %v, want one about %q", err, test.complaint)
-			}
-		})
-	}
+	})
 }
 
-// The sandbox's driver is looked at in the same way; what is no operation is 404 there, and nothing else.
+// The sandbox's driver is checked in the same way. What is no operation is 404 there, and nothing else.
 func TestCheckSandbox(t *testing.T) {
 	t.Parallel()
-	document, err := loadSandbox()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const nothing = `{"type":"urn:connect-svc:problem:not-found","title":"There is nothing here.","status":404,"request_id":"` + id + `"}`
 	empty := http.Header{"Cache-Control": {"no-store"}, "X-Request-Id": {id}}
 	problem, good := with(empty, "Content-Type", "application/problem+json"), with(empty, "Content-Type", "application/json")
-	for _, test := range []struct {
-		name, method, path string
-		status             int
-		header             http.Header
-		body               string
-		complaint          string // part of it; empty where there must be none
-	}{
+	expect(t, sandbox, []response{
 		{"the time", "POST", "/sandbox/clock", 200, good, `{"now":"2026-11-21T10:00:00.000Z"}`, ""},
 		{"an unknown path", "GET", "/sandbox/x", 404, problem, nothing, ""},
 		{"without milliseconds", "POST", "/sandbox/clock", 200, good, `{"now":"2026-11-21T10:00:00Z"}`, "schema"},
 		{"an unknown path answered", "GET", "/sandbox/x", 401, problem, nothing, "[404]"},
-	} {
-		err := document.checkSandbox(httptest.NewRequest(test.method, test.path, nil), test.status, test.header, []byte(test.body))
-		switch {
-		case test.complaint == "" && err != nil:
-			t.Errorf("%s: refused: %v", test.name, err)
-		case test.complaint != "" && (err == nil || !strings.Contains(err.Error(), test.complaint)):
-			t.Errorf("%s: complaint is %v, want one about %q", test.name, err, test.complaint)
-		}
-	}
+	})
 }

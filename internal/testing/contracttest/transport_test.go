@@ -18,7 +18,7 @@ const (
 		`"snapshot_at":"2026-11-21T10:00:00.000Z"}}`
 )
 
-// What the wrapper accepts and what it does not. Each wrong answer differs from a right one in one thing.
+// What is accepted of the partner API and what is not.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	oauth := http.Header{
@@ -29,15 +29,9 @@ func TestCheck(t *testing.T) {
 	activity := with(oauth, "X-Request-Id", id)
 	counted := with(activity, "Ratelimit-Limit", "600", "Ratelimit-Remaining", "59", "Ratelimit-Reset", "1")
 
-	for _, test := range []struct {
-		name, method, path string
-		status             int
-		header             http.Header
-		body               string
-		problem            string // part of the complaint; empty where there must be none
-	}{
+	expect(t, partner, []response{
 		{"an OAuth error", "POST", "/oauth/token", 400, oauth, malformed, ""},
-		{"an empty answer", "POST", "/oauth/revoke", 200, empty, "", ""},
+		{"an empty response", "POST", "/oauth/revoke", 200, empty, "", ""},
 		{"rows", "GET", reads, 200, counted, steps, ""},
 		{"a counted error", "GET", reads, 400, counted, badDates, ""},
 		{"an unknown path of reads", "GET", "/connect-svc/v1/grants/x", 404, activity, notFound, ""},
@@ -49,7 +43,7 @@ func TestCheck(t *testing.T) {
 		{"missing header", "POST", "/oauth/token", 400, with(oauth, "Pragma", ""), malformed, "Pragma"},
 		{"header with another value", "POST", "/oauth/token", 400, with(oauth, "Cache-Control", "private"), malformed, "Cache-Control"},
 		{"undocumented header", "POST", "/oauth/token", 400, with(oauth, "Server", "x"), malformed, "Server"},
-		{"header of another answer", "POST", "/oauth/token", 400, with(oauth, "Retry-After", "1"), malformed, "Retry-After"},
+		{"header of another response", "POST", "/oauth/token", 400, with(oauth, "Retry-After", "1"), malformed, "Retry-After"},
 		{"other text", "POST", "/oauth/token", 400, oauth, strings.Replace(malformed, "malformed", "bad", 1), "examples"},
 		{"code of another operation", "POST", "/oauth/revoke", 400, oauth,
 			`{"error":"invalid_grant","error_description":"The code or refresh token is not valid."}`, "examples"},
@@ -64,15 +58,33 @@ func TestCheck(t *testing.T) {
 		{"unknown path answered", "GET", "/connect-svc/v1/x", 200, oauth, malformed, "404"},
 		{"unknown path in the other shape", "GET", "/connect-svc/v1/x", 404, oauth, notFound, "examples"},
 		{"unknown path without header", "GET", "/connect-svc/v1/grants/x", 404, oauth, notFound, "X-Request-ID"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	})
+}
+
+// response is one that is as documented, or a wrong one that differs in one thing.
+type response struct {
+	name, method, path string
+	status             int
+	header             http.Header
+	body               string
+	complaint          string // part of it; empty where there must be none
+}
+
+func expect(t *testing.T, load func() (*document, error), responses []response) {
+	t.Helper()
+	document, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range responses {
+		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			err := Check(httptest.NewRequest(test.method, test.path, nil), test.status, test.header, []byte(test.body))
+			err := document.check(httptest.NewRequest(r.method, r.path, nil), r.status, r.header, []byte(r.body))
 			switch {
-			case test.problem == "" && err != nil:
+			case r.complaint == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case test.problem != "" && (err == nil || !strings.Contains(err.Error(), test.problem)):
-				t.Errorf("complaint is %v, want one about %q", err, test.problem)
+			case r.complaint != "" && (err == nil || !strings.Contains(err.Error(), r.complaint)):
+				t.Errorf("complaint is %v, want one about %q", err, r.complaint)
 			}
 		})
 	}

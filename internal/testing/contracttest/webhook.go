@@ -12,10 +12,10 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 )
 
-// CheckWebhook is what is wrong with a call that a receiver of webhooks got, by the section webhooks of the document. It
-// is nil when the call is as documented. The body of the request is not read.
+// CheckWebhook is nil when a request that a receiver of webhooks got is as the document says under webhooks. It does not
+// read the body of the request.
 func CheckWebhook(request *http.Request, body []byte) error {
-	document, err := load()
+	document, err := partner()
 	if err != nil {
 		return err
 	}

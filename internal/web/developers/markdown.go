@@ -26,8 +26,8 @@ var markdown = goldmark.New(
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(wide{}, 100))),
 )
 
-// convert makes HTML of a Markdown page. Its first line is the title. Links to other pages are written as links to their
-// Markdown, so that they work there, too.
+// convert makes HTML of a Markdown page, whose first line is the title. Pages link to each other's Markdown, so that the links
+// work in the repository, too.
 func convert(source []byte) (title string, body template.HTML, sections []section, err error) {
 	document := markdown.Parser().Parse(text.NewReader(source))
 	err = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -36,7 +36,7 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 		}
 		switch node := node.(type) {
 		case *ast.Heading:
-			label := plain(node, source)
+			label := string(node.Lines().Value(source)) // headings are plain text
 			switch node.Level {
 			case 1:
 				title = label
@@ -66,18 +66,6 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 		return "", "", nil, err
 	}
 	return title, template.HTML(rendered.String()), sections, nil // of Markdown that is ours
-}
-
-// plain is the text below a node.
-func plain(node ast.Node, source []byte) string {
-	var label strings.Builder
-	_ = ast.Walk(node, func(child ast.Node, entering bool) (ast.WalkStatus, error) {
-		if piece, is := child.(*ast.Text); is && entering {
-			label.Write(piece.Value(source))
-		}
-		return ast.WalkContinue, nil
-	})
-	return label.String()
 }
 
 // wide renders what may be wider than the window, code and tables: each scrolls for itself, also by keyboard.

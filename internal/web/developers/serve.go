@@ -16,12 +16,12 @@ import (
 // Path is where the site is served.
 const Path = "/developers/"
 
-// Serves tells whether a path belongs to the site, also where there is nothing.
+// Serves says whether a path belongs to the site, even if nothing is there.
 func Serves(path string) bool { return strings.HasPrefix(path, Path) || path+"/" == Path }
 
-// The content security policies: our own style and pictures. The reference is drawn by a script of ours, which reads the
-// contract. It puts rules into style elements that are empty, and the policy lets those be by the hash of nothing: inline
-// styles are refused there, too.
+// The content security policies allow our own styles and pictures. A script of ours draws the reference from the contract. It
+// puts its rules into style elements that are empty, which the policy allows by the hash of nothing. It refuses inline styles
+// there, too.
 const (
 	common          = "base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 	pagePolicy      = "default-src 'none'; style-src 'self'; img-src 'self'; " + common
@@ -55,8 +55,8 @@ func zip(content []byte) []byte {
 	return zipped.Bytes()
 }
 
-// ServeHTTP answers GET and HEAD for what there is, and with a page and status 404 for everything else, as the rest of the
-// public listener does (specification 4). Mount it behind telemetry.Requests for the paths of [Serves].
+// ServeHTTP serves GET and HEAD of the site's files. Everything else gets a page with status 404, as on the rest of the public
+// listener (specification 4). Mount it behind telemetry.Requests for the paths of [Serves].
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	telemetry.EventOf(r.Context()).Operation = Path
 	name, below := strings.CutPrefix(r.URL.Path, Path)
@@ -81,7 +81,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
-	h.Set("Cache-Control", "no-cache") // asks each time, and gets a 304
+	h.Set("Cache-Control", "no-cache") // browsers revalidate each time, and get a 304
 	if f.forever {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
@@ -106,7 +106,7 @@ func takesGzip(accepted string) bool {
 	return false
 }
 
-// headers are those of every answer, as on the service's other pages.
+// headers sets those of every response, as on the service's other pages.
 func headers(h http.Header, policy string) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")

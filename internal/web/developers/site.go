@@ -2,9 +2,7 @@ package developers
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -82,8 +80,8 @@ func New() (*Site, error) {
 	return s, nil
 }
 
-// addAssets takes what pages need under names that change with what is in it, so that browsers may keep it for ever. The
-// licenses keep their name, which the head of the program gives.
+// addAssets adds what pages need under names that change with the content, so that browsers may keep it forever. The licenses
+// keep their name, which the head of the program gives. It returns the names by those of the files.
 func (s *Site) addAssets() (names map[string]string, err error) {
 	names = map[string]string{}
 	add := func(base string, content []byte) {
@@ -92,8 +90,7 @@ func (s *Site) addAssets() (names map[string]string, err error) {
 		name := "static/" + base
 		if extension != ".txt" {
 			f.forever = true
-			sum := sha256.Sum256(content)
-			name = strings.TrimSuffix(name, extension) + "." + hex.EncodeToString(sum[:8]) + extension
+			name = strings.TrimSuffix(name, extension) + "." + f.tag[:16] + extension
 		}
 		names[base] = name
 		s.files[name] = f

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"errors"
@@ -13,19 +13,24 @@ import (
 	"connect-svc/internal/oauth"
 )
 
-// connection is a company that the user has connected, as the account pages show it.
+// connection is a connection of the user as the account pages show it.
 type connection struct {
-	Company  company
+	ClientID uuid.UUID
+	Partner  partner
 	State    oauth.State
 	Reads    []string   // names of the scopes
 	Since    time.Time  // the user's calendar day
 	From     time.Time  // the first readable day
-	LastRead *time.Time // the user's calendar day; nil where nothing was read yet
-	Path     string     // of the page that disconnects it
+	LastRead *time.Time // the user's calendar day; nil if nothing was read yet
 }
 
-// connections of a user. A calendar day is the user's own; where this machine does not know the time zone, being a day
-// off is better than not letting the user disconnect.
+// Path is that of the page that disconnects the connection.
+func (c connection) Path() string {
+	return accountBase + "/connections/" + c.ClientID.String() + "/disconnect"
+}
+
+// connections of a user. Days are those of the user's calendar. Where this machine does not know the time zone, a day
+// that is off by one is better than a user who cannot disconnect.
 func (p *pages) connections(r *http.Request, user account.User) ([]connection, error) {
 	found, err := p.OAuth.ConnectionsOfUser(r.Context(), user.ID)
 	if err != nil {
@@ -38,12 +43,12 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 	list := make([]connection, len(found))
 	for i, c := range found {
 		list[i] = connection{
-			Company: company{Name: c.ClientName, Homepage: c.HomepageURL},
-			State:   c.State,
-			Reads:   c.Scopes.Names(),
-			Since:   c.AuthorizedAt.In(zone),
-			From:    c.HistoryFrom,
-			Path:    disconnectPath(c.ClientID),
+			ClientID: c.ClientID,
+			Partner:  partner{Name: c.ClientName, Homepage: c.HomepageURL},
+			State:    c.State,
+			Reads:    c.Scopes.Names(),
+			Since:    c.AuthorizedAt.In(zone),
+			From:     c.HistoryFrom,
 		}
 		if c.LastReadAt != nil {
 			day := c.LastReadAt.In(zone)
@@ -53,14 +58,10 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 	return list, nil
 }
 
-func disconnectPath(client uuid.UUID) string {
-	return accountBase + "/connections/" + client.String() + "/disconnect"
-}
-
-// showAccount lists the companies that the user has connected.
+// showAccount lists the user's connections.
 func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
-	user, ok, err := p.signedIn(w, r)
-	if !ok {
+	user, err := p.signedIn(r)
+	if err != nil {
 		return err
 	}
 	list, err := p.connections(r, user)
@@ -75,46 +76,26 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// showDisconnect says what ends, before it does. Whoever comes back after it is led to the list.
+// showDisconnect asks for confirmation and says what ends. Once the connection is gone it redirects to the list.
 func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request) error {
-	user, ok, err := p.signedIn(w, r)
-	if !ok {
-		return err
-	}
-	client, err := clientOf(r)
+	_, _, found, err := p.connectionOf(r)
 	if err != nil {
 		return err
 	}
-	list, err := p.connections(r, user)
-	if err != nil {
-		return err
+	if len(found) == 0 {
+		return redirect(accountBase)
 	}
-	i := find(list, client)
-	if i < 0 {
-		seeOther(w, accountBase)
-		return nil
-	}
-	p.site.write(w, http.StatusOK, "disconnect", view{
-		Base: accountBase, Company: list[i].Company, Connections: list[i : i+1],
-	})
+	p.site.write(w, http.StatusOK, "disconnect", view{Base: accountBase, Partner: found[0].Partner, Connections: found})
 	return nil
 }
 
-// disconnect ends the connection (specification 3.2). Sent twice, the form does the same again, which is nothing.
+// disconnect ends the connection (specification 3.2). A form that is submitted twice changes nothing the second time.
 func (p *pages) disconnect(w http.ResponseWriter, r *http.Request) error {
-	user, ok, err := p.signedIn(w, r)
-	if !ok {
-		return err
-	}
-	client, err := clientOf(r)
+	user, client, found, err := p.connectionOf(r)
 	if err != nil {
 		return err
 	}
 	if _, err := readForm(w, r); err != nil {
-		return err
-	}
-	list, err := p.connections(r, user)
-	if err != nil {
 		return err
 	}
 	err = p.OAuth.DisconnectUser(r.Context(), user.ID, client)
@@ -124,21 +105,28 @@ func (p *pages) disconnect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if i := find(list, client); i >= 0 {
-		setCookie(w, goneCookie, []byte(list[i].Company.Name), time.Minute)
+	if len(found) > 0 {
+		setCookie(w, goneCookie, []byte(found[0].Partner.Name), time.Minute)
 	}
-	seeOther(w, accountBase)
-	return nil
+	return redirect(accountBase)
 }
 
-// find is the place of the client's connection in the list, -1 where it has none.
-func find(list []connection, client uuid.UUID) int {
-	return slices.IndexFunc(list, func(c connection) bool { return c.Path == disconnectPath(client) })
+// connectionOf returns the user who is signed in, the client that the path names, and the connection between them if
+// there is one.
+func (p *pages) connectionOf(r *http.Request) (user account.User, client uuid.UUID, found []connection, err error) {
+	if user, err = p.signedIn(r); err != nil {
+		return user, client, nil, err
+	}
+	if client, err = pathID(r, "client"); err != nil {
+		return user, client, nil, err
+	}
+	list, err := p.connections(r, user)
+	return user, client, slices.DeleteFunc(list, func(c connection) bool { return c.ClientID != client }), err
 }
 
-// clientOf is the company that the path names.
-func clientOf(r *http.Request) (uuid.UUID, error) {
-	text := chi.URLParam(r, "client")
+// pathID is the id that a parameter of the path holds. Ids have one spelling.
+func pathID(r *http.Request, name string) (uuid.UUID, error) {
+	text := chi.URLParam(r, name)
 	id, err := uuid.Parse(text)
 	if err != nil || id.String() != text {
 		return id, errNotFound

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/http"
@@ -24,7 +24,7 @@ func (s *screen) enter(t *testing.T) {
 	s.isTitled(t, "Sign in to your connections · Activity Connect")
 	s.Submit(chromedp.SetValue(emailField, email), chromedp.Click(mainButton))
 	s.isTitled(t, "Enter your code · Activity Connect")
-	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code()), chromedp.Click(mainButton))
+	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code), chromedp.Click(mainButton))
 	s.isTitled(t, "Your connections · Activity Connect")
 }
 
@@ -38,7 +38,7 @@ func TestChromiumAccount_4(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	tokens := s.connect(t, scope.All)
-	s.company(t, "Kept GmbH").connect(t, scope.DailySteps)
+	s.partner(t, "Kept GmbH").connect(t, scope.DailySteps)
 	s.Open(at("/account"))
 	s.enter(t)
 	if got := s.names(); !slices.Equal(got, []string{"Kept GmbH", "Stride & Co"}) {
@@ -111,7 +111,7 @@ func TestChromiumAccountKeyboard(t *testing.T) {
 	s.Open(at("/account"))
 	s.Do(chromedp.WaitReady(emailField+":focus"), chromedp.KeyEvent(email))
 	s.Submit(chromedp.KeyEvent(kb.Enter))
-	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code()))
+	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code))
 	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.isTitled(t, "Your connections · Activity Connect")
 
@@ -158,16 +158,16 @@ func TestChromiumEveryAccountPage(t *testing.T) {
 	look("sign-in, no address")
 	submit(chromedp.SetValue(emailField, email))
 	look("code")
-	code := s.post.Next(t).Code()
+	code := s.post.Next(t).Code
 	submit(chromedp.SendKeys(codeField, otherThan(code)))
 	look("code, wrong")
 	submit(chromedp.SetValue(codeField, code))
 	look("list without connections")
 
-	lapsed := s.company(t, "Lapsing Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft mbH")
+	lapsed := s.partner(t, "Lapsing Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft mbH")
 	lapsed.connect(t, scope.CyclingActivities|scope.CyclingDaily)
 	s.db.Clock.Advance(91 * 24 * time.Hour)
-	revoked := s.company(t, "Revoking SA")
+	revoked := s.partner(t, "Revoking SA")
 	if err := s.oauth.Revoke(t.Context(), revoked.credentials(), revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"errors"
@@ -10,91 +10,41 @@ import (
 	"connect-svc/internal/account"
 )
 
-// accountBase is what the paths of the account pages begin with.
+// accountBase is the prefix of the paths of the account pages.
 const accountBase = "/account"
 
-// signInLifetime is how long the browser keeps the secret of a sign-in: longer than a code is valid, so that the user is
-// told of a code that came too late.
+// signInLifetime is how long the browser keeps the secret of a sign-in. It is longer than a code is valid, so that a
+// page can say that a code was entered too late.
 const signInLifetime = 30 * time.Minute
 
-// signInID is the sign-in that the secret is for. It is a hash, so that only the browser knows how to go on with it.
-func (s secret) signInID() uuid.UUID {
-	hash := s.hash()
-	return uuid.UUID(hash[:16])
-}
-
-// signingToAccount is the sign-in to the account pages that is under way in this browser, or a new one. Where somebody is
-// signed in already it sends the browser on.
-func (p *pages) signingToAccount(w http.ResponseWriter, r *http.Request) (own secret, s signing, ok bool, err error) {
+// accountSignIn is the sign-in to the account pages that is under way in this browser, or a new one.
+func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 	if _, err := p.session(r); err == nil {
-		seeOther(w, accountBase)
-		return own, s, false, nil
+		return signIn{}, redirect(accountBase)
 	} else if !errors.Is(err, account.ErrNoSession) {
-		return own, s, false, err
+		return signIn{}, err
 	}
-	own, had := secretIn(r, signInCookie)
+	secret, had := secretIn(r, signInCookie)
 	if !had {
-		own = newSecret()
+		secret = newSecret()
 	}
-	return own, signing{own.signInID(), view{Base: accountBase, Minutes: minutes(account.SessionLifetime)}}, true, nil
-}
-
-func (p *pages) showAccountSignIn(w http.ResponseWriter, r *http.Request) error {
-	_, s, ok, err := p.signingToAccount(w, r)
-	if !ok {
-		return err
-	}
-	s.view.News = r.URL.RawQuery
-	return p.askAddress(w, r, s, "account-sign-in")
-}
-
-func (p *pages) signInToAccount(w http.ResponseWriter, r *http.Request) error {
-	own, s, ok, err := p.signingToAccount(w, r)
-	if !ok {
-		return err
-	}
-	setCookie(w, signInCookie, own[:], signInLifetime)
-	return p.takeAddress(w, r, s, "account-sign-in")
-}
-
-func (p *pages) newAccountCode(w http.ResponseWriter, r *http.Request) error {
-	own, s, ok, err := p.signingToAccount(w, r)
-	if !ok {
-		return err
-	}
-	setCookie(w, signInCookie, own[:], signInLifetime)
-	return p.sendAnother(w, r, s)
-}
-
-func (p *pages) showAccountCode(w http.ResponseWriter, r *http.Request) error {
-	_, s, ok, err := p.signingToAccount(w, r)
-	if !ok {
-		return err
-	}
-	return p.askCode(w, r, s, http.StatusOK, "")
-}
-
-// enterAccountCode starts the session. The sign-in has served its purpose, and the browser forgets it.
-func (p *pages) enterAccountCode(w http.ResponseWriter, r *http.Request) error {
-	_, s, ok, err := p.signingToAccount(w, r)
-	if !ok {
-		return err
-	}
-	form, err := readForm(w, r, "code")
-	if err != nil {
-		return err
-	}
-	key, err := p.Accounts.StartSession(r.Context(), s.id, form["code"])
-	if problem := codeProblem(err); problem != "" {
-		return p.askCode(w, r, s, http.StatusUnprocessableEntity, problem)
-	}
-	if err != nil {
-		return err
-	}
-	dropCookie(w, signInCookie)
-	setCookie(w, sessionCookie, append(key.UserID[:], key.Secret[:]...), account.SessionLifetime)
-	seeOther(w, accountBase)
-	return nil
+	// The id is a hash, so that only the browser can continue the sign-in.
+	hash := secret.hash()
+	id := uuid.UUID(hash[:16])
+	return signIn{
+		id: id, page: "account-sign-in",
+		view:     view{Base: accountBase, Minutes: minutes(account.SessionLifetime)},
+		remember: func(w http.ResponseWriter) { setCookie(w, signInCookie, secret[:], signInLifetime) },
+		finish: func(w http.ResponseWriter, r *http.Request, code string) error {
+			key, err := p.Accounts.StartSession(r.Context(), id, code)
+			if err != nil {
+				return err
+			}
+			dropCookie(w, signInCookie)
+			setCookie(w, sessionCookie, append(key.UserID[:], key.Secret[:]...), account.SessionLifetime)
+			return redirect(accountBase)
+		},
+	}, nil
 }
 
 // signOut ends the session, if there still is one.
@@ -102,18 +52,17 @@ func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readForm(w, r); err != nil {
 		return err
 	}
-	if key, ok := sessionKeyOf(r); ok {
+	if key, ok := sessionKey(r); ok {
 		if err := p.Accounts.EndSession(r.Context(), key); err != nil {
 			return err
 		}
 	}
 	dropCookie(w, sessionCookie)
-	seeOther(w, accountBase+"/sign-in?signed-out")
-	return nil
+	return redirect(accountBase + "/sign-in?signed-out")
 }
 
-// sessionKeyOf finds the key of the session in its cookie: the user's id and the secret.
-func sessionKeyOf(r *http.Request) (key account.SessionKey, ok bool) {
+// sessionKey reads the key of the session from its cookie: the user's id and the secret.
+func sessionKey(r *http.Request) (key account.SessionKey, ok bool) {
 	value := cookieValue(r, sessionCookie)
 	if len(value) != len(key.UserID)+len(key.Secret) {
 		return key, false
@@ -123,26 +72,24 @@ func sessionKeyOf(r *http.Request) (key account.SessionKey, ok bool) {
 	return key, true
 }
 
-// session tells who is signed in. Error: account.ErrNoSession.
+// session returns the user who is signed in. Error: account.ErrNoSession.
 func (p *pages) session(r *http.Request) (account.User, error) {
-	key, ok := sessionKeyOf(r)
+	key, ok := sessionKey(r)
 	if !ok {
 		return account.User{}, account.ErrNoSession
 	}
 	return p.Accounts.GetSession(r.Context(), key)
 }
 
-// signedIn is the user of the session; where there is none it sends the browser to the sign-in, which says why unless
-// the visit had just begun.
-func (p *pages) signedIn(w http.ResponseWriter, r *http.Request) (user account.User, ok bool, err error) {
-	user, err = p.session(r)
+// signedIn returns the user who is signed in. Without one it redirects to the sign-in, which says why unless the user has
+// just come to the first page.
+func (p *pages) signedIn(r *http.Request) (account.User, error) {
+	user, err := p.session(r)
 	if errors.Is(err, account.ErrNoSession) {
-		why := "?ended"
 		if r.URL.Path == accountBase {
-			why = ""
+			return user, redirect(accountBase + "/sign-in")
 		}
-		seeOther(w, accountBase+"/sign-in"+why)
-		return user, false, nil
+		return user, redirect(accountBase + "/sign-in?ended")
 	}
-	return user, err == nil, err
+	return user, err
 }

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/http"
@@ -47,16 +47,16 @@ func TestAccountSignIn_4(t *testing.T) {
 		t.Errorf("location = %q", got)
 	}
 	own := cookiesOf(answer)[signInCookie]
-	letter := f.post.Next(t)
-	if strings.Contains(letter.Text, "Stride") || !strings.Contains(letter.Text, "To sign in, enter this code") {
-		t.Errorf("letter:\n%s", letter.Text)
+	message := f.post.Next(t)
+	if strings.Contains(message.Text, "Stride") || !strings.Contains(message.Text, "To sign in, enter this code") {
+		t.Errorf("email:\n%s", message.Text)
 	}
 	code := v.get("/account/code").page
 	if code.Find("form[method=post] input[name=code][autocomplete=one-time-code][inputmode=numeric][required]").Length() != 1 ||
 		code.Find("[name=decision], .steps").Length() != 0 {
 		t.Error("the form is not that of an account")
 	}
-	answer = v.post("/account/code", url.Values{"code": {letter.Code()}})
+	answer = v.post("/account/code", url.Values{"code": {message.Code}})
 	if got := v.location(answer); got != "/account" {
 		t.Errorf("location = %q", got)
 	}
@@ -161,7 +161,7 @@ func TestAccountSteps(t *testing.T) {
 		t.Errorf("going back to the address shows %q", got)
 	}
 	leads(v.post("/account/new-code", nil), "/account/code?again")
-	code := f.post.Next(t).Code()
+	code := f.post.Next(t).Code
 	if first != code {
 		if got := v.post("/account/code", url.Values{"code": {first}}).StatusCode; got != http.StatusUnprocessableEntity {
 			t.Errorf("status of the code that was replaced = %d", got)
@@ -327,8 +327,8 @@ func TestAccountLog(t *testing.T) {
 		}
 	}
 	for name, secret := range map[string]string{
-		"address": email, "code of the letter": code, "session": session, "user": f.user.ID.String(),
-		"company": f.client.ID.String(), "cookie": sessionCookie,
+		"address": email, "code of the email": code, "session": session, "user": f.user.ID.String(),
+		"partner": f.client.ID.String(), "cookie": sessionCookie,
 	} {
 		if strings.Contains(log, secret) {
 			t.Errorf("the log holds the %s", name)

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/http"
@@ -39,7 +39,7 @@ func (v *visitor) account() *goquery.Document {
 // said is a text without the line breaks of its template.
 func said(s *goquery.Selection) string { return strings.Join(strings.Fields(s.Text()), " ") }
 
-// disconnectPage is where a company of the list is disconnected.
+// disconnectPage is the page that disconnects a partner of the list.
 func (f *fixture) disconnectPage() string {
 	return "/account/connections/" + f.client.ID.String() + "/disconnect"
 }
@@ -47,7 +47,7 @@ func (f *fixture) disconnectPage() string {
 func TestAccountList_4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
-	gone, lapsed, revoked := f.company(t, "Away Inc"), f.company(t, "Lapsing GmbH"), f.company(t, "Revoking SA")
+	gone, lapsed, revoked := f.partner(t, "Away Inc"), f.partner(t, "Lapsing GmbH"), f.partner(t, "Revoking SA")
 
 	lapsed.connect(t, scope.CyclingActivities|scope.CyclingDaily)
 	f.db.Clock.Advance(91 * 24 * time.Hour)
@@ -61,7 +61,7 @@ func TestAccountList_4(t *testing.T) {
 	f.db.Clock.Set(time.Until(time.Date(2027, 2, 20, 23, 30, 0, 0, time.UTC)))
 	tokens := f.connect(t, scope.All)
 	f.db.Clock.Advance(12 * time.Hour)
-	stranger := f.company(t, "Not Mine Ltd")
+	stranger := f.partner(t, "Not Mine Ltd")
 	stranger.user = f.newUser(t, "bea@example.com")
 	stranger.connect(t, scope.All)
 
@@ -138,8 +138,8 @@ func TestAccountWithoutConnections(t *testing.T) {
 func TestDisconnect_4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
-	kept := f.company(t, "Kept GmbH")
-	other := f.company(t, "Not Mine Ltd")
+	kept := f.partner(t, "Kept GmbH")
+	other := f.partner(t, "Not Mine Ltd")
 	other.user = f.newUser(t, "bea@example.com")
 	tokens, keptTokens, othersTokens := f.connect(t, scope.All), kept.connect(t, scope.All), other.connect(t, scope.All)
 	works := func(access string) bool {

@@ -1,31 +1,30 @@
-package browser
+package pages
 
 import (
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/oauth"
 )
 
-// authorize takes an authorization request (specification 4.2) and sends the browser to our own pages.
+// authorize accepts an authorization request (specification 4.2) and redirects to the sign-in. One secret serves all
+// requests of a browser, so that several tabs can be open; each new request prolongs its cookie.
 func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
-	secret, had := secretOf(r)
+	secret, had := secretIn(r, browserCookie)
 	if !had {
 		secret = newSecret()
 	}
-	url := len("https://") + len(r.Host) + len(r.RequestURI)
-	id, err := p.OAuth.Authorize(r.Context(), r.URL.RawQuery, url, secret.hash())
+	urlLength := len("https://") + len(r.Host) + len(r.RequestURI)
+	id, err := p.OAuth.Authorize(r.Context(), r.URL.RawQuery, urlLength, secret.hash())
 	if err != nil {
 		return err
 	}
-	secret.keep(w, p.RequestLifetime)
-	seeOther(w, "/authorize/"+id.String()+"/sign-in")
-	return nil
+	setCookie(w, browserCookie, secret[:], p.RequestLifetime)
+	return redirect("/authorize/" + id.String() + "/sign-in")
 }
 
-// pending is an authorization request under way in the browser that asks for a page of it.
+// pending is an authorization request that waits for the user's decision in this browser.
 type pending struct {
 	oauth.Request
 	id      uuid.UUID
@@ -34,11 +33,11 @@ type pending struct {
 }
 
 func (p *pages) pending(r *http.Request) (pending, error) {
-	id, err := uuid.Parse(chi.URLParam(r, "request"))
-	if err != nil || id.String() != chi.URLParam(r, "request") {
-		return pending{}, errNotFound
+	id, err := pathID(r, "request")
+	if err != nil {
+		return pending{}, err
 	}
-	secret, ok := secretOf(r)
+	secret, ok := secretIn(r, browserCookie)
 	if !ok {
 		return pending{}, oauth.ErrRequestEnded
 	}
@@ -47,10 +46,4 @@ func (p *pages) pending(r *http.Request) (pending, error) {
 		return pending{}, err
 	}
 	return pending{request, id, secret.hash(), "/authorize/" + id.String()}, nil
-}
-
-// seeOther sends the browser on with a GET.
-func seeOther(w http.ResponseWriter, location string) {
-	w.Header().Set("Location", location)
-	w.WriteHeader(http.StatusSeeOther)
 }

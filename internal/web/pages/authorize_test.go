@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/http"
@@ -190,7 +190,7 @@ func TestAnotherBrowser(t *testing.T) {
 	empty, other := f.visitor(t), f.visitor(t)
 	other.open(scope.All)
 	broken := f.visitor(t)
-	broken.header.Set("Cookie", cookieName+"=not-a-secret")
+	broken.header.Set("Cookie", browserCookie+"=not-a-secret")
 	for name, stranger := range map[string]*visitor{"no cookie": empty, "another cookie": other, "broken cookie": broken} {
 		for _, page := range []string{"/sign-in", "/code", "/consent"} {
 			stranger.isError(stranger.get(base+page), http.StatusBadRequest, headingEnded)
@@ -212,7 +212,7 @@ func TestAnotherBrowser(t *testing.T) {
 		t.Errorf("the owner's code: location = %q", got)
 	}
 	if got := f.post.Waiting(); got != 0 {
-		t.Errorf("strangers had %d letters sent", got)
+		t.Errorf("strangers had %d emails sent", got)
 	}
 }
 

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type screen struct {
 	*browsertest.Tab
 }
 
-// partnerSite is what a company's server has: a page with a link to us, and the callback, which sends the browser on to
+// partnerSite is what a partner's server has: a page with a link to us, and the callback, which sends the browser on to
 // a page on another host, as many do.
 func partnerSite(f *fixture) http.Handler {
 	mux := http.NewServeMux()
@@ -61,9 +61,11 @@ func newScreen(t *testing.T) *screen {
 	partner := httptest.NewTLSServer(partnerSite(f))
 	t.Cleanup(partner.Close)
 	chromium := browsertest.Start(t, browsertest.Trust(f.server.Certificate()),
-		browsertest.Host(serviceHost, f.server.Listener.Addr().String()),
-		browsertest.Host(partnerHost, partner.Listener.Addr().String()),
-		browsertest.Host(partnerAppHost, partner.Listener.Addr().String()))
+		browsertest.Hosts(map[string]string{
+			serviceHost:    f.server.Listener.Addr().String(),
+			partnerHost:    partner.Listener.Addr().String(),
+			partnerAppHost: partner.Listener.Addr().String(),
+		}))
 	return &screen{f, chromium, chromium.NewTab(t)}
 }
 
@@ -88,7 +90,7 @@ func (s *screen) arrive(t *testing.T) {
 func (s *screen) signIn(t *testing.T) {
 	t.Helper()
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
-	code := s.post.Next(t).Code()
+	code := s.post.Next(t).Code
 	s.Submit(chromedp.SendKeys(codeField, code), chromedp.Click(mainButton))
 	s.isTitled(t, "Let Stride & Co read your activity? · Activity Connect")
 }
@@ -187,7 +189,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	s.connect(t, scope.DailySteps)
 	s.arrive(t)
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
-	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code()), chromedp.Click(mainButton))
+	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code), chromedp.Click(mainButton))
 	s.isTitled(t, "Disconnect Stride & Co first · Activity Connect")
 	var disabled bool
 	s.Evaluate(`document.querySelector("button[value=allow]").disabled`, &disabled)
@@ -211,7 +213,7 @@ func TestChromiumKeyboard(t *testing.T) {
 	s.arrive(t)
 	s.Do(chromedp.WaitReady(emailField+":focus"), chromedp.KeyEvent(email))
 	s.Submit(chromedp.KeyEvent(kb.Enter))
-	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code()))
+	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code))
 	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.isTitled(t, "Let Stride & Co read your activity? · Activity Connect")
 
@@ -284,7 +286,7 @@ func TestChromiumEveryPage(t *testing.T) {
 	submit(chromedp.SetValue(emailField, email))
 	look("code")
 	base := strings.TrimSuffix(s.Location(), "/code")
-	code := s.post.Next(t).Code()
+	code := s.post.Next(t).Code
 	submit(chromedp.SendKeys(codeField, "12345"))
 	look("code, malformed")
 	for range 4 {
@@ -295,12 +297,12 @@ func TestChromiumEveryPage(t *testing.T) {
 	look("code, spent")
 	submit()
 	look("code, sent again")
-	code = s.post.Next(t).Code()
+	code = s.post.Next(t).Code
 	s.db.Exec(t, "update sign_ins set expires_at = connect_now()")
 	submit(chromedp.SetValue(codeField, code))
 	look("code, expired")
 	submit()
-	submit(chromedp.SetValue(codeField, s.post.Next(t).Code()))
+	submit(chromedp.SetValue(codeField, s.post.Next(t).Code))
 	look("consent")
 	s.connect(t, scope.DailySteps)
 	s.Open(base + "/consent")

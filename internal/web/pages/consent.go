@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"errors"
@@ -7,15 +7,14 @@ import (
 	"connect-svc/internal/oauth"
 )
 
-// showConsent asks the user who signed in.
+// showConsent asks the signed-in user for the decision.
 func (p *pages) showConsent(w http.ResponseWriter, r *http.Request) error {
 	request, err := p.pending(r)
 	if err != nil {
 		return err
 	}
 	if !request.SignedIn {
-		seeOther(w, request.base+"/sign-in")
-		return nil
+		return redirect(request.base + "/sign-in")
 	}
 	return p.askConsent(w, r, request, http.StatusOK)
 }
@@ -27,13 +26,13 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 	}
 	v := p.view(request)
 	v.Consent, v.Reads = consent, consent.Scopes.Names()
-	letGo(w)
+	allowCallback(w)
 	p.site.write(w, status, "consent", v)
 	return nil
 }
 
-// decide ends the request as the user wants, and sends the browser back to the client (specification 3.1). Nobody
-// needs to sign in to say no.
+// decide ends the request with the user's decision and redirects to the callback (specification 3.1). To deny, the user
+// need not be signed in.
 func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 	request, err := p.pending(r)
 	if err != nil {
@@ -53,13 +52,12 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 		return errBadForm
 	}
 	if errors.Is(err, oauth.ErrRequestEnded) && request.SignedIn {
-		// What was refused may be this answer only: the connection has other scopes, perhaps since a moment ago. The
-		// page says so; where the request is over, so does asking again.
+		// Perhaps the request goes on and only Allow was refused, because the connection has other scopes by now. The
+		// consent page says so; if the request has ended, it says that.
 		return p.askConsent(w, r, request, http.StatusConflict)
 	}
 	if err != nil {
 		return err
 	}
-	seeOther(w, callback)
-	return nil
+	return redirect(callback)
 }

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/http"
@@ -129,9 +129,9 @@ func TestConsentMustHaveBeenShown(t *testing.T) {
 	}
 }
 
-// TestCompanyIsText: what a company registered is text on every page and in the letter, and its homepage leads only to
+// TestPartnerIsText: what a partner registered is text on every page and in the email, and its homepage leads only to
 // the web.
-func TestCompanyIsText(t *testing.T) {
+func TestPartnerIsText(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	var err error
@@ -150,10 +150,10 @@ func TestCompanyIsText(t *testing.T) {
 	pages["consent"] = v.get(base + "/consent")
 	for name, page := range pages {
 		if page.page.Find("script").Length() != 0 || strings.Contains(page.text, "javascript:") {
-			t.Errorf("%s: the company's name or homepage is more than text", name)
+			t.Errorf("%s: the partner's name or homepage is more than text", name)
 		}
 		if !strings.Contains(page.page.Find("body").Text(), `<script>alert("é")</script>`) {
-			t.Errorf("%s does not name the company", name)
+			t.Errorf("%s does not name the partner", name)
 		}
 	}
 }

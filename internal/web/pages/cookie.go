@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"crypto/rand"
@@ -8,25 +8,23 @@ import (
 	"time"
 )
 
-// Their names begin with a promise that browsers keep: only this host, only over TLS, for all paths.
+// Names of cookies. Browsers accept the prefix __Host- only for this host, over TLS and for all paths.
 const (
-	cookieName    = "__Host-connect-browser" // secret of the browser, for authorization requests
+	browserCookie = "__Host-connect-browser" // secret of the browser, for authorization requests
 	signInCookie  = "__Host-connect-sign-in" // secret of a sign-in to the account pages
 	sessionCookie = "__Host-connect-account" // key of a session of the account pages
-	goneCookie    = "__Host-connect-gone"    // name of the company just disconnected, until the list has said so
+	goneCookie    = "__Host-connect-gone"    // name of the partner just disconnected, until the list has said so
 )
 
-// secret tells one browser from all others: 256 random bits.
+// secret identifies a browser: 256 random bits.
 type secret [32]byte
 
 var secretEncoding = base64.RawURLEncoding.Strict()
 
-// hash is what the domain may know of it.
+// hash is what the domain knows of the secret.
 func (s secret) hash() [sha256.Size]byte { return sha256.Sum256(s[:]) }
 
-// secretOf finds the browser's secret in its cookie.
-func secretOf(r *http.Request) (secret, bool) { return secretIn(r, cookieName) }
-
+// secretIn reads the secret in the named cookie.
 func secretIn(r *http.Request, name string) (s secret, ok bool) {
 	value := cookieValue(r, name)
 	if len(value) != len(s) {
@@ -35,19 +33,12 @@ func secretIn(r *http.Request, name string) (s secret, ok bool) {
 	return secret(value), true
 }
 
-// newSecret makes the secret of a browser that has none.
 func newSecret() (s secret) {
 	rand.Read(s[:])
 	return s
 }
 
-// keep gives the browser its secret for as long as a request lives that was just opened. One secret serves all requests
-// of a browser, so that they can stand in several tabs.
-func (s secret) keep(w http.ResponseWriter, lifetime time.Duration) {
-	setCookie(w, cookieName, s[:], lifetime)
-}
-
-// cookieValue is what a cookie holds; nil where there is no such cookie, or none of ours.
+// cookieValue decodes a cookie; nil if there is none, or it is not one of ours.
 func cookieValue(r *http.Request, name string) []byte {
 	cookie, err := r.Cookie(name)
 	if err != nil {
@@ -60,8 +51,8 @@ func cookieValue(r *http.Request, name string) []byte {
 	return value
 }
 
-// setCookie gives the browser a cookie. SameSite is Lax and not Strict, because the way here begins with a link or a
-// redirect on the partner's site.
+// setCookie sets a cookie. SameSite is Lax and not Strict, because users come by a link or a redirect of the partner's
+// site.
 func setCookie(w http.ResponseWriter, name string, value []byte, lifetime time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: name, Value: secretEncoding.EncodeToString(value), Path: "/",
@@ -69,5 +60,4 @@ func setCookie(w http.ResponseWriter, name string, value []byte, lifetime time.D
 	})
 }
 
-// dropCookie takes a cookie away.
 func dropCookie(w http.ResponseWriter, name string) { setCookie(w, name, nil, -time.Second) }

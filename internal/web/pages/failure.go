@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"errors"
@@ -20,15 +20,15 @@ var (
 	errForeignForm = errors.New("a form of another site")
 )
 
-// failure is what a user is told when something cannot be done.
+// failure is the response to an error.
 type failure struct {
 	status int
 	view   string // the template
-	code   string // for the log; where it is one of specification 7.2 the page shows it, small
+	code   string // for the log; the page shows it in small print if it is one of specification 7.2
 }
 
-// told is the one table of how an error is answered. Errors that are not in it are faults of ours.
-func told(err error) (answer failure, known bool) {
+// failureOf is the table of errors and their pages. An error that is not in it is a fault of the service.
+func failureOf(err error) (f failure, known bool) {
 	var refused *oauth.AuthorizeError
 	switch {
 	case errors.As(err, &refused):
@@ -49,24 +49,24 @@ func told(err error) (answer failure, known bool) {
 	return failure{http.StatusInternalServerError, "fault", "fault"}, false
 }
 
-// fail answers an error with its page. Never with a redirect to the callback (specification 7.1).
+// fail responds with the error's page, never with a redirect to the callback (specification 7.1).
 func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	event := telemetry.EventOf(r.Context())
-	if errors.Is(err, fairqueue.ErrGone) { // a page left while it loaded
+	if errors.Is(err, fairqueue.ErrGone) { // the browser left while the page loaded
 		event.Code = telemetry.CallerLeft
 		panic(http.ErrAbortHandler)
 	}
-	answer, known := told(err)
-	event.Code = answer.code
+	failure, known := failureOf(err)
+	event.Code = failure.code
 	if !known {
 		event.Cause = err
 	}
 	w.Header().Set("Content-Security-Policy", policy)
-	p.site.write(w, answer.status, answer.view, view{Base: baseOf(r), Code: answer.code})
+	p.site.write(w, failure.status, failure.view, view{Base: baseOf(r), Code: failure.code})
 }
 
-// baseOf is what the paths of the request's sign-in begin with; empty where there is none. The page of its code is where
-// a failed user can go on: it leads to the address where no code was sent.
+// baseOf is the prefix of the paths of the request's sign-in, or empty. Error pages link to the page of its code, from
+// where the user can go on; that page redirects to the form for the address if no code was sent.
 func baseOf(r *http.Request) string {
 	if request := chi.URLParam(r, "request"); request != "" {
 		return "/authorize/" + request

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"io"
@@ -13,8 +13,8 @@ import (
 // maxForm is the size of a form's body in bytes.
 const maxForm = 8 * 1024
 
-// readForm reads the posted fields, each of which must be known, there once, and text that a database takes. Missing
-// ones are empty.
+// readForm reads the submitted fields. Each must be known, occur once, and be text that PostgreSQL accepts. Missing fields
+// are empty.
 func readForm(w http.ResponseWriter, r *http.Request, known ...string) (map[string]string, error) {
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/x-www-form-urlencoded" {
 		return nil, errBadForm

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/http"

@@ -1,12 +1,12 @@
-package browser
+package pages
 
 import "net/http"
 
-// policy is the content security policy of every page: our own style and pictures, no script, no frame, and forms
-// that lead back to us.
+// policy is the content security policy of every page: our own styles and images, no script, no frame, and forms only
+// to us.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 
-// headers are those of every answer, also of errors.
+// headers sets the headers of every response, also of errors.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -23,7 +23,9 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// letGo lets the forms of this page end outside, too, where a decision sends the browser to the callback. Browsers hold
-// form-action against every redirect that follows a form, so that the callback's origin alone would not do: many a
-// callback goes on to another host of its company, and Chromium would stop there, silently.
-func letGo(w http.ResponseWriter) { w.Header().Set("Content-Security-Policy", policy+" https:") }
+// allowCallback lets the forms of this page redirect to the callback. Browsers apply form-action to every redirect that
+// follows a form. The callback's origin alone would not be enough: many callbacks redirect to another host of the partner,
+// where Chromium would stop silently.
+func allowCallback(w http.ResponseWriter) {
+	w.Header().Set("Content-Security-Policy", policy+" https:")
+}

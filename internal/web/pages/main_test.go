@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"bytes"
@@ -22,12 +22,12 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
-	"connect-svc/internal/account/mailtest"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -176,8 +176,8 @@ func (f *fixture) credentials() oauth.Credentials {
 	return oauth.Credentials{ClientID: f.client.ID, SecretHash: sha256.Sum256([]byte(f.secret))}
 }
 
-// company is the same fixture with another client in place of the first.
-func (f *fixture) company(t testing.TB, name string) *fixture {
+// partner is the same fixture with another client in place of the first.
+func (f *fixture) partner(t testing.TB, name string) *fixture {
 	t.Helper()
 	other := *f
 	var err error
@@ -298,13 +298,13 @@ func (v *visitor) open(scopes scope.Set) string {
 	return base
 }
 
-// ask has a code sent and reads it in the letter.
+// ask has a code sent and reads it in the email.
 func (v *visitor) ask(base, email string) string {
 	v.t.Helper()
 	if got := v.location(v.post(base+"/sign-in", url.Values{"email": {email}})); got != base+"/code" {
 		v.t.Fatalf("location = %q", got)
 	}
-	return v.f.post.Next(v.t).Code()
+	return v.f.post.Next(v.t).Code
 }
 
 // signIn goes from the first page to the consent.
@@ -373,7 +373,7 @@ func (v *visitor) secret() secret {
 	for _, cookie := range v.client.Jar.Cookies(service) {
 		request.AddCookie(cookie)
 	}
-	s, ok := secretOf(request)
+	s, ok := secretIn(request, browserCookie)
 	if !ok {
 		v.t.Fatal("the visitor has no secret")
 	}

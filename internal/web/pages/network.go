@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/http"
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// network is the address that the visitor comes from, as far as it can be known. X-Forwarded-For is believed only
-// from trusted proxies, and read from its right end, where the nearest one wrote: the first address that is no trusted
-// proxy is the visitor's. What stands left of it anybody may have written.
+// network is the user's network address, as far as it can be known. X-Forwarded-For is trusted only from trusted proxies
+// and read from its right end, where the nearest proxy appends: the first address that is not a trusted proxy is the
+// user's. Anybody may have written what is left of it.
 func (p *pages) network(r *http.Request) netip.Addr {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	address := peer.Addr().Unmap()
@@ -20,7 +20,7 @@ func (p *pages) network(r *http.Request) netip.Addr {
 		}
 		next, ok := parseHop(hop)
 		if !ok {
-			break // the proxy before it is as far as we can see
+			break // the last proxy is all that is known
 		}
 		address = next
 	}
@@ -33,7 +33,7 @@ func (p *pages) trusts(address netip.Addr) bool {
 	})
 }
 
-// parseHop reads an address of X-Forwarded-For, to which some proxies add a port.
+// parseHop parses an address of X-Forwarded-For, to which some proxies append a port.
 func parseHop(hop string) (netip.Addr, bool) {
 	hop = strings.TrimSpace(hop)
 	address, err := netip.ParseAddr(strings.Trim(hop, "[]"))

@@ -1,106 +1,89 @@
-package browser
+package pages
 
 import (
 	"errors"
 	"net/http"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/oauth"
 )
 
-// signing is a sign-in under way, for an authorization request or for the account pages, where no company asks.
-type signing struct {
-	id   uuid.UUID
-	view view // what its pages begin with
+// signIn is a sign-in under way, for an authorization request or for the account pages. Its pages are the same for both
+// but for the first one.
+type signIn struct {
+	id       uuid.UUID
+	page     string                                                          // name of the first page, which asks for the address
+	view     view                                                            // what all its pages show
+	remember func(http.ResponseWriter)                                       // lets the browser know the sign-in
+	finish   func(w http.ResponseWriter, r *http.Request, code string) error // verifies the code and redirects
 }
 
-// unsigned is the pending request if nobody has signed in for it; otherwise it sends the browser on to the consent, so
-// that going back or sending a form again leads to where the user is.
-func (p *pages) unsigned(w http.ResponseWriter, r *http.Request) (request pending, s signing, ok bool, err error) {
-	request, err = p.pending(r)
-	if err == nil && request.SignedIn {
-		seeOther(w, request.base+"/consent")
-		return request, s, false, nil
+// routeSignIn serves the pages of a sign-in under base. find returns the sign-in that is under way in the browser; where
+// somebody has signed in already it redirects, so that going back or submitting a form again leads to where the user is.
+func (p *pages) routeSignIn(router chi.Router, base string, find func(*http.Request) (signIn, error)) {
+	with := func(handle func(http.ResponseWriter, *http.Request, signIn) error) http.HandlerFunc {
+		return p.page(func(w http.ResponseWriter, r *http.Request) error {
+			s, err := find(r)
+			if err != nil {
+				return err
+			}
+			return handle(w, r, s)
+		})
 	}
-	return request, signing{request.id, p.view(request)}, err == nil, err
+	router.Get(base+"/sign-in", with(p.askAddress))
+	router.Post(base+"/sign-in", with(p.takeAddress))
+	router.Get(base+"/code", with(func(w http.ResponseWriter, r *http.Request, s signIn) error {
+		return p.askCode(w, r, s, http.StatusOK, "")
+	}))
+	router.Post(base+"/code", with(p.takeCode))
+	router.Post(base+"/new-code", with(p.sendNewCode))
 }
 
-// showSignIn asks for the e-mail address.
-func (p *pages) showSignIn(w http.ResponseWriter, r *http.Request) error {
-	_, s, ok, err := p.unsigned(w, r)
-	if !ok {
-		return err
-	}
-	return p.askAddress(w, r, s, "sign-in")
-}
-
-// signIn takes the e-mail address.
-func (p *pages) signIn(w http.ResponseWriter, r *http.Request) error {
-	_, s, ok, err := p.unsigned(w, r)
-	if !ok {
-		return err
-	}
-	return p.takeAddress(w, r, s, "sign-in")
-}
-
-// newCode sends another code to the same address.
-func (p *pages) newCode(w http.ResponseWriter, r *http.Request) error {
-	_, s, ok, err := p.unsigned(w, r)
-	if !ok {
-		return err
-	}
-	return p.sendAnother(w, r, s)
-}
-
-// showCode asks for the code, or says that another is needed.
-func (p *pages) showCode(w http.ResponseWriter, r *http.Request) error {
-	_, s, ok, err := p.unsigned(w, r)
-	if !ok {
-		return err
-	}
-	return p.askCode(w, r, s, http.StatusOK, "")
-}
-
-// enterCode signs the user in with the code of the letter.
-func (p *pages) enterCode(w http.ResponseWriter, r *http.Request) error {
-	request, s, ok, err := p.unsigned(w, r)
-	if !ok {
-		return err
-	}
-	form, err := readForm(w, r, "code")
+// requestSignIn is the sign-in for a pending authorization request.
+func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
+	request, err := p.pending(r)
 	if err != nil {
-		return err
+		return signIn{}, err
 	}
-	user, err := p.Accounts.VerifyCode(r.Context(), request.id, form["code"])
-	if problem := codeProblem(err); problem != "" {
-		return p.askCode(w, r, s, http.StatusUnprocessableEntity, problem)
+	consent := redirect(request.base + "/consent")
+	if request.SignedIn {
+		return signIn{}, consent
 	}
-	if err != nil {
-		return err
-	}
-	// Somebody may just have signed in: the same form, sent twice. The consent page knows.
-	if err := p.OAuth.SignedIn(r.Context(), request.id, request.browser, user); err != nil && !errors.Is(err, oauth.ErrRequestEnded) {
-		return err
-	}
-	seeOther(w, request.base+"/consent")
-	return nil
+	return signIn{
+		id: request.id, page: "sign-in", view: p.view(request),
+		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
+		finish: func(_ http.ResponseWriter, r *http.Request, code string) error {
+			user, err := p.Accounts.VerifyCode(r.Context(), request.id, code)
+			if err != nil {
+				return err
+			}
+			// The same form may have been submitted twice, and have signed the user in already. The consent page knows.
+			err = p.OAuth.SignedIn(r.Context(), request.id, request.browser, user)
+			if err != nil && !errors.Is(err, oauth.ErrRequestEnded) {
+				return err
+			}
+			return consent
+		},
+	}, nil
 }
 
-// askAddress shows the form for the address; after "use another address" it offers the one that was typed.
-func (p *pages) askAddress(w http.ResponseWriter, r *http.Request, s signing, page string) error {
+// askAddress shows the form for the address. After "use another address" it is filled in with the one that was typed.
+func (p *pages) askAddress(w http.ResponseWriter, r *http.Request, s signIn) error {
 	typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
 	if err != nil && !errors.Is(err, account.ErrNoSignIn) {
 		return err
 	}
-	s.view.Email = typed.Email
-	p.form(w, http.StatusOK, page, s.view)
+	s.view.Email, s.view.News = typed.Email, r.URL.RawQuery
+	p.form(w, http.StatusOK, s.page, s.view)
 	return nil
 }
 
 // takeAddress sends a code to the address, or seems to: with and without an account everything is the same.
-func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signing, page string) error {
+func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signIn) error {
+	s.remember(w)
 	form, err := readForm(w, r, "email")
 	if err != nil {
 		return err
@@ -108,81 +91,86 @@ func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signing, p
 	err = p.sendCode(r, s, form["email"])
 	if errors.Is(err, account.ErrInvalidEmail) {
 		s.view.Email, s.view.Problem = form["email"], "address"
-		p.form(w, http.StatusUnprocessableEntity, page, s.view)
+		p.form(w, http.StatusUnprocessableEntity, s.page, s.view)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	seeOther(w, s.view.Base+"/code")
-	return nil
+	return redirect(s.view.Base + "/code")
 }
 
-// sendAnother sends another code to the same address.
-func (p *pages) sendAnother(w http.ResponseWriter, r *http.Request, s signing) error {
+// sendNewCode sends another code to the same address.
+func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) error {
+	s.remember(w)
 	if _, err := readForm(w, r); err != nil {
 		return err
 	}
-	typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
-	if errors.Is(err, account.ErrNoSignIn) {
-		seeOther(w, s.view.Base+"/sign-in")
-		return nil
-	}
+	typed, err := p.typed(r, s)
 	if err != nil {
 		return err
 	}
 	if err := p.sendCode(r, s, typed.Email); err != nil {
 		return err
 	}
-	seeOther(w, s.view.Base+"/code?again")
-	return nil
+	return redirect(s.view.Base + "/code?again")
 }
 
-func (p *pages) sendCode(r *http.Request, s signing, email string) error {
+func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
 	return p.Accounts.SendCode(r.Context(), account.CodeRequest{
-		SignIn: s.id, Email: email, Network: p.network(r), Company: s.view.Company.Name,
+		SignIn: s.id, Email: email, Network: p.network(r), Partner: s.view.Partner.Name,
 	})
 }
 
-// codeProblem is what was wrong with a code, as the page of it knows it; empty where it was right or something failed.
-func codeProblem(err error) string {
+// takeCode signs the user in with the code of the email.
+func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error {
+	form, err := readForm(w, r, "code")
+	if err != nil {
+		return err
+	}
+	err = s.finish(w, r, form["code"])
 	var wrong *account.WrongCodeError
 	switch {
 	case errors.Is(err, account.ErrMalformedCode):
-		return "malformed"
+		return p.askCode(w, r, s, http.StatusUnprocessableEntity, "malformed")
 	case errors.As(err, &wrong), errors.Is(err, account.ErrCodeSpent), errors.Is(err, account.ErrCodeExpired), errors.Is(err, account.ErrNoSignIn):
-		return "wrong"
+		return p.askCode(w, r, s, http.StatusUnprocessableEntity, "wrong")
 	}
-	return ""
+	return err
 }
 
-// askCode shows where the sign-in stands. A code that can no longer be used is the problem, whatever else was.
-func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signing, status int, problem string) error {
-	stands, err := p.Accounts.GetSignIn(r.Context(), s.id)
-	if errors.Is(err, account.ErrNoSignIn) {
-		seeOther(w, s.view.Base+"/sign-in")
-		return nil
-	}
+// askCode shows the state of the sign-in. A code that can no longer be used is the problem, whatever else was.
+func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn, status int, problem string) error {
+	typed, err := p.typed(r, s)
 	if err != nil {
 		return err
 	}
 	v := s.view
-	v.Email, v.TriesLeft, v.Problem = stands.Email, stands.TriesLeft, problem
+	v.Email, v.AttemptsLeft, v.Problem = typed.Email, typed.AttemptsLeft, problem
 	v.SentAgain = problem == "" && r.URL.RawQuery == "again"
 	switch {
-	case stands.Expired:
+	case typed.Expired:
 		v.Problem = "expired"
-	case stands.TriesLeft == 0:
+	case typed.AttemptsLeft == 0:
 		v.Problem = "spent"
 	}
 	p.form(w, status, "code", v)
 	return nil
 }
 
-// form shows a page of the sign-in. Where a company asks, the user can go back to it from there, too.
+// typed is the state of the sign-in since the address was typed; without one it redirects to the form for it.
+func (p *pages) typed(r *http.Request, s signIn) (account.SignIn, error) {
+	typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
+	if errors.Is(err, account.ErrNoSignIn) {
+		return typed, redirect(s.view.Base + "/sign-in")
+	}
+	return typed, err
+}
+
+// form shows a page of the sign-in. For a partner's request the page has a form that leads back to the partner.
 func (p *pages) form(w http.ResponseWriter, status int, name string, v view) {
-	if v.Company.Name != "" {
-		letGo(w)
+	if v.Partner.Name != "" {
+		allowCallback(w)
 	}
 	p.site.write(w, status, name, v)
 }

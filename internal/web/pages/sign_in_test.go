@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/http"
@@ -49,7 +49,7 @@ func TestForms4(t *testing.T) {
 			v.ask(fresh, email)
 		}
 		if v.get(fresh+path).page.Find("button[name=decision][value=deny]").Length() != 1 {
-			t.Errorf("%s has no way back to the company", path)
+			t.Errorf("%s has no way back to the partner", path)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestSteps(t *testing.T) {
 	leads(v.post(base+"/sign-in", url.Values{"email": {"other@example.com"}}), "/consent")
 	leads(v.post(base+"/new-code", nil), "/consent")
 	if got := f.post.Waiting(); got != 0 {
-		t.Errorf("%d letters too many", got)
+		t.Errorf("%d emails too many", got)
 	}
 	for range 2 { // reload
 		if got := v.get(base + "/consent").StatusCode; got != http.StatusOK {
@@ -158,14 +158,14 @@ func TestCodeProblems(t *testing.T) {
 	if got := v.location(v.post(base+"/new-code", nil)); got != base+"/code?again" {
 		t.Errorf("location = %q", got)
 	}
-	code = f.post.Next(t).Code()
+	code = f.post.Next(t).Code
 	if got := v.get(base + "/code?again").page.Find("[role=status]").Text(); !strings.Contains(got, "A new code is on its way") {
 		t.Errorf("after a new code: %q", got)
 	}
 	f.db.Exec(t, "update sign_ins set expires_at = connect_now()")
 	enter(code, "This code is older than 10 minutes and no longer works. Please ask for a new one.", false)
 	v.location(v.post(base+"/new-code", nil))
-	code = f.post.Next(t).Code()
+	code = f.post.Next(t).Code
 	if got := v.location(v.post(base+"/code", url.Values{"code": {" " + code[:3] + " " + code[3:] + " "}})); got != base+"/consent" {
 		t.Errorf("location = %q", got)
 	}
@@ -286,8 +286,8 @@ func TestLog(t *testing.T) {
 	}
 	_, issued, _ := strings.Cut(location, "svcc_")
 	for name, secret := range map[string]string{
-		"address": email, "code of the letter": code, "authorization code": issued, "request": base[11:], "network": "192.0.2.77",
-		"state": "st~ate", "cookie": cookieName,
+		"address": email, "code of the email": code, "authorization code": issued, "request": base[11:], "network": "192.0.2.77",
+		"state": "st~ate", "cookie": browserCookie,
 	} {
 		if strings.Contains(log, secret) {
 			t.Errorf("the log holds the %s", name)
@@ -319,7 +319,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestNoMail: when no letter can be taken any more, the page says so.
+// TestNoMail: when no email can be taken any more, the page says so.
 func TestNoMail(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)

@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"bytes"
@@ -19,12 +19,12 @@ import (
 //go:embed templates static
 var files embed.FS
 
-// site is the embedded files: a template for each page, and the style and pictures under names that change with what
-// is in them, so that browsers may keep them for ever.
+// site is the embedded files: a template for each page, and the styles and images under names that contain a hash of
+// their content, so that browsers may cache them for ever.
 type site struct {
 	views  map[string]*template.Template
-	assets map[string]asset  // by the name that is served
-	names  map[string]string // from a file's name to that
+	assets map[string]asset  // by served name
+	names  map[string]string // from file name to served name
 }
 
 type asset struct {
@@ -59,7 +59,7 @@ func (s *site) readAssets() error {
 	return nil
 }
 
-// readViews parses each page together with the layout and the parts that they share.
+// readViews parses each page together with the shared layout and parts.
 func (s *site) readViews() error {
 	shared, err := template.New("").Funcs(template.FuncMap{
 		"asset":   s.assetPath,
@@ -70,22 +70,19 @@ func (s *site) readViews() error {
 	if err != nil {
 		return err
 	}
-	entries, err := fs.ReadDir(files, "templates")
+	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		return err
 	}
-	for _, entry := range entries {
-		if entry.IsDir() {
-			continue
-		}
+	for _, name := range names {
 		page, err := shared.Clone()
 		if err != nil {
 			return err
 		}
-		if page, err = page.ParseFS(files, "templates/"+entry.Name()); err != nil {
+		if page, err = page.ParseFS(files, name); err != nil {
 			return err
 		}
-		s.views[strings.TrimSuffix(entry.Name(), ".html")] = page
+		s.views[strings.TrimSuffix(path.Base(name), ".html")] = page
 	}
 	return nil
 }
@@ -98,7 +95,7 @@ func (s *site) assetPath(name string) (string, error) {
 	return "/static/" + served, nil
 }
 
-// write sends a page once it is whole.
+// write sends a page once it has been rendered completely.
 func (s *site) write(w http.ResponseWriter, status int, name string, v view) {
 	var page bytes.Buffer
 	if err := s.views[name].ExecuteTemplate(&page, "layout", v); err != nil {
@@ -106,7 +103,7 @@ func (s *site) write(w http.ResponseWriter, status int, name string, v view) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = page.WriteTo(w) // fails only where nobody reads it any more
+	_, _ = page.WriteTo(w) // fails only if the browser has gone
 }
 
 func (p *pages) static(w http.ResponseWriter, r *http.Request) error {

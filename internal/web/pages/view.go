@@ -1,4 +1,4 @@
-package browser
+package pages
 
 import (
 	"net/url"
@@ -9,51 +9,51 @@ import (
 	"connect-svc/internal/oauth"
 )
 
-// view is what the templates show. A page uses the fields that it needs; the rest are zero.
+// view is the data of the templates. A page uses the fields that it needs; the rest are zero.
 type view struct {
 	Base    string // of the paths: /authorize/{request} or /account
-	Company company
-	Minutes int // that an authorization may take in all, or that a session of the account lasts
+	Partner partner
+	Minutes int // that an authorization may take, or that a session of the account pages lasts
 
-	Email     string // as it was typed
-	Problem   string // what was wrong with the form: a name that the template knows
-	TriesLeft int    // of the code
-	SentAgain bool   // a new code is on its way
+	Email        string // as it was typed
+	Problem      string // what was wrong with the form, by a name that the template knows
+	AttemptsLeft int    // of the code
+	SentAgain    bool   // a new code has been sent
 
-	News string // what has just happened: a name that the template knows; it may be anything else
+	News string // what has just happened: the query of the URL, of which the template knows some values
 
-	Connections []connection // of the account: all, or the one to be disconnected
-	Gone        string       // name of the company that was just disconnected
+	Connections []connection // of the user: all, or the one to be disconnected
+	Gone        string       // name of the partner that was just disconnected
 
 	Consent oauth.Consent
 	Reads   []string // names of the scopes
 
-	Code string // why it failed
+	Code string // of the error
 }
 
-// view begins the view of a page about the request.
+// view holds what all pages of the request show.
 func (p *pages) view(request pending) view {
 	return view{
 		Base:    request.base,
-		Company: company{request.ClientName, request.HomepageURL, request.CallbackURL},
+		Partner: partner{request.ClientName, request.HomepageURL, request.CallbackURL},
 		Minutes: minutes(p.RequestLifetime),
 	}
 }
 
-// company is who asks, or who reads.
-type company struct {
+// partner is who asks for the authorization, or has a connection.
+type partner struct {
 	Name     string
 	Homepage string // may be empty
 	Callback string // empty on the account pages
 }
 
-// initial is the letter that stands for a company beside its name.
+// initial is the first letter of a partner's name, shown as its logo.
 func initial(name string) string {
 	first, _ := utf8.DecodeRuneInString(name)
 	return string(unicode.ToUpper(first))
 }
 
-// hostOf is the part of an address that tells people where it leads.
+// hostOf is the host of a URL, which people recognize.
 func hostOf(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -62,7 +62,7 @@ func hostOf(address string) string {
 	return parsed.Host
 }
 
-// inWords is a day as people write it: 21 November 2026.
+// inWords formats a day as 21 November 2026.
 func inWords(day time.Time) string { return day.Format("2 January 2006") }
 
 // minutes rounds up, and is at least one.

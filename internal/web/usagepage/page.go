@@ -20,9 +20,11 @@ import (
 //go:embed page.html usage.css mark.svg
 var files embed.FS
 
-var page = template.Must(template.ParseFS(files, "page.html"))
+var page = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"day": day, "thousands": thousands, "percent": percent, "took": took,
+}).ParseFS(files, "page.html"))
 
-// patience is how long the page waits for the database (decisions, section 5: it is answered within five seconds).
+// patience is how long the page waits for the database (decisions, section 5: a response takes five seconds at most).
 const patience = 4400 * time.Millisecond
 
 // policy lets the page have its own style and its mark, and nothing else.
@@ -41,8 +43,8 @@ func New(counted *usage.Usage, now func() time.Time) http.Handler {
 	s := server{counted, now}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /usage", s.show)
-	mux.HandleFunc("GET /usage/usage.css", file("usage.css", "text/css; charset=utf-8"))
-	mux.HandleFunc("GET /usage/mark.svg", file("mark.svg", "image/svg+xml"))
+	mux.Handle("GET /usage/usage.css", http.StripPrefix("/usage/", http.FileServerFS(files)))
+	mux.Handle("GET /usage/mark.svg", http.StripPrefix("/usage/", http.FileServerFS(files)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Operation = "usage"
 		h := w.Header()
@@ -56,18 +58,7 @@ func New(counted *usage.Usage, now func() time.Time) http.Handler {
 	})
 }
 
-func file(name, mediaType string) http.HandlerFunc {
-	content, err := files.ReadFile(name)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", mediaType)
-		_, _ = w.Write(content)
-	}
-}
-
-// show answers GET /usage?hours=24|168&client=ID, both of which may be left out.
+// show serves GET /usage?hours=24|168&client=ID, both of which may be left out.
 func (s server) show(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	hours, known := windows[query.Get("hours")]
@@ -75,10 +66,10 @@ func (s server) show(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "hours is 24 or 168", http.StatusBadRequest)
 		return
 	}
-	client := uuid.Nil
+	only := uuid.Nil
 	if id := query.Get("client"); id != "" {
 		var err error
-		if client, err = uuid.Parse(id); err != nil || client == uuid.Nil {
+		if only, err = uuid.Parse(id); err != nil || only == uuid.Nil {
 			http.Error(w, "client is the id of a client", http.StatusBadRequest)
 			return
 		}
@@ -86,7 +77,7 @@ func (s server) show(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := fairqueue.WithinWhileWanted(r.Context(), fairqueue.Operator, patience)
 	defer cancel()
 	// The hour that runs is the last one.
-	reports, err := s.reports(ctx, client, s.now().Add(-time.Duration(hours-1)*time.Hour))
+	reports, err := s.reports(ctx, only, s.now().Add(-time.Duration(hours-1)*time.Hour))
 	switch {
 	case errors.Is(err, usage.ErrClientNotFound):
 		http.Error(w, "no such client", http.StatusNotFound)
@@ -97,17 +88,17 @@ func (s server) show(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var text bytes.Buffer
-	if err := page.Execute(&text, look(reports, hours, client, s.now().UTC())); err != nil {
+	if err := page.Execute(&text, newView(reports, hours, only, s.now().UTC())); err != nil {
 		panic(fmt.Errorf("template of usage: %w", err))
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = text.WriteTo(w) // fails only where nobody reads it any more
 }
 
-func (s server) reports(ctx context.Context, client uuid.UUID, since time.Time) ([]usage.Report, error) {
-	if client == uuid.Nil {
+func (s server) reports(ctx context.Context, only uuid.UUID, since time.Time) ([]usage.Report, error) {
+	if only == uuid.Nil {
 		return s.usage.All(ctx, since)
 	}
-	report, err := s.usage.Of(ctx, client, since)
+	report, err := s.usage.Of(ctx, only, since)
 	return []usage.Report{report}, err
 }

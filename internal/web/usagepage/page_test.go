@@ -48,7 +48,7 @@ func newFixture(t *testing.T) *fixture {
 
 	// Eight days, every ten minutes: more by day than by night, slower in the evening; the answers' times are in the
 	// buckets up to 5, 10, 25 and 100 ms.
-	db.Exec(t, `insert into usage_minutes (client_id, minute, operation, status, requests, paid, durations)
+	db.Exec(t, `insert into usage_minutes (client_id, minute, operation, status, requests, charged, durations)
 		select client, minute, operation, status, n, case when status <> 429 and operation like 'read%' then n else 0 end,
 			case when status = 429 then array[0, n]
 				when extract(hour from minute) > 17 then array[0, 0, 0, n - n / 20, 0, 0, n / 20]
@@ -63,7 +63,7 @@ func newFixture(t *testing.T) *fixture {
 					('requestToken', 400, .01), ('revokeToken', 200, .004), ('readDailyActivity', 429, .08)) o (operation, status, share)
 			where status <> 429 or client = $1 and extract(hour from minute) between 12 and 16
 		) counted`, f.busy, f.steady, now.Truncate(time.Minute))
-	db.Exec(t, `insert into usage_minutes (client_id, minute, operation, status, requests, paid, durations)
+	db.Exec(t, `insert into usage_minutes (client_id, minute, operation, status, requests, charged, durations)
 		values ($1, $2, 'readDailyActivity', 503, 40, 0, array[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40])`, f.busy, now.Add(-5*time.Hour))
 	db.Exec(t, `with made as (
 			insert into users (user_id, email, timezone, registered_on, created_at)
@@ -145,15 +145,15 @@ func TestManyClients(t *testing.T) {
 		reports = append(reports, usage.Report{ClientID: uuid.New(), RequestsPerMinute: 600, Hours: make([]usage.Hour, 24),
 			Total: usage.Figures{Requests: int64(i + 1)}})
 	}
-	v := look(reports, 24, uuid.Nil, now)
-	if len(v.Clients) != mostCards+3 || len(v.Cards) != mostCards || v.Clients[0].Requests != "53" || v.Clients[mostCards].Charts != nil {
-		t.Errorf("%d clients, %d cards, first with %s requests", len(v.Clients), len(v.Cards), v.Clients[0].Requests)
+	v := newView(reports, 24, uuid.Nil, now)
+	if len(v.Clients) != mostCards+3 || len(v.Cards()) != mostCards || v.Clients[0].Total.Requests != mostCards+3 || v.Clients[mostCards].Charts != nil {
+		t.Errorf("%d clients, %d cards, first with %d requests", len(v.Clients), len(v.Cards()), v.Clients[0].Total.Requests)
 	}
 	var text strings.Builder
 	if err := page.Execute(&text, v); err != nil {
 		t.Fatal(err)
 	}
-	last := v.Clients[mostCards+2].ID
+	last := v.Clients[mostCards+2].ClientID.String()
 	if !strings.Contains(text.String(), `href="/usage?client=`+last+`"`) || strings.Contains(text.String(), "#c-"+last) {
 		t.Error("a client that is not drawn has no page")
 	}
@@ -232,7 +232,7 @@ func TestConnectionsInWords(t *testing.T) {
 		{usage.Connections{Authorized: 1200, Precision: usage.AtLeast}, "at least 1,200", "The first that were counted: there are more."},
 		{usage.Connections{Precision: usage.Unknown}, "unknown", "Not counted: it took too long."},
 	} {
-		if v := lookAtConnections(test.counted); v.Authorized != test.authorized || v.Note != test.note {
+		if v := inWords(test.counted); v.Authorized != test.authorized || v.Note != test.note {
 			t.Errorf("%+v: %q, %q", test.counted, v.Authorized, v.Note)
 		}
 	}

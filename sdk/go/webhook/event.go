@@ -12,8 +12,8 @@ import (
 
 // Event is a ConnectionRevoked, an ActivityUpdated or an Unknown.
 type Event interface {
-	// WebhookID names the event. It is the same in every try to deliver it: keep it for a few days, and ignore an event
-	// whose name you have seen.
+	// WebhookID identifies the event, and is the same in every attempt to deliver it: keep it for a few days, and ignore
+	// an event that you have seen.
 	WebhookID() string
 	isEvent()
 }
@@ -26,7 +26,7 @@ type ConnectionRevoked struct {
 	connectsdk.ConnectionRevokedEvent
 }
 
-// ActivityUpdated says that activity changed that a connection may read.
+// ActivityUpdated says that activity changed which a connection may read.
 type ActivityUpdated struct {
 	ID
 	// Version is Data.ConnectionVersion as a number. Ignore an event whose version is below the one that you hold.
@@ -34,7 +34,7 @@ type ActivityUpdated struct {
 	connectsdk.ActivityUpdatedEvent
 }
 
-// Unknown is a genuine event of a type that came after this code was written. Answer it like any other and ignore it.
+// Unknown is a genuine event of a type that is newer than this code. Respond as to any other and ignore it.
 type Unknown struct {
 	ID
 	Type string
@@ -50,7 +50,7 @@ func (ConnectionRevoked) isEvent() {}
 func (ActivityUpdated) isEvent()   {}
 func (Unknown) isEvent()           {}
 
-// parse reads the body of a call that is genuine. Fields that it does not know are no mistake: the contract grows.
+// parse reads the body of a genuine call. It ignores unknown fields, since the contract grows.
 func parse(id string, body []byte) (Event, error) {
 	var envelope struct {
 		Type string `json:"type"`
@@ -83,7 +83,7 @@ func parse(id string, body []byte) (Event, error) {
 	}
 }
 
-// check is what all events have in common. It returns the version as a number.
+// check validates what all events have in common, and returns the version as a number.
 func check(err error, whole bool, version string) (int64, error) {
 	if err != nil {
 		return 0, notEvent("%w", err)
@@ -93,7 +93,7 @@ func check(err error, whole bool, version string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil || n < 1 {
-		return 0, notEvent("connection_version %q is no number from 1", version)
+		return 0, notEvent("connection_version %q is not a number from 1 on", version)
 	}
 	return n, nil
 }

@@ -13,10 +13,10 @@ import (
 	"connect.invalid/connect-go/webhook"
 )
 
-// A receiver: verify, put aside, answer. The work comes afterwards.
+// A receiver verifies, queues, responds, and works afterwards.
 func Example() {
 	secret := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" // read it from where you keep secrets
-	queue := make(chan webhook.Event, 100)             // or a table of yours, whose key is the webhook-id
+	queue := make(chan webhook.Event, 100)             // or a table, whose key is the webhook-id
 
 	receiver := func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))

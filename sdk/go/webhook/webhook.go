@@ -1,9 +1,9 @@
-// Package webhook verifies the calls that the service makes to your webhook address, and reads the events in them. It is
-// written by hand; the events are the generated types of package connectsdk.
+// Package webhook verifies the calls that the service makes to your webhook URL, and reads the events in them. The events
+// embed the generated types of package connectsdk.
 //
 // The signatures are those of Standard Webhooks 1.0 (https://www.standardwebhooks.com), checked by its own library. The
-// contract, api/openapi.yaml, tells what to do with an event: answer at once, work later, take each webhook-id once, and
-// ignore an event of a connection version below the one that you hold.
+// contract, api/openapi.yaml, says how to handle an event: respond at once and process it later, process each webhook-id
+// once, and ignore an event whose connection version is below the one that you hold.
 package webhook
 
 import (
@@ -18,11 +18,11 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// Tolerance is how far the time of a call may be from yours, in both directions.
+// Tolerance is how far the time of a call may differ from yours, in both directions.
 const Tolerance = 5 * time.Minute
 
-// Why a call is refused; errors.Is tells them apart. ErrSecret is a mistake on your side. All others but ErrNotEvent mean
-// that nobody can say who sent the call.
+// Why a call is refused. ErrSecret is a mistake on your side, and a call with ErrNotEvent is genuine. All others mean that
+// the sender is unknown.
 var (
 	ErrSecret    = errors.New("the signing secret is not whsec_ and base64 of 24 bytes or more")
 	ErrHeaders   = errors.New("the call has no usable webhook headers")
@@ -32,14 +32,13 @@ var (
 	ErrNotEvent  = errors.New("the call is genuine, but its body is no event")
 )
 
-// Verify tells whether the service made a call, now, and reads its event. The body must be the bytes that came, not what
-// a JSON library made of them. While your secret is being replaced each call is signed with both: the one that you have
-// is enough.
+// Verify checks that the service made a call, now, and reads its event. The body must be the bytes as received, not a
+// re-encoding. While your secret is rotated each call is signed with both secrets: the one that you have is enough.
 func Verify(secret string, header http.Header, body []byte) (Event, error) {
 	return VerifyAt(secret, header, body, time.Now())
 }
 
-// VerifyAt is Verify for a call that came at another time, such as one that waited in a queue of yours.
+// VerifyAt is Verify for a call that was received at another time, such as one that waited in your queue.
 func VerifyAt(secret string, header http.Header, body []byte, received time.Time) (Event, error) {
 	key, err := signingKey(secret)
 	if err != nil {
@@ -61,13 +60,13 @@ func VerifyAt(secret string, header http.Header, body []byte, received time.Time
 	return parse(id, body)
 }
 
-// SignedAt is the time at which a call says that it was signed. Nothing is verified.
+// SignedAt is the time that a call states as its signing time. Nothing is verified.
 func SignedAt(header http.Header) (time.Time, error) {
 	_, signed, err := readHeaders(header)
 	return signed, err
 }
 
-// signingKey refuses secrets with which anybody could sign, above all an empty one.
+// signingKey refuses secrets that anybody could guess, above all an empty one.
 func signingKey(secret string) (*standardwebhooks.Webhook, error) {
 	encoded, found := strings.CutPrefix(secret, "whsec_")
 	key, err := base64.StdEncoding.DecodeString(encoded)

@@ -7,46 +7,35 @@ import (
 	"time"
 )
 
-// chart is a bar for each of the last 31 days, drawn in a plane of slot by 100 units that the page stretches.
+// chart is a bar for each of the last 31 days, drawn in a plane of slot by 1000 units that the page stretches.
 type chart struct {
 	Summary   string // for those who do not see it
 	Width     int
-	Bars      []bar
-	Absent    []bar // days without a record, which is not the same as zero
-	Closed    int   // width of the days before the first readable one
+	Days      []chartDay // that may be read
+	Closed    int        // width of the days before the first of them
+	Absent    int        // days without a record, which is not the same as zero
 	Top, Half string
-	Days      []chartDay // only those that may be read
 }
 
-type bar struct {
-	X     int
-	Y, H  string
-	Title string
-}
-
-// chartDay is the same as text.
 type chartDay struct {
-	Date  string
-	Value string // empty: no record
+	Date, Value string // no value: no record
+	X, Height   int
 }
 
 const (
 	slot   = 10
-	height = 100.0
+	height = 1000
 )
 
 // unit is what a chart counts.
 type unit struct {
-	name  string
-	write func(int64) string // with the unit
-	axis  func(int64) string // without
+	name, suffix string
+	number       func(int64) string
 }
 
 var (
-	stepsUnit  = unit{"Daily steps", func(n int64) string { return thousands(n) + " steps" }, thousands}
-	metersUnit = unit{"Daily cycling distance", kilometers, func(n int64) string {
-		return strings.TrimSuffix(kilometers(n), ".0 km")
-	}}
+	stepsUnit  = unit{"Daily steps", " steps", thousands}
+	metersUnit = unit{"Daily cycling distance", " km", kilometers}
 )
 
 // draw makes a chart of the days from first to last, of which those before readable are closed.
@@ -56,8 +45,7 @@ func draw(u unit, first, readable, last time.Time, values map[time.Time]int64) c
 		most = max(most, value)
 	}
 	top := niceAbove(most)
-	c := chart{Top: u.axis(top), Half: u.axis(top / 2)}
-	recorded := 0
+	c := chart{Top: strings.TrimSuffix(u.number(top), ".0"), Half: strings.TrimSuffix(u.number(top/2), ".0")}
 	for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {
 		x := c.Width
 		c.Width += slot
@@ -65,20 +53,17 @@ func draw(u unit, first, readable, last time.Time, values map[time.Time]int64) c
 			c.Closed = c.Width
 			continue
 		}
-		value, known := values[day]
-		text := day.Format("Mon 2 Jan")
-		if !known {
-			c.Absent = append(c.Absent, bar{X: x + 1, Title: text + ": no record"}) // hollow, and never of a height that counts
-			c.Days = append(c.Days, chartDay{Date: text})
-			continue
+		drawn := chartDay{Date: day.Format("Mon 2 Jan"), X: x + 1}
+		if value, recorded := values[day]; recorded {
+			drawn.Value = u.number(value) + u.suffix
+			drawn.Height = max(int(value*height/top), height/100) // a zero is a line on the ground
+		} else {
+			c.Absent++
 		}
-		recorded++
-		h := max(float64(value)/float64(top)*height, 1) // a zero is a line on the ground
-		c.Bars = append(c.Bars, bar{X: x + 1, Y: decimal(height - h), H: decimal(h), Title: text + ": " + u.write(value)})
-		c.Days = append(c.Days, chartDay{Date: text, Value: u.write(value)})
+		c.Days = append(c.Days, drawn)
 	}
 	c.Summary = fmt.Sprintf("%s: a bar for each day, %d with a record and %d without; the highest is %s.",
-		u.name, recorded, len(c.Absent), u.write(most))
+		u.name, len(c.Days)-c.Absent, c.Absent, u.number(most)+u.suffix)
 	return c
 }
 
@@ -93,8 +78,6 @@ func niceAbove(n int64) int64 {
 	}
 }
 
-func decimal(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
-
 // thousands writes 12345 as 12,345.
 func thousands(n int64) string {
 	if n < 1000 {
@@ -105,5 +88,14 @@ func thousands(n int64) string {
 
 // kilometers writes metres with one decimal.
 func kilometers(meters int64) string {
-	return thousands((meters+50)/1000) + "." + strconv.FormatInt((meters+50)%1000/100, 10) + " km"
+	tenths := (meters + 50) / 100
+	return thousands(tenths/10) + "." + strconv.FormatInt(tenths%10, 10)
+}
+
+// count is such as "1 page" and "3 pages".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return thousands(int64(n)) + " " + what
 }

@@ -14,13 +14,13 @@ func TestDraw(t *testing.T) {
 	want := chart{
 		Summary: "Daily steps: a bar for each day, 3 with a record and 1 without; the highest is 12,345 steps.",
 		Width:   60, Closed: 20, Top: "20,000", Half: "10,000",
-		Bars: []bar{
-			{X: 21, Y: "87.50", H: "12.50", Title: "Tue 3 Mar: 2,500 steps"},
-			{X: 31, Y: "99.00", H: "1.00", Title: "Wed 4 Mar: 0 steps"}, // a zero is drawn, on the ground
-			{X: 51, Y: "38.28", H: "61.72", Title: "Fri 6 Mar: 12,345 steps"},
+		Absent: 1,
+		Days: []chartDay{
+			{X: 21, Height: 125, Date: "Tue 3 Mar", Value: "2,500 steps"},
+			{X: 31, Height: 10, Date: "Wed 4 Mar", Value: "0 steps"}, // a zero is drawn, on the ground
+			{X: 41, Date: "Thu 5 Mar"},
+			{X: 51, Height: 617, Date: "Fri 6 Mar", Value: "12,345 steps"},
 		},
-		Absent: []bar{{X: 41, Title: "Thu 5 Mar: no record"}},
-		Days:   []chartDay{{"Tue 3 Mar", "2,500 steps"}, {"Wed 4 Mar", "0 steps"}, {"Thu 5 Mar", ""}, {"Fri 6 Mar", "12,345 steps"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -29,7 +29,7 @@ func TestDraw(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int64]string{0: "0.0 km", 49: "0.0 km", 50: "0.1 km", 7449: "7.4 km", 7450: "7.5 km", 1234567: "1,234.6 km"} {
+	for n, want := range map[int64]string{0: "0.0", 49: "0.0", 50: "0.1", 7449: "7.4", 7450: "7.5", 1234567: "1,234.6"} {
 		if got := kilometers(n); got != want {
 			t.Errorf("kilometers(%d) = %s, want %s", n, got, want)
 		}

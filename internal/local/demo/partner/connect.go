@@ -1,7 +1,7 @@
 package partner
 
-// This file is the whole integration: what a backend does to connect its users, to read, and to hear of changes. It
-// needs nothing of this package but itself. Copy it; what you must replace by your own says REPLACE.
+// This file is the whole integration: how a backend connects its users, reads their activity and receives changes. It
+// uses nothing else of this package. Copy it; a comment with REPLACE marks what you must replace by your own.
 
 import (
 	"context"
@@ -28,23 +28,23 @@ type Connector struct {
 	Client *connect.Client
 	// WebhookSecret is the whsec_… that you were given with your webhook address.
 	WebhookSecret string
-	// PutAside keeps an event until Work comes to it, each WebhookID once. REPLACE it by an insert into a table of yours.
+	// PutAside keeps an event until Work gets to it, each WebhookID once. REPLACE it by an insert into a table of yours.
 	PutAside func(ctx context.Context, event webhook.Event) error
-	// UserOf finds whose connection has the grant id, empty for nobody's. REPLACE it by pgstore's KeysOf.
+	// UserOf finds the user whose connection has the grant id; empty if there is none. REPLACE it by pgstore's KeysOf.
 	UserOf func(ctx context.Context, grant uuid.UUID) (user string, err error)
 
 	mu    sync.Mutex
 	begun map[string]attempt // by state. REPLACE it by your sessions, if your server is one of several
 }
 
-// attempt is one authorization under way.
+// attempt is one authorization in progress.
 type attempt struct {
 	session, user string
 	connect.Authorization
 }
 
-// Begin is the button "Connect". Redirect the browser to the URL of what it returns, with status 303. The session is
-// that of the browser, and the user the one who is signed in there. REPLACE both by what your sign-in knows.
+// Begin is the button "Connect": redirect the browser to the URL of the result, with status 303. The session is that of
+// the browser, and the user is the one who is signed in there. REPLACE both by those of your sign-in.
 func (c *Connector) Begin(session, user string) connect.Authorization {
 	a := attempt{session, user, c.Client.Begin()}
 	c.mu.Lock()
@@ -57,15 +57,15 @@ func (c *Connector) Begin(session, user string) connect.Authorization {
 	return a.Authorization
 }
 
-// Callback is your registered callback address: the browser came back. Afterwards redirect it, so that the code does not
-// stay in the address bar. The error is connect.ErrDenied if the user said no, and connect.ErrState if nobody asked this
-// browser; then there is no user.
+// Callback is your registered callback address, to which the browser returns. Redirect it afterwards, so that the code
+// does not stay in the address bar. The error is connect.ErrDenied if the user refused, and connect.ErrState, without a
+// user, if this browser did not begin the authorization.
 func (c *Connector) Callback(ctx context.Context, session string, query url.Values) (user string, err error) {
 	state := query.Get("state")
 	c.mu.Lock()
 	a, found := c.begun[state]
 	if found = found && a.session == session; found {
-		delete(c.begun, state) // it works once, whatever comes of it
+		delete(c.begun, state) // it works once, whether it succeeds or not
 	}
 	c.mu.Unlock()
 	if !found {
@@ -95,7 +95,7 @@ func (c *Connector) Read(ctx context.Context, user string, from, to connectsdk.D
 		return a, err
 	}
 	a.Steps, a.Cycling = steps.Data, cycling.Data
-	seen := map[string]bool{} // a ride may come twice while data change: its id tells
+	seen := map[string]bool{} // a ride may come twice while data change
 	for page, err := range c.Client.CyclingPages(ctx, user, from, to, pageSize) {
 		if err != nil {
 			return a, err
@@ -114,7 +114,8 @@ func (c *Connector) Read(ctx context.Context, user string, from, to connectsdk.D
 // pageSize is small so that the demo shows pages. REPLACE it by 500.
 const pageSize = 5
 
-// Webhook is your webhook address: verify, put aside, answer. The work comes later, for the service waits five seconds.
+// Webhook is your webhook address: verify, put aside, respond. The work comes later, because the service waits for five
+// seconds only.
 func (c *Connector) Webhook(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	if err != nil {
@@ -127,7 +128,7 @@ func (c *Connector) Webhook(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := c.PutAside(r.Context(), event); err != nil {
-		http.Error(w, "not now", http.StatusServiceUnavailable) // it will come again
+		http.Error(w, "not now", http.StatusServiceUnavailable) // the service will send it again
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -144,23 +145,20 @@ const (
 	Changed                 // read the days of the event
 )
 
-// Work does what an event asks for, and tells whose it was. REPLACE the reading: call Read for the days of an event that
-// is Changed, and store what it gives by date, and rides by id.
-func (c *Connector) Work(ctx context.Context, event webhook.Event) (Outcome, string, error) {
+// Work does what an event asks for, and returns whose event it is. REPLACE the reading: for an event that is Changed,
+// call Read for its days, and store what it returns, steps and cycling by date and rides by id.
+func (c *Connector) Work(ctx context.Context, event webhook.Event) (outcome Outcome, user string, err error) {
 	switch event := event.(type) {
 	case webhook.ConnectionRevoked:
-		user, err := c.UserOf(ctx, event.Data.GrantId)
-		if err != nil || user == "" {
+		if user, err = c.UserOf(ctx, event.Data.GrantId); err != nil || user == "" {
 			return Unknown, "", err
 		}
-		news, err := c.Client.Ended(ctx, user, event.Version)
-		if !news {
+		if news, err := c.Client.Ended(ctx, user, event.Version); !news {
 			return Outdated, user, err
 		}
-		return Ended, user, err
+		return Ended, user, nil
 	case webhook.ActivityUpdated:
-		user, err := c.UserOf(ctx, event.Data.GrantId)
-		if err != nil || user == "" {
+		if user, err = c.UserOf(ctx, event.Data.GrantId); err != nil || user == "" {
 			return Unknown, "", err
 		}
 		held, err := c.Client.Connection(ctx, user)

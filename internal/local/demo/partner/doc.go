@@ -1,12 +1,12 @@
-// Package partner is an example of a company that uses the service: the backend and the pages of a walking club whose
-// members connect their activity.
+// Package partner is an example of a partner of the service: the backend and the pages of a walking club whose members
+// connect their activity.
 //
-// It is written as a partner would write it, against the partner API alone: of the service it imports nothing but the
-// SDK, package connect.invalid/connect-go/connect, which keeps the rules for clients (specification 5.4, 7.4, 8).
+// It is written as a partner would write it, against the partner API alone: of the service it imports only the SDK,
+// package connect.invalid/connect-go/connect, which keeps the rules for clients (specification 5.4, 7.4, 8).
 //
 // # To copy
 //
-// Take connect.go. It is the whole integration, from the button "Connect" to the webhook, compiles by itself, and says
+// Take connect.go. It is the whole integration, from the button "Connect" to the webhook. It compiles by itself and says
 // REPLACE where your own sessions, tables and sign-in belong. Then make its two values:
 //
 //	client, err := connect.New(connect.Config{ …, Store: pgstore.New(pool, key) })
@@ -17,8 +17,9 @@
 // # The rest is the demo
 //
 //   - partner.go, session.go, page.go and chart.go are its web page.
-//   - story.go says in plain words what happened; record.go keeps the requests and answers for it, and mask.go takes the
-//     credentials out before they are kept. No token, secret or grant_id ever goes to a browser (specification 5.5).
+//   - story.go shows in plain words, those of story.txt, what happened. record.go keeps the requests and responses for
+//     it, and mask.go removes the credentials before they are kept. No token, secret or grant_id ever goes to a browser
+//     (specification 5.5).
 //   - inbox.go shows the webhooks and works on them.
-//   - store.go keeps the tokens in a file that only its owner can read. A company would encrypt them.
+//   - store.go keeps the tokens in a file that only its owner can read. A partner in production would encrypt them.
 package partner

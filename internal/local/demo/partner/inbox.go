@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -46,65 +44,31 @@ type task struct {
 
 type callKey struct{}
 
-// receive shows a call to a person, and has [Connector.Webhook] take it.
+// receive gives a call to [Connector.Webhook], and to the page. A genuine call gets its row in putAside.
 func (p *Partner) receive(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, mostRecorded+1))
-	rest := io.Reader(r.Body)
-	if err != nil {
-		rest = broken{err}
-	}
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(body), rest), r.Body}
-	row := &received{Type: "refused", Call: exchange{
-		Summary: summary(r.Method, r.URL), Request: requestText(r.Method, r.URL, r.Header) + "\n\n" + maskBody(body),
-	}.clipped()}
-	answer := &answered{ResponseWriter: w}
-	p.connector.Webhook(answer, r.WithContext(context.WithValue(r.Context(), callKey{}, row)))
-	if answer.status == http.StatusUnauthorized {
-		row.answered(answer.status, answer.body.String())
-		row.Detail = strings.TrimSpace(answer.body.String())
+	body := peek(&r.Body)
+	row := &received{Type: "refused", Call: newExchange(r, maskBody(body))}
+	if _, err := webhook.Verify(p.config.WebhookSecret, r.Header, body); err != nil && len(body) <= mostRecorded {
+		row.Detail = err.Error()
+		row.Call.respond(http.StatusUnauthorized, nil, "\n\n"+maskAll(row.Detail))
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.note(row)
+		p.show(row)
+		p.mu.Unlock()
 	}
-}
-
-func (row *received) answered(status int, body string) {
-	row.Call.Summary += fmt.Sprintf(" → %d", status)
-	row.Call.Answer = strings.TrimSpace(answerText(status, nil, nil) + "\n\n" + maskAll(body))
-}
-
-// answered notes what is answered.
-type answered struct {
-	http.ResponseWriter
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answered) WriteHeader(status int) {
-	a.status = status
-	a.ResponseWriter.WriteHeader(status)
-}
-
-func (a *answered) Write(text []byte) (int, error) {
-	a.body.Write(text)
-	return a.ResponseWriter.Write(text)
+	p.connector.Webhook(w, r.WithContext(context.WithValue(r.Context(), callKey{}, row)))
 }
 
 // putAside takes each event once. What waits here is lost when the process ends.
 func (p *Partner) putAside(ctx context.Context, event webhook.Event) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	row, _ := ctx.Value(callKey{}).(*received)
-	row.Verified = true
 	if before, seen := p.seen[event.WebhookID()]; seen {
 		before.Again++
 		return nil
 	}
+	row, _ := ctx.Value(callKey{}).(*received)
 	p.describe(row, event)
-	row.answered(http.StatusNoContent, "") // by [Connector.Webhook], if there is room
+	row.Call.respond(http.StatusNoContent, nil, "") // by [Connector.Webhook], if there is room
 	select {
 	case p.inbox <- task{event, row}:
 	default:
@@ -114,24 +78,32 @@ func (p *Partner) putAside(ctx context.Context, event webhook.Event) error {
 		clear(p.seen)
 	}
 	p.seen[event.WebhookID()] = row
-	p.note(row)
+	p.show(row)
 	return nil
 }
 
-// note shows a call on the page. The caller holds the lock.
-func (p *Partner) note(row *received) {
+// show puts a call on the page. The caller holds the lock.
+func (p *Partner) show(row *received) {
 	row.At = time.Now()
 	p.received = slices.Insert(p.received, 0, row)
 	p.received = p.received[:min(len(p.received), mostReceived)]
 }
 
 func (p *Partner) describe(row *received, event webhook.Event) {
+	row.Verified = true
 	switch event := event.(type) {
 	case webhook.ConnectionRevoked:
 		row.Type, row.Detail, row.About = string(event.Type), string(event.Data.Reason), p.nameOf(event.Data.GrantId)
 	case webhook.ActivityUpdated:
 		row.Type, row.About = string(event.Type), p.nameOf(event.Data.GrantId)
-		row.Detail = datasets(event.Data.Datasets) + ", " + days(event.Data.From.Time, event.Data.To.Time)
+		for _, name := range event.Data.Datasets {
+			row.Detail += string(name) + ", "
+		}
+		const day = "2 Jan"
+		row.Detail += event.Data.From.Format(day)
+		if to := event.Data.To; !to.Equal(event.Data.From.Time) {
+			row.Detail += " to " + to.Format(day)
+		}
 	case webhook.Unknown:
 		row.Type = event.Type
 	}
@@ -141,22 +113,6 @@ func (p *Partner) nameOf(grant uuid.UUID) string {
 	key, _ := p.store.memberOf(context.Background(), grant)
 	member, _ := p.member(key)
 	return member.Name
-}
-
-func datasets(names []connectsdk.Dataset) string {
-	var text []string
-	for _, name := range names {
-		text = append(text, string(name))
-	}
-	return strings.Join(text, ", ")
-}
-
-func days(from, to time.Time) string {
-	const day = "2 Jan"
-	if from.Equal(to) {
-		return from.Format(day)
-	}
-	return from.Format(day) + " to " + to.Format(day)
 }
 
 // Run works on what was put aside until ctx ends.
@@ -171,13 +127,14 @@ func (p *Partner) Run(ctx context.Context) {
 	}
 }
 
-// work has [Connector.Work] do what an event asks for, and says so.
+// work has [Connector.Work] do what an event asks for, and shows what that was.
 func (p *Partner) work(ctx context.Context, t task) {
 	outcome, member, err := p.connector.Work(ctx, t.event)
-	text := outcomes[outcome]
-	if err == nil {
-		err = p.noteReason(member, t.event)
+	revoked, isRevoked := t.event.(webhook.ConnectionRevoked)
+	if err == nil && isRevoked && member != "" {
+		err = p.noteReason(member, revoked.Data)
 	}
+	text := outcomes[outcome]
 	if err != nil {
 		text = "This could not be worked on: the connection cannot be stored."
 	}
@@ -185,24 +142,34 @@ func (p *Partner) work(ctx context.Context, t task) {
 	t.row.Outcome = text
 	call := t.row.Call
 	p.mu.Unlock()
-	if event, is := t.event.(webhook.ConnectionRevoked); is && outcome == Ended {
-		p.tell(member, told(event.Data.Reason, call))
+	if isRevoked && outcome == Ended {
+		p.add(member, beginning("ended by webhook", because(revoked.Data.Reason), call))
 	}
 }
 
 // noteReason keeps why a connection is over, for the page.
-func (p *Partner) noteReason(member string, event webhook.Event) error {
-	revoked, is := event.(webhook.ConnectionRevoked)
-	if !is || member == "" {
-		return nil
-	}
+func (p *Partner) noteReason(member string, revoked connectsdk.ConnectionRevokedData) error {
 	return p.store.note(member, func(k *kept) {
-		reason := revoked.Data.Reason
-		forgotten := reason == connectsdk.ConnectionRevokedDataReasonUserDisconnected || reason == connectsdk.ConnectionRevokedDataReasonAccountDeleted
-		if k.over() && k.Version == revoked.Data.ConnectionVersion && (forgotten || k.Why == "") {
-			k.Why, k.Forgotten = because(reason), forgotten
+		forgotten := revoked.Reason == connectsdk.ConnectionRevokedDataReasonUserDisconnected ||
+			revoked.Reason == connectsdk.ConnectionRevokedDataReasonAccountDeleted
+		if k.over() && k.Version == revoked.ConnectionVersion && (forgotten || k.Why == "") {
+			k.Why, k.Forgotten = because(revoked.Reason), forgotten
 		}
 	})
+}
+
+// because says why a member must connect again.
+func because(reason connectsdk.ConnectionRevokedDataReason) string {
+	switch reason {
+	case connectsdk.ConnectionRevokedDataReasonUserDisconnected:
+		return "you disconnected this partner at Activity Connect"
+	case connectsdk.ConnectionRevokedDataReasonAccountDeleted:
+		return "your account at Activity Connect was deleted"
+	case connectsdk.ConnectionRevokedDataReasonRefreshTokenReplayed:
+		return "a used key was presented again, and everything was revoked"
+	default:
+		return fmt.Sprintf("Activity Connect says %s", reason)
+	}
 }
 
 var outcomes = map[Outcome]string{
@@ -225,8 +192,8 @@ func (p *Partner) shownCalls(zone *time.Location) []received {
 	return rows
 }
 
-// showReceived is the part of the page that its script asks for again and again.
-func (p *Partner) showReceived(w http.ResponseWriter, r *http.Request) {
+// listReceived is the part of the page that its script asks for again and again.
+func (p *Partner) listReceived(w http.ResponseWriter, r *http.Request) {
 	_, member := p.session(w, r)
 	var part bytes.Buffer
 	if err := pageTemplate.ExecuteTemplate(&part, "received", p.shownCalls(member.Timezone)); err != nil {

@@ -21,7 +21,7 @@ func updatedEvent(version, from, to string) string {
 	return fmt.Sprintf(`{"type":"activity.updated","timestamp":"2026-11-21T10:00:00.000Z","data":{"grant_id":%q,"connection_version":%q,"datasets":["daily_steps","cycling_daily"],"from":%q,"to":%q}}`, grant, version, from, to)
 }
 
-// call is what the service sends; the answer's status is returned.
+// call is what the service sends; the response's status is returned.
 func (b *browserOf) call(id, body string, edit func(http.Header)) int {
 	b.t.Helper()
 	key, err := standardwebhooks.NewWebhook(webhookSecret)

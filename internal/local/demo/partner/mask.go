@@ -2,7 +2,6 @@ package partner
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -11,11 +10,35 @@ import (
 	"strings"
 )
 
-// The pages show requests and answers, and no credential in them (specification 5.5): of each its prefix and its last
-// four characters at most, enough to see which is which. What is not known to be harmless is masked.
+// The pages show requests and responses, and no credential in them (specification 5.5): of each its prefix and its last
+// four characters at most, enough to tell them apart. What is not known to be harmless is masked.
 
-// credential is anything with a prefix of specification 2.9, or of a webhook's secret, wherever it stands.
-var credential = regexp.MustCompile(`\b(svci_|svcc_|svca_|svcr2_|cc1_|whsec_)[\w+/=.~%-]+`)
+var (
+	// credential is anything with a prefix of specification 2.9, or of a webhook's secret, wherever it stands.
+	credential = regexp.MustCompile(`\b(svci_|svcc_|svca_|svcr2_|cc1_|whsec_)[\w+/=.~%-]+`)
+	// grantInPath names a connection, which is not for a browser.
+	grantInPath = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	// signature is one of those in the header webhook-signature, without its version.
+	signature = regexp.MustCompile(`,[^ ]+`)
+	// secretField is a field of JSON that json.Indent wrote.
+	secretField = regexp.MustCompile(`("(?:access_token|refresh_token|grant_id|next_cursor)": )"((?:[^"\\]|\\.)*)"`)
+
+	// harmless are the fields of forms and queries that are shown as they are.
+	harmless = []string{
+		"client_id", "redirect_uri", "response_type", "scope", "code_challenge_method", "grant_type", "token_type_hint", "error",
+		"from", "to", "limit",
+	}
+	// shownHeaders are those that are shown, in this order.
+	shownHeaders = []string{
+		"Authorization", "Content-Type", "WWW-Authenticate", "Retry-After", "RateLimit-Limit", "RateLimit-Remaining",
+		"RateLimit-Reset", "Cache-Control", "X-Request-ID", "webhook-id", "webhook-timestamp", "webhook-signature",
+	}
+)
+
+const (
+	firstLines = 14 // of a body that is shown
+	lastLines  = 10
+)
 
 // mask is what is shown of a credential.
 func mask(value string) string {
@@ -31,13 +54,7 @@ func mask(value string) string {
 
 func maskAll(text string) string { return credential.ReplaceAllStringFunc(text, mask) }
 
-// harmless are the fields of forms and queries that are shown as they are.
-var harmless = []string{
-	"client_id", "redirect_uri", "response_type", "scope", "code_challenge_method", "grant_type", "token_type_hint", "error",
-	"from", "to", "limit",
-}
-
-// maskFields writes a query or a form with a field on each line.
+// maskFields writes the fields of a query or a form with a separator between them.
 func maskFields(encoded, separator string) string {
 	var lines []string
 	for field := range strings.SplitSeq(encoded, "&") {
@@ -49,89 +66,52 @@ func maskFields(encoded, separator string) string {
 		if !slices.Contains(harmless, name) {
 			value = mask(value)
 		}
-		lines = append(lines, maskAll(name)+"="+maskAll(value))
+		lines = append(lines, name+"="+value)
 	}
-	return strings.Join(lines, separator)
+	return maskAll(strings.Join(lines, separator))
 }
 
-// grantInPath names the connection, which is not for a browser.
-var grantInPath = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-
+// maskTarget writes an address without its host, with a field of the query on each line.
 func maskTarget(u *url.URL) string {
-	target := grantInPath.ReplaceAllStringFunc(u.Path, mask)
+	target := maskAll(grantInPath.ReplaceAllStringFunc(u.Path, mask))
 	if u.RawQuery != "" {
 		target += "\n  ?" + maskFields(u.RawQuery, "\n  &")
 	}
-	return maskAll(target)
+	return target
 }
 
-// shownHeaders are those that are shown, in this order.
-var shownHeaders = []string{
-	"Authorization", "Content-Type", "Location", "WWW-Authenticate", "Retry-After", "RateLimit-Limit", "RateLimit-Remaining",
-	"RateLimit-Reset", "Cache-Control", "X-Request-ID", "webhook-id", "webhook-timestamp", "webhook-signature",
-}
-
-// maskHeaders writes each on a line of its own, after a line break.
+// maskHeaders writes each header after a line break.
 func maskHeaders(header http.Header) string {
 	var out strings.Builder
 	for _, name := range shownHeaders {
-		if value := header.Get(name); value != "" {
-			switch name {
-			case "Authorization":
-				value = maskAuthorization(value)
-			case "webhook-signature":
-				value = maskSignatures(value)
-			case "Location":
-				value = "…"
-			}
-			out.WriteString("\n" + name + ": " + maskAll(value))
+		value := header.Get(name)
+		if value == "" {
+			continue
 		}
+		switch name {
+		case "Authorization":
+			if id, secret, basic := (&http.Request{Header: header}).BasicAuth(); basic {
+				value = "Basic base64(" + id + ":" + mask(secret) + ")"
+			} else {
+				scheme, rest, _ := strings.Cut(value, " ")
+				value = scheme + " " + mask(rest)
+			}
+		case "webhook-signature":
+			value = signature.ReplaceAllStringFunc(value, func(text string) string { return "," + mask(text[1:]) })
+		}
+		out.WriteString("\n" + name + ": " + maskAll(value))
 	}
 	return out.String()
 }
 
-// maskAuthorization shows what Basic says, which is the secret in another form.
-func maskAuthorization(value string) string {
-	scheme, rest, _ := strings.Cut(value, " ")
-	if scheme == "Basic" {
-		plain, err := base64.StdEncoding.DecodeString(rest)
-		id, secret, found := strings.Cut(string(plain), ":")
-		if err != nil || !found {
-			return "Basic …"
-		}
-		return "Basic base64(" + id + ":" + mask(secret) + ")"
-	}
-	return scheme + " " + mask(rest)
-}
-
-func maskSignatures(value string) string {
-	signatures := strings.Split(value, " ")
-	for i, signature := range signatures {
-		version, encoded, _ := strings.Cut(signature, ",")
-		if version != "v1" {
-			version = "…"
-		}
-		signatures[i] = version + "," + mask(encoded)
-	}
-	return strings.Join(signatures, " ")
-}
-
-// secretField is a field of a body whose value is masked, in JSON that json.Indent wrote.
-var secretField = regexp.MustCompile(`("(?:access_token|refresh_token|grant_id|next_cursor)": )"((?:[^"\\]|\\.)*)"`)
-
-const (
-	firstLines = 14 // of a body that is shown
-	lastLines  = 10
-)
-
-// maskBody writes JSON for a person, without the middle of what is long.
+// maskBody writes JSON for a person, after an empty line and without the middle of what is long.
 func maskBody(body []byte) string {
 	if len(body) == 0 {
 		return ""
 	}
 	var pretty bytes.Buffer
 	if len(body) > mostRecorded || json.Indent(&pretty, body, "", "  ") != nil {
-		return "(not shown: it is no JSON, or long)"
+		return "\n\n(not shown: it is no JSON, or long)"
 	}
 	text := secretField.ReplaceAllStringFunc(pretty.String(), func(field string) string {
 		parts := secretField.FindStringSubmatch(field)
@@ -141,5 +121,5 @@ func maskBody(body []byte) string {
 	if hidden := len(lines) - firstLines - lastLines; hidden > 1 {
 		lines = slices.Concat(lines[:firstLines], []string{"  ⋮ " + count(hidden, "more line")}, lines[len(lines)-lastLines:])
 	}
-	return strings.Join(lines, "\n")
+	return "\n\n" + strings.Join(lines, "\n")
 }

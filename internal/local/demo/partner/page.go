@@ -7,6 +7,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,11 @@ import (
 var files embed.FS
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	"day":   func(t time.Time) string { return t.Format("2 January 2006") },
-	"clock": func(t time.Time) string { return t.Format("15:04:05") },
+	"day":        func(t time.Time) string { return t.Format("2 January 2006") },
+	"clock":      func(t time.Time) string { return t.Format("15:04:05") },
+	"count":      count,
+	"thousands":  thousands,
+	"kilometers": kilometers,
 }).ParseFS(files, "page.html"))
 
 // patientFor bounds what a page waits for the service.
@@ -34,7 +38,7 @@ type view struct {
 	kept
 	Notice  *step // what went wrong just now
 	Live    bool
-	Reading *readingView
+	Reading *reading
 	Calls   []received // to the webhook address
 	Story   [][]step   // by chapters, the newest first
 }
@@ -42,33 +46,33 @@ type view struct {
 // Uncertain reports that a refresh may have used up its token.
 func (v view) Uncertain() bool { return v.kept.State == connect.StateUncertain }
 
-type readingView struct {
-	reading
-	StepsTotal, CyclingTotal string
+// reading is all that was read of one member, drawn.
+type reading struct {
+	At                       time.Time
+	StepsTotal, CyclingTotal int64
 	StepsChart, CyclingChart chart
-	RideRows                 []rideRow
+	Rides                    []ride // newest first
+	Pages                    int    // in which they came
 }
 
-type rideRow struct{ Date, Start, Lasted, Distance string }
+type ride struct{ Date, Start, Lasted, Distance string }
 
 func (p *Partner) page(w http.ResponseWriter, r *http.Request) {
-	id, member := p.session(w, r)
-	v := view{Notice: p.takeNotice(id)}
+	_, member := p.session(w, r)
+	v := view{Notice: p.notice(member.Key)}
 	if k, found := p.store.get(member.Key); found && !k.over() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor) // who leaves has no trouble to be told of
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor) // a browser that leaves is no trouble to show
 		defer cancel()
-		reading, wrong := p.read(ctx, member, k)
-		if wrong == nil {
-			v.Reading, v.Live = present(reading, k.HistoryFrom.Time), r.URL.Query().Has("live")
-		} else {
-			v.Notice = cmp.Or(v.Notice, wrong)
-		}
+		var failed *step
+		v.Reading, failed = p.read(ctx, member, k)
+		v.Notice = cmp.Or(v.Notice, failed)
+		v.Live = failed == nil && r.URL.Query().Has("live")
 	}
-	p.show(w, http.StatusOK, member, v)
+	p.write(w, http.StatusOK, member, v)
 }
 
-// show adds what all pages have.
-func (p *Partner) show(w http.ResponseWriter, status int, member Member, v view) {
+// write adds what all pages have.
+func (p *Partner) write(w http.ResponseWriter, status int, member Member, v view) {
 	v.Member, v.Members, v.MailPage = member, p.config.Members, p.config.MailPage
 	v.kept, _ = p.store.get(member.Key)
 	v.ConnectedAt = v.ConnectedAt.In(member.Timezone)
@@ -83,43 +87,36 @@ func (p *Partner) show(w http.ResponseWriter, status int, member Member, v view)
 	_, _ = page.WriteTo(w)
 }
 
-// present turns rows into what the page draws.
-func present(r reading, historyFrom time.Time) *readingView {
+// drawn is what was read at a time, with charts of the days from first to last.
+func drawn(a Activity, at, first, historyFrom, last time.Time) *reading {
+	r := &reading{At: at, Pages: a.Pages}
 	steps, meters := map[time.Time]int64{}, map[time.Time]int64{}
-	var allSteps, allMeters int64
-	for _, row := range r.Steps {
+	for _, row := range a.Steps {
 		steps[row.Date.Time] = row.Steps
-		allSteps += row.Steps
+		r.StepsTotal += row.Steps
 	}
-	for _, row := range r.Cycling {
+	for _, row := range a.Cycling {
 		meters[row.Date.Time] = row.DistanceMeters
-		allMeters += row.DistanceMeters
+		r.CyclingTotal += row.DistanceMeters
 	}
-	first := r.To.AddDate(0, 0, 1-mostDates)
-	v := &readingView{
-		reading:    r,
-		StepsTotal: thousands(allSteps), CyclingTotal: kilometers(allMeters),
-		StepsChart:   draw(stepsUnit, first, historyFrom, r.To, steps),
-		CyclingChart: draw(metersUnit, first, historyFrom, r.To, meters),
+	r.StepsChart = draw(stepsUnit, first, historyFrom, last, steps)
+	r.CyclingChart = draw(metersUnit, first, historyFrom, last, meters)
+	for _, recorded := range slices.Backward(a.Rides) {
+		r.Rides = append(r.Rides, rideOf(recorded))
 	}
-	for i := len(r.Rides) - 1; i >= 0; i-- { // newest first for a person
-		v.RideRows = append(v.RideRows, rowOf(r.Rides[i]))
-	}
-	return v
+	return r
 }
 
-// recorded is how the service writes a recorded clock, which has no zone.
-const recorded = "2006-01-02T15:04:05.000000"
-
-func rowOf(ride connectsdk.CyclingActivity) rideRow {
-	row := rideRow{Date: ride.Date.Format("Mon 2 Jan"), Lasted: "unknown", Distance: kilometers(ride.DistanceMeters)}
-	start, err := time.Parse(recorded, ride.RecordedStartTime)
+func rideOf(recorded connectsdk.CyclingActivity) ride {
+	const layout = "2006-01-02T15:04:05.000000" // of a recorded clock, which has no zone
+	row := ride{Date: recorded.Date.Format("Mon 2 Jan"), Lasted: "unknown", Distance: kilometers(recorded.DistanceMeters) + " km"}
+	start, err := time.Parse(layout, recorded.RecordedStartTime)
 	if err != nil {
 		return row
 	}
 	row.Start = start.Format("15:04")
-	if ride.RecordedEndTime != nil {
-		if end, err := time.Parse(recorded, *ride.RecordedEndTime); err == nil {
+	if recorded.RecordedEndTime != nil {
+		if end, err := time.Parse(layout, *recorded.RecordedEndTime); err == nil {
 			row.Lasted = strings.TrimSuffix(end.Sub(start).Round(time.Minute).String(), "0s")
 		}
 	}
@@ -130,8 +127,8 @@ func serveFile(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, files, r.URL.Path[1:])
 }
 
-// headers are those of every answer. The form that connects is redirected to the service, which browsers take for a
-// form that is sent there.
+// headers sets those of every response. The form that connects is redirected to the service: to browsers it is a form
+// that is sent there.
 func headers(issuer string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

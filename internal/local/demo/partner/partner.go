@@ -14,7 +14,7 @@ import (
 	"connect.invalid/connect-go/connect"
 )
 
-// Config is what the service's operator gave the company, and what is the company's own.
+// Config is what the service's operator gave the partner, and what is the partner's own.
 type Config struct {
 	Issuer       string // of the service, an https origin
 	ClientID     string
@@ -26,7 +26,7 @@ type Config struct {
 	// WebhookSecret is the signing secret of the address that the operator configured, BaseURL with WebhookPath.
 	WebhookSecret string
 	Members       []Member // at least one; the first is signed in until the browser says otherwise
-	MailPage      string   // where a member of the demo finds the mail with the code
+	MailPage      string   // where a member of the demo finds the email with the code
 }
 
 // Member is somebody who has an account at the partner. There is no sign-in there: the page has a switch.
@@ -42,6 +42,8 @@ const (
 	CallbackPath = "/connect/callback"
 	// WebhookPath is the path of the address that the operator configures.
 	WebhookPath = "/webhooks"
+
+	mostDates = 31 // of one read (specification section 8)
 )
 
 // Partner is the backend with its pages. It is safe for concurrent use.
@@ -51,7 +53,7 @@ type Partner struct {
 	store     *fileStore
 
 	mu       sync.Mutex
-	sessions map[string]*session
+	sessions map[string]string    // the member of each
 	stories  map[string][]step    // by member, newest first
 	received []*received          // calls to the webhook address, newest first
 	seen     map[string]*received // by webhook-id
@@ -77,31 +79,25 @@ func New(config Config) (*Partner, error) {
 	}
 	p := &Partner{
 		config: config, store: store,
-		sessions: map[string]*session{}, stories: map[string][]step{},
+		sessions: map[string]string{}, stories: map[string][]step{},
 		seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
 	}
 	p.connector = &Connector{Client: client, WebhookSecret: config.WebhookSecret, PutAside: p.putAside, UserOf: store.memberOf}
 	return p, nil
 }
 
+// Begin begins an authorization without a browser, for a connection that the demo makes in the past.
+func (p *Partner) Begin() connect.Authorization { return p.connector.Client.Begin() }
+
 // Keep stores a connection that a member made at the given time, in place of the one that was there.
-func (p *Partner) Keep(ctx context.Context, member string, connection connect.Connection, connectedAt time.Time) error {
-	lock, err := p.store.Lock(ctx, member)
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	if err := lock.Save(ctx, connection); err != nil {
-		return err
-	}
-	return p.store.note(member, func(k *kept) { k.ConnectedAt = connectedAt })
+func (p *Partner) Keep(member string, connection connect.Connection, connectedAt time.Time) error {
+	return p.store.change(func(members map[string]kept) {
+		members[member] = kept{Connection: connection, ConnectedAt: connectedAt}
+	})
 }
 
 // Connected reports whether there is a connection of the member in the file.
-func (p *Partner) Connected(member string) bool {
-	_, found := p.store.get(member)
-	return found
-}
+func (p *Partner) Connected(member string) bool { return p.state(member) != "none" }
 
 // Wait returns when no refresh is under way any more. Call it when no request is served any more.
 func (p *Partner) Wait() { p.connector.Client.Wait() }
@@ -120,145 +116,113 @@ func (p *Partner) Handler() http.Handler {
 	mux.HandleFunc("GET /{$}", p.page)
 	mux.HandleFunc("GET /style.css", serveFile)
 	mux.HandleFunc("GET /received.js", serveFile)
-	mux.HandleFunc("GET /webhooks/received", p.showReceived)
+	mux.HandleFunc("GET /webhooks/received", p.listReceived)
 	mux.HandleFunc("POST "+WebhookPath, p.receive)
 	mux.HandleFunc("POST /member", p.switchMember)
 	mux.HandleFunc("POST /connect", p.connect)
 	mux.HandleFunc("GET "+CallbackPath, p.callback)
-	mux.HandleFunc("POST /refresh", p.act(p.refresh))
-	mux.HandleFunc("POST /revoke", p.act(p.revoke))
-	mux.HandleFunc("POST /disconnect", p.act(p.disconnect))
-	return headers(strings.TrimSuffix(p.config.Issuer, "/"), http.NewCrossOriginProtection().Handler(mux))
+	mux.HandleFunc("POST /refresh", p.act(p.refresh, "refreshed", "trade the second key for new ones"))
+	mux.HandleFunc("POST /revoke", p.act(p.revoke, "revoked", "give the keys back"))
+	mux.HandleFunc("POST /disconnect", p.act(p.connector.Client.Disconnect, "disconnected", "end the connection"))
+	return headers(p.config.Issuer, http.NewCrossOriginProtection().Handler(mux))
 }
 
 // connect sends the browser to the service.
 func (p *Partner) connect(w http.ResponseWriter, r *http.Request) {
 	id, member := p.session(w, r)
 	begun := p.connector.Begin(id, member.Key)
-	p.tell(member.Key, sentAway(begun.URL))
+	p.add(member.Key, beginning("sent away", nil,
+		navigation(begun.URL, "The answer went to your browser alone: the pages on which you sign in and decide.")))
 	http.Redirect(w, r, begun.URL, http.StatusSeeOther)
 }
 
-// callback takes the browser back, with a code or with a no.
+// callback takes the browser back, with a code or with the user's no.
 func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 	id, member := p.session(w, r)
 	ctx, trace := traced(r.Context())
 	user, err := p.connector.Callback(ctx, id, r.URL.Query())
 	if errors.Is(err, connect.ErrState) {
-		wrong := trouble(err, "connect you", nil)
-		p.show(w, http.StatusBadRequest, member, view{Notice: &wrong})
+		wrong := failure(err, "connect you", nil)
+		p.write(w, http.StatusBadRequest, member, view{Notice: &wrong})
 		return
 	}
-	p.mu.Lock()
-	p.sessions[id].member = user
-	p.mu.Unlock()
+	p.setMember(id, user)
 	sent := trace.take()
 	back := navigation(r.URL.String(), "303 See Other\n\nWe sent your browser on to our page, so that nothing of this stays in its address bar.")
-	switch {
-	case len(sent) == 0: // there was no code to exchange
-		p.wrong(id, user, trouble(err, "connect you", []exchange{back}))
-	case err != nil:
-		p.tell(user, codeCame(back))
-		p.wrong(id, user, trouble(err, "connect you", sent))
-	default:
-		p.tell(user, codeCame(back))
-		p.tell(user, exchanged(sent))
+	if len(sent) == 0 { // there was no code to exchange
+		sent = []exchange{back}
+	} else {
+		p.add(user, newStep("code came", nil, back))
+	}
+	if err != nil {
+		p.add(user, failure(err, "connect you", sent))
+	} else {
+		p.add(user, newStep("exchanged", nil, sent...))
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// act does something for the member of the session and shows the page again.
-func (p *Partner) act(do func(ctx context.Context, member string) (well func(sent []exchange) step, doing string, err error)) http.HandlerFunc {
+// act does something for the member of the session, adds it to the story and shows the page again.
+func (p *Partner) act(do func(ctx context.Context, member string) error, done, doing string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		id, member := p.session(w, r)
+		_, member := p.session(w, r)
 		// A browser that leaves does not stop what it began.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute)
 		defer cancel()
 		ctx, trace := traced(ctx)
-		well, doing, err := do(ctx, member.Key)
-		sent := trace.take()
+		err := do(ctx, member.Key)
+		s := beginning(done, nil, trace.take()...)
 		if err != nil {
-			wrong := trouble(err, doing, sent)
-			wrong.begins = true
-			p.wrong(id, member.Key, wrong)
-		} else {
-			p.tell(member.Key, well(sent))
+			s = failure(err, doing, s.Exchanges)
+			s.begins = true
 		}
+		p.add(member.Key, s)
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	}
 }
 
-func (p *Partner) refresh(ctx context.Context, member string) (func([]exchange) step, string, error) {
+func (p *Partner) refresh(ctx context.Context, member string) error {
 	_, err := p.connector.Client.Refresh(ctx, member)
-	return func(sent []exchange) step { return renewed(sent, true) }, "trade the second key for new ones", err
+	return err
 }
 
-func (p *Partner) revoke(ctx context.Context, member string) (func([]exchange) step, string, error) {
-	err := p.connector.Client.Revoke(ctx, member)
-	if err == nil {
-		err = p.store.note(member, func(k *kept) { k.Why = "we gave our keys back ourselves" })
+func (p *Partner) revoke(ctx context.Context, member string) error {
+	if err := p.connector.Client.Revoke(ctx, member); err != nil {
+		return err
 	}
-	return revoked, "give the keys back", err
+	return p.store.note(member, func(k *kept) { k.Why = "we gave our keys back ourselves" })
 }
 
-func (p *Partner) disconnect(ctx context.Context, member string) (func([]exchange) step, string, error) {
-	return disconnected, "end the connection", p.connector.Client.Disconnect(ctx, member)
-}
-
-// wrong tells what went wrong, and shows it above all else on the next page.
-func (p *Partner) wrong(session, member string, wrong step) {
-	p.tell(member, wrong)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.sessions[session]; s != nil {
-		s.notice = &wrong
-	}
-}
-
-// read reads the last 31 days, or what of them the connection reaches, and tells of it. If that goes wrong, how is the
-// second result.
-func (p *Partner) read(ctx context.Context, member Member, k kept) (reading, *step) {
+// read reads the last 31 days, or what the connection reaches of them, and adds that to the story. If it fails, the
+// second result says how.
+func (p *Partner) read(ctx context.Context, member Member, k kept) (*reading, *step) {
 	ctx, trace := traced(ctx)
-	result := reading{At: time.Now().In(member.Timezone)}
-	result.To = date(result.At)
-	result.From = result.To.AddDate(0, 0, 1-mostDates)
-	if k.HistoryFrom.After(result.From) {
-		result.From = k.HistoryFrom.Time
+	now := time.Now().In(member.Timezone)
+	to := connect.Day(now.Date())
+	from := connectsdk.Date{Time: to.AddDate(0, 0, 1-mostDates)}
+	if k.HistoryFrom.After(from.Time) {
+		from = k.HistoryFrom
 	}
-	if result.From.After(result.To) {
-		result.To = result.From // the service's calendar may be ahead of ours by a moment at midnight
+	if from.After(to.Time) {
+		to = from // the service's calendar may be ahead of ours by a moment at midnight
 	}
-	a, err := p.connector.Read(ctx, member.Key, connectsdk.Date{Time: result.From}, connectsdk.Date{Time: result.To})
+	a, err := p.connector.Read(ctx, member.Key, from, to)
 	sent := trace.take()
 	if err != nil {
-		wrong := trouble(err, "read your data", sent)
-		wrong.reading = true
-		p.tell(member.Key, wrong)
-		return result, &wrong
+		failed := failure(err, "read your data", sent)
+		failed.read = true
+		p.add(member.Key, failed)
+		return nil, &failed
 	}
-	renewal, sent := renewals(sent)
-	if len(renewal) > 0 {
-		p.tell(member.Key, renewed(renewal, false))
+	renews := func(e exchange) bool { return strings.Contains(e.Summary, "/oauth/token") }
+	reads := slices.DeleteFunc(slices.Clone(sent), renews)
+	if renewals := slices.DeleteFunc(sent, func(e exchange) bool { return !renews(e) }); len(renewals) > 0 {
+		p.add(member.Key, beginning("renewed", nil, renewals...))
 	}
-	p.tell(member.Key, readAll(sent, a))
-	result.Activity = a
-	return result, nil
-}
-
-// mostDates of one read (specification section 8).
-const mostDates = 31
-
-// reading is all that was read of one member.
-type reading struct {
-	From, To time.Time // dates: midnight UTC
-	At       time.Time
-	Activity
-}
-
-// date is the calendar day of t, in t's own location, as midnight UTC.
-func date(t time.Time) time.Time {
-	year, month, day := t.Date()
-	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	s := newStep("read", fmt.Sprintf("%s of %d", count(a.Pages, "page"), pageSize), reads...)
+	s.read = true
+	p.add(member.Key, s)
+	return drawn(a, now, to.AddDate(0, 0, 1-mostDates), k.HistoryFrom.Time, to.Time), nil
 }
 
 // state is none, connected or over.

@@ -17,11 +17,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/uuid"
 
-	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 )
 
@@ -151,9 +151,9 @@ func (s *service) open(t *testing.T, file string) *Partner {
 // keep gives Alex a connection whose access token has run out.
 func keep(t *testing.T, p *Partner, version string) {
 	t.Helper()
-	err := p.Keep(t.Context(), "alex", connect.Connection{
+	err := p.Keep("alex", connect.Connection{
 		GrantID: uuid.MustParse(grant), Version: version, State: connect.StateActive, RefreshToken: "svcr2_first",
-		HistoryFrom: connectsdk.Date{Time: date(time.Now())},
+		HistoryFrom: connect.Day(time.Now().Date()),
 	}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestRecorderPassesOn(t *testing.T) {
 	long := strings.Repeat("x", 2*mostRecorded)
 	for name, body := range map[string]io.Reader{
 		"long":   strings.NewReader(long),
-		"broken": io.MultiReader(strings.NewReader("half"), broken{gone}),
+		"broken": io.MultiReader(strings.NewReader("half"), iotest.ErrReader(gone)),
 	} {
 		ctx, trace := traced(context.Background())
 		r, err := http.NewRequestWithContext(ctx, "GET", "https://connect.example/x", nil)
@@ -300,7 +300,7 @@ func TestRecorderPassesOn(t *testing.T) {
 		if name == "long" && (err != nil || string(text) != long) || name == "broken" && (!errors.Is(err, gone) || string(text) != "half") {
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
-		if shown := trace.take(); len(shown) != 1 || strings.Contains(shown[0].Answer, "xxx") {
+		if shown := trace.take(); len(shown) != 1 || strings.Contains(shown[0].Response, "xxx") {
 			t.Errorf("%s: shown as %+v", name, shown)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,24 +14,46 @@ import (
 )
 
 const (
-	mostRecorded  = 16 << 10 // bytes of a body
-	mostShown     = 6 << 10  // bytes of a request or an answer
+	mostRecorded  = 64 << 10 // bytes of a body
+	mostShown     = 6 << 10  // bytes of a request or a response
 	mostExchanges = 12       // of one step
 )
 
-// exchange is one request and its answer as the page shows them: masked before they are kept, and never logged.
+// exchange is one request and its response as the page shows them. They are masked before they are kept, and never logged.
 type exchange struct {
-	Summary         string // such as POST /oauth/token → 200
-	Request, Answer string
-	Status          int // 0: none came
+	Summary           string // such as POST /oauth/token → 200
+	Request, Response string
+	Status            int // 0: there was no response
 }
 
-func (e exchange) clipped() exchange {
-	for _, text := range []*string{&e.Summary, &e.Request, &e.Answer} {
-		if len(*text) > mostShown {
-			*text = strings.ToValidUTF8((*text)[:mostShown], "") + " … (and so on)"
-		}
+// newExchange is a request that has no response yet.
+func newExchange(r *http.Request, body string) exchange {
+	target := maskTarget(r.URL)
+	path, _, _ := strings.Cut(target, "\n")
+	return exchange{Summary: clip(r.Method + " " + path), Request: clip(r.Method + " " + target + maskHeaders(r.Header) + body)}
+}
+
+func (e *exchange) respond(status int, header http.Header, body string) {
+	e.Status = status
+	e.Summary += fmt.Sprintf(" → %d", status)
+	e.Response = clip(fmt.Sprintf("%d %s", status, http.StatusText(status)) + maskHeaders(header) + body)
+}
+
+func clip(text string) string {
+	if len(text) > mostShown {
+		return strings.ToValidUTF8(text[:mostShown], "") + " … (and so on)"
 	}
+	return text
+}
+
+// navigation is a page that the member's browser asked for.
+func navigation(address, response string) exchange {
+	u, err := url.Parse(address)
+	if err != nil {
+		u = new(url.URL)
+	}
+	e := newExchange(&http.Request{Method: http.MethodGet, URL: u}, "")
+	e.Summary, e.Response = "Your browser: "+e.Summary, response
 	return e
 }
 
@@ -52,11 +75,11 @@ func (t *trace) add(e exchange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.exchanges) < mostExchanges {
-		t.exchanges = append(t.exchanges, e.clipped())
+		t.exchanges = append(t.exchanges, e)
 	}
 }
 
-// take is what was recorded so far. What comes later, of a refresh that nobody waits for any more, is not shown.
+// take returns what was recorded so far. A refresh that nobody waits for any more may add to it later; that is not shown.
 func (t *trace) take() []exchange {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,69 +97,41 @@ func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !found {
 		return r.next.RoundTrip(request)
 	}
-	e := exchange{Summary: summary(request.Method, request.URL)}
-	var form []byte
+	form := ""
 	if request.GetBody != nil {
 		if body, err := request.GetBody(); err == nil {
-			form, _ = io.ReadAll(io.LimitReader(body, mostRecorded))
+			form = "\n\n" + maskFields(string(peek(&body)), "\n")
 		}
 	}
-	e.Request = requestText(request.Method, request.URL, request.Header)
-	if len(form) > 0 {
-		e.Request += "\n\n" + maskFields(string(form), "\n")
-	}
-	answer, err := r.next.RoundTrip(request)
+	e := newExchange(request, form)
+	response, err := r.next.RoundTrip(request)
 	if err != nil {
 		e.Summary += " → no answer"
-		e.Answer = "(none) " + unanswered(err)
-		t.add(e)
-		return nil, err
+		e.Response = "(none) " + whyNone(err)
+	} else {
+		e.respond(response.StatusCode, response.Header, maskBody(peek(&response.Body)))
 	}
-	body := &bytes.Buffer{}
-	_, err = io.Copy(body, io.LimitReader(answer.Body, mostRecorded+1))
-	e.Status = answer.StatusCode
-	e.Summary += fmt.Sprintf(" → %d", answer.StatusCode)
-	e.Answer = answerText(answer.StatusCode, answer.Header, body.Bytes())
 	t.add(e)
-	rest := io.Reader(answer.Body)
-	if err != nil {
-		rest = broken{err}
-	}
-	answer.Body = struct {
+	return response, err
+}
+
+// peek reads a body and puts it back, so that it can be read again: all of it, or as much as is recorded.
+func peek(body *io.ReadCloser) []byte {
+	begun, _ := io.ReadAll(io.LimitReader(*body, mostRecorded+1)) // who reads on gets the error again
+	*body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(body, rest), answer.Body}
-	return answer, nil
+	}{io.MultiReader(bytes.NewReader(begun), *body), *body}
+	return begun
 }
 
-// broken is the end of an answer that broke off.
-type broken struct{ err error }
-
-func (b broken) Read([]byte) (int, error) { return 0, b.err }
-
-func summary(method string, u *url.URL) string {
-	path, _, _ := strings.Cut(maskTarget(u), "\n")
-	return method + " " + path
-}
-
-func requestText(method string, u *url.URL, header http.Header) string {
-	return method + " " + maskTarget(u) + maskHeaders(header)
-}
-
-func answerText(status int, header http.Header, body []byte) string {
-	text := fmt.Sprintf("%d %s", status, http.StatusText(status)) + maskHeaders(header)
-	if shown := maskBody(body); shown != "" {
-		text += "\n\n" + shown
-	}
-	return text
-}
-
-// unanswered says why no answer came, without addresses of requests.
-func unanswered(err error) string {
+// whyNone says why there was no response, without addresses of requests.
+func whyNone(err error) string {
+	dial := new(net.OpError)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return "It took too long."
-	case dialed(err):
+	case errors.As(err, &dial) && dial.Op == "dial":
 		return "The connection was not made: nobody listens there."
 	default:
 		return "The connection broke."

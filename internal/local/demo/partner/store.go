@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -21,7 +20,7 @@ import (
 type kept struct {
 	connect.Connection
 	ConnectedAt time.Time `json:"connected_at"`
-	// Why is the reason for which the member must connect again, as far as somebody told it.
+	// Why is the reason for which the member must connect again, if it is known.
 	Why string `json:"why,omitempty"`
 	// Forgotten: the service forgot the consent, so that a new connection begins with its own first day.
 	Forgotten bool `json:"forgotten,omitempty"`
@@ -42,7 +41,7 @@ type fileStore struct {
 
 func openStore(path string) (*fileStore, error) {
 	s := &fileStore{path: path, locks: connect.NewMemoryStore(), members: map[string]kept{}, byGrant: map[uuid.UUID]string{}}
-	text, err := os.ReadFile(filepath.Clean(path))
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -68,10 +67,7 @@ func (s *fileStore) Load(_ context.Context, member string) (connect.Connection, 
 // Lock implements [connect.Store].
 func (s *fileStore) Lock(ctx context.Context, member string) (connect.Lock, error) {
 	lock, err := s.locks.Lock(ctx, member)
-	if err != nil {
-		return nil, err
-	}
-	return fileLock{Lock: lock, store: s, member: member}, nil
+	return fileLock{Lock: lock, store: s, member: member}, err
 }
 
 // fileLock is a lock in memory over a connection in the file.
@@ -126,7 +122,7 @@ func (s *fileStore) change(do func(map[string]kept)) error {
 	if err != nil {
 		return err
 	}
-	// Written beside it and renamed: there is the old pair of tokens or the new one, never half of either.
+	// A new file replaces the old one: there is the old pair of tokens or the new one, never half of either.
 	fresh := s.path + ".new"
 	if err := os.WriteFile(fresh, append(text, '\n'), 0o600); err != nil {
 		return err
@@ -145,7 +141,7 @@ func (s *fileStore) index() {
 	}
 }
 
-// memberOf finds whose connection has the grant, or had it; empty where nobody's has.
+// memberOf finds whose connection has the grant, or had it; empty for nobody's.
 func (s *fileStore) memberOf(_ context.Context, grant uuid.UUID) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

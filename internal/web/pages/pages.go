@@ -1,6 +1,7 @@
-package browser
+package pages
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -14,60 +15,57 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// Config is what the pages stand on. Every field but TrustedProxies is needed.
+// Config is what the pages need. Only TrustedProxies may be empty.
 type Config struct {
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
-	RequestLifetime time.Duration  // of an authorization request: how long the cookie lives, and what pages say
-	TrustedProxies  []netip.Prefix // whose X-Forwarded-For is believed
+	RequestLifetime time.Duration  // of an authorization request: the cookie's lifetime, also shown on the pages
+	TrustedProxies  []netip.Prefix // whose X-Forwarded-For is trusted
 }
 
-// pages are the configuration with what was read from the embedded files.
+// pages is the configuration with the embedded files.
 type pages struct {
 	Config
 	site *site
 }
 
-// New serves every page, and an HTML page with status 404 for each path or method that is none. Mount it behind
-// telemetry.Requests. An error says that the embedded files do not fit together.
+// New serves every page, and an HTML page with status 404 for every other path or method. Mount it behind
+// telemetry.Requests. An error means that the embedded files are inconsistent.
 func New(config Config) (http.Handler, error) {
 	site, err := readSite()
 	if err != nil {
-		return nil, fmt.Errorf("browser: %w", err)
+		return nil, fmt.Errorf("pages: %w", err)
 	}
 	p := &pages{config, site}
 
 	forms := http.NewCrossOriginProtection()
-	forms.SetDenyHandler(p.page(func(http.ResponseWriter, *http.Request) error { return errForeignForm }))
+	forms.SetDenyHandler(p.page(failWith(errForeignForm)))
 
 	router := chi.NewRouter()
 	router.Use(headers, named, timed, forms.Handler)
-	router.NotFound(p.page(notFound))
-	router.MethodNotAllowed(p.page(notFound))
+	router.NotFound(p.page(failWith(errNotFound)))
+	router.MethodNotAllowed(p.page(failWith(errNotFound)))
 	router.Get("/static/{name}", p.page(p.static))
 	router.Get("/oauth/authorize", p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {
-		r.Get("/sign-in", p.page(p.showSignIn))
-		r.Post("/sign-in", p.page(p.signIn))
-		r.Get("/code", p.page(p.showCode))
-		r.Post("/code", p.page(p.enterCode))
-		r.Post("/new-code", p.page(p.newCode))
+		p.routeSignIn(r, "", p.requestSignIn)
 		r.Get("/consent", p.page(p.showConsent))
 		r.Post("/consent", p.page(p.decide))
 	})
+	p.routeSignIn(router, accountBase, p.accountSignIn)
 	router.Get("/account", p.page(p.showAccount))
-	router.Get("/account/sign-in", p.page(p.showAccountSignIn))
-	router.Post("/account/sign-in", p.page(p.signInToAccount))
-	router.Get("/account/code", p.page(p.showAccountCode))
-	router.Post("/account/code", p.page(p.enterAccountCode))
-	router.Post("/account/new-code", p.page(p.newAccountCode))
 	router.Post("/account/sign-out", p.page(p.signOut))
 	router.Get("/account/connections/{client}/disconnect", p.page(p.showDisconnect))
 	router.Post("/account/connections/{client}/disconnect", p.page(p.disconnect))
 	return router, nil
 }
 
-// page answers with a handler, and with the error page where it fails or panics.
+// redirect is returned by a handler, as its error, to send the browser on with a GET.
+type redirect string
+
+func (r redirect) Error() string { return "see " + string(r) }
+
+// page responds with what handle writes, or with the redirect or error page of its error or panic.
 func (p *pages) page(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -77,13 +75,22 @@ func (p *pages) page(handle func(http.ResponseWriter, *http.Request) error) http
 				p.fail(w, r, fmt.Errorf("panic: %v", failure))
 			}
 		}()
-		if err := handle(w, r); err != nil {
+		var to redirect
+		switch err := handle(w, r); {
+		case errors.As(err, &to):
+			w.Header().Set("Location", string(to))
+			w.WriteHeader(http.StatusSeeOther)
+		case err != nil:
 			p.fail(w, r, err)
 		}
 	}
 }
 
-// named gives the request's one log event the name of its route: paths hold the ids of requests.
+func failWith(err error) func(http.ResponseWriter, *http.Request) error {
+	return func(http.ResponseWriter, *http.Request) error { return err }
+}
+
+// named gives the request's log event the pattern of its route: paths contain the ids of requests.
 func named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -95,21 +102,19 @@ func named(next http.Handler) http.Handler {
 	})
 }
 
-// requestTime is how long a request may take before it is answered with an error page (decisions, section 5: five seconds
-// in all). What is left is for writing the page.
-const requestTime = 4400 * time.Millisecond
+// requestTimeout is how long a request may take before it gets an error page (decisions, section 5: five seconds in
+// all). The rest is for writing the page.
+const requestTimeout = 4400 * time.Millisecond
 
-// timed gives each request its time, whatever becomes of the browser.
+// timed gives each request its deadline. A browser that goes away cancels only a GET that still waits for its turn.
 func timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		within := fairqueue.Within
 		if r.Method == http.MethodGet {
 			within = fairqueue.WithinWhileWanted
 		}
-		ctx, cancel := within(r.Context(), fairqueue.Pages, requestTime)
+		ctx, cancel := within(r.Context(), fairqueue.Pages, requestTimeout)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
-
-func notFound(http.ResponseWriter, *http.Request) error { return errNotFound }

@@ -29,10 +29,14 @@ create table webhook_events (
     last_date          date,
     created_at         timestamptz not null default connect_now(),
     state              text        not null default 'pending' check (state in ('pending', 'delivered', 'failed')),
-    -- Tries so far, and how many of them came before the last replay: the schedule counts from there.
-    tries              integer     not null default 0 check (tries >= 0),
-    tries_before       integer     not null default 0 check (tries_before between 0 and tries),
-    next_try_at        timestamptz,
+    -- Attempts so far, and how many of them came before the last replay: the schedule counts from there.
+    attempts           integer     not null default 0 check (attempts >= 0),
+    attempts_before    integer     not null default 0 check (attempts_before between 0 and attempts),
+    -- When a pending event is due. A server that takes one leases it, for the time that an attempt needs: an event whose
+    -- server died is taken by another one when the lease is over.
+    next_attempt_at    timestamptz default connect_now(),
+    leased_until       timestamptz,
+    check ((state = 'pending') = (next_attempt_at is not null)),
     check (case type
         when 'connection.revoked' then reason is not null and num_nonnulls(datasets, first_date, last_date) = 0
         when 'activity.updated' then reason is null and num_nonnulls(datasets, first_date, last_date) = 3
@@ -42,38 +46,23 @@ create table webhook_events (
 
 create index webhook_events_log on webhook_events (client_id, created_at, event_id);
 create index webhook_events_open on webhook_events (state, created_at) where state <> 'delivered';
+-- Servers look here for what is due, client by client.
+create index webhook_events_due on webhook_events (client_id, next_attempt_at) where state = 'pending';
 create index webhook_events_age on webhook_events (created_at);
 create index webhook_events_grant on webhook_events (grant_id);
 
--- Each try to deliver an event: what was answered, or why there is no answer.
-create table webhook_tries (
+-- Each attempt to deliver an event: the receiver's response, or why there is none.
+create table webhook_attempts (
     event_id    uuid        not null references webhook_events on delete cascade,
-    try         integer     not null check (try >= 1),
+    attempt     integer     not null check (attempt >= 1),
     at          timestamptz not null,
     duration_ms integer     not null check (duration_ms >= 0),
     status      integer     check (status between 100 and 999),
     fault       text        check (octet_length(fault) between 1 and 200),
-    answer      bytea       check (octet_length(answer) <= 8192),
-    primary key (event_id, try),
+    response    bytea       check (octet_length(response) <= 8192),
+    primary key (event_id, attempt),
     check (num_nonnulls(status, fault) >= 1)
 );
-
--- An event that is to be delivered, new or replayed, has a job in the same transaction. There is no notification: it
--- would put all transactions that send one in a row. The servers ask for jobs several times a second.
--- +goose StatementBegin
-create function enqueue_webhook_event() returns trigger language plpgsql as $$
-begin
-    insert into river_job (kind, args, max_attempts, queue)
-    values ('webhook_delivery', jsonb_build_object('event_id', new.event_id, 'client_id', new.client_id), 1000,
-        'webhooks');
-    return null;
-end $$;
--- +goose StatementEnd
-
-create trigger webhook_events_enqueue_new after insert on webhook_events
-    for each row when (new.state = 'pending') execute function enqueue_webhook_event();
-create trigger webhook_events_enqueue_replayed after update of state on webhook_events
-    for each row when (new.state = 'pending' and old.state <> 'pending') execute function enqueue_webhook_event();
 
 -- Changes of activity that are to become activity.updated, kept for the window in which they are merged to one event a
 -- connection. Rows are only added, so that no import waits for another here.
@@ -175,7 +164,6 @@ drop trigger webhook_note_update on daily_steps;
 drop trigger webhook_note_delete on daily_steps;
 drop function note_activity_change;
 drop table webhook_changes;
-drop table webhook_tries;
+drop table webhook_attempts;
 drop table webhook_events;
-drop function enqueue_webhook_event;
 drop table webhook_endpoints;

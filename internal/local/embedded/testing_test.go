@@ -11,7 +11,7 @@ import (
 // While a server stands still nobody gets an answer, neither who is connected nor who comes; then both do.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Ephemeral: true})
+	s := open(t, Config{Ephemeral: true})
 	conn, err := pgx.Connect(t.Context(), s.URL())
 	if err != nil {
 		t.Fatal(err)

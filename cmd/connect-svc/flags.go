@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"time"
+)
+
+// date is a flag in the form YYYY-MM-DD: midnight in UTC.
+type date struct{ time.Time }
+
+func (d date) String() string { return d.Format(time.DateOnly) }
+
+// UnmarshalText implements [encoding.TextUnmarshaler], as kong wants it.
+func (d *date) UnmarshalText(text []byte) (err error) {
+	if d.Time, err = time.Parse(time.DateOnly, string(text)); err != nil {
+		return errors.New("must be a date in the form YYYY-MM-DD")
+	}
+	return nil
+}
+
+// instant is a flag that is a day, which stands for its midnight in UTC, or a time of RFC 3339.
+type instant struct{ time.Time }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (i *instant) UnmarshalText(text []byte) error {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(layout, string(text)); err == nil {
+			i.Time = at
+			return nil
+		}
+	}
+	return errors.New("must be YYYY-MM-DD or a time such as 2026-01-31T08:00:00Z")
+}
+
+// since is an instant, or a duration back from now.
+type since struct{ instant }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *since) UnmarshalText(text []byte) error {
+	if back, err := time.ParseDuration(string(text)); err == nil && back > 0 {
+		s.Time = time.Now().Add(-back)
+		return nil
+	}
+	if s.instant.UnmarshalText(text) != nil {
+		return errors.New("must be a duration such as 24h, a day such as 2026-11-20 or a time such as 2026-11-20T10:00:00Z")
+	}
+	return nil
+}
+
+// timeOrNull is at in UTC, or null in JSON for the zero time.
+func timeOrNull(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"connect-svc/api"
+)
+
+// version is the release that this program was built from. `make build` sets it.
+var version string
+
+// build is what this program was built from.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+}
+
+func (b build) String() string { return fmt.Sprintf("%s (commit %s)", b.Version, b.Commit) }
+
+// built takes what `make build` did not set from what the Go tool records about every build.
+func built() build {
+	b := build{Version: version, Commit: "unknown"}
+	info, known := debug.ReadBuildInfo()
+	if !known {
+		info = &debug.BuildInfo{}
+	}
+	if b.Version == "" {
+		b.Version = info.Main.Version
+	}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "development"
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			b.Commit = setting.Value
+		}
+	}
+	return b
+}
+
+type versionCommand struct{ output }
+
+type versionJSON struct {
+	build
+	ContractVersion string `json:"contract_version"`
+	GoVersion       string `json:"go_version"`
+}
+
+func (c versionCommand) Run(p *program) error {
+	contract, err := openapi3.NewLoader().LoadFromData(api.Partner)
+	if err != nil {
+		return fmt.Errorf("read the partner API's document: %w", err)
+	}
+	value := versionJSON{built(), contract.Info.Version, runtime.Version()}
+	return c.print(p, value, func(w io.Writer) {
+		fmt.Fprintf(w, "connect-svc %s, partner API %s, %s\n", value.build, value.ContractVersion, value.GoVersion)
+	})
+}

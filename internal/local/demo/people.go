@@ -1,0 +1,73 @@
+package demo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account"
+)
+
+// person is a sample user.
+type person struct {
+	key, name, email, timezone string
+	seed                       uint64 // of the sample data
+
+	id       uuid.UUID
+	location *time.Location
+}
+
+// samplePeople are the users; the first one is connected from the start.
+func samplePeople() []person {
+	return []person{
+		{key: "alex", name: "Alex", email: "alex@example.com", timezone: "Europe/Berlin", seed: 11},
+		{key: "robin", name: "Robin", email: "robin@example.com", timezone: "Europe/Lisbon", seed: 3},
+	}
+}
+
+// seedPerson finds or makes the user, and fills the days since the last one that has steps, a year at first.
+func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
+	if p.location, err = time.LoadLocation(p.timezone); err != nil {
+		return err
+	}
+	today := dateOf(time.Now().In(p.location))
+	users, err := d.service.Accounts.ListUsers(ctx, uuid.Nil, 1000)
+	if err != nil {
+		return err
+	}
+	var user account.User
+	if i := slices.IndexFunc(users, func(u account.User) bool { return u.Email == p.email }); i >= 0 {
+		user = users[i]
+	} else if user, err = d.service.Accounts.CreateUser(ctx, account.NewUser{
+		Email: p.email, Timezone: p.timezone, RegisteredOn: today.AddDate(-1, 0, 0),
+	}); err != nil {
+		return err
+	}
+	p.id = user.ID
+	var last *time.Time
+	if err := d.service.Pool.QueryRow(ctx, "select max(date) from daily_steps where user_id = $1", p.id).Scan(&last); err != nil {
+		return err
+	}
+	days := 365
+	if last != nil {
+		days = min(days, int(today.Sub(*last)/(24*time.Hour)))
+	}
+	if days < 1 {
+		return nil
+	}
+	if _, err := d.service.Activity.SampleData(ctx, p.id, days, p.seed); err != nil || last != nil {
+		return err
+	}
+	// Two days on which the tracker stayed at home: no record is not zero steps, and the chart is to show that.
+	_, err = d.service.Pool.Exec(ctx, "delete from daily_steps where user_id = $1 and date = any($2)",
+		p.id, []time.Time{today.AddDate(0, 0, -9), today.AddDate(0, 0, -20)})
+	return err
+}
+
+// dateOf is the calendar day of t, in t's own location, as midnight UTC.
+func dateOf(t time.Time) time.Time {
+	year, month, day := t.Date()
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}

@@ -1,0 +1,109 @@
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// initialize makes the database cluster if there is none, and returns the password of its superuser.
+func (p *place) initialize(ctx context.Context) (password string, err error) {
+	if err := p.stopOrphan(ctx); err != nil {
+		return "", err
+	}
+	passwordFile := filepath.Join(p.dir, "password")
+	if _, err := os.Stat(p.data()); err == nil {
+		text, err := os.ReadFile(passwordFile)
+		if err != nil {
+			return "", fmt.Errorf("%w: remove %s to begin anew", err, p.dir)
+		}
+		return strings.TrimSpace(string(text)), nil
+	}
+	password = rand.Text()
+	if err := os.WriteFile(passwordFile, []byte(password+"\n"), 0o600); err != nil {
+		return "", err
+	}
+	if err := p.own(passwordFile); err != nil {
+		return "", err
+	}
+	// Renamed once it is complete, so that an interrupted first start leaves nothing that looks like a cluster.
+	fresh := p.data() + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return "", err
+	}
+	args := []string{"-D", fresh, "-U", name, "--pwfile", passwordFile, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"}
+	if p.config.Ephemeral {
+		args = append(args, "--no-sync")
+	}
+	if err := p.run(ctx, "", "initdb", args...); err != nil {
+		return "", err
+	}
+	if err := p.run(ctx, "create database "+name, "postgres", "--single", "-D", fresh, "postgres"); err != nil {
+		return "", err
+	}
+	return password, os.Rename(fresh, p.data())
+}
+
+// stopOrphan stops the server of a program that was killed, or removes the postmaster.pid that it left. We hold the
+// lock, so no living program needs that server.
+func (p *place) stopOrphan(ctx context.Context) error {
+	path := filepath.Join(p.data(), "postmaster.pid")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil //nolint:nilerr // there is none
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, _ := strconv.Atoi(first)
+	if !serves(pid, p.data()) { // by now, after a reboot above all, the id may be that of any other process
+		return os.Remove(path)
+	}
+	for serves(pid, p.data()) {
+		_ = syscall.Kill(pid, fastShutdown)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the PostgreSQL of an earlier start, process %d, does not end: %w", pid, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// serves reports whether the process is a PostgreSQL on these data.
+func serves(pid int, data string) bool {
+	if pid <= 1 {
+		return false
+	}
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil { // Linux
+		return slices.Contains(strings.Split(string(text), "\x00"), data)
+	}
+	text, _ := exec.Command("ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
+	return slices.Contains(strings.Fields(string(text)), data)
+}
+
+// command is one of PostgreSQL's programs. PG… variables of our environment do not reach it.
+func (p *place) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.programs.path(program), args...)
+	cmd.Dir, cmd.SysProcAttr = p.dir, &syscall.SysProcAttr{Credential: p.account}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
+	return cmd
+}
+
+// run runs one of PostgreSQL's programs to its end.
+func (p *place) run(ctx context.Context, input, program string, args ...string) error {
+	cmd := p.command(ctx, program, args...)
+	cmd.Stdin = strings.NewReader(input)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, oneLine(out))
+	}
+	return nil
+}
+
+func oneLine(text []byte) string { return strings.Join(strings.Fields(string(text)), " ") }

@@ -1,0 +1,62 @@
+package embedded
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// StartReplica runs an ephemeral streaming replica of a primary and returns when it answers reads. Its [Server.URL] is
+// that of the primary's database, on the replica. It is for tests. The error is one line.
+func StartReplica(ctx context.Context, primary *Server) (*Server, error) {
+	return start(ctx, Config{Ephemeral: true}, func(p *place, ctx context.Context) (password string, err error) {
+		return primary.password, p.run(ctx, "", "pg_basebackup", "--pgdata", p.data(), "--dbname", primary.URL(),
+			"--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf")
+	})
+}
+
+// Pause stops all processes of the server until [Server.Continue]: connections stay open, the kernel accepts new ones,
+// and nobody gets a response. It returns when the last process has stopped. It is for tests.
+func (s *Server) Pause() error {
+	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+		// Once the first process has stopped it starts no more children: the next look finds all of them.
+		running, err := s.signal(syscall.SIGSTOP)
+		if err != nil || running == 0 {
+			return err
+		}
+	}
+	return errors.Join(errors.New("embedded PostgreSQL: its processes do not stop"), s.Continue())
+}
+
+// Continue ends a pause. Without one it does nothing.
+func (s *Server) Continue() error {
+	_, err := s.signal(syscall.SIGCONT)
+	return err
+}
+
+// signal sends a signal to the server's first process and its children, and counts those that were not stopped before.
+func (s *Server) signal(signal syscall.Signal) (running int, err error) {
+	list, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,state=").Output()
+	if err != nil {
+		return 0, fmt.Errorf("embedded PostgreSQL: ps: %w", err)
+	}
+	first := s.cmd.Process.Pid
+	for lines := bufio.NewScanner(bytes.NewReader(list)); lines.Scan(); {
+		var pid, parent int
+		var state string
+		if _, err := fmt.Sscan(lines.Text(), &pid, &parent, &state); err != nil || pid != first && parent != first {
+			continue
+		}
+		_ = syscall.Kill(pid, signal) // fails only if the process has ended
+		if !strings.ContainsAny(state, "TZ") {
+			running++
+		}
+	}
+	return running, nil
+}

@@ -1,0 +1,63 @@
+// Package mailtest runs the mail catcher for a test, which reads the emails that the service sends.
+package mailtest
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"connect-svc/internal/local/mailcatcher"
+)
+
+// deliveryTimeout is how long Next waits for an email before it fails the test.
+const deliveryTimeout = 20 * time.Second
+
+// Config is the zero value for a server that accepts every email, without TLS.
+type Config = mailcatcher.Config
+
+// Server is a mail server on loopback. It keeps emails until the test asks for them.
+type Server struct {
+	Address string // host:port
+
+	emails chan mailcatcher.Email
+}
+
+// Start runs a server until the test ends.
+func Start(t testing.TB, config Config) *Server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Address: listener.Addr().String(), emails: make(chan mailcatcher.Email, 1000)}
+	config.OnEmail = func(email mailcatcher.Email) { s.emails <- email }
+	catcher := &mailcatcher.Catcher{Config: config}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = catcher.ServeSMTP(ctx, listener, slog.New(slog.DiscardHandler))
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return s
+}
+
+// Next waits for the next email.
+func (s *Server) Next(t testing.TB) mailcatcher.Email {
+	t.Helper()
+	select {
+	case email := <-s.emails:
+		return email
+	case <-time.After(deliveryTimeout):
+		t.Fatal("no email arrived")
+		return mailcatcher.Email{}
+	}
+}
+
+// Waiting is how many emails have arrived and were not read with Next.
+func (s *Server) Waiting() int { return len(s.emails) }

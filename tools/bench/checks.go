@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// checks are measured once, beside the table.
+// checks are measured once, and noted below the table.
 func (s *stage) checks(ctx context.Context) ([]string, error) {
 	var ready []time.Duration
 	for i := range 3 {
-		again, err := s.serve(ctx, fmt.Sprintf("again-%d", i))
+		again, err := s.serve(ctx, fmt.Sprintf("again-%d", i), false)
 		if err != nil {
 			return nil, err
 		}
@@ -27,7 +27,7 @@ func (s *stage) checks(ctx context.Context) ([]string, error) {
 		}
 		notes = append(notes, chain...)
 	}
-	for _, service := range []*service{s.secure, s.redis, s.plain} {
+	for _, service := range s.services {
 		notes = append(notes, fmt.Sprintf("memory of the service at the end: %.0f MiB (%s)", service.peakMemory(), service.log))
 	}
 	return notes, nil
@@ -44,8 +44,14 @@ func (s *stage) checkChain(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	work.Warmup, work.Timeline, work.Max, work.Duration = 0, true, s.settings.chain, time.Minute
-	_, result, err := s.send(ctx, s.secure, work, "chain")
+	work.warm = false
+	refresh, left := work.requests, s.settings.chain
+	work.requests = func(n int, body []byte) (string, bool) {
+		left--
+		request, more := refresh(n, body)
+		return request, more && left >= 0
+	}
+	sample, _, err := s.send(ctx, s.service("tls"), work, time.Minute, "chain")
 	if err != nil {
 		return nil, err
 	}
@@ -53,23 +59,23 @@ func (s *stage) checkChain(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := len(result.Latencies)
+	n := len(sample.Latencies)
 	part := n / 10
-	first, last := slices.Sorted(slices.Values(result.Latencies[:part])), slices.Sorted(slices.Values(result.Latencies[n-part:]))
-	ratio := float64(percentile(last, 50)) / float64(percentile(first, 50))
+	first := percentile(slices.Sorted(slices.Values(sample.Latencies[:part])), 50)
+	last := percentile(slices.Sorted(slices.Values(sample.Latencies[n-part:])), 50)
 	all, hot := after.all-before.all, after.hot-before.hot
 	return []string{
-		fmt.Sprintf("refreshes of one chain: p50 %.3f ms at the first, %.3f ms at the %d. of it: %.2f times",
-			milliseconds(percentile(first, 50)), milliseconds(percentile(last, 50)), n, ratio),
+		fmt.Sprintf("refreshes of one chain: p50 %.3f ms at the first, %.3f ms at the %d. of it: %.2f times", first, last, n, last/first),
 		fmt.Sprintf("updates of connections by that chain: %d, of which heap-only (no index written): %d (%.2f %%); the table grew by %d bytes",
 			all, hot, 100*float64(hot)/float64(max(all, 1)), after.size-before.size),
 	}, nil
 }
 
+// updates of the table of connections since the database began, and the table's size in bytes.
 type updates struct{ all, hot, size int64 }
 
 func (s *stage) updates(ctx context.Context) (u updates, err error) {
-	// Each of the service's connections tells its counts after at most a minute, or when it is idle for a moment.
+	// Each of the service's connections reports its counts after at most a minute, or when it is idle for a moment.
 	time.Sleep(1500 * time.Millisecond) //nolint:forbidigo // there is no signal for it
 	if _, err := s.conn.Exec(ctx, "select pg_stat_clear_snapshot()"); err != nil {
 		return u, err

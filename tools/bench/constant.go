@@ -1,59 +1,50 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"time"
+
+	"connect-svc/internal/local/authority"
 )
 
-// constant is what the server of constants is told: the size of its answer and the certificate of its TLS listener.
-type constant struct {
-	Size              int
-	Certificate, Key  []byte // PEM
-	TLSAddr, PlainTCP string // filled in by the server and printed
-}
-
-// serveConstant answers every request with bytes of a size: what net/http can do here at most.
-func serveConstant(ctx context.Context, in io.Reader, out io.Writer) error {
-	var c constant
-	if err := json.NewDecoder(in).Decode(&c); err != nil {
-		return err
+// serveConstant shows what net/http can do here at most: GET /123 has 123 bytes. The arguments are the directory of the
+// certificate authority, an address for TLS and one for plain HTTP.
+func serveConstant(ctx context.Context, args []string) error {
+	if len(args) != 3 {
+		return errors.New("constant takes a directory and two addresses")
 	}
-	pair, err := tls.X509KeyPair(c.Certificate, c.Key)
+	local, err := authority.Open(args[0], time.Now())
 	if err != nil {
 		return err
 	}
-	secure, err := net.Listen("tcp", "127.0.0.1:0")
+	secure, err := tls.Listen("tcp", args[1], &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{local.Server}})
 	if err != nil {
 		return err
 	}
-	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	plain, err := net.Listen("tcp", args[2])
 	if err != nil {
 		return err
 	}
-	answer := make([]byte, c.Size)
-	for i := range answer {
-		answer[i] = 'x'
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	content := bytes.Repeat([]byte("x"), 1<<20)
+	server := &http.Server{ReadHeaderTimeout: responseLimit, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size, err := strconv.Atoi(r.URL.Path[1:])
+		if err != nil || size < 0 || size > len(content) {
+			http.NotFound(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-		_, _ = w.Write(answer) // the load generator counts what arrives
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		_, _ = w.Write(content[:size]) // the load generator counts what arrives
 	})}
-	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	c.TLSAddr, c.PlainTCP = secure.Addr().String(), plain.Addr().String()
-	c.Certificate, c.Key = nil, nil
-	if err := json.NewEncoder(out).Encode(c); err != nil {
-		return err
-	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	failed := make(chan error, 2)
-	go func() { failed <- server.ServeTLS(secure, "", "") }()
+	go func() { failed <- server.Serve(secure) }()
 	go func() { failed <- server.Serve(plain) }()
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -11,25 +11,23 @@ import (
 )
 
 // isolation shows that one caller's trouble does not reach others. They are the connections of partner B, which are
-// refreshed and read at a fixed rate, by a process of their own: alone, beside the trouble, and beside as many connections
-// to a constant page of the same server as the trouble uses, which is what the machine's processors alone cost.
+// refreshed and read at a fixed rate: alone, beside the trouble, and beside as many connections to a constant page of the
+// same server as the trouble uses, which is what the machine's processors alone cost.
 type isolation struct {
 	*stage
 	service *service
-	seconds int // of each measurement
-	streams int // see aborts
 }
 
 // isolationCase is a trouble of partner A, or of nobody.
 type isolationCase struct {
 	name string
-	// times is what the others' p99 may be of their quiet one; 0: see bound.
+	// times is what the others' p99 may be of their quiet one; 0: see judge.
 	times float64
 	// long lets the others go on until the trouble is over.
 	long bool
 	// cause makes the trouble. When all is ready it calls begin, with which the others begin, and goes on for at least as
 	// long as they do, or until its work is done.
-	cause func(s *isolation, ctx context.Context, begin func() error, o *outcome) error
+	cause func(s *isolation, ctx context.Context, begin func(), o *outcome) error
 }
 
 var isolationCases = []isolationCase{
@@ -41,13 +39,10 @@ var isolationCases = []isolationCase{
 }
 
 const (
-	otherGrants  = 100 // of each case, so that what a case breaks is not missing in the next
-	otherRate    = 40  // requests a second: half refreshes, half reads
-	otherPool    = 16  // connections
-	partnerB     = firstReader
-	firstTrouble = firstPair // partner A is another one in each case: firstTrouble and the number of the case
-	troubleUser  = 1000      // the first of the users whose connections are used for it
-	warmUser     = 1100
+	otherGrants = 101 // of each case, so that what a case breaks is not missing in the next; odd: see Others.send
+	partnerB    = firstReader
+	partnerA    = firstPair // and the number of the case, which has a partner of its own
+	troubleUser = 1000      // the first of the users whose connections are used for it
 
 	concurrentReads = 10 // of partner A
 
@@ -56,14 +51,11 @@ const (
 )
 
 func runIsolation(ctx context.Context, args []string) error {
-	var s isolation
-	s.stage = &stage{constants: map[int]constant{}}
+	s := isolation{stage: &stage{}}
 	var pattern string
 	flags := flag.NewFlagSet("connect-bench isolation", flag.ContinueOnError)
 	flags.StringVar(&pattern, "only", "", "measure the cases that match this regular expression")
-	flags.IntVar(&s.seconds, "seconds", 6, "length of each measurement in seconds")
-	flags.IntVar(&s.streams, "streams", 100, // RFC 9113, section 6.5.2: a server should allow as many
-		"streams that a connection of the aborts has open at most, where the server allows more")
+	flags.IntVar(&s.settings.seconds, "seconds", 6, "length of each measurement in seconds")
 	flags.StringVar(&s.settings.program, "program", "bin/connect-svc",
 		"the program to measure; its schema and command line must be those of this checkout")
 	flags.StringVar(&s.settings.out, "out", "bin/isolation.json", "file for the figures")
@@ -74,8 +66,8 @@ func runIsolation(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if s.seconds < 1 || s.seconds > 60 || s.streams < 1 || flags.NArg() > 0 {
-		return errors.New("-seconds is 1 to 60, -streams is 1 or more, and there are no other arguments")
+	if s.settings.seconds < 1 || s.settings.seconds > 60 || flags.NArg() > 0 {
+		return errors.New("-seconds is 1 to 60, and there are no other arguments")
 	}
 	defer s.close()
 	if err := s.open(ctx); err != nil {
@@ -108,34 +100,34 @@ func (s *isolation) open(ctx context.Context) (err error) {
 			budget = ", requests_per_minute = 600, burst = 60"
 		}
 		if _, err := s.conn.Exec(ctx, "update clients set concurrent_reads = $1"+budget+" where client_id = $2",
-			concurrentReads, clientID(firstTrouble+n)); err != nil {
+			concurrentReads, clientID(partnerA+n)); err != nil {
 			return err
 		}
 	}
-	if s.service, err = s.serve(ctx, "isolation", s.withTLS()...); err != nil {
-		return err
-	}
-	s.processes = append(s.processes, s.service.process)
-	return nil
+	// A full pool: see abort.
+	s.service, err = s.serve(ctx, "isolation", true, "CONNECT_DATABASE_URL="+s.database.URL()+"&pool_min_conns=20&pool_max_conns=20")
+	return err
 }
-
-func (s *isolation) duration() time.Duration { return time.Duration(s.seconds) * time.Second }
 
 // beside is how long a trouble lasts: a little longer than the others, who must not be alone at their end.
 func (s *isolation) beside() time.Duration { return s.duration() + settle/2 }
 
 func (s *isolation) measure(ctx context.Context, n int, c isolationCase) (*outcome, error) {
 	fmt.Printf("%s; load of the machine: %s", c.name, loadAverage())
-	asked, err := s.others(ctx, n)
+	connected, err := s.connectFrom(ctx, n*otherGrants, otherGrants, partnerB)
 	if err != nil {
 		return nil, err
 	}
-	defer asked.close()                             //nolint:errcheck // it has told its figures, or is no longer needed
-	if _, err := asked.during(settle); err != nil { // opens the service's connections to the database
+	others, err := s.startOthers(ctx, connected)
+	if err != nil {
 		return nil, err
 	}
-	o := &outcome{Case: c.name, partnerA: firstTrouble + n}
-	quiet, err := asked.during(s.duration())
+	defer others.close()
+	if _, err := others.during(settle); err != nil { // opens the service's connections to the database
+		return nil, err
+	}
+	o := &outcome{Case: c.name, partnerA: partnerA + n}
+	quiet, err := others.during(s.duration())
 	if err != nil {
 		return nil, err
 	}
@@ -143,26 +135,26 @@ func (s *isolation) measure(ctx context.Context, n int, c isolationCase) (*outco
 	if c.long {
 		lasts = longest
 	}
-	if err := c.cause(s, ctx, func() error { return asked.begin(lasts) }, o); err != nil {
+	if err := c.cause(s, ctx, func() { others.begin(lasts) }, o); err != nil {
 		return nil, err
 	}
 	if c.long {
-		if err := asked.stop(); err != nil {
+		if err := others.stop(); err != nil {
 			return nil, err
 		}
 	}
-	beside, err := asked.result()
+	beside, err := others.sample()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := asked.during(settle); err != nil {
+	if _, err := others.during(settle); err != nil {
 		return nil, err
 	}
-	flood := load{Connections: o.Connections, Duration: s.beside(), Requests: []string{getRequest("/.well-known/oauth-authorization-server", "")}}
-	if _, err := s.flood(flood, func() error { return asked.begin(s.duration()) }); err != nil {
+	page := load{connections: o.Connections, requests: inTurns(discovery)}
+	if _, err := s.flood(page, s.beside(), func() { others.begin(s.duration()) }); err != nil {
 		return nil, err
 	}
-	reference, err := asked.result()
+	reference, err := others.sample()
 	if err != nil {
 		return nil, err
 	}
@@ -170,49 +162,31 @@ func (s *isolation) measure(ctx context.Context, n int, c isolationCase) (*outco
 	return o, nil
 }
 
-// flood sends from this process.
-func (s *isolation) flood(l load, begin func() error) (loadResult, error) {
-	l.Address, l.Roots = s.service.address, s.certificate
-	return l.run(begin)
-}
-
-// others connects users with partner B, and starts the process that asks for them.
-func (s *isolation) others(ctx context.Context, n int) (others, error) {
-	granted, err := s.grantsOf(ctx, n*otherGrants, otherGrants, partnerB)
+// flood sends a load from this process, whatever the responses.
+func (s *isolation) flood(l load, duration time.Duration, begin func()) (Sample, error) {
+	l.endpoint, l.anyStatus = s.service.endpoint, true
+	callers, err := l.connect()
 	if err != nil {
-		return others{}, err
+		return Sample{}, err
 	}
-	g, err := prepare(ctx, "others", &openLoop{
-		Address: s.service.address, Roots: s.certificate, Connections: otherPool, Rate: otherRate,
-		RefreshHead: formHead("/oauth/token", partnerB), Grants: granted,
-	})
-	return others{g}, err
+	defer callers.close()
+	begin()
+	return callers.run(duration)
 }
 
-// grantsOf connects users, from one on, with a partner.
-func (s *isolation) grantsOf(ctx context.Context, firstUser, n, client int) ([]*grant, error) {
+// connectFrom connects n users, from one on, with a partner.
+func (s *isolation) connectFrom(ctx context.Context, firstUser, n, client int) ([]connection, error) {
 	pairs := make([]pair, n)
 	for i := range pairs {
 		pairs[i] = pair{firstUser + i, client}
 	}
-	p, err := s.newPurse(ctx, pairs)
-	if err != nil {
-		return nil, err
-	}
-	grants := make([]*grant, n)
-	for i, t := range p.tokens {
-		grants[i] = &grant{
-			Path:        readPath(t.GrantID, "daily-activity", time.Now().UTC()),
-			AccessToken: t.AccessToken, RefreshToken: t.RefreshToken,
-		}
-	}
-	return grants, nil
+	return s.connect(ctx, pairs)
 }
 
-func readsOf(grants []*grant) []string {
-	requests := make([]string, len(grants))
-	for i, g := range grants {
-		requests[i] = g.read()
+func readsOf(connections []connection) []string {
+	requests := make([]string, len(connections))
+	for i, c := range connections {
+		requests[i] = getRequest(readPath(c, "daily-activity"), c.AccessToken)
 	}
 	return requests
 }

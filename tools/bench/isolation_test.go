@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-func othersOf(p99 time.Duration, statuses map[int]int) loadResult {
-	r := loadResult{P50: p99 / 2, P99: p99, Statuses: statuses}
+// othersOf is a sample whose latencies are all the same.
+func othersOf(latency time.Duration, statuses map[int]int) Sample {
+	s := Sample{Elapsed: time.Second, Statuses: statuses}
 	for _, n := range statuses {
-		r.Count += n
+		s.Latencies = append(s.Latencies, slices.Repeat([]time.Duration{latency}, n)...)
 	}
-	return r
+	return s
 }
 
 func TestJudge(t *testing.T) {

@@ -2,243 +2,148 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
-	"slices"
-	"sync"
+	"net/http"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// load is what the load generator is told to do: HTTP/1.1 requests over so many connections, on each one after the
-// other. It reads a load from its input, prepares, and says "ready"; told "go", it sends, and prints a loadResult.
+// warmUp opens the service's connections to the database and prepares their statements.
+const warmUp = 250 * time.Millisecond
+
+// load is HTTP/1.1 requests over so many connections.
 type load struct {
-	Address     string
-	Roots       []byte // PEM; empty: plain HTTP
-	Connections int
-	Duration    time.Duration
-	Warmup      time.Duration // before "ready"; only for requests that may be sent again and again
-	Requests    []string      // as they go over the wire
-	// Once sends each request once and ends when there are no more; else they are sent round and round.
-	Once bool
-	// Chain makes the next request of a connection from the last answer: its refresh token follows ChainHead, with
-	// ChainForm in between. Connection n begins with Requests[n].
-	Chain                bool
-	ChainHead, ChainForm string
-	// WantStatus is that of each answer. With 0 all are counted, and a connection that breaks is replaced.
-	WantStatus int
-	Max        int  // requests of a connection; 0: as many as there is time for
-	Timeline   bool // return the latencies in order
+	endpoint
+	connections int
+	requests    source
+	// warm sends for a moment before the measurement: only where requests may be sent again and again.
+	warm bool
+	// anyStatus counts all statuses and replaces a connection that breaks. Otherwise each response must have status 200.
+	anyStatus bool
 }
 
-// loadResult is what was measured.
-type loadResult struct {
-	Error     string
-	Count     int
-	Elapsed   time.Duration
-	P50, P99  time.Duration
-	CPU       time.Duration   // of the load generator itself
-	BodySize  int             // of the last answer
-	Latencies []time.Duration // in order, where asked for
-	Statuses  map[int]int     // how often, where any will do; 0: broken off
-	Peak      int             // requests under way at one time, of an open loop
+// source returns the next request of the n-th connection, or false when there are no more. body is that of the
+// connection's last response, or nil.
+type source func(n int, body []byte) (request string, more bool)
+
+// inTurns sends the requests round and round.
+func inTurns(requests ...string) source {
+	var sent atomic.Int64
+	return func(int, []byte) (string, bool) { return requests[int(sent.Add(1)-1)%len(requests)], true }
 }
 
-func generateLoad(in io.Reader, out io.Writer) error {
-	decoder := json.NewDecoder(in)
-	var l load
-	if err := decoder.Decode(&l); err != nil {
-		return err
-	}
-	result, err := l.run(func() error {
-		fmt.Fprintln(out, `"ready"`)
-		var word string
-		return decoder.Decode(&word) // "go"
-	})
-	if err != nil {
-		result.Error = err.Error()
-	}
-	return json.NewEncoder(out).Encode(result)
-}
-
-func (l *load) run(ready func() error) (loadResult, error) {
-	var next atomic.Int64
-	workers := make([]*worker, l.Connections)
-	for n := range workers {
-		workers[n] = &worker{load: l, n: n, next: &next, statuses: map[int]int{}}
-		if err := workers[n].connect(); err != nil {
-			return loadResult{}, err
+// eachOnce sends each request once.
+func eachOnce(requests []string) source {
+	var sent atomic.Int64
+	return func(int, []byte) (string, bool) {
+		n := int(sent.Add(1) - 1)
+		if n >= len(requests) {
+			return "", false
 		}
-		defer func() { _ = workers[n].wire.Close() }()
+		return requests[n], true
 	}
-	if l.Warmup > 0 {
-		if err := together(workers, l.Warmup); err != nil {
-			return loadResult{}, err
-		}
-		for _, w := range workers {
-			w.latencies = w.latencies[:0]
-			clear(w.statuses)
-		}
-	}
-	if err := ready(); err != nil {
-		return loadResult{}, err
-	}
-	cpu, start := ownCPU(), time.Now()
-	err := together(workers, l.Duration)
-	result := loadResult{Elapsed: time.Since(start), CPU: ownCPU() - cpu, Statuses: map[int]int{}}
-	var all []time.Duration
-	for _, w := range workers {
-		all = append(all, w.latencies...)
-		result.BodySize = max(result.BodySize, w.bodySize)
-		for status, n := range w.statuses {
-			result.Statuses[status] += n
-		}
-	}
-	if l.Timeline {
-		result.Latencies = slices.Clone(all)
-	}
-	slices.Sort(all)
-	result.Count = len(all)
-	result.P50, result.P99 = percentile(all, 50), percentile(all, 99)
-	return result, err
 }
 
-// percentile of sorted durations.
-func percentile(sorted []time.Duration, p int) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(len(sorted)-1, len(sorted)*p/100)]
-}
-
-func ownCPU() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		panic(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-// together lets all workers send for some time, and returns the first failure.
-func together(workers []*worker, duration time.Duration) error {
-	var group sync.WaitGroup
-	failures := make(chan error, len(workers))
-	end := time.Now().Add(duration)
-	for _, w := range workers {
-		group.Go(func() {
-			if err := w.send(end); err != nil {
-				failures <- err
+// chains refreshes the n-th of some connections of one client on the n-th connection of the loop, with the token of the
+// last response.
+func chains(connections []connection) source {
+	return func(n int, body []byte) (string, bool) {
+		token := connections[n].RefreshToken
+		if body != nil {
+			var tokens struct {
+				RefreshToken string `json:"refresh_token"`
 			}
-		})
+			_ = json.Unmarshal(body, &tokens) // without a token the next request fails
+			token = tokens.RefreshToken
+		}
+		return refreshRequest(connections[n].client, token), true
 	}
-	group.Wait()
-	close(failures)
-	return <-failures
 }
 
-// worker is one connection.
-type worker struct {
-	load      *load
+// callers are the connections of a load.
+type callers []*caller
+
+// connect connects the callers, and warms up the service.
+func (l load) connect() (c callers, err error) {
+	for n := range l.connections {
+		w, err := l.endpoint.connect()
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		c = append(c, &caller{load: l, n: n, wire: w})
+	}
+	if l.warm {
+		if _, err := c.run(warmUp); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// run lets each caller send one request after the other for a duration, or until there are no more.
+func (c callers) run(duration time.Duration) (Sample, error) {
+	sample := Sample{Statuses: map[int]int{}}
+	var group errgroup.Group
+	start, cpu := time.Now(), ownCPU()
+	for _, caller := range c {
+		caller.latencies, caller.statuses = nil, map[int]int{}
+		group.Go(func() error { return caller.run(start.Add(duration)) })
+	}
+	err := group.Wait()
+	sample.Elapsed, sample.CPU = time.Since(start), ownCPU()-cpu
+	for _, caller := range c {
+		sample.Latencies = append(sample.Latencies, caller.latencies...)
+		sample.BodySize = max(sample.BodySize, len(caller.body))
+		for status, n := range caller.statuses {
+			sample.Statuses[status] += n
+		}
+	}
+	return sample, err
+}
+
+func (c callers) close() {
+	for _, caller := range c {
+		if caller.wire != nil {
+			_ = caller.wire.Close()
+		}
+	}
+}
+
+// caller is one connection of a load.
+type caller struct {
+	load
 	n         int
-	next      *atomic.Int64
 	wire      *wire
-	request   string // of a chain
+	body      []byte // of the last response
 	latencies []time.Duration
-	statuses  map[int]int // where any will do
-	bodySize  int
+	statuses  map[int]int
 }
 
-func (w *worker) connect() (err error) {
-	if w.wire, err = dial(w.load.Address, w.load.Roots); err != nil {
-		return err
-	}
-	if w.load.Chain {
-		w.request = w.load.Requests[w.n]
-	}
-	return nil
-}
-
-func (w *worker) send(end time.Time) error {
-	if err := w.wire.SetDeadline(end.Add(answerLimit)); err != nil {
-		return err
-	}
-	for now := time.Now(); now.Before(end); {
-		request := w.request
-		if !w.load.Chain {
-			n := int(w.next.Add(1) - 1)
-			if w.load.Once && n >= len(w.load.Requests) {
-				return nil
-			}
-			request = w.load.Requests[n%len(w.load.Requests)]
-		}
-		status, body, err := w.ask(request)
-		then := now
-		now = time.Now()
-		w.latencies = append(w.latencies, now.Sub(then))
-		switch {
-		case w.load.WantStatus == 0:
-			w.statuses[status]++ // 0: broken off
-			if err != nil || w.wire.last {
-				if err := w.again(end); err != nil {
-					return err
-				}
-				now = time.Now()
-			}
-		case err != nil:
-			return err
-		case status != w.load.WantStatus:
-			return fmt.Errorf("status %d, want %d: %s", status, w.load.WantStatus, body)
-		}
-		if len(w.latencies) == w.load.Max {
+func (c *caller) run(end time.Time) error {
+	for time.Now().Before(end) {
+		request, more := c.requests(c.n, c.body)
+		if !more {
 			return nil
 		}
-		if w.load.Chain {
-			if err := w.follow(body); err != nil {
+		sent := time.Now()
+		status, body, err := c.wire.send(request)
+		c.latencies = append(c.latencies, time.Since(sent))
+		c.statuses[status]++
+		c.body = body
+		switch {
+		case !c.anyStatus && err == nil && status != http.StatusOK:
+			return statusError(status, http.StatusOK, body)
+		case !c.anyStatus && err != nil:
+			return err
+		case c.anyStatus && (err != nil || c.wire.last):
+			_ = c.wire.Close()
+			if c.wire, err = c.endpoint.connect(); err != nil {
 				return err
 			}
-			now = time.Now()
 		}
 	}
-	return nil
-}
-
-// ask reads the answer; its body is kept only where it is needed.
-func (w *worker) ask(request string) (int, []byte, error) {
-	response, err := w.wire.ask(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer response.Body.Close()
-	if w.load.Chain || w.load.WantStatus != 0 && response.StatusCode != w.load.WantStatus {
-		body, err := io.ReadAll(response.Body)
-		return response.StatusCode, body, err
-	}
-	n, err := io.Copy(io.Discard, response.Body)
-	w.bodySize = int(n)
-	if err != nil {
-		return 0, nil, err
-	}
-	return response.StatusCode, nil, nil
-}
-
-// again replaces a connection that broke, or was closed after an answer.
-func (w *worker) again(end time.Time) error {
-	_ = w.wire.Close()
-	if err := w.connect(); err != nil {
-		return err
-	}
-	return w.wire.SetDeadline(end.Add(answerLimit))
-}
-
-// follow makes the next request of a chain.
-func (w *worker) follow(body []byte) error {
-	var tokens struct {
-		RefreshToken string `json:"refresh_token"`
-	}
-	if err := json.Unmarshal(body, &tokens); err != nil {
-		return err
-	}
-	w.request = formOf(w.load.ChainHead, w.load.ChainForm+tokens.RefreshToken)
 	return nil
 }

@@ -3,25 +3,33 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"connect-svc/internal/oauth"
 )
 
-func alone() error { return nil }
+func send(t *testing.T, server *httptest.Server, l load) (Sample, error) {
+	t.Helper()
+	l.address = server.Listener.Addr().String()
+	callers, err := l.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer callers.close()
+	return callers.run(time.Hour)
+}
 
 // What is prepared may be done before the time is over: the rate is that of the time that it took.
 func TestLoadEndsWithItsRequests(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	l := load{Address: server.Listener.Addr().String(), Connections: 3, Duration: time.Hour, WantStatus: 200, Once: true}
-	for range 50 {
-		l.Requests = append(l.Requests, getRequest("/", ""))
-	}
-	result, err := l.run(alone)
-	if err != nil || result.Count != 50 || result.Elapsed > time.Minute || result.figures().Rate < 1 {
-		t.Errorf("%+v, %v", result, err)
+	sample, err := send(t, server, load{connections: 3, requests: eachOnce(slices.Repeat([]string{getRequest("/", "")}, 50))})
+	if err != nil || len(sample.Latencies) != 50 || sample.Elapsed > time.Minute || sample.figures().Rate < 1 {
+		t.Errorf("%+v, %v", sample, err)
 	}
 }
 
@@ -40,15 +48,33 @@ func TestLoadCountsStatuses(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	l := load{Address: server.Listener.Addr().String(), Connections: 2, Duration: time.Hour, Once: true, Requests: make([]string, 40)}
-	for i := range l.Requests {
-		l.Requests[i] = getRequest("/", "")
-	}
-	result, err := l.run(alone)
+	l := load{connections: 2, requests: eachOnce(slices.Repeat([]string{getRequest("/", "")}, 40)), anyStatus: true}
+	sample, err := send(t, server, l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := result.Statuses; s[0] != 10 || s[http.StatusOK] != 20 || s[http.StatusTooManyRequests] != 10 {
+	if s := sample.Statuses; s[0] != 10 || s[http.StatusOK] != 20 || s[http.StatusTooManyRequests] != 10 {
 		t.Errorf("statuses %v", s)
+	}
+}
+
+// Each connection sends the refresh token of its last response.
+func TestLoadFollowsChains(t *testing.T) {
+	t.Parallel()
+	a := &tokenServer{current: map[string]int{}, under: map[string]bool{}}
+	server := httptest.NewServer(a)
+	defer server.Close()
+	var connected []connection
+	for _, chain := range []string{"1", "2"} {
+		connected = append(connected, connection{Tokens: oauth.Tokens{RefreshToken: chain + ".0"}})
+	}
+	refresh, left := chains(connected), [2]int{10, 20}
+	l := load{connections: 2, requests: func(n int, body []byte) (string, bool) {
+		left[n]--
+		request, more := refresh(n, body)
+		return request, more && left[n] >= 0
+	}}
+	if _, err := send(t, server, l); err != nil || a.current["1"] != 10 || a.current["2"] != 20 {
+		t.Errorf("%v, %v: %v", a.current, a.failures, err)
 	}
 }

@@ -21,7 +21,6 @@ type settings struct {
 	stepsRows  int    // rows of daily steps
 	chain      int    // refreshes of the chain whose last ones are compared with its first
 	program    string // the connect-svc to measure
-	statements string // directory of the SQL
 	out        string // the JSON file
 	profiles   string // directory for CPU profiles; empty: none
 }
@@ -39,12 +38,10 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
-		case "load":
-			return generateLoad(os.Stdin, os.Stdout)
 		case "constant":
-			return serveConstant(ctx, os.Stdin, os.Stdout)
+			return serveConstant(ctx, args[1:])
 		case "others":
-			return generateOthers(os.Stdin, os.Stdout)
+			return serveOthers()
 		case "isolation":
 			return runIsolation(ctx, args[1:])
 		case "compare":
@@ -72,13 +69,12 @@ func parseSettings(args []string) (settings, error) {
 	flags.IntVar(&s.stepsRows, "steps-rows", 1_000_000, "rows of daily steps in the database")
 	flags.IntVar(&s.chain, "chain", 10_000, "refreshes of one chain; 0 leaves that out")
 	flags.StringVar(&s.program, "program", "bin/connect-svc", "the program to measure")
-	flags.StringVar(&s.statements, "sql", "sql", "directory of the statements")
 	flags.StringVar(&s.out, "out", "bin/bench.json", "file for the figures; beside it, …-details.json has all of them")
 	flags.StringVar(&s.profiles, "profiles", "", "directory for CPU profiles; needs a program built with -tags profile")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
-	for _, text := range strings.Split(levels, ",") {
+	for text := range strings.SplitSeq(levels, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 256 {
 			return s, fmt.Errorf("-connections: %q is not a number from 1 to 256", text)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,23 +20,42 @@ import (
 // process is a child that lives as long as the stage.
 type process struct {
 	cmd  *exec.Cmd
+	log  string
 	done chan struct{}
 }
 
-func start(cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, who end it
+// start runs a program until the stage is closed, and waits until it is ready.
+func (s *stage) start(ctx context.Context, name string, cmd *exec.Cmd, ready func() bool) (*process, error) {
+	log, err := os.Create(filepath.Join(s.dir, name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() //nolint:errcheck // the child has it
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process, which stops the others
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd, make(chan struct{})}
+	p := &process{cmd, log.Name(), make(chan struct{})}
+	s.processes = append(s.processes, p)
 	go func() {
 		_ = cmd.Wait() // its log says why it ended
 		close(p.done)
 	}()
+	for !ready() {
+		select {
+		case <-p.done:
+			text, _ := os.ReadFile(p.log)
+			return nil, fmt.Errorf("%s ended: %s", name, bytes.TrimSpace(text))
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
 	return p, nil
 }
 
-// stop asks the process to end, and makes it end where that takes long.
+// stop asks the process to end, and kills it where that takes long.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -48,136 +66,126 @@ func (p *process) stop() {
 	}
 }
 
+// accepts says whether somebody listens on an address.
+func accepts(address string) bool {
+	conn, err := net.Dial("tcp", address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+// freeAddresses are as many as are asked for.
+func freeAddresses(n int) ([]string, error) {
+	addresses := make([]string, n)
+	for i := range addresses {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close() //nolint:errcheck // at the end, so that no two are the same
+		addresses[i] = listener.Addr().String()
+	}
+	return addresses, nil
+}
+
 // service is a connect-svc that runs.
 type service struct {
 	*process
-	address, private string
-	profiles         string
-	secure           bool
-	startToReady     time.Duration
-	log              string
+	endpoint
+	name, private, profiles string // the last two are addresses
+	startToReady            time.Duration
 }
 
-// serve starts the program, and waits until it says that it is ready.
-func (s *stage) serve(ctx context.Context, name string, environ ...string) (*service, error) {
-	address, err := freeAddress()
+// profileVariable names the listener for profiles of a connect-svc that was built with -tags profile. No other has one.
+const profileVariable = "CONNECT_PROFILE_LISTEN"
+
+// serve starts the program and waits until it says that it is ready.
+func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...string) (*service, error) {
+	addresses, err := freeAddresses(3)
 	if err != nil {
 		return nil, err
 	}
-	private, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(s.dir, name+".log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close() //nolint:errcheck // the child has it
+	started := &service{endpoint: endpoint{address: addresses[0]}, name: name, private: addresses[1], profiles: addresses[2]}
 	cmd := exec.Command(s.settings.program, "serve")
-	cmd.Stderr = log
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"),
 		"CONNECT_BASE_URL=" + baseURL,
 		"CONNECT_DATABASE_URL=" + s.database.URL(),
-		"CONNECT_KEYSET_FILE=" + s.keysetFile,
-		"CONNECT_LISTEN=" + address,
-		"CONNECT_PRIVATE_LISTEN=" + private,
+		"CONNECT_KEYSET_FILE=" + s.keysetFile(),
+		"CONNECT_LISTEN=" + started.address,
+		"CONNECT_PRIVATE_LISTEN=" + started.private,
 		"CONNECT_SMTP_URL=smtp://127.0.0.1:1", // nobody signs in
 		"CONNECT_MAIL_FROM=no-reply@connect.example",
 	}, environ...)
+	if s.settings.profiles != "" {
+		cmd.Env = append(cmd.Env, profileVariable+"="+started.profiles)
+	}
+	if secure {
+		started.roots = s.authority.Roots
+		cmd.Env = append(cmd.Env, "CONNECT_TLS_CERT="+filepath.Join(s.dir, "server.pem"), "CONNECT_TLS_KEY="+filepath.Join(s.dir, "server-key.pem"))
+	}
 	for _, tuning := range []string{"GOGC", "GOMEMLIMIT", "GODEBUG"} { // of Go's runtime: to try
 		if value := os.Getenv(tuning); value != "" {
 			cmd.Env = append(cmd.Env, tuning+"="+value)
 		}
 	}
 	began := time.Now()
-	child, err := start(cmd)
+	started.process, err = s.start(ctx, name, cmd, func() bool {
+		_, err := get(ctx, "http://"+started.private+"/readyz")
+		return err == nil
+	})
+	started.startToReady = time.Since(began)
+	return started, err
+}
+
+// get is the body of a response with status 200.
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	started := &service{process: child, address: address, private: private, log: log.Name()}
-	for {
-		if ready(ctx, private) {
-			started.startToReady = time.Since(began)
-			return started, nil
-		}
-		select {
-		case <-child.done:
-			text, _ := os.ReadFile(log.Name())
-			return nil, fmt.Errorf("connect-svc ended: %s", bytes.TrimSpace(text))
-		case <-ctx.Done():
-			child.stop()
-			return nil, ctx.Err()
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
-func ready(ctx context.Context, private string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+private+"/readyz", nil)
-	if err != nil {
-		return false
-	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return false
+		return nil, err
 	}
 	defer response.Body.Close()
-	return response.StatusCode == http.StatusOK
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return io.ReadAll(response.Body)
 }
 
-// spent is what a process has used since it began.
+// spent is what a service has used since it began.
 type spent struct {
 	cpu         time.Duration
 	allocations float64
-	at          time.Time
 }
 
 // spent asks the kernel, and the service's own metrics.
-func (s *service) spent(ctx context.Context) (spent, error) {
-	cpu, err := cpuOf(s.cmd.Process.Pid)
-	if err != nil {
-		return spent{}, err
+func (s *service) spent(ctx context.Context) (used spent, err error) {
+	if used.cpu, err = cpuOf(s.cmd.Process.Pid); err != nil {
+		return used, err
 	}
-	used := spent{cpu: cpu, at: time.Now()}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.private+"/metrics", nil)
+	metrics, err := get(ctx, "http://"+s.private+"/metrics")
 	if err != nil {
-		return spent{}, err
+		return used, err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return spent{}, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return spent{}, err
-	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(metrics)) {
 		if value, found := strings.CutPrefix(line, "go_memstats_mallocs_total "); found {
 			used.allocations, err = strconv.ParseFloat(strings.TrimSpace(value), 64)
 			return used, err
 		}
 	}
-	return spent{}, errors.New("the service does not count its allocations")
+	return used, errors.New("the service does not count its allocations")
 }
 
-// cpuOf sums the threads of a process, to the nanosecond where Linux keeps count of it.
-func cpuOf(pid int) (time.Duration, error) {
+// cpuOf sums the threads of a process, to the nanosecond: the sum that the kernel offers has ticks of 10 ms.
+func cpuOf(pid int) (sum time.Duration, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(threads) == 0 {
 		return 0, fmt.Errorf("process %d: no figures of its threads in /proc", pid)
 	}
-	var sum time.Duration
 	for _, thread := range threads {
 		text, err := os.ReadFile(filepath.Clean(thread))
 		if err != nil {
@@ -207,69 +215,4 @@ func (p *process) peakMemory() float64 {
 
 func (p *process) forgetPeak() {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0) // the peak of before stays then
-}
-
-// generator is a load generator that is about to send.
-type generator struct {
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	decoder *json.Decoder
-}
-
-// prepareLoad starts a load generator and waits until it is ready.
-func prepareLoad(ctx context.Context, l load) (*generator, error) { return prepare(ctx, "load", l) }
-
-// prepare starts the subcommand of this program that takes such a task.
-func prepare(ctx context.Context, subcommand string, task any) (*generator, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, subcommand)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	g := &generator{cmd, in, json.NewDecoder(out)}
-	if err := json.NewEncoder(in).Encode(task); err != nil {
-		return nil, err
-	}
-	var answer json.RawMessage
-	if err := g.decoder.Decode(&answer); err != nil {
-		return nil, err
-	}
-	if string(answer) == `"ready"` {
-		return g, nil
-	}
-	var result loadResult
-	if err := json.Unmarshal(answer, &result); err != nil {
-		return nil, err
-	}
-	return nil, errors.New(result.Error)
-}
-
-// run lets it send.
-func (g *generator) run() (loadResult, error) {
-	var result loadResult
-	if _, err := io.WriteString(g.in, "\"go\"\n"); err != nil {
-		return result, err
-	}
-	if err := g.decoder.Decode(&result); err != nil {
-		return result, err
-	}
-	return result, nil
-}
-
-// close ends it.
-func (g *generator) close() error {
-	_ = g.in.Close()
-	return g.cmd.Wait()
 }

@@ -15,104 +15,70 @@ import (
 
 // entry is a line of bench.json: medians of all rounds.
 type entry struct {
-	Operation   string  `json:"operation"`
-	Connections int     `json:"connections"`
-	Limiter     string  `json:"limiter"`
-	Rate        float64 `json:"rate"`
-	P50         float64 `json:"p50_ms"`
-	P99         float64 `json:"p99_ms"`
-	Limit       string  `json:"limit"`
-	LimitRate   float64 `json:"limit_rate"`
-	LimitP99    float64 `json:"limit_p99_ms"`
-	CPU         float64 `json:"cpu_ms_per_request"`
-	Allocations float64 `json:"allocs_per_request"`
-	PeakRSS     float64 `json:"peak_rss_mib"`
-}
-
-// detail is an entry of the file that has all of them.
-type detail struct {
-	entry
-	Variant   string  `json:"variant"`
+	Operation   string `json:"operation"`
+	Variant     string `json:"variant"`
+	Connections int    `json:"connections"`
+	Limiter     string `json:"limiter"`
+	figures
+	Limit     string  `json:"limit"`
+	LimitRate float64 `json:"limit_rate"`
 	LimitP50  float64 `json:"limit_p50_ms"`
-	LoadShare float64 `json:"load_generator_share"`
-	BodySize  int     `json:"body_bytes"`
+	LimitP99  float64 `json:"limit_p99_ms"`
 }
 
-func median(list []figures, of func(figures) float64) float64 {
-	values := make([]float64, len(list))
-	for i, f := range list {
-		values[i] = of(f)
-	}
-	slices.Sort(values)
-	middle := values[len(values)/2]
-	if len(values)%2 == 0 {
-		middle = (middle + values[len(values)/2-1]) / 2
-	}
-	return middle
-}
-
-func (c *cell) detail() detail {
-	rate := func(f figures) float64 { return f.Rate }
-	p50, p99 := func(f figures) float64 { return f.P50 }, func(f figures) float64 { return f.P99 }
-	return detail{
-		entry: entry{
-			Operation: c.operation.name, Connections: c.connections, Limiter: c.operation.limiter,
-			Rate: median(c.rounds, rate), P50: median(c.rounds, p50), P99: median(c.rounds, p99),
-			Limit: c.limit.name, LimitRate: median(c.limits, rate), LimitP99: median(c.limits, p99),
-			CPU:         median(c.rounds, func(f figures) float64 { return f.CPU }),
-			Allocations: median(c.rounds, func(f figures) float64 { return f.Allocations }),
-			PeakRSS:     median(c.rounds, func(f figures) float64 { return f.PeakRSS }),
-		},
-		Variant:   c.operation.variant,
-		LimitP50:  median(c.limits, p50),
-		LoadShare: median(c.rounds, func(f figures) float64 { return f.LoadShare }),
-		BodySize:  int(median(c.rounds, func(f figures) float64 { return float64(f.BodySize) })),
+func (c *cell) entry() entry {
+	limit := median(c.limits)
+	return entry{
+		Operation: c.operation.name, Variant: c.operation.variant, Connections: c.connections, Limiter: c.operation.limiter,
+		figures: median(c.rounds),
+		Limit:   c.limit.name, LimitRate: limit.Rate, LimitP50: limit.P50, LimitP99: limit.P99,
 	}
 }
 
-// report prints the table and writes the two files.
-func report(out io.Writer, s settings, cells []*cell, notes []string) error {
-	details, entries := []detail{}, []entry{}
-	for _, c := range cells {
-		d := c.detail()
-		details = append(details, d)
-		if d.Variant == "" {
-			entries = append(entries, d.entry)
-		}
+// report prints the table and writes two files: one with the entries without a variant, and one with all.
+func report(out io.Writer, s settings, parts [][]*cell, notes []string) error {
+	entries := []entry{}
+	for _, c := range slices.Concat(parts...) {
+		entries = append(entries, c.entry())
 	}
-	slices.SortStableFunc(details, func(a, b detail) int { return cmp.Compare(a.Connections, b.Connections) })
+	details := slices.Clone(entries)
+	slices.SortStableFunc(details, func(a, b entry) int { return cmp.Compare(a.Connections, b.Connections) })
 	printTable(out, s, details)
 	for _, note := range notes {
 		fmt.Fprintln(out, note)
 	}
+	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.Variant != "" })
 	if err := writeJSON(s.out, entries); err != nil {
 		return err
 	}
-	all := strings.TrimSuffix(s.out, ".json") + "-details.json"
-	return writeJSON(all, map[string]any{"seconds": s.seconds, "rounds": s.rounds, "cores": runtime.NumCPU(),
-		"steps_rows": s.stepsRows, "measurements": details, "notes": notes})
+	return writeJSON(strings.TrimSuffix(s.out, ".json")+"-details.json", map[string]any{"seconds": s.seconds, "rounds": s.rounds,
+		"cores": runtime.NumCPU(), "steps_rows": s.stepsRows, "measurements": details, "notes": notes})
 }
 
-func printTable(out io.Writer, s settings, details []detail) {
+func printTable(out io.Writer, s settings, entries []entry) {
 	fmt.Fprintf(out, "\nMedians of %d rounds of %d s on %d cores. Ratios are to the limit, which is below the table.\n\n",
 		s.rounds, s.seconds, runtime.NumCPU())
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
+	table := newTable(out)
 	fmt.Fprintln(table, "operation\tconnections\tlimiter\trate/s\tp50 ms\tp99 ms\tlimit/s\tlimit p99\trate ratio\tp99 ratio\tCPU ms\tallocs\tpeak MiB\tload gen. %\t")
 	var limits []string
-	for _, d := range details {
-		name := d.Operation
-		if d.Variant != "" {
-			name += ", " + d.Variant
+	for _, e := range entries {
+		name := e.Operation
+		if e.Variant != "" {
+			name += ", " + e.Variant
 		}
 		fmt.Fprintf(table, "%s\t%d\t%s\t%.0f\t%.3f\t%.3f\t%.0f\t%.3f\t%.2f\t%.2f\t%.3f\t%.0f\t%.1f\t%.0f\t\n",
-			name, d.Connections, d.Limiter, d.Rate, d.P50, d.P99, d.LimitRate, d.LimitP99, d.Rate/d.LimitRate,
-			d.P99/d.LimitP99, d.CPU, d.Allocations, d.PeakRSS, 100*d.LoadShare)
-		if line := "limit of " + name + ": " + d.Limit; d.Limiter != "redis" && d.Variant != "one client" && !slices.Contains(limits, line) {
+			name, e.Connections, e.Limiter, e.Rate, e.P50, e.P99, e.LimitRate, e.LimitP99, e.Rate/e.LimitRate,
+			e.P99/e.LimitP99, e.CPU, e.Allocations, e.PeakRSS, 100*e.LoadShare)
+		if line := "limit of " + name + ": " + e.Limit; e.Limiter != "redis" && e.Variant != oneClientVariant && !slices.Contains(limits, line) {
 			limits = append(limits, line)
 		}
 	}
 	_ = table.Flush() // to a terminal or a pipe
 	fmt.Fprintf(out, "\n%s\n\n", strings.Join(limits, "\n"))
+}
+
+func newTable(out io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
 }
 
 func writeJSON(path string, value any) error {
@@ -136,10 +102,10 @@ func compare(out io.Writer, oldFile, newFile string) error {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
+	table := newTable(out)
 	fmt.Fprintln(table, "operation\tconnections\tlimiter\trate/s\t\trate ratio\t\tp99 ratio\t\tCPU ms\t\tallocs\t\tpeak MiB\t\t")
 	change := func(format string, from, to float64) string {
-		return fmt.Sprintf(format+" → "+format, from, to) + fmt.Sprintf("\t%+.0f%%", 100*(to-from)/from)
+		return fmt.Sprintf(format+" → "+format+"\t%+.0f%%", from, to, 100*(to-from)/from)
 	}
 	for _, now := range after {
 		i := slices.IndexFunc(before, func(e entry) bool {
@@ -159,12 +125,11 @@ func compare(out io.Writer, oldFile, newFile string) error {
 	return table.Flush()
 }
 
-func readEntries(file string) ([]entry, error) {
+func readEntries(file string) (entries []entry, err error) {
 	text, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {
 		return nil, err
 	}
-	var entries []entry
 	if err := json.Unmarshal(text, &entries); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -2,16 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -21,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/local/authority"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
@@ -28,47 +21,81 @@ import (
 
 // stage is everything that runs.
 type stage struct {
-	settings       settings
-	dir            string
-	pgbenchProgram string
-	statements     statements
-	database       *embedded.Server
-	conn           *pgx.Conn // for bulk work
-	pool           *postgres.Pool
-	oauth          *oauth.Server
-	keysetFile     string
-	certificate    []byte // PEM
-	certFile       string
-	keyFile        string
-	processes      []*process
+	settings   settings
+	dir        string
+	statements map[string]string
+	database   *embedded.Server
+	conn       *pgx.Conn // for bulk work
+	pool       *postgres.Pool
+	oauth      *oauth.Server
+	authority  *authority.Authority
+	processes  []*process
 
-	secure, redis, plain *service
-	constants            map[int]constant // by size
+	services                []*service
+	constant, plainConstant endpoint
 
-	manyDaily, oneDaily, manyPages, onePages, revoked *purse
-	usedPairs, refreshed                              int
+	readers              map[readerSet][]connection
+	revocable            []connection
+	usedPairs, refreshed int
 }
 
-// open starts everything but the constants.
+// readerSet is the readers from a user on, who are connected with many clients or with one.
+type readerSet struct {
+	firstUser int
+	oneClient bool
+}
+
+// open starts everything.
 func (s *stage) open(ctx context.Context) (err error) {
-	if s.statements, err = readStatements(s.settings.statements); err != nil {
-		return err
-	}
-	if s.pgbenchProgram, err = findPgbench(); err != nil {
+	if s.statements, err = readStatements("sql"); err != nil {
 		return err
 	}
 	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
-	if err := s.fillPurses(ctx); err != nil {
+	if err := s.connectReaders(ctx); err != nil {
 		return err
 	}
-	return s.startServices(ctx)
+	redis, err := s.startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.startConstant(ctx); err != nil {
+		return err
+	}
+	for _, instance := range []struct {
+		name    string
+		secure  bool
+		environ []string
+	}{
+		{"tls", true, nil},
+		{"redis", true, []string{"CONNECT_LIMITER_URL=" + redis}},
+		{"plain", false, nil},
+	} {
+		started, err := s.serve(ctx, instance.name, instance.secure, instance.environ...)
+		if err != nil {
+			return err
+		}
+		s.services = append(s.services, started)
+	}
+	return nil
 }
 
-// openDatabase starts a PostgreSQL, and fills it.
+func (s *stage) service(name string) *service {
+	for _, service := range s.services {
+		if service.name == name {
+			return service
+		}
+	}
+	panic("no service " + name)
+}
+
+// openDatabase starts a PostgreSQL and fills it, and makes the keys of the services.
 func (s *stage) openDatabase(ctx context.Context) (err error) {
 	if s.dir, err = os.MkdirTemp("", "connect-bench-"); err != nil {
+		return err
+	}
+	if s.authority, err = authority.Open(s.dir, time.Now()); err != nil {
 		return err
 	}
 	if s.database, err = embedded.Start(ctx, embedded.Config{Ephemeral: true, Durable: true}); err != nil {
@@ -83,179 +110,78 @@ func (s *stage) openDatabase(ctx context.Context) (err error) {
 	if s.pool, err = postgres.Open(ctx, s.database.URL(), postgres.WithMaxConns(preparers)); err != nil {
 		return err
 	}
-	if err := s.makeKeys(); err != nil {
+	if err := credential.CreateKeyset(s.keysetFile()); err != nil {
 		return err
 	}
+	keys, err := credential.LoadKeyring(s.keysetFile())
+	if err != nil {
+		return err
+	}
+	lifetimes := oauth.DefaultSettings
+	lifetimes.AccessTokenLifetime = 24 * time.Hour // outlasts the run
+	s.oauth = oauth.New(s.pool, keys, lifetimes)
 	fmt.Printf("filling the database: %d clients, %d users, %d rows of steps\n", clients, users, max(s.settings.stepsRows, users*days))
 	return s.populate(ctx)
 }
 
-func (s *stage) makeKeys() error {
-	s.keysetFile = filepath.Join(s.dir, "keyset.json")
-	if err := credential.CreateKeyset(s.keysetFile); err != nil {
-		return err
-	}
-	keys, err := credential.LoadKeyring(s.keysetFile)
-	if err != nil {
-		return err
-	}
-	s.oauth = oauth.New(s.pool, keys, oauth.DefaultSettings)
+func (s *stage) keysetFile() string { return filepath.Join(s.dir, "keyset.json") }
 
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return err
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	s.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	s.certFile, s.keyFile = filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
-	return errors.Join(os.WriteFile(s.certFile, s.certificate, 0o600),
-		os.WriteFile(s.keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
-}
+func (s *stage) duration() time.Duration { return time.Duration(s.settings.seconds) * time.Second }
 
-func (s *stage) fillPurses(ctx context.Context) (err error) {
-	pairs := func(n int, pairOf func(int) pair) []pair {
-		list := make([]pair, n)
-		for i := range list {
-			list[i] = pairOf(i)
-		}
-		return list
-	}
-	for _, p := range []struct {
-		purse **purse
-		pairs []pair
-	}{
-		{&s.manyDaily, pairs(readers, func(n int) pair { return pair{n, firstReader + n%many} })},
-		{&s.oneDaily, pairs(readers, func(n int) pair { return pair{n, oneClient} })},
-		{&s.manyPages, pairs(readers, func(n int) pair { return pair{readers + n, firstReader + n%many} })},
-		{&s.onePages, pairs(readers, func(n int) pair { return pair{readers + n, oneClient} })},
-		{&s.revoked, s.nextPairs(2500 * s.settings.seconds)},
-	} {
-		if *p.purse, err = s.newPurse(ctx, p.pairs); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *stage) startServices(ctx context.Context) (err error) {
-	redis, err := s.startRedis()
-	if err != nil {
-		return err
-	}
-	secure := s.withTLS()
-	for _, instance := range []struct {
-		service **service
-		name    string
-		secure  bool
-		environ []string
-	}{
-		{&s.secure, "tls", true, secure},
-		{&s.redis, "redis", true, append([]string{"CONNECT_LIMITER_URL=" + redis}, secure...)},
-		{&s.plain, "plain", false, nil},
-	} {
-		var profiles string
-		if s.settings.profiles != "" {
-			if profiles, err = freeAddress(); err != nil {
-				return err
+func (s *stage) connectReaders(ctx context.Context) (err error) {
+	s.readers = map[readerSet][]connection{}
+	for _, set := range []readerSet{{0, false}, {0, true}, {readers, false}, {readers, true}} {
+		pairs := make([]pair, readers)
+		for i := range pairs {
+			pairs[i] = pair{set.firstUser + i, firstReader + i%many}
+			if set.oneClient {
+				pairs[i].client = oneClient
 			}
-			instance.environ = append(instance.environ, profileVariable+"="+profiles)
 		}
-		if *instance.service, err = s.serve(ctx, instance.name, instance.environ...); err != nil {
+		if s.readers[set], err = s.connect(ctx, pairs); err != nil {
 			return err
 		}
-		(*instance.service).secure = instance.secure
-		(*instance.service).profiles = profiles
-		s.processes = append(s.processes, (*instance.service).process)
 	}
-	return nil
-}
-
-func (s *stage) withTLS() []string {
-	return []string{"CONNECT_TLS_CERT=" + s.certFile, "CONNECT_TLS_KEY=" + s.keyFile}
+	s.revocable, err = s.connect(ctx, s.nextPairs())
+	return err
 }
 
 // startRedis starts a Redis with nothing on disk.
-func (s *stage) startRedis() (url string, err error) {
+func (s *stage) startRedis(ctx context.Context) (url string, err error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		if program, err = exec.LookPath("valkey-server"); err != nil {
 			return "", errors.New("redis-server is not installed: make tools installs it, or says what to install")
 		}
 	}
-	address, err := freeAddress()
+	addresses, err := freeAddresses(1)
 	if err != nil {
 		return "", err
 	}
-	_, port, err := net.SplitHostPort(address)
+	_, port, err := net.SplitHostPort(addresses[0])
 	if err != nil {
 		return "", err
 	}
-	p, err := start(exec.Command(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.dir, "--loglevel", "warning"))
-	if err != nil {
-		return "", err
-	}
-	s.processes = append(s.processes, p)
-	for {
-		if conn, err := net.Dial("tcp", address); err == nil {
-			_ = conn.Close()
-			return "redis://" + address, nil
-		}
-		select {
-		case <-p.done:
-			return "", errors.New("redis-server ended")
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	cmd := exec.Command(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.dir, "--loglevel", "warning")
+	_, err = s.start(ctx, "redis-server", cmd, func() bool { return accepts(addresses[0]) })
+	return "redis://" + addresses[0], err
 }
 
-// constant is a net/http server that answers with so many bytes.
-func (s *stage) constant(size int) (constant, error) {
-	if found, started := s.constants[size]; started {
-		return found, nil
-	}
+// startConstant starts a net/http server of constant responses.
+func (s *stage) startConstant(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
-		return constant{}, err
+		return err
 	}
-	key, err := os.ReadFile(s.keyFile)
+	addresses, err := freeAddresses(2)
 	if err != nil {
-		return constant{}, err
+		return err
 	}
-	cmd := exec.Command(self, "constant")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return constant{}, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return constant{}, err
-	}
-	p, err := start(cmd)
-	if err != nil {
-		return constant{}, err
-	}
-	s.processes = append(s.processes, p)
-	if err := json.NewEncoder(in).Encode(constant{Size: size, Certificate: s.certificate, Key: key}); err != nil {
-		return constant{}, err
-	}
-	var started constant
-	if err := json.NewDecoder(out).Decode(&started); err != nil {
-		return constant{}, fmt.Errorf("the server of constants: %w", err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	s.constants[size] = started
-	return started, nil
+	s.constant, s.plainConstant = endpoint{addresses[0], s.authority.Roots}, endpoint{addresses[1], nil}
+	_, err = s.start(ctx, "constant", exec.Command(self, "constant", s.dir, addresses[0], addresses[1]), func() bool {
+		return accepts(addresses[0]) && accepts(addresses[1])
+	})
+	return err
 }
 
 // close ends everything and removes it.

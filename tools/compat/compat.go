@@ -1,18 +1,21 @@
 package compat
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/oasdiff/oasdiff/checker"
+	"github.com/oasdiff/oasdiff/diff"
+	"github.com/oasdiff/oasdiff/load"
 )
 
 // Break is one change that breaks a client.
 type Break struct {
-	Where string // as in "POST /oauth/token, answer 200, application/json $.expires_in", which ends in a JSONPath
+	Where string // as in "POST /oauth/token" or "POST webhook connection.revoked"
 	What  string
 }
 
@@ -31,158 +34,65 @@ func Files(released, next string) ([]Break, error) {
 		}
 		documents[i] = document
 	}
-	return Compare(documents[0], documents[1]), nil
+	return Compare(documents[0], documents[1])
 }
 
-// Compare lists the breaks, in the order of where they are. Both documents must be resolved, as a loader leaves them.
-func Compare(released, next *openapi3.T) []Break {
-	c := &comparison{compared: map[pair]bool{}}
-	if before, after := edition(released.OpenAPI), edition(next.OpenAPI); before != after {
-		c.add("the document", "OpenAPI %s became %s, which the client's tools may not read", before, after)
+// Compare lists the breaks, ordered by where they are. It rewrites both documents, whose references must be resolved, as a
+// loader leaves them.
+func Compare(released, next *openapi3.T) ([]Break, error) {
+	breaks := changedErrors(released, next)
+	rewrite(released)
+	rewrite(next)
+	config := diff.NewConfig(diff.WithExcludeElements(diff.GetExcludeDiffOptions()))
+	config.IncludePathParams = true // generators make arguments of their names
+	differences, sources, err := diff.GetWithOperationsSourcesMap(config, &load.SpecInfo{Spec: released}, &load.SpecInfo{Spec: next})
+	if err != nil {
+		return nil, err
 	}
-	c.servers("the document", released.Servers, next.Servers)
-	c.paths(released, next)
-	c.webhooks(released, next)
-	c.components(released.Components, next.Components)
-	slices.SortStableFunc(c.breaks, func(a, b Break) int { return strings.Compare(a.Where, b.Where) })
-	return slices.Compact(c.breaks)
-}
-
-// edition is the version of OpenAPI without its patch level.
-func edition(version string) string {
-	if end := strings.LastIndex(version, "."); strings.Count(version, ".") == 2 {
-		return version[:end]
-	}
-	return version
-}
-
-// comparison collects breaks.
-type comparison struct {
-	breaks   []Break
-	compared map[pair]bool // schemas without a break, and those on the way to the one that is being compared
-}
-
-func (c *comparison) add(where, format string, values ...any) {
-	c.breaks = append(c.breaks, Break{where, fmt.Sprintf(format, values...)})
-}
-
-// direction says who sends what is compared.
-type direction bool
-
-const (
-	input  direction = false // the client
-	output direction = true  // the service
-)
-
-// sorted are the names of a map, in order, so that the same two documents always give the same list.
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-func (c *comparison) servers(where string, before, after openapi3.Servers) {
-	for _, server := range before {
-		i := slices.IndexFunc(after, func(s *openapi3.Server) bool { return s.URL == server.URL })
-		if i < 0 {
-			c.add(where, "server %s was removed", server.URL)
+	rules := checker.NewConfig(checker.GetAllChecks(), checker.WithSeverityLevels(stricter))
+	for _, change := range checker.CheckBackwardCompatibility(rules, differences, sources) {
+		what := change.GetUncolorizedText(checker.NewDefaultLocalizer())
+		if isAddedHeader(change.GetId(), what) {
 			continue
 		}
-		for _, name := range sorted(server.Variables) {
-			if old, new := server.Variables[name], after[i].Variables[name]; new == nil {
-				c.add(where, "variable %s of server %s was removed", name, server.URL)
-			} else if old.Default != new.Default || !slices.Equal(old.Enum, new.Enum) {
-				c.add(where, "variable %s of server %s was changed", name, server.URL)
-			}
-		}
+		where := strings.TrimSpace(change.GetOperation() + " " + change.GetPath())
+		breaks = append(breaks, Break{cmp.Or(where, change.GetSection()), what})
 	}
+	unjudged, err := unjudgedChanges(differences)
+	if err != nil {
+		return nil, err
+	}
+	breaks = append(breaks, unjudged...)
+	slices.SortFunc(breaks, func(a, b Break) int {
+		return cmp.Or(strings.Compare(a.Where, b.Where), strings.Compare(a.What, b.What))
+	})
+	return slices.Compact(breaks), nil
 }
 
-func (c *comparison) paths(released, next *openapi3.T) {
-	for _, path := range sorted(released.Paths.Map()) {
-		before, after := released.Paths.Value(path), next.Paths.Value(path)
-		if after == nil {
-			c.add(path, "the path was removed")
-			continue
-		}
-		c.pathItem(path, before, after, released.Security, next.Security, input)
-	}
+// stricter are the rules of oasdiff that report a break here, although oasdiff itself only informs. A client may depend on
+// every value, status and name that the document lists, and a removal breaks it however long it was announced.
+var stricter = map[string]checker.Level{
+	"api-operation-id-removed":            checker.ERR, // generators name methods after it
+	"api-tag-removed":                     checker.ERR, // generators group methods by it
+	"api-path-removed-with-deprecation":   checker.ERR,
+	"api-removed-with-deprecation":        checker.ERR,
+	"api-security-anonymous-access-added": checker.ERR,
+
+	"request-parameter-removed-with-deprecation": checker.ERR,
+
+	"response-media-type-added":                           checker.ERR,
+	"response-success-status-added":                       checker.ERR,
+	"response-non-success-status-added":                   checker.ERR,
+	"response-non-success-status-removed":                 checker.ERR,
+	"response-optional-property-added":                    checker.ERR, // objects are closed
+	"response-required-property-added":                    checker.ERR,
+	"response-optional-property-removed":                  checker.ERR,
+	"response-required-property-removed-with-deprecation": checker.ERR,
+	"response-property-enum-value-removed":                checker.ERR,
+	"response-mediatype-enum-value-removed":               checker.ERR,
 }
 
-func (c *comparison) webhooks(released, next *openapi3.T) {
-	for _, name := range sorted(released.Webhooks) {
-		where := "webhook " + name
-		if next.Webhooks[name] == nil {
-			c.add(where, "the webhook was removed")
-			continue
-		}
-		c.pathItem(where, released.Webhooks[name], next.Webhooks[name], released.Security, next.Security, output)
-	}
-}
-
-// pathItem compares the operations of a path or webhook; requests says who sends them.
-func (c *comparison) pathItem(
-	name string, before, after *openapi3.PathItem, security, newSecurity openapi3.SecurityRequirements, requests direction,
-) {
-	c.override(name, before.Servers, after.Servers)
-	operations, now := before.Operations(), after.Operations()
-	for _, method := range sorted(operations) {
-		where := method + " " + name
-		old, new := operations[method], now[method]
-		if new == nil {
-			c.add(where, "the operation was removed")
-			continue
-		}
-		c.operation(where, old, new, requests)
-		c.parameters(where, all(before, old), all(after, new), requests)
-		c.security(where, effective(old.Security, security), effective(new.Security, newSecurity))
-	}
-}
-
-func (c *comparison) operation(where string, old, new *openapi3.Operation, requests direction) {
-	if old.OperationID != new.OperationID {
-		c.add(where, "operationId %s became %q, and generated methods with it", old.OperationID, new.OperationID)
-	}
-	for _, tag := range old.Tags {
-		if !slices.Contains(new.Tags, tag) {
-			c.add(where, "tag %s was removed, by which generators group", tag)
-		}
-	}
-	if old.Servers != nil || new.Servers != nil {
-		var before, after openapi3.Servers
-		if old.Servers != nil {
-			before = *old.Servers
-		}
-		if new.Servers != nil {
-			after = *new.Servers
-		}
-		c.override(where, before, after)
-	}
-	if different(old.Callbacks, new.Callbacks) {
-		c.add(where, "callbacks were changed, which this check cannot judge")
-	}
-	c.body(where+", body", old.RequestBody, new.RequestBody, requests)
-	c.responses(where, old.Responses, new.Responses, !requests)
-}
-
-// override compares servers that stand instead of those of the document.
-func (c *comparison) override(where string, before, after openapi3.Servers) {
-	if len(before) == 0 && len(after) > 0 {
-		c.add(where, "servers of its own were added")
-	}
-	c.servers(where, before, after)
-}
-
-// all are the parameters of an operation with those of its path that it does not override.
-func all(item *openapi3.PathItem, operation *openapi3.Operation) openapi3.Parameters {
-	parameters := slices.Clone(operation.Parameters)
-	for _, reference := range item.Parameters {
-		if operation.Parameters.GetByInAndName(reference.Value.In, reference.Value.Name) == nil {
-			parameters = append(parameters, reference)
-		}
-	}
-	return parameters
-}
-
-func effective(own *openapi3.SecurityRequirements, all openapi3.SecurityRequirements) openapi3.SecurityRequirements {
-	if own != nil {
-		return *own
-	}
-	return all
+// isAddedHeader says whether a rule has found a new header, which clients ignore. It looks like a field: see rewrite.
+func isAddedHeader(rule, text string) bool {
+	return strings.HasPrefix(rule, "response-") && strings.HasSuffix(rule, "-property-added") && strings.Contains(text, "`"+headerPrefix)
 }

@@ -1,8 +1,8 @@
 // Check compares a document with released ones and lists what breaks their clients.
 //
-//	go run ./internal/compat/check api/openapi.yaml api/released/*.yaml
+//	go run -C tools ./compat/check NEW RELEASED...
 //
-// Status 0: nothing. 1: something, or a document that cannot be read. 2: called in a wrong way.
+// It exits with 0 when nothing does, with 1 when something does or a document cannot be read, and with 2 for wrong usage.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: check DOCUMENT RELEASED…")
+		fmt.Fprintln(os.Stderr, "usage: check NEW RELEASED...")
 		os.Exit(2)
 	}
 	status := 0

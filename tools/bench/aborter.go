@@ -11,13 +11,14 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"golang.org/x/sync/errgroup"
 )
 
 // aborter opens HTTP/2 streams, in turns for each of its requests, and resets them. It keeps to the protocol: no more
-// streams at a time than the server allows, and a new connection where the server ends one.
+// streams at a time than the server allows, and a new connection where the server ends one. It writes the frames itself,
+// because an http.Transport waits for the server after a reset.
 type aborter struct {
-	address  string
-	roots    []byte
+	endpoint endpoint
 	requests []abortedRequest
 	most     int           // streams at a time on a connection, where the server allows more
 	after    time.Duration // until a stream is reset
@@ -29,26 +30,23 @@ type abortedRequest struct{ path, token string }
 
 // run keeps so many connections until an end.
 func (a *aborter) run(connections int, end time.Time) error {
-	var group sync.WaitGroup
-	failures := make(chan error, connections)
+	var group errgroup.Group
 	for range connections {
-		group.Go(func() {
+		group.Go(func() error {
 			for time.Now().Before(end) {
 				if err := a.session(end); err != nil {
-					failures <- err
-					return
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	group.Wait()
-	close(failures)
-	return <-failures
+	return group.Wait()
 }
 
-// session is one connection, until an end or until the server has enough of it. That we cannot connect is an error.
+// session is one connection, until an end or until the server ends it. A connection that can not be made is an error.
 func (a *aborter) session(end time.Time) error {
-	conn, err := dialProtocol(a.address, a.roots, "h2")
+	conn, err := a.endpoint.dial("h2")
 	if err != nil {
 		return err
 	}
@@ -59,6 +57,7 @@ func (a *aborter) session(end time.Time) error {
 	}
 	out := bufio.NewWriterSize(conn, 16<<10)
 	c := &abortConn{aborter: a, out: out, framer: http2.NewFramer(out, bufio.NewReader(conn)), open: map[uint32]struct{}{}}
+	c.encoder = hpack.NewEncoder(&c.block)
 	if err := c.greet(); err != nil {
 		return fmt.Errorf("HTTP/2: %w", err)
 	}
@@ -66,9 +65,19 @@ func (a *aborter) session(end time.Time) error {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		c.read()
+		for {
+			frame, err := c.framer.ReadFrame()
+			if err != nil || !c.follow(frame) {
+				return
+			}
+		}
 	}()
-	c.write(end, gone)
+	// The ids of streams are odd, and have 31 bits.
+	for next := uint32(1); next < 1<<31-1<<16 && time.Now().Before(end); {
+		if next, err = c.replace(next); err != nil || !until(time.Now().Add(a.after), gone) {
+			break
+		}
+	}
 	_ = conn.Close()
 	<-gone
 	return nil
@@ -77,14 +86,16 @@ func (a *aborter) session(end time.Time) error {
 // abortConn is a connection of an aborter. One goroutine reads and another writes.
 type abortConn struct {
 	*aborter
-	mu     sync.Mutex // protects what follows, but for reading from framer
-	out    *bufio.Writer
-	framer *http2.Framer
-	most   int
-	open   map[uint32]struct{} // streams that are neither answered nor reset
+	mu      sync.Mutex // protects what follows, but for reading from framer
+	out     *bufio.Writer
+	framer  *http2.Framer
+	block   bytes.Buffer
+	encoder *hpack.Encoder // to block
+	most    int
+	open    map[uint32]struct{} // streams that are neither answered nor reset
 }
 
-// greet exchanges the prefaces. We take all that comes: what is answered is small, and few are.
+// greet exchanges the prefaces. The window is open for all that comes: few responses do, and they are small.
 func (c *abortConn) greet() error {
 	if _, err := io.WriteString(c.out, http2.ClientPreface); err != nil {
 		return err
@@ -107,10 +118,10 @@ func (c *abortConn) greet() error {
 		return fmt.Errorf("the server begins with a frame of %v", frame.Header().Type)
 	}
 	c.most = c.aborter.most
-	return c.take(settings)
+	return c.accept(settings)
 }
 
-func (c *abortConn) take(settings *http2.SettingsFrame) error {
+func (c *abortConn) accept(settings *http2.SettingsFrame) error {
 	if settings.IsAck() {
 		return nil
 	}
@@ -123,22 +134,13 @@ func (c *abortConn) take(settings *http2.SettingsFrame) error {
 	return c.out.Flush()
 }
 
-// read follows what the server says, until it says GOAWAY or the connection ends.
-func (c *abortConn) read() {
-	for {
-		frame, err := c.framer.ReadFrame()
-		if err != nil || !c.follow(frame) {
-			return
-		}
-	}
-}
-
+// follow does what the server's frame asks for. It is false when the connection ends.
 func (c *abortConn) follow(frame http2.Frame) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch frame := frame.(type) {
 	case *http2.SettingsFrame:
-		return c.take(frame) == nil
+		return c.accept(frame) == nil
 	case *http2.PingFrame:
 		return frame.IsAck() || c.framer.WritePing(true, frame.Data) == nil && c.out.Flush() == nil
 	case *http2.GoAwayFrame:
@@ -161,60 +163,30 @@ func (c *abortConn) ended(stream uint32, ended bool) {
 	}
 }
 
-// write opens as many streams as it may, and resets each when it is due.
-func (c *abortConn) write(end time.Time, gone <-chan struct{}) {
-	type due struct {
-		stream uint32
-		at     time.Time
-	}
-	var queue []due // in the order of their instants
-	var block bytes.Buffer
-	encoder := hpack.NewEncoder(&block)
-	step := func(next uint32) (uint32, error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		now := time.Now()
-		for len(queue) > 0 && !queue[0].at.After(now) {
-			stream := queue[0].stream
-			queue = queue[1:]
-			if _, open := c.open[stream]; !open {
-				continue
-			}
-			delete(c.open, stream)
-			if err := c.framer.WriteRSTStream(stream, http2.ErrCodeCancel); err != nil {
-				return next, err
-			}
-		}
-		for ; len(c.open) < c.most; next += 2 {
-			block.Reset()
-			if err := c.requests[int(next/2)%len(c.requests)].encode(encoder); err != nil {
-				return next, err
-			}
-			if err := c.framer.WriteHeaders(http2.HeadersFrameParam{
-				StreamID: next, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true,
-			}); err != nil {
-				return next, err
-			}
-			c.open[next] = struct{}{}
-			c.opened.Add(1)
-			queue = append(queue, due{next, now.Add(c.after)})
-		}
-		return next, c.out.Flush()
-	}
-	// The ids of streams are odd, and have 31 bits.
-	for next := uint32(1); next < 1<<31-1<<16 && time.Now().Before(end); {
-		var err error
-		if next, err = step(next); err != nil {
-			return
-		}
-		wake := time.Now().Add(c.after)
-		if len(queue) > 0 {
-			wake = queue[0].at
-		}
-		if !until(wake, gone) {
-			return
+// replace resets the open streams and opens as many as it may, from an id on. It returns the id that is next.
+func (c *abortConn) replace(next uint32) (uint32, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for stream := range c.open {
+		if err := c.framer.WriteRSTStream(stream, http2.ErrCodeCancel); err != nil {
+			return next, err
 		}
 	}
+	clear(c.open)
+	for ; len(c.open) < c.most; next += 2 {
+		c.block.Reset()
+		if err := c.requests[int(next/2)%len(c.requests)].encode(c.encoder); err != nil {
+			return next, err
+		}
+		if err := c.framer.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: next, BlockFragment: c.block.Bytes(), EndStream: true, EndHeaders: true,
+		}); err != nil {
+			return next, err
+		}
+		c.open[next] = struct{}{}
+		c.opened.Add(1)
+	}
+	return next, c.out.Flush()
 }
 
 func (r abortedRequest) encode(encoder *hpack.Encoder) error {

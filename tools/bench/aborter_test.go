@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// abortAt lets an aborter work for a moment at a server of HTTP/2 without TLS.
-func abortAt(t *testing.T, handler http.HandlerFunc) *aborter {
+// abortAt lets an aborter work for a moment, with resets after a time, at a server of HTTP/2 without TLS.
+func abortAt(t *testing.T, after time.Duration, handler http.HandlerFunc) *aborter {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.Protocols = new(http.Protocols)
@@ -18,7 +18,7 @@ func abortAt(t *testing.T, handler http.HandlerFunc) *aborter {
 	server.Start()
 	t.Cleanup(server.Close)
 	a := &aborter{
-		address: server.Listener.Addr().String(), most: 100, after: time.Millisecond,
+		endpoint: endpoint{address: server.Listener.Addr().String()}, most: 100, after: after,
 		requests: []abortedRequest{{path: "/page"}, {path: "/read", token: "a"}},
 	}
 	if err := a.run(2, time.Now().Add(200*time.Millisecond)); err != nil {
@@ -30,7 +30,7 @@ func abortAt(t *testing.T, handler http.HandlerFunc) *aborter {
 func TestAborterResetsWhatItOpens(t *testing.T) {
 	t.Parallel()
 	var pages, reads atomic.Int64
-	a := abortAt(t, func(_ http.ResponseWriter, r *http.Request) {
+	a := abortAt(t, time.Millisecond, func(_ http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/page" && r.Header.Get("Authorization") == "":
 			pages.Add(1)
@@ -52,8 +52,11 @@ func TestAborterResetsWhatItOpens(t *testing.T) {
 
 func TestAborterConnectsAgain(t *testing.T) {
 	t.Parallel()
-	a := abortAt(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Connection", "close") // GOAWAY, in HTTP/2
+	var requests atomic.Int64
+	a := abortAt(t, 10*time.Millisecond, func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1)%20 == 0 {
+			w.Header().Set("Connection", "close") // GOAWAY, in HTTP/2
+		}
 	})
 	if a.connected.Load() <= 2 || a.answered.Load() == 0 {
 		t.Errorf("%d connections, %d answers", a.connected.Load(), a.answered.Load())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -14,12 +15,14 @@ const (
 	abortConnections = 8
 	// maxStreams is how many streams each has open, where the server allows as many: it should (RFC 9113, section 6.5.2).
 	maxStreams = 100
-	// holdTable is how long a table is locked so that reads come to wait: well under the 2 s that a read may take.
-	holdTable = 700 * time.Millisecond
+	// holdTables is how long tables are locked so that requests come to wait: well under the 2 s that a read may take.
+	holdTables = 700 * time.Millisecond
+	// warmers is how many reads and pages wait at once for the pool to be full: more than it has connections.
+	warmers = 64
 )
 
-// abort asks for pages and reads over HTTP/2, and takes each request back a moment later. The service's pool of connections
-// to PostgreSQL is full from the start, so that each new one replaces another.
+// abort asks for pages and reads over HTTP/2, and takes each request back a moment later. Before it the service's pool of
+// connections to PostgreSQL is filled, so that each new one replaces another.
 func (s *isolation) abort(ctx context.Context, begin func(), o *outcome) error {
 	page := authorizePath(o.partnerA)
 	connected, err := s.connectFrom(ctx, troubleUser, concurrentReads, o.partnerA)
@@ -32,10 +35,13 @@ func (s *isolation) abort(ctx context.Context, begin func(), o *outcome) error {
 			return err
 		}
 	}
-	if got, err := s.heldBack(ctx, reads); err != nil {
+	if got, err := s.heldBack(ctx, "daily_steps", reads); err != nil {
 		return err
 	} else if got["200"] != len(reads) {
 		return fmt.Errorf("before the trouble, %d reads at once had the statuses %v", len(reads), got)
+	}
+	if err := s.fillPool(ctx, page); err != nil {
+		return err
 	}
 	o.Connections, o.aborted = abortConnections, &aborted{}
 	before, err := s.sessions(ctx)
@@ -62,7 +68,7 @@ func (s *isolation) abort(ctx context.Context, begin func(), o *outcome) error {
 		return err
 	}
 	o.NewConnections = after - before
-	o.Reads, err = s.heldBack(ctx, reads)
+	o.Reads, err = s.heldBack(ctx, "daily_steps", reads)
 	o.LeasesLeft = o.Reads["429"]
 	return err
 }
@@ -74,9 +80,24 @@ func (s *isolation) sessions(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// heldBack sends reads at once while their table is locked, and counts the statuses of the responses. It goes on when all
-// that have none wait in PostgreSQL, or after holdTable.
-func (s *isolation) heldBack(ctx context.Context, requests []string) (statuses, error) {
+// fillPool lets reads of partner B and pages wait for the tables that they need, and then has each connection prepare their
+// statements.
+func (s *isolation) fillPool(ctx context.Context, page string) error {
+	connected, err := s.connectFrom(ctx, warmUser, warmers, partnerB)
+	if err != nil {
+		return err
+	}
+	requests := slices.Concat(readsOf(connected), slices.Repeat([]string{getRequest(page, "")}, warmers))
+	if _, err := s.heldBack(ctx, "authorization_requests, daily_steps", requests); err != nil {
+		return err
+	}
+	_, err = s.flood(load{connections: warmers, requests: inTurns(requests...)}, settle, func() {})
+	return err
+}
+
+// heldBack sends requests at once while tables are locked, and counts the statuses of the responses. It goes on when all
+// that have none wait in PostgreSQL, or after holdTables.
+func (s *isolation) heldBack(ctx context.Context, tables string, requests []string) (statuses, error) {
 	callers, err := load{endpoint: s.service.endpoint, connections: len(requests)}.connect()
 	if err != nil {
 		return nil, err
@@ -90,7 +111,7 @@ func (s *isolation) heldBack(ctx context.Context, requests []string) (statuses, 
 	if _, err := tx.Exec(ctx, "set local lock_timeout = '3s'"); err != nil {
 		return nil, err
 	}
-	if _, err := tx.Exec(ctx, "lock table daily_steps in access exclusive mode"); err != nil {
+	if _, err := tx.Exec(ctx, "lock table "+tables+" in access exclusive mode"); err != nil {
 		return nil, err
 	}
 	responses := make(chan int, len(requests))
@@ -100,7 +121,7 @@ func (s *isolation) heldBack(ctx context.Context, requests []string) (statuses, 
 			responses <- status
 		}()
 	}
-	for end := time.Now().Add(holdTable); time.Now().Before(end); until(time.Now().Add(10*time.Millisecond), ctx.Done()) {
+	for end := time.Now().Add(holdTables); time.Now().Before(end); until(time.Now().Add(10*time.Millisecond), ctx.Done()) {
 		var waiting int
 		if err := s.pool.QueryRow(ctx, `select count(*) from pg_stat_activity
 			where wait_event_type = 'Lock' and application_name = 'connect-svc'`).Scan(&waiting); err != nil {

@@ -43,6 +43,7 @@ const (
 	partnerB    = firstReader
 	partnerA    = firstPair // and the number of the case, which has a partner of its own
 	troubleUser = 1000      // the first of the users whose connections are used for it
+	warmUser    = 1100
 
 	concurrentReads = 10 // of partner A
 
@@ -104,8 +105,7 @@ func (s *isolation) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	// A full pool: see abort.
-	s.service, err = s.serve(ctx, "isolation", true, "CONNECT_DATABASE_URL="+s.database.URL()+"&pool_min_conns=20&pool_max_conns=20")
+	s.service, err = s.serve(ctx, "isolation", true)
 	return err
 }
 

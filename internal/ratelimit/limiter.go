@@ -13,8 +13,12 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
-// timeLimit bounds one question to the store.
-const timeLimit = 2 * time.Second
+const (
+	// timeLimit bounds one question to the store.
+	timeLimit = 2 * time.Second
+	// enoughTime is what a question gets at least. It is not asked under a deadline that could cut it off before.
+	enoughTime = time.Second
+)
 
 // Store keeps one small text for each client, for all servers.
 type Store interface {
@@ -107,15 +111,15 @@ func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bo
 	return decisions[0], decisions[0].Reason == ReasonRate
 }
 
-// ask waits for the answer. If no other question is under way it asks the store itself; otherwise the next question answers all
-// that wait. If the context ends first, what the answer gives is released.
+// ask waits for the answer. If no other question is under way, and the context leaves time for one, it asks the store itself;
+// otherwise the next question answers all that wait. If the context ends first, what the answer gives is released.
 func (c *client) ask(ctx context.Context, q *question) error {
 	q.answered = make(chan struct{})
 	c.mu.Lock()
 	c.waiting = append(c.waiting, q)
 	if !c.asking {
 		c.asking = true
-		if ctx.Err() == nil {
+		if end, limited := ctx.Deadline(); ctx.Err() == nil && (!limited || time.Until(end) > enoughTime) {
 			c.answer(ctx)
 		}
 		if c.asking {

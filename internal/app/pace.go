@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// How long the server pauses before it reads on from a connection: for each request that its caller abandoned, and at
-// most.
+// Each request that its caller abandoned adds to a connection's debt. The server pauses for the debt, up to a bound, before it
+// reads on from the connection. Time forgives a part of the debt: a caller that gives up now and then hardly notices, one that
+// keeps on doing it waits longer and longer.
 const (
-	pauseEach = 10 * time.Millisecond
-	pauseMost = time.Second
+	debtEach  = 20 * time.Millisecond
+	maxPause  = 5 * time.Second
+	forgiving = 20 // seconds forgive a second of debt
 )
 
 // pacedListener accepts connections that pause for requests that were abandoned. Opening and resetting a stream of HTTP/2
@@ -31,12 +33,18 @@ func (l pacedListener) Accept() (net.Conn, error) {
 type pacedConn struct {
 	net.Conn
 	abandoned atomic.Int64 // requests, since the last pause
+
+	debt  time.Duration // when it was counted
+	since time.Time
 }
 
 // Read implements [net.Conn].
 func (c *pacedConn) Read(p []byte) (int, error) {
 	if n := c.abandoned.Swap(0); n > 0 {
-		<-time.After(min(time.Duration(n)*pauseEach, pauseMost))
+		now := time.Now()
+		c.debt = max(0, c.debt-now.Sub(c.since)/forgiving) + time.Duration(n)*debtEach
+		c.since = now
+		<-time.After(min(c.debt, maxPause))
 	}
 	return c.Conn.Read(p)
 }

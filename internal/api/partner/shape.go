@@ -30,6 +30,8 @@ type operation struct {
 	*contract.Operation
 	basic bool      // needs client authentication
 	scope scope.Set // the scope that an access token needs; 0 where none is taken
+	// written is how the numbers of the query are written, which is what the document means by their patterns.
+	written map[string]*regexp.Regexp
 }
 
 // readOperations reads the embedded document.
@@ -40,7 +42,7 @@ func readOperations() (map[string]*operation, error) {
 	}
 	operations := map[string]*operation{}
 	for route, read := range described {
-		op := &operation{Operation: read}
+		op := &operation{Operation: read, written: map[string]*regexp.Regexp{}}
 		_, op.basic = read.Needs[basicScheme]
 		for _, name := range read.Needs[bearerScheme] {
 			needed, err := scope.Parse(name)
@@ -48,6 +50,14 @@ func readOperations() (map[string]*operation, error) {
 				return nil, fmt.Errorf("%s: scope %q: %w", read.ID, name, err)
 			}
 			op.scope |= needed
+		}
+		for name, described := range read.Query {
+			if !described.Type.Is(openapi3.TypeInteger) {
+				continue
+			}
+			if op.written[name], err = regexp.Compile(described.Pattern); err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", read.ID, name, err)
+			}
 		}
 		operations[route] = op
 	}
@@ -91,7 +101,7 @@ func (op *operation) checkRead(r *http.Request, baseURL string) error {
 	}
 	for name, list := range values {
 		described, known := op.Query[name]
-		if !known || !accepts(described, list[0]) {
+		if !known || !op.accepts(name, described, list[0]) {
 			return errMalformed
 		}
 	}
@@ -99,17 +109,17 @@ func (op *operation) checkRead(r *http.Request, baseURL string) error {
 }
 
 // accepts says whether the document accepts the text as the value of a parameter. Any date passes: whether it is allowed is
-// decided later. The pattern of a number is about how it is written.
-func accepts(described *openapi3.Schema, text string) bool {
-	switch {
-	case described.Format == "date":
+// decided later.
+func (op *operation) accepts(name string, described *openapi3.Schema, text string) bool {
+	if described.Format == "date" {
 		return true
-	case !described.Type.Is(openapi3.TypeInteger):
+	}
+	written := op.written[name]
+	if written == nil {
 		return described.VisitJSON(text) == nil
 	}
-	written, err := regexp.MatchString(described.Pattern, text)
-	number, notANumber := strconv.ParseFloat(text, 64)
-	return err == nil && written && notANumber == nil && described.VisitJSON(number) == nil
+	number, err := strconv.ParseFloat(text, 64)
+	return err == nil && written.MatchString(text) && described.VisitJSON(number) == nil
 }
 
 // readForm reads a form, all of whose fields the document must have. A field without a value counts as missing (RFC 6749,

@@ -153,13 +153,13 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 	public = config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage))
 	private = telemetry.Requests(a.logger, private, a.metrics.Observe)
-	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, public, a.logger); err != nil {
+	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, config.TrustedProxies, public, a.logger); err != nil {
 		return err
 	}
 	if config.Certificate != nil {
 		a.public.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*config.Certificate}}
 	}
-	a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, private, a.logger)
+	a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, nil, private, a.logger)
 	return err
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -18,14 +20,22 @@ const (
 )
 
 // pacedListener accepts connections that pause for requests that were abandoned. Opening and resetting a stream of HTTP/2
-// costs the sender nothing, but it takes time of this server that other callers need.
-type pacedListener struct{ net.Listener }
+// costs the sender nothing, but it takes time of this server that other callers need. A connection from a trusted proxy never
+// pauses: it may carry the requests of many callers, who must not wait for one of them.
+type pacedListener struct {
+	net.Listener
+	proxies []netip.Prefix
+}
 
 // Accept implements [net.Listener].
 func (l pacedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if slices.ContainsFunc(l.proxies, func(network netip.Prefix) bool { return network.Contains(peer.Addr().Unmap()) }) {
+		return conn, nil
 	}
 	return &pacedConn{Conn: conn}, nil
 }

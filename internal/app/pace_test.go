@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,4 +52,29 @@ func TestPacedConnection(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A proxy's connection carries many callers: it does not pause for one of them.
+func TestPacedListenerSparesProxies(t *testing.T) {
+	t.Parallel()
+	for proxies, paced := range map[string]bool{"127.0.0.0/8": false, "192.0.2.0/24": true} {
+		open, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = open.Close() }()
+		client, err := net.Dial("tcp", open.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = client.Close() }()
+		conn, err := pacedListener{open, []netip.Prefix{netip.MustParsePrefix(proxies)}}.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, got := conn.(*pacedConn); got != paced {
+			t.Errorf("%s trusted: paced %t, want %t", proxies, got, paced)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"connect-svc/internal/telemetry"
@@ -32,9 +33,10 @@ type server struct {
 }
 
 // listen makes a server with the limits above, on the listener open if there is one, else on address. The name says in
-// errors which setting is meant.
+// errors which setting is meant. The proxies' connections carry the requests of many callers.
 func listen(
-	ctx context.Context, name string, open net.Listener, address string, handler http.Handler, logger *slog.Logger,
+	ctx context.Context, name string, open net.Listener, address string, proxies []netip.Prefix, handler http.Handler,
+	logger *slog.Logger,
 ) (*server, error) {
 	if open == nil {
 		var err error
@@ -57,7 +59,7 @@ func listen(
 			ConnContext:       withConn,
 		},
 		name:     name,
-		listener: pacedListener{open},
+		listener: pacedListener{open, proxies},
 		breakOff: breakOff,
 	}, nil
 }

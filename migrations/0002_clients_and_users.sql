@@ -17,6 +17,8 @@ create table clients (
     concurrent_reads    integer     not null check (concurrent_reads between 1 and 10000),
     contact_email       text        check (octet_length(contact_email) <= 254),
     homepage_url        text        check (octet_length(homepage_url) <= 2048),
+    -- How many webhook events a server sends to the client at the same time.
+    webhook_parallel    smallint    not null default 8 check (webhook_parallel between 1 and 64),
     created_at          timestamptz not null
 );
 
@@ -29,11 +31,17 @@ create table users (
     created_at    timestamptz not null
 );
 
--- Addresses differ in more than case.
-create unique index users_email on users (lower(email));
+-- Whose an address is, found by the address alone, with or without an account in the same way. Two addresses are the same
+-- where they differ only in case: this is the lower one, and email the one that was registered.
+create table user_addresses (
+    address text primary key check (address = lower(email)),
+    user_id uuid not null,
+    email   text not null
+);
 
 -- +goose Down
 
+drop table user_addresses;
 drop table users;
 drop table clients;
 drop domain scope_set;

@@ -1,8 +1,9 @@
 -- +goose Up
 
--- One row for a user and a client, from the first code exchange on; it outlives disconnects, because grant_id is
--- stable and version never goes back (specification 2.2). There is no table of tokens: the row knows the one
--- refresh token that is current, by its generation and hash. "Lapsed" is refresh_deadline in the past, never stored.
+-- One row for a user and a client, from the first consent on; it outlives disconnects, because grant_id is stable and
+-- version never goes back (specification 2.2). Version 0 is a consent of which no code was exchanged yet: no connection for
+-- anybody to see. There is no table of tokens: the row knows the one refresh token that is current, by its generation and
+-- hash. "Lapsed" is refresh_deadline in the past, never stored.
 --
 -- A refresh changes the row in place: no index holds a column that it writes, and pages keep room for the new
 -- version of a row, so that it is a heap-only update.
@@ -10,7 +11,7 @@ create table connections (
     user_id            uuid        not null references users on delete cascade,
     client_id          uuid        not null references clients,
     grant_id           uuid        not null,
-    version            bigint      not null check (version >= 1),
+    version            bigint      not null check (version >= 0),
     state              text        not null check (state in ('authorized', 'revoked', 'disconnected')),
     scopes             scope_set   not null,
     history_from       date        not null,
@@ -22,20 +23,22 @@ create table connections (
     -- that reads stay reads.
     last_read_at       timestamptz,
     primary key (user_id, client_id),
-    check ((state = 'authorized') = (refresh_hash is not null))
+    check ((state = 'authorized') = (refresh_hash is not null)),
+    check (version > 0 or state = 'disconnected')
 ) with (fillfactor = 50);
 
 -- For the operator's list of a client's connections. No update of a connection changes either column.
 create index connections_client on connections (client_id, user_id);
 
--- Where a grant lives. A disconnect names nothing but the grant (specification 4.10); this is how it finds the user,
--- whose rows could be in another database than this directory.
+-- What ends when a client is offboarded. A refresh leaves it alone.
+create index connections_live on connections (client_id) where state <> 'disconnected';
+
+-- Where a grant lives. A disconnect names nothing but the grant (specification 4.10); this is how it finds the user. No key
+-- refers to the user, whose rows may be on another node: whoever deletes a user deletes these rows.
 create table grant_directory (
     grant_id  uuid primary key,
     user_id   uuid not null,
-    client_id uuid not null,
-    unique (user_id, client_id),
-    foreign key (user_id, client_id) references connections on delete cascade
+    client_id uuid not null
 );
 
 -- Access tokens revoked one by one. A row is needed only until its token would have expired anyway, 300 s at most.
@@ -59,8 +62,9 @@ create table authorization_requests (
     state          text        not null check (octet_length(state) between 22 and 2048),
     code_challenge bytea       not null check (octet_length(code_challenge) = 32),
     expires_at     timestamptz not null,
-    -- Who signed in for this request and nothing else, and this user's calendar day when the consent was first shown.
-    user_id        uuid        references users on delete cascade,
+    -- Who signed in for this request and nothing else, and this user's calendar day when the consent was first shown. The
+    -- user may have been deleted since: then the request has ended.
+    user_id        uuid,
     consent_day    date,
     check (consent_day is null or user_id is not null)
 );

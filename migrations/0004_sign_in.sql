@@ -6,7 +6,7 @@
 create table sign_ins (
     sign_in_id uuid        primary key,
     email      text        not null check (octet_length(email) between 3 and 254),
-    user_id    uuid        references users on delete cascade,
+    user_id    uuid,
     -- Keyed hash of the six digits and the sign-in: the digits alone would be guessed from a plain hash.
     code_hash  bytea       not null check (octet_length(code_hash) = 32),
     attempts   smallint    not null default 0 check (attempts between 0 and 5),
@@ -22,6 +22,11 @@ create table sign_in_limits (
     asked_at timestamptz[] not null,
     last_at  timestamptz   not null
 );
+
+-- The instants of a sliding hour that ends with its last one.
+create function within_hour(asked_at timestamptz[], last_at timestamptz) returns timestamptz[]
+    language sql immutable
+return array(select t from unnest(asked_at) as t where t > last_at - interval '1 hour');
 
 create index sign_in_limits_last on sign_in_limits (last_at);
 
@@ -41,4 +46,5 @@ create index account_sessions_expiry on account_sessions (expires_at);
 
 drop table account_sessions;
 drop table sign_in_limits;
+drop function within_hour;
 drop table sign_ins;

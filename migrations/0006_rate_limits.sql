@@ -7,7 +7,7 @@
 -- after such a crash a client starts with a full bucket and no leases. Nor is a check worth its price here: PostgreSQL
 -- reads its text anew for each statement that writes to the table, and each read of activity writes to it twice.
 create unlogged table rate_limits (
-    client_id uuid primary key references clients on delete cascade,
+    client_id uuid primary key,
     state     text not null
 ) with (fillfactor = 50);
 

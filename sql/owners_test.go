@@ -16,6 +16,7 @@ var owners = map[string]string{
 	"revoked_access_tokens":  "oauth",
 	"authorization_requests": "oauth",
 	"users":                  "account",
+	"user_addresses":         "account",
 	"sign_ins":               "account",
 	"sign_in_limits":         "account",
 	"account_sessions":       "account",
@@ -28,16 +29,19 @@ var owners = map[string]string{
 	"usage_minutes":          "usage",
 	"webhook_endpoints":      "webhook",
 	"webhook_events":         "webhook",
+	"webhook_queue":          "webhook",
 	"webhook_attempts":       "webhook",
 	"webhook_changes":        "webhook",
-	"audit_events":           "audit",
+	"audit_log":              "audit",
+	"turns":                  "postgres",
 }
 
 // guests are the domains that write a table of another one, and why there is no other way.
 var guests = map[string][]string{
 	// What happened is noted and told by the statement that makes it happen, so that neither is without the other.
-	"audit_events":   {"oauth", "account", "client", "webhook"},
+	"audit_log":      {"oauth", "account", "client", "webhook"},
 	"webhook_events": {"oauth"},
+	"webhook_queue":  {"oauth"},
 }
 
 var (

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,7 +31,7 @@ type auditEventJSON struct {
 	Actor             string          `json:"actor"`
 	Action            string          `json:"action"`
 	ClientID          *uuid.UUID      `json:"client_id"`
-	UserHash          *string         `json:"user_hash"`
+	UserID            *uuid.UUID      `json:"user_id"`
 	ConnectionVersion *int64          `json:"connection_version"`
 	Detail            json.RawMessage `json:"detail"`
 }
@@ -50,9 +49,8 @@ func toAuditEventJSON(e audit.Event) auditEventJSON {
 	if e.ClientID != uuid.Nil {
 		row.ClientID = &e.ClientID
 	}
-	if e.UserHash != nil {
-		text := hex.EncodeToString(e.UserHash)
-		row.UserHash = &text
+	if e.UserID != uuid.Nil {
+		row.UserID = &e.UserID
 	}
 	if e.ConnectionVersion != 0 {
 		row.ConnectionVersion = &e.ConnectionVersion
@@ -63,25 +61,25 @@ func toAuditEventJSON(e audit.Event) auditEventJSON {
 func (c auditListCommand) Run(p *program, group *auditCommands) error {
 	return group.inDatabase(p, func(pool *postgres.Pool) error {
 		const page = 1000
-		log, rows := audit.New(pool), []auditEventJSON{}
-		for last := int64(0); ; last = rows[len(rows)-1].ID {
-			list, err := log.List(p.ctx, audit.Filter{ClientID: c.Client, UserID: c.User, Since: c.Since.Time}, last, page)
+		log, rows := audit.New(pool, 0), []auditEventJSON{}
+		for after := (audit.Position{}); ; {
+			list, err := log.List(p.ctx, audit.Filter{ClientID: c.Client, UserID: c.User, Since: c.Since.Time}, after, page)
 			if err != nil {
 				return err
 			}
 			for _, event := range list {
 				rows = append(rows, toAuditEventJSON(event))
+				after = event.Position()
 			}
 			if len(list) < page {
 				break
 			}
 		}
 		return group.print(p, rows, func(w io.Writer) {
-			fmt.Fprintln(w, "AT\tACTOR\tACTION\tCLIENT ID\tUSER\tVERSION\tDETAIL")
+			fmt.Fprintln(w, "AT\tACTOR\tACTION\tCLIENT ID\tUSER ID\tVERSION\tDETAIL")
 			for _, row := range rows {
-				// 12 characters of a user's hash are enough to tell users apart.
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.12s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Actor, row.Action,
-					orDash(row.ClientID), orDash(row.UserHash), orDash(row.ConnectionVersion), row.Detail)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Actor, row.Action,
+					orDash(row.ClientID), orDash(row.UserID), orDash(row.ConnectionVersion), row.Detail)
 			}
 		})
 	})

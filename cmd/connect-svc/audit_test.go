@@ -22,10 +22,10 @@ func TestAuditList(t *testing.T) {
 	if len(all) != 2 || all[0].Action != "client.created" || all[1].Action != "user.created" {
 		t.Fatalf("all: %+v", all)
 	}
-	if e := all[0]; e.Actor != "operator" || *e.ClientID != client.ClientID || e.UserHash != nil || e.ConnectionVersion != nil {
+	if e := all[0]; e.Actor != "operator" || *e.ClientID != client.ClientID || e.UserID != nil || e.ConnectionVersion != nil {
 		t.Errorf("of a client: %+v", e)
 	}
-	if e := all[1]; e.ClientID != nil || e.UserHash == nil || len(*e.UserHash) != 64 || string(e.Detail) != "{}" {
+	if e := all[1]; e.ClientID != nil || e.UserID == nil || *e.UserID != user.UserID || string(e.Detail) != "{}" {
 		t.Errorf("of a user: %+v", e)
 	}
 	for name, test := range map[string]struct {
@@ -51,7 +51,7 @@ func TestAuditList(t *testing.T) {
 	}
 
 	// More events than one page.
-	db.Exec(t, `insert into audit_events (actor, action) select 'system', 'test' from generate_series(1, 2500)`)
+	db.Exec(t, `insert into audit_log (subject, client_id, actor, action) select $1, $1, 'system', 'test' from generate_series(1, 2500)`, client.ClientID)
 	if got := list(); len(got) != 2502 {
 		t.Errorf("%d events, want 2502", len(got))
 	}

@@ -40,6 +40,7 @@ type clientCreateCommand struct {
 	ContactEmail      string   `placeholder:"EMAIL" help:"Whom to write to at the company."`
 	Homepage          string   `placeholder:"URL" help:"The company's site, shown to users."`
 	WebhookURL        string   `name:"webhook-url" placeholder:"URL" help:"Where events are sent. Needs the keyset."`
+	WebhookParallel   int      `default:"8" placeholder:"N" help:"Events that a server sends at the same time, 1 to 64 (default ${default})."`
 	keysetSetting
 }
 
@@ -74,8 +75,9 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 				Burst:             c.Burst,
 				ConcurrentReads:   c.ConcurrentReads,
 			},
-			ContactEmail: c.ContactEmail,
-			HomepageURL:  c.Homepage,
+			ContactEmail:    c.ContactEmail,
+			HomepageURL:     c.Homepage,
+			WebhookParallel: c.WebhookParallel,
 		})
 		if err != nil {
 			return err
@@ -124,6 +126,7 @@ type clientJSON struct {
 	ConcurrentReads   int           `json:"concurrent_reads"`
 	ContactEmail      string        `json:"contact_email"`
 	HomepageURL       string        `json:"homepage_url"`
+	WebhookParallel   int           `json:"webhook_parallel"`
 	CreatedAt         time.Time     `json:"created_at"`
 }
 
@@ -139,6 +142,7 @@ func toClientJSON(c client.Client) clientJSON {
 		ConcurrentReads:   c.Policy.ConcurrentReads,
 		ContactEmail:      c.ContactEmail,
 		HomepageURL:       c.HomepageURL,
+		WebhookParallel:   c.WebhookParallel,
 		CreatedAt:         c.CreatedAt.UTC(),
 	}
 }
@@ -229,6 +233,7 @@ type clientUpdateCommand struct {
 	ContactEmail      *string  `placeholder:"EMAIL" help:"Whom to write to at the company."`
 	Homepage          *string  `placeholder:"URL" help:"The company's site, shown to users."`
 	WebhookURL        *string  `name:"webhook-url" placeholder:"URL" help:"Where events are sent; empty: nowhere. Needs the keyset."`
+	WebhookParallel   *int     `placeholder:"N" help:"Events that a server sends at the same time, 1 to 64: more for a receiver that answers slowly."`
 	keysetSetting
 }
 
@@ -242,7 +247,8 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
 		scopes = &set
 	}
 	changesRegistration := scopes != nil || c.Name != nil || c.Callback != nil || c.RequestsPerMinute != nil ||
-		c.Burst != nil || c.ConcurrentReads != nil || c.ContactEmail != nil || c.Homepage != nil
+		c.Burst != nil || c.ConcurrentReads != nil || c.ContactEmail != nil || c.Homepage != nil ||
+		c.WebhookParallel != nil
 	if !changesRegistration && c.WebhookURL == nil {
 		return usagef("nothing to change: name what to change, such as --burst 120")
 	}
@@ -267,6 +273,7 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
 				replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
 				replace(&r.ContactEmail, c.ContactEmail)
 				replace(&r.HomepageURL, c.Homepage)
+				replace(&r.WebhookParallel, c.WebhookParallel)
 			}); err != nil {
 				return err
 			}
@@ -362,6 +369,7 @@ func (c clientCommands) show(
 		fmt.Fprintf(w, "concurrent reads\t%d\n", row.ConcurrentReads)
 		fmt.Fprintf(w, "contact\t%s\n", row.ContactEmail)
 		fmt.Fprintf(w, "homepage\t%s\n", row.HomepageURL)
+		fmt.Fprintf(w, "webhook parallel\t%d\n", row.WebhookParallel)
 		fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
 		if row.Webhook != nil {
 			row.Webhook.write(w)

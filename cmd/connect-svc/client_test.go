@@ -49,6 +49,7 @@ func TestClient(t *testing.T) {
 		RequestsPerMinute: 600,
 		Burst:             60,
 		ConcurrentReads:   10,
+		WebhookParallel:   8,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(clientJSON{}, "CreatedAt")); diff != "" {
 		t.Error(diff)
@@ -70,7 +71,7 @@ func TestClient(t *testing.T) {
 
 	second := succeedJSON[clientSecretJSON](t, env(db), "", "client", "create", "--name", "B", "--callback", "https://b.example/cb",
 		"--scope", "daily_steps:read", "--requests-per-minute", "7", "--burst", "8", "--concurrent-reads", "9",
-		"--contact-email", "it@b.example", "--homepage", "https://b.example/")
+		"--contact-email", "it@b.example", "--homepage", "https://b.example/", "--webhook-parallel", "64")
 	list := succeedJSON[[]clientJSON](t, env(db), "", "client", "list")
 	if len(list) != 2 || list[0].ClientID != created.ClientID || list[1].ClientID != second.ClientID {
 		t.Fatalf("list: %+v", list)
@@ -78,7 +79,7 @@ func TestClient(t *testing.T) {
 	want = clientJSON{
 		ClientID: second.ClientID, Name: "B", Status: client.Active, CallbackURL: "https://b.example/cb",
 		Scopes: []string{"daily_steps:read"}, RequestsPerMinute: 7, Burst: 8, ConcurrentReads: 9,
-		ContactEmail: "it@b.example", HomepageURL: "https://b.example/",
+		ContactEmail: "it@b.example", HomepageURL: "https://b.example/", WebhookParallel: 64,
 	}
 	if diff := cmp.Diff(want, list[1], cmpopts.IgnoreFields(clientJSON{}, "CreatedAt")); diff != "" {
 		t.Error(diff)

@@ -161,7 +161,7 @@ func TestClientOffboard(t *testing.T) {
 		t.Errorf("left of the user: %+v", list)
 	}
 	events := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--client", company.ID.String())
-	if len(events) != 3 || events[2].Action != "client.offboarded" || string(events[2].Detail) == "{}" {
+	if len(events) != 3 || events[0].Action != "client.offboarded" || events[2].Action != "connection.disconnected" {
 		t.Errorf("audit log: %+v", events)
 	}
 	for _, act := range []string{"offboard", "enable", "rotate-secret"} {

@@ -42,6 +42,8 @@ type serveCommand struct {
 	CursorLifetime      time.Duration `setting:"" type:"1s to 15m" default:"15m" help:"Time for reading all pages of one query, 1s to 15m."`
 	RefreshInactivity   time.Duration `setting:"" type:"1s or more" default:"2160h" help:"A connection lapses when it has not been refreshed for this long, 1s or more."`
 
+	AuditRetention time.Duration `setting:"" type:"0 or 1s or more" default:"9600h" help:"How long entries of the audit log are kept, 1s or more; 0: for ever."`
+
 	ActivityUpdatedWindow time.Duration  `setting:"" type:"1s to 1h" default:"60s" help:"Time in which changes of a connection's activity are merged into one activity.updated, 1s to 1h."`
 	WebhookAllowCIDRs     []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
 
@@ -69,6 +71,7 @@ func (s serveCommand) config() (app.Config, error) {
 			RefreshInactivity:   s.RefreshInactivity,
 		},
 		CursorLifetime:        s.CursorLifetime,
+		AuditRetention:        s.AuditRetention,
 		ActivityUpdatedWindow: s.ActivityUpdatedWindow,
 		WebhookNetworks:       s.WebhookAllowCIDRs,
 		CodesPerEmail:         s.SignInCodesPerEmail,

@@ -178,6 +178,15 @@ var settingTypes = map[string]settingType{
 	"1s to 15m":  duration(15 * time.Minute),
 	"1s to 1h":   duration(time.Hour),
 	"1s or more": duration(0),
+	"0 or 1s or more": {
+		accepted: "0 for ever, or whole seconds, 1s or more, such as 720h",
+		parse: func(s string) (any, error) {
+			if s == "0" {
+				return time.Duration(0), nil
+			}
+			return duration(0).parse(s)
+		},
+	},
 }
 
 // parseOrigin accepts one spelling only: partners compare the issuer as an exact string.

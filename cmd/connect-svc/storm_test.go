@@ -291,10 +291,10 @@ func (s *storm) restartPostgres(t *testing.T) {
 // endByHand is a disconnect by the statements of a test.
 const endByHand = `with ended as (
 		update connections set state = 'disconnected', version = version + 1, refresh_hash = null where grant_id = $1
-		returning client_id, grant_id
+		returning user_id, client_id, grant_id
 	)
-	insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-	select client_id, 'connection.revoked', grant_id, 1, 'client_disconnected' from ended`
+	insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+	select user_id, client_id, 'connection.revoked', grant_id, 1, 'client_disconnected' from ended`
 
 // rollBack ends connections and takes it back.
 func (s *storm) rollBack(t *testing.T, grants []uuid.UUID) {

@@ -23,7 +23,9 @@ type userCommands struct {
 
 // accountsOf is the users in the database. It has neither keys nor a mailer: no command here seals anything or sends mail.
 func accountsOf(pool *postgres.Pool) *account.Accounts {
-	return account.New(pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser})
+	return account.New(pool, nil, nil, account.Settings{
+		EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUser,
+	})
 }
 
 type userCreateCommand struct {

@@ -26,19 +26,23 @@ import (
 func failedEvent(t *testing.T, db *pgtest.DB, client uuid.UUID) uuid.UUID {
 	t.Helper()
 	id := uuid.MustParse("4f1f7d3e-52a4-4c8e-9c6c-7b0a8f0d9f21")
-	db.Exec(t, `insert into webhook_events (event_id, client_id, type, grant_id, connection_version, reason, created_at, state, attempts, next_attempt_at)
-		values ($1, $2, 'connection.revoked', '8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55', 3, 'user_disconnected', '2026-11-21T10:00:00.5Z', 'failed', 2, null)`, id, client)
-	db.Exec(t, `insert into webhook_attempts (event_id, attempt, at, duration_ms, status, fault, response) values
-		($1, 1, '2026-11-21T10:00:01Z', 5000, null, 'no complete response within 5 seconds', null),
-		($1, 2, '2026-11-21T10:00:11Z', 31, 500, null, E'out of\x1b[31m space\nline two')`, id)
+	db.Exec(t, `insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason, created_at, state, attempts, queued)
+		values ($1, $1, $2, 'connection.revoked', '8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55', 3, 'user_disconnected', '2026-11-21T10:00:00.5Z', 'failed', 2, true)`, id, client)
+	db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response) values
+		($1, $1, 1, '2026-11-21T10:00:01Z', 5000, null, 'no complete response within 5 seconds', null),
+		($1, $1, 2, '2026-11-21T10:00:11Z', 31, 500, null, E'out of\x1b[31m space\nline two')`, id)
 	return id
 }
 
 func pendingEvent(t *testing.T, db *pgtest.DB, client uuid.UUID) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
-	db.Exec(t, `insert into webhook_events (event_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, next_attempt_at)
-		values ($1, $2, 'activity.updated', gen_random_uuid(), 1, 5, '2026-11-20', '2026-11-21', '2026-11-21T11:00:00Z', '2031-11-21T11:05:00Z')`, id, client)
+	db.Exec(t, `with event as (
+		insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, queued)
+		values ($1, $1, $2, 'activity.updated', gen_random_uuid(), 1, 5, '2026-11-20', '2026-11-21', '2026-11-21T11:00:00Z', true)
+		returning *)
+		insert into webhook_queue (user_id, event_id, client_id, created_at, next_attempt_at)
+		select user_id, event_id, client_id, created_at, '2031-11-21T11:05:00Z' from event`, id, client)
 	return id
 }
 
@@ -111,8 +115,8 @@ func TestWebhookLog(t *testing.T) {
 func TestWebhookListIsWhole(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason, state, created_at, next_attempt_at)
-		select $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', '2026-11-21T10:00:00Z', null
+	db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, created_at, queued)
+		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', '2026-11-21T10:00:00Z', true
 		from generate_series(1, 2000)`, db.Client(t).ID)
 	seen := map[string]bool{}
 	for _, event := range succeedJSON[[]eventJSON](t, env(db), "", "webhook", "list") {

@@ -47,6 +47,9 @@ type Settings struct {
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it
 	// ended: connections are another domain's. [Accounts.DeleteUser] needs it.
 	EndConnections func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error)
+	// EndRequests ends what a user signed in to and has not decided yet, within the transaction that changes the user's
+	// address. [Accounts.ChangeUser] needs it.
+	EndRequests func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error
 }
 
 // Accounts are the users and their sign-ins. It is safe for concurrent use.

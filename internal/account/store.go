@@ -20,6 +20,9 @@ type store struct {
 
 func newStore(pool *postgres.Pool) store { return store{pool: pool, queries: accountdb.New(pool)} }
 
+// uniqueAddress refuses an address that another user has.
+const uniqueAddress = "user_addresses_pkey"
+
 func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 	row, err := s.queries.InsertUser(ctx, accountdb.InsertUserParams{
 		UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn,
@@ -29,7 +32,7 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 		return User{}, ErrUserExists
 	case errors.Is(err, pgx.ErrNoRows):
 		return User{}, ErrUserDeleted
-	case postgres.IsUniqueViolation(err, "users_email"):
+	case postgres.IsUniqueViolation(err, uniqueAddress):
 		return User{}, ErrEmailTaken
 	case err != nil:
 		return User{}, fmt.Errorf("account: create user: %w", err)
@@ -37,17 +40,51 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 	return userOf(accountdb.User(row)), nil
 }
 
-func (s store) changeUser(ctx context.Context, id uuid.UUID, change UserChange) (User, error) {
-	row, err := s.queries.ChangeUser(ctx, accountdb.ChangeUserParams{UserID: id, Email: change.Email, Timezone: change.Timezone})
+// changeUser holds the user's row while a changed address moves, so that of two changes one is the last.
+func (s store) changeUser(
+	ctx context.Context, id uuid.UUID, change UserChange, endRequests func(context.Context, pgx.Tx, uuid.UUID) error,
+) (user User, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		if change.Email != nil {
+			before, err := queries.LockUser(ctx, id)
+			if err != nil {
+				return err
+			}
+			if err := moveAddress(ctx, queries, id, before, *change.Email); err != nil {
+				return err
+			}
+			if err := endRequests(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		row, err := queries.UpdateUser(ctx, accountdb.UpdateUserParams{UserID: id, Email: change.Email, Timezone: change.Timezone})
+		user = userOf(accountdb.User(row))
+		return err
+	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return User{}, ErrUserNotFound
-	case postgres.IsUniqueViolation(err, "users_email"):
+	case postgres.IsUniqueViolation(err, uniqueAddress):
 		return User{}, ErrEmailTaken
 	case err != nil:
 		return User{}, fmt.Errorf("account: change user: %w", err)
 	}
-	return userOf(accountdb.User(row)), nil
+	return user, nil
+}
+
+// moveAddress ends what began with the former address, too.
+func moveAddress(ctx context.Context, queries *accountdb.Queries, id uuid.UUID, before, after string) error {
+	if err := queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserID: id, Email: before}); err != nil {
+		return err
+	}
+	if err := queries.DeleteSessionsOf(ctx, id); err != nil {
+		return err
+	}
+	if err := queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: before}); err != nil {
+		return err
+	}
+	return queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: id, Email: after})
 }
 
 // knowsTimezone compares the exact name: "at time zone" would also accept abbreviations, offsets and any case. The query
@@ -94,7 +131,10 @@ func (s store) deleteUser(
 		if connections, err = endConnections(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := queries.DeleteSignInsOf(ctx, email); err != nil {
+		if err := queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserID: id, Email: email}); err != nil {
+			return err
+		}
+		if err := queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: email}); err != nil {
 			return err
 		}
 		if err := queries.DeleteUser(ctx, id); err != nil {
@@ -217,6 +257,9 @@ func (s store) startSession(ctx context.Context, signIn uuid.UUID, codeHash []by
 		SignInID: signIn, UserID: key.UserID, CodeHash: codeHash, SecretHash: key.hash(),
 		Lifetime: SessionLifetime,
 	})
+	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted
+		return ErrNoSignIn
+	}
 	if err != nil {
 		return fmt.Errorf("account: start session: %w", err)
 	}

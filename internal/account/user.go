@@ -68,7 +68,7 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 
 // UserChange holds the new values of a user's fields; nil leaves one as it is. The rules are those of [NewUser].
 type UserChange struct {
-	Email    *string // codes and sessions of the former address stop working
+	Email    *string // codes, sessions and undecided requests of the former address end
 	Timezone *string // applies from now on; the first readable day of existing connections stays
 }
 
@@ -84,7 +84,7 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 			return User{}, err
 		}
 	}
-	return a.store.changeUser(ctx, id, change)
+	return a.store.changeUser(ctx, id, change, a.settings.EndRequests)
 }
 
 func checkEmail(text string) error {

@@ -174,7 +174,7 @@ func TestChangeUser(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", got, err, ada)
 		}
 	}
-	const changes = `select string_agg(detail::text, ' ' order by id) from audit_events where action = 'user.changed'`
+	const changes = `select string_agg(detail::text, ' ' order by id) from audit_log where action = 'user.changed'`
 	if got, want := pgtest.Value[string](t, b.db, changes), `{"email": false, "timezone": false} {"email": true, "timezone": false} `+
 		`{"email": false, "timezone": true} {"email": true, "timezone": true}`; got != want {
 		t.Errorf("the audit log has %s, want %s", got, want)

@@ -110,12 +110,18 @@ func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 		return result, fmt.Errorf("activity: put: %w", err)
 	}
 	defer s.batches.Release()
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err := postgres.InTxAgain(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := allowTime(ctx, tx); err != nil {
 			return err
 		}
-		if err := lockUsers(ctx, tx, parts); err != nil {
+		around, err := look(ctx, tx)
+		if err != nil {
 			return err
+		}
+		if !around.sharded {
+			if err := lockUsers(ctx, tx, parts); err != nil {
+				return err
+			}
 		}
 		for _, p := range parts {
 			if err := p.check(ctx, tx); err != nil {
@@ -123,7 +129,12 @@ func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 			}
 		}
 		if removals.rows > 0 {
-			removed, err := removeRides(ctx, tx, removals, rides)
+			if !around.sharded {
+				if err := lockRides(ctx, tx, removals, rides); err != nil {
+					return err
+				}
+			}
+			removed, err := removeRides(ctx, tx, removals, around.told)
 			if err != nil {
 				return err
 			}
@@ -141,7 +152,7 @@ func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 			if to.rows == 0 {
 				continue
 			}
-			merged, err := merge(ctx, tx, to.table, to.arrayRows(), to.args()...)
+			merged, err := merge(ctx, tx, to.table, to.arrayRows(), around.told, to.args()...)
 			if err != nil {
 				return err
 			}

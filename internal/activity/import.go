@@ -79,9 +79,15 @@ func importFile[R record](
 		if err := stage(ctx, tx, into, pgx.CopyFromFunc(next)); err != nil {
 			return err
 		}
-		usersLocked, err := lockStagedUsers(ctx, tx)
+		around, err := look(ctx, tx)
 		if err != nil {
 			return err
+		}
+		usersLocked := false
+		if !around.sharded {
+			if usersLocked, err = lockStagedUsers(ctx, tx); err != nil {
+				return err
+			}
 		}
 		if bad != nil || !usersLocked {
 			if err := firstBadRow(ctx, tx, bad, stagedRows); err != nil {
@@ -89,7 +95,7 @@ func importFile[R record](
 			}
 		}
 		report(true)
-		result, err = mergeStaged(ctx, tx, into, read, usersLocked)
+		result, err = mergeStaged(ctx, tx, into, read, usersLocked, around.told)
 		result.settle(read)
 		return err
 	})

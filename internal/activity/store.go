@@ -128,17 +128,21 @@ func stage(ctx context.Context, tx pgx.Tx, into table, rows pgx.CopyFromSource) 
 // firstUnknownUser is the first line whose user does not exist, or 0.
 func firstUnknownUser(ctx context.Context, tx pgx.Tx, rows string, args []any) (line int, err error) {
 	err = tx.QueryRow(ctx, `
-select line from `+rows+`
-where not exists (select from users where users.user_id = fresh.user_id)
-order by line limit 1`, args...).Scan(&line)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+with named as materialized (
+	select line, user_id from `+rows+`
+), known as materialized (
+	select users.user_id from users join (select distinct user_id from named) wanted on wanted.user_id = users.user_id
+)
+select coalesce(min(named.line), 0) from named left join known on known.user_id = named.user_id
+where known.user_id is null`, args...).Scan(&line)
+	if err != nil {
 		return 0, fmt.Errorf("look for unknown users: %w", err)
 	}
 	return line, nil
 }
 
 // lockStagedUsers keeps the users of the staged rows from being deleted until the transaction ends, by the lock that a
-// foreign key takes. all says that every one of them exists, and so is locked.
+// foreign key takes. all says that every one of them exists, and so is locked. Where users are sharded it locks none.
 func lockStagedUsers(ctx context.Context, tx pgx.Tx) (all bool, err error) {
 	err = tx.QueryRow(ctx, `
 with wanted as (
@@ -153,12 +157,27 @@ select (select count(*) from locked) = (select count(*) from wanted)`).Scan(&all
 	return all, nil
 }
 
+// surroundings are what a write needs to know of the database.
+type surroundings struct {
+	told bool // some client may want to be told of changes
+	// sharded says that users are spread over several databases (Citus). One statement cannot lock rows in several of them
+	// there. What the locks prevent is found out instead: the foreign key refuses a user who is deleted meanwhile, and of two
+	// writes that wait for each other in a circle one is made again.
+	sharded bool
+}
+
+func look(ctx context.Context, tx pgx.Tx) (found surroundings, err error) {
+	err = tx.QueryRow(ctx, `select exists (select from webhook_endpoints where stopped_at is null),
+		to_regclass('pg_catalog.pg_dist_node') is not null`).Scan(&found.told, &found.sharded)
+	return found, err
+}
+
 // mergeStaged is merge for a staged file, which has many rows and most of them new. usersLocked is what
 // [lockStagedUsers] said.
-func mergeStaged(ctx context.Context, tx pgx.Tx, into table, rows int64, usersLocked bool) (Result, error) {
+func mergeStaged(ctx context.Context, tx pgx.Tx, into table, rows int64, usersLocked, told bool) (Result, error) {
 	var inserted int64
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) (err error) { // a savepoint
-		inserted, err = insertStaged(ctx, tx, into, usersLocked)
+		inserted, err = insertStaged(ctx, tx, into, usersLocked, told)
 		return err
 	})
 	switch {
@@ -169,7 +188,7 @@ func mergeStaged(ctx context.Context, tx pgx.Tx, into table, rows int64, usersLo
 	case inserted == rows:
 		return Result{Inserted: inserted}, nil
 	}
-	result, err := merge(ctx, tx, into, stagedRows)
+	result, err := merge(ctx, tx, into, stagedRows, told)
 	result.Inserted += inserted
 	return result, err
 }
@@ -177,7 +196,7 @@ func mergeStaged(ctx context.Context, tx pgx.Tx, into table, rows int64, usersLo
 // insertStaged inserts the new rows. Where all users are locked already, the foreign key has nothing left to find out,
 // and checking it again for each row would take longer than all else together: that is turned off for this one
 // statement, where the role may do so (PostgreSQL: session_replication_role).
-func insertStaged(ctx context.Context, tx pgx.Tx, into table, usersLocked bool) (rows int64, err error) {
+func insertStaged(ctx context.Context, tx pgx.Tx, into table, usersLocked, told bool) (rows int64, err error) {
 	setRole := func(role string) error {
 		if !usersLocked {
 			return nil
@@ -189,18 +208,17 @@ func insertStaged(ctx context.Context, tx pgx.Tx, into table, usersLocked bool) 
 	if err := setRole("replica"); err != nil {
 		return 0, err
 	}
-	done, err := tx.Exec(ctx, into.insertNew())
-	if err != nil {
+	if err := tx.QueryRow(ctx, into.insertNew(told)).Scan(&rows); err != nil {
 		return 0, err
 	}
-	return done.RowsAffected(), setRole("origin")
+	return rows, setRole("origin")
 }
 
 // merge writes rows to their table and counts what it inserted and updated.
-func merge(ctx context.Context, tx pgx.Tx, into table, rows string, args ...any) (result Result, err error) {
+func merge(ctx context.Context, tx pgx.Tx, into table, rows string, told bool, args ...any) (result Result, err error) {
 	for {
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
-			return tx.QueryRow(ctx, into.merge(rows), args...).Scan(&result.Inserted, &result.Updated)
+			return tx.QueryRow(ctx, into.merge(rows, told), args...).Scan(&result.Inserted, &result.Updated)
 		})
 		// Rides and adjustments have two unique keys, and a conflict is resolved by one of them. Of two merges that
 		// insert the same row at the same moment one can meet the other in the other key first; the second time it
@@ -236,9 +254,17 @@ select from users where user_id = any ($1) order by user_id for no key update`, 
 	return nil
 }
 
-// removeRides deletes rides and counts those that there were. Before, it locks them and the rides that the batch writes
-// in the order in which a merge locks them, so that the batch does not wait in a circle with an import.
-func removeRides(ctx context.Context, tx pgx.Tx, removals, written part) (removed int64, err error) {
+// removeRides deletes rides and counts those that there were.
+func removeRides(ctx context.Context, tx pgx.Tx, removals part, told bool) (removed int64, err error) {
+	if err := tx.QueryRow(ctx, removalsTable.remove(told), removals.args()...).Scan(&removed); err != nil {
+		return 0, fmt.Errorf("remove rides: %w", err)
+	}
+	return removed, nil
+}
+
+// lockRides locks the rides that a batch removes and those that it writes in the order in which a merge locks them, so that the
+// batch does not wait in a circle with an import.
+func lockRides(ctx context.Context, tx pgx.Tx, removals, written part) error {
 	users := slices.Concat(removals.arrays[0], written.arrays[0])
 	sources := slices.Concat(removals.arrays[1], written.arrays[1])
 	if _, err := tx.Exec(ctx, `
@@ -246,13 +272,7 @@ select from cycling_activities
 where (user_id, source_id) in (select * from unnest($1::uuid[], $2::text[]))
 order by user_id, source_id
 for update`, users, sources); err != nil {
-		return 0, fmt.Errorf("lock rides: %w", err)
+		return fmt.Errorf("lock rides: %w", err)
 	}
-	done, err := tx.Exec(ctx, `
-delete from cycling_activities
-where (user_id, source_id) in (select * from unnest($1::uuid[], $2::text[]))`, removals.args()...)
-	if err != nil {
-		return 0, fmt.Errorf("remove rides: %w", err)
-	}
-	return done.RowsAffected(), nil
+	return nil
 }

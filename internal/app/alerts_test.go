@@ -20,8 +20,8 @@ func TestAlerts(t *testing.T) {
 	alerts, guide := read("alerts.yaml"), read("operations.md")
 	e := newEndToEnd(t)
 	e.private(t, "/healthz") // or no request would have been counted
-	e.db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-		values ($1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, e.partner.ID) // nor an event
+	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, e.partner.ID) // nor an event
 	metrics := e.private(t, "/metrics")
 	asked := regexp.MustCompile(`connect_[a-z_]+`).FindAllString(alerts, -1)
 	if len(asked) < 10 {

@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/api/partner"
+	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
@@ -50,6 +51,7 @@ type Config struct {
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
 	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
 
+	AuditRetention        time.Duration  // how long events of the audit log are kept; 0: for ever
 	ActivityUpdatedWindow time.Duration  // for how long changes are merged into one activity.updated
 	WebhookNetworks       []netip.Prefix // private networks that webhooks may reach
 	WebhookRootCAs        *x509.CertPool // the authorities that webhook receivers' certificates need; nil: the system's
@@ -76,6 +78,7 @@ type App struct {
 	Usage    *usage.Usage
 	Webhooks *webhook.Webhooks
 
+	audit           *audit.Log
 	replicas        *postgres.Replicas // nil: none
 	limiter         *ratelimit.Limiter
 	closeLimiter    func()
@@ -112,7 +115,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		CodesPerNetwork: config.CodesPerNetwork,
 		Logger:          config.Logger,
 		EndConnections:  oauth.EndConnectionsOfUser,
+		EndRequests:     oauth.EndRequestsOfUser,
 	})
+	a.audit = audit.New(a.Pool, config.AuditRetention)
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {
 		if a.replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Clock.Now, config.Logger,

@@ -54,6 +54,10 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	if tables := tablesWith(after, ada.tokens.GrantID.String()); !slices.Equal(tables, []string{"webhook_events"}) {
 		t.Errorf("the grant is still in %v, want it only in what the partner is told", tables)
 	}
+	tables := tablesWith(after, ada.ID.String())
+	if slices.Sort(tables); !slices.Equal(tables, []string{"audit_log", "webhook_events"}) {
+		t.Errorf("the user's id is still in %v, want it only in the audit log and beside what the partner is told", tables)
+	}
 	w.announced(t, ada)
 	for _, table := range w.tablesOfUsers(t) {
 		if n := w.rowsOf(t, table, bob.ID); n == 0 {
@@ -70,7 +74,7 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	}
 
 	// The log knows what happened, for who has the id.
-	events, err := audit.New(w.db.Pool).List(t.Context(), audit.Filter{UserID: ada.ID}, 0, 1000)
+	events, err := audit.New(w.db.Pool, 0).List(t.Context(), audit.Filter{UserID: ada.ID}, audit.Position{}, 1000)
 	if err != nil || len(events) < 2 {
 		t.Fatalf("%d events: %v", len(events), err)
 	}
@@ -102,7 +106,7 @@ func TestDeleteUserIsWhole(t *testing.T) {
 	w := newLife(t)
 	user := w.know(t, "ada")
 	w.db.Exec(t, `create function refuse() returns trigger language plpgsql as $$ begin raise 'disk full'; end $$`)
-	w.db.Exec(t, `create constraint trigger refuse after insert on audit_events initially deferred
+	w.db.Exec(t, `create constraint trigger refuse after insert on audit_log initially deferred
 		for each row when (new.action = 'user.deleted') execute function refuse()`)
 	before := w.everything(t)
 	if _, err := w.service.Accounts.DeleteUser(t.Context(), user.ID); err == nil || !strings.Contains(err.Error(), "disk full") {
@@ -182,12 +186,18 @@ func (w *life) know(t *testing.T, name string) known {
 	w.db.Exec(t, `insert into account_sessions values ($1, sha256(uuid_send($1)), now() + interval '30 minutes')`, user.ID)
 	w.db.Exec(t, `insert into step_corrections values ($1, $2, gen_random_uuid(), 500, $3, now())`, user.ID, today, name+"'s phone")
 	w.db.Exec(t, `insert into cycling_adjustments values ($1, $2, gen_random_uuid(), -500, $3, now())`, user.ID, today, name+"'s tunnel")
-	w.db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, datasets, first_date, last_date)
-		values ($1, 'activity.updated', $2, 1, 1, $3, $3)`, w.partner.ID, user.tokens.GrantID, today)
+	w.db.Exec(t, `with event as (
+			insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, queued)
+			values ($1, $2, 'activity.updated', $3, 1, 1, $4, $4, true) returning *
+		), queued as (
+			insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+			select event_id, user_id, client_id, created_at, created_at + interval '1 hour' from event
+		)
+		insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status)
+		select user_id, event_id, 1, created_at, 20, 503 from event`, user.ID, w.partner.ID, user.tokens.GrantID, today)
 
 	user.traces = map[string]string{
 		"the e-mail address":            email,
-		"the user's id":                 user.ID.String(),
 		"the hash of the refresh token": fmt.Sprintf("%x", sha256.Sum256([]byte(user.tokens.RefreshToken))),
 		"the steps":                     fmt.Sprint(steps),
 		"the ride":                      name + "-ride",

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"connect-svc/internal/postgres"
 	"context"
+	"github.com/jackc/pgx/v5"
 	"sync"
 	"time"
 )
@@ -93,16 +95,22 @@ func (a *App) sweepRegularly(ctx context.Context) {
 	}
 }
 
-// sweep deletes what has expired. What fails is attempted again the next time.
+// sweep deletes what has expired, unless another server does so just now. What fails is attempted again the next time.
 func (a *App) sweep(ctx context.Context) {
-	for domain, sweep := range map[string]func(context.Context) error{
-		"oauth":   a.OAuth.Sweep,
-		"account": a.Accounts.Sweep,
-		"usage":   a.Usage.Sweep,
-		"webhook": a.Webhooks.Sweep,
-	} {
-		if err := sweep(ctx); err != nil && ctx.Err() == nil {
-			a.logger.Error("sweep", "domain", domain, "cause", err)
+	if err := postgres.InTurn(ctx, a.Pool, postgres.TurnSweep, func(pgx.Tx) error {
+		for domain, sweep := range map[string]func(context.Context) error{
+			"oauth":   a.OAuth.Sweep,
+			"account": a.Accounts.Sweep,
+			"usage":   a.Usage.Sweep,
+			"webhook": a.Webhooks.Sweep,
+			"audit":   a.audit.Sweep,
+		} {
+			if err := sweep(ctx); err != nil && ctx.Err() == nil {
+				a.logger.Error("sweep", "domain", domain, "cause", err)
+			}
 		}
+		return nil
+	}); err != nil && ctx.Err() == nil {
+		a.logger.Error("sweep", "cause", err)
 	}
 }

@@ -30,8 +30,8 @@ func TestWebhookMetrics(t *testing.T) {
 	})
 	event := func() {
 		t.Helper()
-		e.db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason, created_at)
-			values ($1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - interval '90 s')`, e.partner.ID)
+		e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
+			values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - interval '90 s')`, e.partner.ID)
 	}
 	label := fmt.Sprintf("{client=%q", e.partner.Name)
 	// wait reads the metrics until they hold all the lines.

@@ -9,16 +9,25 @@ import (
 
 // Event is one entry of the log.
 type Event struct {
-	ID       int64 // rises with every event
+	ID       int64 // sorts events of one time, and tells one from another of its user or client
 	At       time.Time
 	Actor    string    // user, client, operator or system
 	Action   string    // what happened to what: connection.revoked
 	ClientID uuid.UUID // uuid.Nil where no client is concerned
-	UserHash []byte    // SHA-256 of the user's id; nil where no user is concerned
+	UserID   uuid.UUID // uuid.Nil where no user is concerned; stays when the user is deleted
 	// ConnectionVersion is the version after the act, 0 where no connection is concerned.
 	ConnectionVersion int64
 	Detail            json.RawMessage // an object
 }
+
+// Position is where a page of the log ends. The zero value is before the first event.
+type Position struct {
+	At time.Time
+	ID int64
+}
+
+// Position of an event.
+func (e Event) Position() Position { return Position{e.At, e.ID} }
 
 // Filter narrows a list by the fields that are not zero.
 type Filter struct {

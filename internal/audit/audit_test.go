@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +43,7 @@ func newUser(t *testing.T, db *pgtest.DB) account.User {
 
 func list(t *testing.T, log *audit.Log, filter audit.Filter) []audit.Event {
 	t.Helper()
-	events, err := log.List(t.Context(), filter, 0, 1000)
+	events, err := log.List(t.Context(), filter, audit.Position{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +60,7 @@ func actions(events []audit.Event) (names []string) {
 func TestList(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool)
+	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool, 0)
 	one := newClient(t, clients)
 	user := newUser(t, db)
 	db.Clock.Advance(24 * time.Hour)
@@ -100,7 +99,7 @@ func TestList(t *testing.T) {
 	}
 
 	all := list(t, log, audit.Filter{})
-	second, err := log.List(t.Context(), audit.Filter{}, all[1].ID, 2)
+	second, err := log.List(t.Context(), audit.Filter{}, all[1].Position(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +122,7 @@ func TestList(t *testing.T) {
 func TestRefusedChangesAreNotNoted(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool)
+	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool, 0)
 	newUser(t, db)
 	_, err := account.New(db.Pool, nil, nil, account.Settings{}).CreateUser(t.Context(), account.NewUser{
 		Email: "ADA@example.com", Timezone: "UTC", RegisteredOn: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
@@ -142,21 +141,28 @@ func TestRefusedChangesAreNotNoted(t *testing.T) {
 	}
 }
 
-func TestAppendOnly(t *testing.T) {
+// Events go when their retention is over, and not before.
+func TestSweep(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	newClient(t, client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient))
-	for _, statement := range []string{
-		"update audit_events set actor = 'system'",
-		"delete from audit_events",
-		"delete from audit_events where false",
-		"truncate audit_events",
+	clients := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
+	newClient(t, clients)
+	db.Clock.Advance(36 * time.Hour)
+	newUser(t, db)
+	for _, test := range []struct {
+		retention time.Duration
+		want      []string
+	}{
+		{0, []string{"operator client.created", "operator user.created"}},
+		{48 * time.Hour, []string{"operator client.created", "operator user.created"}},
+		{24 * time.Hour, []string{"operator user.created"}},
 	} {
-		if _, err := db.Pool.Exec(t.Context(), statement); err == nil || !strings.Contains(err.Error(), "append-only") {
-			t.Errorf("%s: %v", statement, err)
+		log := audit.New(db.Pool, test.retention)
+		if err := log.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if n := pgtest.Value[int](t, db, "select count(*)::int from audit_events where actor = 'operator'"); n != 1 {
-		t.Errorf("%d events, want 1", n)
+		if diff := cmp.Diff(test.want, actions(list(t, log, audit.Filter{}))); diff != "" {
+			t.Errorf("kept for %s (-want +got):\n%s", test.retention, diff)
+		}
 	}
 }

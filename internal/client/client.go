@@ -43,7 +43,12 @@ type Registration struct {
 	Policy       Policy
 	ContactEmail string // optional
 	HomepageURL  string // optional, https, shown to users
+	// WebhookParallel is how many events a server sends to the client at the same time, 1 to 64; 0: [DefaultWebhookParallel].
+	WebhookParallel int
 }
+
+// DefaultWebhookParallel suits a receiver that answers at once.
+const DefaultWebhookParallel = 8
 
 // Client is a registered client.
 type Client struct {
@@ -85,6 +90,7 @@ func (r *Registration) validate() error {
 		{"requests-per-minute", r.Policy.RequestsPerMinute, 1_000_000},
 		{"burst", r.Policy.Burst, 1_000_000},
 		{"concurrent-reads", r.Policy.ConcurrentReads, 10_000},
+		{"webhook-parallel", r.WebhookParallel, 64},
 	} {
 		if part.value < 1 || part.value > part.max {
 			return &FieldError{part.field, fmt.Sprintf("must be 1 to %d", part.max)}

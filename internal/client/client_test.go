@@ -25,6 +25,8 @@ var rideClub = client.Registration{
 	Policy:       client.Policy{RequestsPerMinute: 60, Burst: 5, ConcurrentReads: 2},
 	ContactEmail: "it@ride.example",
 	HomepageURL:  "https://ride.example/",
+
+	WebhookParallel: 64,
 }
 
 func create(t *testing.T, registry *client.Registry, registration client.Registration) (client.Client, string) {
@@ -41,6 +43,7 @@ func TestCreateGetList(t *testing.T) {
 	registry := client.NewRegistry(pgtest.New(t).Pool, oauth.EndConnectionsOfClient)
 	plain := client.Registration{
 		Name: "Zwölf Räder", CallbackURL: "https://a.example/b?x=1", Scopes: scope.All, Policy: client.DefaultPolicy,
+		WebhookParallel: client.DefaultWebhookParallel,
 	}
 	one, _ := create(t, registry, rideClub)
 	two, _ := create(t, registry, plain)
@@ -295,7 +298,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("a wrong field changed %s: %v", cmp.Diff(want, got), err)
 	}
 
-	detail := pgtest.Value[string](t, db, "select string_agg(detail::text, ' ') from audit_events where action = 'client.updated'")
+	detail := pgtest.Value[string](t, db, "select string_agg(detail::text, ' ') from audit_log where action = 'client.updated'")
 	const noted = `{"burst": {"to": 50, "from": 5}, "scopes": ` +
 		`{"to": "daily_steps:read cycling_daily:read cycling_activities:read", "from": "daily_steps:read cycling_activities:read"}, ` +
 		`"callback_url": {"to": "https://ride.example/new", "from": "https://ride.example/callback"}, ` +

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,9 +15,9 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// EndConnections ends the connections of a client within a transaction, and returns how many it ended. Connections are
+// EndConnections ends the connections of a client that was offboarded, and returns how many it ended. Connections are
 // another domain's.
-type EndConnections func(ctx context.Context, tx pgx.Tx, clientID uuid.UUID) (int64, error)
+type EndConnections func(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error)
 
 // Registry holds the registrations in a database.
 type Registry struct {
@@ -33,6 +34,7 @@ func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 // Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
 // field is a *FieldError.
 func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
+	registration.WebhookParallel = cmp.Or(registration.WebhookParallel, DefaultWebhookParallel)
 	if err := registration.validate(); err != nil {
 		return Client{}, "", err
 	}
@@ -49,6 +51,7 @@ func (r *Registry) Create(ctx context.Context, registration Registration) (Clien
 		ConcurrentReads:   int32(registration.Policy.ConcurrentReads),
 		ContactEmail:      optional(registration.ContactEmail),
 		HomepageUrl:       optional(registration.HomepageURL),
+		WebhookParallel:   int16(registration.WebhookParallel), //nolint:gosec // 1 to 64
 	}); err != nil {
 		return Client{}, "", fmt.Errorf("create client: %w", err)
 	}
@@ -139,6 +142,7 @@ func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Regist
 			ConcurrentReads:   int32(updated.Policy.ConcurrentReads),
 			ContactEmail:      optional(updated.ContactEmail),
 			HomepageUrl:       optional(updated.HomepageURL),
+			WebhookParallel:   int16(updated.WebhookParallel), //nolint:gosec // 1 to 64
 		}); err != nil {
 			return err
 		}
@@ -159,25 +163,25 @@ func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error)
 	return n, nil
 }
 
-// Offboard ends a client for good: it can never be used again, and all its connections are disconnected. It returns
-// how many were. Errors: ErrNotFound, ErrOffboarded.
+// Offboard ends a client for good: it can never be used again, from then on, and all its connections are disconnected, in
+// parts. It returns how many were. Errors: ErrNotFound, ErrOffboarded.
 func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {
 	var n int64
 	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "set local statement_timeout = 0"); err != nil { // there may be millions
-			return err
-		}
 		queries := r.queries.WithTx(tx)
-		// First the client: an exchange of a code locks its row until the connection is stored, so none is missed.
 		if n, err = queries.OffboardClient(ctx, id); err != nil || n == 0 {
 			return err
 		}
-		if connections, err = r.endConnections(ctx, tx, id); err != nil {
-			return err
-		}
-		return audit(ctx, queries, id, "client.offboarded", map[string]any{"connections": connections})
+		return audit(ctx, queries, id, "client.offboarded", map[string]any{})
 	})
-	return connections, r.changed(ctx, id, n, err)
+	if err := r.changed(ctx, id, n, err); err != nil {
+		return 0, err
+	}
+	connections, err = r.endConnections(ctx, r.pool, id)
+	if err != nil {
+		return connections, fmt.Errorf("client %s is offboarded, and the service ends the rest of its connections: %w", id, err)
+	}
+	return connections, nil
 }
 
 // changed tells why a statement changed no row.
@@ -216,6 +220,7 @@ func differences(before, after Registration) map[string]any {
 	differ("requests_per_minute", before.Policy.RequestsPerMinute, after.Policy.RequestsPerMinute)
 	differ("burst", before.Policy.Burst, after.Policy.Burst)
 	differ("concurrent_reads", before.Policy.ConcurrentReads, after.Policy.ConcurrentReads)
+	differ("webhook_parallel", before.WebhookParallel, after.WebhookParallel)
 	differ("homepage_url", before.HomepageURL, after.HomepageURL)
 	if before.ContactEmail != after.ContactEmail {
 		changes["contact_email"] = map[string]any{}
@@ -244,6 +249,7 @@ func fromRow(row clientdb.Client) Client {
 				Burst:             int(row.Burst),
 				ConcurrentReads:   int(row.ConcurrentReads),
 			},
+			WebhookParallel: int(row.WebhookParallel),
 		},
 		Status:    Status(row.Status),
 		CreatedAt: row.CreatedAt,

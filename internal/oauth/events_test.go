@@ -189,7 +189,7 @@ func TestRolledBackRevocationIsNotTold(t *testing.T) {
 	f.db.Webhook(t, f.client.ID)
 	tokens := f.connect(t, scope.All)
 	f.db.Exec(t, `create function refuse() returns trigger language plpgsql as $$ begin raise 'disk full'; end $$`)
-	f.db.Exec(t, `create constraint trigger refuse after insert on audit_events initially deferred
+	f.db.Exec(t, `create constraint trigger refuse after insert on audit_log initially deferred
 		for each row execute function refuse()`)
 	if err := f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken); err == nil {
 		t.Fatal("revoked all the same")

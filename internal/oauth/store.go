@@ -10,16 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
 // store carries out the acts of this package on the database. Each method, and each of Server in this file, is one whole
-// act, and one statement.
+// act, and one statement unless it says otherwise.
 type store struct {
+	pool    *postgres.Pool
 	queries *oauthdb.Queries
 }
 
-func newStore(db oauthdb.DBTX) store { return store{oauthdb.New(db)} }
+func newStore(pool *postgres.Pool) store { return store{pool, oauthdb.New(pool)} }
 
 // errNothingDone says that the conditions of an act did not hold, and that nothing has changed. It is not known which.
 var errNothingDone = errors.New("nothing done")
@@ -81,23 +83,65 @@ func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser [sha256.Siz
 	return err
 }
 
+// consent is a request whose user signed in, and what is known of the user.
+type consent struct {
+	request oauthdb.GetConsentRequestRow
+	user    oauthdb.GetConsentUserRow
+}
+
+// scopeMismatch says that the connection has other scopes than the request.
+func (c consent) scopeMismatch() bool { return c.user.Connected && *c.user.Scopes != c.request.Scopes }
+
+// consent finds what a consent is about. It is ErrRequestEnded, too, once the day that the consent holds for is over.
+func (s store) consent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (found consent, err error) {
+	found.request, err = s.queries.GetConsentRequest(ctx, oauthdb.GetConsentRequestParams{RequestID: id, BrowserHash: browser[:]})
+	if err != nil {
+		return found, none(err, ErrRequestEnded)
+	}
+	found.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
+		UserID: *found.request.UserID, ClientID: found.request.ClientID,
+	})
+	if err != nil {
+		return found, none(err, ErrRequestEnded)
+	}
+	if day := found.request.ConsentDay; day != nil && !day.Equal(found.user.Today) {
+		return found, ErrRequestEnded
+	}
+	return found, nil
+}
+
 // Consent returns what the user who signed in is asked. The user's calendar day when it is first called is the one
 // that the consent holds for; once that day is over the request has ended (specification 3.1).
 func (s *Server) Consent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Consent, error) {
-	row, err := s.store.queries.ShowConsent(ctx, oauthdb.ShowConsentParams{RequestID: id, BrowserHash: browser[:]})
+	found, err := s.store.consent(ctx, id, browser)
 	if err != nil {
-		return Consent{}, none(err, ErrRequestEnded)
+		return Consent{}, err
 	}
-	return Consent{
-		ClientName:    row.Name,
-		HomepageURL:   row.HomepageUrl,
-		CallbackURL:   row.RedirectUri,
-		Scopes:        row.Scopes,
-		Email:         row.Email,
-		HistoryFrom:   row.HistoryFrom,
-		ExpiresAt:     row.ExpiresAt,
-		ScopeMismatch: row.ScopeMismatch,
-	}, nil
+	if found.request.ConsentDay == nil {
+		n, err := s.store.queries.SetConsentDay(ctx, oauthdb.SetConsentDayParams{
+			RequestID: id, BrowserHash: browser[:], ConsentDay: found.user.Today,
+		})
+		if err != nil {
+			return Consent{}, err
+		}
+		if n == 0 {
+			return Consent{}, ErrRequestEnded
+		}
+	}
+	consent := Consent{
+		ClientName:    found.request.Name,
+		HomepageURL:   found.request.HomepageUrl,
+		CallbackURL:   found.request.RedirectUri,
+		Scopes:        found.request.Scopes,
+		Email:         found.user.Email,
+		HistoryFrom:   found.user.Today,
+		ExpiresAt:     found.request.ExpiresAt,
+		ScopeMismatch: found.scopeMismatch(),
+	}
+	if found.user.Connected {
+		consent.HistoryFrom = *found.user.HistoryFrom
+	}
+	return consent, nil
 }
 
 // allowed is a request that ended with a code.
@@ -106,23 +150,63 @@ type allowed struct {
 	code               authorizationCode
 }
 
+// allow ends a request with a code, issued under the connection's present version. What changes of the connection
+// between its statements, the exchange of the code finds out.
 func (s store) allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, codeLifetime time.Duration) (allowed, error) {
+	found, err := s.consent(ctx, id, browser)
+	if err != nil {
+		return allowed{}, err
+	}
+	if found.request.ConsentDay == nil || found.scopeMismatch() {
+		return allowed{}, ErrRequestEnded
+	}
+	userID, clientID := *found.request.UserID, found.request.ClientID
+	if !found.user.Known {
+		if err := s.addConnection(ctx, userID, clientID, found.request.Scopes, found.user.Today); err != nil {
+			return allowed{}, err
+		}
+	}
 	row, err := s.queries.AllowAuthorizationRequest(ctx, oauthdb.AllowAuthorizationRequestParams{
-		RequestID: id, BrowserHash: browser[:], CodeLifetime: codeLifetime,
+		RequestID:    id,
+		BrowserHash:  browser[:],
+		UserID:       &userID,
+		ConsentDay:   found.request.ConsentDay,
+		Version:      found.user.Version,
+		CodeLifetime: codeLifetime,
 	})
 	if err != nil {
 		return allowed{}, none(err, ErrRequestEnded)
 	}
 	return allowed{row.RedirectUri, row.State, authorizationCode{
-		UserID:        *row.UserID,
+		UserID:        userID,
 		ClientID:      row.ClientID,
-		Version:       row.Version,
+		Version:       found.user.Version,
 		Scopes:        row.Scopes,
-		ConsentDay:    row.ConsentDay.Unix(),
+		ConsentDay:    found.user.Today.Unix(),
 		CodeChallenge: [sha256.Size]byte(row.CodeChallenge),
 		RedirectURI:   sha256.Sum256([]byte(row.RedirectUri)),
 		ExpiresAt:     row.CodeExpiresAt.UnixMicro(),
 	}}, nil
+}
+
+// addConnection makes the row of a connection, as version 0, and its grant. Of many calls the first one does. Error:
+// ErrRequestEnded, where the user was deleted.
+func (s store) addConnection(ctx context.Context, userID, clientID uuid.UUID, scopes scope.Set, today time.Time) error {
+	grantID := uuid.New()
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		n, err := queries.AddConnection(ctx, oauthdb.AddConnectionParams{
+			UserID: userID, ClientID: clientID, GrantID: grantID, Scopes: scopes, HistoryFrom: today,
+		})
+		if err != nil || n == 0 {
+			return err
+		}
+		return queries.AddGrant(ctx, oauthdb.AddGrantParams{GrantID: grantID, UserID: userID, ClientID: clientID})
+	})
+	if postgres.IsForeignKeyViolation(err, "") {
+		return ErrRequestEnded
+	}
+	return err
 }
 
 func (s store) deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (redirectURI, state string, err error) {
@@ -144,7 +228,6 @@ func (s store) authorize(ctx context.Context, client Credentials, code authoriza
 		UserID:        code.UserID,
 		ClientID:      code.ClientID,
 		SecretHash:    client.SecretHash[:],
-		NewGrantID:    uuid.New(), // kept only if the connection is the first
 		CodeVersion:   code.Version,
 		CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
 		RedirectUri:   redirectURI,
@@ -153,7 +236,7 @@ func (s store) authorize(ctx context.Context, client Credentials, code authoriza
 		RefreshHash:   refreshHash,
 		Inactivity:    inactivity,
 	})
-	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, errNothingDone)
+	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.AuthorizedAt}, none(err, errNothingDone)
 }
 
 // rotate replaces the current refresh token, if the one presented is it. Error: errNothingDone.
@@ -168,7 +251,8 @@ func (s store) rotate(ctx context.Context, client Credentials, token refreshToke
 		NewHash:       newHash,
 		Inactivity:    inactivity,
 	})
-	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.Now}, none(err, errNothingDone)
+	now := row.RefreshDeadline.Add(-inactivity)
+	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, now}, none(err, errNothingDone)
 }
 
 // refuseRefresh says why a token was not rotated, and revokes its family if it was current before. It never returns nil:
@@ -209,6 +293,9 @@ func (s store) revokeAccessToken(ctx context.Context, client Credentials, token 
 		TokenID:    token.TokenID,
 		ExpiresAt:  time.UnixMicro(token.ExpiresAt),
 	})
+	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted, and the token with the user
+		return false, nil
+	}
 	return n > 0, err
 }
 
@@ -254,36 +341,61 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 }
 
 // Sweep deletes rows that can have no effect any more: ended authorization requests, and revoked access tokens that
-// have expired. It is meant to run every minute or so; nothing depends on when.
+// have expired. It ends the connections that the offboarding of a client has left. It is meant to run every minute or so;
+// nothing depends on when.
 func (s *Server) Sweep(ctx context.Context) error {
 	_, requests := s.store.queries.SweepAuthorizationRequests(ctx)
 	_, tokens := s.store.queries.SweepRevokedAccessTokens(ctx)
-	return errors.Join(requests, tokens)
+	_, connections := s.store.endOffboarded(ctx, nil)
+	return errors.Join(requests, tokens, connections)
 }
 
 // disconnect ends a connection, whatever state it is in. Error: ErrNotConnected.
 func (s store) disconnect(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
-	n, err := s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
+	_, err := s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
 		UserID: userID, ClientID: clientID, Actor: actor,
 	})
-	if err == nil && n == 0 {
-		return ErrNotConnected
-	}
-	return err
+	return none(err, ErrNotConnected)
 }
 
 // EndConnectionsOfUser disconnects a user from every client within the transaction that goes on to delete the user, and
 // returns how many connections were not disconnected before. The clients are told. The transaction holds the user's row,
-// so that no connection is made meanwhile.
+// so that no connection is made meanwhile. Nothing of the user is left that does not go with the user's row.
 func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
-	return oauthdb.New(tx).EndConnectionsOfUser(ctx, userID)
+	queries := oauthdb.New(tx)
+	n, err := queries.EndConnectionsOfUser(ctx, userID)
+	if err != nil {
+		return 0, err
+	}
+	grants, err := queries.ListGrantsOfUser(ctx, userID)
+	if err != nil {
+		return 0, err
+	}
+	return n, errors.Join(queries.DeleteGrants(ctx, grants), queries.DeleteRequestsOfUser(ctx, userID))
 }
 
-// EndConnectionsOfClient disconnects every user from a client within the transaction that has offboarded the client, and
-// returns how many connections were not disconnected before. The transaction holds the client's row, so that no
-// connection is made meanwhile.
-func EndConnectionsOfClient(ctx context.Context, tx pgx.Tx, clientID uuid.UUID) (int64, error) {
-	return oauthdb.New(tx).EndConnectionsOfClient(ctx, clientID)
+// EndRequestsOfUser ends the authorization requests that a user signed in to, within a transaction.
+func EndRequestsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error {
+	return oauthdb.New(tx).DeleteRequestsOfUser(ctx, userID)
+}
+
+// EndConnectionsOfClient disconnects every user from a client that was offboarded, and returns how many connections were
+// not disconnected before. Where it is cut off, [Server.Sweep] goes on.
+func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error) {
+	return newStore(pool).endOffboarded(ctx, &clientID)
+}
+
+// endOffboarded disconnects users from clients that were offboarded, in parts of a thousand: from one, or nil for all.
+func (s store) endOffboarded(ctx context.Context, clientID *uuid.UUID) (ended int64, err error) {
+	const part = 1000
+	for {
+		n, err := s.queries.EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
+			ClientID: clientID, MaxRows: part,
+		})
+		if ended += n; err != nil || n < part {
+			return ended, err
+		}
+	}
 }
 
 // ConnectionsOfUser returns a user's connections by the name of the client, without disconnected ones. A user that

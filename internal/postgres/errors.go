@@ -11,6 +11,8 @@ const (
 	codeForeignKeyViolation = "23503"
 	codeUniqueViolation     = "23505"
 	codeUndefinedTable      = "42P01"
+	codeDeadlock            = "40P01"
+	codeLockNotAvailable    = "55P03"
 	codeQueryCanceled       = "57014"
 )
 

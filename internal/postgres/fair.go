@@ -210,3 +210,18 @@ func (t *tx) end(err error) error {
 func InTx(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, pool, act)
 }
+
+// attempts is how often [InTxAgain] runs a transaction at most.
+const attempts = 3
+
+// InTxAgain is [InTx] for a transaction whose act can be run again from its beginning: where another transaction got in its
+// way, by a deadlock or by deleting a row that it refers to, it is.
+func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) (err error) {
+	for range attempts {
+		err = InTx(ctx, pool, act)
+		if !isViolation(err, codeDeadlock, "") && !IsForeignKeyViolation(err, "") {
+			return err
+		}
+	}
+	return err
+}

@@ -35,14 +35,6 @@ var somePolicy = ratelimit.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentR
 
 // Without a decision there is an error, in time (decisions, section 5: never a free pass).
 
-func TestPostgresUnknownClient(t *testing.T) {
-	t.Parallel()
-	decision, err := patient(ratelimit.NewPostgres(pgtest.New(t).Pool)).Admit(t.Context(), uuid.New(), somePolicy, start)
-	if err == nil || decision.Allowed {
-		t.Errorf("Admit = %+v, %v; want an error", decision, err)
-	}
-}
-
 func TestPostgresOverrun(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

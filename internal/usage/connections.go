@@ -30,7 +30,7 @@ func (p Precision) String() string {
 
 // countBounds limit what counting connections costs.
 type countBounds struct {
-	timeout time.Duration // of each of two statements
+	timeout time.Duration // of counting, and of sampling
 	exact   int64         // connections of a client that are counted exactly
 	sample  int64         // connections of all clients that are read for an estimate
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -85,8 +84,12 @@ func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until tim
 			report.spend(row)
 		}
 	}
-	connections, err := s.connections(ctx, clientID)
-	unknown := postgres.IsTimeout(err)
+	ids := make([]uuid.UUID, len(clients))
+	for i, row := range clients {
+		ids[i] = row.ClientID
+	}
+	connections, err := s.connections(ctx, ids)
+	unknown := postgres.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 	if err != nil && !unknown {
 		return nil, err
 	}
@@ -98,52 +101,48 @@ func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until tim
 	return reports, nil
 }
 
-// connections counts the connections of one client, or of every client, in bounded time: exactly for a client with few, by
-// a sample of the table for a client with many. Clients without connections are not in the map. The error is PostgreSQL's
-// timeout if even that took too long.
-func (s store) connections(ctx context.Context, clientID uuid.UUID) (map[uuid.UUID]Connections, error) {
-	every := clientID == uuid.Nil
+// connections counts the connections of clients in bounded time: exactly for a client with few, by a sample of the table for
+// a client with many. Clients without connections are not in the map.
+func (s store) connections(ctx context.Context, clients []uuid.UUID) (map[uuid.UUID]Connections, error) {
+	params := make([]usagedb.CountConnectionStatesParams, len(clients))
+	for i, id := range clients {
+		params[i] = usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(s.bounds.exact + 1)} //nolint:gosec // a constant
+	}
+	limited, cancel := context.WithTimeout(ctx, s.bounds.timeout)
+	defer cancel()
 	found := map[uuid.UUID]Connections{}
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
-		if err := queries.LimitTime(ctx, strconv.FormatInt(s.bounds.timeout.Milliseconds(), 10)); err != nil {
-			return err
-		}
-		counted, err := queries.CountConnectionStates(ctx, usagedb.CountConnectionStatesParams{
-			ClientID: clientID, EveryClient: every, AtMost: int32(s.bounds.exact + 1), //nolint:gosec // a constant
-		})
-		if err != nil {
-			return err
-		}
-		many := false
-		for _, row := range counted {
-			c := found[row.ClientID]
+	many := false
+	var failures []error
+	s.queries.CountConnectionStates(limited, params).Query(func(i int, rows []usagedb.CountConnectionStatesRow, err error) {
+		failures = append(failures, err)
+		for _, row := range rows {
+			c := found[clients[i]]
 			c.add(row.State, row.Connections)
 			if c.Sum() > s.bounds.exact {
 				c.Precision, many = AtLeast, true
 			}
-			found[row.ClientID] = c
+			found[clients[i]] = c
 		}
-		if !many {
-			return nil
-		}
-		return s.sample(ctx, queries, usagedb.SampleConnectionsParams{ClientID: clientID, EveryClient: every}, found)
 	})
-	if postgres.IsTimeout(err) && len(found) > 0 {
-		return found, nil // the sample took too long, but lower bounds are known
+	if err := errors.Join(failures...); err != nil || !many {
+		return found, err
 	}
-	return found, err
+	limited, cancel = context.WithTimeout(ctx, s.bounds.timeout)
+	defer cancel()
+	if err := s.sample(limited, found); limited.Err() == nil { // else lower bounds are known
+		return found, err
+	}
+	return found, ctx.Err()
 }
 
 // sample replaces lower bounds by estimates.
-func (s store) sample(ctx context.Context, queries *usagedb.Queries, params usagedb.SampleConnectionsParams, found map[uuid.UUID]Connections) error {
-	rows, err := queries.EstimateConnections(ctx)
+func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections) error {
+	rows, err := s.queries.EstimateConnections(ctx)
 	if err != nil {
 		return err
 	}
 	part := min(1, float64(s.bounds.sample)/float64(max(rows, 1)))
-	params.Percent = float32(100 * part)
-	sampled, err := queries.SampleConnections(ctx, params)
+	sampled, err := s.queries.SampleConnections(ctx, float32(100*part))
 	if err != nil {
 		return err
 	}

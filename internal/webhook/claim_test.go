@@ -13,8 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
 )
+
+// share is how many events are sent to a client at the same time, unless its registration says otherwise.
+const share = 8
 
 // load is a test's burst: events to many receivers, of which some never answer.
 type load struct {
@@ -41,8 +45,8 @@ func (l load) burst(t testing.TB) []time.Duration {
 		}
 		var sending atomic.Int32
 		clients = append(clients, w.client(t, receive(t, func(_ http.ResponseWriter, request *http.Request) {
-			if sending.Add(1) > clientShare {
-				t.Errorf("a receiver has more than %d calls at the same time", clientShare)
+			if sending.Add(1) > share {
+				t.Errorf("a receiver has more than %d calls at the same time", share)
 			}
 			defer sending.Add(-1)
 			select {
@@ -57,8 +61,8 @@ func (l load) burst(t testing.TB) []time.Duration {
 		ids[i] = client.ID
 	}
 	written := time.Now()
-	w.db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-		select ($1::uuid[])[1 + i % $2], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected'
+	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+		select gen_random_uuid(), ($1::uuid[])[1 + i % $2], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected'
 		from generate_series(0, $3 - 1) as i`, ids, l.receivers, l.events)
 	var took []time.Duration
 	for _, r := range healthy {
@@ -103,8 +107,8 @@ func BenchmarkImport(b *testing.B) {
 		before := heap()
 		peak := before
 		began := time.Now()
-		w.db.Exec(b, "insert into daily_steps (user_id, date, steps) select user_id, '2026-11-12', 1 from users")
-		b.ReportMetric(time.Since(began).Seconds(), "import-s")
+		w.changed(b, scope.DailySteps, "2026-11-12")
+		b.ReportMetric(time.Since(began).Seconds(), "note-s")
 		w.db.Clock.Advance(time.Minute)
 		began = time.Now()
 		if n := w.mergeAll(b); n != users {
@@ -135,42 +139,42 @@ func TestClaim(t *testing.T) {
 	w := newWorld(t)
 	busy, other := w.client(t, nil), w.client(t, nil)
 	var want []uuid.UUID
-	for range clientShare + 3 {
+	for range share + 3 {
 		want = append(want, w.revoked(t, busy))
 	}
 	otherEvent := w.revoked(t, other)
 	later := w.revoked(t, other)
-	w.db.Exec(t, "update webhook_events set next_attempt_at = connect_now() + interval '1 minute' where event_id = $1", later)
 	locked := w.revoked(t, other)
+	w.queued(t)
+	w.db.Exec(t, "update webhook_queue set next_attempt_at = connect_now() + interval '1 minute' where event_id = $1", later)
 	tx, err := w.db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "select from webhook_events where event_id = $1 for update", locked); err != nil {
+	if _, err := tx.Exec(t.Context(), "select from webhook_queue where event_id = $1 for update", locked); err != nil {
 		t.Fatal(err)
 	}
-	byClient := func(events []Event) map[uuid.UUID][]uuid.UUID {
+	byClient := func(events []claimed) map[uuid.UUID][]uuid.UUID {
 		ids := map[uuid.UUID][]uuid.UUID{}
-		slices.SortFunc(events, func(a, b Event) int { return a.CreatedAt.Compare(b.CreatedAt) })
 		for _, event := range events {
 			ids[event.ClientID] = append(ids[event.ClientID], event.ID)
 		}
 		return ids
 	}
-	check := func(inFlight map[uuid.UUID]int, want map[uuid.UUID][]uuid.UUID) {
+	check := func(room map[uuid.UUID]int, want map[uuid.UUID][]uuid.UUID) {
 		t.Helper()
-		if diff := cmp.Diff(want, byClient(w.claimed(t, inFlight))); diff != "" {
-			t.Errorf("with %v in flight (-want +got):\n%s", inFlight, diff)
+		if diff := cmp.Diff(want, byClient(w.claimed(t, room))); diff != "" {
+			t.Errorf("with room for %v (-want +got):\n%s", room, diff)
 		}
 	}
-	check(map[uuid.UUID]int{busy.ID: clientShare - 2}, map[uuid.UUID][]uuid.UUID{busy.ID: want[:2], other.ID: {otherEvent}})
-	check(map[uuid.UUID]int{busy.ID: clientShare}, map[uuid.UUID][]uuid.UUID{})
+	check(map[uuid.UUID]int{busy.ID: 2}, map[uuid.UUID][]uuid.UUID{busy.ID: want[:2], other.ID: {otherEvent}})
+	check(map[uuid.UUID]int{busy.ID: 0}, map[uuid.UUID][]uuid.UUID{})
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	check(nil, map[uuid.UUID][]uuid.UUID{busy.ID: want[2 : 2+clientShare], other.ID: {locked}})
+	check(nil, map[uuid.UUID][]uuid.UUID{busy.ID: want[2 : 2+share], other.ID: {locked}})
 	w.db.Clock.Advance(time.Minute)
-	check(nil, map[uuid.UUID][]uuid.UUID{busy.ID: want[2+clientShare:], other.ID: {later}})
+	check(nil, map[uuid.UUID][]uuid.UUID{busy.ID: want[2+share:], other.ID: {later}})
 }
 
 // What a server leased that was killed is sent by another one when the lease is over.
@@ -182,11 +186,11 @@ func TestLeaseOfAServerThatWasKilled(t *testing.T) {
 	if events := w.claimed(t, nil); len(events) != 1 {
 		t.Fatalf("%d events are leased", len(events))
 	}
-	if left := pgtest.Value[float64](t, w.db, "select extract(epoch from leased_until - now())::float8 from webhook_events"); left >
+	if left := pgtest.Value[float64](t, w.db, "select extract(epoch from leased_until - now())::float8 from webhook_queue"); left >
 		leaseTime.Seconds() || left < attemptTimeout.Seconds() || left > 29 { // "within half a minute", docs/operations.md
 		t.Errorf("the lease ends in %f s", left)
 	}
-	w.db.Exec(t, "update webhook_events set leased_until = now()")
+	w.db.Exec(t, "update webhook_queue set leased_until = now()")
 	w.run(t)
 	if c := r.next(t); c.id != messageID(id) {
 		t.Errorf("webhook-id %s", c.id)
@@ -199,9 +203,14 @@ func TestClaimReadsNoTable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	client := w.client(t, nil)
-	w.db.Exec(t, `insert into webhook_events (client_id, type, grant_id, connection_version, reason, state, next_attempt_at)
-		select $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', null from generate_series(1, 5000)`, client.ID)
+	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued)
+		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', true
+		from generate_series(1, 5000)`, client.ID)
+	w.db.Exec(t, `insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+		select gen_random_uuid(), gen_random_uuid(), $1, now(), now() + interval '1 hour' from generate_series(1, 5000)`, client.ID)
+	w.db.Exec(t, "analyze webhook_events, webhook_queue")
 	w.revoked(t, client)
+	w.queued(t)
 	tx, err := w.db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -215,11 +224,12 @@ func TestClaimReadsNoTable(t *testing.T) {
 	if events, err := inTx.claim(t.Context(), nil, 10); err != nil || len(events) != 1 {
 		t.Fatalf("%d events, %v", len(events), err)
 	}
-	var scans int
-	if err := tx.QueryRow(t.Context(), "select seq_scan from pg_stat_xact_user_tables where relname = 'webhook_events'").Scan(&scans); err != nil {
+	var scans []string
+	if err := tx.QueryRow(t.Context(), `select array_agg(relname::text) from pg_stat_xact_user_tables
+		where relname in ('webhook_events', 'webhook_queue') and seq_scan > 0`).Scan(&scans); err != nil {
 		t.Fatal(err)
 	}
-	if scans != 0 {
-		t.Errorf("the claim read the table %d times from its beginning to its end", scans)
+	if len(scans) != 0 {
+		t.Errorf("the claim read %s from beginning to end", scans)
 	}
 }

@@ -175,7 +175,7 @@ func TestGone(t *testing.T) {
 	if log := w.log.String(); !strings.Contains(log, `"level":"WARN","msg":"a webhook was stopped`) {
 		t.Errorf("the log: %s", log)
 	}
-	if n := pgtest.Value[int](t, w.db, `select count(*)::int from audit_events
+	if n := pgtest.Value[int](t, w.db, `select count(*)::int from audit_log
 		where actor = 'system' and action = 'webhook.stopped' and client_id = $1`, client.ID); n != 1 {
 		t.Errorf("%d audit events", n)
 	}
@@ -295,11 +295,12 @@ func TestTwoServersWithOneEvent(t *testing.T) {
 		rw.WriteHeader(http.StatusInternalServerError)
 	})
 	id := w.revoked(t, w.client(t, r))
+	w.queued(t)
 	event := w.event(t, id)
 	var servers sync.WaitGroup
 	for range 2 {
 		servers.Go(func() {
-			if err := w.attempt(t.Context(), event); err != nil {
+			if err := w.attempt(t.Context(), w.toSend(t, event)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -356,7 +357,7 @@ func TestStop(t *testing.T) {
 	if event := w.event(t, later); event.State != Pending || event.AttemptCount != 0 {
 		t.Errorf("the event that came later: %+v", event)
 	}
-	if n := pgtest.Value[int](t, w.db, "select count(leased_until)::int from webhook_events"); n != 0 {
+	if n := pgtest.Value[int](t, w.db, "select count(leased_until)::int from webhook_queue"); n != 0 {
 		t.Errorf("%d events are left leased", n)
 	}
 }

@@ -83,7 +83,7 @@ func TestSetEndpoint(t *testing.T) {
 	if _, err := w.SetEndpoint(t.Context(), uuid.New(), "https://partner.example"); !errors.Is(err, ErrClientNotFound) {
 		t.Errorf("no client: %v", err)
 	}
-	if noted := pgtest.Value[string](t, w.db, "select string_agg(action || detail, ' ' order by id) from audit_events"); noted !=
+	if noted := pgtest.Value[string](t, w.db, "select string_agg(action || detail, ' ' order by id) from audit_log"); noted !=
 		`webhook.created{"host": "partner.example"} webhook.url_set{"host": "partner.example"} webhook.removed{}` {
 		t.Errorf("the audit log: %s", noted)
 	}

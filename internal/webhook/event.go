@@ -50,7 +50,8 @@ type Event struct {
 	NextAttemptAt     time.Time // of a pending event; in the past: as soon as a sender is free
 	Attempts          []Attempt // oldest first; only from [Webhooks.Event]
 
-	attemptsBefore int // those that came before the last replay
+	userID         uuid.UUID // whose connection it is about
+	attemptsBefore int       // those that came before the last replay
 }
 
 // Attempt is one attempt to deliver an event.

@@ -210,8 +210,8 @@ func (w *world) clientAt(t testing.TB, r *receiver, url string) pgtest.Client {
 // revoked writes a connection.revoked event, as the statement of a revocation does.
 func (w *world) revoked(t testing.TB, client pgtest.Client) uuid.UUID {
 	t.Helper()
-	return pgtest.Value[uuid.UUID](t, w.db, `insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-		values ($1, 'connection.revoked', gen_random_uuid(), 3, 'refresh_token_revoked') returning event_id`, client.ID)
+	return pgtest.Value[uuid.UUID](t, w.db, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 3, 'refresh_token_revoked') returning event_id`, client.ID)
 }
 
 // event is the event as the log has it.
@@ -224,22 +224,48 @@ func (w *world) event(t testing.TB, id uuid.UUID) Event {
 	return event
 }
 
+// queued puts all events into the queue that are not there yet. Another test that has the turn may have begun before the
+// last of them was written.
+func (w *world) queued(t testing.TB) {
+	t.Helper()
+	for {
+		if _, err := w.store.queue(t.Context(), 10_000); err != nil {
+			t.Fatal(err)
+		}
+		if !pgtest.Value[bool](t, w.db, "select exists (select from webhook_events where not queued)") {
+			return
+		}
+	}
+}
+
 // attemptNow makes an attempt of an event without a lease, due or not, and returns in how many seconds the next one is
 // due; 0: the event is settled.
 func (w *world) attemptNow(t testing.TB, id uuid.UUID) (wait time.Duration) {
 	t.Helper()
-	if err := w.attempt(t.Context(), w.event(t, id)); err != nil {
+	w.queued(t)
+	if err := w.attempt(t.Context(), w.toSend(t, w.event(t, id))); err != nil {
 		t.Fatal(err)
 	}
-	seconds := pgtest.Value[float64](t, w.db,
-		"select coalesce(extract(epoch from next_attempt_at - connect_now()), 0)::float8 from webhook_events where event_id = $1", id)
+	seconds := pgtest.Value[float64](t, w.db, `select coalesce(
+		(select extract(epoch from next_attempt_at - connect_now()) from webhook_queue where event_id = $1), 0)::float8`, id)
 	return time.Duration(seconds * float64(time.Second)).Round(time.Second)
 }
 
-// claimed leases what is due, as a server does that has these attempts in flight.
-func (w *world) claimed(t testing.TB, inFlight map[uuid.UUID]int) []Event {
+// toSend is an event as if it had been claimed.
+func (w *world) toSend(t testing.TB, event Event) claimed {
 	t.Helper()
-	events, err := w.store.claim(t.Context(), inFlight, maxInFlight)
+	targets, err := w.store.targets(t.Context(), []uuid.UUID{event.ClientID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claimed{event, targets[event.ClientID], time.Now()}
+}
+
+// claimed leases what is due, as a server does that has this much room.
+func (w *world) claimed(t testing.TB, room map[uuid.UUID]int) []claimed {
+	t.Helper()
+	w.queued(t)
+	events, err := w.store.claim(t.Context(), room, maxHeld)
 	if err != nil {
 		t.Fatal(err)
 	}

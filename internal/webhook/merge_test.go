@@ -29,6 +29,16 @@ func (w *world) steps(t testing.TB, user uuid.UUID, date string, steps int) {
 	t.Helper()
 	w.db.Exec(t, `insert into daily_steps (user_id, date, steps) values ($1, $2::text::date, $3)
 		on conflict (user_id, date) do update set steps = excluded.steps`, user, date, steps)
+	w.changed(t, scope.DailySteps, date, user)
+}
+
+// changed notes a change on a date for everybody who is connected with a user, or with any, as the statement of the change
+// does.
+func (w *world) changed(t testing.TB, readers scope.Set, date string, users ...uuid.UUID) {
+	t.Helper()
+	w.db.Exec(t, `insert into webhook_changes (user_id, client_id, datasets, first_date, last_date)
+		select user_id, client_id, scopes & $1::smallint, $2::text::date, $2::text::date from connections
+		where (user_id = any ($3) or $3 is null) and history_from <= $2::text::date`, int16(readers), date, users)
 }
 
 // mergeAll merges what is due.
@@ -70,8 +80,7 @@ func TestMerge(t *testing.T) {
 	user, grant := w.connect(t, client, scope.All, "2026-11-10")
 	w.steps(t, user, "2026-11-12", 100)
 	w.db.Clock.Advance(30 * time.Second)
-	w.db.Exec(t, `insert into cycling_adjustments (user_id, date, adjustment_id, delta_meters, note, created_at)
-		values ($1, '2026-11-20', gen_random_uuid(), 5, 'n', connect_now())`, user)
+	w.changed(t, scope.CyclingDaily, "2026-11-20", user)
 	if n := w.mergeAll(t); n != 0 {
 		t.Errorf("%d connections before the window is over", n)
 	}
@@ -171,15 +180,15 @@ func TestMergeIsSpread(t *testing.T) {
 	w := newWorld(t)
 	client := w.client(t, receive(t, nil))
 	w.connectMany(t, client, 1200)
-	w.db.Exec(t, "insert into daily_steps (user_id, date, steps) select user_id, '2026-11-12', 1 from users")
-	w.db.Exec(t, "update daily_steps set steps = 2")
+	w.changed(t, scope.DailySteps, "2026-11-12")
+	w.changed(t, scope.DailySteps, "2026-11-12")
 	w.db.Clock.Advance(time.Minute)
 
 	other, err := w.db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Exec(t.Context(), "select pg_advisory_xact_lock(hashtextextended('connect-svc.webhook_changes', 0))"); err != nil {
+	if _, err := other.Exec(t.Context(), "select from turns where task = 'webhook_merge' for update"); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := w.merge(t.Context()); n != 0 || err != nil {
@@ -207,7 +216,7 @@ func TestMergeIsSpread(t *testing.T) {
 	}
 }
 
-// The whole way: a change, the window, a job, a call.
+// The whole way: a change, the window, the queue, a call.
 func TestChangeIsDelivered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,8 +23,10 @@ const (
 	maxResponse = 8 << 10
 	// idleTimeout closes an unused connection, whose address was checked when it was dialed.
 	idleTimeout = 30 * time.Second
-	// maxIdle is how many connections are kept.
-	maxIdle = 256
+	// maxIdle is how many connections are kept, and maxIdlePerHost how many of them to one receiver: as many as a registration
+	// can ask for.
+	maxIdle        = 256
+	maxIdlePerHost = 64
 
 	contentType = "application/json"
 	userAgent   = "connect-svc-webhooks/1"
@@ -49,7 +51,7 @@ func newSender(allowed []netip.Prefix, roots *x509.CertPool) *sender {
 			DisableCompression:     true, // the log has the response as it came
 			MaxResponseHeaderBytes: 16 << 10,
 			MaxIdleConns:           maxIdle,
-			MaxIdleConnsPerHost:    clientShare,
+			MaxIdleConnsPerHost:    maxIdlePerHost,
 			IdleConnTimeout:        idleTimeout,
 		},
 	}}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,6 +41,8 @@ func (s store) slot(ctx context.Context) (release func(), err error) {
 // target is an endpoint as an attempt needs it.
 type target struct {
 	Endpoint
+	clientName             string
+	parallel               int       // events that are sent at the same time
 	secret, previousSecret string    // sealed; the second is empty unless it signs, too
 	now                    time.Time // the database's clock
 }
@@ -89,12 +92,7 @@ func found(n int64, err error) error {
 }
 
 func (s store) target(ctx context.Context, clientID uuid.UUID) (target, error) {
-	release, err := s.slot(ctx)
-	if err != nil {
-		return target{}, err
-	}
 	row, err := s.queries.GetWebhookEndpoint(ctx, clientID)
-	release()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return target{}, ErrNoEndpoint
 	}
@@ -124,7 +122,38 @@ func (s store) events(ctx context.Context, filter Filter) ([]Event, error) {
 		params.State = &state
 	}
 	rows, err := s.queries.ListWebhookEvents(ctx, params)
-	return fromRows(rows), err
+	if err != nil {
+		return nil, err
+	}
+	return s.withDue(ctx, fromRows(rows))
+}
+
+// withDue says when those of the events are due that are pending: as soon as they are in the queue, if they are not there yet.
+func (s store) withDue(ctx context.Context, events []Event) ([]Event, error) {
+	rows, err := s.queries.ListQueued(ctx, ids(events))
+	if err != nil {
+		return nil, err
+	}
+	due := make(map[uuid.UUID]time.Time, len(rows))
+	for _, row := range rows {
+		due[row.EventID] = row.NextAttemptAt
+	}
+	for i, event := range events {
+		if at, queued := due[event.ID]; queued && event.State == Pending {
+			events[i].NextAttemptAt = at
+		} else if event.State == Pending {
+			events[i].NextAttemptAt = event.CreatedAt
+		}
+	}
+	return events, nil
+}
+
+func ids(events []Event) []uuid.UUID {
+	list := make([]uuid.UUID, len(events))
+	for i, event := range events {
+		list[i] = event.ID
+	}
+	return list
 }
 
 func (s store) event(ctx context.Context, id uuid.UUID) (Event, error) {
@@ -135,8 +164,12 @@ func (s store) event(ctx context.Context, id uuid.UUID) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	event := fromRow(row)
-	attempts, err := s.queries.ListWebhookAttempts(ctx, id)
+	found, err := s.withDue(ctx, []Event{fromRow(row)})
+	if err != nil {
+		return Event{}, err
+	}
+	event := found[0]
+	attempts, err := s.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{UserID: row.UserID, EventID: id})
 	if err != nil {
 		return Event{}, err
 	}
@@ -157,7 +190,14 @@ func (s store) event(ctx context.Context, id uuid.UUID) (Event, error) {
 func (s store) replay(ctx context.Context, id uuid.UUID) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
-		event, err := queries.LockWebhookEvent(ctx, id)
+		row, err := queries.GetWebhookEvent(ctx, id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNoEvent
+		}
+		if err != nil {
+			return err
+		}
+		event, err := queries.LockWebhookEvent(ctx, webhookdb.LockWebhookEventParams{UserID: row.UserID, EventID: id})
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return ErrNoEvent
@@ -168,35 +208,99 @@ func (s store) replay(ctx context.Context, id uuid.UUID) error {
 		case event.Stopped:
 			return ErrStopped
 		}
-		return queries.ReplayWebhookEvent(ctx, id)
+		if err := queries.ReplayWebhookEvent(ctx, webhookdb.ReplayWebhookEventParams{UserID: row.UserID, EventID: id}); err != nil {
+			return err
+		}
+		return queries.QueueReplay(ctx, webhookdb.QueueReplayParams{
+			EventID: id, UserID: row.UserID, ClientID: row.ClientID, CreatedAt: row.CreatedAt,
+		})
 	})
 }
 
-// claim leases up to limit events that are due, of which no client gets more than its share leaves beside what is in
-// flight.
-func (s store) claim(ctx context.Context, inFlight map[uuid.UUID]int, limit int) ([]Event, error) {
-	counts, err := json.Marshal(inFlight)
+// queue puts up to limit events into the queue that were written since, and returns how many.
+func (s store) queue(ctx context.Context, limit int) (n int, err error) {
+	err = postgres.InTurn(ctx, s.pool, postgres.TurnWebhookQueue, func(tx pgx.Tx) error {
+		rows, err := s.queries.WithTx(tx).QueueWebhookEvents(ctx, int32(limit))
+		n = int(rows)
+		return err
+	})
+	return n, err
+}
+
+// claim leases up to limit events that are due. room is for how many of each client there is room; of a client that it does
+// not have, as many as are sent at the same time.
+func (s store) claim(ctx context.Context, room map[uuid.UUID]int, limit int) ([]claimed, error) {
+	roomJSON, err := json.Marshal(room)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{
-		Lease: leaseTime, ClientShare: clientShare, InFlight: counts, MaxEvents: int32(limit),
+	leased, err := s.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{
+		Lease: leaseTime, Room: roomJSON, MaxEvents: int32(limit),
 	})
-	return fromRows(rows), err
+	if err != nil || len(leased) == 0 {
+		return nil, err
+	}
+	at := time.Now()
+	params := webhookdb.ListClaimedParams{}
+	missing := map[uuid.UUID]bool{}
+	var clients []uuid.UUID
+	for _, row := range leased {
+		params.UserIds, params.EventIds = append(params.UserIds, row.UserID), append(params.EventIds, row.EventID)
+		missing[row.EventID] = true
+		if !slices.Contains(clients, row.ClientID) {
+			clients = append(clients, row.ClientID)
+		}
+	}
+	targets, err := s.targets(ctx, clients)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.queries.ListClaimed(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]claimed, 0, len(rows))
+	for _, row := range rows {
+		delete(missing, row.EventID)
+		list = append(list, claimed{fromRow(row), targets[row.ClientID], at})
+	}
+	slices.SortFunc(list, func(a, b claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	if len(missing) > 0 { // they went with an account
+		return list, s.queries.Unqueue(ctx, slices.Collect(maps.Keys(missing)))
+	}
+	return list, nil
 }
 
-// recorded is the effect of an attempt.
-type recorded struct {
-	clientName string
-	held       bool // no other server had recorded an attempt since the event was leased
-	stopped    bool // it stopped the endpoint
+// targets are where the events of clients go. The URL is empty where there is no endpoint, or it was stopped.
+func (s store) targets(ctx context.Context, clients []uuid.UUID) (map[uuid.UUID]target, error) {
+	rows, err := s.queries.ListWebhookTargets(ctx, clients)
+	targets := make(map[uuid.UUID]target, len(rows))
+	for _, row := range rows {
+		targets[row.ClientID] = target{
+			Endpoint:       Endpoint{ClientID: row.ClientID, URL: row.Url},
+			clientName:     row.Name,
+			parallel:       int(row.WebhookParallel),
+			secret:         row.Secret,
+			previousSecret: row.PreviousSecret,
+			now:            row.Now,
+		}
+	}
+	return targets, err
 }
 
-// record writes an attempt, the event's new state and, after 410, that the endpoint is stopped. Errors: ErrNoEvent.
-func (s store) record(
-	ctx context.Context, event Event, target target, attempt Attempt, state State, delay time.Duration,
-) (recorded, error) {
+func (s store) release(ctx context.Context, events []claimed) error {
+	list := make([]uuid.UUID, len(events))
+	for i, event := range events {
+		list[i] = event.ID
+	}
+	return s.queries.Release(ctx, list)
+}
+
+// record writes an attempt and the event's new state. held says that no other server had recorded an attempt since the event
+// was leased. Errors: ErrNoEvent.
+func (s store) record(ctx context.Context, event Event, attempt Attempt, state State, delay time.Duration) (held bool, err error) {
 	params := webhookdb.RecordWebhookAttemptParams{
+		UserID:     event.userID,
 		EventID:    event.ID,
 		Attempts:   int32(event.AttemptCount),
 		State:      string(state),
@@ -204,8 +308,6 @@ func (s store) record(
 		At:         attempt.At,
 		DurationMs: int32(attempt.Duration.Milliseconds()),
 		Response:   attempt.Response,
-		Gone:       attempt.Status == http.StatusGone,
-		Url:        target.URL,
 	}
 	if attempt.Status != 0 {
 		status := int32(attempt.Status)
@@ -216,47 +318,69 @@ func (s store) record(
 	}
 	release, err := s.slot(ctx)
 	if err != nil {
-		return recorded{}, err
+		return false, err
 	}
-	row, err := s.queries.RecordWebhookAttempt(ctx, params)
-	release()
+	defer release()
+	held, err = s.queries.RecordWebhookAttempt(ctx, params)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return recorded{}, ErrNoEvent
+		return false, ErrNoEvent
 	}
-	return recorded{row.ClientName, int(row.Attempts) == event.AttemptCount+1, row.Stopped}, err
+	return held, err
 }
 
-func (s store) fail(ctx context.Context, id uuid.UUID) (clientName string, failed bool, err error) {
+// stop stops the endpoint whose receiver answered that it is gone.
+func (s store) stop(ctx context.Context, event Event, target target) (stopped bool, err error) {
 	release, err := s.slot(ctx)
 	if err != nil {
-		return "", false, err
+		return false, err
 	}
-	clientName, err = s.queries.FailWebhookEvent(ctx, id)
-	release()
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", false, nil
+	defer release()
+	n, err := s.queries.StopWebhookEndpoint(ctx, webhookdb.StopWebhookEndpointParams{
+		ClientID: event.ClientID, Url: target.URL, EventID: event.ID,
+	})
+	return n > 0, err
+}
+
+func (s store) fail(ctx context.Context, event Event) (failed bool, err error) {
+	release, err := s.slot(ctx)
+	if err != nil {
+		return false, err
 	}
-	return clientName, err == nil, err
+	defer release()
+	n, err := s.queries.FailWebhookEvent(ctx, webhookdb.FailWebhookEventParams{UserID: event.userID, EventID: event.ID})
+	return n > 0, err
 }
 
 func (s store) merge(ctx context.Context, window time.Duration, limit int) (connections int, err error) {
-	n, err := s.queries.MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
-		WindowLength: window, MaxConnections: int32(limit),
+	err = postgres.InTurn(ctx, s.pool, postgres.TurnWebhookMerge, func(tx pgx.Tx) error {
+		n, err := s.queries.WithTx(tx).MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
+			WindowLength: window, MaxConnections: int32(limit),
+		})
+		connections = int(n)
+		return err
 	})
-	return int(n), err
+	return connections, err
 }
 
 func (s store) sweep(ctx context.Context, age time.Duration, limit int) (n int64, err error) {
 	return s.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Age: age, MaxRows: int32(limit)})
 }
 
-// pending adds to all what is to be delivered.
+// pending adds to all what is to be delivered: what is in the queue, and what will be.
 func (s store) pending(ctx context.Context, all map[string]Stats) error {
-	rows, err := s.queries.CountPendingWebhookEvents(ctx)
-	for _, row := range rows {
+	queued, err := s.queries.CountQueued(ctx)
+	if err != nil {
+		return err
+	}
+	unqueued, err := s.queries.CountUnqueued(ctx)
+	for _, row := range unqueued {
+		queued = append(queued, webhookdb.CountQueuedRow(row))
+	}
+	for _, row := range queued {
 		stats := all[row.Name]
-		stats.Client, stats.Pending = row.Name, row.Pending
-		stats.Oldest = time.Duration(row.OldestSeconds * float64(time.Second))
+		stats.Client = row.Name
+		stats.Pending += row.Pending
+		stats.Oldest = max(stats.Oldest, time.Duration(row.OldestSeconds*float64(time.Second)))
 		all[row.Name] = stats
 	}
 	return err
@@ -284,7 +408,7 @@ func fromRow(row webhookdb.WebhookEvent) Event {
 		CreatedAt:         row.CreatedAt,
 		State:             State(row.State),
 		AttemptCount:      int(row.Attempts),
-		NextAttemptAt:     value(row.NextAttemptAt),
+		userID:            row.UserID,
 		attemptsBefore:    int(row.AttemptsBefore),
 	}
 }

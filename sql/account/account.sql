@@ -1,38 +1,43 @@
 -- Users, and their sign-ins by one-time codes.
 
 -- name: InsertUser :one
--- The id of a deleted user is never reused: credentials that name it may still exist, and the audit log would take two
--- people for one.
+-- The id of a deleted user is not used again while the audit log knows it: credentials that name it may still exist, and the
+-- log would take two people for one.
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
     select @user_id::uuid, @email, @timezone, @registered_on, connect_now()
-    where not exists (select from audit_events e
-        where e.user_hash = audit_user(@user_id::uuid) and e.action = 'user.deleted')
+    where not exists (select from audit_log e where e.subject = @user_id::uuid and e.action = 'user.deleted')
     returning *
+), addressed as (
+    insert into user_addresses (address, user_id, email) select lower(email), user_id, email from created
 ), noted as (
-    insert into audit_events (actor, action, user_hash)
-    select 'operator', 'user.created', audit_user(user_id) from created
+    insert into audit_log (subject, actor, action, user_id)
+    select user_id, 'operator', 'user.created', user_id from created
 )
 select user_id, email, timezone, registered_on, created_at from created;
 
--- name: ChangeUser :one
--- Codes and sessions of the former address stop working.
-with ended as (
-    delete from sign_ins where sign_ins.user_id = @user_id::uuid and sqlc.narg(email)::text is not null
-), signed_out as (
-    delete from account_sessions s where s.user_id = @user_id::uuid and sqlc.narg(email)::text is not null
-), changed as (
+-- name: UpdateUser :one
+with changed as (
     update users
     set email = coalesce(sqlc.narg(email)::text, email), timezone = coalesce(sqlc.narg(timezone)::text, timezone)
     where users.user_id = @user_id::uuid
     returning *
 ), noted as (
-    insert into audit_events (actor, action, user_hash, detail)
-    select 'operator', 'user.changed', audit_user(user_id),
+    insert into audit_log (subject, actor, action, user_id, detail)
+    select user_id, 'operator', 'user.changed', user_id,
         jsonb_build_object('email', sqlc.narg(email)::text is not null, 'timezone', sqlc.narg(timezone)::text is not null)
     from changed
 )
 select user_id, email, timezone, registered_on, created_at from changed;
+
+-- name: DeleteAddress :exec
+delete from user_addresses where address = lower(@email) and user_id = @user_id;
+
+-- name: InsertAddress :exec
+insert into user_addresses (address, user_id, email) values (lower(@email), @user_id, @email);
+
+-- name: DeleteSessionsOf :exec
+delete from account_sessions where user_id = @user_id;
 
 -- name: GetUser :one
 select * from users where user_id = @user_id;
@@ -46,22 +51,22 @@ select email from users where user_id = @user_id for update;
 
 -- name: DeleteSignInsOf :exec
 -- Also those that began when the address had no account.
-delete from sign_ins where lower(email) = lower(@email);
+delete from sign_ins where lower(email) = lower(@email) or user_id = @user_id::uuid;
 
 -- name: DeleteUser :exec
--- Everything that belongs to the user goes with the row: each table refers to it with "on delete cascade".
+-- What belongs to the user goes with the row, where it refers to it with "on delete cascade".
 delete from users where user_id = @user_id;
 
 -- name: NoteUserDeleted :exec
-insert into audit_events (actor, action, user_hash, detail)
-values ('operator', 'user.deleted', audit_user(@user_id), jsonb_build_object('connections', @connections::bigint));
+insert into audit_log (subject, actor, action, user_id, detail)
+values (@user_id::uuid, 'operator', 'user.deleted', @user_id::uuid, jsonb_build_object('connections', @connections::bigint));
 
 -- name: FindForSignIn :one
 -- Always returns one row, so that an address without an account takes the same path. Two addresses are the same, for the
 -- account and for the limit, when their folded forms are equal.
-select lower(typed.email)::text as folded, users.user_id, users.email
+select lower(typed.email)::text as folded, a.user_id, a.email
 from (select @email::text as email) as typed
-left join users on lower(users.email) = lower(typed.email);
+left join user_addresses a on a.address = lower(@email::text);
 
 -- name: CountCode :execrows
 -- Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
@@ -69,9 +74,8 @@ left join users on lower(users.email) = lower(typed.email);
 insert into sign_in_limits as l (key, asked_at, last_at)
 values (@key, array[connect_now()], connect_now())
 on conflict (key) do update
-set asked_at = array(select t from unnest(l.asked_at) as t where t > connect_now() - interval '1 hour') || connect_now(),
-    last_at  = connect_now()
-where (select count(*) from unnest(l.asked_at) as t where t > connect_now() - interval '1 hour') < sqlc.arg(code_limit)::int;
+set asked_at = within_hour(l.asked_at, excluded.last_at) || excluded.last_at, last_at = excluded.last_at
+where cardinality(within_hour(l.asked_at, excluded.last_at)) < sqlc.arg(code_limit)::int;
 
 -- name: PutSignIn :exec
 -- A new code replaces the old one and its attempts.
@@ -94,15 +98,14 @@ from sign_ins
 where sign_in_id = @sign_in_id;
 
 -- name: DeleteExpiredSignIns :execrows
--- Here and below, rows that a sign-in has locked are left for the next sweep, so that sweeps and sign-ins never wait for
--- each other. The limit keeps the statement within its timeout.
+-- Here and below the limit keeps the statement within its timeout.
 delete from sign_ins where sign_in_id in (
-    select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000 for update skip locked
+    select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000
 );
 
 -- name: DeletePastLimits :execrows
 delete from sign_in_limits where key in (
-    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' limit 50000 for update skip locked
+    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' limit 50000
 );
 
 -- name: StartSession :execrows
@@ -115,7 +118,7 @@ with used as (
     returning sign_ins.user_id
 )
 insert into account_sessions (user_id, secret_hash, expires_at)
-select used.user_id, @secret_hash, connect_now() + @lifetime::interval from used;
+select used.user_id, @secret_hash::bytea, connect_now() + @lifetime::interval from used;
 
 -- name: GetSession :one
 select u.*
@@ -128,5 +131,5 @@ delete from account_sessions where user_id = @user_id and secret_hash = @secret_
 
 -- name: DeleteExpiredSessions :execrows
 delete from account_sessions where (user_id, secret_hash) in (
-    select user_id, secret_hash from account_sessions where expires_at <= connect_now() limit 50000 for update skip locked
+    select user_id, secret_hash from account_sessions where expires_at <= connect_now() limit 50000
 );

@@ -1,10 +1,17 @@
--- The audit log, for reading. What belongs to a change is written by the statement of the change, in its own domain.
+-- The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
+-- domain.
 
--- name: ListAuditEvents :many
-select id, at, actor, action, client_id, user_hash, connection_version, detail
-from audit_events
-where id > @after and (sqlc.narg(client_id)::uuid is null or client_id = sqlc.narg(client_id))
-    and (sqlc.narg(user_id)::uuid is null or user_hash = audit_user(sqlc.narg(user_id)))
-    and (sqlc.narg(since)::timestamptz is null or at >= sqlc.narg(since))
-order by id
+-- name: ListAuditLog :many
+select id, at, actor, action, user_id, client_id, connection_version, detail
+from audit_log
+where (at, id) > (@after_at::timestamptz, @after_id::bigint)
+    and (sqlc.narg(client_id)::uuid is null or client_id = sqlc.narg(client_id))
+    and (sqlc.narg(user_id)::uuid is null or subject = sqlc.narg(user_id))
+order by at, id
 limit @max_rows;
+
+-- name: SweepAuditLog :execrows
+-- The limit keeps the statement within its timeout.
+delete from audit_log where (subject, id) in (
+    select subject, id from audit_log where at < connect_now() - @retention::interval order by at limit @max_rows
+);

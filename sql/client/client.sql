@@ -3,13 +3,13 @@
 -- name: CreateClient :exec
 with created as (
     insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
-        concurrent_reads, contact_email, homepage_url, created_at)
+        concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at)
     values (@client_id, @name, @callback_url, @scopes, @secret_hash, @requests_per_minute, @burst,
-        @concurrent_reads, @contact_email, @homepage_url, connect_now())
+        @concurrent_reads, @contact_email, @homepage_url, @webhook_parallel, connect_now())
     returning client_id, name, callback_url, scopes
 )
-insert into audit_events (actor, action, client_id, detail)
-select 'operator', 'client.created', created.client_id,
+insert into audit_log (subject, actor, action, client_id, detail)
+select created.client_id, 'operator', 'client.created', created.client_id,
     jsonb_build_object('name', created.name, 'callback_url', created.callback_url, 'scopes', scope_text(created.scopes))
 from created;
 
@@ -29,8 +29,8 @@ with found as (
     where clients.client_id = found.client_id and found.status <> @status
     returning clients.client_id
 ), noted as (
-    insert into audit_events (actor, action, client_id)
-    select 'operator', case @status when 'active' then 'client.enabled' else 'client.disabled' end, client_id
+    insert into audit_log (subject, actor, action, client_id)
+    select client_id, 'operator', case @status when 'active' then 'client.enabled' else 'client.disabled' end, client_id
     from changed
 )
 select count(*) from found;
@@ -40,8 +40,8 @@ with replaced as (
     update clients cl set secret_hash = @secret_hash where cl.client_id = @client_id and cl.status <> 'offboarded'
     returning cl.client_id
 )
-insert into audit_events (actor, action, client_id)
-select 'operator', 'client.secret_replaced', replaced.client_id from replaced;
+insert into audit_log (subject, actor, action, client_id)
+select replaced.client_id, 'operator', 'client.secret_replaced', replaced.client_id from replaced;
 
 -- name: LockClient :one
 select * from clients where client_id = @client_id for update;
@@ -49,7 +49,8 @@ select * from clients where client_id = @client_id for update;
 -- name: UpdateClient :exec
 update clients
 set name = @name, callback_url = @callback_url, scopes = @scopes, requests_per_minute = @requests_per_minute,
-    burst = @burst, concurrent_reads = @concurrent_reads, contact_email = @contact_email, homepage_url = @homepage_url
+    burst = @burst, concurrent_reads = @concurrent_reads, contact_email = @contact_email, homepage_url = @homepage_url,
+    webhook_parallel = @webhook_parallel
 where client_id = @client_id;
 
 -- name: CountConnections :one
@@ -60,5 +61,5 @@ update clients set status = 'offboarded' where client_id = @client_id and status
 
 -- name: NoteClientChange :exec
 -- For a change of several statements, in its transaction.
-insert into audit_events (actor, action, client_id, detail)
-values ('operator', @action, @client_id::uuid, @detail);
+insert into audit_log (subject, actor, action, client_id, detail)
+values (@client_id::uuid, 'operator', @action, @client_id::uuid, @detail);

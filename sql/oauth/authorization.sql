@@ -24,51 +24,54 @@ update authorization_requests
 set user_id = @user_id
 where request_id = @request_id and browser_hash = @browser_hash and expires_at > connect_now() and user_id is null;
 
--- Specification 2.2 and decisions on connections: the day is the user's when the consent is shown, and the consent
--- ends with that day (3.1). It is shown with the day from which on the connection will read.
--- name: ShowConsent :one
-update authorization_requests r
-set consent_day = coalesce(r.consent_day, (connect_now() at time zone u.timezone)::date)
-from clients cl, users u
+-- What the consent is about.
+-- name: GetConsentRequest :one
+select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day, cl.name,
+    coalesce(cl.homepage_url, '') as homepage_url
+from authorization_requests r
+join clients cl using (client_id)
 where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
-    and cl.client_id = r.client_id and u.user_id = r.user_id
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
-    and coalesce(r.consent_day, (connect_now() at time zone u.timezone)::date)
-        = (connect_now() at time zone u.timezone)::date
-returning cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, u.email, r.expires_at,
-    coalesce((select c.history_from from connections c
-        where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'),
-        r.consent_day)::date as history_from,
-    exists (select from connections c
-        where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'
-            and c.scopes <> r.scopes) as scope_mismatch;
+    and r.user_id is not null
+    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes;
+
+-- Who is asked, with the user's calendar day and the connection, if there is one.
+-- name: GetConsentUser :one
+select u.email, (connect_now() at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
+    coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
+    c.scopes, c.history_from
+from users u
+left join connections c on c.user_id = u.user_id and c.client_id = @client_id
+where u.user_id = @user_id;
+
+-- Specification 2.2 and decisions on connections: the day is the user's when the consent is first shown.
+-- name: SetConsentDay :execrows
+update authorization_requests r
+set consent_day = @consent_day::date
+where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
+    and (r.consent_day is null or r.consent_day = @consent_day::date);
 
 -- Ends the request with the facts of a code. The code lives for its own lifetime, less if the request ends sooner
--- (3.1); it is issued under the connection's present version, 0 where there never was a connection.
+-- (3.1). What was found out about the user before is in the code, too, and is checked again when it is exchanged.
 -- name: AllowAuthorizationRequest :one
 with allowed as (
     delete from authorization_requests r
-    using clients cl, users u
+    using clients cl
     where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
-        and cl.client_id = r.client_id and u.user_id = r.user_id
+        and cl.client_id = r.client_id
         and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
-        and r.consent_day = (connect_now() at time zone u.timezone)::date
-        and not exists (select from connections c
-            where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'
-                and c.scopes <> r.scopes)
-    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day,
-        least(r.expires_at, connect_now() + @code_lifetime::interval)::timestamptz as code_expires_at,
-        coalesce((select c.version from connections c
-            where c.user_id = r.user_id and c.client_id = r.client_id), 0)::bigint as version
+        and r.user_id = @user_id and r.consent_day = @consent_day
+    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
 ), noted as (
-    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-    select 'user', 'consent.allowed', client_id, audit_user(user_id), nullif(version, 0),
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select user_id, 'user', 'consent.allowed', user_id, client_id, nullif(@version::bigint, 0),
         jsonb_build_object('scopes', scope_text(scopes))
     from allowed
 )
-select user_id, client_id, redirect_uri, scopes, state, code_challenge, consent_day, code_expires_at, version
+select client_id, redirect_uri, scopes, state, code_challenge,
+    least(expires_at, connect_now() + @code_lifetime::interval)::timestamptz as code_expires_at
 from allowed;
 
+-- What nobody decided who had signed in is not worth an entry.
 -- name: DenyAuthorizationRequest :one
 with denied as (
     delete from authorization_requests r
@@ -77,14 +80,18 @@ with denied as (
         and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
     returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
 ), noted as (
-    insert into audit_events (actor, action, client_id, user_hash, detail)
-    select 'user', 'consent.denied', client_id, audit_user(user_id), jsonb_build_object('scopes', scope_text(scopes))
-    from denied
+    insert into audit_log (subject, actor, action, user_id, client_id, detail)
+    select user_id, 'user', 'consent.denied', user_id, client_id, jsonb_build_object('scopes', scope_text(scopes))
+    from denied where user_id is not null
 )
 select redirect_uri, state from denied;
+
+-- name: DeleteRequestsOfUser :exec
+-- When the user's address changes, or the user is deleted.
+delete from authorization_requests where user_id = @user_id::uuid;
 
 -- name: SweepAuthorizationRequests :execrows
 -- What is beyond what a statement can delete in its time is left for the next one.
 delete from authorization_requests where request_id in (
-    select request_id from authorization_requests where expires_at <= connect_now() limit 50000 for update skip locked
+    select request_id from authorization_requests where expires_at <= connect_now() limit 50000
 );

@@ -11,48 +11,48 @@ select exists (
     select from clients where client_id = @client_id and secret_hash = @secret_hash and status = 'active'
 );
 
+-- The first consent of a user to a client makes the row that all later acts change, as version 0, and its directory row.
+-- The first of two at a time makes it.
+-- name: AddConnection :execrows
+insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+    refresh_generation, refresh_deadline)
+values (@user_id, @client_id, @grant_id, 0, 'disconnected', @scopes, @history_from, connect_now(), 1, connect_now())
+on conflict do nothing;
+
+-- name: AddGrant :exec
+insert into grant_directory (grant_id, user_id, client_id) values (@grant_id, @user_id, @client_id);
+
 -- The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
--- goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. The
--- locks settle the race with the deletion of the user and with changes of the client: whichever ends all connections
--- has ended this one, or has already happened.
+-- goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. An exchange
+-- that began before its client was offboarded may end after that: EndConnectionsOfOffboarded finds it.
 -- name: AuthorizeConnection :one
 with authorized as (
-    insert into connections as c (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-        refresh_generation, refresh_hash, refresh_deadline)
-    select u.user_id, cl.client_id, @new_grant_id, 1 + @code_version::bigint, 'authorized', @scopes::scope_set,
-        @consent_day::date, connect_now(), 1, @refresh_hash::bytea, connect_now() + @inactivity::interval
-    from users u, clients cl
-    where u.user_id = @user_id and cl.client_id = @client_id
-        and @code_expires_at::timestamptz > connect_now()
-        and cl.status = 'active' and cl.callback_url = @redirect_uri and cl.scopes & @scopes = @scopes
-        and cl.secret_hash = @secret_hash
-        and coalesce((select old.version from connections old
-            where old.user_id = @user_id and old.client_id = @client_id), 0) = @code_version
-    for share of cl for key share of u
-    on conflict (user_id, client_id) do update
+    update connections c
     set version = c.version + 1,
         state = 'authorized',
-        scopes = excluded.scopes,
-        history_from = case c.state when 'disconnected' then excluded.history_from else c.history_from end,
-        authorized_at = excluded.authorized_at,
+        scopes = @scopes::scope_set,
+        history_from = case when c.state = 'disconnected' then @consent_day::date else c.history_from end,
+        authorized_at = connect_now(),
         refresh_generation = 1,
-        refresh_hash = excluded.refresh_hash,
-        refresh_deadline = excluded.refresh_deadline
-    where c.version = @code_version and (c.state = 'disconnected' or c.scopes = excluded.scopes)
-    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from
-), listed as (
-    insert into grant_directory (grant_id, user_id, client_id)
-    select grant_id, user_id, client_id from authorized
-    on conflict (user_id, client_id) do nothing
+        refresh_hash = @refresh_hash::bytea,
+        refresh_deadline = connect_now() + @inactivity::interval
+    from clients cl
+    where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
+        and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
+        and @code_expires_at::timestamptz > connect_now()
+        and cl.status = 'active' and cl.callback_url = @redirect_uri and cl.scopes & @scopes::scope_set = @scopes::scope_set
+        and cl.secret_hash = @secret_hash
+    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
 ), noted as (
-    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-    select 'client', 'connection.authorized', client_id, audit_user(user_id), version,
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select user_id, 'client', 'connection.authorized', user_id, client_id, version,
         jsonb_build_object('scopes', scope_text(scopes))
     from authorized
 )
-select grant_id, version, scopes, history_from, connect_now()::timestamptz as now from authorized;
+select grant_id, version, scopes, history_from, authorized_at from authorized;
 
--- The refresh (3.2, 4.4): one conditional update of one row.
+-- The refresh (3.2, 4.4): one conditional update of one row. The new deadline tells the time: it is as much later as the
+-- inactivity is long.
 -- name: RotateRefreshToken :one
 update connections c
 set refresh_generation = c.refresh_generation + 1,
@@ -63,7 +63,7 @@ where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.cli
     and c.version = @version and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
     and cl.status = 'active' and cl.scopes & c.scopes = c.scopes and cl.secret_hash = @secret_hash
-returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timestamptz as now;
+returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 
 -- Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
 -- version whose credentials stopped working.
@@ -77,16 +77,16 @@ with client as (
     update connections c
     set state = 'revoked', refresh_hash = null
     from client
-    where c.user_id = @user_id and c.client_id = client.client_id and c.version = @version and c.state = 'authorized'
+    where c.user_id = @user_id and c.client_id = @client_id and c.client_id = client.client_id and c.version = @version and c.state = 'authorized'
         and c.refresh_generation > @generation
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
 ), noted as (
-    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-    select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_replayed')
     from revoked
 )
@@ -105,27 +105,27 @@ with revoked as (
         and cl.client_id = c.client_id and cl.secret_hash = @secret_hash and cl.status = 'active'
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
     jsonb_build_object('reason', 'refresh_token_revoked')
 from revoked;
 
+-- The foreign key refuses a user who is gone.
 -- name: RevokeAccessToken :execrows
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
-    select u.user_id, @token_id, @expires_at::timestamptz from users u, clients cl
-    where u.user_id = @user_id and @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
+    select @user_id::uuid, @token_id::uuid, @expires_at::timestamptz from clients cl
+    where @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
         and cl.secret_hash = @secret_hash and cl.status = 'active'
-    for key share of u
     on conflict do nothing
     returning user_id
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version)
-select 'client', 'access_token.revoked', @client_id::uuid, audit_user(revoked.user_id), @version::bigint
+insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
+select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, @client_id::uuid, @version::bigint
 from revoked;
 
 -- Whose grant it is: nobody's where the client has no such grant, and no row where the client is not who it says.
@@ -136,30 +136,37 @@ left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.clien
 where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active';
 
 -- The version goes up even where the connection is disconnected already: a code may be in flight that was issued
--- under the present version, and nothing works after a disconnect has answered (4.10).
--- name: DisconnectConnection :execrows
+-- under the present version, and nothing works after a disconnect has answered (4.10). That is not worth an entry.
+-- name: DisconnectConnection :one
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state
-    from connections c where c.user_id = @user_id and c.client_id = @client_id
+    from connections c where c.user_id = @user_id and c.client_id = @client_id and c.version > 0
     for update
 ), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from before
-    where c.user_id = before.user_id and c.client_id = before.client_id
-    returning c.user_id, c.client_id, c.version
+    where c.user_id = @user_id and c.client_id = @client_id and c.client_id = before.client_id
 ), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select before.client_id, 'connection.revoked', before.grant_id, before.version,
-        case @actor::text when 'client' then 'client_disconnected' else 'user_disconnected' end
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version,
+        case when @actor::text = 'client' then 'client_disconnected' else 'user_disconnected' end
     from before join webhook_endpoints w on w.client_id = before.client_id
     where before.state <> 'disconnected'
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
+    select before.user_id, @actor::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1
+    from before where before.state <> 'disconnected'
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version)
-select @actor, 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version
-from ended;
+select version + 1 as version from before;
 
--- name: EndConnectionsOfUser :execrows
+-- name: ListGrantsOfUser :many
+select grant_id from connections where user_id = @user_id;
+
+-- name: DeleteGrants :exec
+delete from grant_directory where grant_id = any (@grant_ids::uuid[]);
+
+-- name: EndConnectionsOfUser :one
 -- Before the user is deleted, in one transaction, which holds the user's row. What the user's clients were told of activity
 -- goes as well; that the connection has ended is delivered yet.
 with before as (
@@ -170,31 +177,42 @@ with before as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from before
-    where c.user_id = before.user_id and c.client_id = before.client_id and before.state <> 'disconnected'
-    returning c.user_id, c.client_id, c.version
+    where c.user_id = @user_id and c.client_id = before.client_id and before.state <> 'disconnected'
 ), forgotten as (
-    delete from webhook_events e using before where e.grant_id = before.grant_id and e.type = 'activity.updated'
+    delete from webhook_events e where e.user_id = @user_id and e.type = 'activity.updated'
+    returning e.event_id
+), unqueued as (
+    delete from webhook_queue where event_id in (select forgotten.event_id from forgotten)
 ), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
     from before join webhook_endpoints w on w.client_id = before.client_id
     where before.state <> 'disconnected'
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select before.user_id, 'operator', 'connection.disconnected', before.user_id, before.client_id, before.version + 1,
+        jsonb_build_object('reason', 'account_deleted')
+    from before where before.state <> 'disconnected'
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
-    jsonb_build_object('reason', 'account_deleted')
-from ended;
+select count(*) from before where state <> 'disconnected';
 
--- name: EndConnectionsOfClient :execrows
--- Once the client is offboarded, in one transaction: there is nobody left to be told.
-with ended as (
+-- name: EndConnectionsOfOffboarded :execrows
+-- Some of the connections of a client that was offboarded, or of any that was: there is nobody left to be told.
+with chosen as (
+    select c.user_id, c.client_id from connections c
+    join clients cl on cl.client_id = c.client_id
+    where c.state <> 'disconnected' and cl.status = 'offboarded'
+        and (sqlc.narg(client_id)::uuid is null or c.client_id = sqlc.narg(client_id))
+    limit @max_rows
+), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
-    where c.client_id = @client_id and c.state <> 'disconnected'
+    from chosen
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state <> 'disconnected'
     returning c.user_id, c.client_id, c.version
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+select ended.user_id, 'operator', 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
     jsonb_build_object('reason', 'client_offboarded')
 from ended;
 
@@ -216,12 +234,12 @@ where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
 -- A connection that something acts on just now is noted by the next read.
 -- name: NoteRead :exec
 update connections set last_read_at = connect_now()
-where (user_id, client_id) in (
+where connections.user_id = @user_id and connections.client_id = @client_id and (user_id, client_id) in (
     select c.user_id, c.client_id from connections c
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
     for no key update skip locked);
 
 -- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where (user_id, token_id) in (
-    select user_id, token_id from revoked_access_tokens where expires_at <= connect_now() limit 50000 for update skip locked
+    select user_id, token_id from revoked_access_tokens where expires_at <= connect_now() limit 50000
 );

@@ -15,6 +15,6 @@ select c.user_id, c.client_id, c.grant_id, cl.name, coalesce(cl.homepage_url, ''
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
 join clients cl using (client_id)
-where c.client_id = @client_id and c.user_id > @after
+where c.client_id = @client_id and c.user_id > @after and c.version > 0
 order by c.user_id
 limit @max_rows;

@@ -34,22 +34,17 @@ from (
 group by 1, 2
 order by 1, 2;
 
--- name: LimitTime :exec
-select set_config('statement_timeout', @milliseconds::text, true);
-
 -- A client's connections are as many as it has users, so that at most some of them are counted one by one.
--- name: CountConnectionStates :many
-select clients.client_id, shown.state, count(*) as connections
-from clients
-cross join lateral (
+-- name: CountConnectionStates :batchmany
+select shown.state, count(*) as connections
+from (
     select (case
             when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
         end)::text as state
-    from connections c where c.client_id = clients.client_id
+    from connections c where c.client_id = @client_id and c.version > 0
     limit @at_most
 ) shown
-where clients.client_id = @client_id or @every_client::boolean
-group by 1, 2;
+group by shown.state;
 
 -- The database's own estimate of how many connections there are; -1 before it has made one.
 -- name: EstimateConnections :one
@@ -61,7 +56,7 @@ select client_id,
     (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as state,
     count(*) as connections
 from connections tablesample system (@percent::real)
-where client_id = @client_id or @every_client::boolean
+where version > 0
 group by 1, 2;
 
 -- name: UsageClients :many

@@ -14,8 +14,8 @@ with created as (
     on conflict (client_id) do nothing
     returning client_id
 )
-insert into audit_events (actor, action, client_id, detail)
-select 'operator', 'webhook.created', created.client_id, jsonb_build_object('host', @host::text) from created;
+insert into audit_log (subject, actor, action, client_id, detail)
+select created.client_id, 'operator', 'webhook.created', created.client_id, jsonb_build_object('host', @host::text) from created;
 
 -- name: ClientExists :one
 select exists (select from clients where client_id = @client_id);
@@ -27,8 +27,8 @@ with moved as (
     where w.client_id = @client_id and cl.client_id = w.client_id and cl.status <> 'offboarded'
     returning w.client_id
 )
-insert into audit_events (actor, action, client_id, detail)
-select 'operator', 'webhook.url_set', moved.client_id, jsonb_build_object('host', @host::text) from moved;
+insert into audit_log (subject, actor, action, client_id, detail)
+select moved.client_id, 'operator', 'webhook.url_set', moved.client_id, jsonb_build_object('host', @host::text) from moved;
 
 -- name: RotateWebhookSecret :execrows
 with rotated as (
@@ -37,15 +37,15 @@ with rotated as (
     where w.client_id = @client_id
     returning w.client_id
 )
-insert into audit_events (actor, action, client_id)
-select 'operator', 'webhook.secret_rotated', rotated.client_id from rotated;
+insert into audit_log (subject, actor, action, client_id)
+select rotated.client_id, 'operator', 'webhook.secret_rotated', rotated.client_id from rotated;
 
 -- name: RemoveWebhookEndpoint :execrows
 with removed as (
     delete from webhook_endpoints w where w.client_id = @client_id returning w.client_id
 )
-insert into audit_events (actor, action, client_id)
-select 'operator', 'webhook.removed', removed.client_id from removed;
+insert into audit_log (subject, actor, action, client_id)
+select removed.client_id, 'operator', 'webhook.removed', removed.client_id from removed;
 
 -- name: ListWebhookEvents :many
 select * from webhook_events
@@ -59,99 +59,136 @@ limit @max_rows;
 select * from webhook_events where event_id = @event_id;
 
 -- name: ListWebhookAttempts :many
-select * from webhook_attempts where event_id = @event_id order by attempt;
+select * from webhook_attempts where user_id = @user_id and event_id = @event_id order by attempt;
+
+-- name: ListQueued :many
+-- When events are due that are in the queue.
+select event_id, next_attempt_at from webhook_queue where event_id = any (@event_ids::uuid[]);
 
 -- name: LockWebhookEvent :one
 -- What decides whether an event can be replayed.
 select (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
-left join webhook_endpoints w using (client_id)
-where e.event_id = @event_id
+left join webhook_endpoints w on w.client_id = e.client_id
+where e.user_id = @user_id and e.event_id = @event_id
 for update of e;
 
 -- name: ReplayWebhookEvent :exec
 with replayed as (
-    update webhook_events set state = 'pending', attempts_before = attempts, next_attempt_at = connect_now()
-    where event_id = @event_id
+    update webhook_events set state = 'pending', attempts_before = attempts, queued = true
+    where webhook_events.user_id = @user_id and webhook_events.event_id = @event_id
     returning event_id, client_id
 )
-insert into audit_events (actor, action, client_id, detail)
-select 'operator', 'webhook.replayed', replayed.client_id, jsonb_build_object('event_id', replayed.event_id)
+insert into audit_log (subject, actor, action, client_id, detail)
+select replayed.client_id, 'operator', 'webhook.replayed', replayed.client_id,
+    jsonb_build_object('event_id', replayed.event_id)
 from replayed;
 
+-- name: QueueReplay :exec
+insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+values (@event_id, @user_id, @client_id, @created_at, connect_now())
+on conflict (event_id) do update set next_attempt_at = excluded.next_attempt_at;
+
+-- name: QueueWebhookEvents :execrows
+-- Puts events into the queue that were written since, the oldest first. Each is marked by one statement, whoever runs it.
+with fresh as (
+    update webhook_events e set queued = true
+    where not e.queued and (e.user_id, e.event_id) in (
+        select o.user_id, o.event_id from webhook_events o where not o.queued order by o.created_at limit @max_events
+    )
+    returning e.event_id, e.user_id, e.client_id, e.created_at
+)
+insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+select event_id, user_id, client_id, created_at, created_at from fresh;
+
 -- name: ClaimWebhookEvents :many
--- Leases events that are due. A client gets as many as its share of this server
--- leaves: in_flight holds how many of its events are being sent. A lease is of real time, also where a test shifts the
--- clock: it bounds what a server does. The array has each event found by its key, however many the planner expects.
+-- Leases events that are due. room holds for how many more events of a client this server has room, for the others it is as
+-- many as are sent to them at the same time. A lease is of real time, also where a test shifts the clock: it bounds what a
+-- server does. The array has each event found by its key, however many the planner expects.
 with due as (
     select e.event_id
     from clients cl
     cross join lateral (
-        select o.event_id, o.next_attempt_at from webhook_events o
-        where o.client_id = cl.client_id and o.state = 'pending' and o.next_attempt_at <= connect_now()
+        select o.event_id, o.next_attempt_at from webhook_queue o
+        where o.client_id = cl.client_id and o.next_attempt_at <= connect_now()
             and (o.leased_until is null or o.leased_until <= now())
         order by o.next_attempt_at
-        limit sqlc.arg(client_share)::int - coalesce((sqlc.arg(in_flight)::jsonb ->> cl.client_id::text)::int, 0)
+        limit coalesce((sqlc.arg(room)::jsonb ->> cl.client_id::text)::int, cl.webhook_parallel)
         for update skip locked
     ) e
     order by e.next_attempt_at
     limit @max_events
 )
-update webhook_events set leased_until = now() + @lease::interval
+update webhook_queue set leased_until = now() + @lease::interval
 where event_id = any (array(select due.event_id from due))
-returning *;
+returning event_id, user_id, client_id;
+
+-- name: ListClaimed :many
+-- The events that were claimed, but those that went with their user's account.
+select * from webhook_events where user_id = any (@user_ids::uuid[]) and event_id = any (@event_ids::uuid[]);
+
+-- name: ListWebhookTargets :many
+-- Where the events of clients go; without a URL where a client has no webhook, or it was stopped.
+select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
+    (case when w.previous_until > connect_now() then coalesce(w.previous_secret, '') else '' end)::text as previous_secret,
+    connect_now()::timestamptz as now
+from clients cl
+left join webhook_endpoints w on w.client_id = cl.client_id and w.stopped_at is null
+where cl.client_id = any (@client_ids::uuid[]);
 
 -- name: RecordWebhookAttempt :one
 -- An attempt and what becomes of its event, in one. Where another attempt was recorded since the event was leased, the
--- lease had ended: then only a delivery still changes what becomes of the event. The URL that is gone is stopped unless it
--- was replaced meanwhile.
+-- lease had ended: then only a delivery still changes what becomes of the event.
 with event as (
     update webhook_events e
     set attempts = e.attempts + 1,
         state = case
             when @state::text = 'delivered' then 'delivered'
-            when e.state <> 'pending' or e.attempts <> @attempts then e.state
-            else @state::text end,
-        next_attempt_at = case
-            when @state::text = 'delivered' then null
-            when e.state <> 'pending' or e.attempts <> @attempts then e.next_attempt_at
-            when @state::text = 'pending' then connect_now() + @delay::interval end,
-        leased_until = case when e.attempts <> @attempts then e.leased_until end
-    where e.event_id = @event_id
-    returning e.event_id, e.client_id, e.attempts
+            when e.state <> 'pending' or e.attempts <> @attempts::int then e.state
+            else @state::text end
+    where e.user_id = @user_id and e.event_id = @event_id
+    returning e.user_id, e.event_id, e.attempts, e.state, (e.attempts = sqlc.arg(attempts)::int + 1)::bool as held
 ), attempted as (
-    insert into webhook_attempts (event_id, attempt, at, duration_ms, status, fault, response)
-    select ev.event_id, ev.attempts, @at, @duration_ms, sqlc.narg(status), sqlc.narg(fault), @response from event ev
-), gone as (
-    update webhook_endpoints w set stopped_at = connect_now()
+    insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
+    select ev.user_id, ev.event_id, ev.attempts, @at::timestamptz, @duration_ms::int, sqlc.narg(status)::int,
+        sqlc.narg(fault)::text, sqlc.narg(response)::bytea
     from event ev
-    where @gone::bool and w.client_id = ev.client_id and w.url = @url and w.stopped_at is null
-    returning w.client_id
-), noted as (
-    insert into audit_events (actor, action, client_id, detail)
-    select 'system', 'webhook.stopped', gone.client_id, jsonb_build_object('event_id', @event_id::uuid) from gone
+), settled as (
+    delete from webhook_queue where event_id in (select event.event_id from event where event.state <> 'pending')
+), delayed as (
+    update webhook_queue q set next_attempt_at = connect_now() + @delay::interval, leased_until = null
+    from event where q.event_id = @event_id and event.state = 'pending' and event.held
 )
-select event.attempts, (gone.client_id is not null)::bool as stopped, cl.name as client_name
-from event
-join clients cl using (client_id)
-left join gone on true;
+select event.held from event;
 
--- name: FailWebhookEvent :one
+-- name: StopWebhookEndpoint :execrows
+-- The URL that is gone is stopped unless it was replaced meanwhile.
+with gone as (
+    update webhook_endpoints w set stopped_at = connect_now()
+    where w.client_id = @client_id and w.url = @url and w.stopped_at is null
+    returning w.client_id
+)
+insert into audit_log (subject, actor, action, client_id, detail)
+select gone.client_id, 'system', 'webhook.stopped', gone.client_id, jsonb_build_object('event_id', @event_id::uuid) from gone;
+
+-- name: FailWebhookEvent :execrows
 -- An event whose endpoint was stopped or removed is not sent.
-update webhook_events e set state = 'failed', next_attempt_at = null, leased_until = null
-from clients cl
-where e.event_id = @event_id and e.state = 'pending' and cl.client_id = e.client_id
-    and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
-returning cl.name;
+with failed as (
+    update webhook_events e set state = 'failed'
+    where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
+        and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
+    returning e.event_id
+)
+delete from webhook_queue where event_id in (select failed.event_id from failed);
+
+-- name: Unqueue :exec
+delete from webhook_queue where event_id = any (@event_ids::uuid[]);
 
 -- name: MergeWebhookChanges :one
--- All changes of the connections that waited longest become one event each, unless it may not be told any more. One
--- server at a time; the others find nothing.
-with mine as materialized (
-    select pg_try_advisory_xact_lock(hashtextextended('connect-svc.webhook_changes', 0)) as locked
-), oldest as materialized (
+-- All changes of the connections that waited longest become one event each, unless it may not be told any more.
+with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
-    where ch.changed_at <= connect_now() - @window_length::interval and (select locked from mine)
+    where ch.changed_at <= connect_now() - @window_length::interval
     order by ch.changed_at
     limit 4 * @max_connections::int
 ), due as materialized (
@@ -166,8 +203,8 @@ with mine as materialized (
     from taken t
     group by t.user_id, t.client_id
 ), written as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, datasets, first_date, last_date)
-    select c.client_id, 'activity.updated', c.grant_id, c.version, m.datasets & c.scopes,
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date)
+    select c.user_id, c.client_id, 'activity.updated', c.grant_id, c.version, m.datasets & c.scopes,
         greatest(m.first_date, c.history_from), m.last_date
     from merged m
     join connections c on c.user_id = m.user_id and c.client_id = m.client_id
@@ -179,17 +216,26 @@ select count(*) from merged;
 
 -- name: SweepWebhookEvents :execrows
 delete from webhook_events
-where event_id in (
-    select e.event_id from webhook_events e
+where (user_id, event_id) in (
+    select e.user_id, e.event_id from webhook_events e
     where e.created_at < connect_now() - @age::interval and e.state <> 'pending'
     order by e.created_at
     limit @max_rows
 );
 
--- name: CountPendingWebhookEvents :many
+-- name: CountQueued :many
+select cl.name, count(*) as pending, extract(epoch from connect_now() - min(q.created_at))::float8 as oldest_seconds
+from webhook_queue q
+join clients cl using (client_id)
+group by cl.name;
+
+-- name: CountUnqueued :many
 select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
 from webhook_events e
 join clients cl using (client_id)
-where e.state = 'pending'
-group by cl.name
-order by cl.name;
+where not e.queued
+group by cl.name;
+
+-- name: Release :exec
+-- Ends leases, so that another server can take the events at once.
+update webhook_queue set leased_until = null where event_id = any (@event_ids::uuid[]);

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -55,11 +56,16 @@ var groups = []group{
 	},
 	{
 		limit: limit{
-			name:       "the upsert of an exchange, committed",
+			name:       "the statement of an exchange, committed",
 			statements: []string{"AuthorizeConnection"},
 			choose:     set("u", fmt.Sprintf(":k / %d", many)) + set("c", fmt.Sprintf("%d + :k %% %d", limitExchange, many)),
-			reset:      "delete from connections where " + theClients(limitExchange, many),
-			effect:     "select count(*) from connections where " + theClients(limitExchange, many),
+			reset: "delete from connections where " + theClients(limitExchange, many) + `;
+				insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+					refresh_generation, refresh_deadline)
+				select md5('user ' || n)::uuid, client_id, gen_random_uuid(), 0, 'disconnected', 7, current_date, now(), 1, now()
+				from generate_series(0, ` + strconv.Itoa(consents-1) + `) n, clients where ` + theClients(limitExchange, many),
+			effect: "select count(*) from connections where version > 0 and " + theClients(limitExchange, many),
+			work:   consents * many,
 		},
 		operations: []operation{{name: "exchange", load: exchangeLoad}},
 	},

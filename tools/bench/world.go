@@ -29,6 +29,7 @@ const (
 	limitRevoke   = 203
 	limitExchange = 300 // and the others of the many
 	many          = 99  // clients, where there are many
+	consents      = 300 // users who may be connected with each of the many
 	clients       = 400
 
 	// Readers of the daily reads have two rides a day; readers of pages have 520 in the month.

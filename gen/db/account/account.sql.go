@@ -12,60 +12,12 @@ import (
 	"github.com/google/uuid"
 )
 
-const changeUser = `-- name: ChangeUser :one
-with ended as (
-    delete from sign_ins where sign_ins.user_id = $1::uuid and $2::text is not null
-), signed_out as (
-    delete from account_sessions s where s.user_id = $1::uuid and $2::text is not null
-), changed as (
-    update users
-    set email = coalesce($2::text, email), timezone = coalesce($3::text, timezone)
-    where users.user_id = $1::uuid
-    returning user_id, email, timezone, registered_on, created_at
-), noted as (
-    insert into audit_events (actor, action, user_hash, detail)
-    select 'operator', 'user.changed', audit_user(user_id),
-        jsonb_build_object('email', $2::text is not null, 'timezone', $3::text is not null)
-    from changed
-)
-select user_id, email, timezone, registered_on, created_at from changed
-`
-
-type ChangeUserParams struct {
-	UserID   uuid.UUID
-	Email    *string
-	Timezone *string
-}
-
-type ChangeUserRow struct {
-	UserID       uuid.UUID
-	Email        string
-	Timezone     string
-	RegisteredOn time.Time
-	CreatedAt    time.Time
-}
-
-// Codes and sessions of the former address stop working.
-func (q *Queries) ChangeUser(ctx context.Context, arg ChangeUserParams) (ChangeUserRow, error) {
-	row := q.db.QueryRow(ctx, changeUser, arg.UserID, arg.Email, arg.Timezone)
-	var i ChangeUserRow
-	err := row.Scan(
-		&i.UserID,
-		&i.Email,
-		&i.Timezone,
-		&i.RegisteredOn,
-		&i.CreatedAt,
-	)
-	return i, err
-}
-
 const countCode = `-- name: CountCode :execrows
 insert into sign_in_limits as l (key, asked_at, last_at)
 values ($1, array[connect_now()], connect_now())
 on conflict (key) do update
-set asked_at = array(select t from unnest(l.asked_at) as t where t > connect_now() - interval '1 hour') || connect_now(),
-    last_at  = connect_now()
-where (select count(*) from unnest(l.asked_at) as t where t > connect_now() - interval '1 hour') < $2::int
+set asked_at = within_hour(l.asked_at, excluded.last_at) || excluded.last_at, last_at = excluded.last_at
+where cardinality(within_hour(l.asked_at, excluded.last_at)) < $2::int
 `
 
 type CountCodeParams struct {
@@ -83,9 +35,23 @@ func (q *Queries) CountCode(ctx context.Context, arg CountCodeParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const deleteAddress = `-- name: DeleteAddress :exec
+delete from user_addresses where address = lower($1) and user_id = $2
+`
+
+type DeleteAddressParams struct {
+	Email  string
+	UserID uuid.UUID
+}
+
+func (q *Queries) DeleteAddress(ctx context.Context, arg DeleteAddressParams) error {
+	_, err := q.db.Exec(ctx, deleteAddress, arg.Email, arg.UserID)
+	return err
+}
+
 const deleteExpiredSessions = `-- name: DeleteExpiredSessions :execrows
 delete from account_sessions where (user_id, secret_hash) in (
-    select user_id, secret_hash from account_sessions where expires_at <= connect_now() limit 50000 for update skip locked
+    select user_id, secret_hash from account_sessions where expires_at <= connect_now() limit 50000
 )
 `
 
@@ -99,12 +65,11 @@ func (q *Queries) DeleteExpiredSessions(ctx context.Context) (int64, error) {
 
 const deleteExpiredSignIns = `-- name: DeleteExpiredSignIns :execrows
 delete from sign_ins where sign_in_id in (
-    select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000 for update skip locked
+    select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000
 )
 `
 
-// Here and below, rows that a sign-in has locked are left for the next sweep, so that sweeps and sign-ins never wait for
-// each other. The limit keeps the statement within its timeout.
+// Here and below the limit keeps the statement within its timeout.
 func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteExpiredSignIns)
 	if err != nil {
@@ -115,7 +80,7 @@ func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
 
 const deletePastLimits = `-- name: DeletePastLimits :execrows
 delete from sign_in_limits where key in (
-    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' limit 50000 for update skip locked
+    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' limit 50000
 )
 `
 
@@ -127,13 +92,27 @@ func (q *Queries) DeletePastLimits(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const deleteSignInsOf = `-- name: DeleteSignInsOf :exec
-delete from sign_ins where lower(email) = lower($1)
+const deleteSessionsOf = `-- name: DeleteSessionsOf :exec
+delete from account_sessions where user_id = $1
 `
 
+func (q *Queries) DeleteSessionsOf(ctx context.Context, userID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteSessionsOf, userID)
+	return err
+}
+
+const deleteSignInsOf = `-- name: DeleteSignInsOf :exec
+delete from sign_ins where lower(email) = lower($1) or user_id = $2::uuid
+`
+
+type DeleteSignInsOfParams struct {
+	Email  string
+	UserID uuid.UUID
+}
+
 // Also those that began when the address had no account.
-func (q *Queries) DeleteSignInsOf(ctx context.Context, email string) error {
-	_, err := q.db.Exec(ctx, deleteSignInsOf, email)
+func (q *Queries) DeleteSignInsOf(ctx context.Context, arg DeleteSignInsOfParams) error {
+	_, err := q.db.Exec(ctx, deleteSignInsOf, arg.Email, arg.UserID)
 	return err
 }
 
@@ -141,7 +120,7 @@ const deleteUser = `-- name: DeleteUser :exec
 delete from users where user_id = $1
 `
 
-// Everything that belongs to the user goes with the row: each table refers to it with "on delete cascade".
+// What belongs to the user goes with the row, where it refers to it with "on delete cascade".
 func (q *Queries) DeleteUser(ctx context.Context, userID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, deleteUser, userID)
 	return err
@@ -162,9 +141,9 @@ func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) error {
 }
 
 const findForSignIn = `-- name: FindForSignIn :one
-select lower(typed.email)::text as folded, users.user_id, users.email
+select lower(typed.email)::text as folded, a.user_id, a.email
 from (select $1::text as email) as typed
-left join users on lower(users.email) = lower(typed.email)
+left join user_addresses a on a.address = lower($1::text)
 `
 
 type FindForSignInRow struct {
@@ -243,17 +222,32 @@ func (q *Queries) GetUser(ctx context.Context, userID uuid.UUID) (User, error) {
 	return i, err
 }
 
+const insertAddress = `-- name: InsertAddress :exec
+insert into user_addresses (address, user_id, email) values (lower($1), $2, $1)
+`
+
+type InsertAddressParams struct {
+	Email  string
+	UserID uuid.UUID
+}
+
+func (q *Queries) InsertAddress(ctx context.Context, arg InsertAddressParams) error {
+	_, err := q.db.Exec(ctx, insertAddress, arg.Email, arg.UserID)
+	return err
+}
+
 const insertUser = `-- name: InsertUser :one
 
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
     select $1::uuid, $2, $3, $4, connect_now()
-    where not exists (select from audit_events e
-        where e.user_hash = audit_user($1::uuid) and e.action = 'user.deleted')
+    where not exists (select from audit_log e where e.subject = $1::uuid and e.action = 'user.deleted')
     returning user_id, email, timezone, registered_on, created_at
+), addressed as (
+    insert into user_addresses (address, user_id, email) select lower(email), user_id, email from created
 ), noted as (
-    insert into audit_events (actor, action, user_hash)
-    select 'operator', 'user.created', audit_user(user_id) from created
+    insert into audit_log (subject, actor, action, user_id)
+    select user_id, 'operator', 'user.created', user_id from created
 )
 select user_id, email, timezone, registered_on, created_at from created
 `
@@ -274,8 +268,8 @@ type InsertUserRow struct {
 }
 
 // Users, and their sign-ins by one-time codes.
-// The id of a deleted user is never reused: credentials that name it may still exist, and the audit log would take two
-// people for one.
+// The id of a deleted user is not used again while the audit log knows it: credentials that name it may still exist, and the
+// log would take two people for one.
 func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertUserRow, error) {
 	row := q.db.QueryRow(ctx, insertUser,
 		arg.UserID,
@@ -342,8 +336,8 @@ func (q *Queries) LockUser(ctx context.Context, userID uuid.UUID) (string, error
 }
 
 const noteUserDeleted = `-- name: NoteUserDeleted :exec
-insert into audit_events (actor, action, user_hash, detail)
-values ('operator', 'user.deleted', audit_user($1), jsonb_build_object('connections', $2::bigint))
+insert into audit_log (subject, actor, action, user_id, detail)
+values ($1::uuid, 'operator', 'user.deleted', $1::uuid, jsonb_build_object('connections', $2::bigint))
 `
 
 type NoteUserDeletedParams struct {
@@ -390,7 +384,7 @@ with used as (
     returning sign_ins.user_id
 )
 insert into account_sessions (user_id, secret_hash, expires_at)
-select used.user_id, $1, connect_now() + $2::interval from used
+select used.user_id, $1::bytea, connect_now() + $2::interval from used
 `
 
 type StartSessionParams struct {
@@ -435,5 +429,47 @@ func (q *Queries) TakeAttempt(ctx context.Context, signInID uuid.UUID) (TakeAtte
 	row := q.db.QueryRow(ctx, takeAttempt, signInID)
 	var i TakeAttemptRow
 	err := row.Scan(&i.UserID, &i.CodeHash, &i.AttemptsLeft)
+	return i, err
+}
+
+const updateUser = `-- name: UpdateUser :one
+with changed as (
+    update users
+    set email = coalesce($1::text, email), timezone = coalesce($2::text, timezone)
+    where users.user_id = $3::uuid
+    returning user_id, email, timezone, registered_on, created_at
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, detail)
+    select user_id, 'operator', 'user.changed', user_id,
+        jsonb_build_object('email', $1::text is not null, 'timezone', $2::text is not null)
+    from changed
+)
+select user_id, email, timezone, registered_on, created_at from changed
+`
+
+type UpdateUserParams struct {
+	Email    *string
+	Timezone *string
+	UserID   uuid.UUID
+}
+
+type UpdateUserRow struct {
+	UserID       uuid.UUID
+	Email        string
+	Timezone     string
+	RegisteredOn time.Time
+	CreatedAt    time.Time
+}
+
+func (q *Queries) UpdateUser(ctx context.Context, arg UpdateUserParams) (UpdateUserRow, error) {
+	row := q.db.QueryRow(ctx, updateUser, arg.Email, arg.Timezone, arg.UserID)
+	var i UpdateUserRow
+	err := row.Scan(
+		&i.UserID,
+		&i.Email,
+		&i.Timezone,
+		&i.RegisteredOn,
+		&i.CreatedAt,
+	)
 	return i, err
 }

@@ -12,48 +12,60 @@ import (
 	"github.com/google/uuid"
 )
 
-const listAuditEvents = `-- name: ListAuditEvents :many
+const listAuditLog = `-- name: ListAuditLog :many
 
-select id, at, actor, action, client_id, user_hash, connection_version, detail
-from audit_events
-where id > $1 and ($2::uuid is null or client_id = $2)
-    and ($3::uuid is null or user_hash = audit_user($3))
-    and ($4::timestamptz is null or at >= $4)
-order by id
+select id, at, actor, action, user_id, client_id, connection_version, detail
+from audit_log
+where (at, id) > ($1::timestamptz, $2::bigint)
+    and ($3::uuid is null or client_id = $3)
+    and ($4::uuid is null or subject = $4)
+order by at, id
 limit $5
 `
 
-type ListAuditEventsParams struct {
-	After    int64
+type ListAuditLogParams struct {
+	AfterAt  time.Time
+	AfterID  int64
 	ClientID *uuid.UUID
 	UserID   *uuid.UUID
-	Since    *time.Time
 	MaxRows  int32
 }
 
-// The audit log, for reading. What belongs to a change is written by the statement of the change, in its own domain.
-func (q *Queries) ListAuditEvents(ctx context.Context, arg ListAuditEventsParams) ([]AuditEvent, error) {
-	rows, err := q.db.Query(ctx, listAuditEvents,
-		arg.After,
+type ListAuditLogRow struct {
+	ID                int64
+	At                time.Time
+	Actor             string
+	Action            string
+	UserID            *uuid.UUID
+	ClientID          *uuid.UUID
+	ConnectionVersion *int64
+	Detail            []byte
+}
+
+// The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
+// domain.
+func (q *Queries) ListAuditLog(ctx context.Context, arg ListAuditLogParams) ([]ListAuditLogRow, error) {
+	rows, err := q.db.Query(ctx, listAuditLog,
+		arg.AfterAt,
+		arg.AfterID,
 		arg.ClientID,
 		arg.UserID,
-		arg.Since,
 		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []AuditEvent
+	var items []ListAuditLogRow
 	for rows.Next() {
-		var i AuditEvent
+		var i ListAuditLogRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.At,
 			&i.Actor,
 			&i.Action,
+			&i.UserID,
 			&i.ClientID,
-			&i.UserHash,
 			&i.ConnectionVersion,
 			&i.Detail,
 		); err != nil {
@@ -65,4 +77,24 @@ func (q *Queries) ListAuditEvents(ctx context.Context, arg ListAuditEventsParams
 		return nil, err
 	}
 	return items, nil
+}
+
+const sweepAuditLog = `-- name: SweepAuditLog :execrows
+delete from audit_log where (subject, id) in (
+    select subject, id from audit_log where at < connect_now() - $1::interval order by at limit $2
+)
+`
+
+type SweepAuditLogParams struct {
+	Retention time.Duration
+	MaxRows   int32
+}
+
+// The limit keeps the statement within its timeout.
+func (q *Queries) SweepAuditLog(ctx context.Context, arg SweepAuditLogParams) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepAuditLog, arg.Retention, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

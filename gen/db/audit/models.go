@@ -3,20 +3,3 @@
 //   sqlc v1.31.1
 
 package auditdb
-
-import (
-	"time"
-
-	"github.com/google/uuid"
-)
-
-type AuditEvent struct {
-	ID                int64
-	At                time.Time
-	Actor             string
-	Action            string
-	ClientID          *uuid.UUID
-	UserHash          []byte
-	ConnectionVersion *int64
-	Detail            []byte
-}

@@ -27,13 +27,13 @@ const createClient = `-- name: CreateClient :exec
 
 with created as (
     insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
-        concurrent_reads, contact_email, homepage_url, created_at)
+        concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at)
     values ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9, $10, connect_now())
+        $8, $9, $10, $11, connect_now())
     returning client_id, name, callback_url, scopes
 )
-insert into audit_events (actor, action, client_id, detail)
-select 'operator', 'client.created', created.client_id,
+insert into audit_log (subject, actor, action, client_id, detail)
+select created.client_id, 'operator', 'client.created', created.client_id,
     jsonb_build_object('name', created.name, 'callback_url', created.callback_url, 'scopes', scope_text(created.scopes))
 from created
 `
@@ -49,6 +49,7 @@ type CreateClientParams struct {
 	ConcurrentReads   int32
 	ContactEmail      *string
 	HomepageUrl       *string
+	WebhookParallel   int16
 }
 
 // Registrations of partner companies.
@@ -64,12 +65,13 @@ func (q *Queries) CreateClient(ctx context.Context, arg CreateClientParams) erro
 		arg.ConcurrentReads,
 		arg.ContactEmail,
 		arg.HomepageUrl,
+		arg.WebhookParallel,
 	)
 	return err
 }
 
 const getClient = `-- name: GetClient :one
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, created_at from clients where client_id = $1
+select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at from clients where client_id = $1
 `
 
 func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (Client, error) {
@@ -87,13 +89,14 @@ func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (Client, er
 		&i.ConcurrentReads,
 		&i.ContactEmail,
 		&i.HomepageUrl,
+		&i.WebhookParallel,
 		&i.CreatedAt,
 	)
 	return i, err
 }
 
 const listClients = `-- name: ListClients :many
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, created_at from clients order by created_at, client_id
+select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at from clients order by created_at, client_id
 `
 
 func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
@@ -117,6 +120,7 @@ func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
 			&i.ConcurrentReads,
 			&i.ContactEmail,
 			&i.HomepageUrl,
+			&i.WebhookParallel,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err
@@ -130,7 +134,7 @@ func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
 }
 
 const lockClient = `-- name: LockClient :one
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, created_at from clients where client_id = $1 for update
+select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at from clients where client_id = $1 for update
 `
 
 func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (Client, error) {
@@ -148,25 +152,26 @@ func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (Client, e
 		&i.ConcurrentReads,
 		&i.ContactEmail,
 		&i.HomepageUrl,
+		&i.WebhookParallel,
 		&i.CreatedAt,
 	)
 	return i, err
 }
 
 const noteClientChange = `-- name: NoteClientChange :exec
-insert into audit_events (actor, action, client_id, detail)
-values ('operator', $1, $2::uuid, $3)
+insert into audit_log (subject, actor, action, client_id, detail)
+values ($1::uuid, 'operator', $2, $1::uuid, $3)
 `
 
 type NoteClientChangeParams struct {
-	Action   string
 	ClientID uuid.UUID
+	Action   string
 	Detail   []byte
 }
 
 // For a change of several statements, in its transaction.
 func (q *Queries) NoteClientChange(ctx context.Context, arg NoteClientChangeParams) error {
-	_, err := q.db.Exec(ctx, noteClientChange, arg.Action, arg.ClientID, arg.Detail)
+	_, err := q.db.Exec(ctx, noteClientChange, arg.ClientID, arg.Action, arg.Detail)
 	return err
 }
 
@@ -187,8 +192,8 @@ with replaced as (
     update clients cl set secret_hash = $1 where cl.client_id = $2 and cl.status <> 'offboarded'
     returning cl.client_id
 )
-insert into audit_events (actor, action, client_id)
-select 'operator', 'client.secret_replaced', replaced.client_id from replaced
+insert into audit_log (subject, actor, action, client_id)
+select replaced.client_id, 'operator', 'client.secret_replaced', replaced.client_id from replaced
 `
 
 type ReplaceClientSecretParams struct {
@@ -213,8 +218,8 @@ with found as (
     where clients.client_id = found.client_id and found.status <> $2
     returning clients.client_id
 ), noted as (
-    insert into audit_events (actor, action, client_id)
-    select 'operator', case $2 when 'active' then 'client.enabled' else 'client.disabled' end, client_id
+    insert into audit_log (subject, actor, action, client_id)
+    select client_id, 'operator', case $2 when 'active' then 'client.enabled' else 'client.disabled' end, client_id
     from changed
 )
 select count(*) from found
@@ -236,8 +241,9 @@ func (q *Queries) SetClientStatus(ctx context.Context, arg SetClientStatusParams
 const updateClient = `-- name: UpdateClient :exec
 update clients
 set name = $1, callback_url = $2, scopes = $3, requests_per_minute = $4,
-    burst = $5, concurrent_reads = $6, contact_email = $7, homepage_url = $8
-where client_id = $9
+    burst = $5, concurrent_reads = $6, contact_email = $7, homepage_url = $8,
+    webhook_parallel = $9
+where client_id = $10
 `
 
 type UpdateClientParams struct {
@@ -249,6 +255,7 @@ type UpdateClientParams struct {
 	ConcurrentReads   int32
 	ContactEmail      *string
 	HomepageUrl       *string
+	WebhookParallel   int16
 	ClientID          uuid.UUID
 }
 
@@ -262,6 +269,7 @@ func (q *Queries) UpdateClient(ctx context.Context, arg UpdateClientParams) erro
 		arg.ConcurrentReads,
 		arg.ContactEmail,
 		arg.HomepageUrl,
+		arg.WebhookParallel,
 		arg.ClientID,
 	)
 	return err

@@ -23,5 +23,6 @@ type Client struct {
 	ConcurrentReads   int32
 	ContactEmail      *string
 	HomepageUrl       *string
+	WebhookParallel   int16
 	CreatedAt         time.Time
 }

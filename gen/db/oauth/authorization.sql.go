@@ -16,61 +16,60 @@ import (
 const allowAuthorizationRequest = `-- name: AllowAuthorizationRequest :one
 with allowed as (
     delete from authorization_requests r
-    using clients cl, users u
-    where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
-        and cl.client_id = r.client_id and u.user_id = r.user_id
+    using clients cl
+    where r.request_id = $2 and r.browser_hash = $3 and r.expires_at > connect_now()
+        and cl.client_id = r.client_id
         and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
-        and r.consent_day = (connect_now() at time zone u.timezone)::date
-        and not exists (select from connections c
-            where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'
-                and c.scopes <> r.scopes)
-    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day,
-        least(r.expires_at, connect_now() + $3::interval)::timestamptz as code_expires_at,
-        coalesce((select c.version from connections c
-            where c.user_id = r.user_id and c.client_id = r.client_id), 0)::bigint as version
+        and r.user_id = $4 and r.consent_day = $5
+    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
 ), noted as (
-    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-    select 'user', 'consent.allowed', client_id, audit_user(user_id), nullif(version, 0),
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select user_id, 'user', 'consent.allowed', user_id, client_id, nullif($6::bigint, 0),
         jsonb_build_object('scopes', scope_text(scopes))
     from allowed
 )
-select user_id, client_id, redirect_uri, scopes, state, code_challenge, consent_day, code_expires_at, version
+select client_id, redirect_uri, scopes, state, code_challenge,
+    least(expires_at, connect_now() + $1::interval)::timestamptz as code_expires_at
 from allowed
 `
 
 type AllowAuthorizationRequestParams struct {
+	CodeLifetime time.Duration
 	RequestID    uuid.UUID
 	BrowserHash  []byte
-	CodeLifetime time.Duration
+	UserID       *uuid.UUID
+	ConsentDay   *time.Time
+	Version      int64
 }
 
 type AllowAuthorizationRequestRow struct {
-	UserID        *uuid.UUID
 	ClientID      uuid.UUID
 	RedirectUri   string
 	Scopes        scope.Set
 	State         string
 	CodeChallenge []byte
-	ConsentDay    *time.Time
 	CodeExpiresAt time.Time
-	Version       int64
 }
 
 // Ends the request with the facts of a code. The code lives for its own lifetime, less if the request ends sooner
-// (3.1); it is issued under the connection's present version, 0 where there never was a connection.
+// (3.1). What was found out about the user before is in the code, too, and is checked again when it is exchanged.
 func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthorizationRequestParams) (AllowAuthorizationRequestRow, error) {
-	row := q.db.QueryRow(ctx, allowAuthorizationRequest, arg.RequestID, arg.BrowserHash, arg.CodeLifetime)
+	row := q.db.QueryRow(ctx, allowAuthorizationRequest,
+		arg.CodeLifetime,
+		arg.RequestID,
+		arg.BrowserHash,
+		arg.UserID,
+		arg.ConsentDay,
+		arg.Version,
+	)
 	var i AllowAuthorizationRequestRow
 	err := row.Scan(
-		&i.UserID,
 		&i.ClientID,
 		&i.RedirectUri,
 		&i.Scopes,
 		&i.State,
 		&i.CodeChallenge,
-		&i.ConsentDay,
 		&i.CodeExpiresAt,
-		&i.Version,
 	)
 	return i, err
 }
@@ -107,6 +106,16 @@ func (q *Queries) CreateAuthorizationRequest(ctx context.Context, arg CreateAuth
 	return err
 }
 
+const deleteRequestsOfUser = `-- name: DeleteRequestsOfUser :exec
+delete from authorization_requests where user_id = $1::uuid
+`
+
+// When the user's address changes, or the user is deleted.
+func (q *Queries) DeleteRequestsOfUser(ctx context.Context, userID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteRequestsOfUser, userID)
+	return err
+}
+
 const denyAuthorizationRequest = `-- name: DenyAuthorizationRequest :one
 with denied as (
     delete from authorization_requests r
@@ -115,9 +124,9 @@ with denied as (
         and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
     returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
 ), noted as (
-    insert into audit_events (actor, action, client_id, user_hash, detail)
-    select 'user', 'consent.denied', client_id, audit_user(user_id), jsonb_build_object('scopes', scope_text(scopes))
-    from denied
+    insert into audit_log (subject, actor, action, user_id, client_id, detail)
+    select user_id, 'user', 'consent.denied', user_id, client_id, jsonb_build_object('scopes', scope_text(scopes))
+    from denied where user_id is not null
 )
 select redirect_uri, state from denied
 `
@@ -132,6 +141,7 @@ type DenyAuthorizationRequestRow struct {
 	State       string
 }
 
+// What nobody decided who had signed in is not worth an entry.
 func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthorizationRequestParams) (DenyAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, denyAuthorizationRequest, arg.RequestID, arg.BrowserHash)
 	var i DenyAuthorizationRequestRow
@@ -175,6 +185,89 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 	return i, err
 }
 
+const getConsentRequest = `-- name: GetConsentRequest :one
+select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day, cl.name,
+    coalesce(cl.homepage_url, '') as homepage_url
+from authorization_requests r
+join clients cl using (client_id)
+where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
+    and r.user_id is not null
+    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
+`
+
+type GetConsentRequestParams struct {
+	RequestID   uuid.UUID
+	BrowserHash []byte
+}
+
+type GetConsentRequestRow struct {
+	UserID      *uuid.UUID
+	ClientID    uuid.UUID
+	RedirectUri string
+	Scopes      scope.Set
+	ExpiresAt   time.Time
+	ConsentDay  *time.Time
+	Name        string
+	HomepageUrl string
+}
+
+// What the consent is about.
+func (q *Queries) GetConsentRequest(ctx context.Context, arg GetConsentRequestParams) (GetConsentRequestRow, error) {
+	row := q.db.QueryRow(ctx, getConsentRequest, arg.RequestID, arg.BrowserHash)
+	var i GetConsentRequestRow
+	err := row.Scan(
+		&i.UserID,
+		&i.ClientID,
+		&i.RedirectUri,
+		&i.Scopes,
+		&i.ExpiresAt,
+		&i.ConsentDay,
+		&i.Name,
+		&i.HomepageUrl,
+	)
+	return i, err
+}
+
+const getConsentUser = `-- name: GetConsentUser :one
+select u.email, (connect_now() at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
+    coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
+    c.scopes, c.history_from
+from users u
+left join connections c on c.user_id = u.user_id and c.client_id = $1
+where u.user_id = $2
+`
+
+type GetConsentUserParams struct {
+	ClientID uuid.UUID
+	UserID   uuid.UUID
+}
+
+type GetConsentUserRow struct {
+	Email       string
+	Today       time.Time
+	Known       bool
+	Version     int64
+	Connected   bool
+	Scopes      *scope.Set
+	HistoryFrom *time.Time
+}
+
+// Who is asked, with the user's calendar day and the connection, if there is one.
+func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) (GetConsentUserRow, error) {
+	row := q.db.QueryRow(ctx, getConsentUser, arg.ClientID, arg.UserID)
+	var i GetConsentUserRow
+	err := row.Scan(
+		&i.Email,
+		&i.Today,
+		&i.Known,
+		&i.Version,
+		&i.Connected,
+		&i.Scopes,
+		&i.HistoryFrom,
+	)
+	return i, err
+}
+
 const getRegistration = `-- name: GetRegistration :one
 
 select callback_url, scopes from clients where client_id = $1 and status = 'active'
@@ -196,56 +289,26 @@ func (q *Queries) GetRegistration(ctx context.Context, clientID uuid.UUID) (GetR
 	return i, err
 }
 
-const showConsent = `-- name: ShowConsent :one
+const setConsentDay = `-- name: SetConsentDay :execrows
 update authorization_requests r
-set consent_day = coalesce(r.consent_day, (connect_now() at time zone u.timezone)::date)
-from clients cl, users u
-where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
-    and cl.client_id = r.client_id and u.user_id = r.user_id
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
-    and coalesce(r.consent_day, (connect_now() at time zone u.timezone)::date)
-        = (connect_now() at time zone u.timezone)::date
-returning cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, u.email, r.expires_at,
-    coalesce((select c.history_from from connections c
-        where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'),
-        r.consent_day)::date as history_from,
-    exists (select from connections c
-        where c.user_id = r.user_id and c.client_id = r.client_id and c.state <> 'disconnected'
-            and c.scopes <> r.scopes) as scope_mismatch
+set consent_day = $1::date
+where r.request_id = $2 and r.browser_hash = $3 and r.expires_at > connect_now()
+    and (r.consent_day is null or r.consent_day = $1::date)
 `
 
-type ShowConsentParams struct {
+type SetConsentDayParams struct {
+	ConsentDay  time.Time
 	RequestID   uuid.UUID
 	BrowserHash []byte
 }
 
-type ShowConsentRow struct {
-	Name          string
-	HomepageUrl   string
-	RedirectUri   string
-	Scopes        scope.Set
-	Email         string
-	ExpiresAt     time.Time
-	HistoryFrom   time.Time
-	ScopeMismatch bool
-}
-
-// Specification 2.2 and decisions on connections: the day is the user's when the consent is shown, and the consent
-// ends with that day (3.1). It is shown with the day from which on the connection will read.
-func (q *Queries) ShowConsent(ctx context.Context, arg ShowConsentParams) (ShowConsentRow, error) {
-	row := q.db.QueryRow(ctx, showConsent, arg.RequestID, arg.BrowserHash)
-	var i ShowConsentRow
-	err := row.Scan(
-		&i.Name,
-		&i.HomepageUrl,
-		&i.RedirectUri,
-		&i.Scopes,
-		&i.Email,
-		&i.ExpiresAt,
-		&i.HistoryFrom,
-		&i.ScopeMismatch,
-	)
-	return i, err
+// Specification 2.2 and decisions on connections: the day is the user's when the consent is first shown.
+func (q *Queries) SetConsentDay(ctx context.Context, arg SetConsentDayParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setConsentDay, arg.ConsentDay, arg.RequestID, arg.BrowserHash)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const signInAuthorizationRequest = `-- name: SignInAuthorizationRequest :execrows
@@ -270,7 +333,7 @@ func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuth
 
 const sweepAuthorizationRequests = `-- name: SweepAuthorizationRequests :execrows
 delete from authorization_requests where request_id in (
-    select request_id from authorization_requests where expires_at <= connect_now() limit 50000 for update skip locked
+    select request_id from authorization_requests where expires_at <= connect_now() limit 50000
 )
 `
 

@@ -13,6 +13,52 @@ import (
 	"github.com/google/uuid"
 )
 
+const addConnection = `-- name: AddConnection :execrows
+insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+    refresh_generation, refresh_deadline)
+values ($1, $2, $3, 0, 'disconnected', $4, $5, connect_now(), 1, connect_now())
+on conflict do nothing
+`
+
+type AddConnectionParams struct {
+	UserID      uuid.UUID
+	ClientID    uuid.UUID
+	GrantID     uuid.UUID
+	Scopes      scope.Set
+	HistoryFrom time.Time
+}
+
+// The first consent of a user to a client makes the row that all later acts change, as version 0, and its directory row.
+// The first of two at a time makes it.
+func (q *Queries) AddConnection(ctx context.Context, arg AddConnectionParams) (int64, error) {
+	result, err := q.db.Exec(ctx, addConnection,
+		arg.UserID,
+		arg.ClientID,
+		arg.GrantID,
+		arg.Scopes,
+		arg.HistoryFrom,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const addGrant = `-- name: AddGrant :exec
+insert into grant_directory (grant_id, user_id, client_id) values ($1, $2, $3)
+`
+
+type AddGrantParams struct {
+	GrantID  uuid.UUID
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+}
+
+func (q *Queries) AddGrant(ctx context.Context, arg AddGrantParams) error {
+	_, err := q.db.Exec(ctx, addGrant, arg.GrantID, arg.UserID, arg.ClientID)
+	return err
+}
+
 const authenticateAccess = `-- name: AuthenticateAccess :one
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
@@ -100,78 +146,64 @@ func (q *Queries) AuthenticateClient(ctx context.Context, arg AuthenticateClient
 
 const authorizeConnection = `-- name: AuthorizeConnection :one
 with authorized as (
-    insert into connections as c (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-        refresh_generation, refresh_hash, refresh_deadline)
-    select u.user_id, cl.client_id, $1, 1 + $2::bigint, 'authorized', $3::scope_set,
-        $4::date, connect_now(), 1, $5::bytea, connect_now() + $6::interval
-    from users u, clients cl
-    where u.user_id = $7 and cl.client_id = $8
-        and $9::timestamptz > connect_now()
-        and cl.status = 'active' and cl.callback_url = $10 and cl.scopes & $3 = $3
-        and cl.secret_hash = $11
-        and coalesce((select old.version from connections old
-            where old.user_id = $7 and old.client_id = $8), 0) = $2
-    for share of cl for key share of u
-    on conflict (user_id, client_id) do update
+    update connections c
     set version = c.version + 1,
         state = 'authorized',
-        scopes = excluded.scopes,
-        history_from = case c.state when 'disconnected' then excluded.history_from else c.history_from end,
-        authorized_at = excluded.authorized_at,
+        scopes = $1::scope_set,
+        history_from = case when c.state = 'disconnected' then $2::date else c.history_from end,
+        authorized_at = connect_now(),
         refresh_generation = 1,
-        refresh_hash = excluded.refresh_hash,
-        refresh_deadline = excluded.refresh_deadline
-    where c.version = $2 and (c.state = 'disconnected' or c.scopes = excluded.scopes)
-    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from
-), listed as (
-    insert into grant_directory (grant_id, user_id, client_id)
-    select grant_id, user_id, client_id from authorized
-    on conflict (user_id, client_id) do nothing
+        refresh_hash = $3::bytea,
+        refresh_deadline = connect_now() + $4::interval
+    from clients cl
+    where c.user_id = $5 and c.client_id = $6 and cl.client_id = c.client_id
+        and c.version = $7::bigint and (c.state = 'disconnected' or c.scopes = $1::scope_set)
+        and $8::timestamptz > connect_now()
+        and cl.status = 'active' and cl.callback_url = $9 and cl.scopes & $1::scope_set = $1::scope_set
+        and cl.secret_hash = $10
+    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
 ), noted as (
-    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-    select 'client', 'connection.authorized', client_id, audit_user(user_id), version,
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select user_id, 'client', 'connection.authorized', user_id, client_id, version,
         jsonb_build_object('scopes', scope_text(scopes))
     from authorized
 )
-select grant_id, version, scopes, history_from, connect_now()::timestamptz as now from authorized
+select grant_id, version, scopes, history_from, authorized_at from authorized
 `
 
 type AuthorizeConnectionParams struct {
-	NewGrantID    uuid.UUID
-	CodeVersion   int64
 	Scopes        scope.Set
 	ConsentDay    time.Time
 	RefreshHash   []byte
 	Inactivity    time.Duration
 	UserID        uuid.UUID
 	ClientID      uuid.UUID
+	CodeVersion   int64
 	CodeExpiresAt time.Time
 	RedirectUri   string
 	SecretHash    []byte
 }
 
 type AuthorizeConnectionRow struct {
-	GrantID     uuid.UUID
-	Version     int64
-	Scopes      scope.Set
-	HistoryFrom time.Time
-	Now         time.Time
+	GrantID      uuid.UUID
+	Version      int64
+	Scopes       scope.Set
+	HistoryFrom  time.Time
+	AuthorizedAt time.Time
 }
 
 // The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
-// goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. The
-// locks settle the race with the deletion of the user and with changes of the client: whichever ends all connections
-// has ended this one, or has already happened.
+// goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. An exchange
+// that began before its client was offboarded may end after that: EndConnectionsOfOffboarded finds it.
 func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnectionParams) (AuthorizeConnectionRow, error) {
 	row := q.db.QueryRow(ctx, authorizeConnection,
-		arg.NewGrantID,
-		arg.CodeVersion,
 		arg.Scopes,
 		arg.ConsentDay,
 		arg.RefreshHash,
 		arg.Inactivity,
 		arg.UserID,
 		arg.ClientID,
+		arg.CodeVersion,
 		arg.CodeExpiresAt,
 		arg.RedirectUri,
 		arg.SecretHash,
@@ -182,73 +214,94 @@ func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnecti
 		&i.Version,
 		&i.Scopes,
 		&i.HistoryFrom,
-		&i.Now,
+		&i.AuthorizedAt,
 	)
 	return i, err
 }
 
-const disconnectConnection = `-- name: DisconnectConnection :execrows
+const deleteGrants = `-- name: DeleteGrants :exec
+delete from grant_directory where grant_id = any ($1::uuid[])
+`
+
+func (q *Queries) DeleteGrants(ctx context.Context, grantIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteGrants, grantIds)
+	return err
+}
+
+const disconnectConnection = `-- name: DisconnectConnection :one
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state
-    from connections c where c.user_id = $2 and c.client_id = $3
+    from connections c where c.user_id = $1 and c.client_id = $2 and c.version > 0
     for update
 ), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from before
-    where c.user_id = before.user_id and c.client_id = before.client_id
-    returning c.user_id, c.client_id, c.version
+    where c.user_id = $1 and c.client_id = $2 and c.client_id = before.client_id
 ), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select before.client_id, 'connection.revoked', before.grant_id, before.version,
-        case $1::text when 'client' then 'client_disconnected' else 'user_disconnected' end
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version,
+        case when $3::text = 'client' then 'client_disconnected' else 'user_disconnected' end
     from before join webhook_endpoints w on w.client_id = before.client_id
     where before.state <> 'disconnected'
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
+    select before.user_id, $3::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1
+    from before where before.state <> 'disconnected'
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version)
-select $1, 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version
-from ended
+select version + 1 as version from before
 `
 
 type DisconnectConnectionParams struct {
-	Actor    string
 	UserID   uuid.UUID
 	ClientID uuid.UUID
+	Actor    string
 }
 
 // The version goes up even where the connection is disconnected already: a code may be in flight that was issued
-// under the present version, and nothing works after a disconnect has answered (4.10).
-func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnectionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, disconnectConnection, arg.Actor, arg.UserID, arg.ClientID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// under the present version, and nothing works after a disconnect has answered (4.10). That is not worth an entry.
+func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnectionParams) (int32, error) {
+	row := q.db.QueryRow(ctx, disconnectConnection, arg.UserID, arg.ClientID, arg.Actor)
+	var version int32
+	err := row.Scan(&version)
+	return version, err
 }
 
-const endConnectionsOfClient = `-- name: EndConnectionsOfClient :execrows
-with ended as (
+const endConnectionsOfOffboarded = `-- name: EndConnectionsOfOffboarded :execrows
+with chosen as (
+    select c.user_id, c.client_id from connections c
+    join clients cl on cl.client_id = c.client_id
+    where c.state <> 'disconnected' and cl.status = 'offboarded'
+        and ($1::uuid is null or c.client_id = $1)
+    limit $2
+), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
-    where c.client_id = $1 and c.state <> 'disconnected'
+    from chosen
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state <> 'disconnected'
     returning c.user_id, c.client_id, c.version
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
+insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+select ended.user_id, 'operator', 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
     jsonb_build_object('reason', 'client_offboarded')
 from ended
 `
 
-// Once the client is offboarded, in one transaction: there is nobody left to be told.
-func (q *Queries) EndConnectionsOfClient(ctx context.Context, clientID uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, endConnectionsOfClient, clientID)
+type EndConnectionsOfOffboardedParams struct {
+	ClientID *uuid.UUID
+	MaxRows  int32
+}
+
+// Some of the connections of a client that was offboarded, or of any that was: there is nobody left to be told.
+func (q *Queries) EndConnectionsOfOffboarded(ctx context.Context, arg EndConnectionsOfOffboardedParams) (int64, error) {
+	result, err := q.db.Exec(ctx, endConnectionsOfOffboarded, arg.ClientID, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const endConnectionsOfUser = `-- name: EndConnectionsOfUser :execrows
+const endConnectionsOfUser = `-- name: EndConnectionsOfUser :one
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state
     from connections c where c.user_id = $1
@@ -257,30 +310,33 @@ with before as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from before
-    where c.user_id = before.user_id and c.client_id = before.client_id and before.state <> 'disconnected'
-    returning c.user_id, c.client_id, c.version
+    where c.user_id = $1 and c.client_id = before.client_id and before.state <> 'disconnected'
 ), forgotten as (
-    delete from webhook_events e using before where e.grant_id = before.grant_id and e.type = 'activity.updated'
+    delete from webhook_events e where e.user_id = $1 and e.type = 'activity.updated'
+    returning e.event_id
+), unqueued as (
+    delete from webhook_queue where event_id in (select forgotten.event_id from forgotten)
 ), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
     from before join webhook_endpoints w on w.client_id = before.client_id
     where before.state <> 'disconnected'
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select before.user_id, 'operator', 'connection.disconnected', before.user_id, before.client_id, before.version + 1,
+        jsonb_build_object('reason', 'account_deleted')
+    from before where before.state <> 'disconnected'
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'operator', 'connection.disconnected', ended.client_id, audit_user(ended.user_id), ended.version,
-    jsonb_build_object('reason', 'account_deleted')
-from ended
+select count(*) from before where state <> 'disconnected'
 `
 
 // Before the user is deleted, in one transaction, which holds the user's row. What the user's clients were told of activity
 // goes as well; that the connection has ended is delivered yet.
 func (q *Queries) EndConnectionsOfUser(ctx context.Context, userID uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, endConnectionsOfUser, userID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	row := q.db.QueryRow(ctx, endConnectionsOfUser, userID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const findGrant = `-- name: FindGrant :one
@@ -304,9 +360,33 @@ func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (*uuid.UUI
 	return user_id, err
 }
 
+const listGrantsOfUser = `-- name: ListGrantsOfUser :many
+select grant_id from connections where user_id = $1
+`
+
+func (q *Queries) ListGrantsOfUser(ctx context.Context, userID uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, listGrantsOfUser, userID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var grant_id uuid.UUID
+		if err := rows.Scan(&grant_id); err != nil {
+			return nil, err
+		}
+		items = append(items, grant_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const noteRead = `-- name: NoteRead :exec
 update connections set last_read_at = connect_now()
-where (user_id, client_id) in (
+where connections.user_id = $1 and connections.client_id = $2 and (user_id, client_id) in (
     select c.user_id, c.client_id from connections c
     where c.user_id = $1 and c.client_id = $2 and c.version = $3
     for no key update skip locked)
@@ -332,16 +412,16 @@ with client as (
     update connections c
     set state = 'revoked', refresh_hash = null
     from client
-    where c.user_id = $1 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
+    where c.user_id = $1 and c.client_id = $2 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
         and c.refresh_generation > $5
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
 ), noted as (
-    insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-    select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_replayed')
     from revoked
 )
@@ -385,34 +465,34 @@ func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (R
 const revokeAccessToken = `-- name: RevokeAccessToken :execrows
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
-    select u.user_id, $3, $4::timestamptz from users u, clients cl
-    where u.user_id = $5 and $4::timestamptz > connect_now() and cl.client_id = $1
+    select $3::uuid, $4::uuid, $5::timestamptz from clients cl
+    where $5::timestamptz > connect_now() and cl.client_id = $1
         and cl.secret_hash = $6 and cl.status = 'active'
-    for key share of u
     on conflict do nothing
     returning user_id
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version)
-select 'client', 'access_token.revoked', $1::uuid, audit_user(revoked.user_id), $2::bigint
+insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
+select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, $1::uuid, $2::bigint
 from revoked
 `
 
 type RevokeAccessTokenParams struct {
 	ClientID   uuid.UUID
 	Version    int64
+	UserID     uuid.UUID
 	TokenID    uuid.UUID
 	ExpiresAt  time.Time
-	UserID     uuid.UUID
 	SecretHash []byte
 }
 
+// The foreign key refuses a user who is gone.
 func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (int64, error) {
 	result, err := q.db.Exec(ctx, revokeAccessToken,
 		arg.ClientID,
 		arg.Version,
+		arg.UserID,
 		arg.TokenID,
 		arg.ExpiresAt,
-		arg.UserID,
 		arg.SecretHash,
 	)
 	if err != nil {
@@ -430,12 +510,12 @@ with revoked as (
         and cl.client_id = c.client_id and cl.secret_hash = $4 and cl.status = 'active'
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, reason)
-    select revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
 )
-insert into audit_events (actor, action, client_id, user_hash, connection_version, detail)
-select 'client', 'connection.revoked', revoked.client_id, audit_user(revoked.user_id), revoked.version,
+insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
     jsonb_build_object('reason', 'refresh_token_revoked')
 from revoked
 `
@@ -470,7 +550,7 @@ where c.user_id = $3 and c.client_id = $4 and cl.client_id = c.client_id
     and c.version = $5 and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and c.refresh_generation = $6 and c.refresh_hash = $7
     and cl.status = 'active' and cl.scopes & c.scopes = c.scopes and cl.secret_hash = $8
-returning c.grant_id, c.version, c.scopes, c.history_from, connect_now()::timestamptz as now
+returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 `
 
 type RotateRefreshTokenParams struct {
@@ -485,14 +565,15 @@ type RotateRefreshTokenParams struct {
 }
 
 type RotateRefreshTokenRow struct {
-	GrantID     uuid.UUID
-	Version     int64
-	Scopes      scope.Set
-	HistoryFrom time.Time
-	Now         time.Time
+	GrantID         uuid.UUID
+	Version         int64
+	Scopes          scope.Set
+	HistoryFrom     time.Time
+	RefreshDeadline time.Time
 }
 
-// The refresh (3.2, 4.4): one conditional update of one row.
+// The refresh (3.2, 4.4): one conditional update of one row. The new deadline tells the time: it is as much later as the
+// inactivity is long.
 func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshTokenParams) (RotateRefreshTokenRow, error) {
 	row := q.db.QueryRow(ctx, rotateRefreshToken,
 		arg.NewHash,
@@ -510,14 +591,14 @@ func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshToken
 		&i.Version,
 		&i.Scopes,
 		&i.HistoryFrom,
-		&i.Now,
+		&i.RefreshDeadline,
 	)
 	return i, err
 }
 
 const sweepRevokedAccessTokens = `-- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where (user_id, token_id) in (
-    select user_id, token_id from revoked_access_tokens where expires_at <= connect_now() limit 50000 for update skip locked
+    select user_id, token_id from revoked_access_tokens where expires_at <= connect_now() limit 50000
 )
 `
 

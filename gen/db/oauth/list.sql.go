@@ -19,7 +19,7 @@ select c.user_id, c.client_id, c.grant_id, cl.name, coalesce(cl.homepage_url, ''
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
 join clients cl using (client_id)
-where c.client_id = $1 and c.user_id > $2
+where c.client_id = $1 and c.user_id > $2 and c.version > 0
 order by c.user_id
 limit $3
 `

@@ -83,3 +83,81 @@ func (b *AddUsageBatchResults) Close() error {
 	b.closed = true
 	return b.br.Close()
 }
+
+const countConnectionStates = `-- name: CountConnectionStates :batchmany
+select shown.state, count(*) as connections
+from (
+    select (case
+            when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
+        end)::text as state
+    from connections c where c.client_id = $1 and c.version > 0
+    limit $2
+) shown
+group by shown.state
+`
+
+type CountConnectionStatesBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type CountConnectionStatesParams struct {
+	ClientID uuid.UUID
+	AtMost   int32
+}
+
+type CountConnectionStatesRow struct {
+	State       string
+	Connections int64
+}
+
+// A client's connections are as many as it has users, so that at most some of them are counted one by one.
+func (q *Queries) CountConnectionStates(ctx context.Context, arg []CountConnectionStatesParams) *CountConnectionStatesBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.ClientID,
+			a.AtMost,
+		}
+		batch.Queue(countConnectionStates, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &CountConnectionStatesBatchResults{br, len(arg), false}
+}
+
+func (b *CountConnectionStatesBatchResults) Query(f func(int, []CountConnectionStatesRow, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		var items []CountConnectionStatesRow
+		if b.closed {
+			if f != nil {
+				f(t, items, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		err := func() error {
+			rows, err := b.br.Query()
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var i CountConnectionStatesRow
+				if err := rows.Scan(&i.State, &i.Connections); err != nil {
+					return err
+				}
+				items = append(items, i)
+			}
+			return rows.Err()
+		}()
+		if f != nil {
+			f(t, items, err)
+		}
+	}
+}
+
+func (b *CountConnectionStatesBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}

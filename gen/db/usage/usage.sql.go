@@ -62,53 +62,6 @@ func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]B
 	return items, nil
 }
 
-const countConnectionStates = `-- name: CountConnectionStates :many
-select clients.client_id, shown.state, count(*) as connections
-from clients
-cross join lateral (
-    select (case
-            when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-        end)::text as state
-    from connections c where c.client_id = clients.client_id
-    limit $1
-) shown
-where clients.client_id = $2 or $3::boolean
-group by 1, 2
-`
-
-type CountConnectionStatesParams struct {
-	AtMost      int32
-	ClientID    uuid.UUID
-	EveryClient bool
-}
-
-type CountConnectionStatesRow struct {
-	ClientID    uuid.UUID
-	State       string
-	Connections int64
-}
-
-// A client's connections are as many as it has users, so that at most some of them are counted one by one.
-func (q *Queries) CountConnectionStates(ctx context.Context, arg CountConnectionStatesParams) ([]CountConnectionStatesRow, error) {
-	rows, err := q.db.Query(ctx, countConnectionStates, arg.AtMost, arg.ClientID, arg.EveryClient)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CountConnectionStatesRow
-	for rows.Next() {
-		var i CountConnectionStatesRow
-		if err := rows.Scan(&i.ClientID, &i.State, &i.Connections); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const estimateConnections = `-- name: EstimateConnections :one
 select estimate_rows('connections')::bigint as connections
 `
@@ -121,29 +74,14 @@ func (q *Queries) EstimateConnections(ctx context.Context) (int64, error) {
 	return connections, err
 }
 
-const limitTime = `-- name: LimitTime :exec
-select set_config('statement_timeout', $1::text, true)
-`
-
-func (q *Queries) LimitTime(ctx context.Context, milliseconds string) error {
-	_, err := q.db.Exec(ctx, limitTime, milliseconds)
-	return err
-}
-
 const sampleConnections = `-- name: SampleConnections :many
 select client_id,
     (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as state,
     count(*) as connections
 from connections tablesample system ($1::real)
-where client_id = $2 or $3::boolean
+where version > 0
 group by 1, 2
 `
-
-type SampleConnectionsParams struct {
-	Percent     float32
-	ClientID    uuid.UUID
-	EveryClient bool
-}
 
 type SampleConnectionsRow struct {
 	ClientID    uuid.UUID
@@ -152,8 +90,8 @@ type SampleConnectionsRow struct {
 }
 
 // Reads this part of the pages of the table, 0 to 100.
-func (q *Queries) SampleConnections(ctx context.Context, arg SampleConnectionsParams) ([]SampleConnectionsRow, error) {
-	rows, err := q.db.Query(ctx, sampleConnections, arg.Percent, arg.ClientID, arg.EveryClient)
+func (q *Queries) SampleConnections(ctx context.Context, percent float32) ([]SampleConnectionsRow, error) {
+	rows, err := q.db.Query(ctx, sampleConnections, percent)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 )
 
 type WebhookAttempt struct {
+	UserID     uuid.UUID
 	EventID    uuid.UUID
 	Attempt    int32
 	At         time.Time
@@ -22,6 +23,7 @@ type WebhookAttempt struct {
 }
 
 type WebhookEvent struct {
+	UserID            uuid.UUID
 	EventID           uuid.UUID
 	ClientID          uuid.UUID
 	Type              string
@@ -35,6 +37,5 @@ type WebhookEvent struct {
 	State             string
 	Attempts          int32
 	AttemptsBefore    int32
-	NextAttemptAt     *time.Time
-	LeasedUntil       *time.Time
+	Queued            bool
 }

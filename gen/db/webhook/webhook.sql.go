@@ -17,62 +17,46 @@ with due as (
     select e.event_id
     from clients cl
     cross join lateral (
-        select o.event_id, o.next_attempt_at from webhook_events o
-        where o.client_id = cl.client_id and o.state = 'pending' and o.next_attempt_at <= connect_now()
+        select o.event_id, o.next_attempt_at from webhook_queue o
+        where o.client_id = cl.client_id and o.next_attempt_at <= connect_now()
             and (o.leased_until is null or o.leased_until <= now())
         order by o.next_attempt_at
-        limit $2::int - coalesce(($3::jsonb ->> cl.client_id::text)::int, 0)
+        limit coalesce(($2::jsonb ->> cl.client_id::text)::int, cl.webhook_parallel)
         for update skip locked
     ) e
     order by e.next_attempt_at
-    limit $4
+    limit $3
 )
-update webhook_events set leased_until = now() + $1::interval
+update webhook_queue set leased_until = now() + $1::interval
 where event_id = any (array(select due.event_id from due))
-returning event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, next_attempt_at, leased_until
+returning event_id, user_id, client_id
 `
 
 type ClaimWebhookEventsParams struct {
-	Lease       time.Duration
-	ClientShare int32
-	InFlight    []byte
-	MaxEvents   int32
+	Lease     time.Duration
+	Room      []byte
+	MaxEvents int32
 }
 
-// Leases events that are due. A client gets as many as its share of this server
-// leaves: in_flight holds how many of its events are being sent. A lease is of real time, also where a test shifts the
-// clock: it bounds what a server does. The array has each event found by its key, however many the planner expects.
-func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEventsParams) ([]WebhookEvent, error) {
-	rows, err := q.db.Query(ctx, claimWebhookEvents,
-		arg.Lease,
-		arg.ClientShare,
-		arg.InFlight,
-		arg.MaxEvents,
-	)
+type ClaimWebhookEventsRow struct {
+	EventID  uuid.UUID
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+}
+
+// Leases events that are due. room holds for how many more events of a client this server has room, for the others it is as
+// many as are sent to them at the same time. A lease is of real time, also where a test shifts the clock: it bounds what a
+// server does. The array has each event found by its key, however many the planner expects.
+func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEventsParams) ([]ClaimWebhookEventsRow, error) {
+	rows, err := q.db.Query(ctx, claimWebhookEvents, arg.Lease, arg.Room, arg.MaxEvents)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []WebhookEvent
+	var items []ClaimWebhookEventsRow
 	for rows.Next() {
-		var i WebhookEvent
-		if err := rows.Scan(
-			&i.EventID,
-			&i.ClientID,
-			&i.Type,
-			&i.GrantID,
-			&i.ConnectionVersion,
-			&i.Reason,
-			&i.Datasets,
-			&i.FirstDate,
-			&i.LastDate,
-			&i.CreatedAt,
-			&i.State,
-			&i.Attempts,
-			&i.AttemptsBefore,
-			&i.NextAttemptAt,
-			&i.LeasedUntil,
-		); err != nil {
+		var i ClaimWebhookEventsRow
+		if err := rows.Scan(&i.EventID, &i.UserID, &i.ClientID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -94,30 +78,62 @@ func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, e
 	return exists, err
 }
 
-const countPendingWebhookEvents = `-- name: CountPendingWebhookEvents :many
-select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
-from webhook_events e
+const countQueued = `-- name: CountQueued :many
+select cl.name, count(*) as pending, extract(epoch from connect_now() - min(q.created_at))::float8 as oldest_seconds
+from webhook_queue q
 join clients cl using (client_id)
-where e.state = 'pending'
 group by cl.name
-order by cl.name
 `
 
-type CountPendingWebhookEventsRow struct {
+type CountQueuedRow struct {
 	Name          string
 	Pending       int64
 	OldestSeconds float64
 }
 
-func (q *Queries) CountPendingWebhookEvents(ctx context.Context) ([]CountPendingWebhookEventsRow, error) {
-	rows, err := q.db.Query(ctx, countPendingWebhookEvents)
+func (q *Queries) CountQueued(ctx context.Context) ([]CountQueuedRow, error) {
+	rows, err := q.db.Query(ctx, countQueued)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []CountPendingWebhookEventsRow
+	var items []CountQueuedRow
 	for rows.Next() {
-		var i CountPendingWebhookEventsRow
+		var i CountQueuedRow
+		if err := rows.Scan(&i.Name, &i.Pending, &i.OldestSeconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countUnqueued = `-- name: CountUnqueued :many
+select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
+from webhook_events e
+join clients cl using (client_id)
+where not e.queued
+group by cl.name
+`
+
+type CountUnqueuedRow struct {
+	Name          string
+	Pending       int64
+	OldestSeconds float64
+}
+
+func (q *Queries) CountUnqueued(ctx context.Context) ([]CountUnqueuedRow, error) {
+	rows, err := q.db.Query(ctx, countUnqueued)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountUnqueuedRow
+	for rows.Next() {
+		var i CountUnqueuedRow
 		if err := rows.Scan(&i.Name, &i.Pending, &i.OldestSeconds); err != nil {
 			return nil, err
 		}
@@ -137,8 +153,8 @@ with created as (
     on conflict (client_id) do nothing
     returning client_id
 )
-insert into audit_events (actor, action, client_id, detail)
-select 'operator', 'webhook.created', created.client_id, jsonb_build_object('host', $1::text) from created
+insert into audit_log (subject, actor, action, client_id, detail)
+select created.client_id, 'operator', 'webhook.created', created.client_id, jsonb_build_object('host', $1::text) from created
 `
 
 type CreateWebhookEndpointParams struct {
@@ -162,20 +178,28 @@ func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEn
 	return result.RowsAffected(), nil
 }
 
-const failWebhookEvent = `-- name: FailWebhookEvent :one
-update webhook_events e set state = 'failed', next_attempt_at = null, leased_until = null
-from clients cl
-where e.event_id = $1 and e.state = 'pending' and cl.client_id = e.client_id
-    and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
-returning cl.name
+const failWebhookEvent = `-- name: FailWebhookEvent :execrows
+with failed as (
+    update webhook_events e set state = 'failed'
+    where e.user_id = $1 and e.event_id = $2 and e.state = 'pending'
+        and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
+    returning e.event_id
+)
+delete from webhook_queue where event_id in (select failed.event_id from failed)
 `
 
+type FailWebhookEventParams struct {
+	UserID  uuid.UUID
+	EventID uuid.UUID
+}
+
 // An event whose endpoint was stopped or removed is not sent.
-func (q *Queries) FailWebhookEvent(ctx context.Context, eventID uuid.UUID) (string, error) {
-	row := q.db.QueryRow(ctx, failWebhookEvent, eventID)
-	var name string
-	err := row.Scan(&name)
-	return name, err
+func (q *Queries) FailWebhookEvent(ctx context.Context, arg FailWebhookEventParams) (int64, error) {
+	result, err := q.db.Exec(ctx, failWebhookEvent, arg.UserID, arg.EventID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const getWebhookEndpoint = `-- name: GetWebhookEndpoint :one
@@ -216,13 +240,14 @@ func (q *Queries) GetWebhookEndpoint(ctx context.Context, clientID uuid.UUID) (G
 }
 
 const getWebhookEvent = `-- name: GetWebhookEvent :one
-select event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, next_attempt_at, leased_until from webhook_events where event_id = $1
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events where event_id = $1
 `
 
 func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (WebhookEvent, error) {
 	row := q.db.QueryRow(ctx, getWebhookEvent, eventID)
 	var i WebhookEvent
 	err := row.Scan(
+		&i.UserID,
 		&i.EventID,
 		&i.ClientID,
 		&i.Type,
@@ -236,18 +261,98 @@ func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (Webho
 		&i.State,
 		&i.Attempts,
 		&i.AttemptsBefore,
-		&i.NextAttemptAt,
-		&i.LeasedUntil,
+		&i.Queued,
 	)
 	return i, err
 }
 
-const listWebhookAttempts = `-- name: ListWebhookAttempts :many
-select event_id, attempt, at, duration_ms, status, fault, response from webhook_attempts where event_id = $1 order by attempt
+const listClaimed = `-- name: ListClaimed :many
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events where user_id = any ($1::uuid[]) and event_id = any ($2::uuid[])
 `
 
-func (q *Queries) ListWebhookAttempts(ctx context.Context, eventID uuid.UUID) ([]WebhookAttempt, error) {
-	rows, err := q.db.Query(ctx, listWebhookAttempts, eventID)
+type ListClaimedParams struct {
+	UserIds  []uuid.UUID
+	EventIds []uuid.UUID
+}
+
+// The events that were claimed, but those that went with their user's account.
+func (q *Queries) ListClaimed(ctx context.Context, arg ListClaimedParams) ([]WebhookEvent, error) {
+	rows, err := q.db.Query(ctx, listClaimed, arg.UserIds, arg.EventIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhookEvent
+	for rows.Next() {
+		var i WebhookEvent
+		if err := rows.Scan(
+			&i.UserID,
+			&i.EventID,
+			&i.ClientID,
+			&i.Type,
+			&i.GrantID,
+			&i.ConnectionVersion,
+			&i.Reason,
+			&i.Datasets,
+			&i.FirstDate,
+			&i.LastDate,
+			&i.CreatedAt,
+			&i.State,
+			&i.Attempts,
+			&i.AttemptsBefore,
+			&i.Queued,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listQueued = `-- name: ListQueued :many
+select event_id, next_attempt_at from webhook_queue where event_id = any ($1::uuid[])
+`
+
+type ListQueuedRow struct {
+	EventID       uuid.UUID
+	NextAttemptAt time.Time
+}
+
+// When events are due that are in the queue.
+func (q *Queries) ListQueued(ctx context.Context, eventIds []uuid.UUID) ([]ListQueuedRow, error) {
+	rows, err := q.db.Query(ctx, listQueued, eventIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListQueuedRow
+	for rows.Next() {
+		var i ListQueuedRow
+		if err := rows.Scan(&i.EventID, &i.NextAttemptAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listWebhookAttempts = `-- name: ListWebhookAttempts :many
+select user_id, event_id, attempt, at, duration_ms, status, fault, response from webhook_attempts where user_id = $1 and event_id = $2 order by attempt
+`
+
+type ListWebhookAttemptsParams struct {
+	UserID  uuid.UUID
+	EventID uuid.UUID
+}
+
+func (q *Queries) ListWebhookAttempts(ctx context.Context, arg ListWebhookAttemptsParams) ([]WebhookAttempt, error) {
+	rows, err := q.db.Query(ctx, listWebhookAttempts, arg.UserID, arg.EventID)
 	if err != nil {
 		return nil, err
 	}
@@ -256,6 +361,7 @@ func (q *Queries) ListWebhookAttempts(ctx context.Context, eventID uuid.UUID) ([
 	for rows.Next() {
 		var i WebhookAttempt
 		if err := rows.Scan(
+			&i.UserID,
 			&i.EventID,
 			&i.Attempt,
 			&i.At,
@@ -275,7 +381,7 @@ func (q *Queries) ListWebhookAttempts(ctx context.Context, eventID uuid.UUID) ([
 }
 
 const listWebhookEvents = `-- name: ListWebhookEvents :many
-select event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, next_attempt_at, leased_until from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events
 where ($1::uuid is null or client_id = $1)
     and ($2::text is null or state = $2)
     and (created_at, event_id) > ($3::timestamptz, $4::uuid)
@@ -307,6 +413,7 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 	for rows.Next() {
 		var i WebhookEvent
 		if err := rows.Scan(
+			&i.UserID,
 			&i.EventID,
 			&i.ClientID,
 			&i.Type,
@@ -320,8 +427,55 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 			&i.State,
 			&i.Attempts,
 			&i.AttemptsBefore,
-			&i.NextAttemptAt,
-			&i.LeasedUntil,
+			&i.Queued,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listWebhookTargets = `-- name: ListWebhookTargets :many
+select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
+    (case when w.previous_until > connect_now() then coalesce(w.previous_secret, '') else '' end)::text as previous_secret,
+    connect_now()::timestamptz as now
+from clients cl
+left join webhook_endpoints w on w.client_id = cl.client_id and w.stopped_at is null
+where cl.client_id = any ($1::uuid[])
+`
+
+type ListWebhookTargetsRow struct {
+	ClientID        uuid.UUID
+	Name            string
+	WebhookParallel int16
+	Url             string
+	Secret          string
+	PreviousSecret  string
+	Now             time.Time
+}
+
+// Where the events of clients go; without a URL where a client has no webhook, or it was stopped.
+func (q *Queries) ListWebhookTargets(ctx context.Context, clientIds []uuid.UUID) ([]ListWebhookTargetsRow, error) {
+	rows, err := q.db.Query(ctx, listWebhookTargets, clientIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListWebhookTargetsRow
+	for rows.Next() {
+		var i ListWebhookTargetsRow
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.Name,
+			&i.WebhookParallel,
+			&i.Url,
+			&i.Secret,
+			&i.PreviousSecret,
+			&i.Now,
 		); err != nil {
 			return nil, err
 		}
@@ -336,10 +490,15 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 const lockWebhookEvent = `-- name: LockWebhookEvent :one
 select (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
-left join webhook_endpoints w using (client_id)
-where e.event_id = $1
+left join webhook_endpoints w on w.client_id = e.client_id
+where e.user_id = $1 and e.event_id = $2
 for update of e
 `
+
+type LockWebhookEventParams struct {
+	UserID  uuid.UUID
+	EventID uuid.UUID
+}
 
 type LockWebhookEventRow struct {
 	HasEndpoint bool
@@ -347,19 +506,17 @@ type LockWebhookEventRow struct {
 }
 
 // What decides whether an event can be replayed.
-func (q *Queries) LockWebhookEvent(ctx context.Context, eventID uuid.UUID) (LockWebhookEventRow, error) {
-	row := q.db.QueryRow(ctx, lockWebhookEvent, eventID)
+func (q *Queries) LockWebhookEvent(ctx context.Context, arg LockWebhookEventParams) (LockWebhookEventRow, error) {
+	row := q.db.QueryRow(ctx, lockWebhookEvent, arg.UserID, arg.EventID)
 	var i LockWebhookEventRow
 	err := row.Scan(&i.HasEndpoint, &i.Stopped)
 	return i, err
 }
 
 const mergeWebhookChanges = `-- name: MergeWebhookChanges :one
-with mine as materialized (
-    select pg_try_advisory_xact_lock(hashtextextended('connect-svc.webhook_changes', 0)) as locked
-), oldest as materialized (
+with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
-    where ch.changed_at <= connect_now() - $1::interval and (select locked from mine)
+    where ch.changed_at <= connect_now() - $1::interval
     order by ch.changed_at
     limit 4 * $2::int
 ), due as materialized (
@@ -374,8 +531,8 @@ with mine as materialized (
     from taken t
     group by t.user_id, t.client_id
 ), written as (
-    insert into webhook_events (client_id, type, grant_id, connection_version, datasets, first_date, last_date)
-    select c.client_id, 'activity.updated', c.grant_id, c.version, m.datasets & c.scopes,
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date)
+    select c.user_id, c.client_id, 'activity.updated', c.grant_id, c.version, m.datasets & c.scopes,
         greatest(m.first_date, c.history_from), m.last_date
     from merged m
     join connections c on c.user_id = m.user_id and c.client_id = m.client_id
@@ -391,8 +548,7 @@ type MergeWebhookChangesParams struct {
 	MaxConnections int32
 }
 
-// All changes of the connections that waited longest become one event each, unless it may not be told any more. One
-// server at a time; the others find nothing.
+// All changes of the connections that waited longest become one event each, unless it may not be told any more.
 func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChangesParams) (int64, error) {
 	row := q.db.QueryRow(ctx, mergeWebhookChanges, arg.WindowLength, arg.MaxConnections)
 	var count int64
@@ -407,8 +563,8 @@ with moved as (
     where w.client_id = $3 and cl.client_id = w.client_id and cl.status <> 'offboarded'
     returning w.client_id
 )
-insert into audit_events (actor, action, client_id, detail)
-select 'operator', 'webhook.url_set', moved.client_id, jsonb_build_object('host', $1::text) from moved
+insert into audit_log (subject, actor, action, client_id, detail)
+select moved.client_id, 'operator', 'webhook.url_set', moved.client_id, jsonb_build_object('host', $1::text) from moved
 `
 
 type MoveWebhookEndpointParams struct {
@@ -425,87 +581,123 @@ func (q *Queries) MoveWebhookEndpoint(ctx context.Context, arg MoveWebhookEndpoi
 	return result.RowsAffected(), nil
 }
 
+const queueReplay = `-- name: QueueReplay :exec
+insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+values ($1, $2, $3, $4, connect_now())
+on conflict (event_id) do update set next_attempt_at = excluded.next_attempt_at
+`
+
+type QueueReplayParams struct {
+	EventID   uuid.UUID
+	UserID    uuid.UUID
+	ClientID  uuid.UUID
+	CreatedAt time.Time
+}
+
+func (q *Queries) QueueReplay(ctx context.Context, arg QueueReplayParams) error {
+	_, err := q.db.Exec(ctx, queueReplay,
+		arg.EventID,
+		arg.UserID,
+		arg.ClientID,
+		arg.CreatedAt,
+	)
+	return err
+}
+
+const queueWebhookEvents = `-- name: QueueWebhookEvents :execrows
+with fresh as (
+    update webhook_events e set queued = true
+    where not e.queued and (e.user_id, e.event_id) in (
+        select o.user_id, o.event_id from webhook_events o where not o.queued order by o.created_at limit $1
+    )
+    returning e.event_id, e.user_id, e.client_id, e.created_at
+)
+insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+select event_id, user_id, client_id, created_at, created_at from fresh
+`
+
+// Puts events into the queue that were written since, the oldest first. Each is marked by one statement, whoever runs it.
+func (q *Queries) QueueWebhookEvents(ctx context.Context, maxEvents int32) (int64, error) {
+	result, err := q.db.Exec(ctx, queueWebhookEvents, maxEvents)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const recordWebhookAttempt = `-- name: RecordWebhookAttempt :one
 with event as (
     update webhook_events e
     set attempts = e.attempts + 1,
         state = case
             when $1::text = 'delivered' then 'delivered'
-            when e.state <> 'pending' or e.attempts <> $2 then e.state
-            else $1::text end,
-        next_attempt_at = case
-            when $1::text = 'delivered' then null
-            when e.state <> 'pending' or e.attempts <> $2 then e.next_attempt_at
-            when $1::text = 'pending' then connect_now() + $3::interval end,
-        leased_until = case when e.attempts <> $2 then e.leased_until end
-    where e.event_id = $4
-    returning e.event_id, e.client_id, e.attempts
+            when e.state <> 'pending' or e.attempts <> $2::int then e.state
+            else $1::text end
+    where e.user_id = $3 and e.event_id = $4
+    returning e.user_id, e.event_id, e.attempts, e.state, (e.attempts = $2::int + 1)::bool as held
 ), attempted as (
-    insert into webhook_attempts (event_id, attempt, at, duration_ms, status, fault, response)
-    select ev.event_id, ev.attempts, $5, $6, $7, $8, $9 from event ev
-), gone as (
-    update webhook_endpoints w set stopped_at = connect_now()
+    insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
+    select ev.user_id, ev.event_id, ev.attempts, $5::timestamptz, $6::int, $7::int,
+        $8::text, $9::bytea
     from event ev
-    where $10::bool and w.client_id = ev.client_id and w.url = $11 and w.stopped_at is null
-    returning w.client_id
-), noted as (
-    insert into audit_events (actor, action, client_id, detail)
-    select 'system', 'webhook.stopped', gone.client_id, jsonb_build_object('event_id', $4::uuid) from gone
+), settled as (
+    delete from webhook_queue where event_id in (select event.event_id from event where event.state <> 'pending')
+), delayed as (
+    update webhook_queue q set next_attempt_at = connect_now() + $10::interval, leased_until = null
+    from event where q.event_id = $4 and event.state = 'pending' and event.held
 )
-select event.attempts, (gone.client_id is not null)::bool as stopped, cl.name as client_name
-from event
-join clients cl using (client_id)
-left join gone on true
+select event.held from event
 `
 
 type RecordWebhookAttemptParams struct {
 	State      string
 	Attempts   int32
-	Delay      time.Duration
+	UserID     uuid.UUID
 	EventID    uuid.UUID
 	At         time.Time
 	DurationMs int32
 	Status     *int32
 	Fault      *string
 	Response   []byte
-	Gone       bool
-	Url        string
-}
-
-type RecordWebhookAttemptRow struct {
-	Attempts   int32
-	Stopped    bool
-	ClientName string
+	Delay      time.Duration
 }
 
 // An attempt and what becomes of its event, in one. Where another attempt was recorded since the event was leased, the
-// lease had ended: then only a delivery still changes what becomes of the event. The URL that is gone is stopped unless it
-// was replaced meanwhile.
-func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAttemptParams) (RecordWebhookAttemptRow, error) {
+// lease had ended: then only a delivery still changes what becomes of the event.
+func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAttemptParams) (bool, error) {
 	row := q.db.QueryRow(ctx, recordWebhookAttempt,
 		arg.State,
 		arg.Attempts,
-		arg.Delay,
+		arg.UserID,
 		arg.EventID,
 		arg.At,
 		arg.DurationMs,
 		arg.Status,
 		arg.Fault,
 		arg.Response,
-		arg.Gone,
-		arg.Url,
+		arg.Delay,
 	)
-	var i RecordWebhookAttemptRow
-	err := row.Scan(&i.Attempts, &i.Stopped, &i.ClientName)
-	return i, err
+	var held bool
+	err := row.Scan(&held)
+	return held, err
+}
+
+const release = `-- name: Release :exec
+update webhook_queue set leased_until = null where event_id = any ($1::uuid[])
+`
+
+// Ends leases, so that another server can take the events at once.
+func (q *Queries) Release(ctx context.Context, eventIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, release, eventIds)
+	return err
 }
 
 const removeWebhookEndpoint = `-- name: RemoveWebhookEndpoint :execrows
 with removed as (
     delete from webhook_endpoints w where w.client_id = $1 returning w.client_id
 )
-insert into audit_events (actor, action, client_id)
-select 'operator', 'webhook.removed', removed.client_id from removed
+insert into audit_log (subject, actor, action, client_id)
+select removed.client_id, 'operator', 'webhook.removed', removed.client_id from removed
 `
 
 func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, clientID uuid.UUID) (int64, error) {
@@ -518,17 +710,23 @@ func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, clientID uuid.UUID)
 
 const replayWebhookEvent = `-- name: ReplayWebhookEvent :exec
 with replayed as (
-    update webhook_events set state = 'pending', attempts_before = attempts, next_attempt_at = connect_now()
-    where event_id = $1
+    update webhook_events set state = 'pending', attempts_before = attempts, queued = true
+    where webhook_events.user_id = $1 and webhook_events.event_id = $2
     returning event_id, client_id
 )
-insert into audit_events (actor, action, client_id, detail)
-select 'operator', 'webhook.replayed', replayed.client_id, jsonb_build_object('event_id', replayed.event_id)
+insert into audit_log (subject, actor, action, client_id, detail)
+select replayed.client_id, 'operator', 'webhook.replayed', replayed.client_id,
+    jsonb_build_object('event_id', replayed.event_id)
 from replayed
 `
 
-func (q *Queries) ReplayWebhookEvent(ctx context.Context, eventID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, replayWebhookEvent, eventID)
+type ReplayWebhookEventParams struct {
+	UserID  uuid.UUID
+	EventID uuid.UUID
+}
+
+func (q *Queries) ReplayWebhookEvent(ctx context.Context, arg ReplayWebhookEventParams) error {
+	_, err := q.db.Exec(ctx, replayWebhookEvent, arg.UserID, arg.EventID)
 	return err
 }
 
@@ -539,8 +737,8 @@ with rotated as (
     where w.client_id = $3
     returning w.client_id
 )
-insert into audit_events (actor, action, client_id)
-select 'operator', 'webhook.secret_rotated', rotated.client_id from rotated
+insert into audit_log (subject, actor, action, client_id)
+select rotated.client_id, 'operator', 'webhook.secret_rotated', rotated.client_id from rotated
 `
 
 type RotateWebhookSecretParams struct {
@@ -557,10 +755,35 @@ func (q *Queries) RotateWebhookSecret(ctx context.Context, arg RotateWebhookSecr
 	return result.RowsAffected(), nil
 }
 
+const stopWebhookEndpoint = `-- name: StopWebhookEndpoint :execrows
+with gone as (
+    update webhook_endpoints w set stopped_at = connect_now()
+    where w.client_id = $2 and w.url = $3 and w.stopped_at is null
+    returning w.client_id
+)
+insert into audit_log (subject, actor, action, client_id, detail)
+select gone.client_id, 'system', 'webhook.stopped', gone.client_id, jsonb_build_object('event_id', $1::uuid) from gone
+`
+
+type StopWebhookEndpointParams struct {
+	EventID  uuid.UUID
+	ClientID uuid.UUID
+	Url      string
+}
+
+// The URL that is gone is stopped unless it was replaced meanwhile.
+func (q *Queries) StopWebhookEndpoint(ctx context.Context, arg StopWebhookEndpointParams) (int64, error) {
+	result, err := q.db.Exec(ctx, stopWebhookEndpoint, arg.EventID, arg.ClientID, arg.Url)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const sweepWebhookEvents = `-- name: SweepWebhookEvents :execrows
 delete from webhook_events
-where event_id in (
-    select e.event_id from webhook_events e
+where (user_id, event_id) in (
+    select e.user_id, e.event_id from webhook_events e
     where e.created_at < connect_now() - $1::interval and e.state <> 'pending'
     order by e.created_at
     limit $2
@@ -578,4 +801,13 @@ func (q *Queries) SweepWebhookEvents(ctx context.Context, arg SweepWebhookEvents
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const unqueue = `-- name: Unqueue :exec
+delete from webhook_queue where event_id = any ($1::uuid[])
+`
+
+func (q *Queries) Unqueue(ctx context.Context, eventIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, unqueue, eventIds)
+	return err
 }

@@ -62,7 +62,7 @@ func TestConnections(t *testing.T) {
 	}
 	disconnect.path = "/operator/v1/users/" + uuid.NewString() + "/connections/" + walk.ID.String()
 	f.send(t, disconnect).check(t, "somebody else", 404, "not-connected")
-	if n := pgtest.Value[int](t, f.db, `select count(*)::int from audit_events where actor = 'operator' and action = 'connection.disconnected'`); n != 2 {
-		t.Errorf("%d disconnects by the operator in the audit log, want 2", n)
+	if n := pgtest.Value[int](t, f.db, `select count(*)::int from audit_log where actor = 'operator' and action = 'connection.disconnected'`); n != 1 {
+		t.Errorf("%d disconnects by the operator in the audit log, want 1", n)
 	}
 }

@@ -57,9 +57,11 @@ func newFixture(t testing.TB) *fixture {
 	keys := credential.NewTestKeyring()
 	f.config = Config{
 		TokenHash: credential.Hash(token),
-		Accounts:  account.New(f.db.Pool, keys, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser}),
-		Activity:  activity.New(f.db.Pool, keys, activity.Settings{CursorLifetime: time.Minute}),
-		OAuth:     oauth.New(f.db.Pool, keys, oauth.DefaultSettings),
+		Accounts: account.New(f.db.Pool, keys, nil, account.Settings{
+			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUser,
+		}),
+		Activity: activity.New(f.db.Pool, keys, activity.Settings{CursorLifetime: time.Minute}),
+		OAuth:    oauth.New(f.db.Pool, keys, oauth.DefaultSettings),
 	}
 	f.serve(t)
 	return f

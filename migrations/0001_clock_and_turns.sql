@@ -1,0 +1,29 @@
+-- +goose Up
+
+-- The one clock of the service: every expiry is decided by it, inside the statement that acts on the row, so that
+-- servers whose own clocks differ agree. One instant for the whole of a statement. Tests and the demo shift it for
+-- their own connections with the setting connect.clock_offset (an interval).
+--
+-- In plpgsql so that it is called and never inlined: a database that is spread over several nodes takes a function in an
+-- expression of a statement that writes, and not what would be left of it.
+-- +goose StatementBegin
+create function connect_now() returns timestamptz
+    language plpgsql stable parallel safe as
+$$
+begin
+    return statement_timestamp()
+        + coalesce(nullif(current_setting('connect.clock_offset', true), ''), '0')::interval;
+end
+$$;
+-- +goose StatementEnd
+
+-- What one server does at a time, wherever it is connected: it holds the lock of the task's row meanwhile, and the others
+-- pass over it. An advisory lock would be one for each node of a cluster.
+create table turns (task text primary key);
+
+insert into turns (task) values ('sweep'), ('webhook_queue'), ('webhook_merge');
+
+-- +goose Down
+
+drop table turns;
+drop function connect_now();

@@ -15,6 +15,8 @@ type migrateCommands struct {
 	Up     migrateUpCommand     `cmd:"" help:"Apply every migration that is missing." example:"connect-svc migrate up --database-url postgres://connect@localhost/connect"`
 	Down   migrateDownCommand   `cmd:"" help:"Take the newest migration back, with the data that it made room for." example:"connect-svc migrate down --yes --database-url postgres://connect@localhost/connect"`
 	Status migrateStatusCommand `cmd:"" help:"List the migrations and when each was applied." example:"connect-svc migrate status --output json"`
+
+	Distribute migrateDistributeCommand `cmd:"" help:"Spread the tables over the nodes of the Citus cluster whose coordinator this database is, while the service goes on." example:"connect-svc migrate distribute --shards 64 --database-url postgres://connect@coordinator/connect"`
 }
 
 type migrationJSON struct {
@@ -95,6 +97,35 @@ func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
 				applied = m.AppliedAt.Format(time.RFC3339)
 			}
 			fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, m.Name, applied)
+		}
+	})
+}
+
+type migrateDistributeCommand struct {
+	Shards int `default:"32" placeholder:"N" help:"Into how many parts the users are spread, 1 to 1024: several for each node that there may ever be (default ${default})."`
+}
+
+type stepJSON struct {
+	Step    string  `json:"step"`
+	Seconds float64 `json:"seconds"`
+}
+
+func (c migrateDistributeCommand) Run(p *program, group *migrateCommands) error {
+	if c.Shards < 1 || c.Shards > 1024 {
+		return usagef("--shards: must be 1 to 1024")
+	}
+	steps := []stepJSON{}
+	if err := postgres.Distribute(p.ctx, group.DatabaseURL, c.Shards, func(step string, took time.Duration) {
+		steps = append(steps, stepJSON{step, took.Seconds()})
+		if group.Output != "json" {
+			fmt.Fprintf(p.stdout, "%8.3f s  %s\n", took.Seconds(), step)
+		}
+	}); err != nil {
+		return err
+	}
+	return group.print(p, steps, func(w io.Writer) {
+		if len(steps) == 0 {
+			fmt.Fprintln(w, "nothing to do")
 		}
 	})
 }

@@ -26,13 +26,7 @@ return (
     from unnest($1, $2) with ordinality as t (a, b, bucket)
 );
 
--- How many rows a table has, as the database's statistics say: at once, whatever its size; -1 before there are any.
-create function estimate_rows(text) returns bigint
-    language sql stable
-return (select reltuples::bigint from pg_class where oid = $1::regclass);
-
 -- +goose Down
 
 drop table usage_minutes;
 drop function add_counts;
-drop function estimate_rows;

@@ -24,8 +24,16 @@ func newStore(pool *postgres.Pool) store { return store{pool: pool, queries: acc
 const uniqueAddress = "user_addresses_pkey"
 
 func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
-	row, err := s.queries.InsertUser(ctx, accountdb.InsertUserParams{
-		UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn,
+	var row accountdb.InsertUserRow
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		queries := s.queries.WithTx(tx)
+		row, err = queries.InsertUser(ctx, accountdb.InsertUserParams{
+			UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn,
+		})
+		if err != nil {
+			return err
+		}
+		return queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: user.ID, Email: user.Email})
 	})
 	switch {
 	case postgres.IsUniqueViolation(err, "users_pkey"):

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,9 @@ func importFile[R record](
 		}
 		report(true)
 		result, err = mergeStaged(ctx, tx, into, read, usersLocked, around.told)
+		if postgres.IsForeignKeyViolation(err, "") { // a user was deleted meanwhile
+			return cmp.Or(firstBadRow(ctx, tx, nil, stagedRows), err)
+		}
 		result.settle(read)
 		return err
 	})

@@ -12,10 +12,12 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // A read is one statement, and that is a range of primary keys and nothing else, however much is stored.
 func TestReadsUsePrimaryKeysAlone(t *testing.T) {
+	pgtest.NotOnCluster(t, "the plan is that of a shard")
 	t.Parallel()
 	w := newWorld(t)
 	w.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)

@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // counter counts the statements of a server.
@@ -115,6 +116,7 @@ func TestStatementsOfActs(t *testing.T) {
 
 // What is certain to fail waits for nobody who holds the row.
 func TestRefusalsLockNothing(t *testing.T) {
+	pgtest.NotOnCluster(t, "the rows of all shards cannot be locked")
 	t.Parallel()
 	f := newFixture(t)
 	code := f.code(t, scope.All)

@@ -12,6 +12,10 @@ import (
 // Clock is the time of one pool: the real time plus an offset. The zero value is the real time, and so is nil. It is
 // safe for concurrent use; a change is seen by every connection that is acquired afterwards.
 type Clock struct {
+	// Changed, unless nil, is called with each new offset: the nodes of a cluster do not hear what a connection is given.
+	// Set it before the clock is used.
+	Changed func(offset time.Duration)
+
 	offset atomic.Int64 // nanoseconds
 }
 
@@ -28,10 +32,22 @@ func (c *Clock) Offset() time.Duration {
 
 // Set makes the clock differ from the real time by offset, rounded to whole microseconds, which is what PostgreSQL
 // can hold.
-func (c *Clock) Set(offset time.Duration) { c.offset.Store(int64(offset.Round(time.Microsecond))) }
+func (c *Clock) Set(offset time.Duration) {
+	c.offset.Store(int64(offset.Round(time.Microsecond)))
+	c.changed()
+}
 
 // Advance moves the clock forward by d, or back when d is below zero.
-func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d.Round(time.Microsecond))) }
+func (c *Clock) Advance(d time.Duration) {
+	c.offset.Add(int64(d.Round(time.Microsecond)))
+	c.changed()
+}
+
+func (c *Clock) changed() {
+	if c.Changed != nil {
+		c.Changed(c.Offset())
+	}
+}
 
 // clockOffsetKey is where a connection remembers the offset that it was last given.
 const clockOffsetKey = "connect.clock_offset"

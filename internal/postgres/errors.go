@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -33,5 +35,11 @@ func IsTimeout(err error) bool { return isViolation(err, codeQueryCanceled, "") 
 
 func isViolation(err error, code, constraint string) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == code && (constraint == "" || pgErr.ConstraintName == constraint)
+	return errors.As(err, &pgErr) && pgErr.Code == code && (constraint == "" || isNamed(pgErr, constraint))
+}
+
+// isNamed says whether an error names a constraint. That of a shard has the shard's number behind its name, and a node that
+// passes on another node's error leaves the name in the message alone.
+func isNamed(err *pgconn.PgError, constraint string) bool {
+	return strings.Contains(cmp.Or(err.ConstraintName, err.Message), constraint)
 }

@@ -135,29 +135,32 @@ func (s store) connections(ctx context.Context, clients []uuid.UUID) (map[uuid.U
 	return found, ctx.Err()
 }
 
-// sample replaces lower bounds by estimates.
+// sample replaces lower bounds by estimates. How long the table is nobody needs to know: a sample that is too small is
+// followed by one of ten times as many pages.
 func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections) error {
-	rows, err := s.queries.EstimateConnections(ctx)
-	if err != nil {
-		return err
-	}
-	part := min(1, float64(s.bounds.sample)/float64(max(rows, 1)))
-	sampled, err := s.queries.SampleConnections(ctx, float32(100*part))
-	if err != nil {
-		return err
-	}
-	estimates := map[uuid.UUID]Connections{}
-	for _, row := range sampled {
-		c := estimates[row.ClientID]
-		c.add(row.State, row.Connections)
-		estimates[row.ClientID] = c
-	}
-	for client, c := range found {
-		if estimate := estimates[client]; c.Precision == AtLeast && estimate.Sum() >= minSample {
-			found[client] = estimate.scaled(1 / part)
+	for part := 1e-4; ; part = min(1, 10*part) {
+		sampled, err := s.queries.SampleConnections(ctx, float32(100*part))
+		if err != nil {
+			return err
 		}
+		estimates := map[uuid.UUID]Connections{}
+		var total int64
+		for _, row := range sampled {
+			c := estimates[row.ClientID]
+			c.add(row.State, row.Connections)
+			estimates[row.ClientID] = c
+			total += row.Connections
+		}
+		if total < s.bounds.sample/10 && part < 1 {
+			continue
+		}
+		for client, c := range found {
+			if estimate := estimates[client]; c.Precision == AtLeast && estimate.Sum() >= minSample {
+				found[client] = estimate.scaled(1 / part)
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 func newReport(row usagedb.UsageClientsRow, since, until time.Time) Report {

@@ -200,6 +200,7 @@ func TestLeaseOfAServerThatWasKilled(t *testing.T) {
 // A claim finds what is due by the index, however long the log is, also with a plan that PostgreSQL made for any
 // arguments.
 func TestClaimReadsNoTable(t *testing.T) {
+	pgtest.NotOnCluster(t, "the plan is that of a shard")
 	t.Parallel()
 	w := newWorld(t)
 	client := w.client(t, nil)

@@ -6,10 +6,8 @@
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
     select @user_id::uuid, @email, @timezone, @registered_on, connect_now()
-    where not exists (select from audit_log e where e.subject = @user_id::uuid and e.action = 'user.deleted')
+    where not exists (select 1 from audit_log e where e.subject = @user_id::uuid and e.action = 'user.deleted')
     returning *
-), addressed as (
-    insert into user_addresses (address, user_id, email) select lower(email), user_id, email from created
 ), noted as (
     insert into audit_log (subject, actor, action, user_id)
     select user_id, 'operator', 'user.created', user_id from created

@@ -4,7 +4,7 @@
 -- name: ReadDailySteps :many
 -- Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5).
 select s.date, greatest(0, s.steps + coalesce((
-    select sum(c.delta) from step_corrections c where c.user_id = s.user_id and c.date = s.date), 0))::bigint as steps
+    select sum(c.delta) from step_corrections c where c.user_id = @user_id and c.date = s.date), 0))::bigint as steps
 from daily_steps s
 where s.user_id = @user_id and s.date between @first_date and @last_date
 order by s.date;

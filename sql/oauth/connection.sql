@@ -90,8 +90,8 @@ with client as (
         jsonb_build_object('reason', 'refresh_token_replayed')
     from revoked
 )
-select exists (select from revoked) as replayed,
-    exists (select from connections c
+select exists (select 1 from revoked) as replayed,
+    exists (select 1 from connections c
         where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
             and c.refresh_deadline <= connect_now()) as lapsed
 from client;
@@ -228,7 +228,7 @@ join users u on u.user_id = c.user_id
 where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
     and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and @expires_at::timestamptz > connect_now() and cl.status = 'active'
-    and not exists (select from revoked_access_tokens r
+    and not exists (select 1 from revoked_access_tokens r
         where r.user_id = @user_id and r.token_id = @token_id);
 
 -- A connection that something acts on just now is noted by the next read.

@@ -46,10 +46,6 @@ from (
 ) shown
 group by shown.state;
 
--- The database's own estimate of how many connections there are; -1 before it has made one.
--- name: EstimateConnections :one
-select estimate_rows('connections')::bigint as connections;
-
 -- Reads this part of the pages of the table, 0 to 100.
 -- name: SampleConnections :many
 select client_id,

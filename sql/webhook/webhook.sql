@@ -18,7 +18,7 @@ insert into audit_log (subject, actor, action, client_id, detail)
 select created.client_id, 'operator', 'webhook.created', created.client_id, jsonb_build_object('host', @host::text) from created;
 
 -- name: ClientExists :one
-select exists (select from clients where client_id = @client_id);
+select exists (select 1 from clients where client_id = @client_id);
 
 -- name: MoveWebhookEndpoint :execrows
 with moved as (
@@ -176,7 +176,7 @@ select gone.client_id, 'system', 'webhook.stopped', gone.client_id, jsonb_build_
 with failed as (
     update webhook_events e set state = 'failed'
     where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
-        and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
+        and not exists (select 1 from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
     returning e.event_id
 )
 delete from webhook_queue where event_id in (select failed.event_id from failed);

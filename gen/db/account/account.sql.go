@@ -241,10 +241,8 @@ const insertUser = `-- name: InsertUser :one
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
     select $1::uuid, $2, $3, $4, connect_now()
-    where not exists (select from audit_log e where e.subject = $1::uuid and e.action = 'user.deleted')
+    where not exists (select 1 from audit_log e where e.subject = $1::uuid and e.action = 'user.deleted')
     returning user_id, email, timezone, registered_on, created_at
-), addressed as (
-    insert into user_addresses (address, user_id, email) select lower(email), user_id, email from created
 ), noted as (
     insert into audit_log (subject, actor, action, user_id)
     select user_id, 'operator', 'user.created', user_id from created

@@ -120,7 +120,7 @@ func (q *Queries) ReadCyclingDaily(ctx context.Context, arg ReadCyclingDailyPara
 const readDailySteps = `-- name: ReadDailySteps :many
 
 select s.date, greatest(0, s.steps + coalesce((
-    select sum(c.delta) from step_corrections c where c.user_id = s.user_id and c.date = s.date), 0))::bigint as steps
+    select sum(c.delta) from step_corrections c where c.user_id = $1 and c.date = s.date), 0))::bigint as steps
 from daily_steps s
 where s.user_id = $1 and s.date between $2 and $3
 order by s.date

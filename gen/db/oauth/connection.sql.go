@@ -69,7 +69,7 @@ join users u on u.user_id = c.user_id
 where c.user_id = $1 and c.client_id = $2 and c.version = $3
     and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and $4::timestamptz > connect_now() and cl.status = 'active'
-    and not exists (select from revoked_access_tokens r
+    and not exists (select 1 from revoked_access_tokens r
         where r.user_id = $1 and r.token_id = $5)
 `
 
@@ -425,8 +425,8 @@ with client as (
         jsonb_build_object('reason', 'refresh_token_replayed')
     from revoked
 )
-select exists (select from revoked) as replayed,
-    exists (select from connections c
+select exists (select 1 from revoked) as replayed,
+    exists (select 1 from connections c
         where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
             and c.refresh_deadline <= connect_now()) as lapsed
 from client

@@ -62,18 +62,6 @@ func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]B
 	return items, nil
 }
 
-const estimateConnections = `-- name: EstimateConnections :one
-select estimate_rows('connections')::bigint as connections
-`
-
-// The database's own estimate of how many connections there are; -1 before it has made one.
-func (q *Queries) EstimateConnections(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, estimateConnections)
-	var connections int64
-	err := row.Scan(&connections)
-	return connections, err
-}
-
 const sampleConnections = `-- name: SampleConnections :many
 select client_id,
     (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as state,

@@ -68,7 +68,7 @@ func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEvents
 }
 
 const clientExists = `-- name: ClientExists :one
-select exists (select from clients where client_id = $1)
+select exists (select 1 from clients where client_id = $1)
 `
 
 func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, error) {
@@ -182,7 +182,7 @@ const failWebhookEvent = `-- name: FailWebhookEvent :execrows
 with failed as (
     update webhook_events e set state = 'failed'
     where e.user_id = $1 and e.event_id = $2 and e.state = 'pending'
-        and not exists (select from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
+        and not exists (select 1 from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
     returning e.event_id
 )
 delete from webhook_queue where event_id in (select failed.event_id from failed)

@@ -49,7 +49,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	taken, other, gone := f.db.User(t), f.db.User(t), f.db.User(t)
 	f.send(t, outgoing{method: "DELETE", path: "/operator/v1/users/" + gone.ID.String()}).check(t, "delete", 204, "")
 	broken := newFixture(t)
-	broken.db.Exec(t, "drop schema public cascade") // a database that is away is waited for
+	broken.db.Define(t, "drop table users, connections, clients cascade") // a database that is away is waited for
 
 	user, nobody := "/operator/v1/users/"+f.user.ID.String(), "/operator/v1/users/"+uuid.NewString()
 	newUser := func(id uuid.UUID, email string) string {

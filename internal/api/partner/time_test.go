@@ -1,7 +1,9 @@
 package partner
 
 import (
+	"context"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,13 +28,13 @@ func TestTime_5(t *testing.T) {
 		{"limiter", "lock table rate_limits in access exclusive mode", func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", 2 * time.Second},
-		{"refresh", "select from connections for update", func(f *fixture, tokens oauth.Tokens) outgoing {
+		{"refresh", "select 1 from connections where user_id = 'USER' for update", func(f *fixture, tokens oauth.Tokens) outgoing {
 			return refreshForm(f.client, tokens.RefreshToken)
 		}, 500, "server_error", 5 * time.Second},
-		{"revoke", "select from connections for update", func(f *fixture, tokens oauth.Tokens) outgoing {
+		{"revoke", "select 1 from connections where user_id = 'USER' for update", func(f *fixture, tokens oauth.Tokens) outgoing {
 			return post(f.client, "/oauth/revoke", url.Values{"token": {tokens.RefreshToken}})
 		}, 500, "server_error", 5 * time.Second},
-		{"disconnect", "select from connections for update", func(f *fixture, tokens oauth.Tokens) outgoing {
+		{"disconnect", "select 1 from connections where user_id = 'USER' for update", func(f *fixture, tokens oauth.Tokens) outgoing {
 			return disconnect(f.client, tokens.GrantID.String())
 		}, 500, "server_error", 5 * time.Second},
 	} {
@@ -44,7 +46,8 @@ func TestTime_5(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := hold.Exec(t.Context(), test.lock); err != nil {
+			defer func() { _ = hold.Rollback(context.WithoutCancel(t.Context())) }()
+			if _, err := hold.Exec(t.Context(), strings.ReplaceAll(test.lock, "USER", f.user.String())); err != nil {
 				t.Fatal(err)
 			}
 			began := time.Now()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -28,8 +29,12 @@ const maxConns = 10
 // DB is the database of one test.
 type DB struct {
 	Pool  *postgres.Pool
-	URL   string          // with the password
+	URL   string          // with the password; on a cluster one node's, another one for each database
+	URLs  []string        // of every node, the coordinator's first
 	Clock *postgres.Clock // of Pool
+
+	name   string
+	opened int
 }
 
 // Main runs the tests of a package with a server for them, and exits. Call it from TestMain and do nothing after it.
@@ -71,25 +76,28 @@ var server testServer
 type testServer struct {
 	once     sync.Once
 	embedded *embedded.Server
-	url      string         // of the maintenance database
-	admin    *postgres.Pool // on it
+	nodes    nodes
 	template string
+	made     atomic.Int64 // databases
 	err      error
 }
 
 func (s *testServer) start() error {
 	s.once.Do(func() {
 		ctx := context.Background()
-		if s.url = os.Getenv("CONNECT_TEST_DATABASE_URL"); s.url == "" {
+		urls := ClusterURLs()
+		if len(urls) == 0 {
+			urls = []string{os.Getenv("CONNECT_TEST_DATABASE_URL")}
+		}
+		if urls[0] == "" {
 			if s.embedded, s.err = embedded.Start(ctx, embedded.Config{Ephemeral: true}); s.err != nil {
 				return
 			}
-			s.url = s.embedded.URL()
+			urls[0] = s.embedded.URL()
 		}
-		if s.admin, s.err = postgres.Open(ctx, s.url, postgres.WithMaxConns(4), postgres.WithoutStatementTimeout()); s.err != nil {
-			return
+		if s.nodes, s.err = openNodes(ctx, urls); s.err == nil {
+			s.template, s.err = makeTemplate(ctx, s.nodes)
 		}
-		s.template, s.err = makeTemplate(ctx, s.admin, s.url)
 	})
 	return s.err
 }
@@ -103,9 +111,7 @@ func (s *testServer) strategy() string {
 }
 
 func (s *testServer) stop() error {
-	if s.admin != nil {
-		s.admin.Close()
-	}
+	s.nodes.close()
 	if s.embedded != nil {
 		return s.embedded.Stop()
 	}
@@ -114,13 +120,13 @@ func (s *testServer) stop() error {
 
 // makeTemplate migrates a database that is named after the migrations, unless it exists. It has its name only when
 // it is whole.
-func makeTemplate(ctx context.Context, admin *postgres.Pool, serverURL string) (string, error) {
+func makeTemplate(ctx context.Context, nodes nodes) (string, error) {
 	hash, err := hashOfMigrations()
 	if err != nil {
 		return "", err
 	}
 	template := "connect_template_" + hash
-	conn, err := admin.Acquire(ctx)
+	conn, err := nodes[0].admin.Acquire(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -135,19 +141,23 @@ func makeTemplate(ctx context.Context, admin *postgres.Pool, serverURL string) (
 		return template, err
 	}
 	half := template + "_half"
-	for _, statement := range []string{
-		"drop database if exists " + half + " with (force)",
-		"create database " + half,
-	} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return "", fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	if _, err := postgres.Migrate(ctx, urlOf(serverURL, half), postgres.Up); err != nil {
+	if err := nodes.exec(ctx, "drop database if exists "+half+" with (force)", "create database "+half); err != nil {
 		return "", err
 	}
-	_, err = conn.Exec(ctx, "alter database "+half+" rename to "+template)
-	return template, err
+	if len(nodes) > 1 {
+		if err := nodes.join(ctx, half); err != nil {
+			return "", err
+		}
+	}
+	if _, err := postgres.Migrate(ctx, urlOf(nodes[0].url, half), postgres.Up); err != nil {
+		return "", err
+	}
+	if len(nodes) > 1 {
+		if err := errors.Join(nodes.distribute(ctx, half), nodes.seal(ctx, half)); err != nil {
+			return "", err
+		}
+	}
+	return template, nodes.exec(ctx, "drop database if exists "+template, "alter database "+half+" rename to "+template)
 }
 
 func hashOfMigrations() (string, error) {
@@ -181,24 +191,38 @@ func create(t testing.TB, template func(*testServer) string) *DB {
 		t.Fatalf("pgtest: no PostgreSQL for the tests: %v", err)
 	}
 	ctx := context.Background()
-	name := "test_" + strings.ToLower(rand.Text())
-	if _, err := server.admin.Exec(ctx, "create database "+name+" template "+template(&server)+server.strategy()); err != nil {
+	db := &DB{Clock: new(postgres.Clock), name: "test_" + strings.ToLower(rand.Text())}
+	from := template(&server)
+	if err := server.nodes.exec(ctx, "create database "+db.name+" template "+from+server.strategy()); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	t.Cleanup(func() {
-		if _, err := server.admin.Exec(ctx, "drop database "+name+" with (force)"); err != nil {
+		if err := server.nodes.drop(ctx, db.name); err != nil {
 			t.Errorf("pgtest: %v", err)
 		}
 	})
-	db := &DB{URL: urlOf(server.url, name), Clock: new(postgres.Clock)}
+	for _, node := range server.nodes {
+		db.URLs = append(db.URLs, urlOf(node.url, db.name))
+	}
+	db.opened = int(server.made.Add(1))
+	db.URL = db.URLs[db.opened%len(db.URLs)]
+	if len(db.URLs) > 1 && from == server.template {
+		server.nodes.follow(t, db.name, db.Clock)
+	}
 	db.Pool = db.Open(t)
 	return db
 }
 
-// Open makes another pool on the database, in the time of [DB.Clock], as a second server would have.
+// Open makes another pool on the database, in the time of [DB.Clock], as a second server would have; on a cluster, on the
+// next node.
 func (db *DB) Open(t testing.TB) *postgres.Pool {
 	t.Helper()
-	pool, err := postgres.Open(context.Background(), db.URL, postgres.WithClock(db.Clock), postgres.WithMaxConns(maxConns))
+	url := db.URL
+	if len(db.URLs) > 1 {
+		url = db.URLs[db.opened%len(db.URLs)]
+		db.opened++
+	}
+	pool, err := postgres.Open(context.Background(), url, postgres.WithClock(db.Clock), postgres.WithMaxConns(maxConns))
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
@@ -210,6 +234,19 @@ func (db *DB) Open(t testing.TB) *postgres.Pool {
 func (db *DB) Exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
 	if _, err := db.Pool.Exec(context.Background(), sql, args...); err != nil {
+		t.Fatalf("pgtest: %s: %v", sql, err)
+	}
+}
+
+// Define runs a statement that changes what is in the database for all tables and roles; on a cluster, at its coordinator.
+func (db *DB) Define(t testing.TB, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), db.URLs[0])
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(context.Background(), sql); err != nil {
 		t.Fatalf("pgtest: %s: %v", sql, err)
 	}
 }

@@ -47,6 +47,15 @@ test-long: tools ## what CI has no time for: each fuzz test, long runs of the mo
 	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 
+.PHONY: test-citus
+test-citus: tools ## the tests on a Citus cluster: CONNECT_TEST_CITUS_URLS has the URLs of its coordinator and of its workers
+	@[ -n "$${CONNECT_TEST_CITUS_URLS:-}" ] || { echo "set CONNECT_TEST_CITUS_URLS to the URLs of a Citus cluster on this machine, the coordinator's first" >&2; exit 2; }
+	go test -tags citus -count 1 -timeout 30m -v -run OnACluster ./sql
+	go test -tags citus -count 1 -timeout 30m -v -run 'UnderLoad|BetweenNodes|OnACluster' ./internal/app
+	@# Not beside those that let a node crash.
+	go test -count 1 -timeout 30m ./internal/account ./internal/activity ./internal/api/operator ./internal/api/partner \
+		./internal/app ./internal/audit ./internal/client ./internal/oauth ./internal/usage ./internal/web/pages ./internal/webhook
+
 .PHONY: bench
 bench: tools build ## how fast everything is on this machine, beside PostgreSQL and net/http alone: ten minutes, then bin/bench.json
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench

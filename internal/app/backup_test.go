@@ -110,7 +110,7 @@ func serviceOn(t *testing.T, db *pgtest.DB, keyset string) *App {
 const verifier = "a-verifier-of-at-least-forty-three-characters"
 
 // consenting is a request at which the user has to decide, and its browser.
-func consenting(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) (id uuid.UUID, browser [sha256.Size]byte) {
+func consenting(t testing.TB, a *App, partner pgtest.Client, user pgtest.User) (id uuid.UUID, browser [sha256.Size]byte) {
 	t.Helper()
 	challenge := sha256.Sum256([]byte(verifier))
 	query := url.Values{
@@ -137,7 +137,7 @@ func consenting(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) (
 }
 
 // authorized goes through consent and returns the code.
-func authorized(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) string {
+func authorized(t testing.TB, a *App, partner pgtest.Client, user pgtest.User) string {
 	t.Helper()
 	id, browser := consenting(t, a, partner, user)
 	location, err := a.OAuth.Allow(t.Context(), id, browser)
@@ -151,7 +151,7 @@ func authorized(t *testing.T, a *App, partner pgtest.Client, user pgtest.User) s
 	return callback.Query().Get("code")
 }
 
-func exchange(t *testing.T, a *App, partner pgtest.Client, code string) oauth.Tokens {
+func exchange(t testing.TB, a *App, partner pgtest.Client, code string) oauth.Tokens {
 	t.Helper()
 	tokens, err := a.OAuth.Exchange(t.Context(), credentials(partner), oauth.ExchangeParams{
 		Code: code, RedirectURI: partner.CallbackURL, CodeVerifier: verifier,

@@ -122,7 +122,7 @@ func TestIsolationFromThievesWhoLeave(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1, while the connection is held": false, "HTTP/2, while the connection is held": true} {
 		t.Run(name, func(t *testing.T) {
 			f, tokens := newFront(t, e, http2), stolen(t)
-			free := e.hold(t, "select from connections where grant_id = $1 for update", tokens.GrantID)
+			free := e.holdConnection(t, tokens.GrantID)
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			answer := make(chan response, 1)
@@ -163,7 +163,8 @@ func TestIsolationFromARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	door := newDoor(t)
-	db := &pgtest.DB{URL: door.open(t, running.URL()), Clock: new(postgres.Clock)}
+	at := door.open(t, running.URL())
+	db := &pgtest.DB{URL: at, URLs: []string{at}, Clock: new(postgres.Clock)}
 	db.Pool = db.Open(t)
 	e := newEndToEndOn(t, db)
 	f := newFront(t, e, false)

@@ -60,8 +60,9 @@ var (
 	}
 )
 
-// lockWait is how long a step waits for a table's lock before it lets others pass and tries again.
-const lockWait = 2 * time.Second
+// lockWait is how long a step waits for a table's lock before it lets others pass and tries again. It is less than PostgreSQL
+// waits before it looks for a deadlock (deadlock_timeout, 1 s), so that no statement of the service is broken off for a step.
+const lockWait = 300 * time.Millisecond
 
 // Distribute spreads the tables of a migrated database over the nodes of the Citus cluster whose coordinator it is: shards
 // of them, 1 to 1024. The service goes on meanwhile. It is done in steps; done is called after each that changed something.

@@ -3,10 +3,10 @@
 //
 // # The life of an event
 //
-// Whoever changes a connection inserts the event's row in the same statement or transaction. Triggers note changes of
-// activity, and [Webhooks.Run] merges them into one event per connection when the window is over. The row is also the
-// queue: a server leases events that are due, sends them, and records each attempt, the event's next state and the end of
-// the lease in one statement.
+// Whoever changes a connection inserts the event's row in the same statement or transaction. The statements that write
+// activity note its changes, and [Webhooks.Run] merges them into one event per connection when the window is over. Servers take
+// turns to put new events into the queue. A server leases events that are due there, sends them, and records each attempt,
+// the event's next state and the end of the lease in one statement.
 //
 // # Invariants
 //

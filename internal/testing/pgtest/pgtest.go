@@ -34,6 +34,7 @@ type DB struct {
 	Clock *postgres.Clock // of Pool
 
 	name   string
+	spread bool // over the nodes
 	opened int
 }
 
@@ -204,9 +205,10 @@ func create(t testing.TB, template func(*testServer) string) *DB {
 	for _, node := range server.nodes {
 		db.URLs = append(db.URLs, urlOf(node.url, db.name))
 	}
-	db.opened = int(server.made.Add(1))
-	db.URL = db.URLs[db.opened%len(db.URLs)]
-	if len(db.URLs) > 1 && from == server.template {
+	db.URL = db.URLs[0]
+	if db.spread = len(db.URLs) > 1 && from == server.template; db.spread {
+		db.opened = int(server.made.Add(1))
+		db.URL = db.URLs[db.opened%len(db.URLs)]
 		server.nodes.follow(t, db.name, db.Clock)
 	}
 	db.Pool = db.Open(t)
@@ -218,7 +220,7 @@ func create(t testing.TB, template func(*testServer) string) *DB {
 func (db *DB) Open(t testing.TB) *postgres.Pool {
 	t.Helper()
 	url := db.URL
-	if len(db.URLs) > 1 {
+	if db.spread {
 		url = db.URLs[db.opened%len(db.URLs)]
 		db.opened++
 	}

@@ -1,0 +1,108 @@
+package postgres_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// texts reads one column of text.
+func texts(t *testing.T, db *pgtest.DB, query string) []string {
+	t.Helper()
+	rows, err := db.Pool.Query(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// What a cluster asks of a schema is true of it on one PostgreSQL, too: it is the same schema.
+func TestSchemaCanBeDistributed(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCluster(t, "it is one already")
+	db := pgtest.New(t)
+	tables := postgres.Tables()
+
+	var known []string
+	for _, table := range tables {
+		known = append(known, table.Name)
+	}
+	slices.Sort(known)
+	all := texts(t, db, "select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') order by relname collate \"C\"")
+	if diff := cmp.Diff(all, known); diff != "" {
+		t.Errorf("tables (-there +distributed):\n%s", diff)
+	}
+
+	group := map[string]string{}
+	for _, table := range tables {
+		group[table.Name] = table.Group
+		if table.Column == "" {
+			continue
+		}
+		for _, key := range texts(t, db, `select indisprimary || ' ' || string_agg(attname, ',' order by position)
+			from pg_index, unnest(indkey) with ordinality as k (column_number, position)
+			join pg_attribute on attnum = column_number
+			where indrelid = '`+table.Name+`'::regclass and attrelid = indrelid and indisunique
+			group by indexrelid, indisprimary`) {
+			primary, columns, _ := strings.Cut(key, " ")
+			if list := strings.Split(columns, ","); !slices.Contains(list, table.Column) || primary == "true" && list[0] != table.Column {
+				t.Errorf("%s is sharded by %s, and has the key (%s)", table.Name, table.Column, columns)
+			}
+		}
+		if table.Leader != "" {
+			for _, column := range texts(t, db, `select format_type(atttypid, atttypmod) from pg_attribute
+				where (attrelid, attname) in (('`+table.Name+`'::regclass, '`+table.Column+`'), ('`+table.Leader+`'::regclass, '`+table.LeaderColumn+`'))`) {
+				if column != "uuid" {
+					t.Errorf("%s.%s is of type %s", table.Name, table.Column, column)
+				}
+			}
+		}
+	}
+
+	var keys []string
+	for _, key := range postgres.ForeignKeys() {
+		keys = append(keys, strings.TrimSpace(key.Table+" "+key.Definition))
+		switch from, to := group[key.Table], group[key.RefersTo]; {
+		case to == "reference":
+		case from != to:
+			t.Errorf("%s refers to %s, whose rows are elsewhere", key.Table, key.RefersTo)
+		case !strings.HasPrefix(key.Columns, "user_id"):
+			t.Errorf("%s refers to %s by (%s), without the user", key.Table, key.RefersTo, key.Columns)
+		}
+	}
+	slices.Sort(keys)
+	there := texts(t, db, `select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
+		from pg_constraint where contype = 'f' and connamespace = 'public'::regnamespace order by 1`)
+	slices.Sort(there)
+	if diff := cmp.Diff(there, keys); diff != "" {
+		t.Errorf("foreign keys (-there +distributed):\n%s", diff)
+	}
+
+	if triggers := texts(t, db, "select tgname::text from pg_trigger where not tgisinternal"); len(triggers) != 0 {
+		t.Errorf("triggers, which a shard does not have: %q", triggers)
+	}
+	if language := texts(t, db, "select lanname::text from pg_proc join pg_language on prolang = pg_language.oid where proname = 'connect_now'"); !slices.Equal(language, []string{"plpgsql"}) {
+		t.Errorf("the clock is written in %q, which may be inlined", language)
+	}
+}
+
+// A database that is no cluster is refused in one line, and left as it is.
+func TestDistributeRefuses(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCluster(t, "it is one")
+	db := pgtest.New(t)
+	err := postgres.Distribute(t.Context(), db.URL, 32, nil)
+	if err == nil || !strings.Contains(err.Error(), "has no Citus") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error: %v", err)
+	}
+}

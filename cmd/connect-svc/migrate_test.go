@@ -52,6 +52,16 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+func TestDistributeOnOnePostgreSQL(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, shards := range []string{"0", "1025", "many"} {
+		refuse(t, env(db), statusUsage, []string{"--shards"}, "migrate", "distribute", "--shards", shards)
+	}
+	refuse(t, env(db), statusFailed, []string{"distribute: the database has no Citus"}, "migrate", "distribute")
+	succeed(t, env(db), "", "user", "create", "--email", "robin@example.com", "--timezone", "UTC", "--registered-on", "2026-01-31")
+}
+
 // A flag of the same name wins over the variable.
 func TestSettingAsFlag(t *testing.T) {
 	t.Parallel()

@@ -311,6 +311,11 @@ func TestClusterUnderLoad(t *testing.T) {
 		}
 	}
 	f.settle(t, l)
+	for _, url := range db.URLs { // what the crash left, which each node would end within a minute
+		if _, err := session(t, url).Exec(t.Context(), "select recover_prepared_transactions()"); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // Two servers on different nodes race for one code, one refresh token, and one client.
@@ -494,7 +499,7 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 		} else if most, _ := strconv.Atoi(string(row[1])); len(commands) > most {
 			t.Errorf("%s: docs/scaling.md says %d commands", act.name, most)
 		}
-		t.Logf("%s: %d\n\t%s", act.name, len(commands), strings.Join(commands, "\n\t"))
+		t.Logf("%s: %d", act.name, len(commands))
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
@@ -66,7 +68,7 @@ func CreateKeyset(path string) error {
 	return nil
 }
 
-// LoadKeyring reads a keyset file.
+// LoadKeyring reads a keyset file. The error is one line.
 func LoadKeyring(path string) (*Keyring, error) {
 	keys, err := readKeysets(path)
 	if err != nil {
@@ -76,7 +78,7 @@ func LoadKeyring(path string) (*Keyring, error) {
 }
 
 // RotateKeyset makes the next sealing key the primary one and adds a new next key. The file is replaced atomically: a
-// concurrent reader gets the old or the new keyset.
+// concurrent reader gets the old or the new keyset. It keeps its owner and mode.
 func RotateKeyset(path string) error {
 	keys, err := readKeysets(path)
 	if err != nil {
@@ -129,17 +131,32 @@ func keyInfos(handle *keyset.Handle) []KeyInfo {
 	return list
 }
 
+// othersMay are the permissions that a keyset must not give: others read or write it, or its group writes it.
+const othersMay os.FileMode = 0o026
+
 func readKeysets(path string) (keysets, error) {
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return keysets{}, fmt.Errorf("keyset: %w", err)
 	}
-	var file keysetFile
-	if err := json.Unmarshal(text, &file); err != nil {
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return keysets{}, fmt.Errorf("keyset: %w", err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&othersMay != 0 {
+		return keysets{}, fmt.Errorf("keyset %s: has mode %04o, so that others can read or change it: chmod 0640 or less", path, info.Mode().Perm())
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return keysets{}, fmt.Errorf("keyset: %w", err)
+	}
+	var stored keysetFile
+	if err := json.Unmarshal(text, &stored); err != nil {
 		return keysets{}, fmt.Errorf("keyset %s: is not a keyset made by keys create", path)
 	}
-	sealing, sealingErr := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(file.Sealing)))
-	identifiers, identifiersErr := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(file.Identifiers)))
+	sealing, sealingErr := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(stored.Sealing)))
+	identifiers, identifiersErr := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(stored.Identifiers)))
 	if sealingErr != nil || identifiersErr != nil {
 		return keysets{}, fmt.Errorf("keyset %s: is not a keyset made by keys create", path)
 	}
@@ -161,14 +178,23 @@ func (k keysets) encode() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
+// replaceFile replaces a file by one of the same owner and mode, in whose place a reader finds the one or the other.
 func replaceFile(path string, text []byte) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".keyset-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("keyset: %w", err)
 	}
 	defer os.Remove(file.Name())
-	if err := writeAndClose(file, text); err != nil {
-		return fmt.Errorf("keyset: %w", err)
+	if err := errors.Join(keepOwner(file.Name(), before), file.Chmod(before.Mode().Perm()), writeAndClose(file, text)); err != nil {
+		return fmt.Errorf("keyset %s: %w", path, err)
 	}
 	if err := os.Rename(file.Name(), path); err != nil {
 		return fmt.Errorf("keyset: %w", err)

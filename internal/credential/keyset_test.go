@@ -1,0 +1,78 @@
+//go:build unix
+
+package credential
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A keyset is taken only from a file that nobody else can read or change, and that the group cannot change.
+func TestKeysetOfOthersIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "keyset.json")
+	if err := CreateKeyset(path); err != nil {
+		t.Fatal(err)
+	}
+	for mode, taken := range map[os.FileMode]bool{
+		0o600: true, 0o400: true, 0o640: true, 0o440: true,
+		0o604: false, 0o602: false, 0o660: false, 0o620: false, 0o644: false, 0o666: false,
+	} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := LoadKeyring(path)
+		if taken != (err == nil) || err != nil && (!strings.Contains(err.Error(), "chmod 0640") || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+		if err := RotateKeyset(path); taken != (err == nil) {
+			t.Errorf("rotating with mode %o: %v", mode, err)
+		}
+	}
+}
+
+// Who rotates a keyset leaves it to whom it belonged, also behind a symbolic link.
+func TestRotationKeepsOwnerAndMode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "keyset.json"), filepath.Join(dir, "link.json")
+	if err := CreateKeyset(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	owner, group := os.Getuid(), os.Getgid()
+	if owner == 0 { // as root rotates the keyset of the service
+		owner, group = 65534, 65534
+	}
+	if err := os.Chown(path, owner, group); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	before, err := ListKeyset(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := RotateKeyset(link); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat := info.Sys().(*syscall.Stat_t); int(stat.Uid) != owner || int(stat.Gid) != group || info.Mode() != 0o440 {
+		t.Errorf("owner %d, group %d, mode %s", stat.Uid, stat.Gid, info.Mode())
+	}
+	if after, err := ListKeyset(link); err != nil || len(after) != len(before)+1 {
+		t.Errorf("%d keys, before %d: %v", len(after), len(before), err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v", err)
+	}
+}

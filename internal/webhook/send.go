@@ -57,6 +57,9 @@ func newSender(allowed []netip.Prefix, roots *x509.CertPool) *sender {
 	}}
 }
 
+// cloudAddresses are public by their number, and lead to the platform of the machine's own cloud (Azure's wire server).
+var cloudAddresses = netip.MustParsePrefix("168.63.129.16/32")
+
 // guard refuses addresses that are not public unless they are allowed, at each connection, after DNS.
 func guard(allowed []netip.Prefix) *ssrf.Guardian {
 	var v4, v6 []netip.Prefix
@@ -67,7 +70,8 @@ func guard(allowed []netip.Prefix) *ssrf.Guardian {
 			v6 = append(v6, prefix)
 		}
 	}
-	return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
+	return ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(cloudAddresses),
+		ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
 }
 
 // send sends an event to an endpoint, in five seconds at most. Whatever the receiver does, the result is an Attempt;

@@ -146,6 +146,25 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	}
 }
 
+// Addresses at which clouds answer a machine of theirs are refused, also those that are otherwise public. They are asked about
+// before a dial.
+func TestAddressesOfCloudsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{
+		"168.63.129.16", "169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", "fd00:42::42",
+	} {
+		if err := guard(nil).SafeAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 443)); err == nil {
+			t.Errorf("%s is dialed", address)
+		}
+	}
+	if err := guard([]netip.Prefix{netip.MustParsePrefix("168.63.129.16/32")}).Safe("tcp4", "168.63.129.16:443", nil); err != nil {
+		t.Errorf("an address that the operator allowed: %v", err)
+	}
+	if err := guard(nil).Safe("tcp4", "168.63.129.17:443", nil); err != nil {
+		t.Errorf("a public address: %v", err)
+	}
+}
+
 // A name that led to an allowed address leads inside the next time: what counts is where the connection goes.
 func TestRebinding(t *testing.T) {
 	t.Parallel()

@@ -9,10 +9,20 @@ set -euo pipefail
 umask 077
 [ $# -eq 1 ] || { echo "usage: backup.sh DIRECTORY" >&2; exit 2; }
 [ ! -e "$1" ] || { echo "backup: $1 exists already" >&2; exit 1; }
+# The password goes by the environment: what a program is called with, everybody on the machine can see.
+url=${CONNECT_DATABASE_URL:?is not set}
+if [[ $url =~ ^([a-z]+://[^:/@?]*):([^@/?]*)@(.*)$ ]]; then
+  url="${BASH_REMATCH[1]}@${BASH_REMATCH[3]}"
+  PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
+elif [[ $url =~ ^(.*[?\&])password=([^\&]*)\&?(.*)$ ]]; then
+  url="${BASH_REMATCH[1]}${BASH_REMATCH[3]}"
+  PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
+fi
+export PGPASSWORD=${PGPASSWORD-}
 half=$(mktemp -d "$1.XXXXXX")
 trap 'rm -rf "$half"' EXIT
 # The buckets of the rate limiter are worth nothing later.
-pg_dump --format=custom --no-owner --no-unlogged-table-data --file="$half/database.dump" --dbname="${CONNECT_DATABASE_URL:?is not set}"
+pg_dump --format=custom --no-owner --no-unlogged-table-data --file="$half/database.dump" --dbname="$url"
 cp -- "${CONNECT_KEYSET_FILE:?is not set}" "$half/keyset.json"
 mv -T -- "$half" "$1"
 trap - EXIT

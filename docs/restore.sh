@@ -9,5 +9,15 @@ umask 077
 [ $# -eq 1 ] || { echo "usage: restore.sh DIRECTORY" >&2; exit 2; }
 keyset=${CONNECT_KEYSET_FILE:?is not set}
 [ ! -e "$keyset" ] || { echo "restore: $keyset exists already" >&2; exit 1; }
-pg_restore --exit-on-error --single-transaction --no-owner --dbname="${CONNECT_DATABASE_URL:?is not set}" "$1/database.dump"
+# The password goes by the environment: what a program is called with, everybody on the machine can see.
+url=${CONNECT_DATABASE_URL:?is not set}
+if [[ $url =~ ^([a-z]+://[^:/@?]*):([^@/?]*)@(.*)$ ]]; then
+  url="${BASH_REMATCH[1]}@${BASH_REMATCH[3]}"
+  PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
+elif [[ $url =~ ^(.*[?\&])password=([^\&]*)\&?(.*)$ ]]; then
+  url="${BASH_REMATCH[1]}${BASH_REMATCH[3]}"
+  PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
+fi
+export PGPASSWORD=${PGPASSWORD-}
+pg_restore --exit-on-error --single-transaction --no-owner --dbname="$url" "$1/database.dump"
 cp -- "$1/keyset.json" "$keyset"

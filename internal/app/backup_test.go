@@ -41,9 +41,25 @@ func TestBackupAndRestore(t *testing.T) {
 	connected := exchange(t, old, partner, authorized(t, old, partner, user))
 	inFlight := authorized(t, old, partner, user)
 
-	script(t, "backup.sh", before.URL, keyset, backup)
+	// A password may have any characters, in either place of a URL.
+	const role, password = "backup_and_restore", "p@ss/w%rd:é\\n&x"
+	before.Define(t, "create role "+role+" superuser login password '"+password+"'")
+	t.Cleanup(func() { before.Define(t, "drop role "+role) })
+	as := func(address string, inQuery bool) string {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(role, password)
+		if inQuery {
+			u.User = url.User(role)
+			u.RawQuery += "&password=" + url.QueryEscape(password) + "&connect_timeout=10"
+		}
+		return u.String()
+	}
+	script(t, "backup.sh", as(before.URL, false), keyset, backup)
 	after := pgtest.NewEmpty(t)
-	script(t, "restore.sh", after.URL, restored, backup)
+	script(t, "restore.sh", as(after.URL, true), restored, backup)
 	fresh := serviceOn(t, after, restored)
 
 	access, err := fresh.OAuth.Authenticate(t.Context(), connected.AccessToken)
@@ -172,9 +188,34 @@ func command(name, databaseURL, keyset, dir string) *exec.Cmd {
 	return c
 }
 
+// script runs one of the scripts, and sees what it calls programs with: no password, which everybody on the machine could read.
 func script(t *testing.T, name, databaseURL, keyset, dir string) {
 	t.Helper()
-	if out, err := command(name, databaseURL, keyset, dir).CombinedOutput(); err != nil {
+	seen := t.TempDir()
+	for _, program := range []string{"pg_dump", "pg_restore"} {
+		wrapper := "#!/bin/sh\nprintf '%s\\n' \"$@\" >> " + seen + "/arguments\nPATH=${PATH#*:} exec " + program + " \"$@\"\n"
+		if err := os.WriteFile(filepath.Join(seen, program), []byte(wrapper), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := command(name, databaseURL, keyset, dir)
+	c.Env = append(c.Env, "PATH="+seen+":"+os.Getenv("PATH"))
+	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	arguments, err := os.ReadFile(filepath.Join(seen, "arguments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, set := at.User.Password()
+	if !set {
+		password = at.Query().Get("password")
+	}
+	if password == "" || strings.Contains(string(arguments), password) || strings.Contains(string(arguments), url.QueryEscape(password)) {
+		t.Errorf("%s calls programs with the password, or there is none", name)
 	}
 }

@@ -32,7 +32,7 @@ func (p Precision) String() string {
 type countBounds struct {
 	timeout time.Duration // of counting, and of sampling
 	exact   int64         // connections of a client that are counted exactly
-	sample  int64         // connections of all clients that are read for an estimate, or a tenth of them
+	sample  int64         // connections of all clients that are read for an estimate, about
 }
 
 var defaultCountBounds = countBounds{timeout: 2 * time.Second, exact: 10_000, sample: 30_000}

@@ -135,10 +135,10 @@ func (s store) connections(ctx context.Context, clients []uuid.UUID) (map[uuid.U
 	return found, ctx.Err()
 }
 
-// sample replaces lower bounds by estimates. How long the table is nobody needs to know: a sample that is too small is
-// followed by one of ten times as many pages.
+// sample replaces lower bounds by estimates. Nobody needs to know how long the table is: samples grow until one is large
+// enough to tell which part of the pages is as many connections as are to be read.
 func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections) error {
-	for part := 1e-4; ; part = min(1, 10*part) {
+	for part := 1e-4; ; {
 		sampled, err := s.queries.SampleConnections(ctx, float32(100*part))
 		if err != nil {
 			return err
@@ -151,7 +151,8 @@ func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections) erro
 			estimates[row.ClientID] = c
 			total += row.Connections
 		}
-		if total < s.bounds.sample/10 && part < 1 {
+		if next := min(1, part*min(10, float64(s.bounds.sample)/float64(max(total, 1)))); next > 1.5*part {
+			part = next
 			continue
 		}
 		for client, c := range found {

@@ -211,11 +211,11 @@ func script(t *testing.T, name, databaseURL, keyset, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	password, set := at.User.Password()
-	if !set {
-		password = at.Query().Get("password")
+	_, password, _ := strings.Cut(at.User.String(), ":")
+	if password == "" {
+		password = url.QueryEscape(at.Query().Get("password"))
 	}
-	if password == "" || strings.Contains(string(arguments), password) || strings.Contains(string(arguments), url.QueryEscape(password)) {
+	if password == "" || strings.Contains(string(arguments), password) {
 		t.Errorf("%s calls programs with the password, or there is none", name)
 	}
 }

@@ -109,10 +109,11 @@ func (tab *Tab) WaitTitle(titles ...string) {
 	}
 }
 
-// Evaluate runs a JavaScript expression, as a developer's console does, and stores its value in result.
+// Evaluate runs a JavaScript expression, as a developer's console does, and stores its value in result: that of a promise
+// when it is kept.
 func (tab *Tab) Evaluate(expression string, result any) {
 	tab.t.Helper()
-	if err := json.Unmarshal(value(tab, chromedp.Evaluate[[]byte](expression)), result); err != nil {
+	if err := json.Unmarshal(value(tab, chromedp.Evaluate[[]byte](expression, chromedp.EvalAwaitPromise)), result); err != nil {
 		tab.t.Fatalf("value of %s: %v", expression, err)
 	}
 }

@@ -21,12 +21,13 @@ func Serves(path string) bool { return strings.HasPrefix(path, Path) || path+"/"
 
 // The content security policies allow our own styles and pictures. A script of ours draws the reference from the contract. It
 // puts its rules into style elements that are empty, which the policy allows by the hash of nothing. It refuses inline styles
-// there, too.
+// there, too. It is much script from elsewhere, on the host of the pages that users sign in to: in the sandbox it has an origin
+// of its own, which is nobody to them.
 const (
 	common          = "base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 	pagePolicy      = "default-src 'none'; style-src 'self'; img-src 'self'; " + common
 	referencePolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-		"style-src 'self' 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' 'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='; " + common
+		"style-src 'self' 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' 'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='; sandbox allow-scripts allow-downloads; " + common
 )
 
 // file is a page or what belongs to one.
@@ -106,14 +107,18 @@ func takesGzip(accepted string) bool {
 	return false
 }
 
-// headers sets those of every response, as on the service's other pages.
+// headers sets those of every response, as on the service's other pages. But all is for everybody to take, the reference among
+// them, whose origin is another one; and a page in a sandbox cannot ask for a browsing context group of its own.
 func headers(h http.Header, policy string) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if policy != referencePolicy {
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()")
 	h.Set("Strict-Transport-Security", "max-age=63072000")
 }

@@ -243,12 +243,17 @@ func TestHeaders(t *testing.T) {
 		policy := h.Get("Content-Security-Policy")
 		if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") ||
 			!strings.HasSuffix(policy, "base-uri 'none'; frame-ancestors 'none'; form-action 'none'") ||
-			strings.Contains(policy, "script-src 'self'") != (name == referenceName+".html") {
+			strings.Contains(policy, "script-src 'self'") != (name == referenceName+".html") ||
+			strings.Contains(policy, "sandbox allow-scripts allow-downloads;") != (name == referenceName+".html") {
 			t.Errorf("%s: %s", name, policy)
+		}
+		opener := "same-origin"
+		if name == referenceName+".html" {
+			opener = ""
 		}
 		for header, want := range map[string]string{
 			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"Cross-Origin-Opener-Policy": opener, "Cross-Origin-Resource-Policy": "cross-origin", "Access-Control-Allow-Origin": "*",
 			"Strict-Transport-Security": "max-age=63072000",
 		} {
 			if got := h.Get(header); got != want {

@@ -86,7 +86,16 @@ type load struct {
 	took    []time.Duration
 	ledgers []*ledger
 	stop    func()
-	phase   atomic.Pointer[string]
+	more    *sync.Cond // another answer is in took
+}
+
+// await returns when so many answers have come since the last report.
+func (l *load) await(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.took) < n {
+		l.more.Wait()
+	}
 }
 
 func (l *load) note(kind string, status int, took time.Duration) {
@@ -94,6 +103,7 @@ func (l *load) note(kind string, status int, took time.Duration) {
 	defer l.mu.Unlock()
 	l.answers[fmt.Sprintf("%s %d", kind, status)]++
 	l.took = append(l.took, took)
+	l.more.Broadcast()
 }
 
 // report tells of a phase, and begins the next one.
@@ -121,6 +131,7 @@ func (l *load) report(t *testing.T, phase string) (answers map[string]int) {
 func (f *fleet) newLoad(t *testing.T, connections int) *load {
 	t.Helper()
 	l := &load{answers: map[string]int{}}
+	l.more = sync.NewCond(&l.mu)
 	day := time.Now().UTC().Truncate(24 * time.Hour)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -220,7 +231,7 @@ func TestDistributeUnderLoad(t *testing.T) {
 	many := db.User(t)
 	db.Exec(t, "insert into daily_steps select $1, '1990-01-01'::date + n, n from generate_series(1, 12000) n", many.ID)
 	l := f.newLoad(t, 6)
-	time.Sleep(2 * time.Second) // of load before
+	l.await(500)
 	l.report(t, "one PostgreSQL")
 	steps, cut := 0, errors.New("cut off")
 	for finished := false; !finished; {
@@ -244,7 +255,7 @@ func TestDistributeUnderLoad(t *testing.T) {
 	if answers["refresh 500"] > 0 || 20*answers["read 503"] > answers["read 200"] || 20*answers["write 500"] > answers["write 200"] {
 		t.Errorf("too many faults")
 	}
-	time.Sleep(2 * time.Second) // of load after
+	l.await(300)
 	l.report(t, "the cluster, by its coordinator")
 	l.stop()
 	for _, url := range db.URLs[1:] {
@@ -271,7 +282,7 @@ func TestClusterUnderLoad(t *testing.T) {
 	}
 	coordinator := session(t, db.URLs[0])
 	l := f.newLoad(t, 12)
-	time.Sleep(3 * time.Second)
+	l.await(900)
 	l.report(t, "three servers on three nodes")
 
 	// The users' shards of the coordinator and of both workers change places.
@@ -301,21 +312,22 @@ func TestClusterUnderLoad(t *testing.T) {
 		}
 	}
 
-	restart(t, db.URLs[2])
-	time.Sleep(2 * time.Second) // for what began without it
+	restart(t, db.URLs[2], func() { l.await(30) })
+	// What the crash left locked each node would end within a minute by itself.
+	for _, url := range db.URLs {
+		if _, err := session(t, url).Exec(t.Context(), "select recover_prepared_transactions()"); err != nil {
+			t.Error(err)
+		}
+	}
+	l.await(400) // for what began without it
 	l.report(t, "a worker crashed and came back")
-	time.Sleep(3 * time.Second)
+	l.await(600)
 	for answer, n := range l.report(t, "after that") {
 		if !strings.HasSuffix(answer, " 200") {
 			t.Errorf("%s: %d times", answer, n)
 		}
 	}
 	f.settle(t, l)
-	for _, url := range db.URLs { // what the crash left, which each node would end within a minute
-		if _, err := session(t, url).Exec(t.Context(), "select recover_prepared_transactions()"); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // Two servers on different nodes race for one code, one refresh token, and one client.
@@ -513,8 +525,8 @@ func session(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// restart lets a node's PostgreSQL crash and starts it again. It must be on this machine.
-func restart(t *testing.T, url string) {
+// restart lets a node's PostgreSQL crash and starts it again after meanwhile. It must be on this machine.
+func restart(t *testing.T, url string, meanwhile func()) {
 	t.Helper()
 	conn := session(t, url)
 	var data, programs string
@@ -536,7 +548,7 @@ func restart(t *testing.T, url string) {
 			t.Fatalf("pg_ctl %s: %v", command[0], err)
 		}
 		if command[0] == "stop" {
-			time.Sleep(2 * time.Second) // of load without it
+			meanwhile()
 		}
 	}
 }

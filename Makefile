@@ -48,7 +48,7 @@ test-long: tools ## what CI has no time for: each fuzz test, long runs of the mo
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 
 .PHONY: test-citus
-test-citus: tools ## the tests on a Citus cluster: CONNECT_TEST_CITUS_URLS has the URLs of its coordinator and of its workers
+test-citus: tools ## the tests on a Citus cluster, whose URLs CONNECT_TEST_CITUS_URLS has, the coordinator's first
 	@[ -n "$${CONNECT_TEST_CITUS_URLS:-}" ] || { echo "set CONNECT_TEST_CITUS_URLS to the URLs of a Citus cluster on this machine, the coordinator's first" >&2; exit 2; }
 	go test -tags citus -count 1 -timeout 30m -v -run OnACluster ./sql
 	go test -tags citus -count 1 -timeout 30m -v -run 'UnderLoad|BetweenNodes|OnACluster' ./internal/app

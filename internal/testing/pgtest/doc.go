@@ -7,6 +7,10 @@
 // The server is a private one that lasts as long as the test process, or the one that CONNECT_TEST_DATABASE_URL
 // names, whose user must be allowed to create databases. A test without a database fails; none is ever skipped.
 //
+// CONNECT_TEST_CITUS_URLS names the nodes of a Citus cluster instead, the coordinator first. Then each database is spread over
+// them, and each connects to another node than the one before. Tests of what only one PostgreSQL has are passed over there
+// ([NotOnCluster]).
+//
 // Tests may all run in parallel: they share nothing but the server. Each database has its own clock ([DB.Clock]),
 // which moves SQL and Go code alike.
 package pgtest

@@ -71,13 +71,7 @@ func BenchmarkActs(b *testing.B) {
 			return err
 		})
 	})
-	b.Run("revoke an access token", func(b *testing.B) {
-		each(b, func(n int) error { return a.OAuth.Revoke(b.Context(), me, tokens[n].AccessToken) })
-	})
-	b.Run("disconnect", func(b *testing.B) { // again and again: the version goes up each time
-		each(b, func(n int) error { return a.OAuth.Disconnect(b.Context(), me, tokens[n].GrantID) })
-	})
-	// A code is for one exchange: there are as many acts as users, whatever is asked for.
+	// What can be done once is done for each user once, however often is asked for.
 	once := func(b *testing.B, act func(n int) error) {
 		b.Helper()
 		var all sync.WaitGroup
@@ -106,14 +100,23 @@ func BenchmarkActs(b *testing.B) {
 			return err
 		})
 	})
-	b.Run("revoke a refresh token", func(b *testing.B) {
-		once(b, func(n int) error { return a.OAuth.Revoke(b.Context(), me, tokens[n].RefreshToken) })
-	})
-	b.Run("disconnect and tell", func(b *testing.B) {
-		db.Webhook(b, partner.ID)
+	connected := func(b *testing.B) {
+		b.Helper()
 		for n := range users {
 			tokens[n] = exchange(b, a, partner, authorized(b, a, partner, of[n]))
 		}
+	}
+	b.Run("revoke an access token", func(b *testing.B) {
+		connected(b)
+		once(b, func(n int) error { return a.OAuth.Revoke(b.Context(), me, tokens[n].AccessToken) })
+	})
+	b.Run("revoke a refresh token", func(b *testing.B) {
+		connected(b)
+		once(b, func(n int) error { return a.OAuth.Revoke(b.Context(), me, tokens[n].RefreshToken) })
+	})
+	db.Webhook(b, partner.ID)
+	b.Run("disconnect and tell", func(b *testing.B) {
+		connected(b)
 		once(b, func(n int) error { return a.OAuth.Disconnect(b.Context(), me, tokens[n].GrantID) })
 	})
 }

@@ -62,10 +62,12 @@ create table authorization_requests (
     state          text        not null check (octet_length(state) between 22 and 2048),
     code_challenge bytea       not null check (octet_length(code_challenge) = 32),
     expires_at     timestamptz not null,
-    -- Who signed in for this request and nothing else, and this user's calendar day when the consent was first shown. The
-    -- user may have been deleted since: then the request has ended.
+    -- Who signed in for this request and nothing else, the SHA-256 of the secret that the browser got for it, and this
+    -- user's calendar day when the consent was first shown. The user may have been deleted since: then the request has ended.
     user_id        uuid,
+    session_hash   bytea check (octet_length(session_hash) = 32),
     consent_day    date,
+    check ((user_id is null) = (session_hash is null)),
     check (consent_day is null or user_id is not null)
 );
 

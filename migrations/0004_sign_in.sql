@@ -9,18 +9,23 @@ create table sign_ins (
     user_id    uuid,
     -- Keyed hash of the six digits and the sign-in: the digits alone would be guessed from a plain hash.
     code_hash  bytea       not null check (octet_length(code_hash) = 32),
+    -- What the attempts count towards: a key of sign_in_limits.
+    budget     bytea       not null check (octet_length(budget) = 32),
     attempts   smallint    not null default 0 check (attempts between 0 and 5),
     expires_at timestamptz not null
 );
 
 create index sign_ins_expiry on sign_ins (expires_at);
 
--- When codes were asked for, within the last hour, by e-mail address and by network address: the key is a keyed hash
--- of either. The array holds at most as many instants as the limit allows.
+-- Budgets of codes, and of guesses at them. The key is a keyed hash of whom the budget belongs to: an e-mail address, a
+-- browser that has signed in to an account before, or a network.
 create table sign_in_limits (
     key      bytea         primary key check (octet_length(key) = 32),
+    -- When codes were asked for within the last hour; at most as many instants as the limit allows.
     asked_at timestamptz[] not null,
-    last_at  timestamptz   not null
+    last_at  timestamptz   not null,
+    -- Attempts since the last one that was right.
+    failed   int           not null default 0 check (failed >= 0)
 );
 
 -- The instants of a sliding hour that ends with its last one.
@@ -42,8 +47,21 @@ create table account_sessions (
 
 create index account_sessions_expiry on account_sessions (expires_at);
 
+-- The browsers in which a user has signed in. Each has a budget of codes of its own, for 180 days.
+create table known_browsers (
+    user_id      uuid        not null references users on delete cascade,
+    -- The first half of the SHA-256 of a secret with 256 random bits that only the browser holds.
+    browser_id   uuid        not null,
+    name         text        not null check (octet_length(name) <= 64),
+    signed_in_at timestamptz not null,
+    primary key (user_id, browser_id)
+);
+
+create index known_browsers_signed_in on known_browsers (signed_in_at);
+
 -- +goose Down
 
+drop table known_browsers;
 drop table account_sessions;
 drop table sign_in_limits;
 drop function within_hour;

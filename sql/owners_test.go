@@ -20,6 +20,7 @@ var owners = map[string]string{
 	"sign_ins":               "account",
 	"sign_in_limits":         "account",
 	"account_sessions":       "account",
+	"known_browsers":         "account",
 	"clients":                "client",
 	"daily_steps":            "activity",
 	"step_corrections":       "activity",

@@ -14,7 +14,7 @@ var CodeOutcomes = []string{"sent", "limited", "accepted", "rejected", "locked",
 type Counts struct {
 	Codes map[string]uint64 // by outcome
 
-	EmailsWaiting int // now, including those that will be dropped because the address has no account
+	EmailsWaiting int // now, including those that have no recipient because the address has no account
 	EmailsSent    uint64
 	EmailsFailed  uint64
 }

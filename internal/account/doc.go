@@ -6,14 +6,16 @@
 //     session of the account pages that it starts.
 //   - A code is six digits that prove that somebody reads the emails of an account's address.
 //   - An attempt is a code that somebody enters, right or wrong.
+//   - A budget is what codes and attempts count towards: that of an address, or that of a known browser.
 //
 // # Invariants
 //
 //   - A code serves its own sign-in and no other. It is valid for 10 minutes and five attempts, also when the attempts
 //     are concurrent: the statement that spends an attempt decides. A new code replaces the old one.
 //   - Nobody can find out here whether an address has an account. With and without one, the same statements run, the same
-//     rows remain and the caller gets the same result; only the outbox, afterwards, sends the email or drops it. An email
-//     goes to the address of the account, never to the one that was typed.
+//     rows remain and the caller gets the same result. Only the outbox knows, within a second: with an account it sends the
+//     email, without one it does the same work up to naming a recipient. An email goes to the address of the account, never
+//     to the one that was typed.
 //   - No code is stored in plain text: the database holds a keyed hash, and the email waits in memory. When a server stops
 //     or crashes, the emails that it had not sent are lost, and their users ask for a new code.
 //   - A session of the account pages lasts 30 minutes from its sign-in, whatever is done in it, or until the user signs
@@ -24,6 +26,9 @@
 //     prove to a partner or a court when access began and ended, and only somebody who has kept the id can find the
 //     entries. The counters of codes keep their keyed hash of the address for an hour. The id is never reused.
 //   - The hourly limits of codes are exact and sliding, over all servers.
+//   - Guesses are bounded for each address, with or without an account, whatever the limits are: an attempt counts as failed
+//     until one is right. From 20 on codes are sent once an hour, from 100 on once a day. A browser in which the user has
+//     signed in before has a budget of its own, in which strangers cannot guess: so they cannot lock the user out there.
 //
 // The package never logs an address or a code, and never decides what a signed-in user may do.
 package account

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	htmltemplate "html/template"
+	"io"
 	netmail "net/mail"
 	"net/url"
 	"strconv"
@@ -29,9 +30,10 @@ var (
 
 // Mailer sends one-time codes through one SMTP server. It is safe for concurrent use.
 type Mailer struct {
-	client *mail.Client
-	from   string
-	domain string
+	client  *mail.Client
+	from    string // with the name
+	address string // without it
+	domain  string
 }
 
 // NewMailer parses the mail server's URL (CONNECT_SMTP_URL) and the sender (CONNECT_MAIL_FROM). It does not connect.
@@ -54,7 +56,8 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 	if err != nil || !validEmail(sender.Address) {
 		return nil, ErrMailFrom
 	}
-	return &Mailer{client: client, from: from, domain: sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]}, nil
+	domain := sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]
+	return &Mailer{client: client, from: from, address: sender.Address, domain: domain}, nil
 }
 
 // Errors of NewMailer: which of the two settings is wrong.
@@ -110,6 +113,28 @@ func (m *Mailer) send(ctx context.Context, email codeEmail) error {
 		return nil // the server has accepted it; an error of QUIT does not matter
 	}
 	return err
+}
+
+// rehearse does all that send does but name a recipient and transmit the email, so that the work, too, is the same for an
+// address without an account.
+func (m *Mailer) rehearse(ctx context.Context, email codeEmail) (err error) {
+	email.to = m.from
+	message, err := m.compose(email)
+	if err != nil {
+		return err
+	}
+	connection, err := m.client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.client.CloseWithSMTPClient(connection)) }()
+	if err := connection.Mail(m.address); err != nil {
+		return err
+	}
+	if _, err := message.WriteTo(io.Discard); err != nil {
+		return err
+	}
+	return connection.Reset()
 }
 
 func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {

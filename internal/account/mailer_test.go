@@ -1,16 +1,19 @@
 package account
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/emersion/go-smtp"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/testing/mailtest"
@@ -228,4 +231,64 @@ func TestOutboxIsBounded(t *testing.T) {
 	if o.put(codeEmail{to: "ada@example.com"}) || o.put(codeEmail{}) {
 		t.Error("a full outbox took another email")
 	}
+}
+
+// TestAnAddressWithoutAccountCausesTheSameWork reads what the mail server is told: all is the same until a recipient would
+// be named.
+func TestAnAddressWithoutAccountCausesTheSameWork(t *testing.T) {
+	t.Parallel()
+	post := mailtest.Start(t, mailtest.Config{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	said := make(chan []string, 2)
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { said <- overhear(client, post.Address) }()
+		}
+	}()
+	b := newBenchOn(t, pgtest.New(t), post, "smtp://"+listener.Addr().String(), Settings{})
+	b.user(t, "known@example.com")
+	commands := func(email string) []string {
+		if err := b.send(uuid.New(), email); err != nil {
+			t.Fatal(err)
+		}
+		return <-said
+	}
+	known, unknown := commands("known@example.com"), commands("unknown@example.com")
+	if diff := cmp.Diff([]string{"EHLO", "MAIL", "RSET", "QUIT"}, unknown); diff != "" {
+		t.Errorf("without an account (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"EHLO", "MAIL"}, known[:2]); diff != "" {
+		t.Errorf("with an account (-want +got):\n%s", diff)
+	}
+	if post.Next(t); post.Waiting() != 0 || strings.Contains(b.log.String(), "could not be sent") {
+		t.Errorf("%d more emails; log: %s", post.Waiting(), b.log)
+	}
+}
+
+// overhear connects a client to a mail server, and returns the first words of what it says, in the end.
+func overhear(client net.Conn, address string) (commands []string) {
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer server.Close()
+	go func() {
+		_, _ = io.Copy(client, server)
+		client.Close()
+	}()
+	lines := bufio.NewScanner(io.TeeReader(client, server))
+	for lines.Scan() {
+		if word, _, _ := strings.Cut(lines.Text(), " "); word != "NOOP" {
+			commands = append(commands, word)
+		}
+	}
+	return commands
 }

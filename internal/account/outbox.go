@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,15 +16,17 @@ const (
 	outboxSize = 256 // emails that wait; a full outbox means that the mail server does not keep up
 	senders    = 4   // emails that are sent concurrently
 
+	maxDelay     = time.Second      // until an email leaves
 	sendTimeout  = 30 * time.Second // of one email
 	drainTimeout = 10 * time.Second // of all emails that wait when the server stops
 )
 
 // codeEmail is the email with a one-time code.
 type codeEmail struct {
-	to      string // empty: the address has no account, and the email is dropped
+	to      string // empty: the address has no account, and there is no email
 	code    string
 	partner string // whose authorization request it is; empty for the account pages
+	due     time.Time
 }
 
 // outbox keeps emails in memory until they are sent. So a request does not wait for the mail server, and its duration
@@ -43,8 +46,10 @@ func newOutbox(mailer *Mailer, logger *slog.Logger) *outbox {
 	return &outbox{mailer: mailer, logger: logger, queue: make(chan codeEmail, outboxSize)}
 }
 
-// put never waits. It reports whether there was room.
+// put never waits. It reports whether there was room. An email leaves at a random instant within a second, so that it is not
+// the requests that follow which share the processors with a mail server nearby.
 func (o *outbox) put(email codeEmail) bool {
+	email.due = time.Now().Add(mathrand.N(maxDelay))
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	if o.closed {
@@ -69,6 +74,10 @@ func (o *outbox) run(ctx context.Context) {
 	for range senders {
 		group.Go(func() {
 			for email := range o.queue {
+				select {
+				case <-time.After(time.Until(email.due)):
+				case <-ctx.Done(): // what waits at a stop leaves at once
+				}
 				o.send(sending, email)
 			}
 		})
@@ -86,13 +95,15 @@ func (o *outbox) close() {
 	close(o.queue)
 }
 
-// send makes one attempt: the code is short-lived, and its user soon asks for another.
+// send makes one attempt: the code is short-lived, and its user soon asks for another. Without an account it makes none,
+// with the same work: a mail server that shares the processors would reveal the account by what other requests wait for it.
 func (o *outbox) send(ctx context.Context, email codeEmail) {
-	if email.to == "" {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
+	if email.to == "" {
+		_ = o.mailer.rehearse(ctx, email) // a mail server that is away fails those who have an account, too
+		return
+	}
 	if err := o.mailer.send(ctx, email); err != nil {
 		o.failed.Add(1)
 		o.logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)

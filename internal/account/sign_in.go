@@ -74,14 +74,17 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 
 // CodeRequest asks for a one-time code.
 type CodeRequest struct {
-	SignIn  uuid.UUID  // what the code is for
-	Email   string     // as typed
-	Network netip.Addr // of the user; the zero value is one network of its own
-	Partner string     // name of the partner that asks for the authorization; empty for the account pages
+	SignIn  uuid.UUID    // what the code is for
+	Email   string       // as typed
+	Network netip.Addr   // of the user; the zero value is one network of its own
+	Known   []BrowserKey // what the browser kept of former sign-ins
+	Partner string       // name of the partner that asks for the authorization; empty for the account pages
 }
 
 // SendCode makes a new code and puts the email into the outbox. Its result does not reveal whether the address has an
-// account. The new code replaces the old one of this sign-in and its attempts. Errors: ErrInvalidEmail, ErrTooManyCodes, ErrOutboxFull.
+// account. The new code replaces the old one of this sign-in and its attempts. A browser that has signed in to the account
+// before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail, ErrTooManyCodes,
+// ErrOutboxFull.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if !validEmail(request.Email) {
 		return ErrInvalidEmail
@@ -92,12 +95,15 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 		id:    request.SignIn,
 		email: request.Email,
 		hash:  a.hashCode(request.SignIn, code),
-		limits: func(folded string) []codeLimit {
-			return []codeLimit{
-				{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), a.settings.CodesPerEmail},
-				{a.keys.PRF("sign-in codes of a network", network(request.Network)), a.settings.CodesPerNetwork},
+		known: request.Known,
+		budget: func(folded string, browser BrowserKey) codeLimit {
+			if browser != (BrowserKey{}) {
+				id := browser.id()
+				return codeLimit{a.keys.PRF("sign-in codes of a known browser", browser.UserID[:], id[:]), a.settings.CodesPerEmail}
 			}
+			return codeLimit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), a.settings.CodesPerEmail}
 		},
+		networks: a.networkLimits(request.Network),
 	})
 	if err != nil {
 		return err
@@ -120,25 +126,36 @@ func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) 
 	return a.store.getSignIn(ctx, id)
 }
 
+// Verified is the result of a right code.
+type Verified struct {
+	UserID uuid.UUID
+	// Secret is for the browser that gave the code, and nobody who has not given it knows it. A form that is submitted twice
+	// gets the same one twice.
+	Secret [32]byte
+}
+
 // VerifyCode returns the user whose code it is. It ignores spaces and hyphens. It spends one of the five attempts, also
 // when the code is right: a form that is submitted twice gets the same result twice, and only the purpose of the sign-in
-// is fulfilled once. Errors: ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired,
-// ErrNoSignIn.
-func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (user uuid.UUID, err error) {
+// is fulfilled once. Each attempt is counted as failed, before the code is compared, until one is right. Errors:
+// ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrNoSignIn.
+func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, err error) {
 	defer func() { a.codes.verified(err) }()
 	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
-		return uuid.Nil, ErrMalformedCode
+		return Verified{}, ErrMalformedCode
 	}
 	attempt, err := a.store.takeAttempt(ctx, signIn)
 	if err != nil {
-		return uuid.Nil, err
+		return Verified{}, err
 	}
 	right := subtle.ConstantTimeCompare(a.hashCode(signIn, code), attempt.hash) == 1
 	if !right || attempt.userID == uuid.Nil { // a guess may match the code of an address without an account
-		return uuid.Nil, &WrongCodeError{AttemptsLeft: attempt.left}
+		return Verified{}, &WrongCodeError{AttemptsLeft: attempt.left}
 	}
-	return attempt.userID, nil
+	if err := a.store.forgetAttempts(ctx, attempt.budget); err != nil {
+		return Verified{}, err
+	}
+	return Verified{attempt.userID, a.keys.PRF("secret of a sign-in", signIn[:], []byte(code))}, nil
 }
 
 // Sweep deletes sign-ins whose code has expired, limits whose hour is over, and ended sessions. Every server may call it
@@ -166,11 +183,16 @@ func (a *Accounts) hashCode(signIn uuid.UUID, code string) []byte {
 	return hash[:]
 }
 
-// network is the unit of the network limit: an IPv4 address, or an IPv6 /64, which is what a household or a machine gets.
-func network(address netip.Addr) []byte {
+// networkLimits are those of an IPv4 address, or of the networks of an IPv6 address: a /64 is what a machine has, a /56 a
+// household, and a /48 a company or whoever asks a provider for one.
+func (a *Accounts) networkLimits(address netip.Addr) []codeLimit {
+	limit := func(network string, times int) codeLimit {
+		return codeLimit{a.keys.PRF("sign-in codes of a network", []byte(network)), times * a.settings.CodesPerNetwork}
+	}
 	address = address.Unmap().WithZone("")
 	if !address.Is6() {
-		return []byte(address.String())
+		return []codeLimit{limit(address.String(), 1)}
 	}
-	return []byte(netip.PrefixFrom(address, 64).Masked().String())
+	within := func(bits int) string { return netip.PrefixFrom(address, bits).Masked().String() }
+	return []codeLimit{limit(within(64), 1), limit(within(56), 4), limit(within(48), 16)}
 }

@@ -38,7 +38,7 @@ func TestSignIn4TheCodeOfTheEmailSignsIn(t *testing.T) {
 	code := email.Code
 	spaced := code[:3] + " " + code[3:]
 	for range 2 { // a form sent twice
-		if got, err := b.VerifyCode(ctx, signIn, spaced); err != nil || got != user.ID {
+		if got, err := b.VerifyCode(ctx, signIn, spaced); err != nil || got.UserID != user.ID {
 			t.Errorf("VerifyCode = %v, %v, want %v", got, err, user.ID)
 		}
 	}
@@ -69,7 +69,7 @@ func TestSignIn4TenMinutes(t *testing.T) {
 	signIn := uuid.New()
 	code := b.code(t, signIn, "ada@example.com")
 	b.db.Clock.Advance(10*time.Minute - 10*time.Second)
-	if got, err := b.VerifyCode(ctx, signIn, code); err != nil || got != user.ID {
+	if got, err := b.VerifyCode(ctx, signIn, code); err != nil || got.UserID != user.ID {
 		t.Errorf("shortly before 10 minutes: %v", err)
 	}
 	b.db.Clock.Advance(10 * time.Second)
@@ -104,7 +104,7 @@ func TestSignIn4FiveAttempts(t *testing.T) {
 			t.Fatalf("wrong code: %v, want %d attempts left", err, left)
 		}
 	}
-	if got, err := b.VerifyCode(ctx, signIn, code); err != nil || got != user.ID {
+	if got, err := b.VerifyCode(ctx, signIn, code); err != nil || got.UserID != user.ID {
 		t.Errorf("the fifth try, right: %v", err)
 	}
 	if _, err := b.VerifyCode(ctx, signIn, code); !errors.Is(err, ErrCodeSpent) {
@@ -263,7 +263,8 @@ func TestSignIn4ZeroIsNoLimit(t *testing.T) {
 			t.Fatalf("code %d: %v", i+1, err)
 		}
 	}
-	if got := pgtest.Value[int64](t, b.db, "select count(*) from sign_in_limits"); got != 0 {
+	const counted = "select count(*) from sign_in_limits where cardinality(asked_at) > 1"
+	if got := pgtest.Value[int64](t, b.db, counted); got != 0 {
 		t.Errorf("%d limits were counted", got)
 	}
 }

@@ -89,6 +89,9 @@ func moveAddress(ctx context.Context, queries *accountdb.Queries, id uuid.UUID, 
 	if err := queries.DeleteSessionsOf(ctx, id); err != nil {
 		return err
 	}
+	if err := queries.DeleteBrowsersOf(ctx, id); err != nil {
+		return err
+	}
 	if err := queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: before}); err != nil {
 		return err
 	}
@@ -165,12 +168,15 @@ func userOf(row accountdb.User) User {
 	}
 }
 
-// newSignIn is a code to be stored. limits returns the limits that the code counts towards, given the folded address.
+// newSignIn is a code to be stored. It counts towards the limits of its networks and towards one budget: that of the browser,
+// if it is known, or else that of the folded address.
 type newSignIn struct {
-	id     uuid.UUID
-	email  string
-	hash   []byte
-	limits func(folded string) []codeLimit
+	id       uuid.UUID
+	email    string
+	hash     []byte
+	known    []BrowserKey
+	budget   func(folded string, browser BrowserKey) codeLimit
+	networks []codeLimit
 }
 
 type codeLimit struct {
@@ -187,29 +193,58 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string,
 		if err != nil {
 			return err
 		}
-		for _, limit := range signIn.limits(found.Folded) {
+		browser, err := knownBrowser(ctx, queries, found.UserID, signIn.known)
+		if err != nil {
+			return err
+		}
+		budget := signIn.budget(found.Folded, browser)
+		if err := countCode(ctx, queries, budget); err != nil {
+			return err
+		}
+		for _, limit := range signIn.networks {
 			if limit.codes == 0 {
 				continue
 			}
-			counted, err := queries.CountCode(ctx, accountdb.CountCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
-			if err != nil {
+			if err := countCode(ctx, queries, limit); err != nil {
 				return err
-			}
-			if counted == 0 {
-				return ErrTooManyCodes
 			}
 		}
 		if found.Email != nil {
 			recipient = *found.Email
 		}
 		return queries.PutSignIn(ctx, accountdb.PutSignInParams{
-			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, CodeHash: signIn.hash,
+			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, CodeHash: signIn.hash, Budget: budget.key[:],
 		})
 	})
 	if err != nil && !errors.Is(err, ErrTooManyCodes) {
 		err = fmt.Errorf("account: store a code: %w", err)
 	}
 	return recipient, err
+}
+
+func countCode(ctx context.Context, queries *accountdb.Queries, limit codeLimit) error {
+	counted, err := queries.CountCode(ctx, accountdb.CountCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
+	if err == nil && counted == 0 {
+		return ErrTooManyCodes
+	}
+	return err
+}
+
+// knownBrowser returns the key that proves the browser to be one of the user's, or the zero value. Who has no key for the
+// account of an address causes the same statements as for an address that has none.
+func knownBrowser(ctx context.Context, queries *accountdb.Queries, user *uuid.UUID, keys []BrowserKey) (BrowserKey, error) {
+	if user == nil {
+		return BrowserKey{}, nil
+	}
+	key := keyOf(keys, *user)
+	if key == (BrowserKey{}) {
+		return key, nil
+	}
+	known, err := queries.KnowsBrowser(ctx, accountdb.KnowsBrowserParams{UserID: key.UserID, BrowserID: key.id()})
+	if err != nil || !known {
+		return BrowserKey{}, err
+	}
+	return key, nil
 }
 
 func (s store) getSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
@@ -227,10 +262,12 @@ func (s store) getSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 type attempt struct {
 	userID uuid.UUID
 	hash   []byte
+	budget []byte // what it counts towards
 	left   int
 }
 
-// takeAttempt spends an attempt. Errors: ErrNoSignIn, ErrCodeExpired, ErrCodeSpent.
+// takeAttempt spends an attempt, and then counts it as failed. These are two acts: an attempt that was spent and could not
+// be counted is never compared. Errors: ErrNoSignIn, ErrCodeExpired, ErrCodeSpent.
 func (s store) takeAttempt(ctx context.Context, signIn uuid.UUID) (attempt, error) {
 	row, err := s.queries.TakeAttempt(ctx, signIn)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -239,11 +276,22 @@ func (s store) takeAttempt(ctx context.Context, signIn uuid.UUID) (attempt, erro
 	if err != nil {
 		return attempt{}, fmt.Errorf("account: take an attempt: %w", err)
 	}
-	taken := attempt{hash: row.CodeHash, left: int(row.AttemptsLeft)}
+	if err := s.queries.CountAttempt(ctx, row.Budget); err != nil {
+		return attempt{}, fmt.Errorf("account: count an attempt: %w", err)
+	}
+	taken := attempt{hash: row.CodeHash, budget: row.Budget, left: int(row.AttemptsLeft)}
 	if row.UserID != nil {
 		taken.userID = *row.UserID
 	}
 	return taken, nil
+}
+
+// forgetAttempts begins a budget anew, after an attempt that was right.
+func (s store) forgetAttempts(ctx context.Context, budget []byte) error {
+	if err := s.queries.ForgetAttempts(ctx, budget); err != nil {
+		return fmt.Errorf("account: forget attempts: %w", err)
+	}
+	return nil
 }
 
 // whyNoAttempt returns the reason of a refusal that has already been decided.
@@ -296,6 +344,55 @@ func (s store) endSession(ctx context.Context, key SessionKey) error {
 	return nil
 }
 
+// rememberBrowser holds the user's row, so that of two sign-ins at a time both see what the other has added.
+func (s store) rememberBrowser(ctx context.Context, key, replaced BrowserKey, name string) error {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		if _, err := queries.LockUser(ctx, key.UserID); err != nil {
+			return err
+		}
+		err := queries.ForgetBrowsers(ctx, accountdb.ForgetBrowsersParams{UserID: key.UserID, Replaced: replaced.id()})
+		if err != nil {
+			return err
+		}
+		return queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: key.UserID, BrowserID: key.id(), Name: name})
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrUserNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("account: remember a browser: %w", err)
+	}
+	return nil
+}
+
+func (s store) listBrowsers(ctx context.Context, userID uuid.UUID) ([]Browser, error) {
+	rows, err := s.queries.ListBrowsers(ctx, userID)
+	if err != nil {
+		return nil, fmt.Errorf("account: list browsers: %w", err)
+	}
+	browsers := make([]Browser, len(rows))
+	for i, row := range rows {
+		browsers[i] = Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
+	}
+	return browsers, nil
+}
+
+func (s store) forgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		err := queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: session.UserID, BrowserID: id})
+		if err != nil {
+			return err
+		}
+		return queries.EndOtherSessions(ctx, accountdb.EndOtherSessionsParams{UserID: session.UserID, SecretHash: session.hash()})
+	})
+	if err != nil {
+		return fmt.Errorf("account: forget a browser: %w", err)
+	}
+	return nil
+}
+
 func (s store) sweep(ctx context.Context) error {
 	if _, err := s.queries.DeleteExpiredSignIns(ctx); err != nil {
 		return fmt.Errorf("account: sweep sign-ins: %w", err)
@@ -305,6 +402,9 @@ func (s store) sweep(ctx context.Context) error {
 	}
 	if _, err := s.queries.DeleteExpiredSessions(ctx); err != nil {
 		return fmt.Errorf("account: sweep sessions: %w", err)
+	}
+	if _, err := s.queries.DeletePastBrowsers(ctx); err != nil {
+		return fmt.Errorf("account: sweep browsers: %w", err)
 	}
 	return nil
 }

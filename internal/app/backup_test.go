@@ -143,7 +143,7 @@ func consenting(t testing.TB, a *App, partner pgtest.Client, user pgtest.User) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.OAuth.SignedIn(t.Context(), id, browser, user.ID); err != nil {
+	if err := a.OAuth.SignedIn(t.Context(), id, browser, browser, user.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.OAuth.Consent(t.Context(), id, browser); err != nil {

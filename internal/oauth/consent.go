@@ -40,8 +40,8 @@ type Consent struct {
 
 // Allow ends the request with a code, and returns the address to send the browser to. It is ErrRequestEnded unless
 // the consent was shown, is still good, and has no scope mismatch.
-func (s *Server) Allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (string, error) {
-	allowed, err := s.store.allow(ctx, id, browser, s.settings.CodeLifetime)
+func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (string, error) {
+	allowed, err := s.store.allow(ctx, id, session, s.settings.CodeLifetime)
 	if err != nil {
 		return "", fmt.Errorf("allow: %w", err)
 	}

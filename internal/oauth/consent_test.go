@@ -71,7 +71,7 @@ func (f *fixture) ended(t *testing.T, name string, id uuid.UUID, browser [32]byt
 	_, consent := f.Consent(t.Context(), id, browser)
 	_, allow := f.Allow(t.Context(), id, browser)
 	_, deny := f.Deny(t.Context(), id, browser)
-	signIn := f.SignedIn(t.Context(), id, browser, f.user)
+	signIn := f.SignedIn(t.Context(), id, browser, browser, f.user)
 	for act, err := range map[string]error{"request": request, "consent": consent, "allow": allow, "deny": deny, "sign-in": signIn} {
 		if !errors.Is(err, ErrRequestEnded) {
 			t.Errorf("%s: %s: %v", name, act, err)
@@ -197,10 +197,10 @@ func TestConsentNeedsItsBrowserAndASignIn(t *testing.T) {
 	if _, err := f.Consent(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("consent without sign-in: %v", err)
 	}
-	if err := f.SignedIn(t.Context(), id, browser, f.user); err != nil {
+	if err := f.SignedIn(t.Context(), id, browser, browser, f.user); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SignedIn(t.Context(), id, browser, f.newUser(t, "UTC")); !errors.Is(err, ErrRequestEnded) {
+	if err := f.SignedIn(t.Context(), id, browser, browser, f.newUser(t, "UTC")); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("a second sign-in: %v", err)
 	}
 	if _, err := f.Allow(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {

@@ -121,7 +121,7 @@ func (f *fixture) signedIn(t testing.TB, scopes scope.Set) (uuid.UUID, [sha256.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SignedIn(t.Context(), id, browser, f.user); err != nil {
+	if err := f.SignedIn(t.Context(), id, browser, browser, f.user); err != nil {
 		t.Fatal(err)
 	}
 	return id, browser

@@ -67,15 +67,16 @@ func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size
 		CallbackURL: row.RedirectUri,
 		Scopes:      row.Scopes,
 		ExpiresAt:   row.ExpiresAt,
-		SignedIn:    row.UserID != nil,
+		SignedIn:    row.SignedIn,
 	}, nil
 }
 
-// SignedIn records who signed in for a request. That happens once for a request: whoever it happened for stays. It is
-// ErrRequestEnded where it happened before.
-func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, userID uuid.UUID) error {
+// SignedIn records who signed in for a request: whoever was the first stays, and it is ErrRequestEnded for others. From
+// then on session, the hash of a secret that the browser got for its sign-in, opens the request. Who knows or chose the
+// browser's former secret can see and consent to nothing.
+func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser, session [sha256.Size]byte, userID uuid.UUID) error {
 	n, err := s.store.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
-		RequestID: id, BrowserHash: browser[:], UserID: &userID,
+		RequestID: id, BrowserHash: browser[:], SessionHash: session[:], UserID: userID,
 	})
 	if err == nil && n == 0 {
 		return ErrRequestEnded
@@ -93,8 +94,8 @@ type consent struct {
 func (c consent) scopeMismatch() bool { return c.user.Connected && *c.user.Scopes != c.request.Scopes }
 
 // consent finds what a consent is about. It is ErrRequestEnded, too, once the day that the consent holds for is over.
-func (s store) consent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (found consent, err error) {
-	found.request, err = s.queries.GetConsentRequest(ctx, oauthdb.GetConsentRequestParams{RequestID: id, BrowserHash: browser[:]})
+func (s store) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consent, err error) {
+	found.request, err = s.queries.GetConsentRequest(ctx, oauthdb.GetConsentRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {
 		return found, none(err, ErrRequestEnded)
 	}
@@ -112,14 +113,14 @@ func (s store) consent(ctx context.Context, id uuid.UUID, browser [sha256.Size]b
 
 // Consent returns what the user who signed in is asked. The user's calendar day when it is first called is the one
 // that the consent holds for; once that day is over the request has ended (specification 3.1).
-func (s *Server) Consent(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Consent, error) {
-	found, err := s.store.consent(ctx, id, browser)
+func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Consent, error) {
+	found, err := s.store.consent(ctx, id, session)
 	if err != nil {
 		return Consent{}, err
 	}
 	if found.request.ConsentDay == nil {
 		n, err := s.store.queries.SetConsentDay(ctx, oauthdb.SetConsentDayParams{
-			RequestID: id, BrowserHash: browser[:], ConsentDay: found.user.Today,
+			RequestID: id, SessionHash: session[:], ConsentDay: found.user.Today,
 		})
 		if err != nil {
 			return Consent{}, err
@@ -152,8 +153,8 @@ type allowed struct {
 
 // allow ends a request with a code, issued under the connection's present version. What changes of the connection
 // between its statements, the exchange of the code finds out.
-func (s store) allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte, codeLifetime time.Duration) (allowed, error) {
-	found, err := s.consent(ctx, id, browser)
+func (s store) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte, codeLifetime time.Duration) (allowed, error) {
+	found, err := s.consent(ctx, id, session)
 	if err != nil {
 		return allowed{}, err
 	}
@@ -168,7 +169,7 @@ func (s store) allow(ctx context.Context, id uuid.UUID, browser [sha256.Size]byt
 	}
 	row, err := s.queries.AllowAuthorizationRequest(ctx, oauthdb.AllowAuthorizationRequestParams{
 		RequestID:    id,
-		BrowserHash:  browser[:],
+		SessionHash:  session[:],
 		UserID:       &userID,
 		ConsentDay:   found.request.ConsentDay,
 		Version:      found.user.Version,

@@ -68,19 +68,22 @@ left join user_addresses a on a.address = lower(@email::text);
 
 -- name: CountCode :execrows
 -- Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
--- makes the limit exact under concurrency.
+-- makes the limit exact under concurrency. Whatever the limit is (0 is none), from 20 failed attempts on there is one code
+-- an hour, from 100 on (NIST SP 800-63B, section 3.2.2) one a day.
 insert into sign_in_limits as l (key, asked_at, last_at)
 values (@key, array[connect_now()], connect_now())
 on conflict (key) do update
-set asked_at = within_hour(l.asked_at, excluded.last_at) || excluded.last_at, last_at = excluded.last_at
-where cardinality(within_hour(l.asked_at, excluded.last_at)) < sqlc.arg(code_limit)::int;
+set asked_at = case when sqlc.arg(code_limit)::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
+    last_at = excluded.last_at
+where (sqlc.arg(code_limit)::int = 0 or cardinality(within_hour(l.asked_at, excluded.last_at)) < sqlc.arg(code_limit)::int)
+    and (l.failed < 20 or l.last_at <= excluded.last_at - case when l.failed < 100 then interval '1 hour' else interval '1 day' end);
 
 -- name: PutSignIn :exec
 -- A new code replaces the old one and its attempts.
-insert into sign_ins (sign_in_id, email, user_id, code_hash, expires_at)
-values (@sign_in_id, @email, @user_id, @code_hash, connect_now() + interval '10 minutes')
+insert into sign_ins (sign_in_id, email, user_id, code_hash, budget, expires_at)
+values (@sign_in_id, @email, @user_id, @code_hash, @budget, connect_now() + interval '10 minutes')
 on conflict (sign_in_id) do update
-set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, attempts = 0,
+set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, budget = excluded.budget, attempts = 0,
     expires_at = excluded.expires_at;
 
 -- name: TakeAttempt :one
@@ -88,7 +91,53 @@ set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.cod
 update sign_ins
 set attempts = attempts + 1
 where sign_in_id = @sign_in_id and attempts < 5 and expires_at > connect_now()
-returning user_id, code_hash, (5 - attempts)::int as attempts_left;
+returning user_id, code_hash, budget, (5 - attempts)::int as attempts_left;
+
+-- name: CountAttempt :exec
+update sign_in_limits set failed = failed + 1 where key = @key;
+
+-- name: ForgetAttempts :exec
+update sign_in_limits set failed = 0 where key = @key;
+
+-- name: KnowsBrowser :one
+select exists (
+    select 1 from known_browsers
+    where user_id = @user_id and browser_id = @browser_id and signed_in_at > connect_now() - interval '180 days'
+)::bool;
+
+-- name: ForgetBrowsers :exec
+-- Makes room for one more, so that ten are known at most: removes the oldest, and the one that is replaced.
+delete from known_browsers
+where known_browsers.user_id = @user_id and (
+    known_browsers.browser_id = @replaced or known_browsers.browser_id in (
+        select browser_id from known_browsers
+        where user_id = @user_id and browser_id <> @replaced
+        order by signed_in_at desc, browser_id
+        offset 9
+    )
+);
+
+-- name: InsertBrowser :exec
+insert into known_browsers (user_id, browser_id, name, signed_in_at) values (@user_id, @browser_id, @name, connect_now());
+
+-- name: ListBrowsers :many
+select browser_id, name, signed_in_at from known_browsers
+where user_id = @user_id and signed_in_at > connect_now() - interval '180 days'
+order by signed_in_at desc, browser_id;
+
+-- name: ForgetBrowser :exec
+delete from known_browsers where user_id = @user_id and browser_id = @browser_id;
+
+-- name: DeleteBrowsersOf :exec
+delete from known_browsers where user_id = @user_id;
+
+-- name: EndOtherSessions :exec
+delete from account_sessions where user_id = @user_id and secret_hash <> @secret_hash;
+
+-- name: DeletePastBrowsers :execrows
+delete from known_browsers where (user_id, browser_id) in (
+    select user_id, browser_id from known_browsers where signed_in_at <= connect_now() - interval '180 days' limit 50000
+);
 
 -- name: GetSignIn :one
 select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired
@@ -102,8 +151,12 @@ delete from sign_ins where sign_in_id in (
 );
 
 -- name: DeletePastLimits :execrows
+-- Failed attempts are forgotten after 30 days without a code: who waits for that has 100 guesses more, and who goes on
+-- with one code a day has 150 in that time.
 delete from sign_in_limits where key in (
-    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' limit 50000
+    select key from sign_in_limits
+    where last_at <= connect_now() - interval '1 hour' and (failed = 0 or last_at <= connect_now() - interval '30 days')
+    limit 50000
 );
 
 -- name: StartSession :execrows

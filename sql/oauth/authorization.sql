@@ -13,16 +13,20 @@ values (@request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, 
     connect_now() + @lifetime::interval);
 
 -- name: GetAuthorizationRequest :one
-select cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at, r.user_id
+-- Found by the secret that it was opened with, and by the one of its sign-in.
+select cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at,
+    coalesce(r.session_hash = @browser_hash, false)::bool as signed_in
 from authorization_requests r
 join clients cl using (client_id)
-where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
+where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and r.expires_at > connect_now()
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes;
 
 -- name: SignInAuthorizationRequest :execrows
+-- From here on the secret of the sign-in continues the request, and the one that opened it only signs in again.
 update authorization_requests
-set user_id = @user_id
-where request_id = @request_id and browser_hash = @browser_hash and expires_at > connect_now() and user_id is null;
+set user_id = @user_id::uuid, session_hash = @session_hash::bytea
+where request_id = @request_id and browser_hash = @browser_hash and expires_at > connect_now()
+    and (user_id is null or user_id = @user_id::uuid);
 
 -- What the consent is about.
 -- name: GetConsentRequest :one
@@ -30,8 +34,7 @@ select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent
     coalesce(cl.homepage_url, '') as homepage_url
 from authorization_requests r
 join clients cl using (client_id)
-where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
-    and r.user_id is not null
+where r.request_id = @request_id and r.session_hash = @session_hash and r.expires_at > connect_now()
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes;
 
 -- Who is asked, with the user's calendar day and the connection, if there is one.
@@ -47,7 +50,7 @@ where u.user_id = @user_id;
 -- name: SetConsentDay :execrows
 update authorization_requests r
 set consent_day = @consent_day::date
-where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
+where r.request_id = @request_id and r.session_hash = @session_hash and r.expires_at > connect_now()
     and (r.consent_day is null or r.consent_day = @consent_day::date);
 
 -- Ends the request with the facts of a code. The code lives for its own lifetime, less if the request ends sooner
@@ -56,7 +59,7 @@ where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expire
 with allowed as (
     delete from authorization_requests r
     using clients cl
-    where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
+    where r.request_id = @request_id and r.session_hash = @session_hash and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
         and r.user_id = @user_id and r.consent_day = @consent_day
@@ -76,7 +79,7 @@ from allowed;
 with denied as (
     delete from authorization_requests r
     using clients cl
-    where r.request_id = @request_id and r.browser_hash = @browser_hash and r.expires_at > connect_now()
+    where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and r.expires_at > connect_now()
         and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
     returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
 ), noted as (

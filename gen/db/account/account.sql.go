@@ -12,12 +12,23 @@ import (
 	"github.com/google/uuid"
 )
 
+const countAttempt = `-- name: CountAttempt :exec
+update sign_in_limits set failed = failed + 1 where key = $1
+`
+
+func (q *Queries) CountAttempt(ctx context.Context, key []byte) error {
+	_, err := q.db.Exec(ctx, countAttempt, key)
+	return err
+}
+
 const countCode = `-- name: CountCode :execrows
 insert into sign_in_limits as l (key, asked_at, last_at)
 values ($1, array[connect_now()], connect_now())
 on conflict (key) do update
-set asked_at = within_hour(l.asked_at, excluded.last_at) || excluded.last_at, last_at = excluded.last_at
-where cardinality(within_hour(l.asked_at, excluded.last_at)) < $2::int
+set asked_at = case when $2::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
+    last_at = excluded.last_at
+where ($2::int = 0 or cardinality(within_hour(l.asked_at, excluded.last_at)) < $2::int)
+    and (l.failed < 20 or l.last_at <= excluded.last_at - case when l.failed < 100 then interval '1 hour' else interval '1 day' end)
 `
 
 type CountCodeParams struct {
@@ -26,7 +37,8 @@ type CountCodeParams struct {
 }
 
 // Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
-// makes the limit exact under concurrency.
+// makes the limit exact under concurrency. Whatever the limit is (0 is none), from 20 failed attempts on there is one code
+// an hour, from 100 on (NIST SP 800-63B, section 3.2.2) one a day.
 func (q *Queries) CountCode(ctx context.Context, arg CountCodeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, countCode, arg.Key, arg.CodeLimit)
 	if err != nil {
@@ -46,6 +58,15 @@ type DeleteAddressParams struct {
 
 func (q *Queries) DeleteAddress(ctx context.Context, arg DeleteAddressParams) error {
 	_, err := q.db.Exec(ctx, deleteAddress, arg.Email, arg.UserID)
+	return err
+}
+
+const deleteBrowsersOf = `-- name: DeleteBrowsersOf :exec
+delete from known_browsers where user_id = $1
+`
+
+func (q *Queries) DeleteBrowsersOf(ctx context.Context, userID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteBrowsersOf, userID)
 	return err
 }
 
@@ -78,12 +99,30 @@ func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const deletePastLimits = `-- name: DeletePastLimits :execrows
-delete from sign_in_limits where key in (
-    select key from sign_in_limits where last_at <= connect_now() - interval '1 hour' limit 50000
+const deletePastBrowsers = `-- name: DeletePastBrowsers :execrows
+delete from known_browsers where (user_id, browser_id) in (
+    select user_id, browser_id from known_browsers where signed_in_at <= connect_now() - interval '180 days' limit 50000
 )
 `
 
+func (q *Queries) DeletePastBrowsers(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, deletePastBrowsers)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const deletePastLimits = `-- name: DeletePastLimits :execrows
+delete from sign_in_limits where key in (
+    select key from sign_in_limits
+    where last_at <= connect_now() - interval '1 hour' and (failed = 0 or last_at <= connect_now() - interval '30 days')
+    limit 50000
+)
+`
+
+// Failed attempts are forgotten after 30 days without a code: who waits for that has 100 guesses more, and who goes on
+// with one code a day has 150 in that time.
 func (q *Queries) DeletePastLimits(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, deletePastLimits)
 	if err != nil {
@@ -126,6 +165,20 @@ func (q *Queries) DeleteUser(ctx context.Context, userID uuid.UUID) error {
 	return err
 }
 
+const endOtherSessions = `-- name: EndOtherSessions :exec
+delete from account_sessions where user_id = $1 and secret_hash <> $2
+`
+
+type EndOtherSessionsParams struct {
+	UserID     uuid.UUID
+	SecretHash []byte
+}
+
+func (q *Queries) EndOtherSessions(ctx context.Context, arg EndOtherSessionsParams) error {
+	_, err := q.db.Exec(ctx, endOtherSessions, arg.UserID, arg.SecretHash)
+	return err
+}
+
 const endSession = `-- name: EndSession :exec
 delete from account_sessions where user_id = $1 and secret_hash = $2
 `
@@ -159,6 +212,52 @@ func (q *Queries) FindForSignIn(ctx context.Context, email string) (FindForSignI
 	var i FindForSignInRow
 	err := row.Scan(&i.Folded, &i.UserID, &i.Email)
 	return i, err
+}
+
+const forgetAttempts = `-- name: ForgetAttempts :exec
+update sign_in_limits set failed = 0 where key = $1
+`
+
+func (q *Queries) ForgetAttempts(ctx context.Context, key []byte) error {
+	_, err := q.db.Exec(ctx, forgetAttempts, key)
+	return err
+}
+
+const forgetBrowser = `-- name: ForgetBrowser :exec
+delete from known_browsers where user_id = $1 and browser_id = $2
+`
+
+type ForgetBrowserParams struct {
+	UserID    uuid.UUID
+	BrowserID uuid.UUID
+}
+
+func (q *Queries) ForgetBrowser(ctx context.Context, arg ForgetBrowserParams) error {
+	_, err := q.db.Exec(ctx, forgetBrowser, arg.UserID, arg.BrowserID)
+	return err
+}
+
+const forgetBrowsers = `-- name: ForgetBrowsers :exec
+delete from known_browsers
+where known_browsers.user_id = $1 and (
+    known_browsers.browser_id = $2 or known_browsers.browser_id in (
+        select browser_id from known_browsers
+        where user_id = $1 and browser_id <> $2
+        order by signed_in_at desc, browser_id
+        offset 9
+    )
+)
+`
+
+type ForgetBrowsersParams struct {
+	UserID   uuid.UUID
+	Replaced uuid.UUID
+}
+
+// Makes room for one more, so that ten are known at most: removes the oldest, and the one that is replaced.
+func (q *Queries) ForgetBrowsers(ctx context.Context, arg ForgetBrowsersParams) error {
+	_, err := q.db.Exec(ctx, forgetBrowsers, arg.UserID, arg.Replaced)
+	return err
 }
 
 const getSession = `-- name: GetSession :one
@@ -236,6 +335,21 @@ func (q *Queries) InsertAddress(ctx context.Context, arg InsertAddressParams) er
 	return err
 }
 
+const insertBrowser = `-- name: InsertBrowser :exec
+insert into known_browsers (user_id, browser_id, name, signed_in_at) values ($1, $2, $3, connect_now())
+`
+
+type InsertBrowserParams struct {
+	UserID    uuid.UUID
+	BrowserID uuid.UUID
+	Name      string
+}
+
+func (q *Queries) InsertBrowser(ctx context.Context, arg InsertBrowserParams) error {
+	_, err := q.db.Exec(ctx, insertBrowser, arg.UserID, arg.BrowserID, arg.Name)
+	return err
+}
+
 const insertUser = `-- name: InsertUser :one
 
 with created as (
@@ -284,6 +398,57 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertU
 		&i.CreatedAt,
 	)
 	return i, err
+}
+
+const knowsBrowser = `-- name: KnowsBrowser :one
+select exists (
+    select 1 from known_browsers
+    where user_id = $1 and browser_id = $2 and signed_in_at > connect_now() - interval '180 days'
+)::bool
+`
+
+type KnowsBrowserParams struct {
+	UserID    uuid.UUID
+	BrowserID uuid.UUID
+}
+
+func (q *Queries) KnowsBrowser(ctx context.Context, arg KnowsBrowserParams) (bool, error) {
+	row := q.db.QueryRow(ctx, knowsBrowser, arg.UserID, arg.BrowserID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const listBrowsers = `-- name: ListBrowsers :many
+select browser_id, name, signed_in_at from known_browsers
+where user_id = $1 and signed_in_at > connect_now() - interval '180 days'
+order by signed_in_at desc, browser_id
+`
+
+type ListBrowsersRow struct {
+	BrowserID  uuid.UUID
+	Name       string
+	SignedInAt time.Time
+}
+
+func (q *Queries) ListBrowsers(ctx context.Context, userID uuid.UUID) ([]ListBrowsersRow, error) {
+	rows, err := q.db.Query(ctx, listBrowsers, userID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListBrowsersRow
+	for rows.Next() {
+		var i ListBrowsersRow
+		if err := rows.Scan(&i.BrowserID, &i.Name, &i.SignedInAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listUsers = `-- name: ListUsers :many
@@ -349,10 +514,10 @@ func (q *Queries) NoteUserDeleted(ctx context.Context, arg NoteUserDeletedParams
 }
 
 const putSignIn = `-- name: PutSignIn :exec
-insert into sign_ins (sign_in_id, email, user_id, code_hash, expires_at)
-values ($1, $2, $3, $4, connect_now() + interval '10 minutes')
+insert into sign_ins (sign_in_id, email, user_id, code_hash, budget, expires_at)
+values ($1, $2, $3, $4, $5, connect_now() + interval '10 minutes')
 on conflict (sign_in_id) do update
-set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, attempts = 0,
+set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, budget = excluded.budget, attempts = 0,
     expires_at = excluded.expires_at
 `
 
@@ -361,6 +526,7 @@ type PutSignInParams struct {
 	Email    string
 	UserID   *uuid.UUID
 	CodeHash []byte
+	Budget   []byte
 }
 
 // A new code replaces the old one and its attempts.
@@ -370,6 +536,7 @@ func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
 		arg.Email,
 		arg.UserID,
 		arg.CodeHash,
+		arg.Budget,
 	)
 	return err
 }
@@ -413,12 +580,13 @@ const takeAttempt = `-- name: TakeAttempt :one
 update sign_ins
 set attempts = attempts + 1
 where sign_in_id = $1 and attempts < 5 and expires_at > connect_now()
-returning user_id, code_hash, (5 - attempts)::int as attempts_left
+returning user_id, code_hash, budget, (5 - attempts)::int as attempts_left
 `
 
 type TakeAttemptRow struct {
 	UserID       *uuid.UUID
 	CodeHash     []byte
+	Budget       []byte
 	AttemptsLeft int32
 }
 
@@ -426,7 +594,12 @@ type TakeAttemptRow struct {
 func (q *Queries) TakeAttempt(ctx context.Context, signInID uuid.UUID) (TakeAttemptRow, error) {
 	row := q.db.QueryRow(ctx, takeAttempt, signInID)
 	var i TakeAttemptRow
-	err := row.Scan(&i.UserID, &i.CodeHash, &i.AttemptsLeft)
+	err := row.Scan(
+		&i.UserID,
+		&i.CodeHash,
+		&i.Budget,
+		&i.AttemptsLeft,
+	)
 	return i, err
 }
 

@@ -17,7 +17,7 @@ const allowAuthorizationRequest = `-- name: AllowAuthorizationRequest :one
 with allowed as (
     delete from authorization_requests r
     using clients cl
-    where r.request_id = $2 and r.browser_hash = $3 and r.expires_at > connect_now()
+    where r.request_id = $2 and r.session_hash = $3 and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
         and r.user_id = $4 and r.consent_day = $5
@@ -36,7 +36,7 @@ from allowed
 type AllowAuthorizationRequestParams struct {
 	CodeLifetime time.Duration
 	RequestID    uuid.UUID
-	BrowserHash  []byte
+	SessionHash  []byte
 	UserID       *uuid.UUID
 	ConsentDay   *time.Time
 	Version      int64
@@ -57,7 +57,7 @@ func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthor
 	row := q.db.QueryRow(ctx, allowAuthorizationRequest,
 		arg.CodeLifetime,
 		arg.RequestID,
-		arg.BrowserHash,
+		arg.SessionHash,
 		arg.UserID,
 		arg.ConsentDay,
 		arg.Version,
@@ -120,7 +120,7 @@ const denyAuthorizationRequest = `-- name: DenyAuthorizationRequest :one
 with denied as (
     delete from authorization_requests r
     using clients cl
-    where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
+    where r.request_id = $1 and $2 in (r.browser_hash, r.session_hash) and r.expires_at > connect_now()
         and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
     returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
 ), noted as (
@@ -150,16 +150,17 @@ func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthoriz
 }
 
 const getAuthorizationRequest = `-- name: GetAuthorizationRequest :one
-select cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at, r.user_id
+select cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at,
+    coalesce(r.session_hash = $1, false)::bool as signed_in
 from authorization_requests r
 join clients cl using (client_id)
-where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
+where r.request_id = $2 and $1 in (r.browser_hash, r.session_hash) and r.expires_at > connect_now()
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
 `
 
 type GetAuthorizationRequestParams struct {
-	RequestID   uuid.UUID
 	BrowserHash []byte
+	RequestID   uuid.UUID
 }
 
 type GetAuthorizationRequestRow struct {
@@ -168,11 +169,12 @@ type GetAuthorizationRequestRow struct {
 	RedirectUri string
 	Scopes      scope.Set
 	ExpiresAt   time.Time
-	UserID      *uuid.UUID
+	SignedIn    bool
 }
 
+// Found by the secret that it was opened with, and by the one of its sign-in.
 func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizationRequestParams) (GetAuthorizationRequestRow, error) {
-	row := q.db.QueryRow(ctx, getAuthorizationRequest, arg.RequestID, arg.BrowserHash)
+	row := q.db.QueryRow(ctx, getAuthorizationRequest, arg.BrowserHash, arg.RequestID)
 	var i GetAuthorizationRequestRow
 	err := row.Scan(
 		&i.Name,
@@ -180,7 +182,7 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 		&i.RedirectUri,
 		&i.Scopes,
 		&i.ExpiresAt,
-		&i.UserID,
+		&i.SignedIn,
 	)
 	return i, err
 }
@@ -190,14 +192,13 @@ select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent
     coalesce(cl.homepage_url, '') as homepage_url
 from authorization_requests r
 join clients cl using (client_id)
-where r.request_id = $1 and r.browser_hash = $2 and r.expires_at > connect_now()
-    and r.user_id is not null
+where r.request_id = $1 and r.session_hash = $2 and r.expires_at > connect_now()
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
 `
 
 type GetConsentRequestParams struct {
 	RequestID   uuid.UUID
-	BrowserHash []byte
+	SessionHash []byte
 }
 
 type GetConsentRequestRow struct {
@@ -213,7 +214,7 @@ type GetConsentRequestRow struct {
 
 // What the consent is about.
 func (q *Queries) GetConsentRequest(ctx context.Context, arg GetConsentRequestParams) (GetConsentRequestRow, error) {
-	row := q.db.QueryRow(ctx, getConsentRequest, arg.RequestID, arg.BrowserHash)
+	row := q.db.QueryRow(ctx, getConsentRequest, arg.RequestID, arg.SessionHash)
 	var i GetConsentRequestRow
 	err := row.Scan(
 		&i.UserID,
@@ -292,19 +293,19 @@ func (q *Queries) GetRegistration(ctx context.Context, clientID uuid.UUID) (GetR
 const setConsentDay = `-- name: SetConsentDay :execrows
 update authorization_requests r
 set consent_day = $1::date
-where r.request_id = $2 and r.browser_hash = $3 and r.expires_at > connect_now()
+where r.request_id = $2 and r.session_hash = $3 and r.expires_at > connect_now()
     and (r.consent_day is null or r.consent_day = $1::date)
 `
 
 type SetConsentDayParams struct {
 	ConsentDay  time.Time
 	RequestID   uuid.UUID
-	BrowserHash []byte
+	SessionHash []byte
 }
 
 // Specification 2.2 and decisions on connections: the day is the user's when the consent is first shown.
 func (q *Queries) SetConsentDay(ctx context.Context, arg SetConsentDayParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setConsentDay, arg.ConsentDay, arg.RequestID, arg.BrowserHash)
+	result, err := q.db.Exec(ctx, setConsentDay, arg.ConsentDay, arg.RequestID, arg.SessionHash)
 	if err != nil {
 		return 0, err
 	}
@@ -313,18 +314,26 @@ func (q *Queries) SetConsentDay(ctx context.Context, arg SetConsentDayParams) (i
 
 const signInAuthorizationRequest = `-- name: SignInAuthorizationRequest :execrows
 update authorization_requests
-set user_id = $1
-where request_id = $2 and browser_hash = $3 and expires_at > connect_now() and user_id is null
+set user_id = $1::uuid, session_hash = $2::bytea
+where request_id = $3 and browser_hash = $4 and expires_at > connect_now()
+    and (user_id is null or user_id = $1::uuid)
 `
 
 type SignInAuthorizationRequestParams struct {
-	UserID      *uuid.UUID
+	UserID      uuid.UUID
+	SessionHash []byte
 	RequestID   uuid.UUID
 	BrowserHash []byte
 }
 
+// From here on the secret of the sign-in continues the request, and the one that opened it only signs in again.
 func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuthorizationRequestParams) (int64, error) {
-	result, err := q.db.Exec(ctx, signInAuthorizationRequest, arg.UserID, arg.RequestID, arg.BrowserHash)
+	result, err := q.db.Exec(ctx, signInAuthorizationRequest,
+		arg.UserID,
+		arg.SessionHash,
+		arg.RequestID,
+		arg.BrowserHash,
+	)
 	if err != nil {
 		return 0, err
 	}

@@ -98,7 +98,7 @@ func (f *fixture) connect(t testing.TB, name string) (pgtest.Client, oauth.Token
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.config.OAuth.SignedIn(t.Context(), request, browser, f.user.ID); err != nil {
+	if err := f.config.OAuth.SignedIn(t.Context(), request, browser, browser, f.user.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.config.OAuth.Consent(t.Context(), request, browser); err != nil {

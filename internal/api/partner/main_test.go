@@ -133,7 +133,7 @@ func (f *fixture) code(t testing.TB, of partner, scopes scope.Set) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.config.OAuth.SignedIn(t.Context(), request, browser, f.user); err != nil {
+	if err := f.config.OAuth.SignedIn(t.Context(), request, browser, browser, f.user); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.config.OAuth.Consent(t.Context(), request, browser); err != nil {

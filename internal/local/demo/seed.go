@@ -152,7 +152,7 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 	if err != nil {
 		return err
 	}
-	if err := server.SignedIn(ctx, request, browser, p.id); err != nil {
+	if err := server.SignedIn(ctx, request, browser, browser, p.id); err != nil {
 		return err
 	}
 	if _, err := server.Consent(ctx, request, browser); err != nil {

@@ -90,8 +90,8 @@ func testSignInFollowsTheClock(t *testing.T, r *running) {
 		return id, r.mail.Emails()[0].Code
 	}
 	id, code := signIn()
-	if user, err := accounts.VerifyCode(t.Context(), id, code); err != nil || user != r.described.Users[0].UserId {
-		t.Errorf("at once: %s, %v", user, err)
+	if verified, err := accounts.VerifyCode(t.Context(), id, code); err != nil || verified.UserID != r.described.Users[0].UserId {
+		t.Errorf("at once: %s, %v", verified.UserID, err)
 	}
 	id, code = signIn()
 	r.advanceBy(t, 601*time.Second)

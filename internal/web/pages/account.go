@@ -29,17 +29,13 @@ func (c connection) Path() string {
 	return accountBase + "/connections/" + c.ClientID.String() + "/disconnect"
 }
 
-// connections of a user. Days are those of the user's calendar. Where this machine does not know the time zone, a day
-// that is off by one is better than a user who cannot disconnect.
+// connections of a user. Days are those of the user's calendar.
 func (p *pages) connections(r *http.Request, user account.User) ([]connection, error) {
 	found, err := p.OAuth.ConnectionsOfUser(r.Context(), user.ID)
 	if err != nil {
 		return nil, err
 	}
-	zone, err := time.LoadLocation(user.Timezone)
-	if err != nil {
-		zone = time.UTC
-	}
+	zone := zoneOf(user)
 	list := make([]connection, len(found))
 	for i, c := range found {
 		list[i] = connection{
@@ -58,6 +54,57 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 	return list, nil
 }
 
+// browser is a browser that the user has signed in with, as the account pages show it.
+type browser struct {
+	Name  string
+	Last  time.Time // the user's calendar day
+	This  bool
+	Field string // the value of the form that forgets it
+}
+
+func (p *pages) browsers(r *http.Request, user account.User) ([]browser, error) {
+	found, err := p.Accounts.Browsers(r.Context(), user.ID)
+	if err != nil {
+		return nil, err
+	}
+	zone, keys := zoneOf(user), knownKeys(r)
+	list := make([]browser, len(found))
+	for i, b := range found {
+		list[i] = browser{Name: b.Name, Last: b.SignedInAt.In(zone), This: b.Is(keys), Field: b.ID.String()}
+	}
+	return list, nil
+}
+
+// forgetBrowser ends what a browser is known for, and signs it out.
+func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request) error {
+	if _, err := p.signedIn(r); err != nil {
+		return err
+	}
+	form, err := readForm(w, r, "browser")
+	if err != nil {
+		return err
+	}
+	id, err := uuid.Parse(form["browser"])
+	if err != nil {
+		return errBadForm
+	}
+	key, _ := sessionKey(r)
+	if err := p.Accounts.ForgetBrowser(r.Context(), key, id); err != nil {
+		return err
+	}
+	return redirect(accountBase + "?forgotten")
+}
+
+// zoneOf is the user's time zone. Where this machine does not know it, a day that is off by one is better than a user who
+// cannot disconnect.
+func zoneOf(user account.User) *time.Location {
+	zone, err := time.LoadLocation(user.Timezone)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
+}
+
 // showAccount lists the user's connections.
 func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
 	user, err := p.signedIn(r)
@@ -68,11 +115,17 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	browsers, err := p.browsers(r, user)
+	if err != nil {
+		return err
+	}
 	gone := string(cookieValue(r, goneCookie))
 	if gone != "" {
 		dropCookie(w, goneCookie)
 	}
-	p.site.write(w, http.StatusOK, "account", view{Base: accountBase, Email: user.Email, Connections: list, Gone: gone})
+	p.site.write(w, http.StatusOK, "account", view{
+		Base: accountBase, Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery,
+	})
 	return nil
 }
 

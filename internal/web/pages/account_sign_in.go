@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,7 +42,10 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 				return err
 			}
 			dropCookie(w, signInCookie)
-			setCookie(w, sessionCookie, append(key.UserID[:], key.Secret[:]...), account.SessionLifetime)
+			setCookie(w, sessionCookie, slices.Concat(key.UserID[:], key.Secret[:]), account.SessionLifetime)
+			if err := p.remember(w, r, key.UserID); err != nil {
+				return err
+			}
 			return redirect(accountBase)
 		},
 	}, nil

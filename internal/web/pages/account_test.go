@@ -183,7 +183,7 @@ func TestDisconnect_4(t *testing.T) {
 		if got := page.Find("[role=status]").Text(); got != news {
 			t.Errorf("the news are %q, want %q", got, news)
 		}
-		if got := page.Find("h2").Text(); got != "Kept GmbH" {
+		if got := page.Find(".connections h2").Text(); got != "Kept GmbH" {
 			t.Errorf("connections: %q", got)
 		}
 	}

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -28,22 +29,26 @@ func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
 type pending struct {
 	oauth.Request
 	id      uuid.UUID
-	browser [32]byte
-	base    string // of its paths
+	browser [32]byte // hash of the secret that opened the request, or of its sign-in's once the user has signed in
+	base    string   // of its paths
 }
 
+// pending finds the request that the path names, by the secret of its sign-in or by the one that opened it.
 func (p *pages) pending(r *http.Request) (pending, error) {
 	id, err := pathID(r, "request")
 	if err != nil {
 		return pending{}, err
 	}
-	secret, ok := secretIn(r, browserCookie)
-	if !ok {
-		return pending{}, oauth.ErrRequestEnded
+	for _, cookie := range []string{requestCookie(id), browserCookie} {
+		secret, ok := secretIn(r, cookie)
+		if !ok {
+			continue
+		}
+		request, err := p.OAuth.Request(r.Context(), id, secret.hash())
+		if errors.Is(err, oauth.ErrRequestEnded) {
+			continue
+		}
+		return pending{request, id, secret.hash(), "/authorize/" + id.String()}, err
 	}
-	request, err := p.OAuth.Request(r.Context(), id, secret.hash())
-	if err != nil {
-		return pending{}, err
-	}
-	return pending{request, id, secret.hash(), "/authorize/" + id.String()}, nil
+	return pending{}, oauth.ErrRequestEnded
 }

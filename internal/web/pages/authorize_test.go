@@ -120,7 +120,7 @@ func TestWholeWay_3_1(t *testing.T) {
 		t.Parallel()
 		v := f.visitor(t)
 		base := v.open(scope.All)
-		if err := f.oauth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), f.user.ID); err != nil {
+		if err := f.oauth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), v.secret().hash(), f.user.ID); err != nil {
 			t.Fatal(err)
 		}
 		v.get(base + "/consent")

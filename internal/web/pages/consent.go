@@ -59,5 +59,6 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	dropCookie(w, requestCookie(request.id))
 	return redirect(callback)
 }

@@ -60,7 +60,7 @@ func TestConsentNamesOnlyWhatIsAsked(t *testing.T) {
 	} {
 		v := f.visitor(t)
 		base := v.open(scopes)
-		if err := f.oauth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), f.user.ID); err != nil {
+		if err := f.oauth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), v.secret().hash(), f.user.ID); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, texts(v.get(base+"/consent").page.Find(".reads strong"))); diff != "" {

@@ -5,7 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account"
 )
 
 // Names of cookies. Browsers accept the prefix __Host- only for this host, over TLS and for all paths.
@@ -14,7 +19,12 @@ const (
 	signInCookie  = "__Host-connect-sign-in" // secret of a sign-in to the account pages
 	sessionCookie = "__Host-connect-account" // key of a session of the account pages
 	goneCookie    = "__Host-connect-gone"    // name of the partner just disconnected, until the list has said so
+	knownCookie   = "__Host-connect-known"   // keys of former sign-ins in this browser, of several users
 )
+
+// requestCookie holds the secret of the sign-in for a request. Each request has its own, so that a sign-in renews the
+// secret of its request without ending those of other tabs.
+func requestCookie(id uuid.UUID) string { return "__Host-connect-request-" + id.String() }
 
 // secret identifies a browser: 256 random bits.
 type secret [32]byte
@@ -49,6 +59,39 @@ func cookieValue(r *http.Request, name string) []byte {
 		return nil
 	}
 	return value
+}
+
+// maxKnown are the users whose key a browser keeps.
+const maxKnown = 4
+
+// knownKeys reads what the browser kept of former sign-ins.
+func knownKeys(r *http.Request) []account.BrowserKey {
+	const size = len(account.BrowserKey{}.UserID) + len(account.BrowserKey{}.Secret)
+	value := cookieValue(r, knownCookie)
+	if len(value)%size != 0 || len(value) > maxKnown*size {
+		return nil
+	}
+	var keys []account.BrowserKey
+	for entry := range slices.Chunk(value, size) {
+		keys = append(keys, account.BrowserKey{UserID: uuid.UUID(entry[:16]), Secret: [32]byte(entry[16:])})
+	}
+	return keys
+}
+
+// remember gives the browser a key of its own for the user who has just signed in.
+func (p *pages) remember(w http.ResponseWriter, r *http.Request, user uuid.UUID) error {
+	keys := knownKeys(r)
+	key, err := p.Accounts.RememberBrowser(r.Context(), user, keys, r.UserAgent())
+	if err != nil {
+		return err
+	}
+	value := slices.Concat(key.UserID[:], key.Secret[:])
+	keys = slices.DeleteFunc(keys, func(other account.BrowserKey) bool { return other.UserID == user })
+	for _, other := range keys[:min(len(keys), maxKnown-1)] {
+		value = slices.Concat(value, other.UserID[:], other.Secret[:])
+	}
+	setCookie(w, knownCookie, value, account.BrowserLifetime)
+	return nil
 }
 
 // setCookie sets a cookie. SameSite is Lax and not Strict, because users come by a link or a redirect of the partner's

@@ -150,7 +150,7 @@ func (f *fixture) connect(t testing.TB, scopes scope.Set) oauth.Tokens {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.oauth.SignedIn(ctx, id, browser, f.user.ID); err != nil {
+	if err := f.oauth.SignedIn(ctx, id, browser, browser, f.user.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.oauth.Consent(ctx, id, browser); err != nil {

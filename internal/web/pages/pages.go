@@ -55,6 +55,7 @@ func New(config Config) (http.Handler, error) {
 	p.routeSignIn(router, accountBase, p.accountSignIn)
 	router.Get("/account", p.page(p.showAccount))
 	router.Post("/account/sign-out", p.page(p.signOut))
+	router.Post("/account/browsers", p.page(p.forgetBrowser))
 	router.Get("/account/connections/{client}/disconnect", p.page(p.showDisconnect))
 	router.Post("/account/connections/{client}/disconnect", p.page(p.disconnect))
 	return router, nil

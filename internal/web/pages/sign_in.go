@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
-	"connect-svc/internal/oauth"
 )
 
 // signIn is a sign-in under way, for an authorization request or for the account pages. Its pages are the same for both
@@ -55,14 +54,18 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 	return signIn{
 		id: request.id, page: "sign-in", view: p.view(request),
 		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
-		finish: func(_ http.ResponseWriter, r *http.Request, code string) error {
-			user, err := p.Accounts.VerifyCode(r.Context(), request.id, code)
+		finish: func(w http.ResponseWriter, r *http.Request, code string) error {
+			verified, err := p.Accounts.VerifyCode(r.Context(), request.id, code)
 			if err != nil {
 				return err
 			}
-			// The same form may have been submitted twice, and have signed the user in already. The consent page knows.
-			err = p.OAuth.SignedIn(r.Context(), request.id, request.browser, user)
-			if err != nil && !errors.Is(err, oauth.ErrRequestEnded) {
+			session := secret(verified.Secret)
+			err = p.OAuth.SignedIn(r.Context(), request.id, request.browser, session.hash(), verified.UserID)
+			if err != nil {
+				return err
+			}
+			setCookie(w, requestCookie(request.id), session[:], p.RequestLifetime)
+			if err := p.remember(w, r, verified.UserID); err != nil {
 				return err
 			}
 			return consent
@@ -118,7 +121,7 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 
 func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
 	return p.Accounts.SendCode(r.Context(), account.CodeRequest{
-		SignIn: s.id, Email: email, Network: p.network(r), Partner: s.view.Partner.Name,
+		SignIn: s.id, Email: email, Network: p.network(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
 	})
 }
 

@@ -23,6 +23,7 @@ type view struct {
 	News string // what has just happened: the query of the URL, of which the template knows some values
 
 	Connections []connection // of the user: all, or the one to be disconnected
+	Browsers    []browser    // that the user has signed in with
 	Gone        string       // name of the partner that was just disconnected
 
 	Consent oauth.Consent

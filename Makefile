@@ -78,16 +78,22 @@ bench-compare: ## what has changed since an older bin/bench.json: make bench-com
 	@go run -C tools ./bench compare "$(abspath $(OLD))" "$(CURDIR)/bin/bench.json"
 
 .PHONY: check
-check: ## gofmt, go vet, and a go.mod that holds what is used
+check: ## gofmt, go vet, a go.mod that holds what is used, and modules that are what go.sum says
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w): $$unformatted" >&2; exit 1; fi
-	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && go vet ./...); done
+	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && go mod verify && go vet ./...); done
 
 .PHONY: lint
 lint: ## golangci-lint, with the rules of who may import whom
 	@# It is pinned in a module file of its own, so that its dependencies are not ours.
 	@go build -modfile=.golangci/go.mod -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@for module in $(MODULES); do (cd $$module && "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners ./...); done
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what is called: make vulncheck VULNDB=file:///folder, a copy of the Go vulnerability database
+	@[ -n "$(VULNDB)" ] || { echo "set VULNDB to the URL of a copy of the Go vulnerability database, such as file:///srv/vulndb" >&2; exit 2; }
+	@mkdir -p bin && go build -C tools -o ../bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+	@for module in $(MODULES); do echo "govulncheck in $$module"; (cd $$module && "$(CURDIR)/bin/govulncheck" -db "$(VULNDB)" ./...); done
 
 .PHONY: lint-api
 lint-api: ## Redocly's rules for the OpenAPI document
@@ -117,6 +123,10 @@ docs: ## the developers' site as static files: bin/developers/index.html
 .PHONY: build
 build: ## bin/connect-svc, the same bytes for the same commit wherever it is built
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION)' -o bin/connect-svc ./cmd/connect-svc
+
+.PHONY: sbom
+sbom: build ## the bill of materials of bin/connect-svc, in CycloneDX's JSON: bin/connect-svc.cdx.json
+	go run -C tools ./sbom "$(CURDIR)/bin/connect-svc" >bin/connect-svc.cdx.json
 
 .PHONY: tools
 tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, Chromium, Node.js), or install it where that is possible

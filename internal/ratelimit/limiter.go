@@ -123,7 +123,7 @@ func (c *client) ask(ctx context.Context, q *question) error {
 			c.answer(ctx)
 		}
 		if c.asking {
-			go c.run()
+			go c.run() //nolint:gosec // it serves all who wait, and outlives whoever came first
 		}
 	}
 	c.mu.Unlock()

@@ -65,7 +65,7 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 	if err := markdown.Renderer().Render(&rendered, source, document); err != nil {
 		return "", "", nil, err
 	}
-	return title, template.HTML(rendered.String()), sections, nil // of Markdown that is ours
+	return title, template.HTML(rendered.String()), sections, nil //nolint:gosec // of Markdown that is ours
 }
 
 // wide renders what may be wider than the window, code and tables: each scrolls for itself, also by keyboard.

@@ -181,7 +181,7 @@ func (s *Store) save(ctx context.Context, db querier, key string, c connect.Conn
 	if err != nil {
 		return fmt.Errorf("the connection version is not a number: %w", err)
 	}
-	plain, err := json.Marshal(c)
+	plain, err := json.Marshal(c) //nolint:gosec // it is sealed below
 	if err != nil {
 		return err
 	}
@@ -190,6 +190,6 @@ func (s *Store) save(ctx context.Context, db querier, key string, c connect.Conn
 		on conflict (key) do update set grant_id = excluded.grant_id, connection_version = excluded.connection_version,
 			state = excluded.state, sealed = excluded.sealed, updated_at = now()
 		where held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version`,
-		key, c.GrantID, version, string(c.State), s.keys[0].Seal(nil, nil, plain, []byte(key)))
+		key, c.GrantID, version, string(c.State), s.keys[0].Seal(nil, nil, plain, []byte(key))) //nolint:gosec // the nonce is random
 	return err
 }

@@ -1,0 +1,29 @@
+// Sbom writes the bill of materials of a Go program that was built, in CycloneDX's JSON, the same bytes for the same program.
+//
+//	go run -C tools ./sbom PROGRAM > connect-svc.cdx.json
+//
+// Each module has its version, its checksum as in go.sum, and its licenses, which are read from its files. It exits with 1
+// where a license cannot be read or is not one of those that the project accepts, and with 2 for wrong usage.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: sbom PROGRAM")
+		os.Exit(2)
+	}
+	bom, err := billOf(os.Args[1])
+	if err == nil {
+		err = cdx.NewBOMEncoder(os.Stdout, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -142,12 +142,12 @@ func TestMalformedBody(t *testing.T) {
 		"\ufeff" + good, `{"email":"a@example.com",` + good[1:], `{"email":"a@example.com","\u0065mail":"b@example.com"}`,
 		`{"x":{"y":1,"y":2}}`, `{"x":[{"y":1},{"y":2,"y":3}]}`, `{"timezone":01}`, `{"timezone":NaN}`, `{"email":"a` + "\n" + `b"}`,
 		`{"a":1,}`, `[1 2]`, `{1:2}`, strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), "]", "}",
-		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
+		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), strings.Repeat("[", 200_000),
 	} {
 		f.post(t, "/operator/v1/users", body).check(t, body, 400, "malformed-request")
 	}
 	for _, body := range []string{
-		strings.Repeat("[", 200_000), "[" + strings.Repeat("1,", 100_000) + "1]", strings.Repeat(" ", contract.MaxBody) + "x",
+		"[" + strings.Repeat("1,", 100_000) + "1]", strings.Repeat(" ", contract.MaxBody) + "x",
 	} {
 		f.post(t, "/operator/v1/users", body).check(t, body, 413, "too-large")
 	}

@@ -27,6 +27,7 @@ type serveCommand struct {
 	TLSCert       string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
 	TLSKey        string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
 	PrivateListen string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
+	PrivateHosts  []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Names by which the private listener is reached, besides IP addresses and localhost; others get 421."`
 	OperatorToken []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
 
 	DevelopersSite bool `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
@@ -60,6 +61,7 @@ func (s serveCommand) config() (app.Config, error) {
 		Keys:           s.KeysetFile,
 		Listen:         s.Listen,
 		PrivateListen:  s.PrivateListen,
+		PrivateHosts:   s.PrivateHosts,
 		OperatorHash:   s.OperatorToken,
 		DevelopersSite: s.DevelopersSite,
 		TrustedProxies: s.TrustedProxies,

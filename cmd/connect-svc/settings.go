@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -131,6 +132,10 @@ var settingTypes = map[string]settingType{
 			return s, nil
 		},
 	},
+	"host names": {
+		accepted: "host names separated by commas, without ports, such as connect.internal,connect-svc",
+		parse:    parseHostNames,
+	},
 	"networks": {
 		accepted: "networks in CIDR form separated by commas, such as 10.0.0.0/8,2001:db8::/32",
 		parse: func(s string) (any, error) {
@@ -199,6 +204,21 @@ func parseOrigin(s string) (any, error) {
 		return nil, errors.New("has no valid port")
 	}
 	return s, nil
+}
+
+var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
+
+// parseHostNames puts them into lower case.
+func parseHostNames(s string) (any, error) {
+	var list []string
+	for part := range strings.SplitSeq(strings.ToLower(s), ",") {
+		name := strings.TrimSpace(part)
+		if len(name) > 253 || !hostName.MatchString(name) {
+			return nil, errors.New("is not a list of host names")
+		}
+		list = append(list, name)
+	}
+	return list, nil
 }
 
 func isPort(s string, least int) bool {

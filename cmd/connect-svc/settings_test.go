@@ -112,6 +112,12 @@ func TestServeSettings(t *testing.T) {
 			right: []string{"127.0.0.1:0"},
 		},
 		{
+			name: "CONNECT_PRIVATE_HOSTS",
+			wrong: []string{"connect.internal:9090", "https://connect.internal", "*.internal", "connect.internal,", "connect internal", "connect.",
+				"-connect", "connect..internal", "cönnect", strings.Repeat("a.", 127) + "b"},
+			right: []string{notSet, "connect.internal", "connect-svc, Connect.Internal,10.0.0.1,a_b"},
+		},
+		{
 			name: "CONNECT_OPERATOR_TOKEN",
 			wrong: []string{"hush", strings.Repeat("hush", 7) + "123", strings.Repeat("hush", 256) + "1",
 				strings.Repeat("hush ", 10), strings.Repeat("hush", 8) + "\n", strings.Repeat("hush", 8) + "é"},

@@ -37,6 +37,7 @@ type Config struct {
 	Listen         string       // the public listener; port 0 is any free one
 	Listener       net.Listener // the public listener, open already, in place of Listen; the App closes it
 	PrivateListen  string
+	PrivateHosts   []string         // names in lower case by which the private listener is reached, besides IP addresses and localhost
 	Certificate    *tls.Certificate // nil: plain HTTP behind a proxy that terminates TLS
 	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
 	LimiterURL     string           // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
@@ -157,7 +158,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		private = config.Private(private)
 	}
 	public = config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage))
-	private = telemetry.Requests(a.logger, private, a.metrics.Observe)
+	private = telemetry.Requests(a.logger, OnlyHosts(config.PrivateHosts, private), a.metrics.Observe)
 	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, config.TrustedProxies, public, a.logger); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 func (e *endToEnd) private(t *testing.T, target string) string {
 	t.Helper()
 	answer := httptest.NewRecorder()
-	e.app.private.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, target, nil))
+	e.app.private.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+target, nil))
 	if answer.Code != http.StatusOK {
 		t.Fatalf("%s answers %d", target, answer.Code)
 	}

@@ -24,6 +24,7 @@ func operatorRequests(t *testing.T) []*http.Request {
 	var requests []*http.Request
 	add := func(method, path string) {
 		request := httptest.NewRequest(method, path, strings.NewReader("{}"))
+		request.Host = "127.0.0.1"
 		request.Header.Set("Authorization", "Bearer "+operatorToken)
 		request.Header.Set("Content-Type", "application/json")
 		requests = append(requests, request)

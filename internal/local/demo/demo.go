@@ -155,6 +155,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		WebhookNetworks:       loopback, // where the partner is
 		WebhookRootCAs:        d.authority.Roots,
 
+		Public: func(service http.Handler) http.Handler { return app.OnlyHosts(nil, service) },
 		Logger: d.logger, // codes are not limited: one tries the sign-in again and again here
 	})
 	if err != nil {
@@ -215,7 +216,7 @@ func (d *demo) writeEnvironment() error {
 func (d *demo) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	serve := func(listener net.Listener, handler http.Handler, stopped func()) {
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ErrorLog: telemetry.ServerErrors(d.logger)}
+		server := &http.Server{Handler: app.OnlyHosts(nil, handler), ReadHeaderTimeout: 5 * time.Second, ErrorLog: telemetry.ServerErrors(d.logger)}
 		group.Go(func() error {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return err

@@ -375,6 +375,7 @@ func TestEphemeralKeepsNothing(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.Dir, "partner-connections.json")); err != nil {
 		t.Errorf("while it runs: %v", err)
 	}
+	testHosts(t, r)
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -80,6 +80,7 @@ func TestDriver(t *testing.T) {
 		{"forced answers are not counted", testForcedAnswersAreNotCounted},
 		{"sign-in follows the clock", testSignInFollowsTheClock},
 		{"refusals", testRefusals},
+		{"hosts", testHosts},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, r) })
 	}

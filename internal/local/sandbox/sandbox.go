@@ -201,7 +201,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		WebhookRootCAs:        s.receivers,
 		WebhookTransport:      s.recording,
 
-		Public:  s.answers.before,
+		Public:  func(service http.Handler) http.Handler { return app.OnlyHosts(nil, s.answers.before(service)) },
 		Private: s.driving,
 		Clock:   &s.clock,
 		Logger:  s.config.Logger,
@@ -237,9 +237,11 @@ func (s *sandbox) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.service.Run(ctx) })
 	group.Go(func() error { return s.mail.ServeSMTP(ctx, s.smtp, s.config.Logger) })
-	group.Go(func() error { return serve(ctx, s.mailPage, s.mail.Handler(), nil, s.config.Logger) })
 	group.Go(func() error {
-		return serve(ctx, s.receiver, http.HandlerFunc(receive), &s.authority.Server, s.config.Logger)
+		return serve(ctx, s.mailPage, app.OnlyHosts(nil, s.mail.Handler()), nil, s.config.Logger)
+	})
+	group.Go(func() error {
+		return serve(ctx, s.receiver, app.OnlyHosts(nil, http.HandlerFunc(receive)), &s.authority.Server, s.config.Logger)
 	})
 	group.Go(func() error { s.followClock(ctx); return nil })
 	group.Go(func() error {

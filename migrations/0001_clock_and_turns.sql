@@ -23,7 +23,16 @@ create table turns (task text primary key);
 
 insert into turns (task) values ('sweep'), ('webhook_queue'), ('webhook_merge');
 
+-- What the keys of the keyset made of nothing, so that a keyset that lacks one of them is refused: for each sealing key that
+-- a server has sealed with, by its id, nothing sealed by it, and for the one behind identifiers its digest of nothing. No key
+-- can be learnt from that.
+create table keyset_marks (
+    key  text primary key,
+    mark text not null
+);
+
 -- +goose Down
 
+drop table keyset_marks;
 drop table turns;
 drop function connect_now();

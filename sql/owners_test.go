@@ -35,6 +35,7 @@ var owners = map[string]string{
 	"webhook_changes":        "webhook",
 	"audit_log":              "audit",
 	"turns":                  "postgres",
+	"keyset_marks":           "postgres",
 }
 
 // guests are the domains that write a table of another one, and why there is no other way.

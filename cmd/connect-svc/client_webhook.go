@@ -35,9 +35,13 @@ func (s keysetSetting) open() (*credential.Keyring, error) {
 
 // inWebhooks runs act with the database's webhooks and clients. Keys seal signing secrets; nil if act needs none.
 func (s databaseSetting) inWebhooks(p *program, keys *credential.Keyring, act func(*webhook.Webhooks, *client.Registry) error) error {
-	return s.inDatabase(p, func(pool *postgres.Pool) error {
+	do := func(pool *postgres.Pool) error {
 		return act(webhook.New(pool, keys, webhook.Settings{}), client.NewRegistry(pool, oauth.EndConnectionsOfClient))
-	})
+	}
+	if keys == nil {
+		return s.inDatabase(p, do)
+	}
+	return s.withKeyset(p, keys, do)
 }
 
 // endpointJSON is a client's webhook. StoppedAt is null unless it was stopped, RotatingUntil unless two secrets sign.

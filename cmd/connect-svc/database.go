@@ -2,6 +2,7 @@ package main
 
 import (
 	"connect-svc/internal/app"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
 )
 
@@ -21,4 +22,14 @@ func (s databaseSetting) inDatabase(p *program, act func(*postgres.Pool) error, 
 		return err
 	}
 	return act(pool)
+}
+
+// withKeyset is inDatabase for what also seals or opens, with the keyset of the service.
+func (s databaseSetting) withKeyset(p *program, keys *credential.Keyring, act func(*postgres.Pool) error) error {
+	return s.inDatabase(p, func(pool *postgres.Pool) error {
+		if err := postgres.CheckKeyset(p.ctx, pool, keys); err != nil {
+			return err
+		}
+		return act(pool)
+	})
 }

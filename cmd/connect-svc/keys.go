@@ -5,12 +5,14 @@ import (
 	"io"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 )
 
 type keysCommands struct {
 	output
 	Create keysCreateCommand `cmd:"" help:"Make a new keyset file, which must not exist yet." example:"connect-svc keys create --out keyset.json"`
 	Rotate keysRotateCommand `cmd:"" help:"Seal with the next key from now on; older keys still open what they sealed." example:"connect-svc keys rotate keyset.json"`
+	Adopt  keysAdoptCommand  `cmd:"" help:"Begin anew on a database with another keyset: what other keys sealed is lost." example:"connect-svc keys adopt keyset.json"`
 	List   keysListCommand   `cmd:"" help:"List the sealing keys of a file, without their material." example:"connect-svc keys list keyset.json"`
 }
 
@@ -34,6 +36,29 @@ func (c keysRotateCommand) Run(p *program, group *keysCommands) error {
 		return err
 	}
 	return group.show(p, c.File)
+}
+
+type keysAdoptCommand struct {
+	databaseSetting
+	confirmation
+	File string `arg:"" help:"The keyset file."`
+}
+
+func (c keysAdoptCommand) Run(p *program, group *keysCommands) error {
+	keys, err := credential.LoadKeyring(c.File)
+	if err != nil {
+		return err
+	}
+	return c.inDatabase(p, func(pool *postgres.Pool) error {
+		if err := c.confirm(p, "make "+c.File+" the database's keyset: every token and webhook secret sealed by a key that it lacks is lost, "+
+			"and servers with another keyset do not start"); err != nil {
+			return err
+		}
+		if err := postgres.AdoptKeyset(p.ctx, pool, keys); err != nil {
+			return err
+		}
+		return group.show(p, c.File)
+	})
 }
 
 type keysListCommand struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // statuses of the keys of a file, in order.
@@ -56,6 +57,33 @@ func TestKeys(t *testing.T) {
 	if text := succeed(t, nil, "", "keys", "list", file); !strings.HasPrefix(text, "KEY ID") || strings.Count(text, "\n") != 4 {
 		t.Errorf("not a table of three keys:\n%s", text)
 	}
+}
+
+// Every command that seals or opens does so with the keyset of the service, until another one is adopted.
+func TestKeysAdopt(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	company := db.Client(t).ID.String()
+	dir := t.TempDir()
+	ours, other := filepath.Join(dir, "ours.json"), filepath.Join(dir, "other.json")
+	for _, file := range []string{ours, other} {
+		succeed(t, nil, "", "keys", "create", "--out", file)
+	}
+	set := []string{"client", "webhook", "set", company, "https://partner.example/webhooks"}
+	with := func(file string) []string { return append(env(db), "CONNECT_KEYSET_FILE="+file) }
+	succeed(t, with(ours), "", set...)
+	for _, args := range [][]string{set, {"client", "webhook", "rotate-secret", company}, {"webhook", "test", "--client", company},
+		{"client", "update", company, "--webhook-url", "https://partner.example/other"}} {
+		refuse(t, with(other), statusFailed, []string{"CONNECT_KEYSET_FILE", "not the one that this database's credentials are made with"}, args...)
+	}
+	refuse(t, env(db), statusUsage, []string{"this will make " + other, "is lost", "--yes"}, "keys", "adopt", other)
+	succeed(t, with(ours), "", set...)
+	if adopted := succeedJSON[keysetJSON](t, env(db), "", "keys", "adopt", other, "--yes"); adopted.File != other || len(adopted.Keys) != 2 {
+		t.Errorf("adopted: %v", adopted)
+	}
+	refuse(t, with(ours), statusFailed, []string{"CONNECT_KEYSET_FILE"}, set...)
+	succeed(t, env(db), "", "client", "webhook", "remove", company)
+	succeed(t, with(other), "", set...)
 }
 
 func TestKeysRefusals(t *testing.T) {

@@ -315,6 +315,8 @@ func TestServeCannotStart(t *testing.T) {
 	newer.Exec(t, newerSchema)
 	newer.Exec(t, brokenSchema)
 	good := settings(t, pgtest.New(t))
+	sealed := pgtest.New(t)
+	start(t, settings(t, sealed)) // with a keyset of its own
 
 	tests := map[string]struct {
 		env  []string
@@ -323,6 +325,7 @@ func TestServeCannotStart(t *testing.T) {
 		"database down":     {with(good, "CONNECT_DATABASE_URL=postgres://u:hush@127.0.0.1:1/n"), []string{"127.0.0.1:1", "connection refused"}},
 		"no migrations":     {with(good, env(pgtest.NewEmpty(t))...), []string{"at migration 0", "connect-svc migrate up"}},
 		"newer migrations":  {with(good, env(newer)...), []string{"at migration 9999", "a newer program"}},
+		"another keyset":    {with(good, env(sealed)...), []string{"CONNECT_KEYSET_FILE", "not the one that this database's credentials are made with"}},
 		"Redis down":        {with(good, "CONNECT_LIMITER_URL=redis://u:hush@127.0.0.1:1"), []string{"CONNECT_LIMITER_URL", "connection refused"}},
 		"port taken":        {with(good, "CONNECT_LISTEN="+taken.Addr().String()), []string{"CONNECT_LISTEN", taken.Addr().String(), "address already in use"}},
 		"private port":      {with(good, "CONNECT_PRIVATE_LISTEN="+taken.Addr().String()), []string{"CONNECT_PRIVATE_LISTEN", "address already in use"}},

@@ -37,7 +37,7 @@ func (c webhookTestCommand) Run(p *program, group *webhookCommands) error {
 	if err != nil {
 		return err
 	}
-	return c.inDatabase(p, func(pool *postgres.Pool) error {
+	return c.withKeyset(p, keys, func(pool *postgres.Pool) error {
 		if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
 			return err
 		}

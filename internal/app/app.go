@@ -110,6 +110,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err := CheckSchema(ctx, a.Pool); err != nil {
 		return err
 	}
+	if err := postgres.CheckKeyset(ctx, a.Pool, config.Keys); err != nil {
+		return err
+	}
 	a.Clients = client.NewRegistry(a.Pool, oauth.EndConnectionsOfClient)
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
 		CodesPerEmail:   config.CodesPerEmail,

@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/pgtest"
@@ -80,6 +81,11 @@ func TestBackupAndRestore(t *testing.T) {
 	again := exchange(t, fresh, partner, inFlight)
 	if again.ConnectionVersion != connected.ConnectionVersion+1 {
 		t.Errorf("the code in flight: version %d", again.ConnectionVersion)
+	}
+
+	// The restored database knows its keyset.
+	if err := postgres.CheckKeyset(t.Context(), after.Pool, credential.NewTestKeyring()); err == nil {
+		t.Error("another keyset may be used with the restored database")
 	}
 
 	// Neither script writes over anything.

@@ -21,6 +21,8 @@ const (
 	Cursor            Kind = "cursor"
 	// WebhookSecret is a secret that signs webhooks, sealed for the database. The sealed value never leaves the service.
 	WebhookSecret Kind = "webhook-secret"
+	// keyMark is nothing, sealed for the database, by which it knows a key again.
+	keyMark Kind = "key-mark"
 )
 
 // clientSecretPrefix starts a client secret, which is random and not sealed.

@@ -4,9 +4,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -22,6 +24,7 @@ import (
 // when it starts again.
 type Keyring struct {
 	sealing     tink.AEAD
+	primary     uint32    // the id of the key that seals
 	identifiers sync.Pool // of *identifier
 }
 
@@ -34,7 +37,7 @@ func newKeyring(keys keysets) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credential: identifier key: %w", err)
 	}
-	k := &Keyring{sealing: sealing}
+	k := &Keyring{sealing: sealing, primary: keys.sealing.KeysetInfo().GetPrimaryKeyId()}
 	k.identifiers.New = func() any { return &identifier{mac: hmac.New(sha256.New, key)} }
 	return k, nil
 }
@@ -110,6 +113,24 @@ func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
 	clear(id.input) // it may hold a code or an address
 	copy(output[:], id.sum)
 	return output
+}
+
+// Fingerprint tells the identifier key, which never rotates, from others. It is a digest that this key made of nothing.
+func (k *Keyring) Fingerprint() string {
+	digest := k.PRF("fingerprint")
+	return hex.EncodeToString(digest[:])
+}
+
+// Mark is nothing, sealed by the primary key, and that key's id.
+func (k *Keyring) Mark() (key, mark string, err error) {
+	mark, err = k.Seal(keyMark, nil)
+	return strconv.FormatUint(uint64(k.primary), 10), mark, err
+}
+
+// Knows says whether a key of this keyset made the mark.
+func (k *Keyring) Knows(mark string) bool {
+	_, err := k.Open(keyMark, mark)
+	return err == nil
 }
 
 // NewTestKeyring is a keyring of new keys that are stored nowhere.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Every metric that an alert asks for is there, and every alert is explained.
@@ -18,7 +19,9 @@ func TestAlerts(t *testing.T) {
 		return string(text)
 	}
 	alerts, guide := read("alerts.yaml"), read("operations.md")
-	e := newEndToEnd(t)
+	e := newEndToEnd(t, func(c *Config) {
+		c.Certificate = certificateFor(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour))
+	})
 	e.private(t, "/healthz") // or no request would have been counted
 	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
 		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, e.partner.ID) // nor an event

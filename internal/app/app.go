@@ -167,6 +167,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 	if config.Certificate != nil {
 		a.public.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*config.Certificate}}
+		if err := a.watchCertificate(config); err != nil {
+			return err
+		}
 	}
 	a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, nil, private, a.logger)
 	return err

@@ -47,7 +47,7 @@ func listen(
 	requests, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	return &server{
 		Server: http.Server{
-			Handler:           paced(handler),
+			Handler:           paced(oneOfChunks(handler)),
 			ReadHeaderTimeout: readHeaderTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,
@@ -62,6 +62,18 @@ func listen(
 		listener: pacedListener{open, proxies},
 		breakOff: breakOff,
 	}, nil
+}
+
+// oneOfChunks closes a connection of HTTP/1 after a request that came in chunks. It may have had a length, too, which net/http
+// removes: a proxy that went by the length takes for the body what the service would take for the next request (RFC 9112,
+// section 6.1).
+func oneOfChunks(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // run serves until the server is stopped, which is no error.

@@ -72,10 +72,17 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
+// unseen are characters that show as nothing, break the line, or turn around what follows: with them a name could look like
+// another one. The joiners that some scripts and emoji need are not among them.
+func unseen(c rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	return unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && c != nonJoiner && c != joiner
+}
+
 func (r *Registration) validate() error {
 	if r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > 100 ||
-		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unicode.IsControl) {
-		return &FieldError{"name", "must be 1 to 100 characters, without control characters or space at its ends"}
+		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unseen) || !strings.ContainsFunc(r.Name, unicode.IsGraphic) {
+		return &FieldError{"name", "must be 1 to 100 characters, without characters that cannot be seen or space at its ends"}
 	}
 	if err := ValidateCallback(r.CallbackURL); err != nil {
 		return &FieldError{"callback", err.Error()}

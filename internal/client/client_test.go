@@ -87,6 +87,9 @@ func TestCreateRefusesBadFields(t *testing.T) {
 		{"name", func(r *client.Registration) { r.Name = "Ride\x00Club" }},
 		{"name", func(r *client.Registration) { r.Name = " Ride Club" }},
 		{"name", func(r *client.Registration) { r.Name = "Ride\xffClub" }},
+		{"name", func(r *client.Registration) { r.Name = "Ride \u202ebulC" }}, // shows as another name
+		{"name", func(r *client.Registration) { r.Name = "Ride\u2028Club" }},
+		{"name", func(r *client.Registration) { r.Name = "\u200d" }}, // shows as nothing
 		{"callback", func(r *client.Registration) { r.CallbackURL = "http://localhost/callback" }},
 		{"scope", func(r *client.Registration) { r.Scopes = 0 }},
 		{"scope", func(r *client.Registration) { r.Scopes = 8 }},

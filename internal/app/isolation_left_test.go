@@ -3,20 +3,13 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -140,33 +133,8 @@ func TestIsolationFromThievesWhoLeave(t *testing.T) {
 // A restart of PostgreSQL is waited for: a refresh that was not sent is sent when it is back.
 func TestIsolationFromARestart(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "postgres")
-	var running *embedded.Server
-	start := func() {
-		t.Helper()
-		server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		running = server
-	}
-	start()
-	t.Cleanup(func() {
-		_ = os.RemoveAll(running.Dir())
-	})
-	t.Cleanup(func() {
-		if err := running.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := postgres.Migrate(t.Context(), running.URL(), postgres.Up); err != nil {
-		t.Fatal(err)
-	}
-	door := newDoor(t)
-	at := door.open(t, running.URL())
-	db := &pgtest.DB{URL: at, URLs: []string{at}, Clock: new(postgres.Clock)}
-	db.Pool = db.Open(t)
-	e := newEndToEndOn(t, db)
+	r := newRestartable(t)
+	e := newEndToEndOn(t, r.db)
 	f := newFront(t, e, false)
 	const asked = 30 // more than the connections of the pool
 	var connections []oauth.Tokens
@@ -175,22 +143,22 @@ func TestIsolationFromARestart(t *testing.T) {
 		connections = append(connections, tokens)
 	}
 
-	door.close()
-	if err := running.Stop(); err != nil {
+	r.close()
+	if err := r.running.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	answers := make(chan response, asked)
-	start() // nobody knows yet
+	r.start(t) // nobody knows yet
 	for _, tokens := range connections {
 		go func() { answers <- f.refresh(t.Context(), t, e.partner, tokens.RefreshToken) }()
 	}
 	eventually(t, "all are under way", func() bool { return f.came.Load() == asked })
-	turnedAway := door.turnedAway.Load()
-	eventually(t, "they try again", func() bool { return door.turnedAway.Load() > turnedAway })
+	turnedAway := r.turnedAway.Load()
+	eventually(t, "they try again", func() bool { return r.turnedAway.Load() > turnedAway })
 	if n := len(answers); n != 0 {
 		t.Errorf("%d were answered without a database", n)
 	}
-	door.open(t, running.URL())
+	r.open(t, r.running.URL())
 	statuses := map[int]int{}
 	for range asked {
 		statuses[(<-answers).status]++
@@ -198,65 +166,4 @@ func TestIsolationFromARestart(t *testing.T) {
 	if statuses[http.StatusOK] != asked {
 		t.Errorf("answers %v, want %d times 200", statuses, asked)
 	}
-}
-
-// door leads to a server, wherever that is by now. While it is closed it turns away who comes.
-type door struct {
-	listener   net.Listener
-	target     atomic.Pointer[string]
-	turnedAway atomic.Int64
-}
-
-func newDoor(t *testing.T) *door {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	d := &door{listener: listener}
-	go func() {
-		for {
-			from, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go d.pass(from)
-		}
-	}()
-	return d
-}
-
-func (d *door) pass(from net.Conn) {
-	defer from.Close()
-	target := d.target.Load()
-	if target == nil {
-		d.turnedAway.Add(1)
-		return
-	}
-	to, err := net.Dial("tcp", *target)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	go func() {
-		_, _ = io.Copy(to, from) // until either end is gone
-		_ = to.Close()
-	}()
-	_, _ = io.Copy(from, to)
-}
-
-func (d *door) close() { d.target.Store(nil) }
-
-// open leads to a server, and returns its URL by way of the door.
-func (d *door) open(t *testing.T, server string) string {
-	t.Helper()
-	address, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := address.Host
-	d.target.Store(&host)
-	address.Host = d.listener.Addr().String()
-	return address.String()
 }

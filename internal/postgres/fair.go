@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -87,14 +88,37 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Exec carries out a statement.
-func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	conn, release, err := p.acquire(ctx)
-	if err != nil {
-		return pgconn.CommandTag{}, err
+// again is for the first statement on a connection: it is sent again where a pooler did not pass it on, until the deadline of
+// ctx.
+func (p *Pool) again(ctx context.Context, send func() error) error {
+	for {
+		err := send()
+		if _, limited := ctx.Deadline(); !limited || !notPassedOn(err) || !pause(ctx, connectAgainAfter) {
+			return err
+		}
 	}
-	defer release()
-	return conn.Exec(ctx, sql, args...)
+}
+
+// notPassedOn knows what PgBouncer says where PostgreSQL cannot be reached, or goes away while PgBouncer prepares a connection
+// for the client. The words alone tell: the code stands for statements that may have happened, too.
+func notPassedOn(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Severity == "FATAL" &&
+		(strings.HasPrefix(refused.Message, "server login has been failing") || refused.Message == "invalid server parameter")
+}
+
+// Exec carries out a statement.
+func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (done pgconn.CommandTag, err error) {
+	err = p.again(ctx, func() error {
+		conn, release, err := p.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		done, err = conn.Exec(ctx, sql, args...)
+		return err
+	})
+	return done, err
 }
 
 // Query asks for rows. The connection is given back when they are closed.
@@ -109,6 +133,18 @@ func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 }
 
 func (p *Pool) query(ctx context.Context, sql string, args []any) (found *rows, err error) {
+	err = p.again(ctx, func() error {
+		found, err = p.queryOnce(ctx, sql, args)
+		if err == nil && !found.has && notPassedOn(found.Err()) {
+			found.Close()
+			return found.Err()
+		}
+		return err
+	})
+	return found, err
+}
+
+func (p *Pool) queryOnce(ctx context.Context, sql string, args []any) (found *rows, err error) {
 	conn, release, err := p.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -122,22 +158,27 @@ func (p *Pool) query(ctx context.Context, sql string, args []any) (found *rows, 
 	if err != nil {
 		return nil, err
 	}
-	return &rows{answer, release}, nil
+	return &rows{Rows: answer, release: release, has: answer.Next()}, nil // when it has a row, the statement was sent
 }
 
-// rows hold a connection until they are closed, or were all read.
+// rows hold a connection until they are closed, or were all read. The first of them has been asked for.
 type rows struct {
 	pgx.Rows
 	release func()
+	has     bool // a row, to which Rows has come
+	begun   bool
 }
 
 // Next implements [pgx.Rows].
 func (r *rows) Next() bool {
-	if r.Rows.Next() {
-		return true
+	if r.begun && r.has {
+		r.has = r.Rows.Next()
 	}
-	r.Close()
-	return false
+	r.begun = true
+	if !r.has {
+		r.Close()
+	}
+	return r.has
 }
 
 // Close implements [pgx.Rows].
@@ -173,16 +214,24 @@ func (r row) Scan(into ...any) error {
 
 // Begin starts a transaction. The connection is given back when it ends.
 func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
-	conn, release, err := p.acquire(ctx)
+	var begun *tx
+	err := p.again(ctx, func() error {
+		conn, release, err := p.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		on, err := conn.Begin(ctx)
+		if err != nil {
+			release()
+			return err
+		}
+		begun = &tx{on, release}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	begun, err := conn.Begin(ctx)
-	if err != nil {
-		release()
-		return nil, err
-	}
-	return &tx{begun, release}, nil
+	return begun, nil
 }
 
 // tx holds a connection until it ends.

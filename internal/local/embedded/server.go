@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	name         = "connect"      // of the superuser and of the database
-	fastShutdown = syscall.SIGINT // PostgreSQL's name for it: sessions are cut off, data are written
+	name              = "connect"      // of the superuser and of the database
+	fastShutdown      = syscall.SIGINT // PostgreSQL's name for it: sessions are cut off, data are written
+	immediateShutdown = syscall.SIGQUIT
 
 	startTimeout  = 60 * time.Second
 	startAttempts = 5

@@ -60,3 +60,13 @@ func (s *Server) signal(signal syscall.Signal) (running int, err error) {
 	}
 	return running, nil
 }
+
+// StopAtOnce ends the server as a crash would: sessions are cut off in the middle, nothing is written, and the next start on
+// the directory recovers from the log. It is for tests.
+func (s *Server) StopAtOnce() error {
+	if err := s.cmd.Process.Signal(immediateShutdown); err != nil {
+		return err
+	}
+	<-s.done
+	return s.Stop()
+}

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"regexp"
 	"testing"
+
+	"github.com/google/uuid"
 )
 
 var staticPath = regexp.MustCompile(`/static/[^"]+`)
@@ -57,6 +59,7 @@ func (w *whole) pageAsks(t *testing.T) []ask {
 		member.page(http.MethodGet, "", nil, 200),
 		member.ask(http.MethodGet, pattern, path, nil, 200),
 		member.ask(http.MethodPost, pattern, path, nil, 303),
+		member.page(http.MethodPost, "/browsers", url.Values{"browser": {uuid.NewString()}}, 303),
 		leaving.page(http.MethodPost, "/sign-out", nil, 303),
 	)
 }

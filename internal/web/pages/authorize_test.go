@@ -265,7 +265,7 @@ func TestHeaders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := http.Header{
 				"Content-Security-Policy":      {test.policy},
-				"Referrer-Policy":              {"no-referrer"},
+				"Referrer-Policy":              {"same-origin"},
 				"X-Content-Type-Options":       {"nosniff"},
 				"X-Frame-Options":              {"DENY"},
 				"Cache-Control":                {"no-store"},

@@ -76,6 +76,44 @@ func TestForeignForms(t *testing.T) {
 	}
 }
 
+// TestFormsOfOldPhones sends each form as a browser without Sec-Fetch-Site does (Safari before 16.4): with the origin of the
+// page, which it calls null where the page's policy is to send no referrer at all.
+func TestFormsOfOldPhones(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.connect(t, scope.All)
+	v := f.visitor(t)
+	v.header = http.Header{}
+	submit := func(page string, action string, form url.Values) string {
+		t.Helper()
+		delete(v.header, "Origin")
+		shown := v.get(page)
+		if shown.StatusCode != http.StatusOK || shown.page.Find(`form[action="`+action+`"]`).Length() == 0 {
+			t.Fatalf("%s: %d, without the form of %s", page, shown.StatusCode, action)
+		}
+		v.header.Set("Origin", "https://"+serviceHost)
+		if shown.Header.Get("Referrer-Policy") == "no-referrer" {
+			v.header.Set("Origin", "null")
+		}
+		return v.location(v.post(action, form))
+	}
+	for _, base := range []string{v.open(scope.All), "/account"} {
+		submit(base+"/sign-in", base+"/sign-in", url.Values{"email": {email}})
+		f.post.Next(t)
+		submit(base+"/code", base+"/new-code", nil)
+		submit(base+"/code", base+"/code", url.Values{"code": {f.post.Next(t).Code}})
+		if base != "/account" {
+			submit(base+"/consent", base+"/consent", url.Values{"decision": {"allow"}})
+		}
+	}
+	cancelled := v.open(scope.All)
+	submit(cancelled+"/sign-in", cancelled+"/consent", url.Values{"decision": {"deny"}})
+	submit(f.disconnectPage(), f.disconnectPage(), nil)
+	field, _ := v.get("/account").page.Find("input[name=browser]").Attr("value")
+	submit("/account", "/account/browsers", url.Values{"browser": {field}})
+	submit("/account", "/account/sign-out", nil)
+}
+
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	p := &pages{Config: Config{TrustedProxies: []netip.Prefix{

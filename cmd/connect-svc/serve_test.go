@@ -148,7 +148,7 @@ func TestServe(t *testing.T) {
 	if status, body := get(t, http.DefaultClient, public+"/oauth/authorize"); status != http.StatusBadRequest || !strings.Contains(body, "<html") {
 		t.Errorf("authorize without parameters: %d %s", status, body)
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "//oauth/token", "/"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "//oauth/token"} {
 		if status, _ := get(t, http.DefaultClient, public+path); status != http.StatusNotFound {
 			t.Errorf("%s on the public listener: %d", path, status)
 		}

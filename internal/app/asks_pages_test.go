@@ -33,16 +33,18 @@ func (w *whole) pageAsks(t *testing.T) []ask {
 	deciding.signedIn(t, user)
 	asks := []ask{
 		stranger.ask(http.MethodGet, "/static/{name}", staticFile(t, waiting), nil, 200),
+		stranger.ask(http.MethodGet, "/", "/", nil, 303),
 		stranger.ask(http.MethodGet, "/oauth/authorize", stranger.authorizationPath(), nil, 303),
 		waiting.page(http.MethodGet, "/sign-in", nil, 200),
 		waiting.page(http.MethodGet, "/code", nil, 200),
 		waiting.page(http.MethodPost, "/sign-in", url.Values{"email": {user.Email}}, 303),
 		waiting.page(http.MethodPost, "/new-code", nil, 303),
 		entering.page(http.MethodPost, "/code", url.Values{"code": {code}}, 303),
+		waiting.page(http.MethodPost, "/restart", nil, 303),
 		deciding.page(http.MethodGet, "/consent", nil, 200),
 		deciding.page(http.MethodPost, "/consent", url.Values{"decision": {"allow"}}, 303),
 	}
-	asks[0].fault = 200 // it is in memory
+	asks[0].fault, asks[1].fault = 200, 303 // they are in memory
 
 	waiting, entering = w.visitor(t), w.visitor(t)
 	waiting.typed(t, user)

@@ -126,11 +126,7 @@ func TestSmuggling(t *testing.T) {
 			t.Parallel()
 			path := fmt.Sprintf("/smuggled-%d", i)
 			smuggled := "GET " + path + " HTTP/1.1\r\nHost: connect.example.com\r\n\r\n"
-			text := test.text
-			if strings.Contains(text, "%d") {
-				text = strings.Replace(text, "%d", fmt.Sprint(len(smuggled)), 1)
-			}
-			text = strings.Replace(strings.Replace(text, "%s", smuggled, 1), "%%", "%", 1)
+			text := strings.NewReplacer("%d", fmt.Sprint(len(smuggled)), "%s", smuggled, "%%", "%").Replace(test.text)
 			if got := say(t, l.public, text); !slices.Equal(got, test.want) {
 				t.Errorf("answers %v, want %v", got, test.want)
 			}

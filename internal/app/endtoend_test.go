@@ -230,7 +230,6 @@ func TestUnknownPathsArePages(t *testing.T) {
 	t.Parallel()
 	e := newEndToEnd(t)
 	for target, want := range map[string]string{
-		"/":                                 "text/html; charset=utf-8",
 		"/nothing":                          "text/html; charset=utf-8",
 		"/authorize/nobody/sign-in":         "text/html; charset=utf-8",
 		"/.well-known/openid-configuration": "text/html; charset=utf-8",

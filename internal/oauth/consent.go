@@ -16,6 +16,7 @@ import (
 
 // Request is a pending authorization request, as the sign-in pages show it.
 type Request struct {
+	ClientID    uuid.UUID
 	ClientName  string
 	HomepageURL string // empty when the client has none
 	CallbackURL string
@@ -30,12 +31,30 @@ type Consent struct {
 	HomepageURL string // empty when the client has none
 	CallbackURL string // the redirect after the decision goes to its origin
 	Scopes      scope.Set
+	Current     scope.Set // of the connection that there is; none without one
 	Email       string    // who is asked
 	HistoryFrom time.Time // the first day that will be readable: midnight UTC
 	ExpiresAt   time.Time
 	// ScopeMismatch: the user's connection with this client has other scopes and must be disconnected first
 	// (specification 3.1). Allow is refused.
 	ScopeMismatch bool
+}
+
+// EndedBy is why a request cannot go on.
+type EndedBy string
+
+// The causes, beside a decision.
+const (
+	EndedByTime    EndedBy = "expired" // its lifetime or its day is over, or its user was deleted
+	EndedElsewhere EndedBy = "cookies" // it belongs to another browser
+	EndedByPartner EndedBy = "partner" // the client is disabled, or is no longer registered as the request says
+)
+
+// Ending is why a request cannot go on, and whose it was, where the browser may know.
+type Ending struct {
+	Cause       EndedBy
+	ClientName  string
+	HomepageURL string // empty when the client has none
 }
 
 // Allow ends the request with a code, and returns the address to send the browser to. It is ErrRequestEnded unless

@@ -62,6 +62,7 @@ func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size
 		return Request{}, none(err, ErrRequestEnded)
 	}
 	return Request{
+		ClientID:    row.ClientID,
 		ClientName:  row.Name,
 		HomepageURL: row.HomepageUrl,
 		CallbackURL: row.RedirectUri,
@@ -82,6 +83,53 @@ func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser, session [s
 		return ErrRequestEnded
 	}
 	return err
+}
+
+// SignedOut takes back who signed in for a request, so that somebody else may. Whoever did not sign in is no error.
+func (s *Server) SignedOut(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
+	_, err := s.store.queries.SignOutAuthorizationRequest(ctx, oauthdb.SignOutAuthorizationRequestParams{
+		RequestID: id, SessionHash: session[:],
+	})
+	return err
+}
+
+// Ending says why a request cannot go on in a browser that has these secrets. Error: ErrRequestEnded, where nothing is left of
+// it.
+func (s *Server) Ending(ctx context.Context, id uuid.UUID, browsers [][sha256.Size]byte) (Ending, error) {
+	hashes := make([][]byte, len(browsers))
+	for i := range browsers {
+		hashes[i] = browsers[i][:]
+	}
+	row, err := s.store.queries.GetEnding(ctx, oauthdb.GetEndingParams{RequestID: id, Browsers: hashes})
+	if err != nil {
+		return Ending{}, none(err, ErrRequestEnded)
+	}
+	switch {
+	case !row.Own:
+		return Ending{Cause: EndedElsewhere}, nil // and not a word about whose it is
+	case !row.Registered:
+		return Ending{EndedByPartner, row.Name, row.HomepageUrl}, nil
+	}
+	return Ending{EndedByTime, row.Name, row.HomepageUrl}, nil
+}
+
+// PartnerOf returns the name and the homepage of a client. Error: ErrRequestEnded, where there is none.
+func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (name, homepage string, err error) {
+	row, err := s.store.queries.GetPartner(ctx, clientID)
+	return row.Name, row.HomepageUrl, none(err, ErrRequestEnded)
+}
+
+// DisconnectMismatch ends the connection whose scopes keep the request from being allowed. Error: ErrRequestEnded, where there
+// is none.
+func (s *Server) DisconnectMismatch(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
+	found, err := s.store.consent(ctx, id, session)
+	if err != nil {
+		return err
+	}
+	if !found.scopeMismatch() {
+		return ErrRequestEnded
+	}
+	return s.DisconnectUser(ctx, *found.request.UserID, found.request.ClientID)
 }
 
 // consent is a request whose user signed in, and what is known of the user.
@@ -140,7 +188,7 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 		ScopeMismatch: found.scopeMismatch(),
 	}
 	if found.user.Connected {
-		consent.HistoryFrom = *found.user.HistoryFrom
+		consent.HistoryFrom, consent.Current = *found.user.HistoryFrom, *found.user.Scopes
 	}
 	return consent, nil
 }

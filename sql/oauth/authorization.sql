@@ -14,7 +14,7 @@ values (@request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, 
 
 -- name: GetAuthorizationRequest :one
 -- Found by the secret that it was opened with, and by the one of its sign-in.
-select cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at,
+select cl.client_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at,
     coalesce(r.session_hash = @browser_hash, false)::bool as signed_in
 from authorization_requests r
 join clients cl using (client_id)
@@ -27,6 +27,24 @@ update authorization_requests
 set user_id = @user_id::uuid, session_hash = @session_hash::bytea
 where request_id = @request_id and browser_hash = @browser_hash and expires_at > connect_now()
     and (user_id is null or user_id = @user_id::uuid);
+
+-- name: SignOutAuthorizationRequest :execrows
+update authorization_requests
+set user_id = null, session_hash = null, consent_day = null
+where request_id = @request_id and session_hash = @session_hash::bytea and expires_at > connect_now();
+
+-- name: GetEnding :one
+-- Why a request cannot go on, for the browsers that it belongs to.
+select (r.expires_at <= connect_now())::bool as expired,
+    (cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes)::bool as registered,
+    (r.browser_hash = any (@browsers::bytea[]) or coalesce(r.session_hash = any (@browsers::bytea[]), false))::bool as own,
+    cl.name, coalesce(cl.homepage_url, '') as homepage_url
+from authorization_requests r
+join clients cl using (client_id)
+where r.request_id = @request_id;
+
+-- name: GetPartner :one
+select name, coalesce(homepage_url, '') as homepage_url from clients where client_id = @client_id;
 
 -- What the consent is about.
 -- name: GetConsentRequest :one
@@ -94,7 +112,7 @@ select redirect_uri, state from denied;
 delete from authorization_requests where user_id = @user_id::uuid;
 
 -- name: SweepAuthorizationRequests :execrows
--- What is beyond what a statement can delete in its time is left for the next one.
+-- An hour after the end, in which whoever comes late is told why. What is beyond what a statement can delete in its time is left for the next one.
 delete from authorization_requests where request_id in (
-    select request_id from authorization_requests where expires_at <= connect_now() limit 50000
+    select request_id from authorization_requests where expires_at <= connect_now() - interval '1 hour' limit 50000
 );

@@ -150,7 +150,7 @@ func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthoriz
 }
 
 const getAuthorizationRequest = `-- name: GetAuthorizationRequest :one
-select cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at,
+select cl.client_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at,
     coalesce(r.session_hash = $1, false)::bool as signed_in
 from authorization_requests r
 join clients cl using (client_id)
@@ -164,6 +164,7 @@ type GetAuthorizationRequestParams struct {
 }
 
 type GetAuthorizationRequestRow struct {
+	ClientID    uuid.UUID
 	Name        string
 	HomepageUrl string
 	RedirectUri string
@@ -177,6 +178,7 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 	row := q.db.QueryRow(ctx, getAuthorizationRequest, arg.BrowserHash, arg.RequestID)
 	var i GetAuthorizationRequestRow
 	err := row.Scan(
+		&i.ClientID,
 		&i.Name,
 		&i.HomepageUrl,
 		&i.RedirectUri,
@@ -269,6 +271,59 @@ func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) 
 	return i, err
 }
 
+const getEnding = `-- name: GetEnding :one
+select (r.expires_at <= connect_now())::bool as expired,
+    (cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes)::bool as registered,
+    (r.browser_hash = any ($1::bytea[]) or coalesce(r.session_hash = any ($1::bytea[]), false))::bool as own,
+    cl.name, coalesce(cl.homepage_url, '') as homepage_url
+from authorization_requests r
+join clients cl using (client_id)
+where r.request_id = $2
+`
+
+type GetEndingParams struct {
+	Browsers  [][]byte
+	RequestID uuid.UUID
+}
+
+type GetEndingRow struct {
+	Expired     bool
+	Registered  bool
+	Own         bool
+	Name        string
+	HomepageUrl string
+}
+
+// Why a request cannot go on, for the browsers that it belongs to.
+func (q *Queries) GetEnding(ctx context.Context, arg GetEndingParams) (GetEndingRow, error) {
+	row := q.db.QueryRow(ctx, getEnding, arg.Browsers, arg.RequestID)
+	var i GetEndingRow
+	err := row.Scan(
+		&i.Expired,
+		&i.Registered,
+		&i.Own,
+		&i.Name,
+		&i.HomepageUrl,
+	)
+	return i, err
+}
+
+const getPartner = `-- name: GetPartner :one
+select name, coalesce(homepage_url, '') as homepage_url from clients where client_id = $1
+`
+
+type GetPartnerRow struct {
+	Name        string
+	HomepageUrl string
+}
+
+func (q *Queries) GetPartner(ctx context.Context, clientID uuid.UUID) (GetPartnerRow, error) {
+	row := q.db.QueryRow(ctx, getPartner, clientID)
+	var i GetPartnerRow
+	err := row.Scan(&i.Name, &i.HomepageUrl)
+	return i, err
+}
+
 const getRegistration = `-- name: GetRegistration :one
 
 select callback_url, scopes from clients where client_id = $1 and status = 'active'
@@ -340,13 +395,32 @@ func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuth
 	return result.RowsAffected(), nil
 }
 
+const signOutAuthorizationRequest = `-- name: SignOutAuthorizationRequest :execrows
+update authorization_requests
+set user_id = null, session_hash = null, consent_day = null
+where request_id = $1 and session_hash = $2::bytea and expires_at > connect_now()
+`
+
+type SignOutAuthorizationRequestParams struct {
+	RequestID   uuid.UUID
+	SessionHash []byte
+}
+
+func (q *Queries) SignOutAuthorizationRequest(ctx context.Context, arg SignOutAuthorizationRequestParams) (int64, error) {
+	result, err := q.db.Exec(ctx, signOutAuthorizationRequest, arg.RequestID, arg.SessionHash)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const sweepAuthorizationRequests = `-- name: SweepAuthorizationRequests :execrows
 delete from authorization_requests where request_id in (
-    select request_id from authorization_requests where expires_at <= connect_now() limit 50000
+    select request_id from authorization_requests where expires_at <= connect_now() - interval '1 hour' limit 50000
 )
 `
 
-// What is beyond what a statement can delete in its time is left for the next one.
+// An hour after the end, in which whoever comes late is told why. What is beyond what a statement can delete in its time is left for the next one.
 func (q *Queries) SweepAuthorizationRequests(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepAuthorizationRequests)
 	if err != nil {

@@ -123,7 +123,7 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
 	if gone != "" {
 		dropCookie(w, goneCookie)
 	}
-	p.site.write(w, http.StatusOK, "account", view{
+	p.site.write(w, r, http.StatusOK, "account", view{
 		Base: accountBase, Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery,
 	})
 	return nil
@@ -138,7 +138,7 @@ func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request) error {
 	if len(found) == 0 {
 		return redirect(accountBase)
 	}
-	p.site.write(w, http.StatusOK, "disconnect", view{Base: accountBase, Partner: found[0].Partner, Connections: found})
+	p.site.write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: found[0].Partner, Connections: found})
 	return nil
 }
 

@@ -132,7 +132,7 @@ func TestChromiumAccountKeyboard(t *testing.T) {
 	order(site, "Disconnect", "Keep connected")
 	s.Submit(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)), chromedp.KeyEvent(kb.Enter))
 	s.isTitled(t, "Stride & Co is disconnected: Your connections · Activity Connect")
-	order("Remove a browser, 21 November 2026", "Sign out")
+	order("Remove A browser, 21 November 2026", "Sign out")
 	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.isTitled(t, "Sign in to your connections · Activity Connect")
 	s.isClean(t)

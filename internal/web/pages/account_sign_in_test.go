@@ -102,7 +102,7 @@ func TestAccountSessionEnds_4(t *testing.T) {
 	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 1 {
 		t.Error("disconnected without a session")
 	}
-	if got := said(v.get("/account/sign-in?ended").page.Find("[role=status]")); !strings.HasPrefix(got, "To go on, please sign in again.") {
+	if got := said(v.get("/account/sign-in?ended").page.Find("[role=status]")); !strings.HasPrefix(got, "Your session has ended") {
 		t.Errorf("the page says %q", got)
 	}
 }
@@ -130,7 +130,7 @@ func TestAccountSignOut_4(t *testing.T) {
 			t.Errorf("the cookie stays: %v", got)
 		}
 	}
-	if got := said(v.get("/account/sign-in?signed-out").page.Find("[role=status]")); got != "You are signed out." {
+	if got := said(v.get("/account/sign-in?signed-out").page.Find("[role=status]")); got != "You’re signed out." {
 		t.Errorf("the page says %q", got)
 	}
 	if got := stolen.location(stolen.get("/account")); got != "/account/sign-in" {

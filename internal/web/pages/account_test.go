@@ -85,22 +85,22 @@ func TestAccountList_4(t *testing.T) {
 		return rows
 	}
 	const (
-		steps    = "Your steps, as one total for each day"
-		distance = "Your cycling distance, as one total for each day"
-		rides    = "Each of your rides: date, start, end and distance, but not where you rode"
+		steps    = "Your steps"
+		distance = "Your cycling distance"
+		rides    = "Each of your rides"
 	)
 	want := []row{
-		{"Lapsing GmbH", "", "Lapsed.", []string{
-			"Could read: " + distance + " " + rides, "Connected since: 21 November 2026",
-			"First readable day: 21 November 2026", "Last read: Nothing so far",
+		{"Lapsing GmbH", "", "Access has run out.", []string{
+			"Had access to: " + distance + " " + rides, "Connected since: 21 November 2026",
+			"Could see data from: 21 November 2026", "Last seen: Nothing so far",
 		}, lapsed.disconnectPage()},
-		{"Revoking SA", "", "No access at present.", []string{
-			"Could read: " + steps, "Connected since: 20 February 2027",
-			"First readable day: 20 February 2027", "Last read: Nothing so far",
+		{"Revoking SA", "", "No access right now.", []string{
+			"Had access to: " + steps, "Connected since: 20 February 2027",
+			"Could see data from: 20 February 2027", "Last seen: Nothing so far",
 		}, revoked.disconnectPage()},
 		{"Stride & Co", homepage, "", []string{
-			"Reads: " + steps + " " + distance + " " + rides, "Connected since: 21 February 2027",
-			"First readable day: 21 February 2027", "Last read: Nothing so far",
+			"Can see: " + steps + " " + distance + " " + rides, "Connected since: 21 February 2027",
+			"Can see data from: 21 February 2027", "Last seen: Nothing so far",
 		}, f.disconnectPage()},
 	}
 	if diff := cmp.Diff(want, list()); diff != "" {
@@ -115,7 +115,7 @@ func TestAccountList_4(t *testing.T) {
 	if _, err := f.oauth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
 		t.Fatal(err)
 	}
-	want[2].Facts[3] = "Last read: 21 February 2027"
+	want[2].Facts[3] = "Last seen: 21 February 2027"
 	if diff := cmp.Diff(want, list()); diff != "" {
 		t.Errorf("after a read (-want +got):\n%s", diff)
 	}
@@ -127,7 +127,7 @@ func TestAccountWithoutConnections(t *testing.T) {
 	v := f.visitor(t)
 	v.enter(email)
 	page := v.account()
-	if got := said(page.Find("main")); !strings.Contains(got, "No company is connected with your account") {
+	if got := said(page.Find("main")); !strings.Contains(got, "No company is connected to your account") {
 		t.Errorf("the page says %q", got)
 	}
 	if page.Find(".connections, .news, .halt").Length() != 0 {
@@ -155,8 +155,8 @@ func TestDisconnect_4(t *testing.T) {
 		t.Errorf("heading = %q", got)
 	}
 	for _, want := range []string{
-		"Stride & Co can read nothing more, from this moment on", "it can then read only from that day on",
-		"What Stride & Co has read by now stays with it",
+		"Stride & Co can see nothing more, starting now", "it will only see data from that day on",
+		"Stride & Co keeps what it has seen",
 	} {
 		if !strings.Contains(said(page.Find("main")), want) {
 			t.Errorf("the page does not say %q", want)
@@ -178,7 +178,7 @@ func TestDisconnect_4(t *testing.T) {
 	if works(tokens.AccessToken) {
 		t.Error("the access token still works")
 	}
-	for _, news := range []string{"Stride & Co is disconnected. It can read nothing more.", ""} { // said once
+	for _, news := range []string{"Stride & Co is disconnected. It can see nothing more.", ""} { // said once
 		page := v.account()
 		if got := page.Find("[role=status]").Text(); got != news {
 			t.Errorf("the news are %q, want %q", got, news)

@@ -128,8 +128,12 @@ func TestWholeWay_3_1(t *testing.T) {
 		if !strings.HasPrefix(location, begin+"code=svcc_") {
 			t.Errorf("location does not go on as registered: %q", strings.SplitAfter(location, "svcc_")[0])
 		}
-		v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingEnded)
-		v.isError(v.get(base+"/consent"), http.StatusBadRequest, headingEnded)
+		v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingDecided)
+		back := v.get(base + "/consent")
+		v.isError(back, http.StatusBadRequest, headingDecided)
+		if got, _ := back.page.Find("a.other").Attr("href"); got != homepage || back.page.Find("a[href='/account']").Length() == 0 {
+			t.Errorf("going back leads on to %q", got)
+		}
 	})
 	t.Run("deny", func(t *testing.T) {
 		t.Parallel()
@@ -138,7 +142,10 @@ func TestWholeWay_3_1(t *testing.T) {
 		if got, want := v.location(v.post(base+"/consent", url.Values{"decision": {"deny"}})), begin+"error=access_denied"; got != want {
 			t.Errorf("location = %q, want %q", got, want)
 		}
-		v.isError(v.post(base+"/consent", url.Values{"decision": {"deny"}}), http.StatusBadRequest, headingEnded)
+		v.isError(v.post(base+"/consent", url.Values{"decision": {"deny"}}), http.StatusBadRequest, headingDecided)
+		v.header.Set("Cookie", requestCookie(idOf(t, base))+"=x")
+		v.client.Jar = nil
+		v.isError(v.get(base+"/consent"), http.StatusBadRequest, headingUnknown)
 	})
 }
 
@@ -146,15 +153,15 @@ func TestWholeWay_3_1(t *testing.T) {
 func TestRequestEnds_3_1(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name string
-		end  func(*testing.T, *fixture)
+		name, heading string
+		end           func(*testing.T, *fixture)
 	}{
-		{"10 minutes", func(_ *testing.T, f *fixture) { f.db.Clock.Advance(10 * time.Minute) }},
-		{"midnight in Berlin", func(_ *testing.T, f *fixture) {
+		{"10 minutes", headingExpired, func(_ *testing.T, f *fixture) { f.db.Clock.Advance(10 * time.Minute) }},
+		{"midnight in Berlin", headingExpired, func(_ *testing.T, f *fixture) {
 			// The request was opened at 23:59:00 there.
 			f.db.Clock.Advance(time.Minute)
 		}},
-		{"client disabled", func(t *testing.T, f *fixture) {
+		{"client disabled", headingPartner, func(t *testing.T, f *fixture) {
 			if err := f.registry.Disable(t.Context(), f.client.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -170,8 +177,12 @@ func TestRequestEnds_3_1(t *testing.T) {
 				t.Fatalf("status = %d", page.StatusCode)
 			}
 			test.end(t, f)
-			v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingEnded)
-			v.isError(v.get(base+"/consent"), http.StatusBadRequest, headingEnded)
+			v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, test.heading)
+			back := v.get(base + "/consent")
+			v.isError(back, http.StatusBadRequest, test.heading)
+			if got, _ := back.page.Find("a.other").Attr("href"); got != homepage {
+				t.Errorf("the page leads on to %q", got)
+			}
 			if n := pgtest.Value[int64](t, f.db, "select count(*) from connections"); n != 0 {
 				t.Error("a connection came about")
 			}
@@ -193,7 +204,7 @@ func TestAnotherBrowser(t *testing.T) {
 	broken.header.Set("Cookie", browserCookie+"=not-a-secret")
 	for name, stranger := range map[string]*visitor{"no cookie": empty, "another cookie": other, "broken cookie": broken} {
 		for _, page := range []string{"/sign-in", "/code", "/consent"} {
-			stranger.isError(stranger.get(base+page), http.StatusBadRequest, headingEnded)
+			stranger.isError(stranger.get(base+page), http.StatusBadRequest, headingElsewhere)
 		}
 		for page, form := range map[string]url.Values{
 			"/sign-in":  {"email": {email}},
@@ -202,7 +213,7 @@ func TestAnotherBrowser(t *testing.T) {
 			"/consent":  {"decision": {"deny"}},
 		} {
 			answer := stranger.post(base+page, form)
-			stranger.isError(answer, http.StatusBadRequest, headingEnded)
+			stranger.isError(answer, http.StatusBadRequest, headingElsewhere)
 			if strings.Contains(answer.text, "Stride") {
 				t.Errorf("%s: %s tells who asks", name, page)
 			}
@@ -223,14 +234,17 @@ func TestPaths(t *testing.T) {
 	v := f.visitor(t)
 	base := v.open(scope.All)
 	for _, path := range []string{
-		"/", "/nothing", "/authorize", "/authorize/", base, base + "/", base + "/sign-in/", base + "/other", base + "/new-code",
+		"/nothing", "/authorize", "/authorize/", base, base + "/", base + "/sign-in/", base + "/other", base + "/new-code",
 		"/authorize/x/sign-in", strings.ToUpper(base) + "/sign-in", "/authorize/" + strings.ToUpper(base[11:]) + "/sign-in",
 		"/account/", "/account/other", "/account/new-code", "/account/sign-out", "/account/connections",
 		"/oauth/authorize/", "/static/", "/static/connect.css", "/static/../doc.go", "//" + serviceHost + "/sign-in",
 	} {
 		v.isError(v.get(path), http.StatusNotFound, headingMissing)
 	}
-	for _, path := range []string{"/oauth/authorize", "/nothing", v.stylesheet()} {
+	if got := v.location(v.get("/")); got != "/account" {
+		t.Errorf("/ leads to %q", got)
+	}
+	for _, path := range []string{"/", "/oauth/authorize", "/nothing", v.stylesheet()} {
 		v.isError(v.post(path, url.Values{}), http.StatusNotFound, headingMissing)
 	}
 }

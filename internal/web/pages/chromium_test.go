@@ -92,7 +92,7 @@ func (s *screen) signIn(t *testing.T) {
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
 	code := s.post.Next(t).Code
 	s.Submit(chromedp.SendKeys(codeField, code), chromedp.Click(mainButton))
-	s.isTitled(t, "Let Stride & Co read your activity? · Activity Connect")
+	s.isTitled(t, "Let Stride & Co see your activity? · Activity Connect")
 }
 
 func (s *screen) isTitled(t *testing.T, want string) {
@@ -150,9 +150,9 @@ func TestChromiumAllow_4_2(t *testing.T) {
 	// The browser may have kept the page that the user goes back to; it leads nowhere any more. (setTimeout: what is
 	// evaluated answers before the page is left.)
 	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => history.back())"))
-	s.WaitTitle("Let Stride & Co read your activity? · Activity Connect", "This request has ended · Activity Connect")
+	s.WaitTitle("Let Stride & Co see your activity? · Activity Connect", "You’ve already decided · Activity Connect")
 	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => document.querySelector('button[value=allow]')?.click())"))
-	s.WaitTitle("This request has ended · Activity Connect")
+	s.WaitTitle("You’ve already decided · Activity Connect")
 }
 
 func TestChromiumDeny_3_1(t *testing.T) {
@@ -190,7 +190,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	s.arrive(t)
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
 	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code), chromedp.Click(mainButton))
-	s.isTitled(t, "Disconnect Stride & Co first · Activity Connect")
+	s.isTitled(t, "Stride & Co asks for something else now · Activity Connect")
 	var disabled bool
 	s.Evaluate(`document.querySelector("button[value=allow]").disabled`, &disabled)
 	if !disabled {
@@ -201,9 +201,30 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	if status := s.Submit(chromedp.Click(allowButton)); status != http.StatusConflict {
 		t.Errorf("status of a forced Allow = %d, want 409", status)
 	}
-	s.isTitled(t, "Disconnect Stride & Co first · Activity Connect")
+	s.isTitled(t, "Stride & Co asks for something else now · Activity Connect")
 	s.Submit(chromedp.Click(denyButton))
 	s.isBack(t, "error")
+}
+
+// TestChromiumConsentFits: whoever decides sees all of it, and both ways to decide, without scrolling.
+func TestChromiumConsentFits(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	for _, scopes := range []scope.Set{scope.DailySteps, scope.All} {
+		s.Open(at("/oauth/authorize?" + s.query(scopes).Encode()))
+		s.signIn(t)
+		s.isTitled(t, "Let Stride & Co see your activity? · Activity Connect")
+		for _, size := range [][2]int64{{390, 844}, {1280, 720}} {
+			s.Do(chromedp.EmulateViewport(size[0], size[1]))
+			var bottom int64
+			s.Evaluate("Math.ceil(Math.max(...[...document.querySelectorAll('button[name=decision]')].map(b => b.getBoundingClientRect().bottom)))", &bottom)
+			if bottom > size[1] {
+				t.Errorf("%s at %d × %d: the buttons end at %d", scopes, size[0], size[1], bottom)
+			}
+			t.Logf("%s at %d × %d: the buttons end at %d", scopes, size[0], size[1], bottom)
+			s.ScreenshotWindow(filepath.Join(t.ArtifactDir(), fmt.Sprintf("fits-%d-%d.png", len(scopes.Names()), size[0])))
+		}
+	}
 }
 
 // TestChromiumKeyboard goes the whole way without a mouse, and without touching what has the focus already.
@@ -215,13 +236,13 @@ func TestChromiumKeyboard(t *testing.T) {
 	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code))
 	s.Submit(chromedp.KeyEvent(kb.Enter))
-	s.isTitled(t, "Let Stride & Co read your activity? · Activity Connect")
+	s.isTitled(t, "Let Stride & Co see your activity? · Activity Connect")
 
 	var order []string
-	for range 4 {
+	for range 5 {
 		order = append(order, s.tab(t))
 	}
-	if want := []string{"www.partner.example (opens in a new tab)", "Your connections (opens in a new tab)", "Allow", "Don’t allow"}; !slices.Equal(order, want) {
+	if want := []string{"Not you?", "www.partner.example (opens in a new tab)", "Your connections (opens in a new tab)", "Allow", "Don’t allow"}; !slices.Equal(order, want) {
 		t.Errorf("order of the focus = %q, want %q", order, want)
 	}
 	s.Submit(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)), chromedp.KeyEvent(kb.Enter))
@@ -237,7 +258,7 @@ func (s *screen) tab(t *testing.T) string {
 		Name    string
 		Outline string
 	}
-	s.Evaluate(`({Name: document.activeElement.textContent.trim(), Outline: getComputedStyle(document.activeElement).outlineStyle})`, &focused)
+	s.Evaluate(`({Name: document.activeElement.ariaLabel ?? document.activeElement.textContent.trim(), Outline: getComputedStyle(document.activeElement).outlineStyle})`, &focused)
 	if focused.Outline != "solid" {
 		t.Errorf("the focus on %q cannot be seen: outline %s", focused.Name, focused.Outline)
 	}

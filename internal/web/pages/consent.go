@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"connect-svc/internal/oauth"
 )
@@ -25,9 +26,9 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 		return err
 	}
 	v := p.view(request)
-	v.Consent, v.Reads = consent, consent.Scopes.Names()
+	v.Consent, v.Reads, v.Current = consent, consent.Scopes.Names(), consent.Current.Names()
 	allowCallback(w)
-	p.site.write(w, status, "consent", v)
+	p.site.write(w, r, status, "consent", v)
 	return nil
 }
 
@@ -42,14 +43,23 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	decision := form["decision"]
+	if !slices.Contains([]string{"allow", "deny", "disconnect"}, decision) {
+		return errBadForm
+	}
+	if decision != "deny" && !request.SignedIn {
+		return redirect(request.base + "/sign-in")
+	}
 	var callback string
-	switch form["decision"] {
+	switch decision {
 	case "deny":
 		callback, err = p.OAuth.Deny(r.Context(), request.id, request.browser)
 	case "allow":
 		callback, err = p.OAuth.Allow(r.Context(), request.id, request.browser)
-	default:
-		return errBadForm
+	case "disconnect": // offered where the scopes differ
+		if err = p.OAuth.DisconnectMismatch(r.Context(), request.id, request.browser); err == nil {
+			callback, err = p.OAuth.Deny(r.Context(), request.id, request.browser)
+		}
 	}
 	if errors.Is(err, oauth.ErrRequestEnded) && request.SignedIn {
 		// Perhaps the request goes on and only Allow was refused, because the connection has other scopes by now. The
@@ -59,6 +69,24 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	dropCookie(w, requestCookie(request.id))
+	setCookie(w, requestCookie(request.id), append([]byte(decided), request.ClientID[:]...), p.RequestLifetime)
 	return redirect(callback)
+}
+
+// restart lets somebody else sign in to the request.
+func (p *pages) restart(w http.ResponseWriter, r *http.Request) error {
+	request, err := p.pending(r)
+	if err != nil {
+		return err
+	}
+	if _, err := readForm(w, r); err != nil {
+		return err
+	}
+	if request.SignedIn {
+		if err := p.OAuth.SignedOut(r.Context(), request.id, request.browser); err != nil {
+			return err
+		}
+	}
+	dropCookie(w, requestCookie(request.id))
+	return redirect(request.base + "/sign-in")
 }

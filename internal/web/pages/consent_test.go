@@ -28,7 +28,7 @@ func TestConsentSaysIt(t *testing.T) {
 	_, answer := v.consent(scope.All)
 	page := answer.page
 	if got, want := texts(page.Find("h1, .company .name, .company .site")), []string{
-		"Let Stride & Co read your activity?", "Stride & Co", "www.partner.example (opens in a new tab)",
+		"Let Stride & Co see your activity?", "Stride & Co", "www.partner.example (opens in a new tab)",
 	}; !cmp.Equal(got, want) {
 		t.Errorf("who = %q", got)
 	}
@@ -38,14 +38,16 @@ func TestConsentSaysIt(t *testing.T) {
 	if got, want := texts(page.Find(".reads strong")), []string{"Your steps", "Your cycling distance", "Each of your rides"}; !cmp.Equal(got, want) {
 		t.Errorf("what = %q", got)
 	}
-	if got, want := texts(page.Find(".terms dt")), []string{"Starting day", "All or nothing", "How to stop it"}; !cmp.Equal(got, want) {
+	const terms = "From 22 November 2026 on, and nothing from before. It can’t change anything. " +
+		"Stop this at any time under Your connections (opens in a new tab). What Stride & Co has seen by then stays with it."
+	if got := said(page.Find(".until")); got != terms {
 		t.Errorf("terms = %q", got)
 	}
-	day := page.Find(".terms time")
+	day := page.Find(".until time")
 	if got, _ := day.Attr("datetime"); day.Text() != "22 November 2026" || got != "2026-11-22" {
 		t.Errorf("from %q (%s), want the user's own calendar day", day.Text(), got)
 	}
-	if got, want := texts(page.Find(".aside .address")), []string{email, partnerHost}; !cmp.Equal(got, want) {
+	if got, want := texts(page.Find("main .address")), []string{email, partnerHost}; !cmp.Equal(got, want) {
 		t.Errorf("signed in and going back to = %q", got)
 	}
 }
@@ -77,7 +79,7 @@ func TestConsentOfAReconnection_2_2(t *testing.T) {
 	f.db.Clock.Advance(5 * 24 * time.Hour)
 	v := f.visitor(t)
 	_, answer := v.consent(scope.All)
-	if got := answer.page.Find(".terms time").Text(); got != "21 November 2026" {
+	if got := answer.page.Find(".until time").Text(); got != "21 November 2026" {
 		t.Errorf("from %q, want the day of the first consent", got)
 	}
 }
@@ -95,9 +97,15 @@ func TestScopeMismatch_3_1(t *testing.T) {
 			t.Errorf("status = %d, want %d and Allow disabled", a.StatusCode, status)
 		}
 		problem := a.page.Find("#problem[role=alert]")
-		if got := said(problem); !strings.Contains(got, "disconnect it under Your connections (opens in a new tab) or at Stride & Co") ||
-			problem.Find("a[href='/account'][target=_blank]").Length() != 1 {
+		if got := said(problem); !strings.Contains(got, "disconnect it first and connect again") {
 			t.Errorf("problem = %q", got)
+		}
+		if got, want := texts(a.page.Find(".compared ul")), []string{
+			"Your steps One total for each day.",
+			"Your steps One total for each day. Your cycling distance One total for each day. " +
+				"Each of your rides Date, start, end and distance, but not where you rode.",
+		}; !cmp.Equal(got, want) {
+			t.Errorf("now and then = %q", got)
 		}
 		if a.page.Find("button[name=decision][value=deny]:not([disabled])").Length() != 1 {
 			t.Error("there is no way back")
@@ -156,4 +164,60 @@ func TestPartnerIsText(t *testing.T) {
 			t.Errorf("%s does not name the partner", name)
 		}
 	}
+}
+
+// TestMismatchIsAWayOn: the user disconnects on the page that cannot be allowed, and goes back to the partner.
+func TestMismatchIsAWayOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	tokens := f.connect(t, scope.DailySteps)
+	v := f.visitor(t)
+	base, _ := v.consent(scope.All)
+	if got := v.location(v.post(base+"/consent", url.Values{"decision": {"disconnect"}})); !strings.HasSuffix(got, "&error=access_denied") {
+		t.Errorf("location = %q", got)
+	}
+	if _, err := f.oauth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
+		t.Error("the connection is still there")
+	}
+	v.isError(v.get(base+"/consent"), http.StatusBadRequest, headingDecided)
+	again, page := v.consent(scope.All)
+	if page.page.Find("button[value=allow]:not([disabled])").Length() != 1 {
+		t.Error("the next request cannot be allowed")
+	}
+	// Where nothing differs, there is nothing to disconnect.
+	v.location(v.post(again+"/consent", url.Values{"decision": {"allow"}}))
+	f.connect(t, scope.All)
+	same, _ := v.consent(scope.All)
+	if got := v.post(same+"/consent", url.Values{"decision": {"disconnect"}}); got.StatusCode != http.StatusConflict {
+		t.Errorf("without a mismatch: status %d", got.StatusCode)
+	}
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 1 {
+		t.Errorf("%d connections, want the one that has the same scopes", n)
+	}
+}
+
+// TestNotYou: somebody else signs in to the request, and the first user has nothing more to do with it.
+func TestNotYou(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.newUser(t, "bea@example.com")
+	v := f.visitor(t)
+	base, page := v.consent(scope.All)
+	form := page.page.Find("form.you")
+	if action, _ := form.Attr("action"); action != base+"/restart" || said(form.Find("button")) != "Not you?" {
+		t.Fatalf("the form goes to %q", action)
+	}
+	if got := v.location(v.post(base+"/restart", nil)); got != base+"/sign-in" {
+		t.Fatalf("location = %q", got)
+	}
+	if got := v.location(v.get(base + "/consent")); got != base+"/sign-in" {
+		t.Errorf("the consent leads to %q", got)
+	}
+	code := v.ask(base, "bea@example.com")
+	v.location(v.post(base+"/code", url.Values{"code": {code}}))
+	if got := said(v.get(base + "/consent").page.Find(".you .address")); got != "bea@example.com" {
+		t.Errorf("signed in as %q", got)
+	}
+	v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}}))
+	v.isError(v.post(base+"/restart", nil), http.StatusBadRequest, headingDecided)
 }

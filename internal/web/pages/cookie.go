@@ -61,6 +61,10 @@ func cookieValue(r *http.Request, name string) []byte {
 	return value
 }
 
+// decided begins the cookie of a request that the user has decided; the id of the client follows. It is what is left of the
+// request: going back to its pages says so.
+const decided = "decided:"
+
 // maxKnown are the users whose key a browser keeps.
 const maxKnown = 4
 

@@ -1,11 +1,13 @@
 package pages
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/fairqueue"
@@ -62,7 +64,38 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 		event.Cause = err
 	}
 	w.Header().Set("Content-Security-Policy", policy)
-	p.site.write(w, failure.status, failure.view, view{Base: baseOf(r), Code: failure.code})
+	v := view{Base: baseOf(r), Code: failure.code}
+	if failure.view == "ended" {
+		v.Problem, v.Partner = p.ending(r)
+	}
+	p.site.write(w, r, failure.status, failure.view, v)
+}
+
+// ending says why a request has ended, by a name that the template knows, and whose it was, as far as this browser may know.
+// It must not fail: what cannot be found out is unknown.
+func (p *pages) ending(r *http.Request) (cause string, of partner) {
+	id, err := pathID(r, "request")
+	if err != nil {
+		return "unknown", partner{}
+	}
+	if client, ok := bytes.CutPrefix(cookieValue(r, requestCookie(id)), []byte(decided)); ok && len(client) == len(uuid.UUID{}) {
+		name, homepage, err := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client))
+		if err != nil {
+			return "decided", partner{}
+		}
+		return "decided", partner{Name: name, Homepage: homepage}
+	}
+	var browsers [][32]byte
+	for _, cookie := range []string{requestCookie(id), browserCookie} {
+		if secret, ok := secretIn(r, cookie); ok {
+			browsers = append(browsers, secret.hash())
+		}
+	}
+	ending, err := p.OAuth.Ending(r.Context(), id, browsers)
+	if err != nil {
+		return "unknown", partner{}
+	}
+	return string(ending.Cause), partner{Name: ending.ClientName, Homepage: ending.HomepageURL}
 }
 
 // baseOf is the prefix of the paths of the request's sign-in, or empty. Error pages link to the page of its code, from

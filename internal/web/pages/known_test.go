@@ -56,7 +56,9 @@ func TestSignInRenewsTheSecret(t *testing.T) {
 	if got := thief.get(base + "/code"); got.StatusCode != http.StatusOK {
 		t.Errorf("the page of the code: %d", got.StatusCode)
 	}
-	thief.isError(thief.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingEnded)
+	if got := thief.location(thief.post(base+"/consent", url.Values{"decision": {"allow"}})); got != base+"/sign-in" {
+		t.Errorf("the thief's decision leads to %q", got)
+	}
 	victim.signIn(other)
 	for _, base := range []string{base, other} {
 		if page := victim.get(base + "/consent"); page.StatusCode != http.StatusOK {
@@ -64,8 +66,10 @@ func TestSignInRenewsTheSecret(t *testing.T) {
 		}
 	}
 	victim.location(victim.post(base+"/consent", url.Values{"decision": {"allow"}}))
-	if _, left := victim.cookies()[requestCookie(idOf(t, base))]; left {
-		t.Error("the request is over, and its cookie is not")
+	request := &http.Request{Header: http.Header{}}
+	request.AddCookie(victim.cookies()[requestCookie(idOf(t, base))])
+	if _, left := secretIn(request, requestCookie(idOf(t, base))); left {
+		t.Error("the request is over, and its secret is still there")
 	}
 }
 

@@ -337,11 +337,15 @@ func (v *visitor) isError(a answer, status int, heading string) {
 }
 
 const (
-	headingRefused = "This link does not work"
-	headingEnded   = "This request has ended"
-	headingForm    = "This form could not be read"
-	headingTooMany = "Too many codes"
-	headingMissing = "Page not found"
+	headingRefused   = "This link doesn’t work"
+	headingUnknown   = "This link doesn’t work"
+	headingDecided   = "You’ve already decided"
+	headingExpired   = "This took too long"
+	headingElsewhere = "Continue in the browser you started in"
+	headingPartner   = "Stride & Co can’t connect right now"
+	headingForm      = "We couldn’t read this form"
+	headingTooMany   = "Too many codes"
+	headingMissing   = "Page not found"
 )
 
 // logBuffer is a log that may be read while it is written.

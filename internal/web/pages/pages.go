@@ -11,16 +11,18 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 )
 
-// Config is what the pages need. Only TrustedProxies may be empty.
+// Config is what the pages need. Only TrustedProxies and Texts may be empty.
 type Config struct {
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
-	RequestLifetime time.Duration  // of an authorization request: the cookie's lifetime, also shown on the pages
-	TrustedProxies  []netip.Prefix // whose X-Forwarded-For is trusted
+	RequestLifetime time.Duration     // of an authorization request: the cookie's lifetime, also shown on the pages
+	TrustedProxies  []netip.Prefix    // whose X-Forwarded-For is trusted
+	Texts           *locale.Catalogue // nil: those of the program
 }
 
 // pages is the configuration with the embedded files.
@@ -32,7 +34,10 @@ type pages struct {
 // New serves every page, and an HTML page with status 404 for every other path or method. Mount it behind
 // telemetry.Requests. An error means that the embedded files are inconsistent.
 func New(config Config) (http.Handler, error) {
-	site, err := readSite()
+	if config.Texts == nil {
+		config.Texts = locale.Default()
+	}
+	site, err := readSite(config.Texts)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
@@ -45,12 +50,14 @@ func New(config Config) (http.Handler, error) {
 	router.Use(headers, named, timed, forms.Handler)
 	router.NotFound(p.page(failWith(errNotFound)))
 	router.MethodNotAllowed(p.page(failWith(errNotFound)))
+	router.Get("/", p.page(failWith(redirect(accountBase))))
 	router.Get("/static/{name}", p.page(p.static))
 	router.Get("/oauth/authorize", p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {
 		p.routeSignIn(r, "", p.requestSignIn)
 		r.Get("/consent", p.page(p.showConsent))
 		r.Post("/consent", p.page(p.decide))
+		r.Post("/restart", p.page(p.restart))
 	})
 	p.routeSignIn(router, accountBase, p.accountSignIn)
 	router.Get("/account", p.page(p.showAccount))

@@ -80,7 +80,7 @@ func (p *pages) askAddress(w http.ResponseWriter, r *http.Request, s signIn) err
 		return err
 	}
 	s.view.Email, s.view.News = typed.Email, r.URL.RawQuery
-	p.form(w, http.StatusOK, s.page, s.view)
+	p.form(w, r, http.StatusOK, s.page, s.view)
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signIn) er
 	err = p.sendCode(r, s, form["email"])
 	if errors.Is(err, account.ErrInvalidEmail) {
 		s.view.Email, s.view.Problem = form["email"], "address"
-		p.form(w, http.StatusUnprocessableEntity, s.page, s.view)
+		p.form(w, r, http.StatusUnprocessableEntity, s.page, s.view)
 		return nil
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn, status
 	case typed.AttemptsLeft == 0:
 		v.Problem = "spent"
 	}
-	p.form(w, status, "code", v)
+	p.form(w, r, status, "code", v)
 	return nil
 }
 
@@ -171,9 +171,10 @@ func (p *pages) typed(r *http.Request, s signIn) (account.SignIn, error) {
 }
 
 // form shows a page of the sign-in. For a partner's request the page has a form that leads back to the partner.
-func (p *pages) form(w http.ResponseWriter, status int, name string, v view) {
+func (p *pages) form(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
 	if v.Partner.Name != "" {
 		allowCallback(w)
 	}
-	p.site.write(w, status, name, v)
+	v.Invalid = v.Problem != ""
+	p.site.write(w, r, status, name, v)
 }

@@ -70,7 +70,7 @@ func TestSteps(t *testing.T) {
 	leads(v.get(base+"/consent"), "/sign-in")
 	leads(v.post(base+"/new-code", nil), "/sign-in")
 	leads(v.post(base+"/code", url.Values{"code": {"123456"}}), "/sign-in")
-	v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingEnded)
+	leads(v.post(base+"/consent", url.Values{"decision": {"allow"}}), "/sign-in")
 
 	code := v.ask(base, email)
 	leads(v.get(base+"/consent"), "/sign-in")
@@ -144,11 +144,11 @@ func TestCodeProblems(t *testing.T) {
 	}
 	enter("", "A code has six digits, for example 012345.", true)
 	enter("98765x", "A code has six digits, for example 012345.", true)
-	enter(otherThan(code), "That is not the right code. You have 4 tries left.", true)
-	enter(otherThan(code), "That is not the right code. You have 3 tries left.", true)
-	enter(otherThan(code), "That is not the right code. You have 2 tries left.", true)
-	enter(otherThan(code), "That is not the right code. You have one try left.", true)
-	const spent = "This code has been tried five times and no longer works. Please ask for a new one."
+	enter(otherThan(code), "That’s not the right code. You have 4 tries left.", true)
+	enter(otherThan(code), "That’s not the right code. You have 3 tries left.", true)
+	enter(otherThan(code), "That’s not the right code. You have 2 tries left.", true)
+	enter(otherThan(code), "That’s not the right code. You have one try left.", true)
+	const spent = "This code was tried five times and no longer works. Ask for a new one."
 	enter(otherThan(code), spent, false)
 	enter(code, spent, false)
 	if got := v.get(base + "/code").page.Find("#problem").Text(); !strings.Contains(got, spent) {
@@ -159,11 +159,11 @@ func TestCodeProblems(t *testing.T) {
 		t.Errorf("location = %q", got)
 	}
 	code = f.post.Next(t).Code
-	if got := v.get(base + "/code?again").page.Find("[role=status]").Text(); !strings.Contains(got, "A new code is on its way") {
+	if got := v.get(base + "/code?again").page.Find("[role=status]").Text(); !strings.Contains(got, "We’ve sent a new code") {
 		t.Errorf("after a new code: %q", got)
 	}
 	f.db.Exec(t, "update sign_ins set expires_at = connect_now()")
-	enter(code, "This code is older than 10 minutes and no longer works. Please ask for a new one.", false)
+	enter(code, "This code is more than 10 minutes old and no longer works. Ask for a new one.", false)
 	v.location(v.post(base+"/new-code", nil))
 	code = f.post.Next(t).Code
 	if got := v.location(v.post(base+"/code", url.Values{"code": {" " + code[:3] + " " + code[3:] + " "}})); got != base+"/consent" {
@@ -326,7 +326,7 @@ func TestNoMail(t *testing.T) {
 	v := f.visitor(t)
 	base := v.open(scope.All)
 	f.stopMail()
-	v.isError(v.post(base+"/sign-in", url.Values{"email": {email}}), http.StatusServiceUnavailable, "No mail at the moment")
+	v.isError(v.post(base+"/sign-in", url.Values{"email": {email}}), http.StatusServiceUnavailable, "We can’t send codes right now")
 }
 
 // TestNoticeOnlyWhenAsked keeps the notice of a new code off pages that have something else to say.

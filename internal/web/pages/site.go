@@ -14,17 +14,20 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+
+	"connect-svc/internal/locale"
 )
 
 //go:embed templates static
 var files embed.FS
 
-// site is the embedded files: a template for each page, and the styles and images under names that contain a hash of
-// their content, so that browsers may cache them for ever.
+// site is the embedded files: a template for each page in each language, and the styles and images under names that contain
+// a hash of their content, so that browsers may cache them for ever.
 type site struct {
-	views  map[string]*template.Template
-	assets map[string]asset  // by served name
-	names  map[string]string // from file name to served name
+	texts  *locale.Catalogue
+	views  map[string]map[string]*template.Template // by language and page
+	assets map[string]asset                         // by served name
+	names  map[string]string                        // from file name to served name
 }
 
 type asset struct {
@@ -32,12 +35,19 @@ type asset struct {
 	content   []byte
 }
 
-func readSite() (*site, error) {
-	s := &site{views: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+func readSite(texts *locale.Catalogue) (*site, error) {
+	s := &site{texts: texts, views: map[string]map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
-	return s, s.readViews()
+	for _, tag := range texts.Tags() {
+		views, err := s.readViews(texts.Locale(tag))
+		if err != nil {
+			return nil, err
+		}
+		s.views[tag] = views
+	}
+	return s, nil
 }
 
 func (s *site) readAssets() error {
@@ -59,32 +69,53 @@ func (s *site) readAssets() error {
 	return nil
 }
 
-// readViews parses each page together with the shared layout and parts.
-func (s *site) readViews() error {
+// readViews parses each page together with the shared layout and parts. In the templates t is a text as HTML, where a
+// partner's name is kept apart from the direction of what is around it, and text is one for titles and attributes.
+func (s *site) readViews(in *locale.Locale) (map[string]*template.Template, error) {
+	isolated := func(key string, values ...any) template.HTML {
+		for i := 0; i+1 < len(values); i += 2 {
+			if name, ok := values[i+1].(string); ok && values[i] == "Partner" {
+				values[i+1] = template.HTML("<bdi>" + template.HTMLEscapeString(name) + "</bdi>") //nolint:gosec // escaped
+			}
+		}
+		return in.HTML(key, values...)
+	}
 	shared, err := template.New("").Funcs(template.FuncMap{
-		"asset":   s.assetPath,
-		"initial": initial,
-		"host":    hostOf,
-		"inWords": inWords,
+		"asset":       s.assetPath,
+		"initial":     initial,
+		"host":        hostOf,
+		"t":           isolated,
+		"text":        in.Text,
+		"day":         in.Day,
+		"lang":        func() string { return in.Tag },
+		"dir":         in.Direction,
+		"accountLink": func() template.HTML { return accountLink(in) },
 	}).ParseFS(files, "templates/shared/*.html")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
-		return err
+		return nil, err
 	}
+	views := map[string]*template.Template{}
 	for _, name := range names {
 		page, err := shared.Clone()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if page, err = page.ParseFS(files, name); err != nil {
-			return err
+			return nil, err
 		}
-		s.views[strings.TrimSuffix(path.Base(name), ".html")] = page
+		views[strings.TrimSuffix(path.Base(name), ".html")] = page
 	}
-	return nil
+	return views, nil
+}
+
+// accountLink leads to the account pages from within a text.
+func accountLink(in *locale.Locale) template.HTML {
+	return `<a class="inline" href="/account" target="_blank">` + in.HTML("account.name") + `<span class="only-read"> ` +
+		in.HTML("page.new_tab") + `</span></a>`
 }
 
 func (s *site) assetPath(name string) (string, error) {
@@ -95,15 +126,20 @@ func (s *site) assetPath(name string) (string, error) {
 	return "/static/" + served, nil
 }
 
-// write sends a page once it has been rendered completely.
-func (s *site) write(w http.ResponseWriter, status int, name string, v view) {
+// write sends a page, in the language of the request, once it has been rendered completely.
+func (s *site) write(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
 	var page bytes.Buffer
-	if err := s.views[name].ExecuteTemplate(&page, "layout", v); err != nil {
+	if err := s.views[s.locale(r).Tag][name].ExecuteTemplate(&page, "layout", v); err != nil {
 		panic(fmt.Errorf("template %s: %w", name, err))
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = page.WriteTo(w) // fails only if the browser has gone
+}
+
+// locale is the language of a request.
+func (s *site) locale(r *http.Request) *locale.Locale {
+	return s.texts.Negotiate(r.Header.Get("Accept-Language"))
 }
 
 func (p *pages) static(w http.ResponseWriter, r *http.Request) error {

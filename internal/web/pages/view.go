@@ -16,7 +16,8 @@ type view struct {
 	Minutes int // that an authorization may take, or that a session of the account pages lasts
 
 	Email        string // as it was typed
-	Problem      string // what was wrong with the form, by a name that the template knows
+	Problem      string // what was wrong with the form, or why a request ended, by a name that the template knows
+	Invalid      bool   // the form has a problem
 	AttemptsLeft int    // of the code
 	SentAgain    bool   // a new code has been sent
 
@@ -28,6 +29,7 @@ type view struct {
 
 	Consent oauth.Consent
 	Reads   []string // names of the scopes
+	Current []string // of the connection that there is
 
 	Code string // of the error
 }
@@ -62,9 +64,6 @@ func hostOf(address string) string {
 	}
 	return parsed.Host
 }
-
-// inWords formats a day as 21 November 2026.
-func inWords(day time.Time) string { return day.Format("2 January 2006") }
 
 // minutes rounds up, and is at least one.
 func minutes(d time.Duration) int { return max(1, int((d+time.Minute-1)/time.Minute)) }

@@ -1,0 +1,222 @@
+package locale
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/nicksnyder/go-i18n/v2/i18n"
+	"golang.org/x/text/language"
+)
+
+//go:embed texts/*.toml
+var files embed.FS
+
+// Catalogue has the texts of all languages. It is safe for concurrent use.
+type Catalogue struct {
+	locales map[string]*Locale
+}
+
+// Locale is one language.
+type Locale struct {
+	Tag string // BCP 47
+
+	localizer *i18n.Localizer
+}
+
+// New reads the texts of the program, and those of the operator in place of some: the folder has files that are named by their
+// language, such as de.toml. It may be nil. An error is one line that names the file and the text.
+func New(operator fs.FS) (*Catalogue, error) {
+	bundle := i18n.NewBundle(language.English)
+	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
+	embedded, err := fs.Sub(files, "texts")
+	if err != nil {
+		return nil, err
+	}
+	english, err := add(bundle, embedded, "en.toml", nil)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]string{} // what may be put into each text
+	for _, message := range english {
+		known[message.ID] = placeholders(message)
+	}
+	names, err := fs.Glob(embedded, "*.toml")
+	if err != nil {
+		return nil, err
+	}
+	c := &Catalogue{locales: map[string]*Locale{}}
+	for _, name := range names {
+		tag := strings.TrimSuffix(name, ".toml")
+		if _, err := add(bundle, embedded, name, known); err != nil {
+			return nil, err
+		}
+		c.locales[tag] = &Locale{Tag: tag, localizer: i18n.NewLocalizer(bundle, tag)}
+	}
+	if operator == nil {
+		return c, nil
+	}
+	own, err := fs.Glob(operator, "*.toml")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range own {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("%s: want one of %s", name, strings.Join(names, ", "))
+		}
+		if _, err := add(bundle, operator, name, known); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Default are the texts of the program alone.
+var Default = sync.OnceValue(func() *Catalogue {
+	c, err := New(nil)
+	if err != nil {
+		panic(err) // the files are embedded, and tested
+	}
+	return c
+})
+
+// add reads a file of texts. With known texts, it refuses all others, and what cannot be put into them.
+func add(bundle *i18n.Bundle, files fs.FS, name string, known map[string]string) ([]*i18n.Message, error) {
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := bundle.ParseMessageFileBytes(text, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", name, strings.Join(strings.Fields(err.Error()), " "))
+	}
+	for _, message := range file.Messages {
+		if known == nil {
+			continue
+		}
+		has, is := known[message.ID]
+		if !is {
+			return nil, fmt.Errorf("%s: there is no text %s", name, message.ID)
+		}
+		for put := range strings.FieldsSeq(placeholders(message)) {
+			if !slices.Contains(strings.Fields(has), put) {
+				return nil, fmt.Errorf("%s: %s: {{.%s}} is not known here", name, message.ID, put)
+			}
+		}
+		if _, err := template.New("").Parse(strings.Join(forms(message), "")); err != nil {
+			return nil, errors.New(name + ": " + message.ID + ": not a text with {{.Name}} in it")
+		}
+	}
+	return file.Messages, nil
+}
+
+func forms(m *i18n.Message) []string {
+	return slices.DeleteFunc([]string{m.Zero, m.One, m.Two, m.Few, m.Many, m.Other}, func(form string) bool { return form == "" })
+}
+
+var placeholder = regexp.MustCompile(`\{\{\s*\.(\w+)\s*\}\}`)
+
+// placeholders are the names of what is put into a message, sorted, with spaces between them.
+func placeholders(message *i18n.Message) string {
+	var names []string
+	for _, form := range forms(message) {
+		for _, found := range placeholder.FindAllStringSubmatch(form, -1) {
+			names = append(names, found[1])
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " ")
+}
+
+// Tags are the languages that there are, sorted.
+func (c *Catalogue) Tags() []string {
+	var tags []string
+	for tag := range c.locales {
+		tags = append(tags, tag)
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// Locale returns a language by its tag, or English.
+func (c *Catalogue) Locale(tag string) *Locale {
+	if found, ok := c.locales[tag]; ok {
+		return found
+	}
+	return c.locales["en"]
+}
+
+// maxHeader bounds what is read of an Accept-Language: nobody speaks that many languages.
+const maxHeader = 1000
+
+// Negotiate returns the language for an Accept-Language header.
+func (c *Catalogue) Negotiate(header string) *Locale {
+	wanted, _, err := language.ParseAcceptLanguage(header)
+	if err != nil || len(header) > maxHeader {
+		return c.Locale("en")
+	}
+	for _, tag := range wanted {
+		base, confidence := tag.Base()
+		name := base.String()
+		if name == "no" || name == "nn" { // whoever reads Nynorsk reads Bokmål rather than English
+			name = "nb"
+		}
+		if found, ok := c.locales[name]; ok && confidence != language.No {
+			return found
+		}
+	}
+	return c.Locale("en")
+}
+
+// Text is a text with values put in: pairs of a name and a value. The value named Count chooses among the forms of a text.
+func (l *Locale) Text(key string, values ...any) string {
+	return l.localize(key, values, func(value any) any { return value })
+}
+
+// HTML is a text as HTML: strings that are put in are escaped.
+func (l *Locale) HTML(key string, values ...any) template.HTML {
+	return template.HTML(l.localize(key, values, func(value any) any { //nolint:gosec // of texts that are ours or the operator's
+		if text, ok := value.(string); ok {
+			return template.HTMLEscapeString(text)
+		}
+		return value
+	}))
+}
+
+func (l *Locale) localize(key string, values []any, escape func(any) any) string {
+	data := map[string]any{}
+	for pair := range slices.Chunk(values, 2) {
+		data[pair[0].(string)] = escape(pair[1])
+	}
+	text, err := l.localizer.Localize(&i18n.LocalizeConfig{MessageID: key, TemplateData: data, PluralCount: data["Count"]})
+	if text == "" {
+		panic(fmt.Errorf("locale: text %s in %s: %w", key, l.Tag, err))
+	}
+	return text
+}
+
+// Day is a day in words, such as 21 November 2026.
+func (l *Locale) Day(day time.Time) string {
+	return l.Text("date.long", "Day", day.Day(), "Month", l.Text(fmt.Sprintf("month.m%d", day.Month())), "Year", day.Year())
+}
+
+// Direction is the direction of its script, as HTML names it.
+func (l *Locale) Direction() string {
+	script, _ := language.Make(l.Tag).Script()
+	if slices.Contains([]string{"Arab", "Hebr", "Syrc", "Thaa"}, script.String()) {
+		return "rtl"
+	}
+	return "ltr"
+}
+
+// File is the name of a language's file in a folder of texts.
+func File(tag string) string { return path.Base(tag) + ".toml" }

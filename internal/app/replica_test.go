@@ -51,7 +51,7 @@ func newReplicated(t *testing.T) replicated {
 	}
 	db := &pgtest.DB{URL: primary.URL(), Clock: new(postgres.Clock)}
 	db.Pool = db.Open(t)
-	replica := start(embedded.StartReplica(t.Context(), primary))
+	replica := start(embedded.StartReplica(t.Context(), primary, embedded.Config{Ephemeral: true}))
 	there := &pgtest.DB{URL: replica.URL(), Clock: new(postgres.Clock)}
 	there.Pool = there.Open(t)
 	at, err := url.Parse(replica.URL())

@@ -19,19 +19,15 @@ func (p *place) initialize(ctx context.Context) (password string, err error) {
 	if err := p.stopOrphan(ctx); err != nil {
 		return "", err
 	}
-	passwordFile := filepath.Join(p.dir, "password")
 	if _, err := os.Stat(p.data()); err == nil {
-		text, err := os.ReadFile(passwordFile)
+		text, err := os.ReadFile(p.passwordFile())
 		if err != nil {
 			return "", fmt.Errorf("%w: remove %s to begin anew", err, p.dir)
 		}
 		return strings.TrimSpace(string(text)), nil
 	}
 	password = rand.Text()
-	if err := os.WriteFile(passwordFile, []byte(password+"\n"), 0o600); err != nil {
-		return "", err
-	}
-	if err := p.own(passwordFile); err != nil {
+	if err := p.keepPassword(password); err != nil {
 		return "", err
 	}
 	// Renamed once it is complete, so that an interrupted first start leaves nothing that looks like a cluster.
@@ -39,7 +35,7 @@ func (p *place) initialize(ctx context.Context) (password string, err error) {
 	if err := os.RemoveAll(fresh); err != nil {
 		return "", err
 	}
-	args := []string{"-D", fresh, "-U", name, "--pwfile", passwordFile, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"}
+	args := []string{"-D", fresh, "-U", name, "--pwfile", p.passwordFile(), "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"}
 	if p.config.Ephemeral {
 		args = append(args, "--no-sync")
 	}
@@ -50,6 +46,16 @@ func (p *place) initialize(ctx context.Context) (password string, err error) {
 		return "", err
 	}
 	return password, os.Rename(fresh, p.data())
+}
+
+func (p *place) passwordFile() string { return filepath.Join(p.dir, "password") }
+
+// keepPassword is for the next start.
+func (p *place) keepPassword(password string) error {
+	if err := os.WriteFile(p.passwordFile(), []byte(password+"\n"), 0o600); err != nil {
+		return err
+	}
+	return p.own(p.passwordFile())
 }
 
 // stopOrphan stops the server of a program that was killed, or removes the postmaster.pid that it left. We hold the

@@ -12,10 +12,14 @@ import (
 	"time"
 )
 
-// StartReplica runs an ephemeral streaming replica of a primary and returns when it answers reads. Its [Server.URL] is
-// that of the primary's database, on the replica. It is for tests. The error is one line.
-func StartReplica(ctx context.Context, primary *Server) (*Server, error) {
-	return start(ctx, Config{Ephemeral: true}, func(p *place, ctx context.Context) (password string, err error) {
+// StartReplica runs a streaming replica of a primary, in a directory that is empty, and returns when it answers reads. Its
+// [Server.URL] is that of the primary's database, on the replica. Where it is not ephemeral, [Start] starts it again, once it was
+// promoted. It is for tests. The error is one line.
+func StartReplica(ctx context.Context, primary *Server, config Config) (*Server, error) {
+	return start(ctx, config, func(p *place, ctx context.Context) (password string, err error) {
+		if err := p.keepPassword(primary.password); err != nil {
+			return "", err
+		}
 		return primary.password, p.run(ctx, "", "pg_basebackup", "--pgdata", p.data(), "--dbname", primary.URL(),
 			"--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf")
 	})

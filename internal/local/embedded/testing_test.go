@@ -48,3 +48,39 @@ func TestPause(t *testing.T) {
 		}
 	}
 }
+
+// What was committed outlives a crash, and the end of the primary whose replica is promoted.
+func TestCrashAndFailover(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/"
+	primary, err := Start(t.Context(), Config{Dir: dir + "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, primary.URL(), "create table kept as select 42 as n")
+	if err := primary.StopAtOnce(); err != nil {
+		t.Fatal(err)
+	}
+	if primary, err = Start(t.Context(), Config{Dir: dir + "1"}); err != nil {
+		t.Fatal(err)
+	}
+	replica, err := StartReplica(t.Context(), primary, Config{Dir: dir + "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := primary.StopAtOnce(); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, replica.URL(), "select pg_promote()")
+	execute(t, replica.URL(), "update kept set n = n + 1")
+	if err := replica.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if replica, err = Start(t.Context(), Config{Dir: dir + "2"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = replica.Stop() })
+	if got := query[int](t, replica.URL(), "select n from kept"); got != 43 {
+		t.Errorf("n = %d, want 43", got)
+	}
+}

@@ -43,9 +43,13 @@ test: tools check verify lint lint-api ## everything that CI runs: format, gener
 	@cat bin/contract-coverage.txt
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test, the storm and a hot client, all tests three times over
+test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test, storms of faults and a hot client, all tests three times over
 	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
+
+.PHONY: test-faults
+test-faults: tools ## a storm of faults around three servers: CONNECT_TEST_FAULTS_FOR=3m, CONNECT_TEST_FAULTS_SEED=n runs one again
+	go test -tags faults -count 1 -timeout 0 -v ./internal/testing/storm
 
 .PHONY: test-citus
 test-citus: tools ## the tests on a Citus cluster, whose URLs CONNECT_TEST_CITUS_URLS has, the coordinator's first

@@ -30,39 +30,58 @@ func Check(ops []Op, within time.Duration) Verdict {
 // Draw writes porcupine's picture of the history, an HTML file.
 func (v Verdict) Draw(path string) error { return porcupine.VisualizePath(model, v.info, path) }
 
-// ends gives unknown acts their ends: none, or when they can change nothing any more. A credential of an older version is dead,
-// so an exchange that was done ends what may have happened with the credentials of before. That keeps the search short.
-func ends(ops []Op) []Op {
-	consented := map[int]int64{}
+// ends gives unknown acts their ends: none, or when they can change nothing any more. An act that could never change anything is
+// left out. That keeps the search short.
+func ends(ops []Op) (ended []Op) {
 	for _, op := range ops {
-		if op.Act == Consent {
-			consented[op.Code] = op.Return
-		}
-	}
-	ended := slices.Clone(ops)
-	for i, op := range ended {
-		if op.Answer != Unknown {
-			continue
-		}
-		ended[i].Return = math.MaxInt64
-		for _, next := range ops {
-			if next.Act != Exchange || next.Answer != Done || next.Return < op.Call {
+		if op.Answer == Unknown {
+			op.Return = math.MaxInt64
+			since := credited(ops, op)
+			for _, next := range ops {
+				if kills(op, next, since) {
+					op.Return = min(op.Return, next.Return)
+				}
+			}
+			if op.Return < op.Call || op.Act == RevokeAccess && !readAfter(ops, op) {
 				continue
 			}
-			dead := false
-			switch op.Act {
-			case Refresh, RevokeRefresh, RevokeAccess, Read:
-				dead = next.Version > op.Version
-			case Exchange: // its code is of the version before next, or older
-				at, known := consented[op.Code]
-				dead = known && next.Call > at
-			}
-			if dead {
-				ended[i].Return = min(ended[i].Return, next.Return)
-			}
 		}
+		ended = append(ended, op)
 	}
 	return ended
+}
+
+// credited is when the credential that an act presents was there: its code, or its connection's version.
+func credited(ops []Op, op Op) int64 {
+	for _, before := range ops {
+		if before.Answer == Done && (op.Act == Exchange && before.Act == Consent && before.Code == op.Code ||
+			op.Act != Exchange && before.Act == Exchange && before.Version == op.Version) {
+			return before.Return
+		}
+	}
+	return math.MaxInt64
+}
+
+// kills reports whether an act that presents a credential that was there since then can change nothing once next was answered.
+// An exchange and a disconnect raise the version, and a deletion ends everything.
+func kills(op, next Op, since int64) bool {
+	switch next.Act {
+	case DeleteUser:
+		return next.Answer == Done || next.Answer == Refused
+	case Exchange, DisconnectByClient, DisconnectByUser:
+	default:
+		return false
+	}
+	switch op.Act {
+	case Refresh, RevokeRefresh, RevokeAccess, Exchange:
+		return next.Answer == Done && next.Call > since
+	}
+	return false
+}
+
+// readAfter reports whether an access token was read with after it may have been revoked.
+func readAfter(ops []Op, op Op) bool {
+	return slices.ContainsFunc(ops, func(next Op) bool { return next.Act == Read && next.Token == op.Token && next.Return >= op.Call })
 }
 
 // Text lists the acts in the order of their calls, with times in seconds.

@@ -1,0 +1,403 @@
+//go:build faults
+
+package storm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/rueidis"
+
+	"connect-svc/internal/testing/history"
+)
+
+// calm heals everything, and waits until everything is quiet and well.
+func (s *storm) calm() {
+	s.Helper()
+	began := time.Now()
+	for _, way := range s.links {
+		way.heal()
+	}
+	s.until("PostgreSQL answers", func(ctx context.Context) (bool, error) { return true, s.database.ready(ctx) })
+	s.until("every server is ready", func(ctx context.Context) (bool, error) {
+		for _, one := range s.servers {
+			request, err := http.NewRequest(http.MethodGet, one.privateURL()+"/readyz", nil)
+			if err != nil {
+				return false, err
+			}
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return false, nil //nolint:nilerr // not yet
+			}
+			reason, _ := io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				if ctx.Err() != nil {
+					s.Logf("/readyz: %s", reason)
+				}
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	// What is tried again in minutes is tried again now.
+	s.until("every event is delivered", func(ctx context.Context) (bool, error) {
+		if err := s.database.exec(ctx, "update webhook_queue set next_attempt_at = connect_now() where next_attempt_at > connect_now() + interval '10 seconds'"); err != nil {
+			return false, err
+		}
+		left, err := query[int](ctx, s.database, "select (select count(*) from webhook_changes) + (select count(*) from webhook_queue) + (select count(*) from webhook_events where state <> 'delivered')")
+		return left == 0, err
+	})
+	s.until("nothing is under way", func(ctx context.Context) (bool, error) {
+		left, err := query[int](ctx, s.database, `select (select count(*) from pg_prepared_xacts) + (select count(*) from pg_stat_activity
+			where backend_type = 'client backend' and pid <> pg_backend_pid() and (state like 'idle in transaction%' or state = 'active'))`)
+		return left == 0, err
+	})
+	s.until("no lease is left", s.noLeases)
+	s.sum.fact("quiet and well %s after the last fault", time.Since(began).Round(time.Second))
+}
+
+func (s *storm) until(what string, happened func(context.Context) (bool, error)) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	began := time.Now()
+	defer func() { s.Logf("%s: after %s", what, time.Since(began).Round(time.Millisecond)) }()
+	for {
+		ok, err := happened(ctx)
+		switch {
+		case err != nil:
+			s.Fatalf("%s: %v", what, err)
+		case ok:
+			return
+		case ctx.Err() != nil:
+			for n, one := range s.servers {
+				s.Logf("server %d wrote at last:\n%s", n, one.tail(5))
+			}
+			s.Fatalf("not within three minutes: %s", what)
+		}
+		await(ctx, 100*time.Millisecond)
+	}
+}
+
+// noLeases looks for places of reads that have not ended. Those of servers that were killed end by themselves after 30 s.
+func (s *storm) noLeases(ctx context.Context) (bool, error) {
+	states, err := query[[]string](ctx, s.database, "select coalesce(array_agg(state), '{}') from rate_limits")
+	if err != nil {
+		return false, err
+	}
+	if s.redis != nil {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.redis.Addr}, ForceSingleClient: true, DisableCache: true})
+		if err != nil {
+			return false, err
+		}
+		defer client.Close()
+		for _, p := range []*partner{s.steady, s.flighty, s.hot} {
+			state, err := client.Do(ctx, client.B().Get().Key("connect:limit:"+p.id.String()).Build()).ToString()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				return false, err
+			}
+			states = append(states, state)
+		}
+	}
+	for _, text := range states {
+		var state struct {
+			Leases []struct {
+				End int64 `json:"end"`
+			} `json:"leases"`
+		}
+		if text == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(text), &state); err != nil {
+			return false, err
+		}
+		for _, lease := range state.Leases {
+			if lease.End > time.Now().UnixMicro() {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// check holds what was noted against what is there.
+func (s *storm) check() {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	conn, err := s.database.connect(ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	s.checkEvents(ctx, conn)
+	s.checkHistories(ctx, conn)
+	s.checkDeliveries(ctx, conn)
+	s.checkAdmissions()
+	lines := 0
+	for _, one := range s.servers {
+		lines += one.lines
+	}
+	s.sum.fact("%d lines of logs without a credential", lines)
+}
+
+// checkEvents holds the receiver's events against the log of events: all of them arrived, and no others.
+func (s *storm) checkEvents(ctx context.Context, conn *pgx.Conn) {
+	rows, err := conn.Query(ctx, "select event_id::text from webhook_events")
+	if err != nil {
+		s.Fatal(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.receiver.mu.Lock()
+	defer s.receiver.mu.Unlock()
+	missing, again := 0, 0
+	for _, id := range ids {
+		if got := s.receiver.received[id]; got == nil || !got.accepted {
+			missing++
+		}
+	}
+	for _, got := range s.receiver.received {
+		again += got.times - 1
+		if got.kind == "activity.updated" && slices.Contains(s.ghosts, s.ownerOf(got.grant)) {
+			s.Error("a partner was told of activity that was refused")
+		}
+	}
+	if missing > 0 || len(ids) != len(s.receiver.received) && s.activityKept(ids) {
+		s.Errorf("%d events, %d of them did not arrive, %d different ones arrived", len(ids), missing, len(s.receiver.received))
+	}
+	s.sum.fact("%d events delivered, %d deliveries repeated", len(s.receiver.received), again)
+}
+
+// activityKept reports whether an event arrived that is not in the log. What a deleted user's partners were told of activity
+// goes with the user.
+func (s *storm) activityKept(ids []string) bool {
+	for id, got := range s.receiver.received {
+		if got.kind == "connection.revoked" && !slices.Contains(ids, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *storm) ownerOf(grant string) uuid.UUID {
+	for _, c := range s.book.connections {
+		if c.grant == grant {
+			return c.user.id
+		}
+	}
+	return uuid.Nil
+}
+
+// checkHistories looks for an order of each connection's acts, of which the last is what there is now.
+func (s *storm) checkHistories(ctx context.Context, conn *pgx.Conn) {
+	acts, unknown, undecided := 0, 0, 0
+	type checked struct {
+		c       *connection
+		ops     []history.Op
+		verdict history.Verdict
+	}
+	var all []*checked
+	for _, c := range s.book.connections {
+		ops := slices.Clone(c.ops)
+		if c.partner == s.flighty {
+			ops = append(ops, s.book.toggles...)
+		}
+		seen, err := s.look(ctx, conn, c)
+		if err != nil {
+			s.Fatal(err)
+		}
+		at := s.now()
+		ops = append(ops, history.Op{Act: history.Look, Answer: history.Done, Seen: seen, Call: at, Return: at + 1})
+		for _, op := range ops {
+			acts++
+			if op.Answer == history.Unknown {
+				unknown++
+			}
+		}
+		all = append(all, &checked{c: c, ops: ops})
+	}
+	began := time.Now()
+	var workers sync.WaitGroup
+	next := make(chan *checked)
+	for range 2 {
+		workers.Go(func() {
+			for one := range next {
+				one.verdict = history.Check(one.ops, time.Minute)
+			}
+		})
+	}
+	for _, one := range all {
+		next <- one
+	}
+	close(next)
+	workers.Wait()
+	drawn := 0
+	for n, one := range all {
+		switch {
+		case !one.verdict.Decided:
+			undecided++
+			s.Logf("undecided:\n%s", history.Text(one.ops))
+		case !one.verdict.Legal:
+			s.Errorf("no order explains the history of a connection (%d acts)", len(one.ops))
+			if drawn++; drawn > 3 {
+				continue
+			}
+			picture := filepath.Join("..", "..", "..", "bin", fmt.Sprintf("storm-%d-%d.html", s.seed, n))
+			if err := os.MkdirAll(filepath.Dir(picture), 0o755); err != nil {
+				s.Error(err)
+			}
+			if err := one.verdict.Draw(picture); err != nil {
+				s.Error(err)
+			}
+			s.Logf("it is drawn in bin/%s:\n%s", filepath.Base(picture), history.Text(one.ops))
+		}
+	}
+	s.sum.fact("%d histories of %d acts, %d of them of unknown outcome, checked in %s; %d not decided in a minute",
+		len(all), acts, unknown, time.Since(began).Round(time.Second), undecided)
+}
+
+// look finds the connection and what its partner was told.
+func (s *storm) look(ctx context.Context, conn *pgx.Conn, c *connection) (history.Row, error) {
+	row := history.Row{State: "none"}
+	var grants []string
+	err := conn.QueryRow(ctx, `select coalesce(array_agg(distinct grant_id::text), '{}') from (
+			select grant_id from webhook_events where user_id = $1 and client_id = $2
+			union select grant_id from connections where user_id = $1 and client_id = $2) g`, c.user.id, c.partner.id).Scan(&grants)
+	if err != nil {
+		return row, err
+	}
+	var here bool
+	if err := conn.QueryRow(ctx, "select exists (select from users where user_id = $1)", c.user.id).Scan(&here); err != nil {
+		return row, err
+	}
+	err = conn.QueryRow(ctx, "select state, version, refresh_generation from connections where user_id = $1 and client_id = $2 and version > 0",
+		c.user.id, c.partner.id).Scan(&row.State, &row.Version, &row.Generation)
+	if err != nil && err != pgx.ErrNoRows {
+		return row, err
+	}
+	if !here {
+		row.State = "deleted"
+	}
+	var events []string
+	s.receiver.mu.Lock()
+	defer s.receiver.mu.Unlock()
+	for _, got := range s.receiver.received {
+		if got.kind == "connection.revoked" && slices.Contains(append(grants, c.grant), got.grant) {
+			events = append(events, got.event)
+		}
+	}
+	row.Told = history.Events(events)
+	return row, nil
+}
+
+// checkDeliveries: each is whole or not there, and each that was acknowledged is there, and was told to the partners of its users.
+func (s *storm) checkDeliveries(ctx context.Context, conn *pgx.Conn) {
+	stored := map[string]int{}
+	rows, err := conn.Query(ctx, "select regexp_replace(source_id, '-[0-9]+$', ''), count(*)::int from cycling_activities group by 1")
+	if err != nil {
+		s.Fatal(err)
+	}
+	var name string
+	var count int
+	if _, err := pgx.ForEachRow(rows, []any{&name, &count}, func() error { stored[name] = count; return nil }); err != nil {
+		s.Fatal(err)
+	}
+	acked, refused, whole, untold := 0, 0, 0, 0
+	s.receiver.mu.Lock()
+	defer s.receiver.mu.Unlock()
+	for _, d := range s.book.deliveries {
+		n := stored[d.name]
+		switch {
+		case d.never:
+			refused++
+			if n != 0 {
+				s.Errorf("%d rows are there of a batch that was refused", n)
+			}
+			continue
+		case n != 0 && n != d.rows:
+			s.Errorf("%d of the %d rows of an import are there", n, d.rows)
+		case n == 0 && d.acked:
+			s.Error("an import that was acknowledged is not there")
+		}
+		if n == 0 {
+			continue
+		}
+		whole++
+		if d.acked {
+			acked++
+		}
+		for _, f := range s.feeds {
+			if !s.told(f.grant, d) {
+				untold++
+			}
+		}
+	}
+	if untold > 0 {
+		s.Errorf("of %d changes of activity nobody was told", untold)
+	}
+	s.sum.fact("%d imports and batches: %d acknowledged, %d there without that, %d refused", len(s.book.deliveries), acked, whole-acked, refused)
+}
+
+// told reports whether an event covers the delivery that arrived after it began.
+func (s *storm) told(grant string, d *delivery) bool {
+	day := d.day.Format(time.DateOnly)
+	for _, got := range s.receiver.received {
+		if got.kind == "activity.updated" && got.grant == grant && strings.Compare(got.from, day) <= 0 && strings.Compare(got.to, day) >= 0 && got.last >= d.began {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAdmissions: in no span of time was the hot client let in more often than its budget allows. What the limiter knows is
+// lost where PostgreSQL crashes, or Redis ends: then its bucket is full again (ARCHITECTURE.md).
+func (s *storm) checkAdmissions() {
+	var losses []happening
+	for _, f := range s.book.faults {
+		kinds := []string{"PostgreSQL crashed and started", "failover to a replica", "disk full"}
+		if s.redis != nil {
+			kinds = []string{"Redis killed and started"}
+		}
+		if slices.Contains(kinds, f.kind) {
+			losses = append(losses, f)
+		}
+	}
+	admitted := s.book.admitted
+	slices.SortFunc(admitted, func(a, b admission) int { return a.received.Compare(b.received) })
+	for i, first := range admitted {
+		within := 0
+		for _, a := range admitted[max(0, i-50):] { // answers come within a time
+			if a.sent.Before(first.sent) {
+				continue
+			}
+			within++
+			full := 1
+			for _, f := range losses {
+				if s.began.Add(f.end).After(first.sent) && s.began.Add(f.began).Before(a.received) {
+					full++
+				}
+			}
+			span := a.received.Sub(first.sent)
+			if most := float64(full*hotPolicy.Burst) + float64(hotPolicy.RequestsPerMinute)/60*span.Seconds() + 1; float64(within) > most {
+				s.Errorf("%d reads of a client were admitted in %s, want at most %.1f", within, span, most)
+				return
+			}
+		}
+	}
+	s.sum.fact("%d reads of a client with a budget of %d a minute were admitted", len(admitted), hotPolicy.RequestsPerMinute)
+}

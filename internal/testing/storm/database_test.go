@@ -1,0 +1,261 @@
+//go:build faults
+
+package storm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"connect-svc/internal/local/embedded"
+)
+
+// link is a way between two programs, which faults cut and hold up.
+type link struct {
+	name  string
+	proxy *toxiproxy.Proxy
+}
+
+func newLink(t *testing.T, name, to string) *link {
+	t.Helper()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	l := &link{name, toxiproxy.NewProxy(server, name, "127.0.0.1:0", to)}
+	if err := l.proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.proxy.Stop)
+	return l
+}
+
+func (l *link) address() string { return l.proxy.Listen }
+
+// lead leads elsewhere from now on. Connections that there are end.
+func (l *link) lead(to string) error {
+	return l.proxy.Update(&toxiproxy.Proxy{Listen: l.proxy.Listen, Upstream: to, Enabled: true})
+}
+
+// toxic does something to what passes, in one direction, until it is taken back. Connections that it held up end then.
+func (l *link) toxic(kind, stream string, attributes map[string]any) error {
+	text, err := json.Marshal(map[string]any{"type": kind, "stream": stream, "attributes": attributes})
+	if err != nil {
+		return err
+	}
+	_, err = l.proxy.Toxics.AddToxicJson(bytes.NewReader(text))
+	return err
+}
+
+func (l *link) heal() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	l.proxy.Toxics.ResetToxics(ctx)
+}
+
+// database is the PostgreSQL of a storm, wherever it is at present.
+type database struct {
+	base string // of the directories, one for each server in turn
+	full bool   // the base is a small file system of its own, which can be filled
+	way  *link  // leads to the present server
+
+	mu     sync.Mutex
+	server *embedded.Server
+	number int
+}
+
+// smallDisk is how many bytes the file system of the database has, if there can be one of its own.
+const smallDisk = 1 << 30
+
+func newDatabase(t *testing.T) *database {
+	t.Helper()
+	base, err := os.MkdirTemp("", "connect-svc-storm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &database{base: base}
+	d.full = syscall.Mount("tmpfs", base, "tmpfs", 0, fmt.Sprintf("mode=755,size=%d", smallDisk)) == nil // root alone may
+	t.Cleanup(func() {
+		if d.full {
+			if err := syscall.Unmount(base, syscall.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		}
+		_ = os.RemoveAll(base)
+	})
+	if err := os.Chmod(base, 0o755); err != nil { // the account of PostgreSQL must reach what is below
+		t.Fatal(err)
+	}
+	if d.server, err = embedded.Start(t.Context(), embedded.Config{Dir: d.dir()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.server.Stop() })
+	d.way = newLink(t, "postgres", d.address())
+	return d
+}
+
+func (d *database) dir() string { return filepath.Join(d.base, fmt.Sprint(d.number)) }
+
+func (d *database) address() string {
+	at, err := url.Parse(d.server.URL())
+	if err != nil {
+		panic("the URL of the embedded server cannot be read")
+	}
+	return at.Host
+}
+
+// url is the database's through a link.
+func (d *database) url(by *link) string {
+	at, err := url.Parse(d.server.URL())
+	if err != nil {
+		panic("the URL of the embedded server cannot be read")
+	}
+	at.Host = by.address()
+	return at.String()
+}
+
+// connect is a session at the present server, past all links.
+func (d *database) connect(ctx context.Context) (*pgx.Conn, error) {
+	d.mu.Lock()
+	at := d.server.URL()
+	d.mu.Unlock()
+	return pgx.Connect(ctx, at)
+}
+
+// exec carries out a statement in a session of its own.
+func (d *database) exec(ctx context.Context, sql string, args ...any) error {
+	conn, err := d.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, sql, args...)
+	return err
+}
+
+// query reads the one value that the statement finds.
+func query[T any](ctx context.Context, d *database, sql string, args ...any) (value T, err error) {
+	conn, err := d.connect(ctx)
+	if err != nil {
+		return value, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	err = conn.QueryRow(ctx, sql, args...).Scan(&value)
+	return value, err
+}
+
+// restart stops the server, in an orderly way or as a crash does, and starts it after a while.
+func (d *database) restart(ctx context.Context, stop func(*embedded.Server) error, down time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := stop(d.server); err != nil {
+		return err
+	}
+	await(ctx, down)
+	return d.start()
+}
+
+// start is for a server that has ended.
+func (d *database) start() (err error) {
+	if d.server, err = embedded.Start(context.Background(), embedded.Config{Dir: d.dir()}); err != nil {
+		return err
+	}
+	return d.way.lead(d.address())
+}
+
+// revive starts the server if it has ended by itself, as it may where its disk is full.
+func (d *database) revive() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.server.Done():
+		_ = d.server.Stop() // gives back its directory
+		return d.start()
+	default:
+		return nil
+	}
+}
+
+// failOver makes a replica, has all commits wait for it, and lets it take over from a primary that is gone at once.
+func (d *database) failOver(ctx context.Context, meanwhile time.Duration) error {
+	d.mu.Lock()
+	primary, former := d.server, d.dir()
+	next := filepath.Join(d.base, fmt.Sprint(d.number+1))
+	d.mu.Unlock()
+	replica, err := embedded.StartReplica(ctx, primary, embedded.Config{Dir: next})
+	if err != nil {
+		return err
+	}
+	for _, statement := range []string{"alter system set synchronous_standby_names = '*'", "select pg_reload_conf()"} {
+		if err := d.exec(ctx, statement); err != nil {
+			return errors.Join(err, replica.Stop())
+		}
+	}
+	for synchronous := false; !synchronous; await(ctx, 50*time.Millisecond) {
+		if synchronous, err = query[bool](ctx, d, "select exists (select from pg_stat_replication where sync_state = 'sync')"); err != nil {
+			return errors.Join(err, replica.Stop())
+		}
+	}
+	await(ctx, time.Second+meanwhile) // commits of before have come, and more
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := primary.StopAtOnce(); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, replica.URL())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, "select pg_promote()"); err != nil {
+		return err
+	}
+	d.server, d.number = replica, d.number+1
+	return errors.Join(os.RemoveAll(former), d.way.lead(d.address()))
+}
+
+// fill leaves no byte of the disk, until the function that it returns is called.
+func (d *database) fill() (undo func() error, err error) {
+	path := filepath.Join(d.base, "filler")
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	var disk syscall.Statfs_t
+	for size := int64(0); ; {
+		if err := syscall.Statfs(d.base, &disk); err != nil {
+			return nil, err
+		}
+		free := int64(disk.Bavail) * disk.Bsize
+		if free == 0 {
+			break
+		}
+		if err := syscall.Fallocate(int(file.Fd()), 0, size, free); err == nil {
+			size += free
+		} else if !errors.Is(err, syscall.ENOSPC) { // PostgreSQL was faster
+			return nil, err
+		}
+	}
+	return func() error { return os.Remove(path) }, nil
+}
+
+// await returns when the time is over, or ctx ends.
+func await(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

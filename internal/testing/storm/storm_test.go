@@ -1,0 +1,275 @@
+//go:build faults
+
+package storm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgbouncertest"
+	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/webhook"
+)
+
+const (
+	baseURL       = "https://connect.example.com"
+	operatorToken = "operator-token-of-the-storm-0123456789"
+	servers       = 3
+)
+
+// storm is everything that runs.
+type storm struct {
+	*testing.T
+	seed  uint64
+	began time.Time
+	dir   string
+
+	program  string
+	database *database
+	redis    *redistest.Server // nil: the limiter is in PostgreSQL
+	pooled   bool              // by PgBouncer
+	links    []*link           // that the network's faults choose from
+	servers  []*server
+	env      []string
+	mail     *mailbox
+	receiver *receiver
+	api      *http.Client // at any server, held to the contract
+	operator *http.Client
+
+	steady, flighty, hot *partner // flighty is disabled now and then; hot asks too much
+	feeds                []*feed
+	ghosts               []uuid.UUID // users of whom all that is attempted is refused, or rolled back
+
+	stop context.Context // ends with the load
+	sum  *summary
+	book *book
+}
+
+// partner is a client with its secret.
+type partner struct {
+	id     uuid.UUID
+	secret string
+}
+
+const callback = "https://partner.example/callback"
+
+func setting(t *testing.T, name, otherwise string) string {
+	t.Helper()
+	if text := os.Getenv(name); text != "" {
+		return text
+	}
+	return otherwise
+}
+
+// TestStorm: see the package's comment.
+func TestStorm(t *testing.T) {
+	seed, err := strconv.ParseUint(setting(t, "CONNECT_TEST_FAULTS_SEED", fmt.Sprint(time.Now().UnixNano()%1_000_000)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lasts, err := time.ParseDuration(setting(t, "CONNECT_TEST_FAULTS_FOR", "3m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chance := rand.New(rand.NewPCG(seed, 0))
+	s := newStorm(t, seed, chance.IntN(2) == 0, chance.IntN(2) == 0)
+	t.Logf("seed %d, limiter in %s, PgBouncer %v, for %s", seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, lasts)
+	defer func() {
+		if t.Failed() {
+			t.Logf("to run it again: make test-faults CONNECT_TEST_FAULTS_SEED=%d CONNECT_TEST_FAULTS_FOR=%s", seed, lasts)
+		}
+	}()
+	s.prepare()
+
+	stop, end := context.WithTimeout(context.Background(), lasts)
+	defer end()
+	s.stop = stop
+	var load, faults sync.WaitGroup
+	s.startLoad(&load)
+	faults.Go(func() { s.processFaults(rand.New(rand.NewPCG(seed, 1))) })
+	faults.Go(func() { s.networkFaults(rand.New(rand.NewPCG(seed, 2))) })
+	faults.Wait()
+	load.Wait()
+	s.calm()
+	s.check()
+	s.sum.print(t)
+}
+
+// newStorm starts everything but the load.
+func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
+	t.Helper()
+	s := &storm{T: t, seed: seed, began: time.Now(), dir: t.TempDir(), pooled: pooled, sum: newSummary(), book: newBook()}
+	s.program = program(t)
+	s.database = newDatabase(t)
+	if _, err := postgres.Migrate(t.Context(), s.database.url(s.database.way), postgres.Up); err != nil {
+		t.Fatal(err)
+	}
+	behind := s.database.way.address()
+	databaseURL := s.database.url(s.database.way)
+	if pooled {
+		databaseURL = pgbouncertest.Start(t, filepath.Join("..", "..", "..", "docs", "pgbouncer.ini"), databaseURL)
+		behind = hostOf(databaseURL)
+	}
+	if redis {
+		s.redis = redistest.Start(t)
+	}
+	s.mail, s.receiver = newMailbox(t), newReceiver(t, s)
+	keyset := filepath.Join(s.dir, "keyset.json")
+	if err := credential.CreateKeyset(keyset); err != nil {
+		t.Fatal(err)
+	}
+	s.env = []string{
+		"CONNECT_BASE_URL=" + baseURL, "CONNECT_KEYSET_FILE=" + keyset, "CONNECT_LISTEN=127.0.0.1:0", "CONNECT_PRIVATE_LISTEN=127.0.0.1:0",
+		"CONNECT_OPERATOR_TOKEN=" + operatorToken, "CONNECT_SMTP_URL=smtp://" + s.mail.address, "CONNECT_MAIL_FROM=no-reply@example.com",
+		"CONNECT_SIGN_IN_CODES_PER_EMAIL=0", "CONNECT_SIGN_IN_CODES_PER_NETWORK=0", "CONNECT_ACTIVITY_UPDATED_WINDOW=1s",
+		"CONNECT_WEBHOOK_ALLOW_CIDRS=127.0.0.0/8", "SSL_CERT_FILE=" + s.receiver.authority,
+	}
+	for n := range servers {
+		db := newLink(t, fmt.Sprintf("server %d to its database", n), behind)
+		front := newLink(t, fmt.Sprintf("clients to server %d", n), "127.0.0.1:9") // it has no address yet
+		env := append(slices.Clone(s.env), "CONNECT_DATABASE_URL="+strings.Replace(databaseURL, behind, db.address(), 1))
+		s.links = append(s.links, db, front)
+		if redis {
+			limiter := newLink(t, fmt.Sprintf("server %d to Redis", n), s.redis.Addr)
+			env = append(env, "CONNECT_LIMITER_URL=redis://"+limiter.address())
+			s.links = append(s.links, limiter)
+		}
+		one := &server{t: t, program: s.program, env: env, front: front}
+		if err := one.start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = one.end(os.Kill) })
+		s.servers = append(s.servers, one)
+	}
+	s.env = append(s.env, "CONNECT_DATABASE_URL="+databaseURL) // of commands
+	s.register(keyset)
+	return s
+}
+
+func hostOf(address string) string {
+	_, rest, _ := strings.Cut(address, "@")
+	host, _, _ := strings.Cut(rest, "/")
+	return host
+}
+
+// register makes the partners and their webhooks.
+func (s *storm) register(keyset string) {
+	s.Helper()
+	pool, err := postgres.Open(s.Context(), s.database.url(s.database.way))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer pool.Close()
+	keys, err := credential.LoadKeyring(keyset)
+	if err != nil {
+		s.Fatal(err)
+	}
+	registry := client.NewRegistry(pool, oauth.EndConnectionsOfClient)
+	hooks := webhook.New(pool, keys, webhook.Settings{})
+	plenty := client.Policy{RequestsPerMinute: 1_000_000, Burst: 100_000, ConcurrentReads: 1000}
+	one := func(name string, policy client.Policy) *partner {
+		registered, secret, err := registry.Create(s.Context(), client.Registration{
+			Name: name, CallbackURL: callback, Scopes: scope.All, Policy: policy, WebhookParallel: 8,
+		})
+		if err != nil {
+			s.Fatal(err)
+		}
+		signing, err := hooks.SetEndpoint(s.Context(), registered.ID, s.receiver.url)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.receiver.trust(s.T, signing)
+		return &partner{registered.ID, secret}
+	}
+	s.steady, s.flighty, s.hot = one("Steady", plenty), one("Flighty", plenty), one("Hot", hotPolicy)
+}
+
+// summary is what happened, by kind.
+type summary struct {
+	mu      sync.Mutex
+	faults  map[string]int
+	answers map[string]map[string]int
+	longest map[string]time.Duration
+	facts   []string
+}
+
+func newSummary() *summary {
+	return &summary{faults: map[string]int{}, answers: map[string]map[string]int{}, longest: map[string]time.Duration{}}
+}
+
+func (s *summary) fault(kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults[kind]++
+}
+
+// answer notes a request's answer, a status or "none".
+func (s *summary) answer(kind, answer string, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answers[kind] == nil {
+		s.answers[kind] = map[string]int{}
+	}
+	s.answers[kind][answer]++
+	if answer != "none" {
+		s.longest[kind] = max(s.longest[kind], took)
+	}
+}
+
+func (s *summary) fact(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.facts = append(s.facts, fmt.Sprintf(format, args...))
+}
+
+func (s *summary) print(t *testing.T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var text strings.Builder
+	total := 0
+	for _, kind := range slices.Sorted(maps.Keys(s.faults)) {
+		fmt.Fprintf(&text, "  %4d × %s\n", s.faults[kind], kind)
+		total += s.faults[kind]
+	}
+	fmt.Fprintf(&text, "%d faults in all\n\n", total)
+	requests := 0
+	for _, kind := range slices.Sorted(maps.Keys(s.answers)) {
+		var told []string
+		for _, answer := range slices.Sorted(maps.Keys(s.answers[kind])) {
+			told = append(told, fmt.Sprintf("%s: %d", answer, s.answers[kind][answer]))
+			requests += s.answers[kind][answer]
+		}
+		fmt.Fprintf(&text, "  %-24s %s; longest wait of an answer %s\n", kind, strings.Join(told, ", "), s.longest[kind].Round(time.Millisecond))
+	}
+	fmt.Fprintf(&text, "%d requests in all\n\n%s\n", requests, strings.Join(s.facts, "\n"))
+	t.Logf("the storm:\n%s", text.String())
+}
+
+// address of a listener that is of no server.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}

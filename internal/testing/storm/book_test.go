@@ -4,7 +4,9 @@ package storm
 
 import (
 	"fmt"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"connect-svc/internal/testing/history"
@@ -74,4 +76,15 @@ func (b *book) happened(kind string, began, end time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.faults = append(b.faults, happening{kind, began, end})
+}
+
+// timeline prints the faults, with times as in the histories.
+func (b *book) timeline(t *testing.T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var text strings.Builder
+	for _, f := range b.faults {
+		fmt.Fprintf(&text, "%8.3f %8.3f  %s\n", f.began.Seconds(), f.end.Seconds(), f.kind)
+	}
+	t.Logf("the faults:\n%s", text.String())
 }

@@ -95,6 +95,7 @@ func TestStorm(t *testing.T) {
 	t.Logf("seed %d, limiter in %s, PgBouncer %v, for %s", seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, lasts)
 	defer func() {
 		if t.Failed() {
+			s.book.timeline(t)
 			t.Logf("to run it again: make test-faults CONNECT_TEST_FAULTS_SEED=%d CONNECT_TEST_FAULTS_FOR=%s", seed, lasts)
 		}
 	}()

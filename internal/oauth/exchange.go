@@ -37,9 +37,12 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 		return Tokens{}, fmt.Errorf("exchange: %w", err)
 	}
 	defer unlock()
-	connection, err := s.store.authorize(ctx, client, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
-	if errors.Is(err, errNothingDone) {
-		return Tokens{}, s.refuse(ctx, client, ErrInvalidGrant)
+	var connection granted
+	for err = errPossible; errors.Is(err, errPossible); {
+		connection, err = s.store.authorize(ctx, client, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
+		if errors.Is(err, errNothingDone) {
+			err = s.store.refuseExchange(ctx, client, code, params.RedirectURI)
+		}
 	}
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)

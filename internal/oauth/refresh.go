@@ -30,9 +30,12 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 		return Tokens{}, fmt.Errorf("refresh: %w", err)
 	}
 	defer unlock()
-	connection, err := s.store.rotate(ctx, client, token, credential.Hash(presented), credential.Hash(next), s.settings.RefreshInactivity)
-	if errors.Is(err, errNothingDone) {
-		err = s.store.refuseRefresh(ctx, client, token)
+	var connection granted
+	for err = errPossible; errors.Is(err, errPossible); {
+		connection, err = s.store.rotate(ctx, client, token, credential.Hash(presented), credential.Hash(next), s.settings.RefreshInactivity)
+		if errors.Is(err, errNothingDone) {
+			err = s.store.refuseRefresh(ctx, client, token, credential.Hash(presented))
+		}
 	}
 	if err != nil {
 		return Tokens{}, fmt.Errorf("refresh: %w", err)

@@ -14,27 +14,23 @@ import (
 // current or used, with every token of its connection version. The consent remains. A token that is unknown, another
 // client's, expired or revoked already is no error and changes nothing. Error: ErrInvalidClient.
 func (s *Server) Revoke(ctx context.Context, client Credentials, presented string) error {
-	done, err := s.revoke(ctx, client, presented)
-	if err != nil {
+	if err := s.revoke(ctx, client, presented); err != nil {
 		return fmt.Errorf("revoke: %w", err)
-	}
-	if !done {
-		return s.AuthenticateClient(ctx, client)
 	}
 	return nil
 }
 
-func (s *Server) revoke(ctx context.Context, client Credentials, presented string) (done bool, err error) {
+func (s *Server) revoke(ctx context.Context, client Credentials, presented string) error {
 	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
 		return s.store.revokeAccessToken(ctx, client, token)
 	}
 	token, err := open[refreshToken](s, credential.RefreshToken, presented)
 	if err != nil || token.ClientID != client.ClientID {
-		return false, nil
+		return s.AuthenticateClient(ctx, client)
 	}
 	unlock, err := s.turns.Lock(ctx, row{token.UserID, token.ClientID})
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer unlock()
 	return s.store.revoke(ctx, client, token)

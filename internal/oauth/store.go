@@ -26,6 +26,9 @@ func newStore(pool *postgres.Pool) store { return store{pool, oauthdb.New(pool)}
 // errNothingDone says that the conditions of an act did not hold, and that nothing has changed. It is not known which.
 var errNothingDone = errors.New("nothing done")
 
+// errPossible says that an act that did nothing would be done now: the client was enabled, or got its secret, a moment ago.
+var errPossible = errors.New("possible by now")
+
 // none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
 func none(err, meaning error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -288,6 +291,26 @@ func (s store) authorize(ctx context.Context, client Credentials, code authoriza
 	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.AuthorizedAt}, none(err, errNothingDone)
 }
 
+// refuseExchange says why a code was not used. It never returns nil: ErrInvalidClient, ErrInvalidGrant, errPossible, or a fault.
+func (s store) refuseExchange(ctx context.Context, client Credentials, code authorizationCode, redirectURI string) error {
+	possible, err := s.queries.RefuseExchange(ctx, oauthdb.RefuseExchangeParams{
+		UserID:        code.UserID,
+		ClientID:      code.ClientID,
+		SecretHash:    client.SecretHash[:],
+		CodeVersion:   code.Version,
+		CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
+		RedirectUri:   redirectURI,
+		Scopes:        code.Scopes,
+	})
+	switch {
+	case err != nil:
+		return none(err, ErrInvalidClient)
+	case possible:
+		return errPossible
+	}
+	return ErrInvalidGrant
+}
+
 // rotate replaces the current refresh token, if the one presented is it. Error: errNothingDone.
 func (s store) rotate(ctx context.Context, client Credentials, token refreshToken, presentedHash, newHash []byte, inactivity time.Duration) (granted, error) {
 	row, err := s.queries.RotateRefreshToken(ctx, oauthdb.RotateRefreshTokenParams{
@@ -305,14 +328,15 @@ func (s store) rotate(ctx context.Context, client Credentials, token refreshToke
 }
 
 // refuseRefresh says why a token was not rotated, and revokes its family if it was current before. It never returns nil:
-// ErrInvalidClient, ErrReplayed, ErrLapsed, ErrInvalidGrant, or a fault.
-func (s store) refuseRefresh(ctx context.Context, client Credentials, token refreshToken) error {
+// ErrInvalidClient, ErrReplayed, ErrLapsed, ErrInvalidGrant, errPossible, or a fault.
+func (s store) refuseRefresh(ctx context.Context, client Credentials, token refreshToken, presentedHash []byte) error {
 	found, err := s.queries.RefuseRefresh(ctx, oauthdb.RefuseRefreshParams{
-		UserID:     token.UserID,
-		ClientID:   token.ClientID,
-		SecretHash: client.SecretHash[:],
-		Version:    token.Version,
-		Generation: token.Generation,
+		UserID:        token.UserID,
+		ClientID:      token.ClientID,
+		SecretHash:    client.SecretHash[:],
+		Version:       token.Version,
+		Generation:    token.Generation,
+		PresentedHash: presentedHash,
 	})
 	switch {
 	case err != nil:
@@ -321,20 +345,22 @@ func (s store) refuseRefresh(ctx context.Context, client Credentials, token refr
 		return ErrReplayed
 	case found.Lapsed:
 		return ErrLapsed
+	case found.Possible:
+		return errPossible
 	}
 	return ErrInvalidGrant
 }
 
-// revoke and revokeAccessToken tell whether anything was revoked that was not before.
-func (s store) revoke(ctx context.Context, client Credentials, token refreshToken) (done bool, err error) {
-	n, err := s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
+// revoke and revokeAccessToken do nothing where that was revoked before. Error: ErrInvalidClient.
+func (s store) revoke(ctx context.Context, client Credentials, token refreshToken) error {
+	_, err := s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
 	})
-	return n > 0, err
+	return none(err, ErrInvalidClient)
 }
 
-func (s store) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) (done bool, err error) {
-	n, err := s.queries.RevokeAccessToken(ctx, oauthdb.RevokeAccessTokenParams{
+func (s store) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) error {
+	_, err := s.queries.RevokeAccessToken(ctx, oauthdb.RevokeAccessTokenParams{
 		UserID:     token.UserID,
 		ClientID:   token.ClientID,
 		SecretHash: client.SecretHash[:],
@@ -343,9 +369,9 @@ func (s store) revokeAccessToken(ctx context.Context, client Credentials, token 
 		ExpiresAt:  time.UnixMicro(token.ExpiresAt),
 	})
 	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted, and the token with the user
-		return false, nil
+		return nil
 	}
-	return n > 0, err
+	return none(err, ErrInvalidClient)
 }
 
 // findGrant is the user of a grant, nil where the client has no such grant. Error: ErrInvalidClient.

@@ -2,8 +2,9 @@
 -- says under which state, version and generation it may happen, so that of many at once one finds it so.
 --
 -- The acts of a client authenticate it, too: they happen only for an active client whose secret has this hash. An act that
--- did nothing is explained by a second statement (RefuseRefresh, AuthenticateClient). What is certain to fail, as a code
--- that was used or a token of an older generation, is found out before anything is locked.
+-- did nothing is explained by a second statement (RefuseRefresh, RefuseExchange), in which client and connection are seen at one
+-- moment: between the two the client may have been enabled. What is certain to fail, as a code that was used or a token of an
+-- older generation, is found out before anything is locked.
 
 -- The secret is random, 256 bits: that two hashes of it are compared, and how fast, tells nothing.
 -- name: AuthenticateClient :one
@@ -51,6 +52,18 @@ with authorized as (
 )
 select grant_id, version, scopes, history_from, authorized_at from authorized;
 
+-- Why an exchange did nothing: no row where the client is not who it says. Possible says that it would be done now.
+-- name: RefuseExchange :one
+select exists (
+    select 1 from connections c
+    where c.user_id = @user_id and c.client_id = @client_id and c.version = @code_version::bigint
+        and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
+        and @code_expires_at::timestamptz > connect_now()
+        and cl.callback_url = @redirect_uri and cl.scopes & @scopes::scope_set = @scopes::scope_set
+) as possible
+from clients cl
+where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active';
+
 -- The refresh (3.2, 4.4): one conditional update of one row. The new deadline tells the time: it is as much later as the
 -- inactivity is long.
 -- name: RotateRefreshToken :one
@@ -69,10 +82,10 @@ returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 -- version whose credentials stopped working.
 
 -- Why a refresh did nothing: no row where the client is not who it says. A token that was current before is presented
--- again: the family ends, also the token issued a moment ago (3.2).
+-- again: the family ends, also the token issued a moment ago (3.2). Possible says that the refresh would be done now.
 -- name: RefuseRefresh :one
 with client as (
-    select client_id from clients where client_id = @client_id and secret_hash = @secret_hash and status = 'active'
+    select client_id, scopes from clients where client_id = @client_id and secret_hash = @secret_hash and status = 'active'
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -93,29 +106,38 @@ with client as (
 select exists (select 1 from revoked) as replayed,
     exists (select 1 from connections c
         where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
-            and c.refresh_deadline <= connect_now()) as lapsed
+            and c.refresh_deadline <= connect_now()) as lapsed,
+    exists (select 1 from connections c
+        where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
+            and c.refresh_deadline > connect_now() and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
+            and client.scopes & c.scopes = c.scopes) as possible
 from client;
 
--- name: RevokeConnection :execrows
-with revoked as (
+-- No row where the client is not who it says, also of RevokeAccessToken.
+-- name: RevokeConnection :one
+with client as (
+    select cl.client_id from clients cl where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active'
+), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
-    from clients cl
+    from client
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
-        and cl.client_id = c.client_id and cl.secret_hash = @secret_hash and cl.status = 'active'
+        and c.client_id = client.client_id
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+        jsonb_build_object('reason', 'refresh_token_revoked')
+    from revoked
 )
-insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
-    jsonb_build_object('reason', 'refresh_token_revoked')
-from revoked;
+select client_id from client;
 
 -- The foreign key refuses a user who is gone.
--- name: RevokeAccessToken :execrows
+-- name: RevokeAccessToken :one
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select @user_id::uuid, @token_id::uuid, @expires_at::timestamptz from clients cl
@@ -123,10 +145,12 @@ with revoked as (
         and cl.secret_hash = @secret_hash and cl.status = 'active'
     on conflict do nothing
     returning user_id
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
+    select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, @client_id::uuid, @version::bigint
+    from revoked
 )
-insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
-select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, @client_id::uuid, @version::bigint
-from revoked;
+select cl.client_id from clients cl where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active';
 
 -- Whose grant it is: nobody's where the client has no such grant, and no row where the client is not who it says.
 -- name: FindGrant :one

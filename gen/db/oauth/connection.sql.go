@@ -134,8 +134,9 @@ type AuthenticateClientParams struct {
 // says under which state, version and generation it may happen, so that of many at once one finds it so.
 //
 // The acts of a client authenticate it, too: they happen only for an active client whose secret has this hash. An act that
-// did nothing is explained by a second statement (RefuseRefresh, AuthenticateClient). What is certain to fail, as a code
-// that was used or a token of an older generation, is found out before anything is locked.
+// did nothing is explained by a second statement (RefuseRefresh, RefuseExchange), in which client and connection are seen at one
+// moment: between the two the client may have been enabled. What is certain to fail, as a code that was used or a token of an
+// older generation, is found out before anything is locked.
 // The secret is random, 256 bits: that two hashes of it are compared, and how fast, tells nothing.
 func (q *Queries) AuthenticateClient(ctx context.Context, arg AuthenticateClientParams) (bool, error) {
 	row := q.db.QueryRow(ctx, authenticateClient, arg.ClientID, arg.SecretHash)
@@ -404,16 +405,54 @@ func (q *Queries) NoteRead(ctx context.Context, arg NoteReadParams) error {
 	return err
 }
 
+const refuseExchange = `-- name: RefuseExchange :one
+select exists (
+    select 1 from connections c
+    where c.user_id = $1 and c.client_id = $2 and c.version = $3::bigint
+        and (c.state = 'disconnected' or c.scopes = $4::scope_set)
+        and $5::timestamptz > connect_now()
+        and cl.callback_url = $6 and cl.scopes & $4::scope_set = $4::scope_set
+) as possible
+from clients cl
+where cl.client_id = $2 and cl.secret_hash = $7 and cl.status = 'active'
+`
+
+type RefuseExchangeParams struct {
+	UserID        uuid.UUID
+	ClientID      uuid.UUID
+	CodeVersion   int64
+	Scopes        scope.Set
+	CodeExpiresAt time.Time
+	RedirectUri   string
+	SecretHash    []byte
+}
+
+// Why an exchange did nothing: no row where the client is not who it says. Possible says that it would be done now.
+func (q *Queries) RefuseExchange(ctx context.Context, arg RefuseExchangeParams) (bool, error) {
+	row := q.db.QueryRow(ctx, refuseExchange,
+		arg.UserID,
+		arg.ClientID,
+		arg.CodeVersion,
+		arg.Scopes,
+		arg.CodeExpiresAt,
+		arg.RedirectUri,
+		arg.SecretHash,
+	)
+	var possible bool
+	err := row.Scan(&possible)
+	return possible, err
+}
+
 const refuseRefresh = `-- name: RefuseRefresh :one
 
 with client as (
-    select client_id from clients where client_id = $2 and secret_hash = $4 and status = 'active'
+    select client_id, scopes from clients where client_id = $2 and secret_hash = $6 and status = 'active'
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
     from client
     where c.user_id = $1 and c.client_id = $2 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
-        and c.refresh_generation > $5
+        and c.refresh_generation > $4
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
@@ -428,116 +467,128 @@ with client as (
 select exists (select 1 from revoked) as replayed,
     exists (select 1 from connections c
         where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
-            and c.refresh_deadline <= connect_now()) as lapsed
+            and c.refresh_deadline <= connect_now()) as lapsed,
+    exists (select 1 from connections c
+        where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
+            and c.refresh_deadline > connect_now() and c.refresh_generation = $4 and c.refresh_hash = $5
+            and client.scopes & c.scopes = c.scopes) as possible
 from client
 `
 
 type RefuseRefreshParams struct {
-	UserID     uuid.UUID
-	ClientID   uuid.UUID
-	Version    int64
-	SecretHash []byte
-	Generation int64
+	UserID        uuid.UUID
+	ClientID      uuid.UUID
+	Version       int64
+	Generation    int64
+	PresentedHash []byte
+	SecretHash    []byte
 }
 
 type RefuseRefreshRow struct {
 	Replayed bool
 	Lapsed   bool
+	Possible bool
 }
 
 // Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
 // version whose credentials stopped working.
 // Why a refresh did nothing: no row where the client is not who it says. A token that was current before is presented
-// again: the family ends, also the token issued a moment ago (3.2).
+// again: the family ends, also the token issued a moment ago (3.2). Possible says that the refresh would be done now.
 func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (RefuseRefreshRow, error) {
 	row := q.db.QueryRow(ctx, refuseRefresh,
 		arg.UserID,
 		arg.ClientID,
 		arg.Version,
-		arg.SecretHash,
 		arg.Generation,
+		arg.PresentedHash,
+		arg.SecretHash,
 	)
 	var i RefuseRefreshRow
-	err := row.Scan(&i.Replayed, &i.Lapsed)
+	err := row.Scan(&i.Replayed, &i.Lapsed, &i.Possible)
 	return i, err
 }
 
-const revokeAccessToken = `-- name: RevokeAccessToken :execrows
+const revokeAccessToken = `-- name: RevokeAccessToken :one
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select $3::uuid, $4::uuid, $5::timestamptz from clients cl
     where $5::timestamptz > connect_now() and cl.client_id = $1
-        and cl.secret_hash = $6 and cl.status = 'active'
+        and cl.secret_hash = $2 and cl.status = 'active'
     on conflict do nothing
     returning user_id
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
+    select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, $1::uuid, $6::bigint
+    from revoked
 )
-insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
-select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, $1::uuid, $2::bigint
-from revoked
+select cl.client_id from clients cl where cl.client_id = $1 and cl.secret_hash = $2 and cl.status = 'active'
 `
 
 type RevokeAccessTokenParams struct {
 	ClientID   uuid.UUID
-	Version    int64
+	SecretHash []byte
 	UserID     uuid.UUID
 	TokenID    uuid.UUID
 	ExpiresAt  time.Time
-	SecretHash []byte
+	Version    int64
 }
 
 // The foreign key refuses a user who is gone.
-func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeAccessToken,
+func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, revokeAccessToken,
 		arg.ClientID,
-		arg.Version,
+		arg.SecretHash,
 		arg.UserID,
 		arg.TokenID,
 		arg.ExpiresAt,
-		arg.SecretHash,
+		arg.Version,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var client_id uuid.UUID
+	err := row.Scan(&client_id)
+	return client_id, err
 }
 
-const revokeConnection = `-- name: RevokeConnection :execrows
-with revoked as (
+const revokeConnection = `-- name: RevokeConnection :one
+with client as (
+    select cl.client_id from clients cl where cl.client_id = $1 and cl.secret_hash = $2 and cl.status = 'active'
+), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
-    from clients cl
-    where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
-        and cl.client_id = c.client_id and cl.secret_hash = $4 and cl.status = 'active'
+    from client
+    where c.user_id = $3 and c.client_id = $1 and c.version = $4 and c.state = 'authorized'
+        and c.client_id = client.client_id
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), told as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+), noted as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+        jsonb_build_object('reason', 'refresh_token_revoked')
+    from revoked
 )
-insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
-    jsonb_build_object('reason', 'refresh_token_revoked')
-from revoked
+select client_id from client
 `
 
 type RevokeConnectionParams struct {
-	UserID     uuid.UUID
 	ClientID   uuid.UUID
-	Version    int64
 	SecretHash []byte
+	UserID     uuid.UUID
+	Version    int64
 }
 
-func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeConnection,
-		arg.UserID,
+// No row where the client is not who it says, also of RevokeAccessToken.
+func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, revokeConnection,
 		arg.ClientID,
-		arg.Version,
 		arg.SecretHash,
+		arg.UserID,
+		arg.Version,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var client_id uuid.UUID
+	err := row.Scan(&client_id)
+	return client_id, err
 }
 
 const rotateRefreshToken = `-- name: RotateRefreshToken :one

@@ -32,7 +32,7 @@ func (s *storm) calm() {
 	s.until("PostgreSQL answers", func(ctx context.Context) (bool, error) { return true, s.database.ready(ctx) })
 	s.until("every server is ready", func(ctx context.Context) (bool, error) {
 		for _, one := range s.servers {
-			request, err := http.NewRequest(http.MethodGet, one.privateURL()+"/readyz", nil)
+			request, err := http.NewRequest(http.MethodGet, "http://"+one.back.address()+"/readyz", nil)
 			if err != nil {
 				return false, err
 			}
@@ -72,8 +72,6 @@ func (s *storm) until(what string, happened func(context.Context) (bool, error))
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	began := time.Now()
-	defer func() { s.Logf("%s: after %s", what, time.Since(began).Round(time.Millisecond)) }()
 	for {
 		ok, err := happened(ctx)
 		switch {
@@ -251,7 +249,6 @@ func (s *storm) checkHistories(ctx context.Context, conn *pgx.Conn) {
 		switch {
 		case !one.verdict.Decided:
 			undecided++
-			s.Logf("undecided:\n%s", history.Text(one.ops))
 		case !one.verdict.Legal:
 			s.Errorf("no order explains the history of a connection (%d acts)", len(one.ops))
 			if drawn++; drawn > 3 {

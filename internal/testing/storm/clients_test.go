@@ -40,7 +40,7 @@ func (a anyServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	sent := request.Clone(request.Context())
 	sent.URL.Scheme, sent.URL.Host = "http", one.front.address()
 	if strings.HasPrefix(request.URL.Path, "/operator/") {
-		sent.URL.Host = strings.TrimPrefix(one.privateURL(), "http://")
+		sent.URL.Host = one.back.address()
 		sent.Host = sent.URL.Host
 	}
 	return a.base.RoundTrip(sent)

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,11 +38,11 @@ type server struct {
 	program string
 	env     []string
 	front   *link // leads to its public listener
+	back    *link // leads to its private listener
 
 	mu      sync.Mutex
 	command *exec.Cmd
 	ended   chan struct{} // when the process has ended, and its log was read
-	private string        // address of the private listener
 	last    []string      // lines of the log
 	lines   int           // of it in all
 }
@@ -85,7 +86,7 @@ func (s *server) tryStart() error {
 		}
 		ended := make(chan struct{})
 		s.mu.Lock()
-		s.command, s.ended, s.private = command, ended, event.Private
+		s.command, s.ended = command, ended
 		s.mu.Unlock()
 		go func() {
 			for lines.Scan() {
@@ -96,7 +97,7 @@ func (s *server) tryStart() error {
 			close(gone)
 			close(ended)
 		}()
-		return s.front.lead(event.Public)
+		return errors.Join(s.front.lead(event.Public), s.back.lead(event.Private))
 	}
 	_ = command.Wait()
 	close(gone)
@@ -146,10 +147,4 @@ func (s *server) end(signal os.Signal) (*os.ProcessState, error) {
 	}
 	<-ended
 	return command.ProcessState, nil
-}
-
-func (s *server) privateURL() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return "http://" + s.private
 }

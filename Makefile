@@ -85,13 +85,13 @@ bench-compare: ## what has changed since an older bin/bench.json: make bench-com
 check: ## gofmt, go vet, a go.mod that holds what is used, and modules that are what go.sum says
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w): $$unformatted" >&2; exit 1; fi
-	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && go mod verify && go vet ./...); done
+	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && go mod verify && go vet -tags citus,faults ./...); done
 
 .PHONY: lint
 lint: ## golangci-lint, with the rules of who may import whom
 	@# It is pinned in a module file of its own, so that its dependencies are not ours.
 	@go build -modfile=.golangci/go.mod -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	@for module in $(MODULES); do (cd $$module && "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners ./...); done
+	@for module in $(MODULES); do (cd $$module && "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners --build-tags citus,faults ./...); done
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what is called: make vulncheck VULNDB=file:///folder, a copy of the Go vulnerability database

@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,19 +33,8 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// stormSize is how many connections end in the storm; CONNECT_TEST_STORM makes it larger (.ci/long).
-func stormSize(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("CONNECT_TEST_STORM")
-	if text == "" {
-		return 120
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
+// stormSize is how many connections end in the storm. The large storms, of all faults, are those of make test-faults.
+const stormSize = 120
 
 // Three servers end connections and deliver the events of it, while one is killed, PostgreSQL restarts, and all are
 // killed: every event is delivered at least once, with one webhook-id, and none for what was rolled back.
@@ -147,7 +135,7 @@ func newStorm(t *testing.T) *storm {
 	s.env = with(settings(t, &pgtest.DB{URL: at.String()}), asProgram+"=1",
 		"SSL_CERT_FILE="+authority, "CONNECT_WEBHOOK_ALLOW_CIDRS=127.0.0.0/8")
 	s.register(t, receiver)
-	s.grants, s.ghosts = s.connect(t, stormSize(t)), s.connect(t, 20)
+	s.grants, s.ghosts = s.connect(t, stormSize), s.connect(t, 20)
 	return s
 }
 

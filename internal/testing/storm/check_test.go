@@ -27,12 +27,14 @@ func (s *storm) calm() {
 	s.Helper()
 	began := time.Now()
 	for _, way := range s.links {
-		way.heal()
+		if err := way.heal(); err != nil {
+			s.Fatal(err)
+		}
 	}
 	s.until("PostgreSQL answers", func(ctx context.Context) (bool, error) { return true, s.database.ready(ctx) })
 	s.until("every server is ready", func(ctx context.Context) (bool, error) {
 		for _, one := range s.servers {
-			request, err := http.NewRequest(http.MethodGet, "http://"+one.back.address()+"/readyz", nil)
+			request, err := http.NewRequest(http.MethodGet, "http://"+one.back.address+"/readyz", nil)
 			if err != nil {
 				return false, err
 			}
@@ -72,6 +74,12 @@ func (s *storm) until(what string, happened func(context.Context) (bool, error))
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
+	began := time.Now()
+	defer func() {
+		if took := time.Since(began); took > 5*time.Second {
+			s.sum.fact("%s: only after %s", what, took.Round(time.Second))
+		}
+	}()
 	for {
 		ok, err := happened(ctx)
 		switch {

@@ -38,9 +38,9 @@ type anyServer struct {
 func (a anyServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	one := a.servers[rand.IntN(len(a.servers))]
 	sent := request.Clone(request.Context())
-	sent.URL.Scheme, sent.URL.Host = "http", one.front.address()
+	sent.URL.Scheme, sent.URL.Host = "http", one.front.address
 	if strings.HasPrefix(request.URL.Path, "/operator/") {
-		sent.URL.Host = one.back.address()
+		sent.URL.Host = one.back.address
 		sent.Host = sent.URL.Host
 	}
 	return a.base.RoundTrip(sent)

@@ -25,26 +25,61 @@ import (
 
 // link is a way between two programs, which faults cut and hold up.
 type link struct {
-	name  string
+	name, address string
+
+	mu    sync.Mutex
 	proxy *toxiproxy.Proxy
+	to    string
 }
 
 func newLink(t *testing.T, name, to string) *link {
 	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &link{name, toxiproxy.NewProxy(server, name, "127.0.0.1:0", to)}
-	if err := l.proxy.Start(); err != nil {
+	l := &link{name: name, address: "127.0.0.1:0", to: to}
+	if err := l.open(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.proxy.Stop)
+	l.address = l.proxy.Listen
+	t.Cleanup(func() { _ = l.within(func(p *toxiproxy.Proxy) error { p.Stop(); return nil }) })
 	return l
 }
 
-func (l *link) address() string { return l.proxy.Listen }
+func (l *link) open() error {
+	l.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), l.name, l.address, l.to)
+	return l.proxy.Start()
+}
+
+// stuck is when a proxy is given up: toxiproxy can lock itself up where a toxic comes or goes while a connection ends.
+const stuck = 10 * time.Second
+
+// within does something to the proxy, and puts another one in its place where that does not end. The connections of the one that
+// was given up stay open, and nothing passes any more.
+func (l *link) within(do func(*toxiproxy.Proxy) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	proxy, done := l.proxy, make(chan error, 1)
+	go func() { done <- do(proxy) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(stuck):
+	}
+	go proxy.Stop() // gives its port back at once, and may never return
+	err := l.open()
+	for tries := 0; err != nil && tries < 100; tries++ {
+		await(context.Background(), 50*time.Millisecond)
+		err = l.open()
+	}
+	return err
+}
 
 // lead leads elsewhere from now on. Connections that there are end.
 func (l *link) lead(to string) error {
-	return l.proxy.Update(&toxiproxy.Proxy{Listen: l.proxy.Listen, Upstream: to, Enabled: true})
+	l.mu.Lock()
+	l.to = to
+	l.mu.Unlock()
+	return l.within(func(proxy *toxiproxy.Proxy) error {
+		return proxy.Update(&toxiproxy.Proxy{Listen: l.address, Upstream: to, Enabled: true})
+	})
 }
 
 // toxic does something to what passes, in one direction, until it is taken back. Connections that it held up end then.
@@ -53,14 +88,31 @@ func (l *link) toxic(kind, stream string, attributes map[string]any) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.proxy.Toxics.AddToxicJson(bytes.NewReader(text))
-	return err
+	return l.within(func(proxy *toxiproxy.Proxy) error {
+		_, err = proxy.Toxics.AddToxicJson(bytes.NewReader(text))
+		return err
+	})
 }
 
-func (l *link) heal() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	l.proxy.Toxics.ResetToxics(ctx)
+func (l *link) heal() error {
+	return l.within(func(proxy *toxiproxy.Proxy) error {
+		proxy.Toxics.ResetToxics(context.Background())
+		return nil
+	})
+}
+
+// cut ends all connections and refuses new ones, for a time.
+func (l *link) cut(ctx context.Context, lasts time.Duration) error {
+	if err := l.within(func(proxy *toxiproxy.Proxy) error { proxy.Stop(); return nil }); err != nil {
+		return err
+	}
+	await(ctx, lasts)
+	return l.within(func(proxy *toxiproxy.Proxy) error {
+		if err := proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) { // it leads elsewhere meanwhile
+			return err
+		}
+		return nil
+	})
 }
 
 // database is the PostgreSQL of a storm, wherever it is at present.
@@ -120,7 +172,7 @@ func (d *database) url(by *link) string {
 	if err != nil {
 		panic("the URL of the embedded server cannot be read")
 	}
-	at.Host = by.address()
+	at.Host = by.address
 	return at.String()
 }
 

@@ -250,12 +250,9 @@ func (s *storm) networkFaults(chance *rand.Rand) {
 	toxic := func(name, kind, stream string, with attributes) {
 		faults = append(faults, fault{name, func(ctx context.Context, chance *rand.Rand, lasts time.Duration) error {
 			way := s.links[chance.IntN(len(s.links))]
-			defer way.heal()
-			if err := way.toxic(kind, stream, with); err != nil {
-				return err
-			}
+			err := way.toxic(kind, stream, with)
 			await(ctx, lasts)
-			return nil
+			return errors.Join(err, way.heal())
 		}})
 	}
 	toxic("requests vanish", "timeout", "upstream", attributes{"timeout": 0})
@@ -268,13 +265,7 @@ func (s *storm) networkFaults(chance *rand.Rand) {
 	toxic("answers late", "latency", "downstream", attributes{"latency": 2500, "jitter": 2000})
 	toxic("answers in slices", "slicer", "downstream", attributes{"average_size": 64, "size_variation": 32, "delay": 2000})
 	faults = append(faults, fault{"connections cut, and refused", func(ctx context.Context, chance *rand.Rand, lasts time.Duration) error {
-		way := s.links[chance.IntN(len(s.links))]
-		way.proxy.Stop()
-		await(ctx, lasts)
-		if err := way.proxy.Start(); err != nil && !strings.Contains(err.Error(), "already started") { // the server came back meanwhile
-			return err
-		}
-		return nil
+		return s.links[chance.IntN(len(s.links))].cut(ctx, lasts)
 	}})
 	s.inTurn(faults, chance, 0.3, 3, 0.3, 3)
 }

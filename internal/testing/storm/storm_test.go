@@ -123,7 +123,7 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 	if _, err := postgres.Migrate(t.Context(), s.database.url(s.database.way), postgres.Up); err != nil {
 		t.Fatal(err)
 	}
-	behind := s.database.way.address()
+	behind := s.database.way.address
 	databaseURL := s.database.url(s.database.way)
 	if pooled {
 		databaseURL = pgbouncertest.Start(t, filepath.Join("..", "..", "..", "docs", "pgbouncer.ini"), databaseURL)
@@ -146,12 +146,12 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 	for n := range servers {
 		db := newLink(t, fmt.Sprintf("server %d to its database", n), behind)
 		front := newLink(t, fmt.Sprintf("clients to server %d", n), "127.0.0.1:9") // it has no address yet
-		env := append(slices.Clone(s.env), "CONNECT_DATABASE_URL="+strings.Replace(databaseURL, behind, db.address(), 1))
+		env := append(slices.Clone(s.env), "CONNECT_DATABASE_URL="+strings.Replace(databaseURL, behind, db.address, 1))
 		back := newLink(t, fmt.Sprintf("operator to server %d", n), "127.0.0.1:9")
 		s.links = append(s.links, db, front, back)
 		if redis {
 			limiter := newLink(t, fmt.Sprintf("server %d to Redis", n), s.redis.Addr)
-			env = append(env, "CONNECT_LIMITER_URL=redis://"+limiter.address())
+			env = append(env, "CONNECT_LIMITER_URL=redis://"+limiter.address)
 			s.links = append(s.links, limiter)
 		}
 		one := &server{t: t, program: s.program, env: env, front: front, back: back}

@@ -22,6 +22,13 @@ import (
 // path of docs/pgbouncer.ini; settings are changed in it, as in "default_pool_size", "2". It ends with the test.
 func Start(t testing.TB, ini, databaseURL string, settings ...string) string {
 	t.Helper()
+	_, behind := StartProcess(t, ini, databaseURL, settings...)
+	return behind
+}
+
+// StartProcess is [Start], and returns the process as well.
+func StartProcess(t testing.TB, ini, databaseURL string, settings ...string) (*process.Server, string) {
+	t.Helper()
 	database, err := url.Parse(databaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +53,7 @@ func Start(t testing.TB, ini, databaseURL string, settings ...string) string {
 		Scheme: "postgres", User: database.User, Path: "/connect",
 		RawQuery: "sslmode=disable&default_query_exec_mode=cache_describe",
 	}
-	process.Start(t, func(port string) process.Config {
+	server := process.Start(t, func(port string) process.Config {
 		behind.Host = net.JoinHostPort("127.0.0.1", port)
 		path := filepath.Join(dir, "pgbouncer.ini")
 		write(t, path, change(t, string(text), append([]string{
@@ -65,7 +72,7 @@ func Start(t testing.TB, ini, databaseURL string, settings ...string) string {
 			return conn.Close(ctx)
 		}}
 	}, "pgbouncer", "/usr/sbin/pgbouncer") // Debian keeps it where only root looks
-	return behind.String()
+	return server, behind.String()
 }
 
 // change replaces the values of settings, which must be there: `name = value` on a line of its own, or, where the name

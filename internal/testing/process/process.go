@@ -111,6 +111,9 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
+// Ended is closed when the program has ended, by itself as well.
+func (s *Server) Ended() <-chan struct{} { return s.ended }
+
 // Pause lets the program hang until Continue: it accepts connections and does not respond.
 func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
 

@@ -25,7 +25,7 @@ import (
 // calm heals everything, and waits until everything is quiet and well.
 func (s *storm) calm() {
 	s.Helper()
-	began := time.Now()
+	began, told := time.Now(), false
 	for _, way := range s.links {
 		if err := way.heal(); err != nil {
 			s.Fatal(err)
@@ -57,6 +57,16 @@ func (s *storm) calm() {
 	s.until("every event is delivered", func(ctx context.Context) (bool, error) {
 		if err := s.database.exec(ctx, "update webhook_queue set next_attempt_at = connect_now() where next_attempt_at > connect_now() + interval '10 seconds'"); err != nil {
 			return false, err
+		}
+		if time.Since(began) > 30*time.Second && !told { // a lease and an attempt are over by then
+			told = true
+			text, err := query[string](ctx, s.database, `select format('changes %s, not queued %s, queue %s', (select count(*) from webhook_changes),
+				(select count(*) from webhook_events where not queued), coalesce((select string_agg(format('attempts %s, leased for %s, due in %s',
+				attempts, leased_until - connect_now(), next_attempt_at - connect_now()), '; ') from webhook_queue join webhook_events using (event_id)), 'empty'))`)
+			if err != nil {
+				return false, err
+			}
+			s.sum.fact("events are slow: %s", text)
 		}
 		left, err := query[int](ctx, s.database, "select (select count(*) from webhook_changes) + (select count(*) from webhook_queue) + (select count(*) from webhook_events where state <> 'delivered')")
 		return left == 0, err

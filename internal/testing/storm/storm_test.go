@@ -26,6 +26,7 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgbouncertest"
+	"connect-svc/internal/testing/process"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/webhook"
 )
@@ -126,8 +127,10 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 	behind := s.database.way.address
 	databaseURL := s.database.url(s.database.way)
 	if pooled {
-		databaseURL = pgbouncertest.Start(t, filepath.Join("..", "..", "..", "docs", "pgbouncer.ini"), databaseURL)
+		var pooler *process.Server
+		pooler, databaseURL = pgbouncertest.StartProcess(t, filepath.Join("..", "..", "..", "docs", "pgbouncer.ini"), databaseURL)
 		behind = hostOf(databaseURL)
+		s.supervise(pooler)
 	}
 	if redis {
 		s.redis = redistest.Start(t)
@@ -164,6 +167,26 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 	s.env = append(s.env, "CONNECT_DATABASE_URL="+databaseURL) // of commands
 	s.register(keyset)
 	return s
+}
+
+// supervise starts PgBouncer again when it has ended by itself, as versions 1.18 to 1.20 do when a cancel request meets the end of
+// its statement.
+func (s *storm) supervise(pooler *process.Server) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-pooler.Ended():
+				s.sum.fault("PgBouncer ended by itself, and was started")
+				pooler.Restart(s.T)
+			}
+		}
+	}()
+	s.Cleanup(func() { stop(); <-done })
 }
 
 func hostOf(address string) string {

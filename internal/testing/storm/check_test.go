@@ -181,10 +181,12 @@ func (s *storm) checkEvents(ctx context.Context, conn *pgx.Conn) {
 	}
 	s.receiver.mu.Lock()
 	defer s.receiver.mu.Unlock()
-	missing, again := 0, 0
+	missing, refused, again := 0, 0, 0
 	for _, id := range ids {
-		if got := s.receiver.received[id]; got == nil || !got.accepted {
+		if got := s.receiver.received[id]; got == nil {
 			missing++
+		} else if !got.accepted {
+			refused++
 		}
 	}
 	for _, got := range s.receiver.received {
@@ -193,8 +195,9 @@ func (s *storm) checkEvents(ctx context.Context, conn *pgx.Conn) {
 			s.Error("a partner was told of activity that was refused")
 		}
 	}
-	if missing > 0 || len(ids) != len(s.receiver.received) && s.activityKept(ids) {
-		s.Errorf("%d events, %d of them did not arrive, %d different ones arrived", len(ids), missing, len(s.receiver.received))
+	if missing > 0 || refused > 0 || len(ids) != len(s.receiver.received) && s.activityKept(ids) {
+		s.Errorf("%d events, %d of them did not arrive, %d are taken for delivered and were refused, %d different ones arrived",
+			len(ids), missing, refused, len(s.receiver.received))
 	}
 	s.sum.fact("%d events delivered, %d deliveries repeated", len(s.receiver.received), again)
 }

@@ -128,10 +128,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	ill := known.times == 1 && mood < 3
 	known.accepted = known.accepted || !ill
 	r.mu.Unlock()
-	switch {
-	case ill && mood == 0:
-		await(request.Context(), 7*time.Second)
-	case ill:
+	if ill && mood == 0 {
+		await(request.Context(), 7*time.Second) // a server that stood still meanwhile may yet take the answer
+	}
+	if ill {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }

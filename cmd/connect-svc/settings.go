@@ -8,17 +8,21 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/locale"
 	"connect-svc/internal/ratelimit"
 )
 
@@ -135,6 +139,28 @@ var settingTypes = map[string]settingType{
 	"host names": {
 		accepted: "host names separated by commas, without ports, such as connect.internal,connect-svc",
 		parse:    parseHostNames,
+	},
+	"brand name": {
+		accepted: "1 to 40 characters that can be seen, without space at the ends",
+		parse: func(s string) (any, error) {
+			if s != strings.TrimSpace(s) || utf8.RuneCountInString(s) > 40 || !utf8.ValidString(s) || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }) {
+				return nil, errors.New("is not such a name")
+			}
+			return s, nil
+		},
+	},
+	"texts": {
+		accepted: "a folder of files such as de.toml, with texts of internal/locale/texts",
+		parse: func(s string) (any, error) {
+			if info, err := os.Stat(s); err != nil || !info.IsDir() {
+				return nil, errors.New("is not a folder")
+			}
+			texts, err := locale.New(os.DirFS(s))
+			if err != nil {
+				return nil, fmt.Errorf("cannot be used: %w", err)
+			}
+			return texts, nil
+		},
 	},
 	"networks": {
 		accepted: "networks in CIDR form separated by commas, such as 10.0.0.0/8,2001:db8::/32",

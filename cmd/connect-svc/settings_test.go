@@ -54,7 +54,12 @@ func writePEM(t *testing.T, kind string, der []byte) string {
 // writeFile makes a file of the test's own and returns where it is.
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "file")
+	return writeNamed(t, "file", text)
+}
+
+func writeNamed(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +121,16 @@ func TestServeSettings(t *testing.T) {
 			wrong: []string{"connect.internal:9090", "https://connect.internal", "*.internal", "connect.internal,", "connect internal", "connect.",
 				"-connect", "connect..internal", "cönnect", strings.Repeat("a.", 127) + "b"},
 			right: []string{notSet, "connect.internal", "connect-svc, Connect.Internal,10.0.0.1,a_b"},
+		},
+		{
+			name:  "CONNECT_BRAND_NAME",
+			wrong: []string{" Acme", "Acme ", strings.Repeat("a", 41), "Ac\u202eme", "Ac\tme", "\u2028", "\xff"},
+			right: []string{notSet, "Acme Health", "Ødegård & Søn", strings.Repeat("ä", 40)},
+		},
+		{
+			name:  "CONNECT_TEXTS_DIR",
+			wrong: []string{filepath.Join(t.TempDir(), "none"), key, filepath.Dir(writeNamed(t, "en.toml", "[consent]\nalow = \"Yes\"")), filepath.Dir(writeNamed(t, "xx.toml", ""))},
+			right: []string{notSet, t.TempDir(), filepath.Dir(writeNamed(t, "en.toml", "[consent]\nallow = \"Yes\""))},
 		},
 		{
 			name: "CONNECT_OPERATOR_TOKEN",

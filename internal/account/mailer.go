@@ -1,31 +1,16 @@
 package account
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	_ "embed"
 	"errors"
 	"fmt"
-	htmltemplate "html/template"
 	"io"
 	netmail "net/mail"
 	"net/url"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/wneessen/go-mail"
-)
-
-var (
-	//go:embed templates/code.txt
-	codeText string
-	//go:embed templates/code.html
-	codeHTML string
-
-	textTemplate = template.Must(template.New("text").Parse(codeText))
-	htmlTemplate = htmltemplate.Must(htmltemplate.New("html").Parse(codeHTML))
 )
 
 // Mailer sends one-time codes through one SMTP server. It is safe for concurrent use.
@@ -135,24 +120,4 @@ func (m *Mailer) rehearse(ctx context.Context, email codeEmail) (err error) {
 		return err
 	}
 	return connection.Reset()
-}
-
-func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
-	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
-	// The parser's error would contain the address.
-	if message.From(m.from) != nil || message.To(email.to) != nil {
-		return nil, errors.New("the sender or the recipient is not a valid address")
-	}
-	values := struct{ Partner, Code string }{email.partner, email.code}
-	var text, html bytes.Buffer
-	if err := errors.Join(textTemplate.Execute(&text, values), htmlTemplate.Execute(&html, values)); err != nil {
-		return nil, err
-	}
-	message.Subject("Your sign-in code")
-	message.SetDate()
-	message.SetMessageIDWithValue(rand.Text() + "@" + m.domain)
-	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses absence notes
-	message.SetBodyString(mail.TypeTextPlain, text.String())
-	message.AddAlternativeString(mail.TypeTextHTML, html.String())
-	return message, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/locale"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -37,7 +38,7 @@ func TestEmail(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"From": `"Activity Connect" <connect@service.example>`, "To": "<ada@example.com>",
-		"Subject": "Your sign-in code", "Auto-Submitted": "auto-generated",
+		"Subject": code + " is your Activity Connect code", "Content-Language": "en", "Auto-Submitted": "auto-generated",
 	} {
 		if got := email.Header.Get(name); got != want {
 			t.Errorf("header %s = %q, want %q", name, got, want)
@@ -47,7 +48,7 @@ func TestEmail(t *testing.T) {
 		t.Errorf("message id %q names another host", got)
 	}
 	for part, text := range map[string]string{"text": email.Text, "html": strings.ReplaceAll(email.HTML, "&amp;", "&")} {
-		for _, want := range []string{code, "Stride & Co", "10 minutes", "Was it not you?"} {
+		for _, want := range []string{code, "Stride & Co", "10 minutes", "Didn’t request this?", "Enter it only at service.example", "Activity Connect"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s part does not have %q", part, want)
 			}
@@ -94,7 +95,7 @@ func TestMailServers(t *testing.T) {
 			if err := mailer.client.SetTLSConfig(&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}); err != nil {
 				t.Fatal(err)
 			}
-			err = mailer.send(context.Background(), codeEmail{to: "ada@example.com", code: "123456", partner: "Stride"})
+			err = mailer.send(context.Background(), codeEmail{to: "ada@example.com", code: "123456", partner: "Stride", in: locale.Default().Locale("en")})
 			if test.fails {
 				if err == nil {
 					t.Error("the email was sent")

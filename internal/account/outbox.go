@@ -13,21 +13,13 @@ import (
 )
 
 const (
-	outboxSize = 256 // emails that wait; a full outbox means that the mail server does not keep up
-	senders    = 4   // emails that are sent concurrently
+	outboxSize = 4096 // emails that wait; a full outbox means that the mail server does not keep up
+	senders    = 4    // emails that are sent concurrently
 
 	maxDelay     = time.Second      // until an email leaves
 	sendTimeout  = 30 * time.Second // of one email
 	drainTimeout = 10 * time.Second // of all emails that wait when the server stops
 )
-
-// codeEmail is the email with a one-time code.
-type codeEmail struct {
-	to      string // empty: the address has no account, and there is no email
-	code    string
-	partner string // whose authorization request it is; empty for the account pages
-	due     time.Time
-}
 
 // outbox keeps emails in memory until they are sent. So a request does not wait for the mail server, and its duration
 // does not reveal whether there was an email to send.

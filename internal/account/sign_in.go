@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -15,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/locale"
 	"connect-svc/internal/postgres"
 )
 
@@ -38,11 +40,19 @@ func (e *WrongCodeError) Error() string {
 	return fmt.Sprintf("wrong code, %d attempts left", e.AttemptsLeft)
 }
 
+// DefaultBrand is the name of the service where its operator has given it none.
+const DefaultBrand = "Activity Connect"
+
 // Settings of an Accounts.
 type Settings struct {
 	CodesPerEmail   int // codes sent to one address in an hour; 0 is no limit
 	CodesPerNetwork int // codes requested from one network in an hour; 0 is no limit
 	Logger          *slog.Logger
+
+	// What the emails say: whose they are, where the code is to be entered, and in which words. By default the program's own
+	// name, the host of the sender's address, and the program's own words.
+	Brand, Host string
+	Texts       *locale.Catalogue
 
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it
 	// ended: connections are another domain's. [Accounts.DeleteUser] needs it.
@@ -63,6 +73,13 @@ type Accounts struct {
 
 // New returns the accounts in the database of pool. No email is sent until Run is called.
 func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
+	if settings.Texts == nil {
+		settings.Texts = locale.Default()
+	}
+	if settings.Host == "" && mailer != nil {
+		settings.Host = mailer.domain
+	}
+	settings.Brand = cmp.Or(settings.Brand, DefaultBrand)
 	return &Accounts{
 		store:    newStore(pool),
 		keys:     keys,
@@ -74,11 +91,12 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 
 // CodeRequest asks for a one-time code.
 type CodeRequest struct {
-	SignIn  uuid.UUID    // what the code is for
-	Email   string       // as typed
-	Network netip.Addr   // of the user; the zero value is one network of its own
-	Known   []BrowserKey // what the browser kept of former sign-ins
-	Partner string       // name of the partner that asks for the authorization; empty for the account pages
+	SignIn   uuid.UUID    // what the code is for
+	Email    string       // as typed
+	Network  netip.Addr   // of the user; the zero value is one network of its own
+	Known    []BrowserKey // what the browser kept of former sign-ins
+	Partner  string       // name of the partner that asks for the authorization; empty for the account pages
+	Language string       // of the page, and so of the email: a BCP 47 tag; English where there are no texts in it
 }
 
 // SendCode makes a new code and puts the email into the outbox. Its result does not reveal whether the address has an
@@ -91,7 +109,7 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	}
 	code := newCode()
 	defer func() { a.codes.sent(err) }()
-	recipient, err := a.store.putCode(ctx, newSignIn{
+	recipient, sent, err := a.store.putCode(ctx, newSignIn{
 		id:    request.SignIn,
 		email: request.Email,
 		hash:  a.hashCode(request.SignIn, code),
@@ -108,7 +126,11 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	if err != nil {
 		return err
 	}
-	if !a.outbox.put(codeEmail{to: recipient, code: code, partner: request.Partner}) {
+	email := codeEmail{
+		to: recipient, code: code, partner: request.Partner, brand: a.settings.Brand, host: a.settings.Host,
+		in: a.settings.Texts.Locale(request.Language), sent: sent,
+	}
+	if !a.outbox.put(email) {
 		return ErrOutboxFull
 	}
 	return nil

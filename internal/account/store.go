@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -185,8 +186,8 @@ type codeLimit struct {
 }
 
 // putCode counts the code towards every limit and stores it, or does neither. It returns the address of the account,
-// which is empty if there is none. Error: ErrTooManyCodes.
-func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string, err error) {
+// which is empty if there is none, and when. Error: ErrTooManyCodes.
+func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string, sent time.Time, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		found, err := queries.FindForSignIn(ctx, signIn.email)
@@ -212,14 +213,15 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string,
 		if found.Email != nil {
 			recipient = *found.Email
 		}
-		return queries.PutSignIn(ctx, accountdb.PutSignInParams{
+		sent, err = queries.PutSignIn(ctx, accountdb.PutSignInParams{
 			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, CodeHash: signIn.hash, Budget: budget.key[:],
 		})
+		return err
 	})
 	if err != nil && !errors.Is(err, ErrTooManyCodes) {
 		err = fmt.Errorf("account: store a code: %w", err)
 	}
-	return recipient, err
+	return recipient, sent, err
 }
 
 func countCode(ctx context.Context, queries *accountdb.Queries, limit codeLimit) error {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
@@ -52,10 +54,12 @@ type Config struct {
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
 	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
 
-	AuditRetention        time.Duration  // how long events of the audit log are kept; 0: for ever
-	ActivityUpdatedWindow time.Duration  // for how long changes are merged into one activity.updated
-	WebhookNetworks       []netip.Prefix // private networks that webhooks may reach
-	WebhookRootCAs        *x509.CertPool // the authorities that webhook receivers' certificates need; nil: the system's
+	AuditRetention        time.Duration     // how long events of the audit log are kept; 0: for ever
+	Brand                 string            // whose pages and emails these are; empty: the program's own name
+	Texts                 *locale.Catalogue // nil: the program's own
+	ActivityUpdatedWindow time.Duration     // for how long changes are merged into one activity.updated
+	WebhookNetworks       []netip.Prefix    // private networks that webhooks may reach
+	WebhookRootCAs        *x509.CertPool    // the authorities that webhook receivers' certificates need; nil: the system's
 
 	// For programs that are more than the service, such as the sandbox. No setting leads here. Public and Private wrap the
 	// handlers of the listeners, WebhookTransport the way to webhook receivers; nil: nothing. PrivateListener is open
@@ -117,6 +121,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
 		CodesPerEmail:   config.CodesPerEmail,
 		CodesPerNetwork: config.CodesPerNetwork,
+		Brand:           config.Brand,
+		Host:            strings.TrimPrefix(config.BaseURL, "https://"),
+		Texts:           config.Texts,
 		Logger:          config.Logger,
 		EndConnections:  oauth.EndConnectionsOfUser,
 		EndRequests:     oauth.EndRequestsOfUser,
@@ -208,6 +215,8 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		Accounts:        a.Accounts,
 		RequestLifetime: config.OAuth.RequestLifetime,
 		TrustedProxies:  config.TrustedProxies,
+		Brand:           config.Brand,
+		Texts:           config.Texts,
 	})
 	if err != nil {
 		return nil, err

@@ -78,13 +78,14 @@ set asked_at = case when sqlc.arg(code_limit)::int > 0 then within_hour(l.asked_
 where (sqlc.arg(code_limit)::int = 0 or cardinality(within_hour(l.asked_at, excluded.last_at)) < sqlc.arg(code_limit)::int)
     and (l.failed < 20 or l.last_at <= excluded.last_at - case when l.failed < 100 then interval '1 hour' else interval '1 day' end);
 
--- name: PutSignIn :exec
+-- name: PutSignIn :one
 -- A new code replaces the old one and its attempts.
 insert into sign_ins (sign_in_id, email, user_id, code_hash, budget, expires_at)
 values (@sign_in_id, @email, @user_id, @code_hash, @budget, connect_now() + interval '10 minutes')
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, budget = excluded.budget, attempts = 0,
-    expires_at = excluded.expires_at;
+    expires_at = excluded.expires_at
+returning connect_now()::timestamptz as sent_at;
 
 -- name: TakeAttempt :one
 -- Spends an attempt before the code is compared, so that concurrent attempts cannot exceed five.

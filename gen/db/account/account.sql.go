@@ -513,12 +513,13 @@ func (q *Queries) NoteUserDeleted(ctx context.Context, arg NoteUserDeletedParams
 	return err
 }
 
-const putSignIn = `-- name: PutSignIn :exec
+const putSignIn = `-- name: PutSignIn :one
 insert into sign_ins (sign_in_id, email, user_id, code_hash, budget, expires_at)
 values ($1, $2, $3, $4, $5, connect_now() + interval '10 minutes')
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, budget = excluded.budget, attempts = 0,
     expires_at = excluded.expires_at
+returning connect_now()::timestamptz as sent_at
 `
 
 type PutSignInParams struct {
@@ -530,15 +531,17 @@ type PutSignInParams struct {
 }
 
 // A new code replaces the old one and its attempts.
-func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
-	_, err := q.db.Exec(ctx, putSignIn,
+func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, putSignIn,
 		arg.SignInID,
 		arg.Email,
 		arg.UserID,
 		arg.CodeHash,
 		arg.Budget,
 	)
-	return err
+	var sent_at time.Time
+	err := row.Scan(&sent_at)
+	return sent_at, err
 }
 
 const startSession = `-- name: StartSession :execrows

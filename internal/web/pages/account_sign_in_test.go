@@ -48,7 +48,7 @@ func TestAccountSignIn_4(t *testing.T) {
 	}
 	own := cookiesOf(answer)[signInCookie]
 	message := f.post.Next(t)
-	if strings.Contains(message.Text, "Stride") || !strings.Contains(message.Text, "To sign in, enter this code") {
+	if strings.Contains(message.Text, "Stride") || !strings.Contains(message.Text, "To sign in to your connections, enter this code") {
 		t.Errorf("email:\n%s", message.Text)
 	}
 	code := v.get("/account/code").page

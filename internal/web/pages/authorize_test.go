@@ -227,6 +227,29 @@ func TestAnotherBrowser(t *testing.T) {
 	}
 }
 
+// TestBrand: pages and emails are those of the operator, and its name is text.
+func TestBrand(t *testing.T) {
+	t.Parallel()
+	settings := limits
+	settings.Brand, settings.Host = "Acme & <b>Søn</b>", serviceHost
+	f := newFixture(t, settings)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	page := v.get(base + "/sign-in").page
+	if got := said(page.Find("header")); got != settings.Brand {
+		t.Errorf("the page is headed %q", got)
+	}
+	if got := page.Find("title").Text(); got != "Sign in to connect Stride & Co · "+settings.Brand {
+		t.Errorf("title = %q", got)
+	}
+	v.location(v.post(base+"/sign-in", url.Values{"email": {email}}))
+	sent := f.post.Next(t)
+	if sent.Subject != sent.Code+" is your "+settings.Brand+" code" || !strings.HasPrefix(sent.Text, settings.Brand+"\n") ||
+		!strings.Contains(sent.Text, "only at "+serviceHost+",") || strings.Contains(sent.HTML, "<b>") {
+		t.Errorf("the email %q:\n%s", sent.Subject, sent.Text)
+	}
+}
+
 // TestPaths: what is no page is an HTML page with status 404, whatever the method.
 func TestPaths(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func newFixture(t *testing.T, settings account.Settings) *fixture {
 
 	handler, err := New(Config{
 		OAuth: f.oauth, Accounts: f.accounts, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: settings.Brand,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,12 +17,13 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// Config is what the pages need. Only TrustedProxies and Texts may be empty.
+// Config is what the pages need. Only TrustedProxies, Brand and Texts may be empty.
 type Config struct {
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
 	RequestLifetime time.Duration     // of an authorization request: the cookie's lifetime, also shown on the pages
 	TrustedProxies  []netip.Prefix    // whose X-Forwarded-For is trusted
+	Brand           string            // whose pages these are; empty: the program's own name
 	Texts           *locale.Catalogue // nil: those of the program
 }
 
@@ -37,7 +39,7 @@ func New(config Config) (http.Handler, error) {
 	if config.Texts == nil {
 		config.Texts = locale.Default()
 	}
-	site, err := readSite(config.Texts)
+	site, err := readSite(cmp.Or(config.Brand, account.DefaultBrand), config.Texts)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}

@@ -122,6 +122,7 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
 	return p.Accounts.SendCode(r.Context(), account.CodeRequest{
 		SignIn: s.id, Email: email, Network: p.network(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
+		Language: p.site.locale(r).Tag,
 	})
 }
 

@@ -24,6 +24,7 @@ var files embed.FS
 // site is the embedded files: a template for each page in each language, and the styles and images under names that contain
 // a hash of their content, so that browsers may cache them for ever.
 type site struct {
+	brand  string
 	texts  *locale.Catalogue
 	views  map[string]map[string]*template.Template // by language and page
 	assets map[string]asset                         // by served name
@@ -35,8 +36,8 @@ type asset struct {
 	content   []byte
 }
 
-func readSite(texts *locale.Catalogue) (*site, error) {
-	s := &site{texts: texts, views: map[string]map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+func readSite(brand string, texts *locale.Catalogue) (*site, error) {
+	s := &site{brand: brand, texts: texts, views: map[string]map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
@@ -82,6 +83,7 @@ func (s *site) readViews(in *locale.Locale) (map[string]*template.Template, erro
 	}
 	shared, err := template.New("").Funcs(template.FuncMap{
 		"asset":       s.assetPath,
+		"brand":       func() string { return s.brand },
 		"initial":     initial,
 		"host":        hostOf,
 		"t":           isolated,

@@ -1,0 +1,73 @@
+package account
+
+import (
+	"crypto/rand"
+	"embed"
+	"errors"
+	htmltemplate "html/template"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/wneessen/go-mail"
+
+	"connect-svc/internal/locale"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// codeEmail is the email with a one-time code.
+type codeEmail struct {
+	to      string // empty: the address has no account, and there is no email
+	code    string
+	partner string // whose authorization request it is; empty for the account pages
+	brand   string // who writes
+	host    string // where the code is to be entered
+	in      *locale.Locale
+	sent    time.Time
+	due     time.Time // when it leaves
+}
+
+// compose makes the email. Its errors hold no address.
+func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
+	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
+	// The parser's error would contain the address.
+	if message.From(m.from) != nil || message.To(email.to) != nil {
+		return nil, errors.New("the sender or the recipient is not a valid address")
+	}
+	text, html, err := email.render()
+	if err != nil {
+		return nil, err
+	}
+	message.Subject(email.in.Text("mail.subject", "Code", email.code, "Brand", email.brand))
+	message.SetDate()
+	message.SetMessageIDWithValue(rand.Text() + "@" + m.domain)
+	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses absence notes
+	message.SetGenHeader("Content-Language", email.in.Tag)
+	message.SetBodyString(mail.TypeTextPlain, text)
+	message.AddAlternativeString(mail.TypeTextHTML, html)
+	return message, nil
+}
+
+// render is the two parts of the email, in its language.
+func (e codeEmail) render() (text, html string, err error) {
+	functions := map[string]any{
+		"t": e.in.HTML, "text": e.in.Text,
+		"lang": func() string { return e.in.Tag }, "dir": e.in.Direction,
+	}
+	plain, err := template.New("code.txt").Funcs(functions).ParseFS(templates, "templates/code.txt")
+	if err != nil {
+		return "", "", err
+	}
+	rich, err := htmltemplate.New("code.html").Funcs(functions).ParseFS(templates, "templates/code.html")
+	if err != nil {
+		return "", "", err
+	}
+	values := struct{ Partner, Code, Brand, Host, Time string }{
+		e.partner, e.code, e.brand, e.host, e.sent.UTC().Format("15:04 MST"),
+	}
+	var textPart, htmlPart strings.Builder
+	err = errors.Join(plain.Execute(&textPart, values), rich.Execute(&htmlPart, values))
+	return textPart.String(), htmlPart.String(), err
+}

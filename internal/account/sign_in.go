@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net/netip"
 	"strings"
+	"unicode"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -156,7 +157,7 @@ type Verified struct {
 	Secret [32]byte
 }
 
-// VerifyCode returns the user whose code it is. It ignores spaces and hyphens. It spends one of the five attempts, also
+// VerifyCode returns the user whose code it is, as it was typed or pasted. It spends one of the five attempts, also
 // when the code is right: a form that is submitted twice gets the same result twice, and only the purpose of the sign-in
 // is fulfilled once. Each attempt is counted as failed, before the code is compared, until one is right. Errors:
 // ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrNoSignIn.
@@ -186,9 +187,36 @@ func (a *Accounts) Sweep(ctx context.Context) error { return a.store.sweep(ctx) 
 
 const codeDigits = 6
 
-// digits removes what people type between the digits of a code.
+// Attempts that a code has.
+const Attempts = 5
+
+// digits are those of a code, in whatever script they were typed or pasted. It leaves out spaces, hyphens and what cannot be
+// seen; everything else stays, and makes the code malformed.
 func digits(code string) string {
-	return strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(code)
+	return strings.Map(func(c rune) rune {
+		switch {
+		case unicode.Is(unicode.Nd, c):
+			return '0' + digitValue(c)
+		case unicode.In(c, unicode.White_Space, unicode.Pd, unicode.Cc, unicode.Cf):
+			return -1
+		}
+		return c
+	}, code)
+}
+
+// digitValue is 0 to 9. The digits of a script follow each other, from zero on.
+func digitValue(c rune) rune {
+	for _, run := range unicode.Nd.R16 {
+		if rune(run.Lo) <= c && c <= rune(run.Hi) {
+			return (c - rune(run.Lo)) % 10
+		}
+	}
+	for _, run := range unicode.Nd.R32 {
+		if rune(run.Lo) <= c && c <= rune(run.Hi) {
+			return (c - rune(run.Lo)) % 10
+		}
+	}
+	return 0
 }
 
 func newCode() string {

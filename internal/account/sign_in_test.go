@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -92,7 +93,7 @@ func TestSignIn4FiveAttempts(t *testing.T) {
 	user := b.user(t, "ada@example.com")
 	signIn := uuid.New()
 	code := b.code(t, signIn, "ada@example.com")
-	for _, malformed := range []string{"", "12345", "1234567", "12345a", "１２３４５６", "12345\x00"} {
+	for _, malformed := range []string{"", "12345", "1234567", "12345a", "12345½", "12345\u0301", "-"} {
 		if _, err := b.VerifyCode(ctx, signIn, malformed); !errors.Is(err, ErrMalformedCode) {
 			t.Errorf("%q: %v, want ErrMalformedCode", malformed, err)
 		}
@@ -119,6 +120,31 @@ func TestSignIn4FiveAttempts(t *testing.T) {
 	}
 	if _, err := b.VerifyCode(ctx, signIn, code); err != nil {
 		t.Errorf("a new code: %v", err)
+	}
+}
+
+// TestDigits: people paste codes from emails, type them on all keyboards, and separate the digits.
+func TestDigits(t *testing.T) {
+	t.Parallel()
+	for _, typed := range []string{
+		"012345", " 012 345\n", "012-345", "012\u2013345", "012\u00a0345", "\u202a012345\u202c", "0\u200b1\u200b2345", "\ufeff012345\x00",
+		"０１２３４５", "٠١٢٣٤٥", "۰۱۲۳۴۵", "०१२३४५", "𝟎𝟏𝟐𝟑𝟒𝟓", "𝟶𝟷𝟸𝟹𝟺𝟻",
+	} {
+		if got := digits(typed); got != "012345" {
+			t.Errorf("%q is %q", typed, got)
+		}
+	}
+	for zero := rune(0); zero < 0x20000; zero++ { // each script has its ten digits one after the other
+		if unicode.Is(unicode.Nd, zero) && digitValue(zero) == 0 {
+			for value := range rune(10) {
+				if got := digitValue(zero + value); got != value || !unicode.Is(unicode.Nd, zero+value) {
+					t.Errorf("%U is %d, want %d", zero+value, got, value)
+				}
+			}
+		}
+	}
+	if got := digits("12345a½"); got != "12345a½" {
+		t.Errorf("what is no digit was left out: %q", got)
 	}
 }
 

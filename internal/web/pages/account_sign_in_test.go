@@ -163,9 +163,7 @@ func TestAccountSteps(t *testing.T) {
 	leads(v.post("/account/new-code", nil), "/account/code?again")
 	code := f.post.Next(t).Code
 	if first != code {
-		if got := v.post("/account/code", url.Values{"code": {first}}).StatusCode; got != http.StatusUnprocessableEntity {
-			t.Errorf("status of the code that was replaced = %d", got)
-		}
+		leads(v.post("/account/code", url.Values{"code": {first}}), "/account/code?wrong")
 	}
 	for range 2 { // the form is sent again
 		leads(v.post("/account/code", url.Values{"code": {code}}), "/account")
@@ -203,8 +201,8 @@ func TestAccountOtherBrowser_4(t *testing.T) {
 	code := v.ask("/account", email)
 	for other.ask("/account", "bea@example.com") == code { // once in a million
 	}
-	if got := other.post("/account/code", url.Values{"code": {code}}).StatusCode; got != http.StatusUnprocessableEntity {
-		t.Errorf("status of the code in another browser = %d, want 422", got)
+	if got := other.location(other.post("/account/code", url.Values{"code": {code}})); got != "/account/code?wrong" {
+		t.Errorf("the code in another browser leads to %q", got)
 	}
 	if got := v.location(v.post("/account/code", url.Values{"code": {code}})); got != "/account" {
 		t.Errorf("location = %q", got)
@@ -263,8 +261,8 @@ func TestAccountAndAuthorizationSignInsAreApart_5_3(t *testing.T) {
 	base = other.open(scope.All)
 	for other.ask(base, email) == code { // once in a million
 	}
-	if got := other.post(base+"/code", url.Values{"code": {code}}).StatusCode; got != http.StatusUnprocessableEntity {
-		t.Errorf("status of the account's code for a request = %d, want 422", got)
+	if got := other.location(other.post(base+"/code", url.Values{"code": {code}})); got != base+"/code?wrong" {
+		t.Errorf("the account's code leads to %q", got)
 	}
 }
 

@@ -35,7 +35,7 @@ func (p *pages) routeSignIn(router chi.Router, base string, find func(*http.Requ
 	router.Get(base+"/sign-in", with(p.askAddress))
 	router.Post(base+"/sign-in", with(p.takeAddress))
 	router.Get(base+"/code", with(func(w http.ResponseWriter, r *http.Request, s signIn) error {
-		return p.askCode(w, r, s, http.StatusOK, "")
+		return p.askCode(w, r, s)
 	}))
 	router.Post(base+"/code", with(p.takeCode))
 	router.Post(base+"/new-code", with(p.sendNewCode))
@@ -136,29 +136,35 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 	var wrong *account.WrongCodeError
 	switch {
 	case errors.Is(err, account.ErrMalformedCode):
-		return p.askCode(w, r, s, http.StatusUnprocessableEntity, "malformed")
-	case errors.As(err, &wrong), errors.Is(err, account.ErrCodeSpent), errors.Is(err, account.ErrCodeExpired), errors.Is(err, account.ErrNoSignIn):
-		return p.askCode(w, r, s, http.StatusUnprocessableEntity, "wrong")
+		return redirect(s.view.Base + "/code?malformed")
+	case errors.As(err, &wrong), errors.Is(err, account.ErrCodeSpent), errors.Is(err, account.ErrCodeExpired):
+		return redirect(s.view.Base + "/code?wrong")
+	case errors.Is(err, account.ErrNoSignIn):
+		return redirect(s.view.Base + "/sign-in")
 	}
 	return err
 }
 
-// askCode shows the state of the sign-in. A code that can no longer be used is the problem, whatever else was.
-func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn, status int, problem string) error {
+// askCode shows the state of the sign-in. A code that can no longer be used is the problem, whatever else was. What was wrong
+// with a code comes by a redirect, so that reloading the page enters nothing again.
+func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error {
 	typed, err := p.typed(r, s)
 	if err != nil {
 		return err
 	}
 	v := s.view
-	v.Email, v.AttemptsLeft, v.Problem = typed.Email, typed.AttemptsLeft, problem
-	v.SentAgain = problem == "" && r.URL.RawQuery == "again"
-	switch {
+	v.Email, v.AttemptsLeft = typed.Email, typed.AttemptsLeft
+	switch news := r.URL.RawQuery; {
 	case typed.Expired:
 		v.Problem = "expired"
 	case typed.AttemptsLeft == 0:
 		v.Problem = "spent"
+	case news == "malformed", news == "wrong" && typed.AttemptsLeft < account.Attempts:
+		v.Problem = news
+	case news == "again":
+		v.SentAgain = true
 	}
-	p.form(w, r, status, "code", v)
+	p.form(w, r, http.StatusOK, "code", v)
 	return nil
 }
 

@@ -3,6 +3,9 @@ package locale
 import (
 	"html/template"
 	"os"
+	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -34,13 +37,32 @@ func messages(t *testing.T, tag string) map[string]*i18n.Message {
 	return found
 }
 
+// formFor tells the form that a number needs in a language: a text without it would be said in the form Other.
+func formFor(t *testing.T, tag string) func(count int) string {
+	t.Helper()
+	bundle := i18n.NewBundle(language.English)
+	err := bundle.AddMessages(language.Make(tag),
+		&i18n.Message{ID: "form", Zero: "Zero", One: "One", Two: "Two", Few: "Few", Many: "Many", Other: "Other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	localizer := i18n.NewLocalizer(bundle, tag)
+	return func(count int) string {
+		return localizer.MustLocalize(&i18n.LocalizeConfig{MessageID: "form", PluralCount: count})
+	}
+}
+
 // TestLanguagesAreComplete holds each language to English: the same texts, with the same things put in and the same marks, in
 // each form that its numbers need.
 func TestLanguagesAreComplete(t *testing.T) {
 	t.Parallel()
 	english := messages(t, "en")
+	counts := []int{1_000_000} // has a form of its own in some languages
+	for count := range 200 {
+		counts = append(counts, count)
+	}
 	for _, tag := range Default().Tags() {
-		found := messages(t, tag)
+		found, formFor := messages(t, tag), formFor(t, tag)
 		for key, want := range english {
 			got := found[key]
 			if got == nil {
@@ -58,8 +80,12 @@ func TestLanguagesAreComplete(t *testing.T) {
 			if want.One == "" {
 				continue
 			}
-			for count := range 200 { // a number whose form is missing is said in English
-				if text := Default().Locale(tag).Text(key, "Count", count); tag != "en" && (text == want.One || strings.HasPrefix(text, want.Other[:10])) {
+			for _, count := range counts {
+				if form := formFor(count); reflect.ValueOf(*got).FieldByName(form).String() == "" {
+					t.Errorf("%s: %s has no form %s, for %d", tag, key, form, count)
+				}
+				text := Default().Locale(tag).Text(key, "Count", count)
+				if count > 1 && !strings.Contains(text, strconv.Itoa(count)) {
 					t.Errorf("%s: %s for %d is %q", tag, key, count, text)
 				}
 			}
@@ -72,15 +98,69 @@ func TestLanguagesAreComplete(t *testing.T) {
 	}
 }
 
+// inserted is what is not the words of a text.
+var inserted = regexp.MustCompile(`\{\{[^}]*\}\}|<[^>]*>`)
+
+// TestTextsAreSet: typographic quotes, no stray spaces, and the name of a control has the words that are seen on it
+// (WCAG 2.2, 2.5.3).
+func TestTextsAreSet(t *testing.T) {
+	t.Parallel()
+	for _, tag := range Default().Tags() {
+		for key, message := range messages(t, tag) {
+			for _, form := range forms(message) {
+				words := inserted.ReplaceAllString(form, "x")
+				if strings.ContainsAny(words, "\"'&") || strings.Contains(words, "  ") || strings.TrimSpace(form) != form {
+					t.Errorf("%s: %s is not well set: %q", tag, key, form)
+				}
+			}
+		}
+		in := Default().Locale(tag)
+		for name, label := range map[string]string{"account.disconnect_whom": "account.disconnect", "browsers.remove_which": "browsers.remove"} {
+			if whole := in.Text(name, "Partner", "", "Browser", "", "Day", ""); !strings.Contains(strings.ToLower(whole), strings.ToLower(in.Text(label))) {
+				t.Errorf("%s: %s does not have %q in it: %q", tag, name, in.Text(label), whole)
+			}
+		}
+	}
+}
+
 func TestNegotiate(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"": "en", "*": "en", "en-US,en;q=0.9": "en", "xx": "en", "ja,zh-CN;q=0.9": "en", "\xff;;q=": "en",
+		"de": "de", "de-AT": "de", "DE-at": "de", "de-ZZ": "de", "de-Latn-CH-1996": "de", "es-419": "es", "pt-BR": "pt", "PT-PT,pt": "pt",
+		"nb": "nb", "no": "nb", "nn-NO": "nb", "nb-NO,nb;q=0.9,no;q=0.8,nn;q=0.7": "nb", "da,sv;q=0.8": "sv",
+		"fr;q=0.5,de;q=0.9": "de", "fr;q=0.5, nl": "nl", "it;q=0.8,pl;q=0.8": "it", // of equals, the first
+		"zh,de": "de", "zh-CN,zh;q=0.9,de;q=0.8,en;q=0.7": "de", "sv,*;q=0.1": "sv", "ja,*": "en", "de;q=0,*": "en",
+		"en;q=0": "en", "de;q=0,fr;q=0.1": "fr", "de;q=0": "en", // q=0 is what somebody does not want
 		strings.Repeat("de,", 1000): "en", // longer than anybody's
 	} {
 		if got := Default().Negotiate(header).Tag; got != want {
 			t.Errorf("%.40q gives %s, want %s", header, got, want)
 		}
+	}
+}
+
+func TestDaysInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{
+		"de": "21. November 2026, 1. März 2027",
+		"en": "21 November 2026, 1 March 2027",
+		"es": "21 de noviembre de 2026, 1 de marzo de 2027",
+		"fr": "21 novembre 2026, 1er mars 2027",
+		"it": "21 novembre 2026, 1 marzo 2027",
+		"nb": "21. november 2026, 1. mars 2027",
+		"nl": "21 november 2026, 1 maart 2027",
+		"pl": "21 listopada 2026, 1 marca 2027",
+		"pt": "21 de novembro de 2026, 1 de março de 2027",
+		"sv": "21 november 2026, 1 mars 2027",
+	}
+	got := map[string]string{}
+	for _, tag := range Default().Tags() {
+		in := Default().Locale(tag)
+		got[tag] = in.Day(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)) + ", " + in.Day(time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("days (-want +got):\n%s", diff)
 	}
 }
 

@@ -126,6 +126,12 @@ func (tab *Tab) Media(feature, setting string) {
 	})
 }
 
+// Language makes the browser ask for pages in these languages, in the form of an Accept-Language.
+func (tab *Tab) Language(accept string) {
+	tab.t.Helper()
+	command(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": accept}})
+}
+
 // Screenshot writes the whole page, also what lies below the window, as a PNG file; its folder is made when missing.
 func (tab *Tab) Screenshot(path string) {
 	tab.t.Helper()

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"connect-svc/internal/locale"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/browsertest"
 	"connect-svc/internal/testing/pgtest"
@@ -206,23 +207,37 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	s.isBack(t, "error")
 }
 
-// TestChromiumConsentFits: whoever decides sees all of it, and both ways to decide, without scrolling.
+// TestChromiumConsentFits: whoever decides sees all of it, and both ways to decide, without scrolling, in every language.
 func TestChromiumConsentFits(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	for _, scopes := range []scope.Set{scope.DailySteps, scope.All} {
+		s.Language("en")
 		s.Open(at("/oauth/authorize?" + s.query(scopes).Encode()))
 		s.signIn(t)
-		s.isTitled(t, "Let Stride & Co see your activity? · Activity Connect")
-		for _, size := range [][2]int64{{390, 844}, {1280, 720}} {
-			s.Do(chromedp.EmulateViewport(size[0], size[1]))
-			var bottom int64
-			s.Evaluate("Math.ceil(Math.max(...[...document.querySelectorAll('button[name=decision]')].map(b => b.getBoundingClientRect().bottom)))", &bottom)
-			if bottom > size[1] {
-				t.Errorf("%s at %d × %d: the buttons end at %d", scopes, size[0], size[1], bottom)
+		for _, tag := range locale.Default().Tags() {
+			s.Language(tag)
+			s.Submit(chromedp.Reload())
+			s.isTitled(t, locale.Default().Locale(tag).Text("consent.heading", "Partner", "Stride & Co")+" · Activity Connect")
+			for _, size := range [][2]int64{{390, 844}, {1280, 720}} {
+				s.Do(chromedp.EmulateViewport(size[0], size[1]))
+				var bottom int64
+				s.Evaluate("Math.ceil(Math.max(...[...document.querySelectorAll('button[name=decision]')].map(b => b.getBoundingClientRect().bottom)))", &bottom)
+				if bottom > size[1] {
+					t.Errorf("%s in %s at %d × %d: the buttons end at %d", scopes, tag, size[0], size[1], bottom)
+				}
+				var lines []bool // neither decision looks like more than the other
+				s.Evaluate("[...document.querySelectorAll('button[name=decision]')].map(b => b.getBoundingClientRect().height < 50)", &lines)
+				if !slices.Equal(lines, []bool{true, true}) {
+					t.Errorf("%s in %s at %d × %d: the words of a button need a second line", scopes, tag, size[0], size[1])
+				}
+				s.ScreenshotWindow(filepath.Join(t.ArtifactDir(), fmt.Sprintf("fits-%s-%d-%d.png", tag, len(scopes.Names()), size[0])))
 			}
-			t.Logf("%s at %d × %d: the buttons end at %d", scopes, size[0], size[1], bottom)
-			s.ScreenshotWindow(filepath.Join(t.ArtifactDir(), fmt.Sprintf("fits-%d-%d.png", len(scopes.Names()), size[0])))
+			s.Do(chromedp.EmulateViewport(320, 700))
+			for _, fault := range s.LayoutFaults() {
+				t.Errorf("%s in %s at 320 px: %s", scopes, tag, fault)
+			}
+			s.Screenshot(filepath.Join(t.ArtifactDir(), fmt.Sprintf("fits-%s-%d-320.png", tag, len(scopes.Names()))))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package locale
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -160,12 +161,23 @@ const maxHeader = 1000
 
 // Negotiate returns the language for an Accept-Language header.
 func (c *Catalogue) Negotiate(header string) *Locale {
-	wanted, _, err := language.ParseAcceptLanguage(header)
-	if err != nil || len(header) > maxHeader {
+	if len(header) > maxHeader {
 		return c.Locale("en")
 	}
-	for _, tag := range wanted {
-		base, confidence := tag.Base()
+	type wanted struct {
+		tag     language.Tag
+		quality float32
+	}
+	var list []wanted
+	for part := range strings.SplitSeq(header, ",") { // each by itself: what is no language must not spoil the others
+		tags, qualities, err := language.ParseAcceptLanguage(part)
+		if err == nil && len(tags) == 1 {
+			list = append(list, wanted{tags[0], qualities[0]})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b wanted) int { return cmp.Compare(b.quality, a.quality) })
+	for _, one := range list {
+		base, confidence := one.tag.Base()
 		name := base.String()
 		if name == "no" || name == "nn" { // whoever reads Nynorsk reads Bokmål rather than English
 			name = "nb"

@@ -126,6 +126,7 @@ func TestTextsAreSet(t *testing.T) {
 func TestNegotiate(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
+		"xx, de-AT;q=0.8, en;q=0.5": "de", "en;q=0.1,,;q=1,!,pl;q=0.2": "pl",
 		"": "en", "*": "en", "en-US,en;q=0.9": "en", "xx": "en", "ja,zh-CN;q=0.9": "en", "\xff;;q=": "en",
 		"de": "de", "de-AT": "de", "DE-at": "de", "de-ZZ": "de", "de-Latn-CH-1996": "de", "es-419": "es", "pt-BR": "pt", "PT-PT,pt": "pt",
 		"nb": "nb", "no": "nb", "nn-NO": "nb", "nb-NO,nb;q=0.9,no;q=0.8,nn;q=0.7": "nb", "da,sv;q=0.8": "sv",

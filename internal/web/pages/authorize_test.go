@@ -250,6 +250,33 @@ func TestBrand(t *testing.T) {
 	}
 }
 
+// TestLanguageOfTheBrowser: pages, errors and the email have the language that the browser asks for, and caches know it.
+func TestLanguageOfTheBrowser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	v.header.Set("Accept-Language", "xx, de-AT;q=0.8, en;q=0.5")
+	base := v.open(scope.All)
+	page := v.get(base + "/sign-in")
+	if lang, _ := page.page.Find("html").Attr("lang"); lang != "de" || page.Header.Get("Vary") != "Accept-Language" ||
+		page.page.Find("h1").Text() != "Anmelden und Stride & Co verbinden" {
+		t.Errorf("lang = %q, Vary %q, heading %q", lang, page.Header.Get("Vary"), page.page.Find("h1").Text())
+	}
+	v.location(v.post(base+"/sign-in", url.Values{"email": {email}}))
+	sent := f.post.Next(t)
+	if sent.Header.Get("Content-Language") != "de" || !strings.Contains(sent.Text, "10 Minuten") || !strings.Contains(sent.HTML, `lang="de"`) {
+		t.Errorf("the email in %s:\n%s", sent.Header.Get("Content-Language"), sent.Text)
+	}
+	v.location(v.post(base+"/code", url.Values{"code": {sent.Code}}))
+	if got := v.get(base + "/consent").page.Find(".until time").Text(); got != "21. November 2026" {
+		t.Errorf("the first day is %q", got)
+	}
+	v.header.Set("Accept-Language", "pl")
+	if got := v.get("/nothing").page.Find("h1").Text(); got != "Nie ma takiej strony" {
+		t.Errorf("an error is headed %q", got)
+	}
+}
+
 // TestPaths: what is no page is an HTML page with status 404, whatever the method.
 func TestPaths(t *testing.T) {
 	t.Parallel()

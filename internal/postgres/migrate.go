@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,42 +35,75 @@ type Migration struct {
 	AppliedAt time.Time
 }
 
+const (
+	// lockTimeout is how long a migration waits for the lock of a table at a time. Whoever comes for the table meanwhile waits
+	// behind it, even to read, and has four seconds.
+	lockTimeout = time.Second
+	// lockPause is how long the others then have the table for themselves, and lockPatience how long the migration tries.
+	lockPause    = time.Second
+	lockPatience = time.Minute
+)
+
 // Migrate changes the schema of the database at url and returns the migrations that it applied or took back, in that
-// order: none when there was nothing to do. Each is a transaction of its own. Of several callers at one time all but
-// one wait, for a minute at most.
+// order: none when there was nothing to do. Each is a transaction of its own, unless it says otherwise. Of several callers
+// at one time all but one wait, for a minute at most. As long it tries to get the lock of a table that somebody else holds,
+// such as a backup.
 func Migrate(ctx context.Context, url string, direction Direction) ([]Migration, error) {
-	provider, err := openProvider(ctx, url)
+	return MigrateFrom(ctx, migrations.Files, url, direction)
+}
+
+// MigrateFrom is [Migrate] with the migrations of files.
+func MigrateFrom(ctx context.Context, files fs.FS, url string, direction Direction) (done []Migration, err error) {
+	for end := time.Now().Add(lockPatience); ; {
+		results, err := migrate(ctx, files, url, direction)
+		for _, result := range results {
+			done = append(done, Migration{Version: result.Source.Version, Name: result.Source.Path})
+		}
+		if err == nil {
+			return done, nil
+		}
+		if !isViolation(err, codeLockNotAvailable, "") || time.Now().After(end) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(lockPause):
+		}
+	}
+}
+
+// migrate tries once. With an error it returns what it has done before.
+func migrate(ctx context.Context, files fs.FS, url string, direction Direction) (results []*goose.MigrationResult, err error) {
+	provider, err := openProvider(ctx, files, url)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = provider.Close() }()
-	var results []*goose.MigrationResult
 	switch direction {
 	case Up:
 		results, err = provider.Up(ctx)
+		if partial := new(goose.PartialError); errors.As(err, &partial) {
+			results = partial.Applied
+		}
 	case Down:
 		var result *goose.MigrationResult
-		result, err = provider.Down(ctx)
-		if errors.Is(err, goose.ErrNoNextVersion) {
-			err = nil
+		if result, err = provider.Down(ctx); errors.Is(err, goose.ErrNoNextVersion) {
+			return nil, nil
 		}
-		if result != nil {
+		if err == nil {
 			results = append(results, result)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("database: migrate: %w", err)
+		err = fmt.Errorf("database: migrate: %w", err)
 	}
-	var done []Migration
-	for _, result := range results {
-		done = append(done, Migration{Version: result.Source.Version, Name: result.Source.Path})
-	}
-	return done, nil
+	return results, err
 }
 
 // MigrationStatus lists all migrations that this program knows, oldest first, with when each was applied.
 func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
-	provider, err := openProvider(ctx, url)
+	provider, err := openProvider(ctx, migrations.Files, url)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +119,8 @@ func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
 	return status, nil
 }
 
-// openProvider connects without a statement time-out: a migration may rewrite a large table.
-func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
+// openProvider connects without a statement time-out: a migration may build an index of a large table.
+func openProvider(ctx context.Context, files fs.FS, url string) (*goose.Provider, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, errURL
@@ -95,6 +129,9 @@ func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
 		config.ConnectTimeout = connectTimeout
 	}
 	config.RuntimeParams["statement_timeout"] = "0"
+	if _, set := config.RuntimeParams["lock_timeout"]; !set {
+		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
+	}
 	config.RuntimeParams[directSetting] = "yes"
 	applyDefaults(config)
 	db := stdlib.OpenDB(*config)
@@ -105,7 +142,7 @@ func openProvider(ctx context.Context, url string) (*goose.Provider, error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
 	if err == nil {
 		var provider *goose.Provider
-		provider, err = goose.NewProvider(goose.DialectPostgres, db, migrations.Files,
+		provider, err = goose.NewProvider(goose.DialectPostgres, db, files,
 			goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
 		if err == nil {
 			return provider, nil // closes db with itself

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/migrations"
+)
+
+// nextMigrations are those of the service and, behind them, what a next release may do with tables that are in use.
+func nextMigrations(t *testing.T) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{
+		"9001_columns.sql": {Data: []byte(`-- +goose Up
+alter table connections add column next_release text;
+alter table users add column next_release int not null default 7;
+alter table daily_steps add column next_release text;
+-- +goose Down
+`)},
+		"9002_indexes.sql": {Data: []byte(`-- +goose NO TRANSACTION
+-- +goose Up
+set lock_timeout = 0;
+drop index concurrently if exists connections_next;
+create index concurrently connections_next on connections (next_release);
+drop index concurrently if exists daily_steps_next;
+create index concurrently daily_steps_next on daily_steps (next_release);
+reset lock_timeout;
+-- +goose Down
+`)},
+	}
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(migrations.Files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: text}
+	}
+	return files
+}
+
+// traffic is what goes on at a service: each loop refreshes a connection, reads with it, writes the user's activity, signs
+// the user up at another partner, and ends that connection.
+type traffic struct {
+	rounds atomic.Int64
+	stop   func() // and wait until the last round is over
+}
+
+func startTraffic(t *testing.T, e *endToEnd, loops int) *traffic {
+	t.Helper()
+	f, other := newFront(t, e, false), e.db.Client(t)
+	e.db.Exec(t, "update clients set burst = 1000000, requests_per_minute = 1000000, concurrent_reads = 1000")
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	tr := &traffic{stop: func() { cancel(); running.Wait() }}
+	t.Cleanup(tr.stop)
+	for range loops {
+		user, tokens := e.newConnection(t, e.partner)
+		running.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				tokens = e.round(t, f, other, user, tokens)
+				tr.rounds.Add(1)
+			}
+		})
+	}
+	return tr
+}
+
+// round asks everything once, and fails the test where it is not answered as always.
+func (e *endToEnd) round(t *testing.T, f *front, other pgtest.Client, user pgtest.User, tokens oauth.Tokens) oauth.Tokens {
+	ctx := context.Background()
+	refreshed := f.refresh(ctx, t, e.partner, tokens.RefreshToken)
+	var fresh struct {
+		Access  string `json:"access_token"`
+		Refresh string `json:"refresh_token"`
+	}
+	if err := json.Unmarshal([]byte(refreshed.body), &fresh); err != nil || refreshed.status != http.StatusOK {
+		t.Errorf("a refresh answers %d", refreshed.status)
+		return tokens
+	}
+	tokens.AccessToken, tokens.RefreshToken = fresh.Access, fresh.Refresh
+	if got := f.read(ctx, t, tokens); got.status != http.StatusOK {
+		t.Errorf("a read answers %d", got.status)
+	}
+	batch := activity.Batch{DailySteps: []activity.StepsRecord{{UserID: user.ID, Date: tokens.HistoryFrom, Steps: 100}}}
+	if _, err := e.app.Activity.Put(ctx, batch); err != nil {
+		t.Errorf("a write: %v", err)
+	}
+	theirs := exchange(t, e.app, other, authorized(t, e.app, other, user))
+	if err := e.app.OAuth.Revoke(ctx, credentials(other), theirs.RefreshToken); err != nil {
+		t.Errorf("a revocation: %v", err)
+	}
+	return tokens
+}
+
+// wait until the traffic has made some rounds more.
+func (tr *traffic) wait(t *testing.T, rounds int64) {
+	t.Helper()
+	until := tr.rounds.Load() + rounds
+	eventually(t, strconv.FormatInt(rounds, 10)+" rounds", func() bool { return t.Failed() || tr.rounds.Load() >= until })
+}
+
+// While a migration of the harmless kind runs, and while it waits for somebody who holds the tables for long (a backup), no
+// request fails; servers of this program go on and start on the new schema.
+func TestMigrationUnderLoad(t *testing.T) {
+	t.Parallel()
+	keys := credential.NewTestKeyring()
+	same := func(config *Config) { config.Keys = keys }
+	e := newEndToEnd(t, same)
+	load := startTraffic(t, e, 3)
+	load.wait(t, 3)
+
+	end := e.hold(t, "lock table connections, users, daily_steps in access share mode")
+	migrated := make(chan error, 1)
+	go func() {
+		_, err := postgres.MigrateFrom(context.Background(), nextMigrations(t), e.db.URLs[0], postgres.Up)
+		migrated <- err
+	}()
+	for range 2 { // it tries more than once
+		eventually(t, "the migration waits for a table", func() bool { return e.migrationsWaiting(t) > 0 || len(migrated) > 0 })
+		eventually(t, "the migration lets others go on", func() bool { return t.Failed() || e.migrationsWaiting(t) == 0 })
+		load.wait(t, 3)
+	}
+	end()
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int](t, e.db, "select count(*) from pg_index where indexrelid::regclass::text like '%\\_next' and indisvalid"); n != 2 {
+		t.Errorf("%d indexes were built", n)
+	}
+	load.wait(t, 6)
+
+	later := newEndToEndOn(t, e.db, same) // another server, which starts now
+	also := startTraffic(t, later, 1)
+	also.wait(t, 3)
+	load.wait(t, 3)
+	also.stop()
+	load.stop()
+}
+
+// migrationsWaiting is how many migrations wait for the lock of a table.
+func (e *endToEnd) migrationsWaiting(t *testing.T) int {
+	t.Helper()
+	return pgtest.Value[int](t, e.db, `select count(*) from pg_stat_activity
+		where datname = current_database() and wait_event_type = 'Lock' and query like '%alter table%'`)
+}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -23,13 +24,7 @@ import (
 func nextMigrations(t *testing.T) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{
-		"9001_columns.sql": {Data: []byte(`-- +goose Up
-alter table connections add column next_release text;
-alter table users add column next_release int not null default 7;
-alter table daily_steps add column next_release text;
--- +goose Down
-`)},
-		"9002_indexes.sql": {Data: []byte(`-- +goose NO TRANSACTION
+		"9100_indexes.sql": {Data: []byte(`-- +goose NO TRANSACTION
 -- +goose Up
 set lock_timeout = 0;
 drop index concurrently if exists connections_next;
@@ -39,6 +34,13 @@ create index concurrently daily_steps_next on daily_steps (next_release);
 reset lock_timeout;
 -- +goose Down
 `)},
+	}
+	for i, change := range []string{
+		"connections add column next_release text",
+		"users add column next_release int not null default 7",
+		"daily_steps add column next_release text",
+	} {
+		files[fmt.Sprintf("%d_column.sql", 9001+i)] = &fstest.MapFile{Data: []byte("-- +goose Up\nalter table " + change + ";\n-- +goose Down\n")}
 	}
 	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil {

@@ -7,6 +7,7 @@ func (m migration) check(earlier history) (wrong []string) {
 	if !m.transaction {
 		return m.checkSteps()
 	}
+	altered := map[string]bool{}
 	validates := func(c command) bool { return c.Subtype == "AT_ValidateConstraint" }
 	for _, s := range m.statements {
 		old := earlier.tables[s.Relation.Name]
@@ -22,6 +23,10 @@ func (m migration) check(earlier history) (wrong []string) {
 		case "AlterTableStmt":
 			if !old {
 				continue
+			}
+			if altered[s.Relation.Name] = true; len(altered) == 2 {
+				refuse("alter table " + s.Relation.Name + ": a request that holds this table and wants the one before would be ended " +
+					"by the deadlock; give each table a migration of its own")
 			}
 			for _, c := range s.commands() {
 				if reason := earlier.checkCommand(s.Relation.Name, c, m.breaks()); reason != "" {

@@ -92,6 +92,8 @@ func TestCheck(t *testing.T) {
 		"a column renamed":            {[]string{"alter table a rename column x to z"}, "connect_oldest_program"},
 		"a table dropped":             {[]string{"drop table a"}, "connect_oldest_program"},
 		"a table dropped, and said":   {[]string{oldest + "drop table a"}, ""},
+		"two tables at once":          {[]string{"alter table a add column z int; alter table b add column z int"}, "deadlock"},
+		"one table twice":             {[]string{"alter table a add column z int; alter table a add column w int"}, ""},
 		"all rows updated":            {[]string{"update a set x = 1"}, "batches"},
 		"one row updated":             {[]string{"update a set x = 1 where y = 'z'"}, ""},
 		"all rows deleted":            {[]string{"delete from a"}, "batches"},

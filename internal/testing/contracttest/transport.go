@@ -85,7 +85,21 @@ func Handler(t testing.TB, next http.Handler) http.Handler {
 // Check returns what [Transport] would report about a response, for tests that got it in another way. It counts for no
 // coverage.
 func Check(request *http.Request, status int, header http.Header, body []byte) error {
-	document, err := partner()
+	return check(partner, request, status, header, body)
+}
+
+// CheckOperator is [Check] for the operator API.
+func CheckOperator(request *http.Request, status int, header http.Header, body []byte) error {
+	return check(operator, request, status, header, body)
+}
+
+// CheckSandbox is [Check] for the sandbox's driver.
+func CheckSandbox(request *http.Request, status int, header http.Header, body []byte) error {
+	return check(sandbox, request, status, header, body)
+}
+
+func check(load func() (*document, error), request *http.Request, status int, header http.Header, body []byte) error {
+	document, err := load()
 	if err != nil {
 		return err
 	}

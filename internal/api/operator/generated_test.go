@@ -1,0 +1,89 @@
+package operator
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/generated"
+)
+
+// Whatever comes that the document describes, and whatever comes close to it, is answered as the document says: never with
+// a fault, with what is not documented, or with success for what the document does not allow; and what it allows is never
+// called malformed.
+func TestGeneratedRequests(t *testing.T) {
+	t.Parallel()
+	document, err := operatorapi.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t)
+	sent, successes := 0, map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		own := *f
+		own.user = f.db.User(t)
+		partner, _ := own.connect(t, "Ride Club")
+		users := []string{own.user.ID.String(), f.db.User(t).ID.String()}
+		known := func(name string) []string {
+			switch name {
+			case "user_id":
+				return users
+			case "client_id":
+				return []string{partner.ID.String()}
+			case "email":
+				return []string{f.user.Email, uuid.NewString() + "@example.com"}
+			case "timezone":
+				return []string{"Europe/Berlin", "UTC"}
+			case "date", "registered_on":
+				return []string{"2026-03-09", "1900-01-01", "9999-12-31"}
+			case "recorded_start_time", "recorded_end_time":
+				return []string{"2026-03-09T10:00:00", "2026-03-09T23:59:59.999999", "1900-01-01T00:00:00"}
+			case "source_id":
+				return []string{"ride-1", "ride-2"}
+			}
+			return nil
+		}
+		for range rapid.IntRange(1, 20).Draw(rt, "requests") {
+			g := generated.Generator{T: rt, Known: known}
+			r := g.Request(document)
+			good := "Bearer " + token
+			r.Header["Authorization"] = []string{good}
+			if g.Chance(10, "other credentials?") {
+				r.Header["Authorization"] = rapid.SampledFrom([][]string{nil, {""}, {good, good}, {good + "x"}, {"Bearer \xff"}, {"Basic eA=="},
+					{strings.Repeat("x", 5000)}}).Draw(rt, "credentials")
+				r.Valid = false
+			}
+			request, response, body, err := r.Send(http.DefaultTransport, f.url)
+			if err != nil {
+				rt.Fatalf("%s %q: %v", r.Method, r.Target, err)
+			}
+			if err := contracttest.CheckOperator(request, response.StatusCode, response.Header, body); err != nil {
+				rt.Fatalf("%s %q with %q and %q: %d is not as documented: %v", r.Method, r.Target, r.Header, r.Body, response.StatusCode, err)
+			}
+			var answered struct {
+				Type   string
+				UserID string `json:"user_id"`
+			}
+			_ = json.Unmarshal(body, &answered)
+			if answered.UserID != "" {
+				users = append(users, answered.UserID)
+			}
+			if err := r.Judge(response.StatusCode, answered.Type[strings.LastIndex(answered.Type, ":")+1:]); err != nil {
+				rt.Fatal(err)
+			}
+			if sent++; response.StatusCode < 300 {
+				successes[r.Operation.OperationID]++
+			}
+		}
+	})
+	if len(successes) < 5 {
+		t.Errorf("of %d requests succeeded just %v", sent, successes)
+	}
+	t.Logf("%d requests, of which succeeded %v", sent, successes)
+}

@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/generated"
+)
+
+// Whatever comes that the document describes, and whatever comes close to it, is answered as the document says: never with
+// a fault, with what is not documented, or with success for what the document does not allow; and what it allows is never
+// called malformed.
+func TestGeneratedRequests(t *testing.T) {
+	t.Parallel()
+	document, err := sandboxapi.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t)
+	codes := []string{"rate_limited", "invalid_request", "server_error", "temporarily_unavailable"}
+	authorization := r.authorizationURL("daily_steps:read")
+	sent, successes := 0, map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		users := []string{r.described.Users[0].UserId.String(), r.described.Users[1].UserId.String()}
+		known := func(name string) []string {
+			switch name {
+			case "user_id":
+				return users
+			case "client_id":
+				return []string{r.described.Client.ClientId.String()}
+			case "authorization_url":
+				return []string{authorization}
+			case "timezone":
+				return []string{"Europe/Berlin", "UTC"}
+			case "date":
+				return []string{"2026-03-09", "1900-01-01", "9999-12-31"}
+			case "recorded_start_time", "recorded_end_time":
+				return []string{"2026-03-09T10:00:00", "2026-03-09T23:59:59.999999"}
+			case "source_id":
+				return []string{"ride-1", "ride-2"}
+			case "advance_seconds":
+				return []string{"1", "86400"}
+			case "status":
+				return []string{"400", "429", "500", "503"}
+			case "code":
+				return codes
+			case "url":
+				return []string{"https://127.0.0.1:9/hook", "https://[::1]:9/"}
+			}
+			return nil
+		}
+		for range rapid.IntRange(1, 10).Draw(rt, "requests") {
+			g := generated.Generator{T: rt, Known: known}
+			made := g.Request(document)
+			request, response, body, err := made.Send(http.DefaultTransport, r.described.DriverUrl)
+			if err != nil {
+				rt.Fatalf("%s %q: %v", made.Method, made.Target, err)
+			}
+			if err := contracttest.CheckSandbox(request, response.StatusCode, response.Header, body); err != nil {
+				rt.Fatalf("%s %q with %q and %q: %d is not as documented: %v", made.Method, made.Target, made.Header, made.Body, response.StatusCode, err)
+			}
+			var problem struct{ Type string }
+			_ = json.Unmarshal(body, &problem)
+			if err := made.Judge(response.StatusCode, problem.Type[strings.LastIndex(problem.Type, ":")+1:]); err != nil {
+				rt.Fatal(err)
+			}
+			if sent++; response.StatusCode < 300 {
+				successes[made.Operation.OperationID]++
+			}
+		}
+	})
+	if len(successes) < 5 {
+		t.Errorf("of %d requests succeeded just %v", sent, successes)
+	}
+	t.Logf("%d requests, of which succeeded %v", sent, successes)
+}

@@ -1,0 +1,4 @@
+// Package generated makes requests from an OpenAPI document for tests with pgregory.net/rapid: of each operation, with values
+// that its schemas allow and values that they do not, and says of each request whether the document allows it. What is
+// written in the document's prose alone, its tests add.
+package generated

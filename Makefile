@@ -5,9 +5,11 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# How long `make test-long` gives each fuzz test, and how many sequences it plays against the model.
-FUZZTIME ?= 60s
+# How many seconds `make test-long` gives all fuzz tests together, how many sequences it plays against the models and the
+# documents, and how long the whole service is under load while what it uses is measured.
+FUZZSECONDS ?= 600
 RAPIDCHECKS ?= 1000
+SOAK ?= 1m
 
 # How long `make bench` measures each operation and each limit, how often, on how many connections, which of them (a
 # regular expression; empty: all), and with how many rows of daily steps. PROFILES=directory takes CPU profiles, too.
@@ -43,8 +45,8 @@ test: tools check verify lint lint-api ## everything that CI runs: format, gener
 	@cat bin/contract-coverage.txt
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: each fuzz test, long runs of the model test, storms of faults and a hot client, all tests three times over
-	.ci/long $(FUZZTIME) $(RAPIDCHECKS)
+test-long: tools ## what CI has no time for: ten minutes of fuzzing, long runs of the model test, storms of faults, a hot client and a soak, all tests three times over
+	.ci/long $(FUZZSECONDS) $(RAPIDCHECKS) $(SOAK)
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 
 .PHONY: test-faults

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
@@ -61,6 +63,10 @@ reset lock_timeout;
 type traffic struct {
 	rounds atomic.Int64
 	stop   func() // and wait until the last round is over
+
+	gate sync.RWMutex // who has it for writing has no traffic
+	mu   sync.Mutex
+	took []time.Duration
 }
 
 func startTraffic(t *testing.T, e *endToEnd, loops int) *traffic {
@@ -75,12 +81,22 @@ func startTraffic(t *testing.T, e *endToEnd, loops int) *traffic {
 		user, tokens := e.newConnection(t, e.partner)
 		running.Go(func() {
 			for ctx.Err() == nil && !t.Failed() {
+				tr.gate.RLock()
+				begun := time.Now()
 				tokens = e.round(t, f, other, user, tokens)
-				tr.rounds.Add(1)
+				tr.done(time.Since(begun))
+				tr.gate.RUnlock()
 			}
 		})
 	}
 	return tr
+}
+
+func (tr *traffic) done(took time.Duration) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.took = append(tr.took, took)
+	tr.rounds.Add(1)
 }
 
 // round asks everything once, and fails the test where it is not answered as always.
@@ -99,7 +115,7 @@ func (e *endToEnd) round(t *testing.T, f *front, other pgtest.Client, user pgtes
 	if got := f.read(ctx, t, tokens); got.status != http.StatusOK {
 		t.Errorf("a read answers %d", got.status)
 	}
-	batch := activity.Batch{DailySteps: []activity.StepsRecord{{UserID: user.ID, Date: tokens.HistoryFrom, Steps: 100}}}
+	batch := activity.Batch{DailySteps: []activity.StepsRecord{{UserID: user.ID, Date: tokens.HistoryFrom, Steps: rand.IntN(10000)}}}
 	if _, err := e.app.Activity.Put(ctx, batch); err != nil {
 		t.Errorf("a write: %v", err)
 	}

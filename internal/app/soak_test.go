@@ -41,14 +41,14 @@ type sample map[string]float64
 // noise is how much of a figure may come and go: a part of it, and so much besides. The last quarter of the windows may be
 // above the second by this, each by the median of its windows.
 func noise(figure string) (factor, slack float64) {
-	switch {
-	case figure == "p99, ms":
+	switch figure {
+	case "p99, ms":
 		return 3, 5
-	case figure == "heap, KiB":
+	case "heap, KiB":
 		return 1.25, 2048
-	case figure == "RSS, KiB":
+	case "RSS, KiB":
 		return 1.25, 16384
-	case figure == "goroutines", figure == "file descriptors":
+	case "goroutines", "file descriptors":
 		return 1.25, 10
 	}
 	return 1.25, 256 // KiB of a table or an index

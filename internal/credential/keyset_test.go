@@ -76,3 +76,39 @@ func TestRotationKeepsOwnerAndMode(t *testing.T) {
 		t.Errorf("the link was replaced: %v", err)
 	}
 }
+
+// FuzzKeysetFile: what is in the file is a keyset that works, or refused in one line that repeats nothing of it.
+func FuzzKeysetFile(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "keyset")
+	if err := CreateKeyset(path); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{string(whole), "", "{}", "null", `{"sealing":{},"identifiers":{}}`, `{"sealing":{"primaryKeyId":1,"key":[]},"identifiers":null}`,
+		strings.Replace(string(whole), "ENABLED", "DISABLED", 1), strings.Replace(string(whole), "TINK", "RAW", 1), string(whole[:len(whole)/2])} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(t.TempDir(), "keyset")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := LoadKeyring(path)
+		if err != nil {
+			if said := strings.ReplaceAll(err.Error(), path, ""); strings.Contains(said, "\n") || len(said) > 200 {
+				t.Errorf("the error: %.500q", said)
+			}
+			return
+		}
+		sealed, err := keys.Seal(AccessToken, []byte("x"))
+		if err != nil {
+			t.Fatalf("it was loaded and cannot seal: %v", err)
+		}
+		if opened, err := keys.Open(AccessToken, sealed); err != nil || string(opened) != "x" {
+			t.Errorf("it opens %q, %v", opened, err)
+		}
+	})
+}

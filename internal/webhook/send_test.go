@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -272,4 +273,37 @@ func TestNoProxy(t *testing.T) {
 	if transport := newSender(loopback, nil).client.Transport.(*http.Transport); transport.Proxy != nil {
 		t.Error("there is a proxy")
 	}
+}
+
+// FuzzURL: what is taken for a receiver is an https URL of a host and nothing secret, which HTTP can send to.
+func FuzzURL(f *testing.F) {
+	for _, seed := range []string{"https://partner.example/webhooks", "https://[::1]:9/?x=%00", "https://a@b/", "https://a:0/", "https://a:65536", "https://", "HTTPS://a",
+		"https://a#", "https://a\x00", "https://a b", "https://%61/", "https://a:/", "https://[fe80::1%25x]/", "http://a"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if ValidateURL(text) != nil {
+			return
+		}
+		request, err := http.NewRequest(http.MethodPost, text, nil)
+		if err != nil {
+			t.Fatalf("%q cannot be asked: %v", text, err)
+		}
+		if u := request.URL; u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || len(text) > maxURL {
+			t.Errorf("%q was taken", text)
+		}
+	})
+}
+
+// FuzzRetryAfter: whatever a receiver says, the next attempt is within a day, and never in the past.
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{"", "0", "-1", "86401", "18446744073709551615", "18446744073709551616", "Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"} {
+		f.Add(seed)
+	}
+	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, text string) {
+		if wait := retryAfterOf(text, now); wait < 0 || wait > 24*time.Hour {
+			t.Errorf("%q: %v", text, wait)
+		}
+	})
 }

@@ -1,10 +1,12 @@
 package pages
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -194,6 +196,32 @@ func FuzzForm(f *testing.F) {
 		}
 		if values, err := url.ParseQuery(body); err != nil || len(values["code"]) > 1 || len(values) > 1 {
 			t.Errorf("passed: %q", body)
+		}
+	})
+}
+
+// FuzzCookies: whatever a browser keeps, what is read of it are secrets and keys of whole length, which come back the same.
+func FuzzCookies(f *testing.F) {
+	key := strings.Repeat("A", 64)
+	for _, seed := range []string{"", "=", key, key + key, key + "A", strings.Repeat(key, 5), strings.Repeat("A", 43), strings.Repeat("A", 42) + "B",
+		"a; " + knownCookie + "=" + key, "\"" + key + "\"", "\x00", "%41"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		r := &http.Request{Header: http.Header{"Cookie": {knownCookie + "=" + value, browserCookie + "=" + value}}}
+		keys := knownKeys(r)
+		if len(keys) > maxKnown {
+			t.Errorf("%d keys", len(keys))
+		}
+		var again []byte
+		for _, one := range keys {
+			again = slices.Concat(again, one.UserID[:], one.Secret[:])
+		}
+		if read := cookieValue(r, knownCookie); len(keys) > 0 && !bytes.Equal(again, read) {
+			t.Errorf("read as %d bytes, of %d", len(again), len(read))
+		}
+		if one, ok := secretIn(r, browserCookie); ok && !strings.Contains(value, secretEncoding.EncodeToString(one[:])) {
+			t.Error("a secret that no cookie has")
 		}
 	})
 }

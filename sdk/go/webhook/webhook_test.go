@@ -196,3 +196,26 @@ func TestSpecificationsExample(t *testing.T) {
 		t.Errorf("by now: %v", err)
 	}
 }
+
+// FuzzVerify: whatever a stranger sends is refused, unless it carries the service's own signature of just that; and whatever
+// the service signs is an event or an error, and nothing else happens.
+func FuzzVerify(f *testing.F) {
+	good := call(f, revoked, signedAt, secret)
+	f.Add(good.Get("webhook-timestamp"), good.Get("webhook-signature"), revoked)
+	for _, seed := range [][3]string{
+		{"", "", ""}, {"-1", "v1,", "{}"}, {"9223372036854775807", "v1,AA== v1a,AA==", updated}, {good.Get("webhook-timestamp"), "v1,\xff v1", "null"},
+		{"1e9", "v2,AAAA", `{"type":"connection.revoked","data":[]}`},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, timestamp, signature, body string) {
+		header := http.Header{"Webhook-Id": {"msg_1"}, "Webhook-Timestamp": {timestamp}, "Webhook-Signature": {signature}}
+		_, err := webhook.VerifyAt(secret, header, []byte(body), signedAt)
+		if ours := call(t, body, signedAt, secret).Get("webhook-signature"); err == nil && !strings.Contains(signature, ours) && timestamp == fmt.Sprint(signedAt.Unix()) {
+			t.Errorf("taken with %q", signature)
+		}
+		if event, err := webhook.VerifyAt(secret, call(t, body, signedAt, secret), []byte(body), signedAt); (event == nil) == (err == nil) {
+			t.Errorf("%v, %v", event, err)
+		}
+	})
+}

@@ -11,6 +11,10 @@ FUZZSECONDS ?= 600
 RAPIDCHECKS ?= 1000
 SOAK ?= 1m
 
+# How many processes `make test-requests` runs, and how many sequences of eight requests or so each of them sends.
+PROCESSES ?= 2
+SEQUENCES ?= 10000
+
 # How long `make bench` measures each operation and each limit, how often, on how many connections, which of them (a
 # regular expression; empty: all), and with how many rows of daily steps. PROFILES=directory takes CPU profiles, too.
 # `make bench-isolation` takes BENCH_ONLY for its cases.
@@ -52,6 +56,10 @@ test-long: tools ## what CI has no time for: ten minutes of fuzzing, long runs o
 .PHONY: test-faults
 test-faults: tools ## a storm of faults around three servers: CONNECT_TEST_FAULTS_FOR=3m, CONNECT_TEST_FAULTS_SEED=n runs one again
 	go test -tags faults -count 1 -timeout 0 -v ./internal/testing/storm
+
+.PHONY: test-requests
+test-requests: tools ## requests made from the partner document, from PROCESSES (2) at a time, SEQUENCES (10000) of them in each
+	.ci/requests $(PROCESSES) $(SEQUENCES)
 
 .PHONY: test-citus
 test-citus: tools ## the tests on a Citus cluster, whose URLs CONNECT_TEST_CITUS_URLS has, the coordinator's first

@@ -162,7 +162,8 @@ func checkDirect(ctx context.Context, db *sql.DB, config *pgx.ConnConfig) error 
 	err := db.QueryRowContext(ctx, "select coalesce(current_setting('"+directSetting+"', true), '') = 'yes'").Scan(&direct)
 	refused := new(pgconn.PgError)
 	switch {
-	case errors.As(err, &refused) && strings.Contains(refused.Message, directSetting), err == nil && !direct:
+	// PostgreSQL takes each of the settings, and a pooler names the first that it does not know.
+	case errors.As(err, &refused) && strings.Contains(refused.Message, "unsupported startup parameter"), err == nil && !direct:
 		return fmt.Errorf("database %q at %s: migrations need PostgreSQL itself, and this is a connection pooler",
 			config.Database, addressOf(config))
 	case err != nil:

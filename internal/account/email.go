@@ -29,6 +29,9 @@ type codeEmail struct {
 	due     time.Time // when it leaves
 }
 
+// ClockTime is how emails and pages say when a code was sent. They do not know where the reader is.
+func ClockTime(t time.Time) string { return t.UTC().Format("15:04 MST") }
+
 // compose makes the email. Its errors hold no address.
 func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
@@ -65,7 +68,7 @@ func (e codeEmail) render() (text, html string, err error) {
 		return "", "", err
 	}
 	values := struct{ Partner, Code, Brand, Host, Time string }{
-		e.partner, e.code, e.brand, e.host, e.sent.UTC().Format("15:04 MST"),
+		e.partner, e.code, e.brand, e.host, ClockTime(e.sent),
 	}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plain.Execute(&textPart, values), rich.Execute(&htmlPart, values))

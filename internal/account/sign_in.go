@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net/netip"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/google/uuid"
@@ -142,6 +143,7 @@ type SignIn struct {
 	Email        string // as typed
 	AttemptsLeft int    // 0 to 5
 	Expired      bool
+	SentAt       time.Time // when its newest code was made
 }
 
 // GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.

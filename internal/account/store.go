@@ -257,7 +257,7 @@ func (s store) getSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 	if err != nil {
 		return SignIn{}, fmt.Errorf("account: get sign-in: %w", err)
 	}
-	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired}, nil
+	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt}, nil
 }
 
 // attempt is one of the five of a code, already spent. userID is uuid.Nil if the address has no account.

@@ -141,7 +141,8 @@ delete from known_browsers where (user_id, browser_id) in (
 );
 
 -- name: GetSignIn :one
-select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired
+select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired,
+    (expires_at - interval '10 minutes')::timestamptz as sent_at
 from sign_ins
 where sign_in_id = @sign_in_id;
 

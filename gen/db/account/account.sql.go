@@ -286,7 +286,8 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 }
 
 const getSignIn = `-- name: GetSignIn :one
-select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired
+select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired,
+    (expires_at - interval '10 minutes')::timestamptz as sent_at
 from sign_ins
 where sign_in_id = $1
 `
@@ -295,12 +296,18 @@ type GetSignInRow struct {
 	Email        string
 	AttemptsLeft int32
 	Expired      bool
+	SentAt       time.Time
 }
 
 func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInRow, error) {
 	row := q.db.QueryRow(ctx, getSignIn, signInID)
 	var i GetSignInRow
-	err := row.Scan(&i.Email, &i.AttemptsLeft, &i.Expired)
+	err := row.Scan(
+		&i.Email,
+		&i.AttemptsLeft,
+		&i.Expired,
+		&i.SentAt,
+	)
 	return i, err
 }
 

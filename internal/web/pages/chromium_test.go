@@ -405,6 +405,26 @@ func (s *screen) lookAt(t *testing.T, name string) {
 		}
 	}
 	s.Media("prefers-color-scheme", "light")
+	for _, way := range []struct {
+		name, on, off string
+		width         int64
+	}{
+		{"right to left", "dir = 'rtl'", "dir = 'ltr'", 320},
+		{"with letters twice as large", "style.fontSize = '200%'", "style.fontSize = ''", 640},
+	} {
+		s.Do(chromedp.EmulateViewport(way.width, 700))
+		var done string
+		s.Evaluate("document.documentElement."+way.on, &done)
+		for _, fault := range s.LayoutFaults() {
+			t.Errorf("%s, %s: %s", name, way.name, fault)
+		}
+		s.Evaluate("document.documentElement."+way.off, &done)
+	}
+	s.Media("forced-colors", "active")
+	for _, violation := range s.Violations() {
+		t.Errorf("%s, forced colors: %s", name, violation)
+	}
+	s.Media("forced-colors", "none")
 	for _, fault := range accessibilityFaults(s.Accessible(), strings.Contains(name, ",") && !strings.Contains(name, "sent again")) {
 		t.Errorf("%s: %s", name, fault)
 	}

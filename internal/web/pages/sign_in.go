@@ -162,7 +162,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	case news == "malformed", news == "wrong" && typed.AttemptsLeft < account.Attempts:
 		v.Problem = news
 	case news == "again":
-		v.SentAgain = true
+		v.SentAgain = account.ClockTime(typed.SentAt)
 	}
 	p.form(w, r, http.StatusOK, "code", v)
 	return nil

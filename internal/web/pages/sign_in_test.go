@@ -3,6 +3,7 @@ package pages
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -158,7 +159,7 @@ func TestCodeProblems(t *testing.T) {
 		t.Errorf("location = %q", got)
 	}
 	code = f.post.Next(t).Code
-	if got := v.get(base + "/code?again").page.Find("[role=status]").Text(); !strings.Contains(got, "We’ve sent a new code") {
+	if got := v.get(base + "/code?again").page.Find("[role=status]").Text(); !regexp.MustCompile(`^We sent a new code at \d\d:\d\d UTC. Only the newest email counts.$`).MatchString(got) {
 		t.Errorf("after a new code: %q", got)
 	}
 	f.db.Exec(t, "update sign_ins set expires_at = connect_now()")

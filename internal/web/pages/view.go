@@ -19,7 +19,7 @@ type view struct {
 	Problem      string // what was wrong with the form, or why a request ended, by a name that the template knows
 	Invalid      bool   // the form has a problem
 	AttemptsLeft int    // of the code
-	SentAgain    bool   // a new code has been sent
+	SentAgain    string // when a new code was sent; empty: none was
 
 	News string // what has just happened: the query of the URL, of which the template knows some values
 

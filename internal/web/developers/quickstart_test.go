@@ -3,12 +3,15 @@ package developers
 import (
 	"bufio"
 	"bytes"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The quick start works when it is pasted: this does so, block after block, in a copy of the checkout. Two things are not
@@ -33,6 +36,7 @@ func TestQuickStart(t *testing.T) {
 	}
 	examples := examplesOf(t, "quick-start")
 	driver := startSandbox(t, checkout, examples[0].code)
+	atNoon(t, driver)
 
 	script := "set -euo pipefail\n"
 	for _, e := range examples[1:] {
@@ -84,6 +88,26 @@ func shellOf(t *testing.T, page string) (script string) {
 		}
 	}
 	return script + "echo\n"
+}
+
+// atNoon moves the clock on to noon in UTC, when all users have the same day: in the hour before midnight the days of a week
+// are counted from the user's tomorrow.
+func atNoon(t *testing.T, driver string) {
+	t.Helper()
+	now := time.Now().UTC()
+	noon := now.Truncate(24 * time.Hour).Add(12 * time.Hour)
+	if noon.Before(now) {
+		noon = noon.Add(24 * time.Hour)
+	}
+	body := fmt.Sprintf(`{"advance_seconds":%d}`, int(noon.Sub(now).Seconds()))
+	answer, err := http.Post(driver+"/sandbox/clock", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("the clock: %s", answer.Status)
+	}
 }
 
 // startSandbox does the first block, on free ports, and returns the address of the driver once it answers.

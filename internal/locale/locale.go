@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ func New(operator fs.FS) (*Catalogue, error) {
 	}
 	known := map[string]string{} // what may be put into each text
 	for _, message := range english {
-		known[message.ID] = placeholders(message)
+		known[message.ID] = slots(message)
 	}
 	names, err := fs.Glob(embedded, "*.toml")
 	if err != nil {
@@ -108,7 +107,7 @@ func add(bundle *i18n.Bundle, files fs.FS, name string, known map[string]string)
 		if !is {
 			return nil, fmt.Errorf("%s: there is no text %s", name, message.ID)
 		}
-		for put := range strings.FieldsSeq(placeholders(message)) {
+		for put := range strings.FieldsSeq(slots(message)) {
 			if !slices.Contains(strings.Fields(has), put) {
 				return nil, fmt.Errorf("%s: %s: {{.%s}} is not known here", name, message.ID, put)
 			}
@@ -124,13 +123,13 @@ func forms(m *i18n.Message) []string {
 	return slices.DeleteFunc([]string{m.Zero, m.One, m.Two, m.Few, m.Many, m.Other}, func(form string) bool { return form == "" })
 }
 
-var placeholder = regexp.MustCompile(`\{\{\s*\.(\w+)\s*\}\}`)
+var slot = regexp.MustCompile(`\{\{\s*\.(\w+)\s*\}\}`)
 
-// placeholders are the names of what is put into a message, sorted, with spaces between them.
-func placeholders(message *i18n.Message) string {
+// slots are the names of what is put into a message, sorted, with spaces between them.
+func slots(message *i18n.Message) string {
 	var names []string
 	for _, form := range forms(message) {
-		for _, found := range placeholder.FindAllStringSubmatch(form, -1) {
+		for _, found := range slot.FindAllStringSubmatch(form, -1) {
 			names = append(names, found[1])
 		}
 	}
@@ -229,6 +228,3 @@ func (l *Locale) Direction() string {
 	}
 	return "ltr"
 }
-
-// File is the name of a language's file in a folder of texts.
-func File(tag string) string { return path.Base(tag) + ".toml" }

@@ -20,13 +20,13 @@ import (
 // messages are the texts of a language's file, by key.
 func messages(t *testing.T, tag string) map[string]*i18n.Message {
 	t.Helper()
-	text, err := os.ReadFile("texts/" + File(tag))
+	text, err := os.ReadFile("texts/" + tag + ".toml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	bundle := i18n.NewBundle(language.English)
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
-	file, err := bundle.ParseMessageFileBytes(text, File(tag))
+	file, err := bundle.ParseMessageFileBytes(text, tag+".toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestLanguagesAreComplete(t *testing.T) {
 				t.Errorf("%s has no %s", tag, key)
 				continue
 			}
-			if diff := cmp.Diff(placeholders(want), placeholders(got)); diff != "" && want.One == "" {
+			if diff := cmp.Diff(slots(want), slots(got)); diff != "" && want.One == "" {
 				t.Errorf("%s: %s (-English +here):\n%s", tag, key, diff)
 			}
 			for _, mark := range []string{"<strong", "</strong>", "<time", "</time>", "<a ", `class="address"`} {

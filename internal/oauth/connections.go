@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
@@ -48,4 +49,10 @@ func (s *Server) DisconnectUser(ctx context.Context, userID, clientID uuid.UUID)
 // DisconnectByOperator is [Server.DisconnectUser] where the operator decided it.
 func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid.UUID) error {
 	return s.disconnect(ctx, userID, clientID, "operator")
+}
+
+// EndConnectionsOfClient disconnects every user from a client that was offboarded, and returns how many connections were
+// not disconnected before. Where it is cut off, [Server.Sweep] goes on.
+func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error) {
+	return newStore(pool).endOffboarded(ctx, &clientID)
 }

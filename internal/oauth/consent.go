@@ -80,6 +80,19 @@ func (s *Server) Deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]by
 	return callbackURL(redirectURI, state, "error", "access_denied"), nil
 }
 
+// DisconnectMismatch ends the connection whose scopes keep the request from being allowed. Error: ErrRequestEnded, where there
+// is none.
+func (s *Server) DisconnectMismatch(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
+	found, err := s.store.consent(ctx, id, session)
+	if err != nil {
+		return err
+	}
+	if !found.scopeMismatch() {
+		return ErrRequestEnded
+	}
+	return s.DisconnectUser(ctx, *found.request.UserID, found.request.ClientID)
+}
+
 // callbackURL adds the outcome to the registered callback, whose own query, if any, stays as it was registered. The
 // state is escaped so that it comes out of the client's query parser byte for byte.
 func callbackURL(registered, state, name, value string) string {

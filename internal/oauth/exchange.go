@@ -10,6 +10,12 @@ import (
 	"connect-svc/internal/credential"
 )
 
+// errNothingDone says that the conditions of an act did not hold, and that nothing has changed. It is not known which.
+var errNothingDone = errors.New("nothing done")
+
+// errPossible says that an act that did nothing would be done now: the client was enabled, or got its secret, a moment ago.
+var errPossible = errors.New("possible by now")
+
 // ExchangeParams are the fields of a code exchange (specification 4.3), in the shapes that it names.
 type ExchangeParams struct {
 	Code         string

@@ -23,12 +23,6 @@ type store struct {
 
 func newStore(pool *postgres.Pool) store { return store{pool, oauthdb.New(pool)} }
 
-// errNothingDone says that the conditions of an act did not hold, and that nothing has changed. It is not known which.
-var errNothingDone = errors.New("nothing done")
-
-// errPossible says that an act that did nothing would be done now: the client was enabled, or got its secret, a moment ago.
-var errPossible = errors.New("possible by now")
-
 // none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
 func none(err, meaning error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -120,19 +114,6 @@ func (s *Server) Ending(ctx context.Context, id uuid.UUID, browsers [][sha256.Si
 func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (name, homepage string, err error) {
 	row, err := s.store.queries.GetPartner(ctx, clientID)
 	return row.Name, row.HomepageUrl, none(err, ErrRequestEnded)
-}
-
-// DisconnectMismatch ends the connection whose scopes keep the request from being allowed. Error: ErrRequestEnded, where there
-// is none.
-func (s *Server) DisconnectMismatch(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
-	found, err := s.store.consent(ctx, id, session)
-	if err != nil {
-		return err
-	}
-	if !found.scopeMismatch() {
-		return ErrRequestEnded
-	}
-	return s.DisconnectUser(ctx, *found.request.UserID, found.request.ClientID)
 }
 
 // consent is a request whose user signed in, and what is known of the user.
@@ -452,12 +433,6 @@ func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int
 // EndRequestsOfUser ends the authorization requests that a user signed in to, within a transaction.
 func EndRequestsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error {
 	return oauthdb.New(tx).DeleteRequestsOfUser(ctx, userID)
-}
-
-// EndConnectionsOfClient disconnects every user from a client that was offboarded, and returns how many connections were
-// not disconnected before. Where it is cut off, [Server.Sweep] goes on.
-func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error) {
-	return newStore(pool).endOffboarded(ctx, &clientID)
 }
 
 // endOffboarded disconnects users from clients that were offboarded, in parts of a thousand: from one, or nil for all.

@@ -266,20 +266,25 @@ func (c *connection) read(caller int, with tokens, dataset string) []byte {
 
 var datasets = []string{"daily-activity", "cycling-daily", "cycling-activities"}
 
-// step does something that a partner's backend may do, rightly or wrongly.
-func (c *connection) step(caller int, chance *rand.Rand) {
-	last, some := c.token(0)
+// connects connects anew where that is needed, or what there is has become stale, unless another caller is at it.
+func (c *connection) connects(caller int, needed bool) bool {
 	c.mu.Lock()
-	first := (!some || c.stale) && !c.asking
-	if first {
-		c.asking = true
-	}
+	first := (needed || c.stale) && !c.asking
+	c.asking = c.asking || first
 	c.mu.Unlock()
 	if first {
 		c.connect(caller)
 		c.mu.Lock()
 		c.asking = false
 		c.mu.Unlock()
+	}
+	return first
+}
+
+// step does something that a partner's backend may do, rightly or wrongly.
+func (c *connection) step(caller int, chance *rand.Rand) {
+	last, some := c.token(0)
+	if c.connects(caller, !some) {
 		return
 	}
 	if !some {

@@ -336,17 +336,7 @@ const endByHand = `with ended as (
 // ask is the hot client: more reads than it may.
 func (s *storm) ask(c *connection, caller int, chance *rand.Rand) {
 	last, some := c.token(0)
-	c.mu.Lock()
-	first := (!some || c.stale || time.Since(last.at) > tokenAge) && !c.asking
-	if first {
-		c.asking = true
-	}
-	c.mu.Unlock()
-	if first {
-		c.connect(caller)
-		c.mu.Lock()
-		c.asking = false
-		c.mu.Unlock()
+	if c.connects(caller, !some || time.Since(last.at) > tokenAge) {
 		return
 	}
 	if some {

@@ -15,11 +15,23 @@ create table clients (
     requests_per_minute integer     not null check (requests_per_minute between 1 and 1000000),
     burst               integer     not null check (burst between 1 and 1000000),
     concurrent_reads    integer     not null check (concurrent_reads between 1 and 10000),
-    contact_email       text        check (octet_length(contact_email) <= 254),
-    homepage_url        text        check (octet_length(homepage_url) <= 2048),
+    -- Empty where there is none.
+    contact_email       text        not null default '' check (octet_length(contact_email) <= 254),
+    homepage_url        text        not null default '' check (octet_length(homepage_url) <= 2048),
+    privacy_url         text        not null default '' check (octet_length(privacy_url) <= 2048),
+    terms_url           text        not null default '' check (octet_length(terms_url) <= 2048),
+    -- The file name under which the logo is served: a hash of what is in it. Empty where there is none.
+    logo                text        not null default '' check (octet_length(logo) <= 64),
     -- How many webhook events a server sends to the client at the same time.
     webhook_parallel    smallint    not null default 8 check (webhook_parallel between 1 and 64),
     created_at          timestamptz not null
+);
+
+-- Logos of clients, apart from what every request reads of a client.
+create table client_logos (
+    client_id uuid  primary key references clients,
+    logo      text  not null check (octet_length(logo) between 1 and 64),
+    content   bytea not null check (octet_length(content) between 1 and 65536)
 );
 
 create table users (
@@ -43,5 +55,6 @@ create table user_addresses (
 
 drop table user_addresses;
 drop table users;
+drop table client_logos;
 drop table clients;
 drop domain scope_set;

@@ -22,6 +22,7 @@ var owners = map[string]string{
 	"account_sessions":       "account",
 	"known_browsers":         "account",
 	"clients":                "client",
+	"client_logos":           "client",
 	"daily_steps":            "activity",
 	"step_corrections":       "activity",
 	"cycling_activities":     "activity",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/scope"
@@ -22,7 +23,7 @@ type clientCommands struct {
 	Create       clientCreateCommand       `cmd:"" help:"Register a client and show its secrets, once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
 	List         clientListCommand         `cmd:"" help:"List all clients, oldest first." example:"connect-svc client list"`
 	Show         clientShowCommand         `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Update       clientUpdateCommand       `cmd:"" help:"Change what is registered about a client. What is not named stays; an empty contact, homepage or webhook takes it away." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
+	Update       clientUpdateCommand       `cmd:"" help:"Change what is registered about a client. What is not named stays; an empty contact, address, logo or webhook takes it away." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
 	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and show the new one, once. The old one ends at once." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Disable      clientDisableCommand      `cmd:"" help:"Make a client unusable. Its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Enable       clientEnableCommand       `cmd:"" help:"Make a disabled client usable again." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
@@ -39,6 +40,9 @@ type clientCreateCommand struct {
 	ConcurrentReads   int      `default:"10" placeholder:"N" help:"Activity requests at the same time (default ${default})."`
 	ContactEmail      string   `placeholder:"EMAIL" help:"Whom to write to at the company."`
 	Homepage          string   `placeholder:"URL" help:"The company's site, shown to users."`
+	PrivacyURL        string   `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, shown to users who are asked for consent."`
+	TermsURL          string   `name:"terms-url" placeholder:"URL" help:"The company's terms, shown beside it."`
+	Logo              string   `placeholder:"FILE" help:"The company's logo, SVG or PNG, 64 KiB at most."`
 	WebhookURL        string   `name:"webhook-url" placeholder:"URL" help:"Where events are sent. Needs the keyset."`
 	WebhookParallel   int      `default:"8" placeholder:"N" help:"Events that a server sends at the same time, 1 to 64 (default ${default})."`
 	keysetSetting
@@ -53,6 +57,10 @@ type clientSecretJSON struct {
 
 func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 	scopes, err := scopesOf(c.Scope)
+	if err != nil {
+		return err
+	}
+	logo, err := logoFlag(c.Logo)
 	if err != nil {
 		return err
 	}
@@ -77,6 +85,9 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 			},
 			ContactEmail:    c.ContactEmail,
 			HomepageURL:     c.Homepage,
+			PrivacyURL:      c.PrivacyURL,
+			TermsURL:        c.TermsURL,
+			Logo:            logo,
 			WebhookParallel: c.WebhookParallel,
 		})
 		if err != nil {
@@ -92,6 +103,18 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 		// Whatever became of the webhook, the client exists, and its secret cannot be shown again.
 		return errors.Join(group.showSecret(p, result), err)
 	})
+}
+
+// logoFlag reads the file of --logo; none is no logo.
+func logoFlag(file string) (brand.Logo, error) {
+	if file == "" {
+		return brand.Logo{}, nil
+	}
+	logo, err := readLogo(file)
+	if err != nil {
+		return brand.Logo{}, usagef("--logo: %s %v", file, err)
+	}
+	return logo, nil
 }
 
 func scopesOf(names []string) (scope.Set, error) {
@@ -126,6 +149,9 @@ type clientJSON struct {
 	ConcurrentReads   int           `json:"concurrent_reads"`
 	ContactEmail      string        `json:"contact_email"`
 	HomepageURL       string        `json:"homepage_url"`
+	PrivacyURL        string        `json:"privacy_url"`
+	TermsURL          string        `json:"terms_url"`
+	Logo              string        `json:"logo"` // the name under which it is served
 	WebhookParallel   int           `json:"webhook_parallel"`
 	CreatedAt         time.Time     `json:"created_at"`
 }
@@ -142,6 +168,9 @@ func toClientJSON(c client.Client) clientJSON {
 		ConcurrentReads:   c.Policy.ConcurrentReads,
 		ContactEmail:      c.ContactEmail,
 		HomepageURL:       c.HomepageURL,
+		PrivacyURL:        c.PrivacyURL,
+		TermsURL:          c.TermsURL,
+		Logo:              c.Logo.Name,
 		WebhookParallel:   c.WebhookParallel,
 		CreatedAt:         c.CreatedAt.UTC(),
 	}
@@ -232,6 +261,9 @@ type clientUpdateCommand struct {
 	ConcurrentReads   *int     `placeholder:"N" help:"Activity requests at the same time."`
 	ContactEmail      *string  `placeholder:"EMAIL" help:"Whom to write to at the company."`
 	Homepage          *string  `placeholder:"URL" help:"The company's site, shown to users."`
+	PrivacyURL        *string  `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, shown to users who are asked for consent."`
+	TermsURL          *string  `name:"terms-url" placeholder:"URL" help:"The company's terms, shown beside it."`
+	Logo              *string  `placeholder:"FILE" help:"The company's logo, SVG or PNG, 64 KiB at most."`
 	WebhookURL        *string  `name:"webhook-url" placeholder:"URL" help:"Where events are sent; empty: nowhere. Needs the keyset."`
 	WebhookParallel   *int     `placeholder:"N" help:"Events that a server sends at the same time, 1 to 64: more for a receiver that answers slowly."`
 	keysetSetting
@@ -248,9 +280,17 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
 	}
 	changesRegistration := scopes != nil || c.Name != nil || c.Callback != nil || c.RequestsPerMinute != nil ||
 		c.Burst != nil || c.ConcurrentReads != nil || c.ContactEmail != nil || c.Homepage != nil ||
-		c.WebhookParallel != nil
+		c.WebhookParallel != nil || c.PrivacyURL != nil || c.TermsURL != nil || c.Logo != nil
 	if !changesRegistration && c.WebhookURL == nil {
 		return usagef("nothing to change: name what to change, such as --burst 120")
+	}
+	var logo *brand.Logo
+	if c.Logo != nil {
+		read, err := logoFlag(*c.Logo)
+		if err != nil {
+			return err
+		}
+		logo = &read
 	}
 	var keys *credential.Keyring
 	if c.WebhookURL != nil && *c.WebhookURL != "" {
@@ -273,6 +313,9 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
 				replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
 				replace(&r.ContactEmail, c.ContactEmail)
 				replace(&r.HomepageURL, c.Homepage)
+				replace(&r.PrivacyURL, c.PrivacyURL)
+				replace(&r.TermsURL, c.TermsURL)
+				replace(&r.Logo, logo)
 				replace(&r.WebhookParallel, c.WebhookParallel)
 			}); err != nil {
 				return err
@@ -369,6 +412,9 @@ func (c clientCommands) show(
 		fmt.Fprintf(w, "concurrent reads\t%d\n", row.ConcurrentReads)
 		fmt.Fprintf(w, "contact\t%s\n", row.ContactEmail)
 		fmt.Fprintf(w, "homepage\t%s\n", row.HomepageURL)
+		fmt.Fprintf(w, "privacy policy\t%s\n", row.PrivacyURL)
+		fmt.Fprintf(w, "terms\t%s\n", row.TermsURL)
+		fmt.Fprintf(w, "logo\t%s\n", row.Logo)
 		fmt.Fprintf(w, "webhook parallel\t%d\n", row.WebhookParallel)
 		fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
 		if row.Webhook != nil {

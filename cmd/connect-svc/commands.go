@@ -15,6 +15,7 @@ type commands struct {
 	Serve      serveCommand       `cmd:"" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
 	Demo       demoCommand        `cmd:"" help:"Run everything on this machine, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
 	Sandbox    sandboxCommand     `cmd:"" help:"Run a service for a partner's tests: synthetic users, and a driver that consents, moves the clock and forces errors." example:"connect-svc sandbox --listen 127.0.0.1:0 --private-listen 127.0.0.1:0 --output json"`
+	Brand      brandCommands      `cmd:"" help:"See how pages and emails look to users."`
 	Migrate    migrateCommands    `cmd:"" help:"Bring the database's schema forward or back."`
 	Keys       keysCommands       `cmd:"" help:"Make and rotate the keyset that seals credentials."`
 	Client     clientCommands     `cmd:"" help:"Register partner companies."`

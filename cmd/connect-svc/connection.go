@@ -35,8 +35,8 @@ type connectionJSON struct {
 func toConnectionJSON(c oauth.Connection) connectionJSON {
 	row := connectionJSON{
 		UserID:      c.UserID,
-		ClientID:    c.ClientID,
-		ClientName:  c.ClientName,
+		ClientID:    c.Partner.ClientID,
+		ClientName:  c.Partner.Name,
 		GrantID:     c.GrantID,
 		Version:     c.Version,
 		State:       c.State,

@@ -12,7 +12,6 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 )
@@ -38,8 +37,7 @@ type serveCommand struct {
 	SMTPURL        string         `setting:"" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`
 	MailFrom       string         `setting:"" placeholder:"ADDRESS" help:"Sender of one-time codes (required)."`
 
-	BrandName string            `setting:"" type:"brand name" default:"Activity Connect" placeholder:"NAME" help:"Whose pages and emails these are, as users know it."`
-	TextsDir  *locale.Catalogue `setting:"" type:"texts" placeholder:"FOLDER" help:"Own words in place of some of the program's: files such as de.toml, as in internal/locale/texts."`
+	brandSettings
 
 	AccessTokenLifetime time.Duration `setting:"" type:"1s to 5m" default:"300s" help:"Life of an access token, 1s to 300s."`
 	CodeLifetime        time.Duration `setting:"" type:"1s to 2m" default:"120s" help:"Life of an authorization code, 1s to 120s."`
@@ -66,7 +64,7 @@ func (s serveCommand) config() (app.Config, error) {
 		Listen:         s.Listen,
 		PrivateListen:  s.PrivateListen,
 		PrivateHosts:   s.PrivateHosts,
-		Brand:          s.BrandName,
+		Brand:          s.brand(),
 		Texts:          s.TextsDir,
 		OperatorHash:   s.OperatorToken,
 		DevelopersSite: s.DevelopersSite,

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/ratelimit"
@@ -145,6 +146,35 @@ var settingTypes = map[string]settingType{
 		parse: func(s string) (any, error) {
 			if s != strings.TrimSpace(s) || utf8.RuneCountInString(s) > 40 || !utf8.ValidString(s) || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }) {
 				return nil, errors.New("is not such a name")
+			}
+			return s, nil
+		},
+	},
+	"logo": {
+		accepted: "an SVG or PNG file of at most 64 KiB, or nothing",
+		parse: func(s string) (any, error) {
+			logo, err := readLogo(s)
+			return logo, err
+		},
+	},
+	"color": {
+		accepted: "a color such as #0b5a41, with a contrast of 4.5 or more to a light page",
+		parse:    func(s string) (any, error) { return brand.ParseColor(s) },
+	},
+	"page": {
+		accepted: "an https:// address of at most 2048 characters, or nothing",
+		parse: func(s string) (any, error) {
+			if !brand.IsPage(s) {
+				return nil, errors.New("is not such an address")
+			}
+			return s, nil
+		},
+	},
+	"support page": {
+		accepted: "an https:// address of at most 2048 characters, mailto:help@example.com, or nothing",
+		parse: func(s string) (any, error) {
+			if !brand.IsSupport(s) {
+				return nil, errors.New("is not such an address")
 			}
 			return s, nil
 		},

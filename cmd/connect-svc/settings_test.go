@@ -82,6 +82,8 @@ func TestServeSettings(t *testing.T) {
 		"CONNECT_MAIL_FROM":    "Connect <no-reply@example.com>",
 	}
 	const notSet = ""
+	logo := writeNamed(t, "logo.svg", `<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`)
+	wrongLogos := []string{filepath.Join(t.TempDir(), "none.svg"), t.TempDir(), writeFile(t, "a logo"), writeFile(t, strings.Repeat(" ", 70000))}
 	tests := []struct {
 		name   string // of the setting that is refused
 		values map[string]string
@@ -126,6 +128,19 @@ func TestServeSettings(t *testing.T) {
 			name:  "CONNECT_BRAND_NAME",
 			wrong: []string{" Acme", "Acme ", strings.Repeat("a", 41), "Ac\u202eme", "Ac\tme", "\u2028", "\xff"},
 			right: []string{notSet, "Acme Health", "Ødegård & Søn", strings.Repeat("ä", 40)},
+		},
+		{name: "CONNECT_BRAND_LOGO", wrong: wrongLogos, right: []string{notSet, logo}},
+		{name: "CONNECT_BRAND_LOGO_DARK", wrong: wrongLogos, right: []string{notSet, logo}},
+		{name: "CONNECT_BRAND_COLOR", wrong: []string{"green", "0b5a41", "#fff", "#ffcc00"}, right: []string{notSet, "#0b5a41", "#5B21B6"}},
+		{
+			name:  "CONNECT_BRAND_SUPPORT_URL",
+			wrong: []string{"help@acme.example", "http://acme.example", "mailto:", "mailto:a@b.example,c@d.example", "mailto:a@b.example?subject=x", "javascript:alert(1)"},
+			right: []string{notSet, "https://acme.example/help", "mailto:help@acme.example"},
+		},
+		{
+			name:  "CONNECT_BRAND_PRIVACY_URL",
+			wrong: []string{"acme.example", "http://acme.example", "https://", "https://u:p@acme.example", "mailto:help@acme.example", "https://acme.example/" + strings.Repeat("a", 2048)},
+			right: []string{notSet, "https://acme.example/privacy"},
 		},
 		{
 			name:  "CONNECT_TEXTS_DIR",

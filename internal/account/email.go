@@ -74,3 +74,10 @@ func (e codeEmail) render() (text, html string, err error) {
 	err = errors.Join(plain.Execute(&textPart, values), rich.Execute(&htmlPart, values))
 	return textPart.String(), htmlPart.String(), err
 }
+
+// SampleEmail is the email of a connection with a partner, or of the account pages where partner is empty, with a code that
+// nobody has sent: for those who want to see it.
+func SampleEmail(brand, host, partner string, in *locale.Locale) (text, html string, err error) {
+	sent := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC)
+	return codeEmail{code: "012345", partner: partner, brand: brand, host: host, in: in, sent: sent}.render()
+}

@@ -17,6 +17,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/api/partner"
 	"connect-svc/internal/audit"
+	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
@@ -55,7 +56,7 @@ type Config struct {
 	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
 
 	AuditRetention        time.Duration     // how long events of the audit log are kept; 0: for ever
-	Brand                 string            // whose pages and emails these are; empty: the program's own name
+	Brand                 brand.Brand       // whose pages and emails these are; without a name: the program's own
 	Texts                 *locale.Catalogue // nil: the program's own
 	ActivityUpdatedWindow time.Duration     // for how long changes are merged into one activity.updated
 	WebhookNetworks       []netip.Prefix    // private networks that webhooks may reach
@@ -121,7 +122,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
 		CodesPerEmail:   config.CodesPerEmail,
 		CodesPerNetwork: config.CodesPerNetwork,
-		Brand:           config.Brand,
+		Brand:           config.Brand.Name,
 		Host:            strings.TrimPrefix(config.BaseURL, "https://"),
 		Texts:           config.Texts,
 		Logger:          config.Logger,
@@ -213,6 +214,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	userPages, err := pages.New(pages.Config{
 		OAuth:           a.OAuth,
 		Accounts:        a.Accounts,
+		Clients:         a.Clients,
 		RequestLifetime: config.OAuth.RequestLifetime,
 		TrustedProxies:  config.TrustedProxies,
 		Brand:           config.Brand,
@@ -223,7 +225,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	}
 	var site *developers.Site
 	if config.DevelopersSite {
-		if site, err = developers.New(); err != nil {
+		if site, err = developers.New(config.Brand); err != nil {
 			return nil, err
 		}
 	}

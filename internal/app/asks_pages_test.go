@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/client"
 )
 
 var staticPath = regexp.MustCompile(`/static/[^"]+`)
@@ -19,6 +22,19 @@ func staticFile(t *testing.T, v *visitor) string {
 		t.Fatal(err)
 	}
 	return staticPath.FindString(page.body)
+}
+
+// logoPath is that of the partner's logo, which it gets here.
+func (w *whole) logoPath(t *testing.T) string {
+	t.Helper()
+	logo, err := brand.ReadLogo([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.app.Clients.Update(t.Context(), w.partner.ID, func(r *client.Registration) { r.Logo = logo }); err != nil {
+		t.Fatal(err)
+	}
+	return "/static/partners/" + w.partner.ID.String() + "/" + logo.Name
 }
 
 // pageAsks are a request for each page of the browser, with the cookies and the state that it needs. Where one ends what
@@ -35,6 +51,7 @@ func (w *whole) pageAsks(t *testing.T) []ask {
 		stranger.ask(http.MethodGet, "/static/{name}", staticFile(t, waiting), nil, 200),
 		stranger.ask(http.MethodGet, "/", "/", nil, 303),
 		stranger.ask(http.MethodGet, "/oauth/authorize", stranger.authorizationPath(), nil, 303),
+		stranger.ask(http.MethodGet, "/static/partners/{client}/{logo}", w.logoPath(t), nil, 200),
 		waiting.page(http.MethodGet, "/sign-in", nil, 200),
 		waiting.page(http.MethodGet, "/code", nil, 200),
 		waiting.page(http.MethodPost, "/sign-in", url.Values{"email": {user.Email}}, 303),

@@ -41,7 +41,7 @@ func (a *App) privateHandler(config Config) (http.Handler, error) {
 		telemetry.EventOf(r.Context()).Operation = "metrics"
 		a.metrics.ServeHTTP(w, r)
 	})
-	page := usagepage.New(a.Usage, config.Clock.Now)
+	page := usagepage.New(a.Usage, config.Brand, config.Clock.Now)
 	mux.Handle("/usage", page)
 	mux.Handle("/usage/", page)
 	if config.OperatorHash == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/scope"
 )
 
@@ -42,7 +43,10 @@ type Registration struct {
 	Scopes       scope.Set // the allowance: what the client may ask for, at least one
 	Policy       Policy
 	ContactEmail string // optional
-	HomepageURL  string // optional, https, shown to users
+	HomepageURL  string // optional, https, shown to users, as are the next three
+	PrivacyURL   string
+	TermsURL     string
+	Logo         brand.Logo // as it is read, only its name: see [Registry.Logo]
 	// WebhookParallel is how many events a server sends to the client at the same time, 1 to 64; 0: [DefaultWebhookParallel].
 	WebhookParallel int
 }
@@ -108,10 +112,11 @@ func (r *Registration) validate() error {
 			return &FieldError{"contact-email", "must be an e-mail address like name@example.com"}
 		}
 	}
-	if r.HomepageURL != "" {
-		parsed, err := url.Parse(r.HomepageURL)
-		if err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || len(r.HomepageURL) > 2048 || !visibleASCII(r.HomepageURL) {
-			return &FieldError{"homepage", "must be an https:// address of at most 2048 characters"}
+	for _, page := range []struct{ field, address string }{
+		{"homepage", r.HomepageURL}, {"privacy-url", r.PrivacyURL}, {"terms-url", r.TermsURL},
+	} {
+		if page.address != "" && !brand.IsPage(page.address) {
+			return &FieldError{page.field, "must be an https:// address of at most 2048 characters"}
 		}
 	}
 	return nil

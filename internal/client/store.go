@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	clientdb "connect-svc/gen/db/client"
+	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
 )
@@ -40,19 +41,29 @@ func (r *Registry) Create(ctx context.Context, registration Registration) (Clien
 	}
 	secret, hash := credential.NewClientSecret()
 	id := uuid.New()
-	if err := r.queries.CreateClient(ctx, clientdb.CreateClientParams{
-		ClientID:          id,
-		Name:              registration.Name,
-		CallbackUrl:       registration.CallbackURL,
-		Scopes:            registration.Scopes,
-		SecretHash:        hash,
-		RequestsPerMinute: int32(registration.Policy.RequestsPerMinute),
-		Burst:             int32(registration.Policy.Burst),
-		ConcurrentReads:   int32(registration.Policy.ConcurrentReads),
-		ContactEmail:      optional(registration.ContactEmail),
-		HomepageUrl:       optional(registration.HomepageURL),
-		WebhookParallel:   int16(registration.WebhookParallel), //nolint:gosec // 1 to 64
-	}); err != nil {
+	err := postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+		queries := r.queries.WithTx(tx)
+		if err := queries.CreateClient(ctx, clientdb.CreateClientParams{
+			ClientID:          id,
+			Name:              registration.Name,
+			CallbackUrl:       registration.CallbackURL,
+			Scopes:            registration.Scopes,
+			SecretHash:        hash,
+			RequestsPerMinute: int32(registration.Policy.RequestsPerMinute),
+			Burst:             int32(registration.Policy.Burst),
+			ConcurrentReads:   int32(registration.Policy.ConcurrentReads),
+			ContactEmail:      registration.ContactEmail,
+			HomepageUrl:       registration.HomepageURL,
+			PrivacyUrl:        registration.PrivacyURL,
+			TermsUrl:          registration.TermsURL,
+			Logo:              registration.Logo.Name,
+			WebhookParallel:   int16(registration.WebhookParallel), //nolint:gosec // 1 to 64
+		}); err != nil {
+			return err
+		}
+		return putLogo(ctx, queries, id, registration.Logo)
+	})
+	if err != nil {
 		return Client{}, "", fmt.Errorf("create client: %w", err)
 	}
 	created, err := r.Get(ctx, id)
@@ -140,11 +151,19 @@ func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Regist
 			RequestsPerMinute: int32(updated.Policy.RequestsPerMinute),
 			Burst:             int32(updated.Policy.Burst),
 			ConcurrentReads:   int32(updated.Policy.ConcurrentReads),
-			ContactEmail:      optional(updated.ContactEmail),
-			HomepageUrl:       optional(updated.HomepageURL),
+			ContactEmail:      updated.ContactEmail,
+			HomepageUrl:       updated.HomepageURL,
+			PrivacyUrl:        updated.PrivacyURL,
+			TermsUrl:          updated.TermsURL,
+			Logo:              updated.Logo.Name,
 			WebhookParallel:   int16(updated.WebhookParallel), //nolint:gosec // 1 to 64
 		}); err != nil {
 			return err
+		}
+		if updated.Logo.Name != before.Logo.Name {
+			if err := putLogo(ctx, queries, id, updated.Logo); err != nil {
+				return err
+			}
 		}
 		return audit(ctx, queries, id, "client.updated", changes)
 	})
@@ -152,6 +171,23 @@ func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Regist
 		return Client{}, clientError(id, err)
 	}
 	return updated, nil
+}
+
+// putLogo replaces the logo of a client, or removes it.
+func putLogo(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, logo brand.Logo) error {
+	if logo.Name == "" {
+		return queries.DeleteLogo(ctx, id)
+	}
+	return queries.PutLogo(ctx, clientdb.PutLogoParams{ClientID: id, Logo: logo.Name, Content: logo.Content})
+}
+
+// Logo returns the logo of a client that has this name. Error: ErrNotFound.
+func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.Logo, error) {
+	content, err := r.queries.GetLogo(ctx, clientdb.GetLogoParams{ClientID: id, Logo: name})
+	if err != nil {
+		return brand.Logo{}, clientError(id, err)
+	}
+	return brand.Logo{Name: name, Content: content}, nil
 }
 
 // Connections counts the connections that Offboard would end.
@@ -222,6 +258,9 @@ func differences(before, after Registration) map[string]any {
 	differ("concurrent_reads", before.Policy.ConcurrentReads, after.Policy.ConcurrentReads)
 	differ("webhook_parallel", before.WebhookParallel, after.WebhookParallel)
 	differ("homepage_url", before.HomepageURL, after.HomepageURL)
+	differ("privacy_url", before.PrivacyURL, after.PrivacyURL)
+	differ("terms_url", before.TermsURL, after.TermsURL)
+	differ("logo", before.Logo.Name, after.Logo.Name)
 	if before.ContactEmail != after.ContactEmail {
 		changes["contact_email"] = map[string]any{}
 	}
@@ -238,7 +277,7 @@ func audit(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action 
 }
 
 func fromRow(row clientdb.Client) Client {
-	c := Client{
+	return Client{
 		ID: row.ClientID,
 		Registration: Registration{
 			Name:        row.Name,
@@ -249,24 +288,14 @@ func fromRow(row clientdb.Client) Client {
 				Burst:             int(row.Burst),
 				ConcurrentReads:   int(row.ConcurrentReads),
 			},
+			ContactEmail:    row.ContactEmail,
+			HomepageURL:     row.HomepageUrl,
+			PrivacyURL:      row.PrivacyUrl,
+			TermsURL:        row.TermsUrl,
+			Logo:            brand.Logo{Name: row.Logo},
 			WebhookParallel: int(row.WebhookParallel),
 		},
 		Status:    Status(row.Status),
 		CreatedAt: row.CreatedAt,
 	}
-	if row.ContactEmail != nil {
-		c.ContactEmail = *row.ContactEmail
-	}
-	if row.HomepageUrl != nil {
-		c.HomepageURL = *row.HomepageUrl
-	}
-	return c
-}
-
-// optional is null where the text is empty.
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }

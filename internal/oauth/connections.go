@@ -27,16 +27,15 @@ const (
 
 // Connection links a user to a client (specification 2.2), as the people who may end it see it.
 type Connection struct {
-	UserID, ClientID uuid.UUID
-	GrantID          uuid.UUID
-	ClientName       string
-	HomepageURL      string // empty when the client has none
-	Version          int64
-	State            State
-	Scopes           scope.Set
-	HistoryFrom      time.Time  // the first readable date: midnight UTC
-	AuthorizedAt     time.Time  // when its present version was authorized
-	LastReadAt       *time.Time // to within an hour; nil where the client has not read
+	UserID       uuid.UUID
+	Partner      Partner
+	GrantID      uuid.UUID
+	Version      int64
+	State        State
+	Scopes       scope.Set
+	HistoryFrom  time.Time  // the first readable date: midnight UTC
+	AuthorizedAt time.Time  // when its present version was authorized
+	LastReadAt   *time.Time // to within an hour; nil where the client has not read
 }
 
 // DisconnectUser ends the user's connection with a client, as the user asked: all its codes and tokens stop working,

@@ -31,8 +31,7 @@ func TestConnectionsOfUser_2_2(t *testing.T) {
 	}
 	tokens := f.connect(t, scope.DailySteps)
 	want := Connection{
-		UserID: f.user, ClientID: f.client.ID, GrantID: tokens.GrantID, ClientName: "Ride Club",
-		HomepageURL: "https://ride.example/", Version: 1, State: Authorized, Scopes: scope.DailySteps,
+		UserID: f.user, Partner: Partner{ClientID: f.client.ID, Name: "Ride Club", HomepageURL: "https://ride.example/"}, GrantID: tokens.GrantID, Version: 1, State: Authorized, Scopes: scope.DailySteps,
 		HistoryFrom: time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC), AuthorizedAt: start,
 	}
 	about := cmpopts.EquateApproxTime(time.Minute)
@@ -123,7 +122,7 @@ func TestConnectionsOfClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range list {
-			if !users[c.UserID] || c.ClientID != f.client.ID {
+			if !users[c.UserID] || c.Partner.ClientID != f.client.ID {
 				t.Errorf("not of this client, or twice: %+v", c)
 			}
 			delete(users, c.UserID)

@@ -14,11 +14,17 @@ import (
 	"connect-svc/internal/scope"
 )
 
+// Partner is a client as users see it. All but the id and the name may be empty.
+type Partner struct {
+	ClientID                          uuid.UUID
+	Name                              string
+	HomepageURL, PrivacyURL, TermsURL string
+	Logo                              string // name of the file
+}
+
 // Request is a pending authorization request, as the sign-in pages show it.
 type Request struct {
-	ClientID    uuid.UUID
-	ClientName  string
-	HomepageURL string // empty when the client has none
+	Partner     Partner
 	CallbackURL string
 	Scopes      scope.Set
 	ExpiresAt   time.Time
@@ -27,9 +33,6 @@ type Request struct {
 
 // Consent is what the consent page shows.
 type Consent struct {
-	ClientName  string
-	HomepageURL string // empty when the client has none
-	CallbackURL string // the redirect after the decision goes to its origin
 	Scopes      scope.Set
 	Current     scope.Set // of the connection that there is; none without one
 	Email       string    // who is asked
@@ -52,9 +55,8 @@ const (
 
 // Ending is why a request cannot go on, and whose it was, where the browser may know.
 type Ending struct {
-	Cause       EndedBy
-	ClientName  string
-	HomepageURL string // empty when the client has none
+	Cause   EndedBy
+	Partner Partner
 }
 
 // Allow ends the request with a code, and returns the address to send the browser to. It is ErrRequestEnded unless

@@ -361,7 +361,7 @@ func (m *model) check(*rapid.T) {
 		m.must(err)
 		got := map[uuid.UUID]State{}
 		for _, c := range list {
-			got[c.ClientID] = c.State
+			got[c.Partner.ClientID] = c.State
 		}
 		for p := range m.connections {
 			if want := m.shown(p); p.user == i && want != Disconnected {

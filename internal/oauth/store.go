@@ -59,9 +59,7 @@ func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size
 		return Request{}, none(err, ErrRequestEnded)
 	}
 	return Request{
-		ClientID:    row.ClientID,
-		ClientName:  row.Name,
-		HomepageURL: row.HomepageUrl,
+		Partner:     Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},
 		CallbackURL: row.RedirectUri,
 		Scopes:      row.Scopes,
 		ExpiresAt:   row.ExpiresAt,
@@ -101,19 +99,20 @@ func (s *Server) Ending(ctx context.Context, id uuid.UUID, browsers [][sha256.Si
 	if err != nil {
 		return Ending{}, none(err, ErrRequestEnded)
 	}
+	partner := Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}
 	switch {
 	case !row.Own:
 		return Ending{Cause: EndedElsewhere}, nil // and not a word about whose it is
 	case !row.Registered:
-		return Ending{EndedByPartner, row.Name, row.HomepageUrl}, nil
+		return Ending{EndedByPartner, partner}, nil
 	}
-	return Ending{EndedByTime, row.Name, row.HomepageUrl}, nil
+	return Ending{EndedByTime, partner}, nil
 }
 
-// PartnerOf returns the name and the homepage of a client. Error: ErrRequestEnded, where there is none.
-func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (name, homepage string, err error) {
+// PartnerOf returns how users see a client. Error: ErrRequestEnded, where there is none.
+func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (Partner, error) {
 	row, err := s.store.queries.GetPartner(ctx, clientID)
-	return row.Name, row.HomepageUrl, none(err, ErrRequestEnded)
+	return Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}, none(err, ErrRequestEnded)
 }
 
 // consent is a request whose user signed in, and what is known of the user.
@@ -162,9 +161,6 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 		}
 	}
 	consent := Consent{
-		ClientName:    found.request.Name,
-		HomepageURL:   found.request.HomepageUrl,
-		CallbackURL:   found.request.RedirectUri,
 		Scopes:        found.request.Scopes,
 		Email:         found.user.Email,
 		HistoryFrom:   found.user.Today,
@@ -481,10 +477,8 @@ func (s *Server) ConnectionsOfClient(ctx context.Context, clientID, after uuid.U
 func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
 	return Connection{
 		UserID:       row.UserID,
-		ClientID:     row.ClientID,
+		Partner:      Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},
 		GrantID:      row.GrantID,
-		ClientName:   row.Name,
-		HomepageURL:  row.HomepageUrl,
 		Version:      row.Version,
 		State:        State(row.State),
 		Scopes:       row.Scopes,

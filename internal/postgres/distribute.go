@@ -13,7 +13,7 @@ import (
 // Where the tables go on a Citus cluster (docs/scaling.md). A table that is not here stays on the coordinator.
 var (
 	// referenceTables are whole on each node.
-	referenceTables = []string{"clients", "webhook_endpoints"}
+	referenceTables = []string{"clients", "client_logos", "webhook_endpoints"}
 
 	// shardedTables are spread by a column. Those with one leader have their rows where its rows with the same value are.
 	shardedTables = []struct{ name, column, leader string }{
@@ -44,6 +44,7 @@ var (
 	// foreignKeys are all that there are. Citus distributes no table that has one; they are dropped before and added after.
 	// Until then a row can lose what it refers to: such orphans are deleted.
 	foreignKeys = []struct{ table, columns, refersTo, cascade string }{
+		{"client_logos", "client_id", "clients", ""},
 		{"webhook_endpoints", "client_id", "clients", ""},
 		{"connections", "user_id", "users", "on delete cascade"},
 		{"connections", "client_id", "clients", ""},

@@ -3,9 +3,9 @@
 -- name: CreateClient :exec
 with created as (
     insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
-        concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at)
+        concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at)
     values (@client_id, @name, @callback_url, @scopes, @secret_hash, @requests_per_minute, @burst,
-        @concurrent_reads, @contact_email, @homepage_url, @webhook_parallel, connect_now())
+        @concurrent_reads, @contact_email, @homepage_url, @privacy_url, @terms_url, @logo, @webhook_parallel, connect_now())
     returning client_id, name, callback_url, scopes
 )
 insert into audit_log (subject, actor, action, client_id, detail)
@@ -50,8 +50,18 @@ select * from clients where client_id = @client_id for update;
 update clients
 set name = @name, callback_url = @callback_url, scopes = @scopes, requests_per_minute = @requests_per_minute,
     burst = @burst, concurrent_reads = @concurrent_reads, contact_email = @contact_email, homepage_url = @homepage_url,
-    webhook_parallel = @webhook_parallel
+    privacy_url = @privacy_url, terms_url = @terms_url, logo = @logo, webhook_parallel = @webhook_parallel
 where client_id = @client_id;
+
+-- name: PutLogo :exec
+insert into client_logos (client_id, logo, content) values (@client_id, @logo, @content)
+on conflict (client_id) do update set logo = excluded.logo, content = excluded.content;
+
+-- name: DeleteLogo :exec
+delete from client_logos where client_id = @client_id;
+
+-- name: GetLogo :one
+select content from client_logos where client_id = @client_id and logo = @logo;
 
 -- name: CountConnections :one
 select count(*) from connections where client_id = @client_id and state <> 'disconnected';

@@ -14,7 +14,7 @@ values (@request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, 
 
 -- name: GetAuthorizationRequest :one
 -- Found by the secret that it was opened with, and by the one of its sign-in.
-select cl.client_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at,
+select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at,
     coalesce(r.session_hash = @browser_hash, false)::bool as signed_in
 from authorization_requests r
 join clients cl using (client_id)
@@ -38,18 +38,17 @@ where request_id = @request_id and session_hash = @session_hash::bytea and expir
 select (r.expires_at <= connect_now())::bool as expired,
     (cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes)::bool as registered,
     (r.browser_hash = any (@browsers::bytea[]) or coalesce(r.session_hash = any (@browsers::bytea[]), false))::bool as own,
-    cl.name, coalesce(cl.homepage_url, '') as homepage_url
+    cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = @request_id;
 
 -- name: GetPartner :one
-select name, coalesce(homepage_url, '') as homepage_url from clients where client_id = @client_id;
+select client_id, name, homepage_url, privacy_url, terms_url, logo from clients where client_id = @client_id;
 
 -- What the consent is about.
 -- name: GetConsentRequest :one
-select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day, cl.name,
-    coalesce(cl.homepage_url, '') as homepage_url
+select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = @request_id and r.session_hash = @session_hash and r.expires_at > connect_now()

@@ -1,7 +1,7 @@
 -- Who is connected with whom, for people. "Lapsed" is derived here as everywhere.
 
 -- name: ListConnectionsOfUser :many
-select c.user_id, c.client_id, c.grant_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, c.version, (case
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
@@ -10,7 +10,7 @@ where c.user_id = @user_id and c.state <> 'disconnected'
 order by lower(cl.name), c.client_id;
 
 -- name: ListConnectionsOfClient :many
-select c.user_id, c.client_id, c.grant_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, c.version, (case
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c

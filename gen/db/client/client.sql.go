@@ -27,9 +27,9 @@ const createClient = `-- name: CreateClient :exec
 
 with created as (
     insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
-        concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at)
+        concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at)
     values ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9, $10, $11, connect_now())
+        $8, $9, $10, $11, $12, $13, $14, connect_now())
     returning client_id, name, callback_url, scopes
 )
 insert into audit_log (subject, actor, action, client_id, detail)
@@ -47,8 +47,11 @@ type CreateClientParams struct {
 	RequestsPerMinute int32
 	Burst             int32
 	ConcurrentReads   int32
-	ContactEmail      *string
-	HomepageUrl       *string
+	ContactEmail      string
+	HomepageUrl       string
+	PrivacyUrl        string
+	TermsUrl          string
+	Logo              string
 	WebhookParallel   int16
 }
 
@@ -65,13 +68,25 @@ func (q *Queries) CreateClient(ctx context.Context, arg CreateClientParams) erro
 		arg.ConcurrentReads,
 		arg.ContactEmail,
 		arg.HomepageUrl,
+		arg.PrivacyUrl,
+		arg.TermsUrl,
+		arg.Logo,
 		arg.WebhookParallel,
 	)
 	return err
 }
 
+const deleteLogo = `-- name: DeleteLogo :exec
+delete from client_logos where client_id = $1
+`
+
+func (q *Queries) DeleteLogo(ctx context.Context, clientID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteLogo, clientID)
+	return err
+}
+
 const getClient = `-- name: GetClient :one
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at from clients where client_id = $1
+select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at from clients where client_id = $1
 `
 
 func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (Client, error) {
@@ -89,14 +104,33 @@ func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (Client, er
 		&i.ConcurrentReads,
 		&i.ContactEmail,
 		&i.HomepageUrl,
+		&i.PrivacyUrl,
+		&i.TermsUrl,
+		&i.Logo,
 		&i.WebhookParallel,
 		&i.CreatedAt,
 	)
 	return i, err
 }
 
+const getLogo = `-- name: GetLogo :one
+select content from client_logos where client_id = $1 and logo = $2
+`
+
+type GetLogoParams struct {
+	ClientID uuid.UUID
+	Logo     string
+}
+
+func (q *Queries) GetLogo(ctx context.Context, arg GetLogoParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, getLogo, arg.ClientID, arg.Logo)
+	var content []byte
+	err := row.Scan(&content)
+	return content, err
+}
+
 const listClients = `-- name: ListClients :many
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at from clients order by created_at, client_id
+select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at from clients order by created_at, client_id
 `
 
 func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
@@ -120,6 +154,9 @@ func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
 			&i.ConcurrentReads,
 			&i.ContactEmail,
 			&i.HomepageUrl,
+			&i.PrivacyUrl,
+			&i.TermsUrl,
+			&i.Logo,
 			&i.WebhookParallel,
 			&i.CreatedAt,
 		); err != nil {
@@ -134,7 +171,7 @@ func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
 }
 
 const lockClient = `-- name: LockClient :one
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, webhook_parallel, created_at from clients where client_id = $1 for update
+select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at from clients where client_id = $1 for update
 `
 
 func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (Client, error) {
@@ -152,6 +189,9 @@ func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (Client, e
 		&i.ConcurrentReads,
 		&i.ContactEmail,
 		&i.HomepageUrl,
+		&i.PrivacyUrl,
+		&i.TermsUrl,
+		&i.Logo,
 		&i.WebhookParallel,
 		&i.CreatedAt,
 	)
@@ -185,6 +225,22 @@ func (q *Queries) OffboardClient(ctx context.Context, clientID uuid.UUID) (int64
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const putLogo = `-- name: PutLogo :exec
+insert into client_logos (client_id, logo, content) values ($1, $2, $3)
+on conflict (client_id) do update set logo = excluded.logo, content = excluded.content
+`
+
+type PutLogoParams struct {
+	ClientID uuid.UUID
+	Logo     string
+	Content  []byte
+}
+
+func (q *Queries) PutLogo(ctx context.Context, arg PutLogoParams) error {
+	_, err := q.db.Exec(ctx, putLogo, arg.ClientID, arg.Logo, arg.Content)
+	return err
 }
 
 const replaceClientSecret = `-- name: ReplaceClientSecret :execrows
@@ -242,8 +298,8 @@ const updateClient = `-- name: UpdateClient :exec
 update clients
 set name = $1, callback_url = $2, scopes = $3, requests_per_minute = $4,
     burst = $5, concurrent_reads = $6, contact_email = $7, homepage_url = $8,
-    webhook_parallel = $9
-where client_id = $10
+    privacy_url = $9, terms_url = $10, logo = $11, webhook_parallel = $12
+where client_id = $13
 `
 
 type UpdateClientParams struct {
@@ -253,8 +309,11 @@ type UpdateClientParams struct {
 	RequestsPerMinute int32
 	Burst             int32
 	ConcurrentReads   int32
-	ContactEmail      *string
-	HomepageUrl       *string
+	ContactEmail      string
+	HomepageUrl       string
+	PrivacyUrl        string
+	TermsUrl          string
+	Logo              string
 	WebhookParallel   int16
 	ClientID          uuid.UUID
 }
@@ -269,6 +328,9 @@ func (q *Queries) UpdateClient(ctx context.Context, arg UpdateClientParams) erro
 		arg.ConcurrentReads,
 		arg.ContactEmail,
 		arg.HomepageUrl,
+		arg.PrivacyUrl,
+		arg.TermsUrl,
+		arg.Logo,
 		arg.WebhookParallel,
 		arg.ClientID,
 	)

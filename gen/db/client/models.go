@@ -21,8 +21,11 @@ type Client struct {
 	RequestsPerMinute int32
 	Burst             int32
 	ConcurrentReads   int32
-	ContactEmail      *string
-	HomepageUrl       *string
+	ContactEmail      string
+	HomepageUrl       string
+	PrivacyUrl        string
+	TermsUrl          string
+	Logo              string
 	WebhookParallel   int16
 	CreatedAt         time.Time
 }

@@ -150,7 +150,7 @@ func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthoriz
 }
 
 const getAuthorizationRequest = `-- name: GetAuthorizationRequest :one
-select cl.client_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, r.redirect_uri, r.scopes, r.expires_at,
+select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at,
     coalesce(r.session_hash = $1, false)::bool as signed_in
 from authorization_requests r
 join clients cl using (client_id)
@@ -167,6 +167,9 @@ type GetAuthorizationRequestRow struct {
 	ClientID    uuid.UUID
 	Name        string
 	HomepageUrl string
+	PrivacyUrl  string
+	TermsUrl    string
+	Logo        string
 	RedirectUri string
 	Scopes      scope.Set
 	ExpiresAt   time.Time
@@ -181,6 +184,9 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 		&i.ClientID,
 		&i.Name,
 		&i.HomepageUrl,
+		&i.PrivacyUrl,
+		&i.TermsUrl,
+		&i.Logo,
 		&i.RedirectUri,
 		&i.Scopes,
 		&i.ExpiresAt,
@@ -190,8 +196,7 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 }
 
 const getConsentRequest = `-- name: GetConsentRequest :one
-select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day, cl.name,
-    coalesce(cl.homepage_url, '') as homepage_url
+select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = $1 and r.session_hash = $2 and r.expires_at > connect_now()
@@ -210,8 +215,6 @@ type GetConsentRequestRow struct {
 	Scopes      scope.Set
 	ExpiresAt   time.Time
 	ConsentDay  *time.Time
-	Name        string
-	HomepageUrl string
 }
 
 // What the consent is about.
@@ -225,8 +228,6 @@ func (q *Queries) GetConsentRequest(ctx context.Context, arg GetConsentRequestPa
 		&i.Scopes,
 		&i.ExpiresAt,
 		&i.ConsentDay,
-		&i.Name,
-		&i.HomepageUrl,
 	)
 	return i, err
 }
@@ -275,7 +276,7 @@ const getEnding = `-- name: GetEnding :one
 select (r.expires_at <= connect_now())::bool as expired,
     (cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes)::bool as registered,
     (r.browser_hash = any ($1::bytea[]) or coalesce(r.session_hash = any ($1::bytea[]), false))::bool as own,
-    cl.name, coalesce(cl.homepage_url, '') as homepage_url
+    cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = $2
@@ -290,8 +291,12 @@ type GetEndingRow struct {
 	Expired     bool
 	Registered  bool
 	Own         bool
+	ClientID    uuid.UUID
 	Name        string
 	HomepageUrl string
+	PrivacyUrl  string
+	TermsUrl    string
+	Logo        string
 }
 
 // Why a request cannot go on, for the browsers that it belongs to.
@@ -302,25 +307,40 @@ func (q *Queries) GetEnding(ctx context.Context, arg GetEndingParams) (GetEnding
 		&i.Expired,
 		&i.Registered,
 		&i.Own,
+		&i.ClientID,
 		&i.Name,
 		&i.HomepageUrl,
+		&i.PrivacyUrl,
+		&i.TermsUrl,
+		&i.Logo,
 	)
 	return i, err
 }
 
 const getPartner = `-- name: GetPartner :one
-select name, coalesce(homepage_url, '') as homepage_url from clients where client_id = $1
+select client_id, name, homepage_url, privacy_url, terms_url, logo from clients where client_id = $1
 `
 
 type GetPartnerRow struct {
+	ClientID    uuid.UUID
 	Name        string
 	HomepageUrl string
+	PrivacyUrl  string
+	TermsUrl    string
+	Logo        string
 }
 
 func (q *Queries) GetPartner(ctx context.Context, clientID uuid.UUID) (GetPartnerRow, error) {
 	row := q.db.QueryRow(ctx, getPartner, clientID)
 	var i GetPartnerRow
-	err := row.Scan(&i.Name, &i.HomepageUrl)
+	err := row.Scan(
+		&i.ClientID,
+		&i.Name,
+		&i.HomepageUrl,
+		&i.PrivacyUrl,
+		&i.TermsUrl,
+		&i.Logo,
+	)
 	return i, err
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 const listConnectionsOfClient = `-- name: ListConnectionsOfClient :many
-select c.user_id, c.client_id, c.grant_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, c.version, (case
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
@@ -36,6 +36,9 @@ type ListConnectionsOfClientRow struct {
 	GrantID      uuid.UUID
 	Name         string
 	HomepageUrl  string
+	PrivacyUrl   string
+	TermsUrl     string
+	Logo         string
 	Version      int64
 	State        string
 	Scopes       scope.Set
@@ -59,6 +62,9 @@ func (q *Queries) ListConnectionsOfClient(ctx context.Context, arg ListConnectio
 			&i.GrantID,
 			&i.Name,
 			&i.HomepageUrl,
+			&i.PrivacyUrl,
+			&i.TermsUrl,
+			&i.Logo,
 			&i.Version,
 			&i.State,
 			&i.Scopes,
@@ -78,7 +84,7 @@ func (q *Queries) ListConnectionsOfClient(ctx context.Context, arg ListConnectio
 
 const listConnectionsOfUser = `-- name: ListConnectionsOfUser :many
 
-select c.user_id, c.client_id, c.grant_id, cl.name, coalesce(cl.homepage_url, '') as homepage_url, c.version, (case
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
@@ -93,6 +99,9 @@ type ListConnectionsOfUserRow struct {
 	GrantID      uuid.UUID
 	Name         string
 	HomepageUrl  string
+	PrivacyUrl   string
+	TermsUrl     string
+	Logo         string
 	Version      int64
 	State        string
 	Scopes       scope.Set
@@ -117,6 +126,9 @@ func (q *Queries) ListConnectionsOfUser(ctx context.Context, userID uuid.UUID) (
 			&i.GrantID,
 			&i.Name,
 			&i.HomepageUrl,
+			&i.PrivacyUrl,
+			&i.TermsUrl,
+			&i.Logo,
 			&i.Version,
 			&i.State,
 			&i.Scopes,

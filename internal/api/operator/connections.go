@@ -33,8 +33,8 @@ func (h handlers) ListConnections(
 
 func connectionBody(connection oauth.Connection) operatorapi.Connection {
 	body := operatorapi.Connection{
-		ClientId:          connection.ClientID,
-		ClientName:        connection.ClientName,
+		ClientId:          connection.Partner.ClientID,
+		ClientName:        connection.Partner.Name,
 		GrantId:           connection.GrantID,
 		ConnectionVersion: strconv.FormatInt(connection.Version, 10),
 		State:             operatorapi.ConnectionState(connection.State),

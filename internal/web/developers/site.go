@@ -2,6 +2,7 @@ package developers
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -14,6 +15,7 @@ import (
 
 	"connect-svc/api"
 	"connect-svc/gen/redoc"
+	"connect-svc/internal/brand"
 )
 
 //go:embed pages templates static
@@ -61,13 +63,15 @@ var contents = []group{
 
 // Site is the finished pages and files.
 type Site struct {
+	brand   brand.Brand
 	files   map[string]*file // by their path below [Path]
 	missing *file            // the page for what is not there
 }
 
-// New makes the site from what is embedded. An error says that the parts do not fit together.
-func New() (*Site, error) {
-	s := &Site{files: map[string]*file{}}
+// New makes the site from what is embedded, for an operator; a brand without a name is the program's own. An error says that the parts do not fit together.
+func New(of brand.Brand) (*Site, error) {
+	of.Name = cmp.Or(of.Name, brand.DefaultName)
+	s := &Site{brand: of, files: map[string]*file{}}
 	names, err := s.addAssets()
 	if err != nil {
 		return nil, fmt.Errorf("developers: %w", err)
@@ -108,11 +112,18 @@ func (s *Site) addAssets() (names map[string]string, err error) {
 		}
 		add(entry.Name(), content)
 	}
+	for _, own := range s.brand.Files() {
+		f := newFile(own.MediaType, own.Content)
+		f.forever = true
+		names[own.Name] = "static/" + own.Name
+		s.files["static/"+own.Name] = f
+	}
 	return names, nil
 }
 
 // view is what the layout shows.
 type view struct {
+	Brand    brand.Brand
 	Root     string // before each link; empty where the page lies in the root of the site
 	Page     page
 	Title    string
@@ -134,7 +145,7 @@ func (s *Site) addPages(names map[string]string) error {
 		return err
 	}
 	render := func(layout string, v view) (*file, error) {
-		v.Contents = contents
+		v.Contents, v.Brand = contents, s.brand
 		var text bytes.Buffer
 		if err := layouts.ExecuteTemplate(&text, layout, v); err != nil {
 			return nil, err

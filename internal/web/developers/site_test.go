@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
+
+	"connect-svc/internal/brand"
 )
 
 // markdownPages are the names of all pages but the reference.
@@ -30,7 +32,7 @@ func markdownPages() (names []string) {
 
 func newSite(t *testing.T) *Site {
 	t.Helper()
-	site, err := New()
+	site, err := New(brand.Brand{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,6 +265,43 @@ func TestHeaders(t *testing.T) {
 		hashed := strings.HasPrefix(name, "static/") && !strings.HasSuffix(name, ".txt")
 		if got := h.Get("Cache-Control"); strings.Contains(got, "immutable") != hashed || got == "" {
 			t.Errorf("%s: Cache-Control is %q", name, got)
+		}
+	}
+}
+
+// TestBrand: the site is the operator's, on every page.
+func TestBrand(t *testing.T) {
+	t.Parallel()
+	logo, err := brand.ReadLogo([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	color, err := brand.ParseColor("#5b21b6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := New(brand.Brand{Name: "Acme & <Move>", Logo: logo, Color: color, SupportURL: "mailto:help@acme.example", PrivacyURL: "https://acme.example/privacy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range site.files {
+		if path.Ext(name) != ".html" {
+			continue
+		}
+		page, err := goquery.NewDocumentFromReader(bytes.NewReader(f.content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := page.Find(".home").Text(); got != "Acme & <Move>" || !strings.HasSuffix(page.Find("title").Text(), "Acme & <Move> for developers") {
+			t.Errorf("%s is headed %q, and titled %q", name, got, page.Find("title").Text())
+		}
+		for _, own := range []string{page.Find(".home img").AttrOr("src", ""), page.Find("link[rel=icon]").AttrOr("href", ""), page.Find("link[rel=stylesheet]").Last().AttrOr("href", "")} {
+			if site.files[own] == nil || !site.files[own].forever {
+				t.Errorf("%s: %q is not there", name, own)
+			}
+		}
+		if bytes.Contains(f.content, []byte(brand.DefaultName)) {
+			t.Errorf("%s still has the program's own name", name)
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 // connection is a connection of the user as the account pages show it.
 type connection struct {
-	ClientID uuid.UUID
 	Partner  partner
 	State    oauth.State
 	Reads    []string   // names of the scopes
@@ -26,7 +25,7 @@ type connection struct {
 
 // Path is that of the page that disconnects the connection.
 func (c connection) Path() string {
-	return accountBase + "/connections/" + c.ClientID.String() + "/disconnect"
+	return accountBase + "/connections/" + c.Partner.ClientID.String() + "/disconnect"
 }
 
 // connections of a user. Days are those of the user's calendar.
@@ -39,12 +38,11 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 	list := make([]connection, len(found))
 	for i, c := range found {
 		list[i] = connection{
-			ClientID: c.ClientID,
-			Partner:  partner{Name: c.ClientName, Homepage: c.HomepageURL},
-			State:    c.State,
-			Reads:    c.Scopes.Names(),
-			Since:    c.AuthorizedAt.In(zone),
-			From:     c.HistoryFrom,
+			Partner: partner{Partner: c.Partner},
+			State:   c.State,
+			Reads:   c.Scopes.Names(),
+			Since:   c.AuthorizedAt.In(zone),
+			From:    c.HistoryFrom,
 		}
 		if c.LastReadAt != nil {
 			day := c.LastReadAt.In(zone)
@@ -174,7 +172,7 @@ func (p *pages) connectionOf(r *http.Request) (user account.User, client uuid.UU
 		return user, client, nil, err
 	}
 	list, err := p.connections(r, user)
-	return user, client, slices.DeleteFunc(list, func(c connection) bool { return c.ClientID != client }), err
+	return user, client, slices.DeleteFunc(list, func(c connection) bool { return c.Partner.ClientID != client }), err
 }
 
 // pathID is the id that a parameter of the path holds. Ids have one spelling.

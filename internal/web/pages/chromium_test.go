@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/browsertest"
@@ -56,9 +57,9 @@ func partnerSite(f *fixture) http.Handler {
 	return mux
 }
 
-func newScreen(t *testing.T) *screen {
+func newScreen(t *testing.T, of ...brand.Brand) *screen {
 	t.Helper()
-	f := newFixture(t, limits)
+	f := newFixture(t, limits, of...)
 	partner := httptest.NewTLSServer(partnerSite(f))
 	t.Cleanup(partner.Close)
 	chromium := browsertest.Start(t, browsertest.Trust(f.server.Certificate()),
@@ -93,7 +94,7 @@ func (s *screen) signIn(t *testing.T) {
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
 	code := s.post.Next(t).Code
 	s.Submit(chromedp.SendKeys(codeField, code), chromedp.Click(mainButton))
-	s.isTitled(t, "Let Stride & Co see your activity? · Activity Connect")
+	s.WaitTitle("Let Stride & Co see your activity? · Activity Connect", "Let Stride & Co see your activity? · Acme Move")
 }
 
 func (s *screen) isTitled(t *testing.T, want string) {
@@ -210,7 +211,8 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 // TestChromiumConsentFits: whoever decides sees all of it, and both ways to decide, without scrolling, in every language.
 func TestChromiumConsentFits(t *testing.T) {
 	t.Parallel()
-	s := newScreen(t)
+	s := newScreen(t, acme(t))
+	s.branded(t) // with all the links that there can be
 	for _, scopes := range []scope.Set{scope.DailySteps, scope.All} {
 		s.Language("en")
 		s.Open(at("/oauth/authorize?" + s.query(scopes).Encode()))
@@ -218,7 +220,7 @@ func TestChromiumConsentFits(t *testing.T) {
 		for _, tag := range locale.Default().Tags() {
 			s.Language(tag)
 			s.Submit(chromedp.Reload())
-			s.isTitled(t, locale.Default().Locale(tag).Text("consent.heading", "Partner", "Stride & Co")+" · Activity Connect")
+			s.isTitled(t, locale.Default().Locale(tag).Text("consent.heading", "Partner", "Stride & Co")+" · Acme Move")
 			for _, size := range [][2]int64{{390, 844}, {1280, 720}} {
 				s.Do(chromedp.EmulateViewport(size[0], size[1]))
 				var bottom int64

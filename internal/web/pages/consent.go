@@ -69,7 +69,7 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	setCookie(w, requestCookie(request.id), append([]byte(decided), request.ClientID[:]...), p.RequestLifetime)
+	setCookie(w, requestCookie(request.id), append([]byte(decided), request.Partner.ClientID[:]...), p.RequestLifetime)
 	return redirect(callback)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/client"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
@@ -41,7 +42,7 @@ func failureOf(err error) (f failure, known bool) {
 		return failure{http.StatusBadRequest, "bad-form", "bad_form"}, true
 	case errors.Is(err, errForeignForm):
 		return failure{http.StatusForbidden, "bad-form", "foreign_form"}, true
-	case errors.Is(err, errNotFound):
+	case errors.Is(err, errNotFound), errors.Is(err, client.ErrNotFound):
 		return failure{http.StatusNotFound, "not-found", "not_found"}, true
 	case errors.Is(err, account.ErrTooManyCodes):
 		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}, true
@@ -79,11 +80,11 @@ func (p *pages) ending(r *http.Request) (cause string, of partner) {
 		return "unknown", partner{}
 	}
 	if client, ok := bytes.CutPrefix(cookieValue(r, requestCookie(id)), []byte(decided)); ok && len(client) == len(uuid.UUID{}) {
-		name, homepage, err := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client))
+		found, err := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client))
 		if err != nil {
 			return "decided", partner{}
 		}
-		return "decided", partner{Name: name, Homepage: homepage}
+		return "decided", partner{Partner: found}
 	}
 	var browsers [][32]byte
 	for _, cookie := range []string{requestCookie(id), browserCookie} {
@@ -95,7 +96,7 @@ func (p *pages) ending(r *http.Request) (cause string, of partner) {
 	if err != nil {
 		return "unknown", partner{}
 	}
-	return string(ending.Cause), partner{Name: ending.ClientName, Homepage: ending.HomepageURL}
+	return string(ending.Cause), partner{Partner: ending.Partner}
 }
 
 // baseOf is the prefix of the paths of the request's sign-in, or empty. Error pages link to the page of its code, from

@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
@@ -66,7 +67,7 @@ type fixture struct {
 // limits are the defaults of the service.
 var limits = account.Settings{CodesPerEmail: 5, CodesPerNetwork: 30}
 
-func newFixture(t *testing.T, settings account.Settings) *fixture {
+func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fixture {
 	t.Helper()
 	db := pgtest.New(t)
 	db.Clock.Set(time.Until(noon))
@@ -97,7 +98,7 @@ func newFixture(t *testing.T, settings account.Settings) *fixture {
 
 	handler, err := New(Config{
 		OAuth: f.oauth, Accounts: f.accounts, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: settings.Brand,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: append(of, brand.Brand{Name: settings.Brand})[0], Clients: f.registry,
 	})
 	if err != nil {
 		t.Fatal(err)

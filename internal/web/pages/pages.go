@@ -11,6 +11,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/brand"
+	"connect-svc/internal/client"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
@@ -23,7 +25,8 @@ type Config struct {
 	Accounts        *account.Accounts
 	RequestLifetime time.Duration     // of an authorization request: the cookie's lifetime, also shown on the pages
 	TrustedProxies  []netip.Prefix    // whose X-Forwarded-For is trusted
-	Brand           string            // whose pages these are; empty: the program's own name
+	Clients         *client.Registry  // whose logos are shown
+	Brand           brand.Brand       // whose pages these are; without a name: the program's own
 	Texts           *locale.Catalogue // nil: those of the program
 }
 
@@ -39,7 +42,8 @@ func New(config Config) (http.Handler, error) {
 	if config.Texts == nil {
 		config.Texts = locale.Default()
 	}
-	site, err := readSite(cmp.Or(config.Brand, account.DefaultBrand), config.Texts)
+	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
+	site, err := readSite(config.Brand, config.Texts)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
@@ -54,6 +58,7 @@ func New(config Config) (http.Handler, error) {
 	router.MethodNotAllowed(p.page(failWith(errNotFound)))
 	router.Get("/", p.page(failWith(redirect(accountBase))))
 	router.Get("/static/{name}", p.page(p.static))
+	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
 	router.Get("/oauth/authorize", p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {
 		p.routeSignIn(r, "", p.requestSignIn)

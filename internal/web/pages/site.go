@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
 )
 
@@ -24,7 +25,7 @@ var files embed.FS
 // site is the embedded files: a template for each page in each language, and the styles and images under names that contain
 // a hash of their content, so that browsers may cache them for ever.
 type site struct {
-	brand  string
+	brand  brand.Brand
 	texts  *locale.Catalogue
 	views  map[string]map[string]*template.Template // by language and page
 	assets map[string]asset                         // by served name
@@ -36,8 +37,8 @@ type asset struct {
 	content   []byte
 }
 
-func readSite(brand string, texts *locale.Catalogue) (*site, error) {
-	s := &site{brand: brand, texts: texts, views: map[string]map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+func readSite(of brand.Brand, texts *locale.Catalogue) (*site, error) {
+	s := &site{brand: of, texts: texts, views: map[string]map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
@@ -67,6 +68,10 @@ func (s *site) readAssets() error {
 		s.names[entry.Name()] = name
 		s.assets[name] = asset{mime.TypeByExtension(extension), content}
 	}
+	for _, file := range s.brand.Files() {
+		s.names[file.Name] = file.Name
+		s.assets[file.Name] = asset{file.MediaType, file.Content}
+	}
 	return nil
 }
 
@@ -83,7 +88,7 @@ func (s *site) readViews(in *locale.Locale) (map[string]*template.Template, erro
 	}
 	shared, err := template.New("").Funcs(template.FuncMap{
 		"asset":       s.assetPath,
-		"brand":       func() string { return s.brand },
+		"brand":       func() brand.Brand { return s.brand },
 		"initial":     initial,
 		"host":        hostOf,
 		"t":           isolated,
@@ -149,8 +154,31 @@ func (p *pages) static(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return errNotFound
 	}
-	w.Header().Set("Content-Type", file.mediaType)
-	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(file.content)
+	file.write(w)
 	return nil
+}
+
+// logo serves that of a partner.
+func (p *pages) logo(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "client")
+	if err != nil {
+		return errNotFound
+	}
+	logo, err := p.Clients.Logo(r.Context(), id, chi.URLParam(r, "logo"))
+	if err != nil {
+		return err
+	}
+	asset{logo.MediaType(), logo.Content}.write(w)
+	return nil
+}
+
+// write sends a file that browsers may cache for ever. A drawing that is opened by itself is in a sandbox.
+func (a asset) write(w http.ResponseWriter) {
+	h := w.Header()
+	if a.mediaType == "image/svg+xml" {
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'")
+	}
+	h.Set("Content-Type", a.mediaType)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	_, _ = w.Write(a.content) // fails only where nobody reads it any more
 }

@@ -38,16 +38,23 @@ type view struct {
 func (p *pages) view(request pending) view {
 	return view{
 		Base:    request.base,
-		Partner: partner{request.ClientName, request.HomepageURL, request.CallbackURL},
+		Partner: partner{request.Partner, request.CallbackURL},
 		Minutes: minutes(p.RequestLifetime),
 	}
 }
 
 // partner is who asks for the authorization, or has a connection.
 type partner struct {
-	Name     string
-	Homepage string // may be empty
+	oauth.Partner
 	Callback string // empty on the account pages
+}
+
+// LogoPath is where the partner's logo is served; empty where there is none.
+func (p partner) LogoPath() string {
+	if p.Logo == "" {
+		return ""
+	}
+	return "/static/partners/" + p.ClientID.String() + "/" + p.Logo
 }
 
 // initial is the first letter of a partner's name, shown as its logo.

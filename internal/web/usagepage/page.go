@@ -2,6 +2,7 @@ package usagepage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
@@ -35,16 +37,24 @@ var windows = map[string]int{"": 24, "24": 24, "168": 168}
 
 type server struct {
 	usage *usage.Usage
+	brand brand.Brand
 	now   func() time.Time
 }
 
-// New serves /usage and what the page needs below /usage/.
-func New(counted *usage.Usage, now func() time.Time) http.Handler {
-	s := server{counted, now}
+// New serves /usage and what the page needs below /usage/. A brand without a name is the program's own.
+func New(counted *usage.Usage, of brand.Brand, now func() time.Time) http.Handler {
+	of.Name = cmp.Or(of.Name, brand.DefaultName)
+	s := server{counted, of, now}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /usage", s.show)
 	mux.Handle("GET /usage/usage.css", http.StripPrefix("/usage/", http.FileServerFS(files)))
 	mux.Handle("GET /usage/mark.svg", http.StripPrefix("/usage/", http.FileServerFS(files)))
+	for _, file := range of.Files() {
+		mux.HandleFunc("GET /usage/"+file.Name, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", file.MediaType)
+			_, _ = w.Write(file.Content) // fails only where nobody reads it any more
+		})
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Operation = "usage"
 		h := w.Header()
@@ -88,7 +98,7 @@ func (s server) show(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var text bytes.Buffer
-	if err := page.Execute(&text, newView(reports, hours, only, s.now().UTC())); err != nil {
+	if err := page.Execute(&text, newView(reports, s.brand, hours, only, s.now().UTC())); err != nil {
 		panic(fmt.Errorf("template of usage: %w", err))
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/testing/browsertest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/usage"
@@ -37,7 +38,7 @@ func newFixture(t *testing.T) *fixture {
 	db := pgtest.New(t)
 	db.Clock.Set(time.Until(now))
 	counted := usage.New(db.Pool, slog.New(slog.NewTextHandler(t.Output(), nil)), db.Clock.Now)
-	f := &fixture{db: db, counted: counted, page: New(counted, db.Clock.Now)}
+	f := &fixture{db: db, counted: counted, page: New(counted, brand.Brand{}, db.Clock.Now)}
 	name := func(name string) uuid.UUID {
 		id := db.Client(t).ID
 		db.Exec(t, "update clients set name = $2 where client_id = $1", id, name)
@@ -145,7 +146,7 @@ func TestManyClients(t *testing.T) {
 		reports = append(reports, usage.Report{ClientID: uuid.New(), RequestsPerMinute: 600, Hours: make([]usage.Hour, 24),
 			Total: usage.Figures{Requests: int64(i + 1)}})
 	}
-	v := newView(reports, 24, uuid.Nil, now)
+	v := newView(reports, brand.Brand{}, 24, uuid.Nil, now)
 	if len(v.Clients) != mostCards+3 || len(v.Cards()) != mostCards || v.Clients[0].Total.Requests != mostCards+3 || v.Clients[mostCards].Charts != nil {
 		t.Errorf("%d clients, %d cards, first with %d requests", len(v.Clients), len(v.Cards()), v.Clients[0].Total.Requests)
 	}
@@ -214,7 +215,7 @@ func TestChromium(t *testing.T) {
 func newEmpty(t *testing.T) (address string) {
 	t.Helper()
 	db := pgtest.New(t)
-	server := httptest.NewServer(New(usage.New(db.Pool, slog.New(slog.DiscardHandler), db.Clock.Now), db.Clock.Now))
+	server := httptest.NewServer(New(usage.New(db.Pool, slog.New(slog.DiscardHandler), db.Clock.Now), brand.Brand{}, db.Clock.Now))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -235,5 +236,37 @@ func TestConnectionsInWords(t *testing.T) {
 		if v := inWords(test.counted); v.Authorized != test.authorized || v.Note != test.note {
 			t.Errorf("%+v: %q, %q", test.counted, v.Authorized, v.Note)
 		}
+	}
+}
+
+// TestBrand: the page is the operator's.
+func TestBrand(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	logo, err := brand.ReadLogo([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	color, err := brand.ParseColor("#5b21b6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := New(usage.New(db.Pool, slog.New(slog.DiscardHandler), db.Clock.Now), brand.Brand{Name: "Acme & Move", Logo: logo, Color: color}, db.Clock.Now)
+	get := func(path string) string {
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: status %d", path, w.Code)
+		}
+		return w.Body.String()
+	}
+	text := get("/usage")
+	for _, want := range []string{"<title>Usage · Acme &amp; Move</title>", `src="/usage/` + logo.Name + `"`, "Acme &amp; Move</p>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if css := get("/usage/" + (brand.Brand{Color: color}).Style()); !strings.Contains(css, "--link: #5b21b6") || !strings.Contains(get("/usage/"+logo.Name), "<svg") {
+		t.Errorf("the style sheet is %q", css)
 	}
 }

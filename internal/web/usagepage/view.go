@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/usage"
 )
 
@@ -15,6 +16,7 @@ const mostCards = 50
 
 // view is the page.
 type view struct {
+	Brand     brand.Brand
 	Hours     int
 	Only      string // the client's id, on a page about one
 	From, Now time.Time
@@ -61,8 +63,8 @@ type state struct {
 }
 
 // newView makes the page of reports.
-func newView(reports []usage.Report, hours int, only uuid.UUID, now time.Time) view {
-	v := view{Hours: hours, Now: now, From: now.Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour)}
+func newView(reports []usage.Report, of brand.Brand, hours int, only uuid.UUID, now time.Time) view {
+	v := view{Brand: of, Hours: hours, Now: now, From: now.Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour)}
 	if only != uuid.Nil {
 		v.Only = only.String()
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/web/developers"
 )
 
@@ -15,7 +16,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: build DIRECTORY")
 		os.Exit(2)
 	}
-	site, err := developers.New()
+	site, err := developers.New(brand.Brand{})
 	if err == nil {
 		err = site.Write(os.Args[1])
 	}

@@ -1,0 +1,119 @@
+package pages
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/PuerkitoBio/goquery"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/client"
+	"connect-svc/internal/scope"
+)
+
+const (
+	lightDrawing   = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 20"><path d="M0 0h40v20H0z" fill="#5b21b6"/></svg>`
+	darkDrawing    = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 20"><path d="M0 0h40v20H0z" fill="#c4b5fd"/></svg>`
+	partnerDrawing = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 20 20"><circle cx="10" cy="10" r="9" fill="#d97706"/></svg>`
+)
+
+func logoOf(t *testing.T, drawing string) brand.Logo {
+	t.Helper()
+	logo, err := brand.ReadLogo([]byte(drawing))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logo
+}
+
+// acme is an operator with everything that a brand can have.
+func acme(t *testing.T) brand.Brand {
+	t.Helper()
+	color, err := brand.ParseColor("#5b21b6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return brand.Brand{
+		Name: "Acme Move", Logo: logoOf(t, lightDrawing), LogoDark: logoOf(t, darkDrawing), Color: color,
+		SupportURL: "mailto:help@acme.example", PrivacyURL: "https://acme.example/privacy",
+	}
+}
+
+// branded gives the partner of a fixture a logo and its addresses.
+func (f *fixture) branded(t *testing.T) {
+	t.Helper()
+	logo := logoOf(t, partnerDrawing)
+	if _, err := f.registry.Update(t.Context(), f.client.ID, func(r *client.Registration) {
+		r.Logo, r.PrivacyURL, r.TermsURL = logo, "https://partner.example/privacy", "https://partner.example/terms"
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBothSides: each page shows whose it is, and the consent also who asks, with what both want users to read.
+func TestBothSides(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits, acme(t))
+	f.branded(t)
+	v := f.visitor(t)
+	base, consent := v.consent(scope.All)
+	for name, page := range map[string]*goquery.Document{"consent": consent.page, "error": v.get("/nothing").page} {
+		links := hrefs(page.Find("footer a"))
+		if want := []string{"Help: mailto:help@acme.example", "Privacy policy: https://acme.example/privacy"}; !slices.Equal(links, want) {
+			t.Errorf("%s: the footer links to %q", name, links)
+		}
+		v.served(page.Find("header img"), "src", "image/svg+xml", "#5b21b6")
+		v.served(page.Find("header source"), "srcset", "image/svg+xml", "#c4b5fd")
+		v.served(page.Find("link[rel=icon]"), "href", "image/svg+xml", "#5b21b6")
+		v.served(page.Find("link[rel=stylesheet]").Last(), "href", "text/css; charset=utf-8", "--main: #5b21b6;")
+	}
+	v.served(consent.page.Find(".company .sides img").Last(), "src", "image/svg+xml", "#d97706")
+	if links := hrefs(consent.page.Find(".company a")); !slices.Equal(links, []string{
+		"www.partner.example (opens in a new tab): " + homepage,
+		"Privacy policy (opens in a new tab): https://partner.example/privacy",
+		"Terms (opens in a new tab): https://partner.example/terms",
+	}) {
+		t.Errorf("of the partner there is %q", links)
+	}
+	f.connect(t, scope.DailySteps)
+	v.enter(email)
+	v.served(v.account().Find(".company img"), "src", "image/svg+xml", "#d97706")
+
+	// Another logo has another address, and what was is gone.
+	logo := consent.page.Find(".company .sides img").Last().AttrOr("src", "")
+	for _, path := range []string{strings.Replace(logo, "logo-", "logo-0", 1), "/static/partners/x/" + path.Base(logo), "/static/partners/" + uuid.NewString() + "/" + path.Base(logo)} {
+		v.isError(v.get(path), http.StatusNotFound, headingMissing)
+	}
+	if _, err := f.registry.Update(t.Context(), f.client.ID, func(r *client.Registration) { r.Logo = brand.Logo{} }); err != nil {
+		t.Fatal(err)
+	}
+	v.isError(v.get(logo), http.StatusNotFound, headingMissing)
+	if page := v.get(base + "/consent").page; page.Find(".company .sides img").Length() != 1 || said(page.Find(".sides > .face").Last()) != "S" {
+		t.Errorf("without a logo the partner is shown as %q", said(page.Find(".sides")))
+	}
+}
+
+func hrefs(links *goquery.Selection) (list []string) {
+	for _, link := range links.EachIter() {
+		list = append(list, said(link)+": "+link.AttrOr("href", ""))
+	}
+	return list
+}
+
+// served says that the file of an element is there, for ever, and harmless.
+func (v *visitor) served(element *goquery.Selection, attribute, mediaType, content string) {
+	v.t.Helper()
+	path := element.AttrOr(attribute, "")
+	file := v.get(path)
+	if file.StatusCode != http.StatusOK || file.Header.Get("Content-Type") != mediaType || !strings.Contains(file.text, content) ||
+		!strings.Contains(file.Header.Get("Cache-Control"), "immutable") {
+		v.t.Errorf("%q: status %d, %s, %s: %.200s", path, file.StatusCode, file.Header.Get("Content-Type"), file.Header.Get("Cache-Control"), file.text)
+	}
+	if mediaType == "image/svg+xml" && !strings.Contains(file.Header.Get("Content-Security-Policy"), "; sandbox") {
+		v.t.Errorf("%s can be opened with the power of our origin", path)
+	}
+}

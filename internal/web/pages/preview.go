@@ -1,0 +1,167 @@
+package pages
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/brand"
+	"connect-svc/internal/locale"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
+)
+
+// sample is a page in one of its states.
+type sample struct {
+	Name, Says string // in a path, and to people
+	view       string
+	data       view
+}
+
+// samples are all pages in all their states, with one partner that has everything and one that has nothing but a name.
+func samples() []sample {
+	const callback = "https://www.stride.example/callback"
+	day := time.Date(2026, 5, 18, 0, 0, 0, 0, time.UTC)
+	id := uuid.MustParse("00000000-0000-4000-8000-000000000001")
+	stride := partner{oauth.Partner{
+		ClientID: id, Name: "Stride Club", HomepageURL: "https://www.stride.example/",
+		PrivacyURL: "https://www.stride.example/privacy", TermsURL: "https://www.stride.example/terms",
+	}, callback}
+	request := view{Base: "/authorize/" + id.String(), Partner: stride, Minutes: 10, Email: "robin@example.com"}
+	atAccount := view{Base: accountBase, Minutes: 30, Email: "robin@example.com"}
+	with := func(v view, change func(*view)) view { change(&v); return v }
+	problem := func(v view, name string) view {
+		v.Problem, v.Invalid = name, true
+		return v
+	}
+	consent := func(asked, current scope.Set) view {
+		return with(request, func(v *view) {
+			v.Consent = oauth.Consent{Email: v.Email, HistoryFrom: day, ScopeMismatch: current != 0}
+			v.Reads, v.Current = asked.Names(), current.Names()
+		})
+	}
+	connected := func(name string, state oauth.State, scopes scope.Set) connection {
+		return connection{
+			Partner: partner{Partner: oauth.Partner{ClientID: id, Name: name}}, State: state, Reads: scopes.Names(), Since: day, From: day,
+		}
+	}
+	connections := []connection{
+		connected("Stride Club", oauth.Authorized, scope.All),
+		connected("Walk & Win", oauth.Lapsed, scope.DailySteps),
+		connected("Velo Versicherung AG", oauth.Revoked, scope.CyclingDaily),
+	}
+	connections[0].Partner, connections[0].LastRead = stride, &day
+	ended := func(cause string, of partner) view {
+		return view{Base: request.Base, Problem: cause, Partner: of, Code: string(oauth.InvalidRequest)}
+	}
+	return []sample{
+		{"sign-in", "Sign-in", "sign-in", request},
+		{"sign-in-problem", "Sign-in: no address", "sign-in", problem(request, "address")},
+		{"code", "Code", "code", request},
+		{"code-again", "Code: sent again", "code", with(request, func(v *view) { v.SentAgain = account.ClockTime(day.Add(15 * time.Hour)) })},
+		{"code-malformed", "Code: not six digits", "code", problem(request, "malformed")},
+		{"code-wrong", "Code: wrong", "code", with(problem(request, "wrong"), func(v *view) { v.AttemptsLeft = 3 })},
+		{"code-spent", "Code: five times wrong", "code", problem(request, "spent")},
+		{"code-expired", "Code: too old", "code", problem(request, "expired")},
+		{"consent", "Consent", "consent", consent(scope.All, 0)},
+		{"consent-one", "Consent: one scope", "consent", consent(scope.DailySteps, 0)},
+		{"mismatch", "Consent: other scopes than before", "consent", consent(scope.All, scope.DailySteps)},
+		{"account-sign-in", "Account: sign-in", "account-sign-in", atAccount},
+		{"account-signed-out", "Account: signed out", "account-sign-in", with(atAccount, func(v *view) { v.News = "signed-out" })},
+		{"account-code", "Account: code", "code", atAccount},
+		{"account", "Account", "account", with(atAccount, func(v *view) {
+			v.Connections = connections
+			v.Browsers = []browser{{Name: "Firefox on Linux", Last: day, This: true}, {Last: day}}
+		})},
+		{"account-none", "Account: no connections", "account", atAccount},
+		{"account-gone", "Account: disconnected", "account", with(atAccount, func(v *view) {
+			v.Gone, v.Connections = "Stride Club", connections[1:2]
+		})},
+		{"disconnect", "Disconnect", "disconnect", with(atAccount, func(v *view) { v.Partner, v.Connections = stride, connections[:1] })},
+		{"ended-expired", "Ended: too late", "ended", ended("expired", stride)},
+		{"ended-decided", "Ended: decided already", "ended", ended("decided", stride)},
+		{"ended-partner", "Ended: the partner", "ended", ended("partner", stride)},
+		{"ended-cookies", "Ended: another browser", "ended", ended("cookies", partner{})},
+		{"ended-unknown", "Ended: unknown", "ended", ended("unknown", partner{})},
+		{"refused", "Refused", "refused", view{Code: string(oauth.InvalidRequest)}},
+		{"too-many-codes", "Too many codes", "too-many-codes", request},
+		{"unavailable", "No email can be sent", "unavailable", request},
+		{"bad-form", "A form that cannot be read", "bad-form", request},
+		{"not-found", "Not found", "not-found", view{}},
+		{"fault", "Fault", "fault", request},
+	}
+}
+
+//go:embed preview
+var previewFiles embed.FS
+
+var previewPages = template.Must(template.ParseFS(previewFiles, "preview/*.html"))
+
+// Preview shows every page and email with a brand and texts, to the operator and to nobody else: /{language} has all of
+// them side by side. It knows no database, and what is pressed on the pages does nothing.
+func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
+	if texts == nil {
+		texts = locale.Default()
+	}
+	of.Name = cmp.Or(of.Name, brand.DefaultName)
+	site, err := readSite(of, texts)
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
+	p := &pages{site: site}
+	router := chi.NewRouter()
+	router.Get("/", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/"+site.locale(r).Tag, http.StatusSeeOther)
+	})
+	router.Get("/preview/{file}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, previewFiles, r.URL.Path[1:]) })
+	router.Get("/static/{name}", p.page(p.static))
+	router.Get("/{language}", func(w http.ResponseWriter, r *http.Request) {
+		tag := chi.URLParam(r, "language")
+		if !slices.Contains(texts.Tags(), tag) {
+			http.NotFound(w, r)
+			return
+		}
+		var page bytes.Buffer
+		if err := previewPages.ExecuteTemplate(&page, "index.html", struct {
+			Brand, Tag string
+			Tags       []string
+			Samples    []sample
+		}{of.Name, tag, texts.Tags(), samples()}); err != nil {
+			panic(err)
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = page.WriteTo(w)
+	})
+	router.Get("/{language}/{sample}", func(w http.ResponseWriter, r *http.Request) {
+		all, tag := samples(), chi.URLParam(r, "language")
+		found := slices.IndexFunc(all, func(s sample) bool { return s.Name == chi.URLParam(r, "sample") })
+		if found < 0 || !slices.Contains(texts.Tags(), tag) {
+			http.NotFound(w, r)
+			return
+		}
+		r.Header.Set("Accept-Language", tag)
+		site.write(w, r, http.StatusOK, all[found].view, all[found].data)
+	})
+	for path, partner := range map[string]string{"/{language}/email": "Stride Club", "/{language}/email-account": ""} {
+		for suffix, part := range map[string]int{"": 1, ".txt": 0} {
+			router.Get(path+suffix, func(w http.ResponseWriter, r *http.Request) {
+				text, html, err := account.SampleEmail(of.Name, r.Host, partner, texts.Locale(chi.URLParam(r, "language")))
+				if err != nil {
+					panic(err)
+				}
+				w.Header().Set("Content-Type", []string{"text/plain; charset=utf-8", "text/html; charset=utf-8"}[part])
+				_, _ = fmt.Fprint(w, []string{text, html}[part]) //nolint:gosec // the templates have escaped it
+			})
+		}
+	}
+	return router, nil
+}

@@ -1,0 +1,63 @@
+package pages
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"testing"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/locale"
+)
+
+// TestPreviewShowsEverything: every page is among the samples, and each can be seen in every language.
+func TestPreviewShowsEverything(t *testing.T) {
+	t.Parallel()
+	shown := map[string]bool{}
+	for _, s := range samples() {
+		shown[s.view] = true
+	}
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if page := strings.TrimSuffix(path.Base(name), ".html"); !shown[page] {
+			t.Errorf("no sample of %s", page)
+		}
+	}
+	handler, err := Preview(acme(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w
+	}
+	for _, tag := range locale.Default().Tags() {
+		if index := get("/" + tag); index.Code != http.StatusOK || !strings.Contains(index.Body.String(), "/"+tag+"/consent") {
+			t.Errorf("%s: status %d", tag, index.Code)
+		}
+		for _, s := range samples() {
+			if page := get("/" + tag + "/" + s.Name); page.Code != http.StatusOK || !strings.Contains(page.Body.String(), `<html lang="`+tag+`"`) {
+				t.Errorf("%s in %s: status %d", s.Name, tag, page.Code)
+			}
+		}
+		for _, name := range []string{"email", "email-account", "email.txt", "email-account.txt"} {
+			if email := get("/" + tag + "/" + name); email.Code != http.StatusOK || !strings.Contains(email.Body.String(), "012345") {
+				t.Errorf("%s in %s: status %d", name, tag, email.Code)
+			}
+		}
+	}
+	for _, path := range []string{"/xx", "/en/nothing", "/xx/consent", "/preview/nothing", "/static/nothing"} {
+		if got := get(path).Code; got != http.StatusNotFound {
+			t.Errorf("%s: status %d", path, got)
+		}
+	}
+	if _, err := Preview(brand.Brand{}, nil); err != nil {
+		t.Errorf("without a brand: %v", err)
+	}
+}

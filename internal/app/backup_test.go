@@ -3,6 +3,7 @@ package app
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
@@ -163,6 +164,10 @@ func authorized(t testing.TB, a *App, partner pgtest.Client, user pgtest.User) s
 	t.Helper()
 	id, browser := consenting(t, a, partner, user)
 	location, err := a.OAuth.Allow(t.Context(), id, browser)
+	if errors.Is(err, oauth.ErrRequestEnded) { // the day was over in between, and with it what was consented to
+		id, browser = consenting(t, a, partner, user)
+		location, err = a.OAuth.Allow(t.Context(), id, browser)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

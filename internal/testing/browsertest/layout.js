@@ -46,6 +46,14 @@
     const { width, height } = target.getBoundingClientRect();
     if (visible(target) && (width < 24 || height < 24)) faults.push(`target of ${width.toFixed()} by ${height.toFixed()}: ${describe(target)}`);
   }
+  // In a flexible box the space between words and an element is lost.
+  for (const element of document.querySelectorAll("body *")) {
+    if (!/flex|grid/.test(getComputedStyle(element).display)) continue;
+    for (const { data, nodeType, nextElementSibling, previousElementSibling } of element.childNodes) {
+      if (nodeType !== Node.TEXT_NODE || data.trim() === "") continue;
+      if ((/\s$/.test(data) && nextElementSibling) || (/^\s/.test(data) && previousElementSibling)) faults.push(`no space beside "${data.trim()}" in ${describe(element)}`);
+    }
+  }
   const wide = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth > wide) faults.push(`the page is ${document.documentElement.scrollWidth} wide in a window of ${wide}`);
   // What a table or a listing scrolls for itself may be wider.

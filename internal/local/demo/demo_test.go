@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/internal/testing/browsertest"
 )
@@ -178,6 +179,42 @@ func (v *visitor) picture(name string) {
 	v.Do(chromedp.EmulateViewport(1024, 800))
 }
 
+// opensWithCharts checks that the charts are what one sees first, that a table has their figures, and that the requests are
+// folded away below them.
+func (v *visitor) opensWithCharts() {
+	v.t.Helper()
+	v.Do(chromedp.EmulateViewport(1280, 800))
+	var seen struct {
+		Drawn, Table  [][]string // of each day: steps and distance
+		Bottom, Trace float64
+		Open          bool
+	}
+	v.Evaluate(`(() => {
+		const titles = (of) => Array.from(document.querySelectorAll(of + " ~ figure title"), (t) => t.textContent.split(": "));
+		const rides = titles("#rides").map(([, value]) => value);
+		const figures = Array.from(document.querySelectorAll("figure"), (f) => f.getBoundingClientRect().bottom);
+		const happened = document.querySelector("#happened");
+		return {
+			Drawn: titles("#steps").map((day, i) => [...day, rides[i]]),
+			Table: Array.from(document.querySelectorAll("#figures tbody tr"), (row) => Array.from(row.cells, (c) => c.textContent)),
+			Bottom: Math.max(...figures), Trace: happened.getBoundingClientRect().top, Open: happened.open,
+		};
+	})()`, &seen)
+	if len(seen.Drawn) != 31 {
+		v.t.Errorf("%d days are drawn", len(seen.Drawn))
+	}
+	if diff := cmp.Diff(seen.Drawn, seen.Table); diff != "" {
+		v.t.Errorf("the table is not what is drawn (-drawn +table):\n%s", diff)
+	}
+	if seen.Bottom > 800 {
+		v.t.Errorf("the charts end at %g, below the window", seen.Bottom)
+	}
+	if seen.Open || seen.Trace < seen.Bottom {
+		v.t.Errorf("the requests are not folded below the charts: %+v", seen)
+	}
+	v.Do(chromedp.EmulateViewport(1024, 800))
+}
+
 // signIn goes from the service's sign-in page to its question, with the code of the caught mail.
 func (v *visitor) signIn(email string) {
 	v.t.Helper()
@@ -207,10 +244,19 @@ func TestDemo(t *testing.T) {
 	config := Config{Dir: filepath.Join(t.TempDir(), "demo"), Port: freePorts(t), Every: 50 * time.Millisecond, Window: time.Second}
 	r := start(t, config)
 	t.Cleanup(func() { removeDatabase(t, config.Dir) })
-	if screen := r.out.String(); !strings.Contains(screen, r.Partner) || !strings.Contains(screen, r.Mail) || strings.Count(screen, "\n") > 24 {
-		t.Errorf("screen:\n%s", screen)
+	screen := r.out.String()
+	if strings.Count(screen, "\n") > 24 {
+		t.Errorf("more than a screen:\n%s", screen)
 	}
 	v := visit(t, r)
+	for _, address := range []string{r.Mail, r.Service + "/account", r.Service + "/developers/", r.Private + "/usage", r.Partner} {
+		if !strings.Contains(screen, address+" ") {
+			t.Errorf("the screen does not name %s:\n%s", address, screen)
+		}
+		if status := v.Open(address); status != http.StatusOK {
+			t.Errorf("%s: status %d", address, status)
+		}
+	}
 
 	v.expect("Alex is connected")
 	// In one look: the page loads itself again as the day goes on.
@@ -231,6 +277,7 @@ func TestDemo(t *testing.T) {
 	if rides := v.count(".rides tbody tr"); rides < 11 {
 		t.Errorf("%d rides: fewer than three pages of five", rides)
 	}
+	v.opensWithCharts()
 	v.waitForCall("activity.updated", "Alex", "daily_steps")
 	v.picture("alex")
 
@@ -254,7 +301,7 @@ func TestDemo(t *testing.T) {
 	}
 	v.picture("robin-connected")
 	var opened int
-	v.Evaluate("Array.from(document.querySelectorAll('.exchange'), (e) => e.open = true).length", &opened)
+	v.Evaluate("Array.from(document.querySelectorAll('#happened, .exchange'), (e) => e.open = true).length - 1", &opened)
 	if opened < 7 { // to the service, back, the exchange, and four reads
 		t.Errorf("only %d requests are shown", opened)
 	}

@@ -21,21 +21,22 @@ func (d *demo) screen() string {
 	return fmt.Sprintf(`
 The demo is running. Ctrl-C stops it.
 
-  Open first     %s    an example partner, Stride Club
-  Caught mail    %s    every mail ends here: the sign-in codes
-  The service    %[3]s/.well-known/oauth-authorization-server
-  For its users  %[3]s/account    a user sees who reads, and disconnects
-  Its health     %s/readyz
+  Open first    %-34s  an example partner, Stride Club
+  Caught mail   %-34s  every email ends up here, with its sign-in code
+  Account       %-34s  users see who reads their data, and disconnect
+  Developers    %-34s  the site for partners: quick start, guides, reference
+  Usage         %-34s  what each client asked for, in charts
+  Health        %-34s  whether the service is ready
 
 %s
 To connect somebody yourself, choose %s there, then Connect; sign in as %s.
 
-Your browser will warn of the certificate once: it comes from the demo's own
+Your browser warns you about the certificate once: it comes from the demo's own
 authority, %s. Go on, or trust that file.
 
 To use the commands on the demo's data: . %s
 %s
-`, a.Partner, a.Mail, a.Service, a.Private, state, robin.name, robin.email, short(d.authority.File), short(d.path("environment")), kept)
+`, a.Partner, a.Mail, a.Service+"/account", a.Service+"/developers/", a.Private+"/usage", a.Private+"/readyz", state, robin.name, robin.email, short(d.authority.File), short(d.path("environment")), kept)
 }
 
 // short is the path from the working directory, if that is shorter.

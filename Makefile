@@ -42,27 +42,27 @@ demo: build ## run everything on this machine, with sample data and an example p
 	@exec bin/connect-svc demo $(ARGS)
 
 .PHONY: test
-test: tools check verify lint lint-api ## everything that CI runs: format, generated code, import rules, all tests with the race detector
+test: tools check verify lint lint-api ## everything CI runs: formatting, generated code, import rules, and all tests with the race detector
 	@for module in $(MODULES); do (cd $$module && go test -race -timeout 20m ./...); done
 	@# Go remembers results, but not the table that these tests write.
 	@[ -e bin/contract-coverage.txt ] || go test -race -count 1 ./internal/api/partner
 	@cat bin/contract-coverage.txt
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: ten minutes of fuzzing, long runs of the model test, storms of faults, a hot client and a soak, all tests three times over
+test-long: tools ## what CI has no time for: ten minutes of fuzzing, long model tests, fault storms, a hot client, a soak test, and all tests three times
 	.ci/long $(FUZZSECONDS) $(RAPIDCHECKS) $(SOAK)
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 
 .PHONY: test-faults
-test-faults: tools ## a storm of faults around three servers: CONNECT_TEST_FAULTS_FOR=3m, CONNECT_TEST_FAULTS_SEED=n runs one again
+test-faults: tools ## a storm of faults around three servers; CONNECT_TEST_FAULTS_FOR=3m sets how long, CONNECT_TEST_FAULTS_SEED=n repeats one
 	go test -tags faults -count 1 -timeout 0 -v ./internal/testing/storm
 
 .PHONY: test-requests
-test-requests: tools ## requests made from the partner document, from PROCESSES (2) at a time, SEQUENCES (10000) of them in each
+test-requests: tools ## requests generated from the partner API document: PROCESSES (2) at a time, SEQUENCES (10000) each
 	.ci/requests $(PROCESSES) $(SEQUENCES)
 
 .PHONY: test-citus
-test-citus: tools ## the tests on a Citus cluster, whose URLs CONNECT_TEST_CITUS_URLS has, the coordinator's first
+test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists its nodes, coordinator first
 	@[ -n "$${CONNECT_TEST_CITUS_URLS:-}" ] || { echo "set CONNECT_TEST_CITUS_URLS to the URLs of a Citus cluster on this machine, the coordinator's first" >&2; exit 2; }
 	go test -tags citus -count 1 -timeout 30m -v -run OnACluster ./sql
 	go test -tags citus -count 1 -timeout 30m -v -run 'UnderLoad|BetweenNodes|OnACluster' ./internal/app
@@ -71,7 +71,7 @@ test-citus: tools ## the tests on a Citus cluster, whose URLs CONNECT_TEST_CITUS
 		./internal/app ./internal/audit ./internal/client ./internal/oauth ./internal/usage ./internal/web/pages ./internal/webhook
 
 .PHONY: bench
-bench: tools build ## how fast everything is on this machine, beside PostgreSQL and net/http alone: ten minutes, then bin/bench.json
+bench: tools build ## measure throughput and latency next to bare PostgreSQL and net/http: ten minutes, writes bin/bench.json
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	@[ -z "$(PROFILES)" ] || go build -trimpath -tags profile -o bin/connect-svc-profile ./cmd/connect-svc
 	bin/connect-bench -seconds $(BENCH_SECONDS) -rounds $(BENCH_ROUNDS) -connections $(BENCH_CONNECTIONS) -only '$(BENCH_ONLY)' \
@@ -82,17 +82,17 @@ bench: tools build ## how fast everything is on this machine, beside PostgreSQL 
 	go test -run '^$$' -bench Import -benchtime 1x ./internal/webhook
 
 .PHONY: bench-isolation
-bench-isolation: tools build ## whether one caller's trouble reaches others: two minutes, then bin/isolation.json; fails where it does
+bench-isolation: tools build ## measure whether one caller's trouble reaches others: two minutes, writes bin/isolation.json; fails if it does
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	bin/connect-bench isolation -only '$(BENCH_ONLY)'
 
 .PHONY: bench-compare
-bench-compare: ## what has changed since an older bin/bench.json: make bench-compare OLD=file.json
+bench-compare: ## compare bin/bench.json with an older one: make bench-compare OLD=file.json
 	@[ -n "$(OLD)" ] || { echo "usage: make bench-compare OLD=file.json" >&2; exit 2; }
 	@go run -C tools ./bench compare "$(abspath $(OLD))" "$(CURDIR)/bin/bench.json"
 
 .PHONY: check
-check: ## gofmt, go vet, a go.mod that holds what is used, and modules that are what go.sum says
+check: ## gofmt, go vet, a tidy go.mod, and modules that match go.sum
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w): $$unformatted" >&2; exit 1; fi
 	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && go vet -tags citus,faults ./...); done
@@ -100,31 +100,31 @@ check: ## gofmt, go vet, a go.mod that holds what is used, and modules that are 
 	@for module in . sdk/go; do (cd $$module && go mod verify); done
 
 .PHONY: lint
-lint: ## golangci-lint, with the rules of who may import whom
+lint: ## golangci-lint, including the import rules
 	@# It is pinned in a module file of its own, so that its dependencies are not ours.
 	@go build -modfile=.golangci/go.mod -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@for module in $(MODULES); do (cd $$module && "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners --build-tags citus,faults ./...); done
 
 .PHONY: vulncheck
-vulncheck: ## known vulnerabilities in what is called: make vulncheck VULNDB=file:///folder, a copy of the Go vulnerability database
+vulncheck: ## known vulnerabilities in code that is called: make vulncheck VULNDB=file:///folder, a copy of the Go vulnerability database
 	@[ -n "$(VULNDB)" ] || { echo "set VULNDB to the URL of a copy of the Go vulnerability database, such as file:///srv/vulndb" >&2; exit 2; }
 	@mkdir -p bin && go build -C tools -o ../bin/govulncheck golang.org/x/vuln/cmd/govulncheck
 	@for module in $(MODULES); do echo "govulncheck in $$module"; (cd $$module && "$(CURDIR)/bin/govulncheck" -db "$(VULNDB)" ./...); done
 
 .PHONY: lint-api
-lint-api: ## Redocly's rules for the OpenAPI document
+lint-api: ## lint the OpenAPI document with Redocly
 	api/lint.sh
 
 .PHONY: compat
-compat: ## what in api/openapi.yaml breaks clients of the released documents; `make test` asks the same
+compat: ## list changes in api/openapi.yaml that break clients of released versions; `make test` checks this too
 	go run -C tools ./compat/check "$(CURDIR)/api/openapi.yaml" "$(CURDIR)"/api/released/*.yaml
 
 .PHONY: generate
-generate: ## make gen/ and the generated parts of sdk/ anew from api/ and sql/
+generate: ## regenerate gen/ and the generated parts of sdk/ from api/ and sql/
 	.ci/generate
 
 .PHONY: verify
-verify: ## prove that what is generated is what `make generate` makes
+verify: ## check that generated code is what `make generate` produces
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	cp -R api sql migrations gen sdk *.yaml "$$copy"; \
 	.ci/generate "$$copy"; \
@@ -132,18 +132,18 @@ verify: ## prove that what is generated is what `make generate` makes
 		{ echo "what is generated is not what its sources make: run make generate and commit" >&2; exit 1; }
 
 .PHONY: docs
-docs: ## the developers' site as static files: bin/developers/index.html
+docs: ## build the developers' site as static files: bin/developers/index.html
 	@rm -rf bin/developers
 	go run ./internal/web/developers/build bin/developers
 
 .PHONY: build
-build: ## bin/connect-svc, the same bytes for the same commit wherever it is built
+build: ## build bin/connect-svc, reproducibly: the same commit gives the same bytes anywhere
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION)' -o bin/connect-svc ./cmd/connect-svc
 
 .PHONY: sbom
-sbom: build ## the bill of materials of bin/connect-svc, in CycloneDX's JSON: bin/connect-svc.cdx.json
+sbom: build ## write the bill of materials of bin/connect-svc as CycloneDX JSON: bin/connect-svc.cdx.json
 	go run -C tools ./sbom "$(CURDIR)/bin/connect-svc" >bin/connect-svc.cdx.json
 
 .PHONY: tools
-tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, Chromium, Node.js), or install it where that is possible
+tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, Chromium, Node.js), or install it where possible
 	@.ci/tools

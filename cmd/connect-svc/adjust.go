@@ -12,20 +12,20 @@ import (
 type adjustCommands struct {
 	output
 	databaseSetting
-	Steps   adjustStepsCommand   `cmd:"" help:"Correct the step total of a day." example:"connect-svc adjust steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta -500 --note 'device on a swing'"`
-	Cycling adjustCyclingCommand `cmd:"" help:"Adjust the cycling distance of a day." example:"connect-svc adjust cycling --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta-meters 1200 --note 'tunnel'"`
+	Steps   adjustStepsCommand   `cmd:"" help:"Correct a day's steps." example:"connect-svc adjust steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta -500 --note 'device on a swing'"`
+	Cycling adjustCyclingCommand `cmd:"" help:"Correct a day's cycling distance." example:"connect-svc adjust cycling --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta-meters 1200 --note 'tunnel'"`
 }
 
 // adjustment has the flags of both commands.
 type adjustment struct {
 	User uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
-	Date date      `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date. A date without a record stays without one."`
-	Note string    `required:"" help:"Why, for those who look later."`
+	Date date      `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date. A correction does not create a record where there is none."`
+	Note string    `required:"" help:"The reason, for the record."`
 }
 
 type adjustStepsCommand struct {
 	adjustment
-	Delta int `required:"" placeholder:"N" help:"Steps to add; below zero to take away."`
+	Delta int `required:"" placeholder:"N" help:"Steps to add; negative to subtract."`
 }
 
 func (c adjustStepsCommand) Run(p *program, group *adjustCommands) error {
@@ -36,7 +36,7 @@ func (c adjustStepsCommand) Run(p *program, group *adjustCommands) error {
 
 type adjustCyclingCommand struct {
 	adjustment
-	DeltaMeters int `required:"" placeholder:"N" help:"Metres to add; below zero to take away."`
+	DeltaMeters int `required:"" placeholder:"N" help:"Metres to add; negative to subtract."`
 }
 
 func (c adjustCyclingCommand) Run(p *program, group *adjustCommands) error {

@@ -15,13 +15,13 @@ import (
 type auditCommands struct {
 	output
 	databaseSetting
-	List auditListCommand `cmd:"" help:"List what happened to clients, users and connections, oldest first." example:"connect-svc audit list --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 2026-01-31"`
+	List auditListCommand `cmd:"" help:"List changes, oldest first." example:"connect-svc audit list --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 2026-01-31"`
 }
 
 type auditListCommand struct {
-	Client uuid.UUID `placeholder:"UUID" help:"Only what concerns this client."`
-	User   uuid.UUID `placeholder:"UUID" help:"Only what concerns this user, who may be deleted."`
-	Since  instant   `placeholder:"TIME" help:"Only what happened since then: YYYY-MM-DD (UTC) or RFC 3339."`
+	Client uuid.UUID `placeholder:"UUID" help:"Only entries about this client."`
+	User   uuid.UUID `placeholder:"UUID" help:"Only entries about this user, who may have been deleted."`
+	Since  instant   `placeholder:"TIME" help:"Only entries since this time: YYYY-MM-DD (UTC) or RFC 3339."`
 }
 
 // auditEventJSON has null for the client, user or connection that an event does not concern.

@@ -19,13 +19,13 @@ import (
 
 // brandSettings are how the pages and emails look to users.
 type brandSettings struct {
-	BrandName       string            `setting:"" type:"brand name" default:"Activity Connect" placeholder:"NAME" help:"Whose pages and emails these are, as users know it."`
-	BrandLogo       brand.Logo        `setting:"" type:"logo" placeholder:"FILE" help:"Logo of the pages, SVG or PNG. Empty: the program's own mark."`
-	BrandLogoDark   brand.Logo        `setting:"" type:"logo" placeholder:"FILE" help:"Logo on dark pages. Empty: the same one."`
-	BrandColor      brand.Color       `setting:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons and links. Dark pages get a lighter tone of it where they need one. Empty: green."`
+	BrandName       string            `setting:"" type:"brand name" default:"Activity Connect" placeholder:"NAME" help:"The name that users see on pages and in emails."`
+	BrandLogo       brand.Logo        `setting:"" type:"logo" placeholder:"FILE" help:"Logo on pages, SVG or PNG. Empty: the built-in mark."`
+	BrandLogoDark   brand.Logo        `setting:"" type:"logo" placeholder:"FILE" help:"Logo on dark pages. Empty: the same logo."`
+	BrandColor      brand.Color       `setting:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons and links, lightened on dark pages where needed. Empty: green."`
 	BrandSupportURL string            `setting:"" type:"support page" name:"brand-support-url" placeholder:"URL" help:"Where users get help: https://… or mailto:…"`
 	BrandPrivacyURL string            `setting:"" type:"page" name:"brand-privacy-url" placeholder:"URL" help:"The operator's privacy policy."`
-	TextsDir        *locale.Catalogue `setting:"" type:"texts" placeholder:"FOLDER" help:"Own words in place of some of the program's: files such as de.toml, as in internal/locale/texts."`
+	TextsDir        *locale.Catalogue `setting:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones."`
 }
 
 func (s brandSettings) brand() brand.Brand {
@@ -50,12 +50,12 @@ func readLogo(name string) (brand.Logo, error) {
 }
 
 type brandCommands struct {
-	Preview brandPreviewCommand `cmd:"" help:"Show every page and email with the settings, in a browser on this machine." example:"connect-svc brand preview --brand-name 'Acme Move' --brand-logo logo.svg --brand-color '#5b21b6'"`
+	Preview brandPreviewCommand `cmd:"" help:"Preview every page and email in a local browser." example:"connect-svc brand preview --brand-name 'Acme Move' --brand-logo logo.svg --brand-color '#5b21b6'"`
 }
 
 type brandPreviewCommand struct {
 	brandSettings
-	Port int `default:"8088" placeholder:"N" help:"Port on this machine (default ${default}; 0 is any free one)."`
+	Port int `default:"8088" placeholder:"N" help:"Port on this machine (default ${default}; 0 picks a free one)."`
 }
 
 func (c brandPreviewCommand) Run(p *program) error {

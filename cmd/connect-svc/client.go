@@ -20,31 +20,31 @@ import (
 type clientCommands struct {
 	output
 	databaseSetting
-	Create       clientCreateCommand       `cmd:"" help:"Register a client and show its secrets, once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
+	Create       clientCreateCommand       `cmd:"" help:"Register a client and print its secrets once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
 	List         clientListCommand         `cmd:"" help:"List all clients, oldest first." example:"connect-svc client list"`
 	Show         clientShowCommand         `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Update       clientUpdateCommand       `cmd:"" help:"Change what is registered about a client. What is not named stays; an empty contact, address, logo or webhook takes it away." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
-	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and show the new one, once. The old one ends at once." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Disable      clientDisableCommand      `cmd:"" help:"Make a client unusable. Its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Enable       clientEnableCommand       `cmd:"" help:"Make a disabled client usable again." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Webhook      clientWebhookCommands     `cmd:"" help:"Set where a client's events are sent."`
-	Offboard     clientOffboardCommand     `cmd:"" help:"End a client and all its connections, for good." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
+	Update       clientUpdateCommand       `cmd:"" help:"Change a client's registration." detail:"Only what is named changes. Giving a contact, URL or logo as an empty string removes it." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
+	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and print the new one once." detail:"The old secret stops working immediately." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Disable      clientDisableCommand      `cmd:"" help:"Lock a client out; its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Enable       clientEnableCommand       `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Webhook      clientWebhookCommands     `cmd:"" help:"Manage where a client's events are sent."`
+	Offboard     clientOffboardCommand     `cmd:"" help:"Permanently end a client and all its connections." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
 type clientCreateCommand struct {
-	Name              string   `required:"" help:"The company's name, shown to users."`
-	Callback          string   `required:"" placeholder:"URL" help:"The one HTTPS callback, compared as an exact string."`
-	Scope             []string `required:"" sep:"none" help:"A scope that the client may ask for; repeat the flag for more."`
-	RequestsPerMinute int      `default:"600" placeholder:"N" help:"Activity requests a minute, sustained (default ${default})."`
-	Burst             int      `default:"60" placeholder:"N" help:"Activity requests back to back (default ${default})."`
-	ConcurrentReads   int      `default:"10" placeholder:"N" help:"Activity requests at the same time (default ${default})."`
-	ContactEmail      string   `placeholder:"EMAIL" help:"Whom to write to at the company."`
-	Homepage          string   `placeholder:"URL" help:"The company's site, shown to users."`
-	PrivacyURL        string   `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, shown to users who are asked for consent."`
-	TermsURL          string   `name:"terms-url" placeholder:"URL" help:"The company's terms, shown beside it."`
-	Logo              string   `placeholder:"FILE" help:"The company's logo, SVG or PNG, 64 KiB at most."`
-	WebhookURL        string   `name:"webhook-url" placeholder:"URL" help:"Where events are sent. Needs the keyset."`
-	WebhookParallel   int      `default:"8" placeholder:"N" help:"Events that a server sends at the same time, 1 to 64 (default ${default})."`
+	Name              string   `required:"" placeholder:"NAME" help:"The company's name, as users see it."`
+	Callback          string   `required:"" placeholder:"URL" help:"The HTTPS callback URL. There is one, and it must match exactly."`
+	Scope             []string `required:"" sep:"none" help:"A scope the client may request; repeat the flag for each."`
+	RequestsPerMinute int      `default:"600" placeholder:"N" help:"Sustained activity requests per minute (default ${default})."`
+	Burst             int      `default:"60" placeholder:"N" help:"Activity requests allowed in a burst (default ${default})."`
+	ConcurrentReads   int      `default:"10" placeholder:"N" help:"Concurrent activity requests (default ${default})."`
+	ContactEmail      string   `placeholder:"EMAIL" help:"Contact address at the company."`
+	Homepage          string   `placeholder:"URL" help:"The company's website, as users see it."`
+	PrivacyURL        string   `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
+	TermsURL          string   `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
+	Logo              string   `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
+	WebhookURL        string   `name:"webhook-url" placeholder:"URL" help:"URL that receives events. Needs the keyset."`
+	WebhookParallel   int      `default:"8" placeholder:"N" help:"Events that each server sends concurrently, 1 to 64 (default ${default})."`
 	keysetSetting
 }
 
@@ -130,11 +130,11 @@ func (c clientCommands) showSecret(p *program, row clientSecretJSON) error {
 		fmt.Fprintf(w, "client id\t%s\n", row.ClientID)
 		fmt.Fprintf(w, "client secret\t%s\n", row.ClientSecret)
 		if row.WebhookSecret == "" {
-			fmt.Fprintln(w, "Keep the secret now: it is stored nowhere and cannot be shown again.")
+			fmt.Fprintln(w, "Save the secret now: it is not stored and cannot be shown again.")
 			return
 		}
 		fmt.Fprintf(w, "webhook secret\t%s\n", row.WebhookSecret)
-		fmt.Fprintln(w, "Keep both secrets now: they cannot be shown again.")
+		fmt.Fprintln(w, "Save both secrets now: they cannot be shown again.")
 	})
 }
 
@@ -253,19 +253,19 @@ func (c clientRotateSecretCommand) Run(p *program, group *clientCommands) error 
 // clientUpdateCommand has the flags of clientCreateCommand, none of them required.
 type clientUpdateCommand struct {
 	clientID
-	Name              *string  `help:"The company's name, shown to users."`
-	Callback          *string  `placeholder:"URL" help:"The one HTTPS callback. Authorizations under way for the old one end."`
-	Scope             []string `sep:"none" help:"A scope that the client may ask for; these replace all. Connections with others cannot be refreshed."`
-	RequestsPerMinute *int     `placeholder:"N" help:"Activity requests a minute, sustained."`
-	Burst             *int     `placeholder:"N" help:"Activity requests back to back."`
-	ConcurrentReads   *int     `placeholder:"N" help:"Activity requests at the same time."`
-	ContactEmail      *string  `placeholder:"EMAIL" help:"Whom to write to at the company."`
-	Homepage          *string  `placeholder:"URL" help:"The company's site, shown to users."`
-	PrivacyURL        *string  `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, shown to users who are asked for consent."`
-	TermsURL          *string  `name:"terms-url" placeholder:"URL" help:"The company's terms, shown beside it."`
-	Logo              *string  `placeholder:"FILE" help:"The company's logo, SVG or PNG, 64 KiB at most."`
-	WebhookURL        *string  `name:"webhook-url" placeholder:"URL" help:"Where events are sent; empty: nowhere. Needs the keyset."`
-	WebhookParallel   *int     `placeholder:"N" help:"Events that a server sends at the same time, 1 to 64: more for a receiver that answers slowly."`
+	Name              *string  `help:"The company's name, as users see it."`
+	Callback          *string  `placeholder:"URL" help:"The HTTPS callback URL. Authorizations in progress with the old one end."`
+	Scope             []string `sep:"none" help:"A scope the client may request; repeat the flag for each. Replaces all scopes. Connections with a removed scope can no longer be refreshed."`
+	RequestsPerMinute *int     `placeholder:"N" help:"Sustained activity requests per minute."`
+	Burst             *int     `placeholder:"N" help:"Activity requests allowed in a burst."`
+	ConcurrentReads   *int     `placeholder:"N" help:"Concurrent activity requests."`
+	ContactEmail      *string  `placeholder:"EMAIL" help:"Contact address at the company."`
+	Homepage          *string  `placeholder:"URL" help:"The company's website, as users see it."`
+	PrivacyURL        *string  `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
+	TermsURL          *string  `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
+	Logo              *string  `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
+	WebhookURL        *string  `name:"webhook-url" placeholder:"URL" help:"URL that receives events; empty for none. Needs the keyset."`
+	WebhookParallel   *int     `placeholder:"N" help:"Events that each server sends concurrently, 1 to 64. Raise it for a slow receiver."`
 	keysetSetting
 }
 
@@ -282,7 +282,7 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
 		c.Burst != nil || c.ConcurrentReads != nil || c.ContactEmail != nil || c.Homepage != nil ||
 		c.WebhookParallel != nil || c.PrivacyURL != nil || c.TermsURL != nil || c.Logo != nil
 	if !changesRegistration && c.WebhookURL == nil {
-		return usagef("nothing to change: name what to change, such as --burst 120")
+		return usagef("nothing to change: give at least one flag, such as --burst 120")
 	}
 	var logo *brand.Logo
 	if c.Logo != nil {
@@ -376,7 +376,7 @@ func (c clientOffboardCommand) Run(p *program, group *clientCommands) error {
 		if err != nil {
 			return err
 		}
-		if err := c.confirm(p, fmt.Sprintf("end client %s (%s) and its %s, for good",
+		if err := c.confirm(p, fmt.Sprintf("permanently end client %s (%s) and its %s",
 			c.ID, found.Name, count(connections, "connection"))); err != nil {
 			return err
 		}
@@ -385,7 +385,7 @@ func (c clientOffboardCommand) Run(p *program, group *clientCommands) error {
 			return err
 		}
 		return group.print(p, offboardedJSON{c.ID, client.Offboarded, ended}, func(w io.Writer) {
-			fmt.Fprintf(w, "client %s is offboarded, %s ended\n", c.ID, count(ended, "connection"))
+			fmt.Fprintf(w, "client %s is offboarded; %s ended\n", c.ID, count(ended, "connection"))
 		})
 	})
 }
@@ -422,7 +422,7 @@ func (c clientCommands) show(
 		}
 		if webhookSecret != "" {
 			fmt.Fprintf(w, "webhook secret\t%s\n", webhookSecret)
-			fmt.Fprintln(w, "Keep the secret now: it cannot be shown again.")
+			fmt.Fprintln(w, "Save the secret now: it cannot be shown again.")
 		}
 	})
 }

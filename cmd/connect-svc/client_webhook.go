@@ -16,14 +16,14 @@ import (
 )
 
 type clientWebhookCommands struct {
-	Set          clientWebhookSetCommand          `cmd:"" help:"Set where a client's events are sent, and show the signing secret the first time. A webhook that was stopped goes on." example:"connect-svc client webhook set 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 https://partner.example/webhooks"`
-	RotateSecret clientWebhookRotateSecretCommand `cmd:"" help:"Make a new signing secret and show it, once. The old one signs beside it for 24 hours." example:"connect-svc client webhook rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Remove       clientWebhookRemoveCommand       `cmd:"" help:"Send a client no more events. Pending events are not sent; the log stays." example:"connect-svc client webhook remove 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Set          clientWebhookSetCommand          `cmd:"" help:"Set the URL that receives a client's events." detail:"The signing secret is printed the first time only. A webhook that was stopped resumes." example:"connect-svc client webhook set 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 https://partner.example/webhooks"`
+	RotateSecret clientWebhookRotateSecretCommand `cmd:"" help:"Replace the signing secret and print it once." detail:"Events are signed with both secrets for 24 hours." example:"connect-svc client webhook rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Remove       clientWebhookRemoveCommand       `cmd:"" help:"Stop sending a client events." detail:"Pending events are not sent. The delivery log is kept." example:"connect-svc client webhook remove 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 }
 
 // keysetSetting is the setting of the commands that seal or open the signing secrets of webhooks.
 type keysetSetting struct {
-	KeysetFile *credential.Keyring `setting:"" type:"keyset" placeholder:"FILE" help:"The keyset of the service, which seals the signing secrets of webhooks."`
+	KeysetFile *credential.Keyring `setting:"" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
 }
 
 func (s keysetSetting) open() (*credential.Keyring, error) {
@@ -62,7 +62,7 @@ func toEndpointJSON(e webhook.Endpoint) endpointJSON {
 func (e endpointJSON) write(w io.Writer) {
 	fmt.Fprintf(w, "webhook\t%s\n", e.URL)
 	if e.StoppedAt != nil {
-		fmt.Fprintf(w, "webhook stopped\t%s, because its receiver answered 410: set the URL again to go on\n", e.StoppedAt.Format(time.RFC3339))
+		fmt.Fprintf(w, "webhook stopped\t%s, because its receiver answered 410: set the URL again to resume\n", e.StoppedAt.Format(time.RFC3339))
 	}
 	if e.RotatingUntil != nil {
 		fmt.Fprintf(w, "both secrets sign\tuntil %s\n", e.RotatingUntil.Format(time.RFC3339))
@@ -102,16 +102,16 @@ func (c clientCommands) showWebhook(p *program, webhooks *webhook.Webhooks, id u
 		}
 		if secret != "" {
 			fmt.Fprintf(w, "webhook secret\t%s\n", secret)
-			fmt.Fprintln(w, "Keep the secret now: it cannot be shown again.")
+			fmt.Fprintln(w, "Save the secret now: it cannot be shown again.")
 		} else {
-			fmt.Fprintln(w, "The signing secret did not change.")
+			fmt.Fprintln(w, "The signing secret is unchanged.")
 		}
 	})
 }
 
 type clientWebhookSetCommand struct {
 	clientID
-	URL string `arg:"" help:"An https URL, which the service can reach."`
+	URL string `arg:"" help:"An https URL that the service can reach."`
 	keysetSetting
 }
 

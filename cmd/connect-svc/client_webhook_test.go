@@ -92,7 +92,7 @@ func TestClientWebhook(t *testing.T) {
 	if text := succeed(t, env, "", "client", "webhook", "rotate-secret", id); !strings.Contains(text, "both secrets sign  until ") {
 		t.Errorf("rotated, for people:\n%s", text)
 	}
-	if text := succeed(t, env, "", "client", "webhook", "set", id, hook); !strings.Contains(text, "signing secret did not change") {
+	if text := succeed(t, env, "", "client", "webhook", "set", id, hook); !strings.Contains(text, "signing secret is unchanged") {
 		t.Errorf("set again, for people:\n%s", text)
 	}
 

@@ -8,41 +8,42 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// commands is the command line. Each command carries an example, which describe puts into its --help.
+// commands is the command line. Its groups are the headings of --help. Each command has a help of one line and an example,
+// and where that line is not enough a detail; describe puts them into its --help.
 type commands struct {
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 
-	Serve      serveCommand       `cmd:"" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
-	Demo       demoCommand        `cmd:"" help:"Run everything on this machine, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
-	Sandbox    sandboxCommand     `cmd:"" help:"Run a service for a partner's tests: synthetic users, and a driver that consents, moves the clock and forces errors." example:"connect-svc sandbox --listen 127.0.0.1:0 --private-listen 127.0.0.1:0 --output json"`
-	Brand      brandCommands      `cmd:"" help:"See how pages and emails look to users."`
-	Migrate    migrateCommands    `cmd:"" help:"Bring the database's schema forward or back."`
-	Keys       keysCommands       `cmd:"" help:"Make and rotate the keyset that seals credentials."`
-	Client     clientCommands     `cmd:"" help:"Register partner companies."`
-	User       userCommands       `cmd:"" help:"Create and look at users."`
-	Connection connectionCommands `cmd:"" help:"Look at connections and end them."`
-	Audit      auditCommands      `cmd:"" help:"Look at what happened to clients, users and connections."`
-	Webhook    webhookCommands    `cmd:"" help:"Look at the events sent to clients, and send them again."`
-	Import     importCommands     `cmd:"" help:"Take in recorded activity from CSV."`
-	Adjust     adjustCommands     `cmd:"" help:"Correct recorded activity."`
-	Usage      usageCommand       `cmd:"" help:"What a client asked: requests, refusals, times, budget, connections." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
-	SampleData sampleDataCommand  `cmd:"" help:"Give a user plausible synthetic activity." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
-	Version    versionCommand     `cmd:"" help:"Print the version of the program and of the partner API." example:"connect-svc version --output json"`
-	Completion completionCommand  `cmd:"" help:"Print the completion script of a shell." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
+	Serve      serveCommand       `cmd:"" group:"Run:" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
+	Demo       demoCommand        `cmd:"" group:"Run:" help:"Run everything locally, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
+	Sandbox    sandboxCommand     `cmd:"" group:"Run:" help:"Run a throwaway service for a partner's automated tests." detail:"It has synthetic users, and a driver that consents on their behalf, moves the clock and forces errors." example:"connect-svc sandbox --listen 127.0.0.1:0 --private-listen 127.0.0.1:0 --output json"`
+	Migrate    migrateCommands    `cmd:"" group:"Set up:" help:"Upgrade or roll back the database schema."`
+	Brand      brandCommands      `cmd:"" group:"Set up:" help:"Preview the pages and emails that users see."`
+	Keys       keysCommands       `cmd:"" group:"Set up:" help:"Create and rotate the keyset that seals credentials."`
+	Client     clientCommands     `cmd:"" group:"Partners:" help:"Register partners; manage their secrets and webhooks."`
+	User       userCommands       `cmd:"" group:"Users and data:" help:"Create, list and delete users."`
+	Connection connectionCommands `cmd:"" group:"Users and data:" help:"List and end users' connections with partners."`
+	Audit      auditCommands      `cmd:"" group:"Support:" help:"Show who changed clients, users and connections."`
+	Webhook    webhookCommands    `cmd:"" group:"Partners:" help:"Inspect, resend, test and verify webhook deliveries."`
+	Import     importCommands     `cmd:"" group:"Users and data:" help:"Import recorded activity from CSV files."`
+	Adjust     adjustCommands     `cmd:"" group:"Users and data:" help:"Correct recorded activity."`
+	Usage      usageCommand       `cmd:"" group:"Support:" help:"Show a client's requests, refusals, latency and budget." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
+	SampleData sampleDataCommand  `cmd:"" group:"Users and data:" help:"Generate plausible activity for a user." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
+	Version    versionCommand     `cmd:"" group:"Support:" help:"Print the versions of the program and of the partner API." example:"connect-svc version --output json"`
+	Completion completionCommand  `cmd:"" group:"Set up:" help:"Print a shell completion script." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
 }
 
 // newParser builds the command line of p.
 func newParser(p *program) *kong.Kong {
 	options := []kong.Option{
 		kong.Name("connect-svc"),
-		kong.Description("Lets partner companies read users' walking and cycling activity, with the users' consent."),
+		kong.Description("Lets partner companies read users' walking and cycling activity, with consent."),
 		kong.Vars{"version": built().String()},
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.Resolvers(environment(p.environ)),
 		kong.WithHyphenPrefixedParameters(true), // --delta -500
 		kong.PostBuild(describe),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	}
 	for name, mapper := range settingTypes {
 		options = append(options, kong.NamedMapper(name, mapper))
@@ -51,11 +52,19 @@ func newParser(p *program) *kong.Kong {
 }
 
 // describe moves the settings of each command out of its list of flags into a table with one line for each, and adds
-// the example.
+// the detail and the example.
 func describe(k *kong.Kong) error {
+	for _, group := range k.Model.Children {
+		for _, command := range group.Children {
+			command.Group = &kong.Group{Key: "Commands:", Title: "Commands:"} // not its group's heading once more
+		}
+	}
 	for _, command := range k.Model.Leaves(false) {
+		if detail := command.Tag.Get("detail"); detail != "" {
+			command.Detail = detail + "\n\n"
+		}
 		if settings := settingsTable(command); settings != "" {
-			command.Detail = "Settings, each a flag or the environment variable after it:\n\n" + settings + "\n"
+			command.Detail += "Settings, each as a flag or as the environment variable after it:\n\n" + settings + "\n"
 		}
 		example := command.Tag.Get("example")
 		if example == "" {
@@ -70,7 +79,7 @@ func settingsTable(command *kong.Node) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	var settings []*kong.Flag
-	for _, flags := range command.AllFlags(true) {
+	for _, flags := range command.AllFlags(false) {
 		for _, flag := range flags {
 			if flag.Tag.Has("setting") {
 				settings = append(settings, flag)

@@ -8,7 +8,7 @@ import (
 // completionCommand prints a script that makes a shell ask this program for completions. The shell runs the program with
 // the command line so far in COMP_LINE, which program.run looks for.
 type completionCommand struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
 func (c completionCommand) Run(ctx *kong.Context) error {

@@ -9,7 +9,7 @@ import (
 
 // confirmation is the flag of every command that destroys something.
 type confirmation struct {
-	Yes bool `help:"Do it without asking."`
+	Yes bool `help:"Do not ask for confirmation."`
 }
 
 // confirm asks whether to do what, which completes the sentence "This will …". It returns nil with --yes, and if
@@ -19,9 +19,9 @@ func (c confirmation) confirm(p *program, what string) error {
 		return nil
 	}
 	if !p.asks {
-		return usagef("this will %s: say --yes to do it without a terminal", what)
+		return usagef("this will %s: add --yes to do it without a terminal", what)
 	}
-	fmt.Fprintf(p.stderr, "This will %s.\nType yes to go on: ", what)
+	fmt.Fprintf(p.stderr, "This will %s.\nType yes to continue: ", what)
 	input := interruptible(p.ctx, p.stdin)
 	defer func() { _ = input.Close() }()
 	answer, err := bufio.NewReader(input).ReadString('\n')

@@ -35,7 +35,7 @@ func TestConfirmation(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{[]string{"client", "offboard", company.ID.String()}, []string{"Ride Club", company.ID.String(), "1 connection,"}},
+		{[]string{"client", "offboard", company.ID.String()}, []string{"Ride Club", company.ID.String(), "1 connection"}},
 		{[]string{"connection", "disconnect", "--user", user.ID.String(), "--client", company.ID.String()},
 			[]string{"Ride Club", user.Email, user.ID.String(), company.ID.String()}},
 		{[]string{"user", "delete", user.ID.String()}, []string{"1 connection ", user.Email, user.ID.String(), "activity"}},

@@ -15,7 +15,7 @@ import (
 type connectionCommands struct {
 	output
 	databaseSetting
-	List       connectionListCommand       `cmd:"" help:"List the connections of a user, or of a client with those that have ended." example:"connect-svc connection list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
+	List       connectionListCommand       `cmd:"" help:"List the connections of a user or of a client." detail:"The connections of a client include those that have ended." example:"connect-svc connection list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
 	Disconnect connectionDisconnectCommand `cmd:"" help:"End a user's connection with a client." example:"connect-svc connection disconnect --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
@@ -51,8 +51,8 @@ func toConnectionJSON(c oauth.Connection) connectionJSON {
 }
 
 type connectionListCommand struct {
-	User   uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"The user whose connections to list."`
-	Client uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"The client whose connections to list."`
+	User   uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"Only this user's connections."`
+	Client uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"Only this client's connections."`
 }
 
 func (c connectionListCommand) Run(p *program, group *connectionCommands) error {

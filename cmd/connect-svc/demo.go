@@ -3,10 +3,10 @@ package main
 import "connect-svc/internal/local/demo"
 
 type demoCommand struct {
-	Dir       string `default:".connect-svc" placeholder:"DIR" help:"Where everything is kept for the next start (default ${default})."`
-	Ephemeral bool   `help:"Keep nothing."`
-	Port      int    `default:"8443" placeholder:"N" help:"Port of the service; the example partner has the one after it (default ${default}; 0 is any free one)."`
-	MailPort  int    `default:"8445" placeholder:"N" help:"Port of the page with the caught mail (default ${default}; 0 is any free one)."`
+	Dir       string `default:".connect-svc" placeholder:"DIR" help:"Directory that keeps the data for the next start (default ${default})."`
+	Ephemeral bool   `help:"Delete everything on exit."`
+	Port      int    `default:"8443" placeholder:"N" help:"Port of the service; the example partner uses the next one (default ${default}; 0 picks free ones)."`
+	MailPort  int    `default:"8445" placeholder:"N" help:"Port of the caught mail (default ${default}; 0 picks a free one)."`
 }
 
 func (c demoCommand) Run(p *program) error {

@@ -13,8 +13,8 @@ import (
 type importCommands struct {
 	output
 	databaseSetting
-	DailySteps        importStepsCommand `cmd:"" help:"Take in daily step totals: a CSV file with the header user_id,date,steps." example:"connect-svc import daily-steps steps.csv"`
-	CyclingActivities importRidesCommand `cmd:"" help:"Take in cycling activities: a CSV file with the header user_id,source_id,recorded_start_time,recorded_end_time,distance_meters." example:"connect-svc import cycling-activities rides.csv"`
+	DailySteps        importStepsCommand `cmd:"" help:"Import daily step totals." detail:"The CSV file has the header user_id,date,steps." example:"connect-svc import daily-steps steps.csv"`
+	CyclingActivities importRidesCommand `cmd:"" help:"Import cycling activities." detail:"The CSV file has the header user_id,source_id,recorded_start_time,recorded_end_time,distance_meters." example:"connect-svc import cycling-activities rides.csv"`
 }
 
 type importJSON struct {

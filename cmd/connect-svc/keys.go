@@ -10,14 +10,14 @@ import (
 
 type keysCommands struct {
 	output
-	Create keysCreateCommand `cmd:"" help:"Make a new keyset file, which must not exist yet." example:"connect-svc keys create --out keyset.json"`
-	Rotate keysRotateCommand `cmd:"" help:"Seal with the next key from now on; older keys still open what they sealed." example:"connect-svc keys rotate keyset.json"`
-	Adopt  keysAdoptCommand  `cmd:"" help:"Begin anew on a database with another keyset: what other keys sealed is lost." example:"connect-svc keys adopt keyset.json"`
-	List   keysListCommand   `cmd:"" help:"List the sealing keys of a file, without their material." example:"connect-svc keys list keyset.json"`
+	Create keysCreateCommand `cmd:"" help:"Create a new keyset file." example:"connect-svc keys create --out keyset.json"`
+	Rotate keysRotateCommand `cmd:"" help:"Seal with a new key; what older keys sealed still opens." example:"connect-svc keys rotate keyset.json"`
+	Adopt  keysAdoptCommand  `cmd:"" help:"Replace a database's keyset; what other keys sealed is lost." example:"connect-svc keys adopt keyset.json"`
+	List   keysListCommand   `cmd:"" help:"List a keyset's keys, without the key material." example:"connect-svc keys list keyset.json"`
 }
 
 type keysCreateCommand struct {
-	Out string `required:"" help:"The file to make." placeholder:"FILE"`
+	Out string `required:"" help:"The file to create. It must not exist yet." placeholder:"FILE"`
 }
 
 func (c keysCreateCommand) Run(p *program, group *keysCommands) error {
@@ -50,8 +50,8 @@ func (c keysAdoptCommand) Run(p *program, group *keysCommands) error {
 		return err
 	}
 	return c.inDatabase(p, func(pool *postgres.Pool) error {
-		if err := c.confirm(p, "make "+c.File+" the database's keyset: every token and webhook secret sealed by a key that it lacks is lost, "+
-			"and servers with another keyset do not start"); err != nil {
+		if err := c.confirm(p, "make "+c.File+" the database's keyset: every token and webhook secret sealed with a key it lacks is lost, "+
+			"and servers with another keyset will not start"); err != nil {
 			return err
 		}
 		if err := postgres.AdoptKeyset(p.ctx, pool, keys); err != nil {

@@ -61,6 +61,9 @@ func (p *program) run(args []string) (status int) {
 			panic(cause)
 		}
 	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
 	parser := newParser(p)
 	kongcompletion.Register(parser) // answers a shell that asks for completions, and exits
 	command, err := parser.Parse(args)

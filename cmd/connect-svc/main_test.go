@@ -114,7 +114,7 @@ func path(node *kong.Node) []string {
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"no command":       {},
+		"no command":       {"client"},
 		"unknown command":  {"fly"},
 		"unknown flag":     {"keys", "list", "--colour", "x"},
 		"missing argument": {"keys", "list"},

@@ -12,11 +12,11 @@ import (
 type migrateCommands struct {
 	output
 	databaseSetting
-	Up     migrateUpCommand     `cmd:"" help:"Apply every migration that is missing." example:"connect-svc migrate up --database-url postgres://connect@localhost/connect"`
-	Down   migrateDownCommand   `cmd:"" help:"Take the newest migration back, with the data that it made room for." example:"connect-svc migrate down --yes --database-url postgres://connect@localhost/connect"`
-	Status migrateStatusCommand `cmd:"" help:"List the migrations and when each was applied." example:"connect-svc migrate status --output json"`
+	Up     migrateUpCommand     `cmd:"" help:"Apply all pending migrations." example:"connect-svc migrate up --database-url postgres://connect@localhost/connect"`
+	Down   migrateDownCommand   `cmd:"" help:"Roll back the latest migration, with its data." example:"connect-svc migrate down --yes --database-url postgres://connect@localhost/connect"`
+	Status migrateStatusCommand `cmd:"" help:"List migrations and when each was applied." example:"connect-svc migrate status --output json"`
 
-	Distribute migrateDistributeCommand `cmd:"" help:"Spread the tables over the nodes of the Citus cluster whose coordinator this database is, while the service goes on." example:"connect-svc migrate distribute --shards 64 --database-url postgres://connect@coordinator/connect"`
+	Distribute migrateDistributeCommand `cmd:"" help:"Distribute the tables across a Citus cluster." detail:"The database must be the cluster's coordinator. The service can keep running meanwhile." example:"connect-svc migrate distribute --shards 64 --database-url postgres://connect@coordinator/connect"`
 }
 
 type migrationJSON struct {
@@ -44,12 +44,12 @@ func (c migrateDownCommand) Run(p *program, group *migrateCommands) error {
 		if m.AppliedAt.IsZero() {
 			continue
 		}
-		if err := c.confirm(p, "take back "+m.Name+" and destroy the data that it made room for"); err != nil {
+		if err := c.confirm(p, "roll back "+m.Name+" and destroy the data that it added room for"); err != nil {
 			return err
 		}
 		break
 	}
-	return group.run(p, postgres.Down, "taken back")
+	return group.run(p, postgres.Down, "rolled back")
 }
 
 type migratedJSON struct {
@@ -102,7 +102,7 @@ func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
 }
 
 type migrateDistributeCommand struct {
-	Shards int `default:"32" placeholder:"N" help:"Into how many parts the users are spread, 1 to 1024: several for each node that there may ever be (default ${default})."`
+	Shards int `default:"32" placeholder:"N" help:"Number of shards, 1 to 1024: several for each node you may ever have (default ${default})."`
 }
 
 type stepJSON struct {
@@ -112,7 +112,7 @@ type stepJSON struct {
 
 func (c migrateDistributeCommand) Run(p *program, group *migrateCommands) error {
 	if c.Shards < 1 || c.Shards > 1024 {
-		return usagef("--shards: must be 1 to 1024")
+		return usagef("--shards: must be from 1 to 1024")
 	}
 	steps := []stepJSON{}
 	if err := postgres.Distribute(p.ctx, group.DatabaseURL, c.Shards, func(step string, took time.Duration) {

@@ -9,7 +9,7 @@ import (
 
 // output is the flag of every command that prints a result.
 type output struct {
-	Output string `help:"Form of the result: text for people, json for programs." enum:"text,json" default:"text" placeholder:"text|json"`
+	Output string `help:"Output format: text for people, json for programs." enum:"text,json" default:"text" placeholder:"text|json"`
 }
 
 // print writes value as one JSON value, or what text makes of it as aligned columns: cells are separated by tabs.

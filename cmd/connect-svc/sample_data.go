@@ -13,8 +13,8 @@ type sampleDataCommand struct {
 	output
 	databaseSetting
 	User uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
-	Days int       `required:"" placeholder:"N" help:"How many days, the last of them today: 1 to 3650."`
-	Seed uint64    `default:"1" placeholder:"N" help:"Which person to make up; the same seed is the same person (default ${default})."`
+	Days int       `required:"" placeholder:"N" help:"Number of days up to and including today, 1 to 3650."`
+	Seed uint64    `default:"1" placeholder:"N" help:"Random seed; the same seed generates the same activity (default ${default})."`
 }
 
 type sampleDataJSON struct {

@@ -15,11 +15,11 @@ import (
 
 type sandboxCommand struct {
 	output
-	Listen        string `default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"The partner API: host and port, the host 127.0.0.1, ::1 or localhost (default ${default}; port 0 is any free one)."`
-	PrivateListen string `default:"127.0.0.1:9090" placeholder:"ADDRESS" help:"The driver, and what else is private (default ${default}; port 0 is any free one)."`
-	Callback      string `default:"https://partner.example/callback" placeholder:"URL" help:"The client's callback, which nobody calls (default ${default})."`
-	WebhookURL    string `name:"webhook-url" placeholder:"URL" help:"Where webhooks go (default: to a receiver inside)."`
-	CAFile        string `name:"ca-file" placeholder:"FILE" help:"Where the certificate authority to trust is written (default: a file of the sandbox's own)."`
+	Listen        string `default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Address of the partner API, on 127.0.0.1, ::1 or localhost (default ${default}; port 0 picks a free one)."`
+	PrivateListen string `default:"127.0.0.1:9090" placeholder:"ADDRESS" help:"Address of the driver and of the private listener's other pages (default ${default}; port 0 picks a free one)."`
+	Callback      string `default:"https://partner.example/callback" placeholder:"URL" help:"The client's callback URL, which is never called (default ${default})."`
+	WebhookURL    string `name:"webhook-url" placeholder:"URL" help:"URL that receives webhooks (default: a built-in receiver)."`
+	CAFile        string `name:"ca-file" placeholder:"FILE" help:"File to write the certificate authority to trust to (default: a temporary file)."`
 }
 
 func (c sandboxCommand) Run(p *program) error {
@@ -56,7 +56,7 @@ func isLoopback(address string) bool {
 // ready prints where everything is.
 func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {
 	return c.print(p, s, func(w io.Writer) {
-		fmt.Fprintf(w, "The sandbox is running. Ctrl-C stops it, and nothing of it is kept.\n\n")
+		fmt.Fprintf(w, "The sandbox is running. Ctrl-C stops it and deletes everything.\n\n")
 		fmt.Fprintf(w, "  The partner API\t%s\n", s.BaseUrl)
 		fmt.Fprintf(w, "  Certificate to trust\t%s\n", s.CaFile)
 		fmt.Fprintf(w, "  The driver\t%s/sandbox\n", s.DriverUrl)
@@ -69,6 +69,6 @@ func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {
 		for _, user := range s.Users {
 			fmt.Fprintf(w, "  User, %s\t%s  %s\n", user.Kind, user.UserId, user.Timezone)
 		}
-		fmt.Fprintf(w, "\nWhat the driver can do: api/sandbox.yaml. How to use it in CI: docs/sandbox.md.\n")
+		fmt.Fprintf(w, "\nThe driver's API is described in api/sandbox.yaml, and its use in CI in docs/sandbox.md.\n")
 	})
 }

@@ -20,38 +20,38 @@ import (
 type serveCommand struct {
 	BaseURL string `setting:"required" type:"origin" placeholder:"ORIGIN" help:"The issuer: an exact https://host[:port] origin (required)."`
 	databaseSetting
-	DatabaseReadURL string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas for reads of activity: postgres://user:password@host,host/name. Empty: the primary."`
+	DatabaseReadURL string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas that may answer activity reads: postgres://user:password@host,host/name. Empty: the primary."`
 
 	KeysetFile    *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
 	Listen        string              `setting:"" type:"address" default:":8443" help:"The public listener."`
 	TLSCert       string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
 	TLSKey        string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
 	PrivateListen string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
-	PrivateHosts  []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Names by which the private listener is reached, besides IP addresses and localhost; others get 421."`
+	PrivateHosts  []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
 	OperatorToken []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
 
 	DevelopersSite bool `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
 
 	LimiterURL     string         `setting:"" type:"limiter" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: redis://host:6379. Empty: PostgreSQL."`
-	TrustedProxies []netip.Prefix `setting:"" type:"networks" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is believed, for the sign-in limits."`
+	TrustedProxies []netip.Prefix `setting:"" type:"networks" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is trusted, for the sign-in limits."`
 	SMTPURL        string         `setting:"" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`
 	MailFrom       string         `setting:"" placeholder:"ADDRESS" help:"Sender of one-time codes (required)."`
 
 	brandSettings
 
-	AccessTokenLifetime time.Duration `setting:"" type:"1s to 5m" default:"300s" help:"Life of an access token, 1s to 300s."`
-	CodeLifetime        time.Duration `setting:"" type:"1s to 2m" default:"120s" help:"Life of an authorization code, 1s to 120s."`
-	RequestLifetime     time.Duration `setting:"" type:"1s to 10m" default:"10m" help:"Time for sign-in and consent, 1s to 10m."`
-	CursorLifetime      time.Duration `setting:"" type:"1s to 15m" default:"15m" help:"Time for reading all pages of one query, 1s to 15m."`
+	AccessTokenLifetime time.Duration `setting:"" type:"1s to 5m" default:"300s" help:"Lifetime of an access token, 1s to 300s."`
+	CodeLifetime        time.Duration `setting:"" type:"1s to 2m" default:"120s" help:"Lifetime of an authorization code, 1s to 120s."`
+	RequestLifetime     time.Duration `setting:"" type:"1s to 10m" default:"10m" help:"Time allowed for sign-in and consent, 1s to 10m."`
+	CursorLifetime      time.Duration `setting:"" type:"1s to 15m" default:"15m" help:"Time allowed for reading all pages of one query, 1s to 15m."`
 	RefreshInactivity   time.Duration `setting:"" type:"1s or more" default:"2160h" help:"A connection lapses when it has not been refreshed for this long, 1s or more."`
 
-	AuditRetention time.Duration `setting:"" type:"0 or 1s or more" default:"9600h" help:"How long entries of the audit log are kept, 1s or more; 0: for ever."`
+	AuditRetention time.Duration `setting:"" type:"0 or 1s or more" default:"9600h" help:"How long audit log entries are kept, 1s or more; 0: forever."`
 
-	ActivityUpdatedWindow time.Duration  `setting:"" type:"1s to 1h" default:"60s" help:"Time in which changes of a connection's activity are merged into one activity.updated, 1s to 1h."`
+	ActivityUpdatedWindow time.Duration  `setting:"" type:"1s to 1h" default:"60s" help:"Changes within this time are merged into one activity.updated per connection, 1s to 1h."`
 	WebhookAllowCIDRs     []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
 
-	SignInCodesPerEmail   int `setting:"" type:"hourly limit" default:"5" help:"One-time codes sent to one address an hour; 0 is no limit."`
-	SignInCodesPerNetwork int `setting:"" type:"hourly limit" default:"30" help:"One-time codes asked for from one network address an hour; 0 is no limit."`
+	SignInCodesPerEmail   int `setting:"" type:"hourly limit" default:"5" help:"One-time codes sent to one address per hour; 0: no limit."`
+	SignInCodesPerNetwork int `setting:"" type:"hourly limit" default:"30" help:"One-time codes requested from one network address per hour; 0: no limit."`
 }
 
 // config is what the settings say. Those that only make sense together are checked here.

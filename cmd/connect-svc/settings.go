@@ -94,7 +94,7 @@ func (t settingType) Decode(ctx *kong.DecodeContext, target reflect.Value) error
 
 var settingTypes = map[string]settingType{
 	"origin": {
-		accepted: "https://host or https://host:port in lower case, without a path and without a slash at the end",
+		accepted: "https://host or https://host:port in lower case, without a path or trailing slash",
 		parse:    parseOrigin,
 	},
 	"database": {
@@ -128,7 +128,7 @@ var settingTypes = map[string]settingType{
 		},
 	},
 	"address": {
-		accepted: "host:port or :port, the port a number from 0 (any free one) to 65535",
+		accepted: "host:port or :port, with a port from 0 (any free one) to 65535",
 		parse: func(s string) (any, error) {
 			_, port, err := net.SplitHostPort(s)
 			if err != nil || !isPort(port, 0) {
@@ -142,10 +142,10 @@ var settingTypes = map[string]settingType{
 		parse:    parseHostNames,
 	},
 	"brand name": {
-		accepted: "1 to 40 characters that can be seen, without space at the ends",
+		accepted: "1 to 40 printable characters, without leading or trailing spaces",
 		parse: func(s string) (any, error) {
 			if s != strings.TrimSpace(s) || utf8.RuneCountInString(s) > 40 || !utf8.ValidString(s) || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }) {
-				return nil, errors.New("is not such a name")
+				return nil, errors.New("is not a valid name")
 			}
 			return s, nil
 		},
@@ -240,7 +240,7 @@ var settingTypes = map[string]settingType{
 	"1s to 1h":   duration(time.Hour),
 	"1s or more": duration(0),
 	"0 or 1s or more": {
-		accepted: "0 for ever, or whole seconds, 1s or more, such as 720h",
+		accepted: "0 for forever, or whole seconds, 1s or more, such as 720h",
 		parse: func(s string) (any, error) {
 			if s == "0" {
 				return time.Duration(0), nil
@@ -295,7 +295,7 @@ func hashOperatorToken(s string) (any, error) {
 		return nil, errors.New("is too short or too long")
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, errors.New("has a character that cannot be sent")
+		return nil, errors.New("contains a character that cannot be sent")
 	}
 	return credential.Hash(s), nil
 }

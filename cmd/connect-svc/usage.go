@@ -16,7 +16,7 @@ type usageCommand struct {
 	output
 	databaseSetting
 	Client uuid.UUID `required:"" placeholder:"ID" help:"The client's id."`
-	Since  since     `default:"24h" placeholder:"TIME" help:"From when on, in whole hours: a duration back from now (24h), a day (2026-11-20, UTC) or an instant (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
+	Since  since     `default:"24h" placeholder:"TIME" help:"Start, in whole hours: a duration back from now (24h), a day in UTC (2026-11-20) or a time (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
 }
 
 type figuresJSON struct {

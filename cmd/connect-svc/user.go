@@ -18,7 +18,7 @@ type userCommands struct {
 	Create userCreateCommand `cmd:"" help:"Create a user." example:"connect-svc user create --email ada@example.com --timezone Europe/Berlin --registered-on 2026-01-31"`
 	List   userListCommand   `cmd:"" help:"List all users." example:"connect-svc user list --output json"`
 	Show   userShowCommand   `cmd:"" help:"Show one user." example:"connect-svc user show 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
-	Delete userDeleteCommand `cmd:"" help:"End all connections of a user and remove everything known of them, for good." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
+	Delete userDeleteCommand `cmd:"" help:"Permanently delete a user, their connections and their data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
 }
 
 // accountsOf is the users in the database. It has neither keys nor a mailer: no command here seals anything or sends mail.
@@ -29,10 +29,10 @@ func accountsOf(pool *postgres.Pool) *account.Accounts {
 }
 
 type userCreateCommand struct {
-	Email        string    `required:"" help:"Where the user's sign-in codes go."`
-	Timezone     string    `required:"" placeholder:"AREA/CITY" help:"The user's time zone, which decides the calendar day of a consent."`
-	RegisteredOn date      `required:"" placeholder:"YYYY-MM-DD" help:"The user's registration day: no steps are read from before it."`
-	ID           uuid.UUID `placeholder:"UUID" help:"The user's id; a new one by default."`
+	Email        string    `required:"" help:"Address that receives the user's sign-in codes."`
+	Timezone     string    `required:"" placeholder:"AREA/CITY" help:"The user's time zone, which determines the calendar day of a consent."`
+	RegisteredOn date      `required:"" placeholder:"YYYY-MM-DD" help:"The user's registration day. No steps are read from before it."`
+	ID           uuid.UUID `placeholder:"UUID" help:"The user's id (default: a new one)."`
 }
 
 type userIDJSON struct {
@@ -138,7 +138,7 @@ func (c userDeleteCommand) Run(p *program, group *userCommands) error {
 		if err != nil {
 			return err
 		}
-		if err := c.confirm(p, fmt.Sprintf("end %s of user %s (%s) and remove the user with all recorded activity, for good",
+		if err := c.confirm(p, fmt.Sprintf("end %s of user %s (%s) and permanently delete the user with all recorded activity",
 			count(int64(len(connections)), "connection"), found.ID, found.Email)); err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (c userDeleteCommand) Run(p *program, group *userCommands) error {
 			return fmt.Errorf("user %s: %w", c.ID, err)
 		}
 		return group.print(p, userDeletedJSON{c.ID, ended}, func(w io.Writer) {
-			fmt.Fprintf(w, "user %s is deleted, %s ended\n", c.ID, count(ended, "connection"))
+			fmt.Fprintf(w, "user %s is deleted; %s ended\n", c.ID, count(ended, "connection"))
 		})
 	}, postgres.WithoutStatementTimeout()) // an import may lock the user for long
 }

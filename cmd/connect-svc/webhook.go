@@ -17,10 +17,10 @@ import (
 type webhookCommands struct {
 	output
 	List   webhookListCommand   `cmd:"" help:"List the events of the last 30 days, oldest first." example:"connect-svc webhook list --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --state failed"`
-	Show   webhookShowCommand   `cmd:"" help:"Show an event, and each attempt to deliver it with its response." example:"connect-svc webhook show msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"`
-	Replay webhookReplayCommand `cmd:"" help:"Deliver an event once more, with the same webhook-id; its schedule of attempts begins again." example:"connect-svc webhook replay msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"`
-	Test   webhookTestCommand   `cmd:"" help:"Send a client a made-up event, signed like a real one, and show the response. Exit status 1 if it is not accepted." example:"connect-svc webhook test --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --type activity.updated"`
-	Verify webhookVerifyCommand `cmd:"" help:"Check whether a call that somebody received came from the service, and if not why. Exit status 0 or 1." example:"connect-svc webhook verify --secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw --headers headers.txt --body body.json"`
+	Show   webhookShowCommand   `cmd:"" help:"Show an event with every delivery attempt and its response." example:"connect-svc webhook show msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"`
+	Replay webhookReplayCommand `cmd:"" help:"Deliver an event again, with the same webhook-id." detail:"Its retry schedule starts over." example:"connect-svc webhook replay msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"`
+	Test   webhookTestCommand   `cmd:"" help:"Send a client a signed sample event and show the response." detail:"The exit status is 1 if the event is not accepted." example:"connect-svc webhook test --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --type activity.updated"`
+	Verify webhookVerifyCommand `cmd:"" help:"Check whether a received call came from the service." detail:"If it did not, this says why, and the exit status is 1." example:"connect-svc webhook verify --secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw --headers headers.txt --body body.json"`
 }
 
 // eventJSON has null where a type of event does not have a field, and no next attempt unless the event is pending.
@@ -251,7 +251,7 @@ func (c webhookReplayCommand) Run(p *program, group *webhookCommands) error {
 		}
 		row := toEventJSON(event)
 		return group.print(p, row, func(w io.Writer) {
-			fmt.Fprintf(w, "%s is sent once more: `connect-svc webhook show %s` shows the outcome\n", row.WebhookID, row.WebhookID)
+			fmt.Fprintf(w, "%s will be delivered again: `connect-svc webhook show %s` shows the outcome\n", row.WebhookID, row.WebhookID)
 		})
 	})
 }

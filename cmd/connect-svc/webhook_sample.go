@@ -19,7 +19,7 @@ type webhookTestCommand struct {
 	keysetSetting
 	WebhookAllowCIDRs []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
 	Client            uuid.UUID      `required:"" placeholder:"UUID" help:"The client's id."`
-	Type              string         `default:"connection.revoked" placeholder:"TYPE" help:"connection.revoked or activity.updated (default ${default})."`
+	Type              string         `default:"connection.revoked" placeholder:"TYPE" help:"Event type: connection.revoked or activity.updated (default ${default})."`
 }
 
 type sampleJSON struct {

@@ -20,9 +20,9 @@ import (
 
 type webhookVerifyCommand struct {
 	Secret   string  `required:"" placeholder:"SECRET" help:"The signing secret, whsec_…"`
-	Headers  string  `required:"" placeholder:"FILE" help:"The headers as received, one to a line: \"webhook-id: msg_…\"."`
+	Headers  string  `required:"" placeholder:"FILE" help:"The headers as received, one per line: \"webhook-id: msg_…\"."`
 	Body     string  `required:"" placeholder:"FILE" help:"The body as received, byte for byte."`
-	Received instant `placeholder:"TIME" help:"When it was received, RFC 3339: receivers refuse a call that is more than 5 minutes off. Without it the age does not matter."`
+	Received instant `placeholder:"TIME" help:"When it was received, as RFC 3339. Receivers refuse a call that is more than 5 minutes off. Left out, the age is not checked."`
 }
 
 // verdictJSON has null where a call is not genuine or not an event.
@@ -104,11 +104,11 @@ func explain(secret string, header http.Header, body []byte, received time.Time)
 		return !bytes.Equal(other, body) && (err == nil || errors.Is(err, webhook.ErrNotEvent))
 	}
 	if matches(bytes.TrimRight(body, "\r\n")) {
-		return "; it would without the line break at the end of the body, which was not sent"
+		return "; it would match without the line break at the end of the body, which was not sent"
 	}
 	var compact bytes.Buffer
 	if json.Compact(&compact, body) == nil && matches(compact.Bytes()) {
-		return "; it would without the white space in the body, which was not sent: verify the bytes as they came"
+		return "; it would match without the white space in the body, which was not sent: verify the bytes as received"
 	}
 	return ""
 }
@@ -125,7 +125,7 @@ func readHeaders(name string) (http.Header, error) {
 	}
 	header, err := textproto.NewReader(bufio.NewReader(strings.NewReader(trimmed + "\r\n\r\n"))).ReadMIMEHeader()
 	if err != nil {
-		return nil, fmt.Errorf("%s: not headers, a line for each: %w", name, err)
+		return nil, fmt.Errorf("%s: not headers, one per line: %w", name, err)
 	}
 	return http.Header(header), nil
 }

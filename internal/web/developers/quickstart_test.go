@@ -145,7 +145,7 @@ func startSandbox(t *testing.T, checkout, block string) string {
 		if address := regexp.MustCompile(`The driver\s+(http://\S+)/sandbox`).FindStringSubmatch(lines.Text()); address != nil {
 			driver = address[1]
 		}
-		if strings.HasPrefix(lines.Text(), "What the driver can do") { // the last line
+		if strings.Contains(lines.Text(), "api/sandbox.yaml") { // the last line
 			break
 		}
 	}

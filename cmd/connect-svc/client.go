@@ -45,6 +45,7 @@ type clientCreateCommand struct {
 	Logo              string   `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
 	WebhookURL        string   `name:"webhook-url" placeholder:"URL" help:"URL that receives events. Needs the keyset."`
 	WebhookParallel   int      `default:"8" placeholder:"N" help:"Events that each server sends concurrently, 1 to 64 (default ${default})."`
+	BaseURL           string   `setting:"" type:"origin" placeholder:"ORIGIN" help:"The service's https://host[:port] origin, for the next steps that are printed."`
 	keysetSetting
 }
 
@@ -101,7 +102,10 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 			}
 		}
 		// Whatever became of the webhook, the client exists, and its secret cannot be shown again.
-		return errors.Join(group.showSecret(p, result), err)
+		if err = errors.Join(group.showSecret(p, result), err); err != nil || group.Output == "json" {
+			return err
+		}
+		return c.printNextSteps(p, result)
 	})
 }
 

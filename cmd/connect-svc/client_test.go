@@ -99,6 +99,36 @@ func TestEmptyListsAreArrays(t *testing.T) {
 	}
 }
 
+// Who registers a client by hand is told how to go on, where a script does not read it and without the secret.
+func TestClientCreateSaysWhatComesNext(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	got := call(t, append(env(db), "CONNECT_BASE_URL=https://connect.example.com"), "", walkRewards...)
+	fields := strings.Fields(got.stdout)
+	if got.status != statusDone || len(fields) < 6 || fields[0] != "client" || fields[1] != "id" || strings.Contains(got.stdout, "Next") {
+		t.Fatalf("status %d, stdout:\n%s", got.status, got.stdout)
+	}
+	id := fields[2]
+	for _, line := range []string{
+		"CONNECT_BASE_URL=https://connect.example.com",
+		"CONNECT_CLIENT_ID=" + id,
+		"CONNECT_CLIENT_SECRET=<the client secret>",
+		"CONNECT_CALLBACK_URL='https://partner.example/cb?a=1'",
+		"connect-svc client rotate-secret " + id,
+		"connect-svc client webhook set " + id + " <url>",
+		"connect-svc webhook test --client " + id,
+		"https://connect.example.com/developers/",
+	} {
+		if !strings.Contains(got.stderr, "\n     "+line+"\n") {
+			t.Errorf("no line %q in:\n%s", line, got.stderr)
+		}
+	}
+	if strings.Contains(got.stderr, "svci_") || strings.Contains(got.stderr, "WEBHOOK_SECRET") {
+		t.Errorf("a secret, or one that there is not:\n%s", got.stderr)
+	}
+	refuse(t, append(env(db), "CONNECT_BASE_URL=http://x"), statusUsage, []string{"CONNECT_BASE_URL"}, walkRewards...)
+}
+
 func TestClientRefusals(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -27,9 +27,12 @@ func TestClientWithWebhook(t *testing.T) {
 	if shown.Webhook == nil || shown.Webhook.URL != hook || shown.Webhook.StoppedAt != nil || shown.Webhook.RotatingUntil != nil || shown.WebhookSecret != "" {
 		t.Errorf("show: %+v", shown)
 	}
-	if text := succeed(t, env, "", append(slices.Clone(walkRewards), "--webhook-url", hook)...); strings.Count(text, "whsec_") != 1 ||
-		strings.Count(text, "svci_") != 1 || !strings.Contains(text, "both secrets") {
+	got := call(t, env, "", append(slices.Clone(walkRewards), "--webhook-url", hook)...)
+	if text := got.stdout; strings.Count(text, "whsec_") != 1 || strings.Count(text, "svci_") != 1 || !strings.Contains(text, "both secrets") {
 		t.Errorf("create, for people:\n%s", text)
+	}
+	if strings.Contains(got.stderr, "whsec_") || !strings.Contains(got.stderr, "CONNECT_WEBHOOK_SECRET=") {
+		t.Errorf("next steps with a webhook:\n%s", got.stderr)
 	}
 	without := succeed(t, env, "", append(slices.Clone(walkRewards), "--output", "json")...)
 	if strings.Contains(without, "webhook") {

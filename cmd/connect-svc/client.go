@@ -75,6 +75,10 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 		}
 	}
 	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
+		similar, err := clients.LookAlikes(p.ctx, c.Name, uuid.Nil)
+		if err != nil {
+			return err
+		}
 		created, secret, err := clients.Create(p.ctx, client.Registration{
 			Name:        c.Name,
 			CallbackURL: c.Callback,
@@ -102,7 +106,9 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
 			}
 		}
 		// Whatever became of the webhook, the client exists, and its secret cannot be shown again.
-		if err = errors.Join(group.showSecret(p, result), err); err != nil || group.Output == "json" {
+		err = errors.Join(group.showSecret(p, result), err)
+		warnOfLookAlikes(p, similar)
+		if err != nil || group.Output == "json" {
 			return err
 		}
 		return c.printNextSteps(p, result)
@@ -324,6 +330,13 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
 			}); err != nil {
 				return err
 			}
+		}
+		if c.Name != nil {
+			similar, err := clients.LookAlikes(p.ctx, *c.Name, c.ID)
+			if err != nil {
+				return err
+			}
+			warnOfLookAlikes(p, similar)
 		}
 		secret, err := c.updateWebhook(p, webhooks, clients)
 		if err != nil {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"text/template"
+
+	"connect-svc/internal/client"
 )
 
 // nextSteps tells a person what to do with a new client. It never repeats a secret.
@@ -44,4 +47,11 @@ func (c clientCreateCommand) printNextSteps(p *program, created clientSecretJSON
 		clientSecretJSON
 		BaseURL, Callback string
 	}{created, cmp.Or(c.BaseURL, "https://<your service>"), c.Callback})
+}
+
+// warnOfLookAlikes is all that is done about a name that is like another's: two companies may have such names.
+func warnOfLookAlikes(p *program, similar []client.Client) {
+	for _, c := range similar {
+		fmt.Fprintf(p.stderr, "connect-svc: warning: the name is easily mistaken for that of client %s, %q (%s)\n", c.ID, c.Name, c.Status)
+	}
 }

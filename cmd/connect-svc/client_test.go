@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +128,31 @@ func TestClientCreateSaysWhatComesNext(t *testing.T) {
 		t.Errorf("a secret, or one that there is not:\n%s", got.stderr)
 	}
 	refuse(t, append(env(db), "CONNECT_BASE_URL=http://x"), statusUsage, []string{"CONNECT_BASE_URL"}, walkRewards...)
+}
+
+// A name that users could take for another client's is allowed, with a warning where a script does not read it.
+func TestClientLookAlike(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	walk := succeedJSON[clientSecretJSON](t, env(db), "", walkRewards...).ClientID.String()
+	named := func(name string) []string { return append(slices.Clone(walkRewards), "--name", name) }
+	warned := func(args []string, names ...string) {
+		t.Helper()
+		got := call(t, env(db), "", args...)
+		if got.status != statusDone || strings.Count(got.stderr, "\n") != 1 || !strings.HasPrefix(got.stderr, "connect-svc: warning: ") {
+			t.Fatalf("status %d, stderr %q", got.status, got.stderr)
+		}
+		for _, name := range names {
+			if !strings.Contains(got.stderr, name) {
+				t.Errorf("stderr %q does not say %s", got.stderr, name)
+			}
+		}
+	}
+	warned(append(named("W\u0430lk-rewards"), "--output", "json"), walk, `"Walk Rewards"`) // with a Cyrillic a
+	id := succeedJSON[clientSecretJSON](t, env(db), "", named("Ride Club")...).ClientID.String()
+	succeed(t, env(db), "", "client", "update", id, "--name", "Ride-Club")
+	succeed(t, env(db), "", "client", "update", id, "--burst", "7")
+	warned([]string{"client", "update", walk, "--name", "RIDE CLUB"}, id, `"Ride-Club"`)
 }
 
 func TestClientRefusals(t *testing.T) {

@@ -27,14 +27,14 @@ func TestClientWithWebhook(t *testing.T) {
 	if shown.Webhook == nil || shown.Webhook.URL != hook || shown.Webhook.StoppedAt != nil || shown.Webhook.RotatingUntil != nil || shown.WebhookSecret != "" {
 		t.Errorf("show: %+v", shown)
 	}
-	got := call(t, env, "", append(slices.Clone(walkRewards), "--webhook-url", hook)...)
+	got := call(t, env, "", append(slices.Clone(walkRewards), "--name", "Ride Club", "--webhook-url", hook)...)
 	if text := got.stdout; strings.Count(text, "whsec_") != 1 || strings.Count(text, "svci_") != 1 || !strings.Contains(text, "both secrets") {
 		t.Errorf("create, for people:\n%s", text)
 	}
 	if strings.Contains(got.stderr, "whsec_") || !strings.Contains(got.stderr, "CONNECT_WEBHOOK_SECRET=") {
 		t.Errorf("next steps with a webhook:\n%s", got.stderr)
 	}
-	without := succeed(t, env, "", append(slices.Clone(walkRewards), "--output", "json")...)
+	without := succeed(t, env, "", append(slices.Clone(walkRewards), "--name", "Swim Club", "--output", "json")...)
 	if strings.Contains(without, "webhook") {
 		t.Errorf("without a webhook: %s", without)
 	}

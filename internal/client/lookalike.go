@@ -1,0 +1,43 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/google/uuid"
+	"go.mau.fi/util/confusable"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// LookAlikes returns the clients whose names users could take for this one, oldest first, without the client except.
+func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
+	list, err := r.List(ctx)
+	return slices.DeleteFunc(list, func(c Client) bool { return c.ID == except || !alike(c.Name, name) }), err
+}
+
+// alike reports whether two names look the same, or nearly: characters that are easily confused (UTS #39) are the same, and
+// case, accents, spaces and punctuation do not count. Both ways of writing a name are compared, as it is and in small letters: a
+// capital i looks like an l, but its small letter does not.
+func alike(a, b string) bool {
+	a, b = norm.NFKC.String(a), norm.NFKC.String(b)
+	fold := cases.Fold()
+	seen := func(s string) string { return letters(fold.String(confusable.Skeleton(s))) }
+	return seen(a) == seen(b) || seen(fold.String(a)) == seen(fold.String(b))
+}
+
+// letters leaves out spaces, punctuation and the accents of Latin, Greek and Cyrillic. A name that has nothing else stays.
+func letters(s string) string {
+	left := strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) || unicode.IsPunct(c) || c >= '\u0300' && c <= '\u036f' {
+			return -1
+		}
+		return c
+	}, norm.NFD.String(s))
+	if left == "" {
+		return s
+	}
+	return left
+}

@@ -1,16 +1,11 @@
 package developers
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
 
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/web/static"
 )
 
 // Path is where the site is served.
@@ -32,28 +27,13 @@ const (
 
 // file is a page or what belongs to one.
 type file struct {
-	mediaType string
-	content   []byte
-	tag       string // names the content
-	policy    string
-	forever   bool // its name changes with its content
-	zipped    func() []byte
+	*static.File
+	policy  string
+	forever bool // its name changes with its content
 }
 
 func newFile(mediaType string, content []byte) *file {
-	sum := sha256.Sum256(content)
-	return &file{
-		mediaType: mediaType, content: content, tag: hex.EncodeToString(sum[:16]), policy: pagePolicy,
-		zipped: sync.OnceValue(func() []byte { return zip(content) }),
-	}
-}
-
-func zip(content []byte) []byte {
-	var zipped bytes.Buffer
-	w := gzip.NewWriter(&zipped)
-	_, _ = w.Write(content) // a buffer takes all
-	_ = w.Close()
-	return zipped.Bytes()
+	return &file{File: static.New(mediaType, content), policy: pagePolicy}
 }
 
 // ServeHTTP serves GET and HEAD of the site's files. Everything else gets a page with status 404, as on the rest of the public
@@ -69,10 +49,10 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, Path, http.StatusPermanentRedirect)
 	case !found || !readable:
 		headers(w.Header(), pagePolicy)
-		w.Header().Set("Content-Type", s.missing.mediaType)
+		w.Header().Set("Content-Type", s.missing.MediaType)
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write(s.missing.content) // fails only where nobody reads it any more
+		_, _ = w.Write(s.missing.Content) // fails only where nobody reads it any more
 	default:
 		headers(w.Header(), f.policy)
 		f.serve(w, r)
@@ -81,30 +61,11 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Type", f.mediaType)
 	h.Set("Cache-Control", "no-cache") // browsers revalidate each time, and get a 304
 	if f.forever {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	h.Set("Vary", "Accept-Encoding")
-	content, tag := f.content, f.tag
-	if takesGzip(r.Header.Get("Accept-Encoding")) {
-		h.Set("Content-Encoding", "gzip")
-		content, tag = f.zipped(), tag+"-gzip"
-	}
-	h.Set("ETag", `"`+tag+`"`)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
-}
-
-// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3).
-func takesGzip(accepted string) bool {
-	for coding := range strings.SplitSeq(accepted, ",") {
-		name, weight, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(coding, " ", "")), ";")
-		if name == "gzip" {
-			return strings.Trim(strings.TrimPrefix(weight, "q="), "0.") != "" || weight == ""
-		}
-	}
-	return false
+	f.ServeHTTP(w, r)
 }
 
 // headers sets those of every response, as on the service's other pages. But all is for everybody to take, the reference among

@@ -94,7 +94,7 @@ func (s *Site) addAssets() (names map[string]string, err error) {
 		name := "static/" + base
 		if extension != ".txt" {
 			f.forever = true
-			name = strings.TrimSuffix(name, extension) + "." + f.tag[:16] + extension
+			name = strings.TrimSuffix(name, extension) + "." + f.Tag[:16] + extension
 		}
 		names[base] = name
 		s.files[name] = f
@@ -200,7 +200,7 @@ func (s *Site) Write(dir string) error {
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(target, f.content, 0o644); err != nil {
+		if err := os.WriteFile(target, f.Content, 0o644); err != nil {
 			return err
 		}
 	}

@@ -371,3 +371,21 @@ func TestStatic(t *testing.T) {
 		t.Errorf("%d elements that the policy refuses", got)
 	}
 }
+
+// What is the same for everybody is compressed. Pages never are: they hold secrets beside what their reader chose (BREACH).
+func TestOnlyStaticFilesAreCompressed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base, _ := v.consent(scope.All)
+	v.header.Set("Accept-Encoding", "gzip")
+	css := v.get(v.stylesheet())
+	if css.Header.Get("Content-Encoding") != "gzip" || css.Header.Get("Vary") != "Accept-Encoding" || !strings.HasPrefix(css.text, "\x1f\x8b") {
+		t.Errorf("the style sheet: %v", css.Header)
+	}
+	for _, path := range []string{base + "/consent", "/account/sign-in", "/nothing", "/oauth/authorize"} {
+		if page := v.get(path); page.Header.Get("Content-Encoding") != "" || page.page.Find("h1").Length() != 1 {
+			t.Errorf("%s: %q", path, page.Header.Get("Content-Encoding"))
+		}
+	}
+}

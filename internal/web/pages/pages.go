@@ -58,6 +58,7 @@ func New(config Config) (http.Handler, error) {
 	router.MethodNotAllowed(p.page(failWith(errNotFound)))
 	router.Get("/", p.page(failWith(redirect(accountBase))))
 	router.Get("/static/{name}", p.page(p.static))
+	router.Head("/static/{name}", p.page(p.static))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
 	router.Get("/oauth/authorize", p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {

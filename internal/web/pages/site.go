@@ -2,9 +2,7 @@ package pages
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -17,6 +15,7 @@ import (
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/web/static"
 )
 
 //go:embed templates static
@@ -28,17 +27,12 @@ type site struct {
 	brand  brand.Brand
 	texts  *locale.Catalogue
 	views  map[string]map[string]*template.Template // by language and page
-	assets map[string]asset                         // by served name
+	assets map[string]*static.File                  // by served name
 	names  map[string]string                        // from file name to served name
 }
 
-type asset struct {
-	mediaType string
-	content   []byte
-}
-
 func readSite(of brand.Brand, texts *locale.Catalogue) (*site, error) {
-	s := &site{brand: of, texts: texts, views: map[string]map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+	s := &site{brand: of, texts: texts, views: map[string]map[string]*template.Template{}, assets: map[string]*static.File{}, names: map[string]string{}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
@@ -62,15 +56,15 @@ func (s *site) readAssets() error {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(content)
 		extension := path.Ext(entry.Name())
-		name := strings.TrimSuffix(entry.Name(), extension) + "." + hex.EncodeToString(sum[:8]) + extension
+		file := static.New(mime.TypeByExtension(extension), content)
+		name := strings.TrimSuffix(entry.Name(), extension) + "." + file.Tag[:16] + extension
 		s.names[entry.Name()] = name
-		s.assets[name] = asset{mime.TypeByExtension(extension), content}
+		s.assets[name] = file
 	}
 	for _, file := range s.brand.Files() {
 		s.names[file.Name] = file.Name
-		s.assets[file.Name] = asset{file.MediaType, file.Content}
+		s.assets[file.Name] = static.New(file.MediaType, file.Content)
 	}
 	return nil
 }
@@ -154,7 +148,8 @@ func (p *pages) static(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return errNotFound
 	}
-	file.write(w)
+	unchanging(w, file.MediaType)
+	file.ServeHTTP(w, r)
 	return nil
 }
 
@@ -168,17 +163,17 @@ func (p *pages) logo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	asset{logo.MediaType(), logo.Content}.write(w)
+	unchanging(w, logo.MediaType())
+	w.Header().Set("Content-Type", logo.MediaType())
+	_, _ = w.Write(logo.Content) // fails only where nobody reads it any more
 	return nil
 }
 
-// write sends a file that browsers may cache for ever. A drawing that is opened by itself is in a sandbox.
-func (a asset) write(w http.ResponseWriter) {
+// unchanging sets the headers of a file that browsers may cache for ever. A drawing that is opened by itself is in a sandbox.
+func unchanging(w http.ResponseWriter, mediaType string) {
 	h := w.Header()
-	if a.mediaType == "image/svg+xml" {
+	if mediaType == "image/svg+xml" {
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'")
 	}
-	h.Set("Content-Type", a.mediaType)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(a.content) // fails only where nobody reads it any more
 }

@@ -1,0 +1,72 @@
+package static
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// File is content for everybody.
+type File struct {
+	MediaType string
+	Content   []byte
+	Tag       string // names the content
+	zipped    func() []byte
+}
+
+// New makes a file. It is compressed once, when it is first asked for.
+func New(mediaType string, content []byte) *File {
+	sum := sha256.Sum256(content)
+	return &File{
+		MediaType: mediaType, Content: content, Tag: hex.EncodeToString(sum[:16]),
+		zipped: sync.OnceValue(func() []byte { return zip(content) }),
+	}
+}
+
+func zip(content []byte) []byte {
+	var zipped bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // the level exists
+	_, _ = w.Write(content)                                    // a buffer takes all
+	_ = w.Close()
+	return zipped.Bytes()
+}
+
+// ServeHTTP answers GET and HEAD, with ranges and conditions. Headers about caching are the caller's.
+func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", f.MediaType)
+	h.Set("Vary", "Accept-Encoding")
+	content, tag := f.Content, f.Tag
+	if takesGzip(r.Header.Values("Accept-Encoding")) && len(f.zipped()) < len(content) {
+		h.Set("Content-Encoding", "gzip")
+		content, tag = f.zipped(), tag+"-gzip"
+	}
+	h.Set("ETag", `"`+tag+`"`)
+	if r.Method == http.MethodHead { // ServeContent leaves it out of what is encoded
+		h.Set("Content-Length", strconv.Itoa(len(content)))
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+}
+
+// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3). Where identity is as welcome, smaller is better.
+func takesGzip(lines []string) bool {
+	weights := map[string]float64{}
+	for coding := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		name, weight, weighed := strings.Cut(strings.ToLower(strings.ReplaceAll(coding, " ", "")), ";q=")
+		weights[name] = 1
+		if weighed {
+			weights[name], _ = strconv.ParseFloat(weight, 64) // what is no number is 0
+		}
+	}
+	gzip, named := weights["gzip"]
+	if !named {
+		gzip = weights["*"]
+	}
+	return gzip > 0 && gzip >= weights["identity"]
+}

@@ -174,7 +174,7 @@ func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands) error
 			return err
 		}
 		return group.print(p, clientWebhookJSON{ClientID: c.ID}, func(w io.Writer) {
-			fmt.Fprintf(w, "client %s has no webhook any more\n", c.ID)
+			fmt.Fprintf(w, "client %s no longer has a webhook\n", c.ID)
 		})
 	})
 }

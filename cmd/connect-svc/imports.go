@@ -54,13 +54,13 @@ func (c importCommands) run(p *program, name string, take importer) error {
 		result, err := take(data, p.ctx, file, show)
 		finish()
 		if err != nil && p.ctx.Err() != nil {
-			return errors.New("import: stopped; nothing was taken in")
+			return errors.New("import: stopped; nothing was imported")
 		}
 		if err != nil {
 			return err
 		}
 		return c.print(p, importJSON(result), func(w io.Writer) {
-			fmt.Fprintf(w, "imported %s: %d new, %d changed, %d as before\n",
+			fmt.Fprintf(w, "imported %s: %d new, %d changed, %d unchanged\n",
 				count(result.Rows, "row"), result.Inserted, result.Updated, result.Unchanged)
 		})
 	})

@@ -39,7 +39,7 @@ func TestImportDailySteps(t *testing.T) {
 		t.Error(diff)
 	}
 	again := "user_id,date,steps\n" + walker + ",2026-01-03,250\n" + walker + ",2026-01-02,100\n" + walker + ",2026-01-04,0\n"
-	if got, want := succeed(t, env(db), again, "import", "daily-steps", "-"), "imported 3 rows: 1 new, 1 changed, 1 as before\n"; got != want {
+	if got, want := succeed(t, env(db), again, "import", "daily-steps", "-"), "imported 3 rows: 1 new, 1 changed, 1 unchanged\n"; got != want {
 		t.Errorf("the upsert: %q, want %q", got, want)
 	}
 	if got := stepsOf(t, db); got != "2026-01-02=100 2026-01-03=250 2026-01-04=0" {
@@ -105,7 +105,7 @@ func TestImportInterrupted(t *testing.T) {
 	}()
 	fmt.Fprintf(feed, "user_id,date,steps\n%s,2026-01-02,100\n", walker) // returns when it was read
 	interrupt()
-	checkRefusal(t, outcome{<-status, stdout.String(), stderr.String()}, statusFailed, []string{"stopped", "nothing was taken in"})
+	checkRefusal(t, outcome{<-status, stdout.String(), stderr.String()}, statusFailed, []string{"stopped", "nothing was imported"})
 	if got := stepsOf(t, db); got != "" {
 		t.Errorf("rows were taken in: %s", got)
 	}

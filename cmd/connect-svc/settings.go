@@ -165,7 +165,7 @@ var settingTypes = map[string]settingType{
 		accepted: "an https:// address of at most 2048 characters, or nothing",
 		parse: func(s string) (any, error) {
 			if !brand.IsPage(s) {
-				return nil, errors.New("is not such an address")
+				return nil, errors.New("is not a valid address")
 			}
 			return s, nil
 		},
@@ -174,7 +174,7 @@ var settingTypes = map[string]settingType{
 		accepted: "an https:// address of at most 2048 characters, mailto:help@example.com, or nothing",
 		parse: func(s string) (any, error) {
 			if !brand.IsSupport(s) {
-				return nil, errors.New("is not such an address")
+				return nil, errors.New("is not a valid address")
 			}
 			return s, nil
 		},

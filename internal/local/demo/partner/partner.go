@@ -96,8 +96,8 @@ func (p *Partner) Keep(member string, connection connect.Connection, connectedAt
 	})
 }
 
-// Connected reports whether there is a connection of the member in the file.
-func (p *Partner) Connected(member string) bool { return p.state(member) != "none" }
+// Connected reports whether the member has a connection that is not over.
+func (p *Partner) Connected(member string) bool { return p.state(member) == "connected" }
 
 // Wait returns when no refresh is under way any more. Call it when no request is served any more.
 func (p *Partner) Wait() { p.connector.Client.Wait() }

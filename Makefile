@@ -136,6 +136,10 @@ docs: ## build the developers' site as static files: bin/developers/index.html
 	@rm -rf bin/developers
 	go run ./internal/web/developers/build bin/developers
 
+.PHONY: pages
+pages: tools ## draw all pages and emails side by side, in two languages, light and dark: bin/pages/*.png
+	go test -count=1 ./internal/web/pages -run '^TestChromiumPictures$$' -pages "$(CURDIR)/bin/pages"
+
 .PHONY: build
 build: ## build bin/connect-svc, reproducibly: the same commit gives the same bytes anywhere
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION)' -o bin/connect-svc ./cmd/connect-svc

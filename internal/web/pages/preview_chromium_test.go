@@ -42,13 +42,19 @@ func TestChromiumEveryLanguage(t *testing.T) {
 			for _, violation := range tab.Violations() {
 				t.Errorf("%s: %s", name, violation)
 			}
+			var size string
+			tab.Evaluate("document.documentElement.style.fontSize = '200%'", &size)
+			for _, fault := range tab.LayoutFaults() {
+				t.Errorf("%s with letters twice as large: %s", name, fault)
+			}
+			tab.Evaluate("document.documentElement.style.fontSize = ''", &size)
 			if tag != "en" {
 				continue
 			}
 			for _, color := range [][2]string{{"prefers-color-scheme", "dark"}, {"forced-colors", "active"}} {
 				tab.Media(color[0], color[1])
-				for _, violation := range tab.Violations() {
-					t.Errorf("%s, %s: %s", name, color[1], violation)
+				for _, fault := range append(tab.Violations(), tab.LayoutFaults()...) {
+					t.Errorf("%s, %s: %s", name, color[1], fault)
 				}
 				tab.Media(color[0], "")
 			}

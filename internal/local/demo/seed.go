@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/local/demo/partner"
 	"connect-svc/internal/oauth"
@@ -97,8 +98,13 @@ func (d *demo) register(ctx context.Context) (r registration, err error) {
 		return r, err
 	}
 	r.CallbackURL = d.addresses.Partner + partner.CallbackPath
+	logo, err := brand.ReadLogo(partner.Logo)
+	if err != nil {
+		return r, err
+	}
 	created, secret, err := d.service.Clients.Create(ctx, client.Registration{
 		Name: "Stride Club", CallbackURL: r.CallbackURL, Scopes: scope.All, HomepageURL: d.addresses.Partner + "/",
+		Logo:   logo,
 		Policy: client.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 10},
 	})
 	if err != nil {

@@ -46,9 +46,10 @@
     const { width, height } = target.getBoundingClientRect();
     if (visible(target) && (width < 24 || height < 24)) faults.push(`target of ${width.toFixed()} by ${height.toFixed()}: ${describe(target)}`);
   }
-  // In a flexible box the space between words and an element is lost.
+  // In a flexible box without a gap, the space between words and an element is lost.
   for (const element of document.querySelectorAll("body *")) {
-    if (!/flex|grid/.test(getComputedStyle(element).display)) continue;
+    const { display, columnGap } = getComputedStyle(element);
+    if (!/flex|grid/.test(display) || parseFloat(columnGap) > 0) continue;
     for (const { data, nodeType, nextElementSibling, previousElementSibling } of element.childNodes) {
       if (nodeType !== Node.TEXT_NODE || data.trim() === "") continue;
       if ((/\s$/.test(data) && nextElementSibling) || (/^\s/.test(data) && previousElementSibling)) faults.push(`no space beside "${data.trim()}" in ${describe(element)}`);

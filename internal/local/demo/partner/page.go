@@ -15,6 +15,11 @@ import (
 	"connect.invalid/connect-go/connect"
 )
 
+// Logo is the company's, as a file.
+//
+//go:embed logo.svg
+var Logo []byte
+
 //go:embed page.html style.css received.js
 var files embed.FS
 

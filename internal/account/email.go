@@ -17,6 +17,12 @@ import (
 //go:embed templates
 var templates embed.FS
 
+// The two parts of the email. They are parsed once, for all languages: the texts come with the values.
+var (
+	plainPart = template.Must(template.ParseFS(templates, "templates/code.txt"))
+	richPart  = htmltemplate.Must(htmltemplate.ParseFS(templates, "templates/code.html"))
+)
+
 // codeEmail is the email with a one-time code.
 type codeEmail struct {
 	to      string // empty: the address has no account, and there is no email
@@ -55,23 +61,12 @@ func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 
 // render is the two parts of the email, in its language.
 func (e codeEmail) render() (text, html string, err error) {
-	functions := map[string]any{
-		"t": e.in.HTML, "text": e.in.Text,
-		"lang": func() string { return e.in.Tag }, "dir": e.in.Direction,
-	}
-	plain, err := template.New("code.txt").Funcs(functions).ParseFS(templates, "templates/code.txt")
-	if err != nil {
-		return "", "", err
-	}
-	rich, err := htmltemplate.New("code.html").Funcs(functions).ParseFS(templates, "templates/code.html")
-	if err != nil {
-		return "", "", err
-	}
-	values := struct{ Partner, Code, Brand, Host, Time string }{
-		e.partner, e.code, e.brand, e.host, ClockTime(e.sent),
-	}
+	values := struct {
+		*locale.Locale
+		Partner, Code, Brand, Host, Time string
+	}{e.in, e.partner, e.code, e.brand, e.host, ClockTime(e.sent)}
 	var textPart, htmlPart strings.Builder
-	err = errors.Join(plain.Execute(&textPart, values), rich.Execute(&htmlPart, values))
+	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
 	return textPart.String(), htmlPart.String(), err
 }
 

@@ -7,8 +7,8 @@ create table sign_ins (
     sign_in_id uuid        primary key,
     email      text        not null check (octet_length(email) between 3 and 254),
     user_id    uuid,
-    -- Keyed hash of the six digits and the sign-in: the digits alone would be guessed from a plain hash.
-    code_hash  bytea       not null check (octet_length(code_hash) = 32),
+    -- Random, and another one with each code. The code is made of it with a key that the database does not have.
+    seed       bytea       not null check (octet_length(seed) = 16),
     -- What the attempts count towards: a key of sign_in_limits.
     budget     bytea       not null check (octet_length(budget) = 32),
     attempts   smallint    not null default 0 check (attempts between 0 and 5),

@@ -91,6 +91,17 @@ func (b *bench) code(t *testing.T, signIn uuid.UUID, email string) string {
 	return code
 }
 
+// codeNow is the code that a sign-in waits for.
+func (b *bench) codeNow(t *testing.T, signIn uuid.UUID) string {
+	t.Helper()
+	return b.codeOf(signIn, b.seedNow(t, signIn))
+}
+
+func (b *bench) seedNow(t *testing.T, signIn uuid.UUID) []byte {
+	t.Helper()
+	return pgtest.Value[[]byte](t, b.db, "select seed from sign_ins where sign_in_id = $1", signIn)
+}
+
 // wrong is a code that differs from this one.
 func wrong(code string) string {
 	if code[0] == '9' {

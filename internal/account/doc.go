@@ -16,7 +16,7 @@
 //     rows remain and the caller gets the same result. Only the outbox knows, within a second: with an account it sends the
 //     email, without one it does the same work up to naming a recipient. An email goes to the address of the account, never
 //     to the one that was typed.
-//   - No code is stored in plain text: the database holds a keyed hash, and the email waits in memory. When a server stops
+//   - No code is stored: the database holds a random seed, of which the code is made with a key. The email waits in memory. When a server stops
 //     or crashes, the emails that it had not sent are lost, and their users ask for a new code.
 //   - A session of the account pages lasts 30 minutes from its sign-in, whatever is done in it, or until the user signs
 //     out. The database holds a hash of its secret.

@@ -30,13 +30,13 @@ func (k SessionKey) hash() []byte {
 // StartSession signs a user in to the account pages with the code of the sign-in, and ends the sign-in. A code starts one
 // session: the second time it is ErrNoSignIn. Errors: those of VerifyCode.
 func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, code string) (SessionKey, error) {
-	verified, err := a.VerifyCode(ctx, signIn, code)
+	verified, seed, err := a.verify(ctx, signIn, code)
 	if err != nil {
 		return SessionKey{}, err
 	}
 	key := SessionKey{UserID: verified.UserID}
 	rand.Read(key.Secret[:])
-	return key, a.store.startSession(ctx, signIn, a.hashCode(signIn, digits(code)), key)
+	return key, a.store.startSession(ctx, signIn, seed, key)
 }
 
 // GetSession returns the user who is signed in. Error: ErrNoSession.

@@ -134,8 +134,8 @@ func TestSessionNeedsTheRightCode(t *testing.T) {
 	if _, err := b.StartSession(ctx, signIn, code); !errors.Is(err, ErrCodeExpired) {
 		t.Errorf("after 10 minutes: %v, want ErrCodeExpired", err)
 	}
-	// Between the try and the session, another code was sent: the hash that was right is no longer the sign-in's.
-	old, key := b.hashCode(signIn, code), SessionKey{UserID: b.user(t, "bea@example.com").ID}
+	// Between the try and the session, another code was sent: the seed of the right one is no longer the sign-in's.
+	old, key := b.seedNow(t, signIn), SessionKey{UserID: b.user(t, "bea@example.com").ID}
 	b.code(t, signIn, "bea@example.com")
 	if err := b.store.startSession(ctx, signIn, old, key); !errors.Is(err, ErrNoSignIn) {
 		t.Errorf("a replaced code: %v, want ErrNoSignIn", err)

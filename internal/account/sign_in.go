@@ -5,10 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net/netip"
 	"strings"
 	"time"
@@ -109,12 +109,12 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	if !validEmail(request.Email) {
 		return ErrInvalidEmail
 	}
-	code := newCode()
+	seed := newSeed()
 	defer func() { a.codes.sent(err) }()
 	recipient, sent, err := a.store.putCode(ctx, newSignIn{
 		id:    request.SignIn,
 		email: request.Email,
-		hash:  a.hashCode(request.SignIn, code),
+		seed:  seed,
 		known: request.Known,
 		budget: func(folded string, browser BrowserKey) codeLimit {
 			if browser != (BrowserKey{}) {
@@ -129,7 +129,7 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 		return err
 	}
 	email := codeEmail{
-		to: recipient, code: code, partner: request.Partner, brand: a.settings.Brand, host: a.settings.Host,
+		to: recipient, code: a.codeOf(request.SignIn, seed), partner: request.Partner, brand: a.settings.Brand, host: a.settings.Host,
 		in: a.settings.Texts.Locale(request.Language), sent: sent,
 	}
 	if !a.outbox.put(email) {
@@ -163,24 +163,30 @@ type Verified struct {
 // when the code is right: a form that is submitted twice gets the same result twice, and only the purpose of the sign-in
 // is fulfilled once. Each attempt is counted as failed, before the code is compared, until one is right. Errors:
 // ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrNoSignIn.
-func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, err error) {
+func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (Verified, error) {
+	verified, _, err := a.verify(ctx, signIn, code)
+	return verified, err
+}
+
+// verify also returns the seed, which names the code that was right.
+func (a *Accounts) verify(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, seed []byte, err error) {
 	defer func() { a.codes.verified(err) }()
 	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
-		return Verified{}, ErrMalformedCode
+		return Verified{}, nil, ErrMalformedCode
 	}
 	attempt, err := a.store.takeAttempt(ctx, signIn)
 	if err != nil {
-		return Verified{}, err
+		return Verified{}, nil, err
 	}
-	right := subtle.ConstantTimeCompare(a.hashCode(signIn, code), attempt.hash) == 1
+	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.seed)), []byte(code)) == 1
 	if !right || attempt.userID == uuid.Nil { // a guess may match the code of an address without an account
-		return Verified{}, &WrongCodeError{AttemptsLeft: attempt.left}
+		return Verified{}, nil, &WrongCodeError{AttemptsLeft: attempt.left}
 	}
 	if err := a.store.forgetAttempts(ctx, attempt.budget); err != nil {
-		return Verified{}, err
+		return Verified{}, nil, err
 	}
-	return Verified{attempt.userID, a.keys.PRF("secret of a sign-in", signIn[:], []byte(code))}, nil
+	return Verified{attempt.userID, a.keys.PRF("secret of a sign-in", signIn[:], []byte(code))}, attempt.seed, nil
 }
 
 // Sweep deletes sign-ins whose code has expired, limits whose hour is over, and ended sessions. Every server may call it
@@ -221,18 +227,18 @@ func digitValue(c rune) rune {
 	return 0
 }
 
-func newCode() string {
-	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
-	if err != nil {
-		panic(err) // crypto/rand.Reader does not fail
-	}
-	return fmt.Sprintf("%0*d", codeDigits, n)
+// newSeed makes a new code.
+func newSeed() []byte {
+	seed := make([]byte, 16)
+	rand.Read(seed)
+	return seed
 }
 
-// hashCode binds a code to its sign-in. It is keyed, because a million plain hashes are quickly computed.
-func (a *Accounts) hashCode(signIn uuid.UUID, code string) []byte {
-	hash := a.keys.PRF("sign-in code", signIn[:], []byte(code))
-	return hash[:]
+// codeOf is the code of a sign-in with this seed. Each server that has the keys can make it, and so write the email; who has
+// the database alone learns nothing of it. Of 2^64 values no code gets noticeably more than another.
+func (a *Accounts) codeOf(signIn uuid.UUID, seed []byte) string {
+	output := a.keys.PRF("sign-in code", signIn[:], seed)
+	return fmt.Sprintf("%0*d", codeDigits, binary.BigEndian.Uint64(output[:8])%1_000_000)
 }
 
 // networkLimits are those of an IPv4 address, or of the networks of an IPv6 address: a /64 is what a machine has, a /56 a

@@ -174,7 +174,7 @@ func userOf(row accountdb.User) User {
 type newSignIn struct {
 	id       uuid.UUID
 	email    string
-	hash     []byte
+	seed     []byte
 	known    []BrowserKey
 	budget   func(folded string, browser BrowserKey) codeLimit
 	networks []codeLimit
@@ -214,7 +214,7 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string,
 			recipient = *found.Email
 		}
 		sent, err = queries.PutSignIn(ctx, accountdb.PutSignInParams{
-			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, CodeHash: signIn.hash, Budget: budget.key[:],
+			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, Seed: signIn.seed, Budget: budget.key[:],
 		})
 		return err
 	})
@@ -263,7 +263,7 @@ func (s store) getSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 // attempt is one of the five of a code, already spent. userID is uuid.Nil if the address has no account.
 type attempt struct {
 	userID uuid.UUID
-	hash   []byte
+	seed   []byte
 	budget []byte // what it counts towards
 	left   int
 }
@@ -281,7 +281,7 @@ func (s store) takeAttempt(ctx context.Context, signIn uuid.UUID) (attempt, erro
 	if err := s.queries.CountAttempt(ctx, row.Budget); err != nil {
 		return attempt{}, fmt.Errorf("account: count an attempt: %w", err)
 	}
-	taken := attempt{hash: row.CodeHash, budget: row.Budget, left: int(row.AttemptsLeft)}
+	taken := attempt{seed: row.Seed, budget: row.Budget, left: int(row.AttemptsLeft)}
 	if row.UserID != nil {
 		taken.userID = *row.UserID
 	}
@@ -310,9 +310,9 @@ func (s store) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
 
 // startSession ends the sign-in and starts the session, or does neither. Error: ErrNoSignIn, when the sign-in has been
 // used or has another code by now.
-func (s store) startSession(ctx context.Context, signIn uuid.UUID, codeHash []byte, key SessionKey) error {
+func (s store) startSession(ctx context.Context, signIn uuid.UUID, seed []byte, key SessionKey) error {
 	started, err := s.queries.StartSession(ctx, accountdb.StartSessionParams{
-		SignInID: signIn, UserID: key.UserID, CodeHash: codeHash, SecretHash: key.hash(),
+		SignInID: signIn, UserID: key.UserID, Seed: seed, SecretHash: key.hash(),
 		Lifetime: SessionLifetime,
 	})
 	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted

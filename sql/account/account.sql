@@ -80,10 +80,10 @@ where (sqlc.arg(code_limit)::int = 0 or cardinality(within_hour(l.asked_at, excl
 
 -- name: PutSignIn :one
 -- A new code replaces the old one and its attempts.
-insert into sign_ins (sign_in_id, email, user_id, code_hash, budget, expires_at)
-values (@sign_in_id, @email, @user_id, @code_hash, @budget, connect_now() + interval '10 minutes')
+insert into sign_ins (sign_in_id, email, user_id, seed, budget, expires_at)
+values (@sign_in_id, @email, @user_id, @seed, @budget, connect_now() + interval '10 minutes')
 on conflict (sign_in_id) do update
-set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, budget = excluded.budget, attempts = 0,
+set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
     expires_at = excluded.expires_at
 returning connect_now()::timestamptz as sent_at;
 
@@ -92,7 +92,7 @@ returning connect_now()::timestamptz as sent_at;
 update sign_ins
 set attempts = attempts + 1
 where sign_in_id = @sign_in_id and attempts < 5 and expires_at > connect_now()
-returning user_id, code_hash, budget, (5 - attempts)::int as attempts_left;
+returning user_id, seed, budget, (5 - attempts)::int as attempts_left;
 
 -- name: CountAttempt :exec
 update sign_in_limits set failed = failed + 1 where key = @key;
@@ -162,11 +162,11 @@ delete from sign_in_limits where key in (
 );
 
 -- name: StartSession :execrows
--- Ends the sign-in and starts the session in one statement, so that a code starts one session. The hash names the code
+-- Ends the sign-in and starts the session in one statement, so that a code starts one session. The seed names the code
 -- that was accepted, in case a new one has replaced it since.
 with used as (
     delete from sign_ins
-    where sign_in_id = @sign_in_id and sign_ins.user_id = @user_id::uuid and code_hash = @code_hash
+    where sign_in_id = @sign_in_id and sign_ins.user_id = @user_id::uuid and seed = @seed
         and sign_ins.expires_at > connect_now()
     returning sign_ins.user_id
 )

@@ -521,10 +521,10 @@ func (q *Queries) NoteUserDeleted(ctx context.Context, arg NoteUserDeletedParams
 }
 
 const putSignIn = `-- name: PutSignIn :one
-insert into sign_ins (sign_in_id, email, user_id, code_hash, budget, expires_at)
+insert into sign_ins (sign_in_id, email, user_id, seed, budget, expires_at)
 values ($1, $2, $3, $4, $5, connect_now() + interval '10 minutes')
 on conflict (sign_in_id) do update
-set email = excluded.email, user_id = excluded.user_id, code_hash = excluded.code_hash, budget = excluded.budget, attempts = 0,
+set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
     expires_at = excluded.expires_at
 returning connect_now()::timestamptz as sent_at
 `
@@ -533,7 +533,7 @@ type PutSignInParams struct {
 	SignInID uuid.UUID
 	Email    string
 	UserID   *uuid.UUID
-	CodeHash []byte
+	Seed     []byte
 	Budget   []byte
 }
 
@@ -543,7 +543,7 @@ func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) (time.Time
 		arg.SignInID,
 		arg.Email,
 		arg.UserID,
-		arg.CodeHash,
+		arg.Seed,
 		arg.Budget,
 	)
 	var sent_at time.Time
@@ -554,7 +554,7 @@ func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) (time.Time
 const startSession = `-- name: StartSession :execrows
 with used as (
     delete from sign_ins
-    where sign_in_id = $3 and sign_ins.user_id = $4::uuid and code_hash = $5
+    where sign_in_id = $3 and sign_ins.user_id = $4::uuid and seed = $5
         and sign_ins.expires_at > connect_now()
     returning sign_ins.user_id
 )
@@ -567,10 +567,10 @@ type StartSessionParams struct {
 	Lifetime   time.Duration
 	SignInID   uuid.UUID
 	UserID     uuid.UUID
-	CodeHash   []byte
+	Seed       []byte
 }
 
-// Ends the sign-in and starts the session in one statement, so that a code starts one session. The hash names the code
+// Ends the sign-in and starts the session in one statement, so that a code starts one session. The seed names the code
 // that was accepted, in case a new one has replaced it since.
 func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, startSession,
@@ -578,7 +578,7 @@ func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int
 		arg.Lifetime,
 		arg.SignInID,
 		arg.UserID,
-		arg.CodeHash,
+		arg.Seed,
 	)
 	if err != nil {
 		return 0, err
@@ -590,12 +590,12 @@ const takeAttempt = `-- name: TakeAttempt :one
 update sign_ins
 set attempts = attempts + 1
 where sign_in_id = $1 and attempts < 5 and expires_at > connect_now()
-returning user_id, code_hash, budget, (5 - attempts)::int as attempts_left
+returning user_id, seed, budget, (5 - attempts)::int as attempts_left
 `
 
 type TakeAttemptRow struct {
 	UserID       *uuid.UUID
-	CodeHash     []byte
+	Seed         []byte
 	Budget       []byte
 	AttemptsLeft int32
 }
@@ -606,7 +606,7 @@ func (q *Queries) TakeAttempt(ctx context.Context, signInID uuid.UUID) (TakeAtte
 	var i TakeAttemptRow
 	err := row.Scan(
 		&i.UserID,
-		&i.CodeHash,
+		&i.Seed,
 		&i.Budget,
 		&i.AttemptsLeft,
 	)

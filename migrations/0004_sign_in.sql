@@ -12,10 +12,37 @@ create table sign_ins (
     -- What the attempts count towards: a key of sign_in_limits.
     budget     bytea       not null check (octet_length(budget) = 32),
     attempts   smallint    not null default 0 check (attempts between 0 and 5),
+    -- How far the code's email has come, as far as its page may tell: the mail server was not reached yet, has taken it, or
+    -- could not be reached, which ends the code. That it refuses the recipient is not told.
+    mail       text        not null default 'waiting' check (mail in ('waiting', 'sent', 'failed')),
     expires_at timestamptz not null
 );
 
 create index sign_ins_expiry on sign_ins (expires_at);
+
+-- Emails with a code that wait to be handed to the mail server. Whoever sends one finds the seed and the address with the
+-- sign-in, if there still is one. In one place on a cluster, so that the servers can take turns.
+create table code_emails (
+    sign_in_id   uuid        primary key,
+    seed         bytea       not null check (octet_length(seed) = 16),
+    -- Keyed hash of the network that asked. turn is how many emails of that network waited then: those that come first in
+    -- their networks leave before the second of any, so that a network that asks for much waits behind itself.
+    network      bytea       not null check (octet_length(network) = 32),
+    turn         int         not null check (turn >= 0),
+    -- The keys of sign_in_limits that counted the code, and under which instant.
+    limits       bytea[]     not null,
+    counted_at   timestamptz not null,
+    language     text        not null,
+    partner      text        not null,
+    -- These are real time, also where a test or the demo shifts the clock: they bound what servers do.
+    put_at       timestamptz not null default now(),
+    due_at       timestamptz not null,
+    attempts     smallint    not null default 0 check (attempts >= 0),
+    leased_until timestamptz
+);
+
+create index code_emails_due on code_emails (turn, due_at);
+create index code_emails_network on code_emails (network);
 
 -- Budgets of codes, and of guesses at them. The key is a keyed hash of whom the budget belongs to: an e-mail address, a
 -- browser that has signed in to an account before, or a network.
@@ -65,4 +92,5 @@ drop table known_browsers;
 drop table account_sessions;
 drop table sign_in_limits;
 drop function within_hour;
+drop table code_emails;
 drop table sign_ins;

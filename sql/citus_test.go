@@ -51,7 +51,7 @@ func statements(t *testing.T) map[string]string {
 // values are literals of the types that statements take: those of nothing that exists.
 var values = map[string]string{
 	"uuid": "00000000-0000-4000-8000-000000000001", "uuid[]": "{00000000-0000-4000-8000-000000000001}",
-	"bytea": `\x` + strings.Repeat("00", 32), "text": "x", "text[]": "{x}", "boolean": "true",
+	"bytea": `\x` + strings.Repeat("00", 32), "bytea[]": "{}", "text": "x", "text[]": "{x}", "boolean": "true",
 	"smallint": "1", "smallint[]": "{1}", "integer": "1", "integer[]": "{1}", "bigint": "1", "bigint[]": "{1}", "real": "1",
 	"date": "2026-01-01", "date[]": "{2026-01-01}", "interval": "1 hour", "double precision": "1",
 	"timestamp with time zone": "2026-01-01Z", "timestamp with time zone[]": "{2026-01-01Z}",

@@ -19,6 +19,7 @@ var owners = map[string]string{
 	"user_addresses":         "account",
 	"sign_ins":               "account",
 	"sign_in_limits":         "account",
+	"code_emails":            "account",
 	"account_sessions":       "account",
 	"known_browsers":         "account",
 	"clients":                "client",

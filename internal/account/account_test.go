@@ -37,14 +37,26 @@ func newBench(t *testing.T, settings Settings) *bench {
 
 func newBenchOn(t *testing.T, db *pgtest.DB, post *mailtest.Server, smtpURL string, settings Settings) *bench {
 	t.Helper()
+	return startBench(t, db, credential.NewTestKeyring(), post, smtpURL, settings)
+}
+
+// another is one more server on the same database, with its own way to the mail server.
+func (b *bench) another(t *testing.T) *bench {
+	t.Helper()
+	return startBench(t, b.db, b.keys, b.post, "smtp://"+b.post.Address, Settings{})
+}
+
+func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mailtest.Server, smtpURL string, settings Settings) *bench {
+	t.Helper()
 	mailer, err := NewMailer(smtpURL, "Activity Connect <connect@service.example>")
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := new(syncBuffer)
+	settings.EndConnections = func(context.Context, pgx.Tx, uuid.UUID) (int64, error) { return 0, nil }
 	settings.EndRequests = func(context.Context, pgx.Tx, uuid.UUID) error { return nil } // another domain's
 	settings.Logger = slog.New(slog.NewTextHandler(log, nil))
-	b := &bench{Accounts: New(db.Pool, credential.NewTestKeyring(), mailer, settings), db: db, post: post, log: log}
+	b := &bench{Accounts: New(db.Pool, keys, mailer, settings), db: db, post: post, log: log}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -100,6 +112,26 @@ func (b *bench) codeNow(t *testing.T, signIn uuid.UUID) string {
 func (b *bench) seedNow(t *testing.T, signIn uuid.UUID) []byte {
 	t.Helper()
 	return pgtest.Value[[]byte](t, b.db, "select seed from sign_ins where sign_in_id = $1", signIn)
+}
+
+// settled waits until no email waits.
+func (b *bench) settled(t *testing.T) {
+	t.Helper()
+	b.eventually(t, "select count(*) = 0 from code_emails")
+}
+
+// eventually waits until a query finds true.
+func (b *bench) eventually(t *testing.T, query string, args ...any) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for end := time.After(20 * time.Second); !pgtest.Value[bool](t, b.db, query, args...); {
+		select {
+		case <-again.C:
+		case <-end:
+			t.Fatalf("in vain: %s", query)
+		}
+	}
 }
 
 // wrong is a code that differs from this one.

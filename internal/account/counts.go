@@ -1,8 +1,10 @@
 package account
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 )
 
 // CodeOutcomes are the keys of [Counts].Codes: a code was made (sent, whether or not the address has an account) or
@@ -14,23 +16,27 @@ var CodeOutcomes = []string{"sent", "limited", "accepted", "rejected", "locked",
 type Counts struct {
 	Codes map[string]uint64 // by outcome
 
-	EmailsWaiting int // now, including those that have no recipient because the address has no account
-	EmailsSent    uint64
-	EmailsFailed  uint64
+	EmailsSent   uint64
+	EmailsFailed uint64 // given up, or refused by the mail server
 }
 
 // Counts returns the counts of this process up to now.
 func (a *Accounts) Counts() Counts {
 	counts := Counts{
-		Codes:         map[string]uint64{},
-		EmailsWaiting: len(a.outbox.queue),
-		EmailsSent:    a.outbox.sent.Load(),
-		EmailsFailed:  a.outbox.failed.Load(),
+		Codes:        map[string]uint64{},
+		EmailsSent:   a.outbox.sent.Load(),
+		EmailsFailed: a.outbox.failed.Load(),
 	}
 	for outcome, count := range a.codes {
 		counts.Codes[outcome] = count.Load()
 	}
 	return counts
+}
+
+// EmailsWaiting is how many emails wait in the database or are being sent just now, and the age of the oldest, including those
+// that have no recipient because the address has no account. It is the same on every server.
+func (a *Accounts) EmailsWaiting(ctx context.Context) (waiting int, oldest time.Duration, err error) {
+	return a.store.countEmails(ctx)
 }
 
 // codeCounts are keyed by CodeOutcomes. The map never changes.

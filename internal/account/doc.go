@@ -13,11 +13,15 @@
 //   - A code serves its own sign-in and no other. It is valid for 10 minutes and five attempts, also when the attempts
 //     are concurrent: the statement that spends an attempt decides. A new code replaces the old one.
 //   - Nobody can find out here whether an address has an account. With and without one, the same statements run, the same
-//     rows remain and the caller gets the same result. Only the outbox knows, within a second: with an account it sends the
-//     email, without one it does the same work up to naming a recipient. An email goes to the address of the account, never
-//     to the one that was typed.
-//   - No code is stored: the database holds a random seed, of which the code is made with a key. The email waits in memory. When a server stops
-//     or crashes, the emails that it had not sent are lost, and their users ask for a new code.
+//     rows remain and the caller gets the same result. Only what sends the emails knows: with an account it transmits the
+//     email, without one it does the same work up to naming a recipient. What a page says of an email is decided before
+//     that. An email goes to the address of the account, never to the one that was typed.
+//   - No code is stored: the database holds a random seed, of which the code is made with a key.
+//   - An email waits in the database until the mail server has taken it, whatever becomes of the server that was asked for
+//     it. It is tried five times within about two minutes and then given up: its code works no more and counts no more, and
+//     the page says so. Where a server dies just after it has handed an email over, the email is sent twice, with the same
+//     code.
+//   - Networks take turns: the emails that one network asks for wait behind each other.
 //   - A session of the account pages lasts 30 minutes from its sign-in, whatever is done in it, or until the user signs
 //     out. The database holds a hash of its secret.
 //   - Deleting a user ends all connections and removes what is known of the user in one transaction. Every table that

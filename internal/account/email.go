@@ -32,18 +32,16 @@ type codeEmail struct {
 	host    string // where the code is to be entered
 	in      *locale.Locale
 	sent    time.Time
-	due     time.Time // when it leaves
 }
 
 // ClockTime is how emails and pages say when a code was sent. They do not know where the reader is.
 func ClockTime(t time.Time) string { return t.UTC().Format("15:04 MST") }
 
-// compose makes the email. Its errors hold no address.
+// compose makes the email, to nobody yet. Its errors hold no address.
 func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
-	// The parser's error would contain the address.
-	if message.From(m.from) != nil || message.To(email.to) != nil {
-		return nil, errors.New("the sender or the recipient is not a valid address")
+	if message.From(m.from) != nil || message.To(m.from) != nil { // the recipient is named later, if there is one
+		return nil, errors.New("the sender is not a valid address")
 	}
 	text, html, err := email.render()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	netmail "net/mail"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,10 +16,9 @@ import (
 
 // Mailer sends one-time codes through one SMTP server. It is safe for concurrent use.
 type Mailer struct {
-	client  *mail.Client
-	from    string // with the name
-	address string // without it
-	domain  string
+	client *mail.Client
+	from   string // with the name
+	domain string
 }
 
 // NewMailer parses the mail server's URL (CONNECT_SMTP_URL) and the sender (CONNECT_MAIL_FROM). It does not connect.
@@ -42,7 +42,7 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 		return nil, ErrMailFrom
 	}
 	domain := sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]
-	return &Mailer{client: client, from: from, address: sender.Address, domain: domain}, nil
+	return &Mailer{client: client, from: from, domain: domain}, nil
 }
 
 // Errors of NewMailer: which of the two settings is wrong.
@@ -87,37 +87,66 @@ func parseSMTPURL(text string) (host string, options []mail.Option, err error) {
 	return parsed.Hostname(), options, nil
 }
 
-// send hands one email to the mail server.
-func (m *Mailer) send(ctx context.Context, email codeEmail) error {
-	message, err := m.compose(email)
-	if err != nil {
-		return err
-	}
-	err = m.client.DialAndSendWithContext(ctx, message)
-	if message.IsDelivered() {
-		return nil // the server has accepted it; an error of QUIT does not matter
-	}
-	return err
+// stepError says which command of the session failed. Its text may repeat the recipient's address.
+type stepError struct {
+	command string
+	err     error
 }
 
-// rehearse does all that send does but name a recipient and transmit the email, so that the work, too, is the same for an
-// address without an account.
-func (m *Mailer) rehearse(ctx context.Context, email codeEmail) (err error) {
-	email.to = m.from
+func (e *stepError) Error() string { return e.command + ": " + e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+// send hands one email to the mail server. It calls accepted once the server has taken the sender, and goes on unless that
+// fails: until then an address with an account and one without cause the same. Without a recipient it does the rest of the
+// work, too, but transmits nothing.
+func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() error) error {
 	message, err := m.compose(email)
 	if err != nil {
 		return err
 	}
-	connection, err := m.client.DialToSMTPClientWithContext(ctx)
+	from, err := message.GetSender(false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.client.CloseWithSMTPClient(connection)) }()
-	if err := connection.Mail(m.address); err != nil {
+	session, err := m.client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
 		return err
 	}
-	if _, err := message.WriteTo(io.Discard); err != nil {
+	defer func() {
+		_ = session.Quit() // whether the email was taken is known by now
+		_ = session.Close()
+	}()
+	if err := session.Mail(from); err != nil {
+		return &stepError{"MAIL FROM", err}
+	}
+	if err := accepted(); err != nil {
 		return err
 	}
-	return connection.Reset()
+	if email.to == "" {
+		if _, err := message.WriteTo(io.Discard); err != nil {
+			return err
+		}
+		return session.Reset()
+	}
+	if err := message.To(email.to); err != nil { // a mail server would say the same of it
+		return &stepError{"RCPT TO", &textproto.Error{Code: 553, Msg: "5.1.3"}}
+	}
+	to, err := message.GetRecipients()
+	if err != nil {
+		return err
+	}
+	if err := session.Rcpt(to[0]); err != nil {
+		return &stepError{"RCPT TO", err}
+	}
+	body, err := session.Data()
+	if err != nil {
+		return &stepError{"DATA", err}
+	}
+	if _, err := message.WriteTo(body); err != nil {
+		return &stepError{"DATA", err}
+	}
+	if err := body.Close(); err != nil {
+		return &stepError{"DATA", err}
+	}
+	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -95,7 +94,8 @@ func TestMailServers(t *testing.T) {
 			if err := mailer.client.SetTLSConfig(&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}); err != nil {
 				t.Fatal(err)
 			}
-			err = mailer.send(context.Background(), codeEmail{to: "ada@example.com", code: "123456", partner: "Stride", in: locale.Default().Locale("en")})
+			email := codeEmail{to: "ada@example.com", code: "123456", partner: "Stride", in: locale.Default().Locale("en")}
+			err = mailer.send(context.Background(), email, func() error { return nil })
 			if test.fails {
 				if err == nil {
 					t.Error("the email was sent")
@@ -148,89 +148,6 @@ func TestNewMailerRefuses(t *testing.T) {
 				t.Errorf("error = %q, want one line without the password", err)
 			}
 		})
-	}
-}
-
-// TestOutboxFailures: each email that is not sent is one event, which names neither the address nor the code.
-func TestOutboxFailures(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		name, address string
-		config        mailtest.Config
-		want          string
-	}{
-		{"refused recipient", "", mailtest.Config{Refuse: &smtp.SMTPError{
-			Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no mailbox ada@example.com here",
-		}}, "smtp_code=550 smtp_status=5.1.1"},
-		{"no server", nobody, mailtest.Config{}, "connection refused"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			post := mailtest.Start(t, test.config)
-			if test.address == "" {
-				test.address = post.Address
-			}
-			b := newBenchOn(t, pgtest.New(t), post, "smtp://"+test.address, Settings{})
-			b.user(t, "ada@example.com")
-			for range 2 {
-				if err := b.send(uuid.New(), "Ada@example.com"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			b.stop()
-			log := b.log.String()
-			if got := strings.Count(log, "a one-time code could not be sent"); got != 2 || strings.Count(log, "\n") != 2 {
-				t.Errorf("%d events, want 2:\n%s", got, log)
-			}
-			if !strings.Contains(log, test.want) {
-				t.Errorf("the log does not have %q:\n%s", test.want, log)
-			}
-			if strings.Contains(strings.ToLower(log), "ada@example.com") {
-				t.Errorf("the log holds the address:\n%s", log)
-			}
-		})
-	}
-}
-
-// TestOutboxDrains: emails that wait when the server stops are sent, later ones refused.
-func TestOutboxDrains(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, Settings{})
-	b.user(t, "ada@example.com")
-	const emails = 20
-	for range emails {
-		if err := b.send(uuid.New(), "ada@example.com"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b.stop()
-	if got := b.post.Waiting(); got != emails {
-		t.Errorf("%d emails arrived, want %d", got, emails)
-	}
-	if err := b.send(uuid.New(), "ada@example.com"); !errors.Is(err, ErrOutboxFull) {
-		t.Errorf("after the stop: %v, want ErrOutboxFull", err)
-	}
-}
-
-// TestOutboxIsBounded: with nobody who sends, it takes what fits and then refuses, with and without an account.
-func TestOutboxIsBounded(t *testing.T) {
-	t.Parallel()
-	o := newOutbox(nil, nil)
-	for i := range outboxSize {
-		if !o.put(codeEmail{}) {
-			t.Fatalf("email %d was refused", i+1)
-		}
-	}
-	if o.put(codeEmail{to: "ada@example.com"}) || o.put(codeEmail{}) {
-		t.Error("a full outbox took another email")
 	}
 }
 

@@ -4,115 +4,214 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	mathrand "math/rand/v2"
+	"net/textproto"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/wneessen/go-mail"
+	"github.com/google/uuid"
 )
 
 const (
-	outboxSize = 4096 // emails that wait; a full outbox means that the mail server does not keep up
-	senders    = 4    // emails that are sent concurrently
+	senders    = 8           // emails that a server sends concurrently
+	perNetwork = senders / 2 // of them, those that one network has asked for
 
-	maxDelay     = time.Second      // until an email leaves
-	sendTimeout  = 30 * time.Second // of one email
-	drainTimeout = 10 * time.Second // of all emails that wait when the server stops
+	// An email leaves at a random instant within maxDelay, so that it is not the requests that follow which share the
+	// processors with a mail server nearby.
+	maxDelay     = time.Second
+	pollInterval = time.Second      // of a server that nothing wakes: for what other servers have left
+	sendTimeout  = 40 * time.Second // of one attempt: twice the time limit of the mail server's session, and statements
+	leaseTime    = 45 * time.Second // outlasts an attempt, so that no other server sends the email meanwhile
+	drainTimeout = 10 * time.Second // of the emails in flight when the server stops
+
+	// tooLate is how old an email is that nobody sends any more: half of the code's time has gone.
+	tooLate = 5 * time.Minute
 )
 
-// outbox keeps emails in memory until they are sent. So a request does not wait for the mail server, and its duration
-// does not reveal whether there was an email to send.
-type outbox struct {
-	mailer *Mailer
-	logger *slog.Logger
-	queue  chan codeEmail
+// pauses are those between the attempts. After the last attempt the email is given up.
+var pauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second}
 
-	mu     sync.RWMutex // guards closed: nothing may be put into a closed queue
-	closed bool
+// outbox is what this server knows of the emails that wait in the database. So a request does not wait for the mail server,
+// its duration does not reveal whether there is an email to send, and an email outlives the server that was asked for it.
+type outbox struct {
+	wake chan struct{} // an email may be due, or a network may have another one sent
+
+	mu      sync.Mutex
+	sending map[[32]byte]int // by network
 
 	sent, failed atomic.Uint64
 }
 
-func newOutbox(mailer *Mailer, logger *slog.Logger) *outbox {
-	return &outbox{mailer: mailer, logger: logger, queue: make(chan codeEmail, outboxSize)}
+func newOutbox() *outbox {
+	return &outbox{wake: make(chan struct{}, 1), sending: map[[32]byte]int{}}
 }
 
-// put never waits. It reports whether there was room. An email leaves at a random instant within a second, so that it is not
-// the requests that follow which share the processors with a mail server nearby.
-func (o *outbox) put(email codeEmail) bool {
-	email.due = time.Now().Add(mathrand.N(maxDelay))
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	if o.closed {
-		return false
-	}
+// waitingEmail is an email that this server has leased.
+type waitingEmail struct {
+	signIn    uuid.UUID
+	seed      []byte // which code of the sign-in it is
+	network   [32]byte
+	limits    [][]byte // the keys of the limits that counted the code
+	countedAt time.Time
+	language  string
+	partner   string
+	attempt   int  // counts from 1 on
+	late      bool // too old to be sent
+}
+
+func (o *outbox) signal() {
 	select {
-	case o.queue <- email:
-		return true
-	default:
-		return false
+	case o.wake <- struct{}{}:
+	default: // there is a signal already
 	}
 }
 
-// Run sends emails until ctx ends, and then those that still wait, for 10 seconds at most. Call it once, and end ctx when
-// no request can ask for another code.
-func (a *Accounts) Run(ctx context.Context) { a.outbox.run(ctx) }
-
-func (o *outbox) run(ctx context.Context) {
-	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+// Run sends the emails that wait in the database until ctx ends, and finishes those in flight, for 10 seconds at most. What it
+// leaves is sent by another server, or after the next start; where this server dies while it sends an email, as soon as the
+// email's lease ends. An email that the mail server had taken by then arrives twice, with the same code.
+func (a *Accounts) Run(ctx context.Context) {
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	context.AfterFunc(ctx, func() { time.AfterFunc(drainTimeout, stop) })
 	var group sync.WaitGroup
-	for range senders {
-		group.Go(func() {
-			for email := range o.queue {
-				select {
-				case <-time.After(time.Until(email.due)):
-				case <-ctx.Done(): // what waits at a stop leaves at once
-				}
-				o.send(sending, email)
-			}
-		})
+	defer group.Wait()
+	free := make(chan struct{}, senders)
+	for {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		email, found := a.claimEmail(working)
+		if found {
+			group.Go(func() {
+				a.deliver(working, email)
+				a.outbox.leave(email.network)
+				<-free
+			})
+			continue
+		}
+		<-free
+		select {
+		case <-a.outbox.wake:
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+			return
+		}
 	}
-	<-ctx.Done()
-	defer time.AfterFunc(drainTimeout, stop).Stop()
-	o.close()
-	group.Wait()
 }
 
-func (o *outbox) close() {
+// claimEmail leases the email whose turn it is, if any is due.
+func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bool) {
+	o := a.outbox
+	busy := [][]byte{} // null would be no network at all
+	o.mu.Lock()
+	for network, emails := range o.sending {
+		if emails >= perNetwork {
+			busy = append(busy, network[:])
+		}
+	}
+	o.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, leaseTime-sendTimeout)
+	defer cancel()
+	email, found, err := a.store.claimEmail(ctx, busy)
+	if err != nil {
+		a.settings.Logger.Error("emails that wait could not be read", "cause", err)
+	}
+	if found {
+		o.mu.Lock()
+		o.sending[email.network]++
+		o.mu.Unlock()
+	}
+	return email, found
+}
+
+func (o *outbox) leave(network [32]byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = true
-	close(o.queue)
+	if o.sending[network]--; o.sending[network] == 0 {
+		delete(o.sending, network)
+	}
+	o.signal()
 }
 
-// send makes one attempt: the code is short-lived, and its user soon asks for another. Without an account it makes none,
-// with the same work: a mail server that shares the processors would reveal the account by what other requests wait for it.
-func (o *outbox) send(ctx context.Context, email codeEmail) {
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+// errReplaced means that a newer code has replaced the one that was to be sent, or that its sign-in is gone.
+var errReplaced = errors.New("the code is no longer the sign-in's")
+
+// deliver makes one attempt, and settles what becomes of the email. If that cannot be recorded, the email is sent again when
+// its lease is over.
+func (a *Accounts) deliver(ctx context.Context, email waitingEmail) {
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if email.to == "" {
-		_ = o.mailer.rehearse(ctx, email) // a mail server that is away fails those who have an account, too
-		return
+	if err := a.attemptAndSettle(limited, email); err != nil && ctx.Err() == nil {
+		a.settings.Logger.Error("what became of an email could not be recorded", "cause", err)
 	}
-	if err := o.mailer.send(ctx, email); err != nil {
-		o.failed.Add(1)
-		o.logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
-		return
-	}
-	o.sent.Add(1)
 }
+
+func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail) error {
+	last := email.attempt > len(pauses)
+	var err error
+	if email.late || email.attempt > len(pauses)+1 {
+		last, err = true, errors.New("it has waited too long") // the servers were busy or away
+	} else {
+		err = a.attempt(ctx, email)
+	}
+	switch {
+	case err == nil, errors.Is(err, errReplaced):
+		return a.store.settleEmail(ctx, email)
+	case ctx.Err() != nil: // this server stops, or was slow: the mail server is not to blame
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		return a.store.delayEmail(ctx, email, 0)
+	case last || isPermanent(err):
+		a.outbox.failed.Add(1)
+		a.settings.Logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
+		return a.store.giveUpEmail(ctx, email)
+	}
+	a.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "a one-time code could not be sent yet", failure(err)...)
+	return a.store.delayEmail(ctx, email, pauses[email.attempt-1])
+}
+
+// attempt hands the email to the mail server. Without an account it does the same work up to naming a recipient: a mail server
+// that shares the processors would reveal the account by what other requests wait for it. The page says that the email was
+// sent as soon as the mail server has taken the sender: what follows depends on whether there is a recipient.
+func (a *Accounts) attempt(ctx context.Context, email waitingEmail) error {
+	recipient, sent, err := a.store.codeToSend(ctx, email)
+	if err != nil {
+		return err
+	}
+	err = a.mailer.send(ctx, codeEmail{
+		to: recipient, code: a.codeOf(email.signIn, email.seed), partner: email.partner, brand: a.settings.Brand,
+		host: a.settings.Host, in: a.settings.Texts.Locale(email.language), sent: sent,
+	}, func() error { return a.store.markSent(ctx, email) })
+	if err == nil && recipient != "" {
+		a.outbox.sent.Add(1)
+	}
+	return err
+}
+
+// isPermanent reports whether the mail server has refused for good (RFC 5321, section 4.2.1).
+func isPermanent(err error) bool {
+	var refusal *textproto.Error
+	return errors.As(err, &refusal) && refusal.Code/100 == 5
+}
+
+var enhancedStatus = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 
 // failure describes why an email was not sent. It leaves out the mail server's text, which often repeats the address.
 func failure(err error) []slog.Attr {
-	var refusal *mail.SendError
+	var refusal *textproto.Error
 	if !errors.As(err, &refusal) {
-		return []slog.Attr{slog.String("cause", err.Error())} // no connection: the recipient was not named yet
+		return []slog.Attr{slog.String("cause", err.Error())}
+	}
+	cause := "the mail server refused the session"
+	if step := new(stepError); errors.As(err, &step) {
+		cause = "the mail server refused " + step.command
 	}
 	return []slog.Attr{
-		slog.String("cause", refusal.Reason.String()),
-		slog.Int("smtp_code", refusal.ErrorCode()),
-		slog.String("smtp_status", refusal.EnhancedStatusCode()),
+		slog.String("cause", cause),
+		slog.Int("smtp_code", refusal.Code),
+		slog.String("smtp_status", enhancedStatus.FindString(refusal.Msg)),
 	}
 }

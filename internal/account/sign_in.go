@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net/netip"
 	"strings"
 	"time"
@@ -26,11 +27,11 @@ import (
 var (
 	ErrInvalidEmail  = errors.New("not an e-mail address")
 	ErrTooManyCodes  = errors.New("too many codes within an hour")
-	ErrOutboxFull    = errors.New("the outbox is full")
 	ErrNoSignIn      = errors.New("no code was requested, or it expired long ago")
 	ErrMalformedCode = errors.New("not six digits")
 	ErrCodeExpired   = errors.New("the code is older than 10 minutes")
 	ErrCodeSpent     = errors.New("the code has had its five attempts")
+	ErrCodeNotSent   = errors.New("the mail server could not be reached with the code")
 )
 
 // WrongCodeError rejects a code that is not the one that was sent.
@@ -69,6 +70,7 @@ type Accounts struct {
 	store    store
 	keys     *credential.Keyring
 	settings Settings
+	mailer   *Mailer
 	outbox   *outbox
 	codes    codeCounts
 }
@@ -86,7 +88,8 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 		store:    newStore(pool),
 		keys:     keys,
 		settings: settings,
-		outbox:   newOutbox(mailer, settings.Logger),
+		mailer:   mailer,
+		outbox:   newOutbox(),
 		codes:    newCodeCounts(),
 	}
 }
@@ -101,20 +104,18 @@ type CodeRequest struct {
 	Language string       // of the page, and so of the email: a BCP 47 tag; English where there are no texts in it
 }
 
-// SendCode makes a new code and puts the email into the outbox. Its result does not reveal whether the address has an
+// SendCode makes a new code and puts its email into the database, from where Run sends it. Its result does not reveal whether the address has an
 // account. The new code replaces the old one of this sign-in and its attempts. A browser that has signed in to the account
-// before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail, ErrTooManyCodes,
-// ErrOutboxFull.
+// before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail, ErrTooManyCodes.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if !validEmail(request.Email) {
 		return ErrInvalidEmail
 	}
-	seed := newSeed()
 	defer func() { a.codes.sent(err) }()
-	recipient, sent, err := a.store.putCode(ctx, newSignIn{
+	signIn := newSignIn{
 		id:    request.SignIn,
 		email: request.Email,
-		seed:  seed,
+		seed:  newSeed(),
 		known: request.Known,
 		budget: func(folded string, browser BrowserKey) codeLimit {
 			if browser != (BrowserKey{}) {
@@ -124,17 +125,14 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 			return codeLimit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), a.settings.CodesPerEmail}
 		},
 		networks: a.networkLimits(request.Network),
-	})
-	if err != nil {
+		language: request.Language,
+		partner:  request.Partner,
+		delay:    mathrand.N(maxDelay),
+	}
+	if err := a.store.putCode(ctx, signIn); err != nil {
 		return err
 	}
-	email := codeEmail{
-		to: recipient, code: a.codeOf(request.SignIn, seed), partner: request.Partner, brand: a.settings.Brand, host: a.settings.Host,
-		in: a.settings.Texts.Locale(request.Language), sent: sent,
-	}
-	if !a.outbox.put(email) {
-		return ErrOutboxFull
-	}
+	time.AfterFunc(signIn.delay, a.outbox.signal)
 	return nil
 }
 
@@ -144,7 +142,18 @@ type SignIn struct {
 	AttemptsLeft int    // 0 to 5
 	Expired      bool
 	SentAt       time.Time // when its newest code was made
+	Mail         Mail      // what became of the email with it
 }
+
+// Mail is what became of the email with a code, as far as a page may tell. It does not depend on whether there is an account.
+type Mail string
+
+// The mail server was not reached yet, has taken the email, or could not be reached: then the code works no more.
+const (
+	MailWaiting Mail = "waiting"
+	MailSent    Mail = "sent"
+	MailFailed  Mail = "failed"
+)
 
 // GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
 func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
@@ -162,7 +171,7 @@ type Verified struct {
 // VerifyCode returns the user whose code it is, as it was typed or pasted. It spends one of the five attempts, also
 // when the code is right: a form that is submitted twice gets the same result twice, and only the purpose of the sign-in
 // is fulfilled once. Each attempt is counted as failed, before the code is compared, until one is right. Errors:
-// ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrNoSignIn.
+// ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
 func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (Verified, error) {
 	verified, _, err := a.verify(ctx, signIn, code)
 	return verified, err

@@ -177,7 +177,11 @@ type newSignIn struct {
 	seed     []byte
 	known    []BrowserKey
 	budget   func(folded string, browser BrowserKey) codeLimit
-	networks []codeLimit
+	networks []codeLimit // the widest last
+
+	// For the email.
+	language, partner string
+	delay             time.Duration // until it leaves
 }
 
 type codeLimit struct {
@@ -185,10 +189,9 @@ type codeLimit struct {
 	codes int // in an hour; 0 is no limit
 }
 
-// putCode counts the code towards every limit and stores it, or does neither. It returns the address of the account,
-// which is empty if there is none, and when. Error: ErrTooManyCodes.
-func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string, sent time.Time, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+// putCode counts the code towards every limit and stores it with its email, or does none of it. Error: ErrTooManyCodes.
+func (s store) putCode(ctx context.Context, signIn newSignIn) error {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		found, err := queries.FindForSignIn(ctx, signIn.email)
 		if err != nil {
@@ -199,35 +202,32 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) (recipient string,
 			return err
 		}
 		budget := signIn.budget(found.Folded, browser)
-		if err := countCode(ctx, queries, budget); err != nil {
-			return err
-		}
-		for _, limit := range signIn.networks {
-			if limit.codes == 0 {
+		counting := [][]byte{}
+		for i, limit := range append([]codeLimit{budget}, signIn.networks...) {
+			if i > 0 && limit.codes == 0 {
 				continue
 			}
-			if err := countCode(ctx, queries, limit); err != nil {
+			counted, err := queries.CountCode(ctx, accountdb.CountCodeParams{Key: limit.key[:], At: found.Now, CodeLimit: int32(limit.codes)})
+			if err != nil {
 				return err
 			}
+			if counted == 0 {
+				return ErrTooManyCodes
+			}
+			counting = append(counting, limit.key[:])
 		}
-		if found.Email != nil {
-			recipient = *found.Email
+		if err := queries.PutSignIn(ctx, accountdb.PutSignInParams{
+			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, Seed: signIn.seed, Budget: budget.key[:], At: found.Now,
+		}); err != nil {
+			return err
 		}
-		sent, err = queries.PutSignIn(ctx, accountdb.PutSignInParams{
-			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, Seed: signIn.seed, Budget: budget.key[:],
+		return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
+			SignInID: signIn.id, Seed: signIn.seed, Network: signIn.networks[len(signIn.networks)-1].key[:], Limits: counting,
+			CountedAt: found.Now, Language: signIn.language, Partner: signIn.partner, Delay: signIn.delay,
 		})
-		return err
 	})
 	if err != nil && !errors.Is(err, ErrTooManyCodes) {
-		err = fmt.Errorf("account: store a code: %w", err)
-	}
-	return recipient, sent, err
-}
-
-func countCode(ctx context.Context, queries *accountdb.Queries, limit codeLimit) error {
-	counted, err := queries.CountCode(ctx, accountdb.CountCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
-	if err == nil && counted == 0 {
-		return ErrTooManyCodes
+		return fmt.Errorf("account: store a code: %w", err)
 	}
 	return err
 }
@@ -257,7 +257,7 @@ func (s store) getSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 	if err != nil {
 		return SignIn{}, fmt.Errorf("account: get sign-in: %w", err)
 	}
-	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt}, nil
+	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt, Mail: Mail(row.Mail)}, nil
 }
 
 // attempt is one of the five of a code, already spent. userID is uuid.Nil if the address has no account.
@@ -302,10 +302,91 @@ func (s store) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	if found.Expired {
+	switch {
+	case found.Mail == MailFailed:
+		return ErrCodeNotSent
+	case found.Expired:
 		return ErrCodeExpired
 	}
 	return ErrCodeSpent
+}
+
+func (s store) claimEmail(ctx context.Context, busy [][]byte) (email waitingEmail, found bool, err error) {
+	row, err := s.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: leaseTime, TooLate: tooLate})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return waitingEmail{}, false, nil
+	}
+	if err != nil {
+		return waitingEmail{}, false, err
+	}
+	return waitingEmail{
+		signIn: row.SignInID, seed: row.Seed, network: [32]byte(row.Network), limits: row.Limits, countedAt: row.CountedAt,
+		language: row.Language, partner: row.Partner, attempt: int(row.Attempts), late: row.Late,
+	}, true, nil
+}
+
+// codeToSend returns the address of the account that the code is for, which is empty if there is none, and when the code was
+// made. Error: errReplaced.
+func (s store) codeToSend(ctx context.Context, email waitingEmail) (recipient string, made time.Time, err error) {
+	code, err := s.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.signIn, Seed: email.seed})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", made, errReplaced
+	}
+	if err != nil {
+		return "", made, err
+	}
+	account, err := s.queries.FindForSignIn(ctx, code.Email)
+	if err == nil && account.UserID != nil && code.UserID != nil && *account.UserID == *code.UserID {
+		recipient = *account.Email
+	}
+	return recipient, code.SentAt, err
+}
+
+// markSent has the page say that the email was sent. Error: errReplaced.
+func (s store) markSent(ctx context.Context, email waitingEmail) error {
+	marked, err := s.queries.MarkCodeSent(ctx, accountdb.MarkCodeSentParams{SignInID: email.signIn, Seed: email.seed})
+	if err == nil && marked == 0 {
+		return errReplaced
+	}
+	return err
+}
+
+func (s store) settleEmail(ctx context.Context, email waitingEmail) error {
+	return s.queries.DeleteCodeEmail(ctx, accountdb.DeleteCodeEmailParams{SignInID: email.signIn, Seed: email.seed})
+}
+
+// delayEmail ends the lease.
+func (s store) delayEmail(ctx context.Context, email waitingEmail, delay time.Duration) error {
+	return s.queries.DelayCodeEmail(ctx, accountdb.DelayCodeEmailParams{
+		SignInID: email.signIn, Seed: email.seed, Attempts: int16(email.attempt), Delay: delay,
+	})
+}
+
+// giveUpEmail settles an email that was not sent. Unless its page has said that it was, the page now says the contrary, the
+// code works no more and counts no more. Rows are locked in the order of putCode.
+func (s store) giveUpEmail(ctx context.Context, email waitingEmail) error {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		for _, key := range email.limits {
+			if err := queries.UncountCode(ctx, accountdb.UncountCodeParams{Key: key, At: email.countedAt}); err != nil {
+				return err
+			}
+		}
+		marked, err := queries.MarkCodeFailed(ctx, accountdb.MarkCodeFailedParams{SignInID: email.signIn, Seed: email.seed})
+		if err == nil && marked == 0 {
+			return errReplaced // or said to be sent: nothing is taken back
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, errReplaced) {
+		return err
+	}
+	return s.settleEmail(ctx, email)
+}
+
+func (s store) countEmails(ctx context.Context) (waiting int, oldest time.Duration, err error) {
+	row, err := s.queries.CountCodeEmails(ctx)
+	return int(row.Waiting), time.Duration(row.Oldest * float64(time.Second)), err
 }
 
 // startSession ends the sign-in and starts the session, or does neither. Error: ErrNoSignIn, when the sign-in has been
@@ -396,17 +477,15 @@ func (s store) forgetBrowser(ctx context.Context, session SessionKey, id uuid.UU
 }
 
 func (s store) sweep(ctx context.Context) error {
-	if _, err := s.queries.DeleteExpiredSignIns(ctx); err != nil {
-		return fmt.Errorf("account: sweep sign-ins: %w", err)
-	}
-	if _, err := s.queries.DeletePastLimits(ctx); err != nil {
-		return fmt.Errorf("account: sweep limits: %w", err)
-	}
-	if _, err := s.queries.DeleteExpiredSessions(ctx); err != nil {
-		return fmt.Errorf("account: sweep sessions: %w", err)
-	}
-	if _, err := s.queries.DeletePastBrowsers(ctx); err != nil {
-		return fmt.Errorf("account: sweep browsers: %w", err)
+	for what, sweep := range map[string]func(context.Context) (int64, error){
+		"sign-ins": s.queries.DeleteExpiredSignIns,
+		"limits":   s.queries.DeletePastLimits,
+		"sessions": s.queries.DeleteExpiredSessions,
+		"browsers": s.queries.DeletePastBrowsers,
+	} {
+		if _, err := sweep(ctx); err != nil {
+			return fmt.Errorf("account: sweep %s: %w", what, err)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -40,13 +42,41 @@ func (a *App) collectAccounts() {
 		a.metrics.Counter("sign_in_codes_total", codes, prometheus.Labels{"outcome": outcome},
 			func() float64 { return float64(a.Accounts.Counts().Codes[outcome]) })
 	}
-	const emails = "Emails by whether the mail server accepted them."
+	const emails = "Emails that this server handed to the mail server (sent), and those that were refused or given up (failed)."
 	a.metrics.Counter("emails_total", emails, prometheus.Labels{"outcome": "sent"},
 		func() float64 { return float64(a.Accounts.Counts().EmailsSent) })
 	a.metrics.Counter("emails_total", emails, prometheus.Labels{"outcome": "failed"},
 		func() float64 { return float64(a.Accounts.Counts().EmailsFailed) })
-	a.metrics.Gauge("emails_waiting", "Emails that wait to be sent.", nil,
-		func() float64 { return float64(a.Accounts.Counts().EmailsWaiting) })
+	a.metrics.Register(&emailMetrics{
+		app:     a,
+		waiting: prometheus.NewDesc("connect_emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", nil, nil),
+		oldest:  prometheus.NewDesc("connect_emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", nil, nil),
+	})
+}
+
+// emailMetrics are the emails that wait in the database.
+type emailMetrics struct {
+	app             *App
+	waiting, oldest *prometheus.Desc
+}
+
+// Describe implements [prometheus.Collector].
+func (m *emailMetrics) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- m.waiting
+	descriptions <- m.oldest
+}
+
+// Collect implements [prometheus.Collector]. Where the database is away there are none of these, and all others.
+func (m *emailMetrics) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), statsTimeout)
+	defer cancel()
+	waiting, oldest, err := m.app.Accounts.EmailsWaiting(ctx)
+	if err != nil {
+		m.app.logger.Warn("metrics of emails", "cause", err)
+		return
+	}
+	metrics <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(waiting))
+	metrics <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, oldest.Seconds())
 }
 
 func (a *App) collectUsage() {

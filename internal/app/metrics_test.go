@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // private asks the private listener.
@@ -106,6 +107,9 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 
+	eventually(t, "every email has left", func() bool {
+		return pgtest.Value[int64](t, e.db, "select count(*) from code_emails") == 0
+	})
 	e.stopEmails()
 	text := e.private(t, "/metrics")
 	for _, want := range []string{
@@ -127,6 +131,7 @@ func TestMetrics(t *testing.T) {
 		`connect_sign_in_codes_total{outcome="locked"} 2`,
 		`connect_emails_total{outcome="sent"} 2`,
 		`connect_emails_waiting 0`,
+		`connect_emails_oldest_waiting_seconds 0`,
 		`connect_database_connections{state="connecting"} 0`, // in use is one, by the reading itself
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// How long stopping may take. Running requests finish first, then the emails that they put into the outbox are sent. In
+// How long stopping may take. Running requests finish first, then the emails that are on their way to the mail server. In
 // all it stays below the fifteen seconds after which a supervisor may kill the process.
 const (
 	drainTimeout = 10 * time.Second
@@ -18,8 +18,8 @@ const (
 // sweepEvery is how often expired rows are deleted. Nothing depends on it: an expired row is refused all the same.
 const sweepEvery = time.Minute
 
-// Run serves until ctx ends or a listener fails. Then it accepts nothing more, finishes running requests, sends the emails
-// that wait, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
+// Run serves until ctx ends or a listener fails. Then it accepts nothing more, finishes running requests and the emails
+// on their way, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
 func (a *App) Run(ctx context.Context) error {
 	// Background work outlives ctx: requests that finish may still need it.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))

@@ -39,7 +39,7 @@ var (
 	}
 
 	// coordinatorTables stay on the coordinator, and every node finds them there.
-	coordinatorTables = []string{"webhook_queue", "turns", "keyset_marks", "rate_limits", "goose_db_version"}
+	coordinatorTables = []string{"webhook_queue", "code_emails", "turns", "keyset_marks", "rate_limits", "goose_db_version"}
 
 	// foreignKeys are all that there are. Citus distributes no table that has one; they are dropped before and added after.
 	// Until then a row can lose what it refers to: such orphans are deleted.

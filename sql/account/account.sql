@@ -62,7 +62,7 @@ values (@user_id::uuid, 'operator', 'user.deleted', @user_id::uuid, jsonb_build_
 -- name: FindForSignIn :one
 -- Always returns one row, so that an address without an account takes the same path. Two addresses are the same, for the
 -- account and for the limit, when their folded forms are equal.
-select lower(typed.email)::text as folded, a.user_id, a.email
+select lower(typed.email)::text as folded, a.user_id, a.email, connect_now()::timestamptz as now
 from (select @email::text as email) as typed
 left join user_addresses a on a.address = lower(@email::text);
 
@@ -71,27 +71,78 @@ left join user_addresses a on a.address = lower(@email::text);
 -- makes the limit exact under concurrency. Whatever the limit is (0 is none), from 20 failed attempts on there is one code
 -- an hour, from 100 on (NIST SP 800-63B, section 3.2.2) one a day.
 insert into sign_in_limits as l (key, asked_at, last_at)
-values (@key, array[connect_now()], connect_now())
+values (@key, array[@at::timestamptz], @at::timestamptz)
 on conflict (key) do update
 set asked_at = case when sqlc.arg(code_limit)::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
-    last_at = excluded.last_at
+    last_at = greatest(l.last_at, excluded.last_at)
 where (sqlc.arg(code_limit)::int = 0 or cardinality(within_hour(l.asked_at, excluded.last_at)) < sqlc.arg(code_limit)::int)
     and (l.failed < 20 or l.last_at <= excluded.last_at - case when l.failed < 100 then interval '1 hour' else interval '1 day' end);
 
--- name: PutSignIn :one
+-- name: UncountCode :exec
+-- Takes back what CountCode did, but for last_at: the pauses after many failed attempts must not become shorter.
+update sign_in_limits set asked_at = array_remove(asked_at, @at::timestamptz) where key = @key;
+
+-- name: PutSignIn :exec
 -- A new code replaces the old one and its attempts.
 insert into sign_ins (sign_in_id, email, user_id, seed, budget, expires_at)
-values (@sign_in_id, @email, @user_id, @seed, @budget, connect_now() + interval '10 minutes')
+values (@sign_in_id, @email, @user_id, @seed, @budget, sqlc.arg(at)::timestamptz + interval '10 minutes')
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
-    expires_at = excluded.expires_at
-returning connect_now()::timestamptz as sent_at;
+    mail = 'waiting', expires_at = excluded.expires_at;
+
+-- name: PutCodeEmail :exec
+-- The email of a new code replaces the one that still waits.
+insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, due_at)
+select @sign_in_id, @seed, @network, count(*), @limits, @counted_at, @language, @partner, now() + @delay::interval
+from code_emails w where w.network = @network
+on conflict (sign_in_id) do update
+set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limits = excluded.limits,
+    counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, put_at = excluded.put_at,
+    due_at = excluded.due_at, attempts = 0, leased_until = null;
+
+-- name: ClaimCodeEmail :one
+-- Leases the email whose turn it is, and counts the attempt, so that an email is tried a few times only, whatever becomes of
+-- the server that tries. busy are networks of which this server sends as many emails as it may. The array has the row found
+-- by its key, whatever the planner expects.
+with due as (
+    select w.sign_in_id from code_emails w
+    where w.due_at <= now() and (w.leased_until is null or w.leased_until <= now()) and w.network <> all (@busy::bytea[])
+    order by w.turn, w.due_at
+    limit 1
+    for update skip locked
+)
+update code_emails set leased_until = now() + @lease::interval, attempts = attempts + 1
+where code_emails.sign_in_id = any (array(select due.sign_in_id from due))
+returning sign_in_id, seed, network, limits, counted_at, language, partner, attempts,
+    (put_at <= now() - @too_late::interval)::bool as late;
+
+-- name: GetCodeToSend :one
+select email, user_id, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins
+where sign_in_id = @sign_in_id and seed = @seed;
+
+-- name: MarkCodeSent :execrows
+update sign_ins set mail = 'sent' where sign_in_id = @sign_in_id and seed = @seed and mail <> 'failed';
+
+-- name: MarkCodeFailed :execrows
+update sign_ins set mail = 'failed' where sign_in_id = @sign_in_id and seed = @seed and mail = 'waiting';
+
+-- name: DeleteCodeEmail :exec
+delete from code_emails where sign_in_id = @sign_in_id and seed = @seed;
+
+-- name: DelayCodeEmail :exec
+-- Ends the lease, unless the email was leased again since.
+update code_emails set due_at = now() + @delay::interval, leased_until = null
+where sign_in_id = @sign_in_id and seed = @seed and attempts = @attempts;
+
+-- name: CountCodeEmails :one
+-- Those that wait or are being sent, and the age of the oldest in seconds.
+select count(*) as waiting, coalesce(extract(epoch from now() - min(put_at)), 0)::float8 as oldest from code_emails;
 
 -- name: TakeAttempt :one
 -- Spends an attempt before the code is compared, so that concurrent attempts cannot exceed five.
 update sign_ins
 set attempts = attempts + 1
-where sign_in_id = @sign_in_id and attempts < 5 and expires_at > connect_now()
+where sign_in_id = @sign_in_id and attempts < 5 and expires_at > connect_now() and mail <> 'failed'
 returning user_id, seed, budget, (5 - attempts)::int as attempts_left;
 
 -- name: CountAttempt :exec
@@ -142,7 +193,7 @@ delete from known_browsers where (user_id, browser_id) in (
 
 -- name: GetSignIn :one
 select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired,
-    (expires_at - interval '10 minutes')::timestamptz as sent_at
+    (expires_at - interval '10 minutes')::timestamptz as sent_at, mail
 from sign_ins
 where sign_in_id = @sign_in_id;
 

@@ -12,6 +12,58 @@ import (
 	"github.com/google/uuid"
 )
 
+const claimCodeEmail = `-- name: ClaimCodeEmail :one
+with due as (
+    select w.sign_in_id from code_emails w
+    where w.due_at <= now() and (w.leased_until is null or w.leased_until <= now()) and w.network <> all ($3::bytea[])
+    order by w.turn, w.due_at
+    limit 1
+    for update skip locked
+)
+update code_emails set leased_until = now() + $1::interval, attempts = attempts + 1
+where code_emails.sign_in_id = any (array(select due.sign_in_id from due))
+returning sign_in_id, seed, network, limits, counted_at, language, partner, attempts,
+    (put_at <= now() - $2::interval)::bool as late
+`
+
+type ClaimCodeEmailParams struct {
+	Lease   time.Duration
+	TooLate time.Duration
+	Busy    [][]byte
+}
+
+type ClaimCodeEmailRow struct {
+	SignInID  uuid.UUID
+	Seed      []byte
+	Network   []byte
+	Limits    [][]byte
+	CountedAt time.Time
+	Language  string
+	Partner   string
+	Attempts  int16
+	Late      bool
+}
+
+// Leases the email whose turn it is, and counts the attempt, so that an email is tried a few times only, whatever becomes of
+// the server that tries. busy are networks of which this server sends as many emails as it may. The array has the row found
+// by its key, whatever the planner expects.
+func (q *Queries) ClaimCodeEmail(ctx context.Context, arg ClaimCodeEmailParams) (ClaimCodeEmailRow, error) {
+	row := q.db.QueryRow(ctx, claimCodeEmail, arg.Lease, arg.TooLate, arg.Busy)
+	var i ClaimCodeEmailRow
+	err := row.Scan(
+		&i.SignInID,
+		&i.Seed,
+		&i.Network,
+		&i.Limits,
+		&i.CountedAt,
+		&i.Language,
+		&i.Partner,
+		&i.Attempts,
+		&i.Late,
+	)
+	return i, err
+}
+
 const countAttempt = `-- name: CountAttempt :exec
 update sign_in_limits set failed = failed + 1 where key = $1
 `
@@ -23,16 +75,17 @@ func (q *Queries) CountAttempt(ctx context.Context, key []byte) error {
 
 const countCode = `-- name: CountCode :execrows
 insert into sign_in_limits as l (key, asked_at, last_at)
-values ($1, array[connect_now()], connect_now())
+values ($1, array[$2::timestamptz], $2::timestamptz)
 on conflict (key) do update
-set asked_at = case when $2::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
-    last_at = excluded.last_at
-where ($2::int = 0 or cardinality(within_hour(l.asked_at, excluded.last_at)) < $2::int)
+set asked_at = case when $3::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
+    last_at = greatest(l.last_at, excluded.last_at)
+where ($3::int = 0 or cardinality(within_hour(l.asked_at, excluded.last_at)) < $3::int)
     and (l.failed < 20 or l.last_at <= excluded.last_at - case when l.failed < 100 then interval '1 hour' else interval '1 day' end)
 `
 
 type CountCodeParams struct {
 	Key       []byte
+	At        time.Time
 	CodeLimit int32
 }
 
@@ -40,11 +93,51 @@ type CountCodeParams struct {
 // makes the limit exact under concurrency. Whatever the limit is (0 is none), from 20 failed attempts on there is one code
 // an hour, from 100 on (NIST SP 800-63B, section 3.2.2) one a day.
 func (q *Queries) CountCode(ctx context.Context, arg CountCodeParams) (int64, error) {
-	result, err := q.db.Exec(ctx, countCode, arg.Key, arg.CodeLimit)
+	result, err := q.db.Exec(ctx, countCode, arg.Key, arg.At, arg.CodeLimit)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const countCodeEmails = `-- name: CountCodeEmails :one
+select count(*) as waiting, coalesce(extract(epoch from now() - min(put_at)), 0)::float8 as oldest from code_emails
+`
+
+type CountCodeEmailsRow struct {
+	Waiting int64
+	Oldest  float64
+}
+
+// Those that wait or are being sent, and the age of the oldest in seconds.
+func (q *Queries) CountCodeEmails(ctx context.Context) (CountCodeEmailsRow, error) {
+	row := q.db.QueryRow(ctx, countCodeEmails)
+	var i CountCodeEmailsRow
+	err := row.Scan(&i.Waiting, &i.Oldest)
+	return i, err
+}
+
+const delayCodeEmail = `-- name: DelayCodeEmail :exec
+update code_emails set due_at = now() + $1::interval, leased_until = null
+where sign_in_id = $2 and seed = $3 and attempts = $4
+`
+
+type DelayCodeEmailParams struct {
+	Delay    time.Duration
+	SignInID uuid.UUID
+	Seed     []byte
+	Attempts int16
+}
+
+// Ends the lease, unless the email was leased again since.
+func (q *Queries) DelayCodeEmail(ctx context.Context, arg DelayCodeEmailParams) error {
+	_, err := q.db.Exec(ctx, delayCodeEmail,
+		arg.Delay,
+		arg.SignInID,
+		arg.Seed,
+		arg.Attempts,
+	)
+	return err
 }
 
 const deleteAddress = `-- name: DeleteAddress :exec
@@ -67,6 +160,20 @@ delete from known_browsers where user_id = $1
 
 func (q *Queries) DeleteBrowsersOf(ctx context.Context, userID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, deleteBrowsersOf, userID)
+	return err
+}
+
+const deleteCodeEmail = `-- name: DeleteCodeEmail :exec
+delete from code_emails where sign_in_id = $1 and seed = $2
+`
+
+type DeleteCodeEmailParams struct {
+	SignInID uuid.UUID
+	Seed     []byte
+}
+
+func (q *Queries) DeleteCodeEmail(ctx context.Context, arg DeleteCodeEmailParams) error {
+	_, err := q.db.Exec(ctx, deleteCodeEmail, arg.SignInID, arg.Seed)
 	return err
 }
 
@@ -194,7 +301,7 @@ func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) error {
 }
 
 const findForSignIn = `-- name: FindForSignIn :one
-select lower(typed.email)::text as folded, a.user_id, a.email
+select lower(typed.email)::text as folded, a.user_id, a.email, connect_now()::timestamptz as now
 from (select $1::text as email) as typed
 left join user_addresses a on a.address = lower($1::text)
 `
@@ -203,6 +310,7 @@ type FindForSignInRow struct {
 	Folded string
 	UserID *uuid.UUID
 	Email  *string
+	Now    time.Time
 }
 
 // Always returns one row, so that an address without an account takes the same path. Two addresses are the same, for the
@@ -210,7 +318,12 @@ type FindForSignInRow struct {
 func (q *Queries) FindForSignIn(ctx context.Context, email string) (FindForSignInRow, error) {
 	row := q.db.QueryRow(ctx, findForSignIn, email)
 	var i FindForSignInRow
-	err := row.Scan(&i.Folded, &i.UserID, &i.Email)
+	err := row.Scan(
+		&i.Folded,
+		&i.UserID,
+		&i.Email,
+		&i.Now,
+	)
 	return i, err
 }
 
@@ -260,6 +373,29 @@ func (q *Queries) ForgetBrowsers(ctx context.Context, arg ForgetBrowsersParams) 
 	return err
 }
 
+const getCodeToSend = `-- name: GetCodeToSend :one
+select email, user_id, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins
+where sign_in_id = $1 and seed = $2
+`
+
+type GetCodeToSendParams struct {
+	SignInID uuid.UUID
+	Seed     []byte
+}
+
+type GetCodeToSendRow struct {
+	Email  string
+	UserID *uuid.UUID
+	SentAt time.Time
+}
+
+func (q *Queries) GetCodeToSend(ctx context.Context, arg GetCodeToSendParams) (GetCodeToSendRow, error) {
+	row := q.db.QueryRow(ctx, getCodeToSend, arg.SignInID, arg.Seed)
+	var i GetCodeToSendRow
+	err := row.Scan(&i.Email, &i.UserID, &i.SentAt)
+	return i, err
+}
+
 const getSession = `-- name: GetSession :one
 select u.user_id, u.email, u.timezone, u.registered_on, u.created_at
 from account_sessions s
@@ -287,7 +423,7 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 
 const getSignIn = `-- name: GetSignIn :one
 select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired,
-    (expires_at - interval '10 minutes')::timestamptz as sent_at
+    (expires_at - interval '10 minutes')::timestamptz as sent_at, mail
 from sign_ins
 where sign_in_id = $1
 `
@@ -297,6 +433,7 @@ type GetSignInRow struct {
 	AttemptsLeft int32
 	Expired      bool
 	SentAt       time.Time
+	Mail         string
 }
 
 func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInRow, error) {
@@ -307,6 +444,7 @@ func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInR
 		&i.AttemptsLeft,
 		&i.Expired,
 		&i.SentAt,
+		&i.Mail,
 	)
 	return i, err
 }
@@ -505,6 +643,40 @@ func (q *Queries) LockUser(ctx context.Context, userID uuid.UUID) (string, error
 	return email, err
 }
 
+const markCodeFailed = `-- name: MarkCodeFailed :execrows
+update sign_ins set mail = 'failed' where sign_in_id = $1 and seed = $2 and mail = 'waiting'
+`
+
+type MarkCodeFailedParams struct {
+	SignInID uuid.UUID
+	Seed     []byte
+}
+
+func (q *Queries) MarkCodeFailed(ctx context.Context, arg MarkCodeFailedParams) (int64, error) {
+	result, err := q.db.Exec(ctx, markCodeFailed, arg.SignInID, arg.Seed)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const markCodeSent = `-- name: MarkCodeSent :execrows
+update sign_ins set mail = 'sent' where sign_in_id = $1 and seed = $2 and mail <> 'failed'
+`
+
+type MarkCodeSentParams struct {
+	SignInID uuid.UUID
+	Seed     []byte
+}
+
+func (q *Queries) MarkCodeSent(ctx context.Context, arg MarkCodeSentParams) (int64, error) {
+	result, err := q.db.Exec(ctx, markCodeSent, arg.SignInID, arg.Seed)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const noteUserDeleted = `-- name: NoteUserDeleted :exec
 insert into audit_log (subject, actor, action, user_id, detail)
 values ($1::uuid, 'operator', 'user.deleted', $1::uuid, jsonb_build_object('connections', $2::bigint))
@@ -520,13 +692,48 @@ func (q *Queries) NoteUserDeleted(ctx context.Context, arg NoteUserDeletedParams
 	return err
 }
 
-const putSignIn = `-- name: PutSignIn :one
+const putCodeEmail = `-- name: PutCodeEmail :exec
+insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, due_at)
+select $1, $2, $3, count(*), $4, $5, $6, $7, now() + $8::interval
+from code_emails w where w.network = $3
+on conflict (sign_in_id) do update
+set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limits = excluded.limits,
+    counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, put_at = excluded.put_at,
+    due_at = excluded.due_at, attempts = 0, leased_until = null
+`
+
+type PutCodeEmailParams struct {
+	SignInID  uuid.UUID
+	Seed      []byte
+	Network   []byte
+	Limits    [][]byte
+	CountedAt time.Time
+	Language  string
+	Partner   string
+	Delay     time.Duration
+}
+
+// The email of a new code replaces the one that still waits.
+func (q *Queries) PutCodeEmail(ctx context.Context, arg PutCodeEmailParams) error {
+	_, err := q.db.Exec(ctx, putCodeEmail,
+		arg.SignInID,
+		arg.Seed,
+		arg.Network,
+		arg.Limits,
+		arg.CountedAt,
+		arg.Language,
+		arg.Partner,
+		arg.Delay,
+	)
+	return err
+}
+
+const putSignIn = `-- name: PutSignIn :exec
 insert into sign_ins (sign_in_id, email, user_id, seed, budget, expires_at)
-values ($1, $2, $3, $4, $5, connect_now() + interval '10 minutes')
+values ($1, $2, $3, $4, $5, $6::timestamptz + interval '10 minutes')
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
-    expires_at = excluded.expires_at
-returning connect_now()::timestamptz as sent_at
+    mail = 'waiting', expires_at = excluded.expires_at
 `
 
 type PutSignInParams struct {
@@ -535,20 +742,20 @@ type PutSignInParams struct {
 	UserID   *uuid.UUID
 	Seed     []byte
 	Budget   []byte
+	At       time.Time
 }
 
 // A new code replaces the old one and its attempts.
-func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, putSignIn,
+func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
+	_, err := q.db.Exec(ctx, putSignIn,
 		arg.SignInID,
 		arg.Email,
 		arg.UserID,
 		arg.Seed,
 		arg.Budget,
+		arg.At,
 	)
-	var sent_at time.Time
-	err := row.Scan(&sent_at)
-	return sent_at, err
+	return err
 }
 
 const startSession = `-- name: StartSession :execrows
@@ -589,7 +796,7 @@ func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int
 const takeAttempt = `-- name: TakeAttempt :one
 update sign_ins
 set attempts = attempts + 1
-where sign_in_id = $1 and attempts < 5 and expires_at > connect_now()
+where sign_in_id = $1 and attempts < 5 and expires_at > connect_now() and mail <> 'failed'
 returning user_id, seed, budget, (5 - attempts)::int as attempts_left
 `
 
@@ -611,6 +818,21 @@ func (q *Queries) TakeAttempt(ctx context.Context, signInID uuid.UUID) (TakeAtte
 		&i.AttemptsLeft,
 	)
 	return i, err
+}
+
+const uncountCode = `-- name: UncountCode :exec
+update sign_in_limits set asked_at = array_remove(asked_at, $1::timestamptz) where key = $2
+`
+
+type UncountCodeParams struct {
+	At  time.Time
+	Key []byte
+}
+
+// Takes back what CountCode did, but for last_at: the pauses after many failed attempts must not become shorter.
+func (q *Queries) UncountCode(ctx context.Context, arg UncountCodeParams) error {
+	_, err := q.db.Exec(ctx, uncountCode, arg.At, arg.Key)
+	return err
 }
 
 const updateUser = `-- name: UpdateUser :one

@@ -357,6 +357,14 @@ func TestChromiumEveryPage(t *testing.T) {
 		submit(chromedp.SetValue(emailField, email))
 	}
 	look("too many codes")
+	s.stopMail()
+	s.arrive(t)
+	submit(chromedp.SetValue(emailField, "grace@example.com"))
+	s.Evaluate(`window.stop(), ""`, new(string)) // or the page would reload while it is looked at
+	look("sending")
+	s.db.Exec(t, "update sign_ins set mail = 'failed'")
+	s.Submit(chromedp.Reload())
+	look("unavailable")
 	s.arrive(t)
 	s.Evaluate(`document.querySelector("input").name = "other"`, new(string))
 	submit()

@@ -46,8 +46,6 @@ func failureOf(err error) (f failure, known bool) {
 		return failure{http.StatusNotFound, "not-found", "not_found"}, true
 	case errors.Is(err, account.ErrTooManyCodes):
 		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}, true
-	case errors.Is(err, account.ErrOutboxFull):
-		return failure{http.StatusServiceUnavailable, "unavailable", "outbox_full"}, true
 	}
 	return failure{http.StatusInternalServerError, "fault", "fault"}, false
 }

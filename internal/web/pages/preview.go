@@ -66,6 +66,7 @@ func samples() []sample {
 	return []sample{
 		{"sign-in", "Sign-in", "sign-in", request},
 		{"sign-in-problem", "Sign-in: no address", "sign-in", problem(request, "address")},
+		{"sending", "Code: still being sent", "sending", request},
 		{"code", "Code", "code", request},
 		{"code-again", "Code: sent again", "code", with(request, func(v *view) { v.SentAgain = account.ClockTime(day.Add(15 * time.Hour)) })},
 		{"code-malformed", "Code: not six digits", "code", problem(request, "malformed")},

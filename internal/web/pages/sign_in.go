@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -137,7 +138,8 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 	switch {
 	case errors.Is(err, account.ErrMalformedCode):
 		return redirect(s.view.Base + "/code?malformed")
-	case errors.As(err, &wrong), errors.Is(err, account.ErrCodeSpent), errors.Is(err, account.ErrCodeExpired):
+	case errors.As(err, &wrong), errors.Is(err, account.ErrCodeSpent), errors.Is(err, account.ErrCodeExpired),
+		errors.Is(err, account.ErrCodeNotSent):
 		return redirect(s.view.Base + "/code?wrong")
 	case errors.Is(err, account.ErrNoSignIn):
 		return redirect(s.view.Base + "/sign-in")
@@ -148,12 +150,21 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 // askCode shows the state of the sign-in. A code that can no longer be used is the problem, whatever else was. What was wrong
 // with a code comes by a redirect, so that reloading the page enters nothing again.
 func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error {
-	typed, err := p.typed(r, s)
+	typed, err := p.mailed(r, s)
 	if err != nil {
 		return err
 	}
 	v := s.view
 	v.Email, v.AttemptsLeft = typed.Email, typed.AttemptsLeft
+	switch typed.Mail {
+	case account.MailWaiting:
+		w.Header().Set("Refresh", "3") // nothing can be entered yet that would be lost
+		p.form(w, r, http.StatusOK, "sending", v)
+		return nil
+	case account.MailFailed:
+		p.form(w, r, http.StatusOK, "unavailable", v)
+		return nil
+	}
 	switch news := r.URL.RawQuery; {
 	case typed.Expired:
 		v.Problem = "expired"
@@ -166,6 +177,30 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	}
 	p.form(w, r, http.StatusOK, "code", v)
 	return nil
+}
+
+// mailWait is how long a page waits for the email to leave, so that it seldom has to say that it has not; mailPoll is how
+// often it looks. What it waits for does not depend on whether the address has an account.
+const (
+	mailWait = 2 * time.Second
+	mailPoll = 100 * time.Millisecond
+)
+
+// mailed is typed, once the email has left or was given up, or it has taken too long.
+func (p *pages) mailed(r *http.Request, s signIn) (account.SignIn, error) {
+	look := time.NewTicker(mailPoll)
+	defer look.Stop()
+	for end := time.After(mailWait); ; {
+		typed, err := p.typed(r, s)
+		if err != nil || typed.Mail != account.MailWaiting {
+			return typed, err
+		}
+		select {
+		case <-look.C:
+		case <-end:
+			return typed, nil
+		}
+	}
 }
 
 // typed is the state of the sign-in since the address was typed; without one it redirects to the form for it.

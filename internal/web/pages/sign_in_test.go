@@ -1,10 +1,12 @@
 package pages
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -319,14 +321,62 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestNoMail: when no email can be taken any more, the page says so.
+// TestNoMail: the page says that the code is being sent until the mail server has it, and when that was given up. It is the
+// same without an account.
 func TestNoMail(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, limits)
-	v := f.visitor(t)
-	base := v.open(scope.All)
+	f := newFixture(t, account.Settings{CodesPerEmail: 1})
 	f.stopMail()
-	v.isError(v.post(base+"/sign-in", url.Values{"email": {email}}), http.StatusServiceUnavailable, "We can’t send codes right now")
+	for _, email := range []string{email, "stranger@example.org"} {
+		v := f.visitor(t)
+		base := v.open(scope.All)
+		if got := v.location(v.post(base+"/sign-in", url.Values{"email": {email}})); got != base+"/code" {
+			t.Errorf("location = %q", got)
+		}
+		sending := v.get(base + "/code")
+		if got := sending.page.Find("h1").Text(); got != "We’re sending a code" || sending.Header.Get("Refresh") != "3" ||
+			sending.page.Find("input").Length() != 0 || strings.Contains(sending.text, "we’ve sent") {
+			t.Errorf("while it is being sent: heading %q, Refresh %q", got, sending.Header.Get("Refresh"))
+		}
+
+		f.db.Exec(t, "update code_emails set put_at = now() - interval '1 hour', due_at = now()")
+		sendUntilSettled(t, f)
+		failed := v.get(base + "/code")
+		if got := failed.page.Find("h1").Text(); got != "We can’t send codes right now" || failed.Header.Get("Refresh") != "" {
+			t.Errorf("when it was given up: heading %q, Refresh %q", got, failed.Header.Get("Refresh"))
+		}
+		if got := v.location(v.post(base+"/code", url.Values{"code": {"123456"}})); got != base+"/code?wrong" {
+			t.Errorf("a code leads to %q", got)
+		}
+		again, _ := failed.page.Find("form[action$='/new-code']").Attr("action")
+		if got := v.location(v.post(again, nil)); got != base+"/code?again" {
+			t.Errorf("trying again leads to %q", got)
+		}
+		sendUntilSettled(t, f)
+		sent := v.get(base + "/code?again")
+		if sent.page.Find("input[name=code]").Length() != 1 || sent.Header.Get("Refresh") != "" {
+			t.Errorf("when it was sent: %q, Refresh %q", sent.page.Find("h1").Text(), sent.Header.Get("Refresh"))
+		}
+	}
+}
+
+// sendUntilSettled has the emails sent until none waits.
+func sendUntilSettled(t *testing.T, f *fixture) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var sending sync.WaitGroup
+	sending.Go(func() { f.accounts.Run(ctx) })
+	defer sending.Wait()
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for end := time.After(20 * time.Second); pgtest.Value[int64](t, f.db, "select count(*) from code_emails") > 0; {
+		select {
+		case <-again.C:
+		case <-end:
+			t.Fatal("emails still wait")
+		}
+	}
 }
 
 // TestNoticeOnlyWhenAsked keeps the notice of a new code off pages that have something else to say.

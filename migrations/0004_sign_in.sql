@@ -60,6 +60,18 @@ create function within_hour(asked_at timestamptz[], last_at timestamptz) returns
     language sql immutable
 return array(select t from unnest(asked_at) as t where t > last_at - interval '1 hour');
 
+-- When the limits let the next code be made: as soon as fewer than code_limit (0 is no limit) were made within the hour before;
+-- and after 20 failed attempts one an hour, after 100 (NIST SP 800-63B, section 3.2.2) one a day.
+create function next_code(asked_at timestamptz[], last_at timestamptz, failed int, code_limit int) returns timestamptz
+    language sql immutable
+return greatest(
+    'epoch',
+    case when code_limit > 0 then (
+        select t + interval '1 hour' from unnest(asked_at) as t order by t desc offset greatest(code_limit, 1) - 1 limit 1
+    ) end,
+    case when failed >= 100 then last_at + interval '24 hours' when failed >= 20 then last_at + interval '1 hour' end
+);
+
 create index sign_in_limits_last on sign_in_limits (last_at);
 
 -- Who is signed in to the account pages, in which browser. The browser names the user beside its secret, so that a
@@ -91,6 +103,7 @@ create index known_browsers_signed_in on known_browsers (signed_in_at);
 drop table known_browsers;
 drop table account_sessions;
 drop table sign_in_limits;
+drop function next_code;
 drop function within_hour;
 drop table code_emails;
 drop table sign_ins;

@@ -105,6 +105,57 @@ func threatModel(t *testing.T) map[string]int {
 	return figures
 }
 
+// TestNextCode: when the page says that another code can be asked for, with and without an account.
+func TestNextCode(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{CodesPerEmail: 2, CodesPerNetwork: 3})
+	b.user(t, "known@example.com")
+	for _, email := range []string{"known@example.com", "unknown@example.com"} {
+		signIn, began := uuid.New(), b.db.Clock.Now()
+		next := func(network string) time.Duration {
+			t.Helper()
+			found, err := b.GetSignIn(t.Context(), signIn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, _, err := b.NextCode(t.Context(), found, netip.MustParseAddr(network))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at.IsZero() {
+				return 0
+			}
+			return at.Sub(began).Round(time.Minute)
+		}
+		send := func(email string) {
+			t.Helper()
+			if err := b.send(signIn, email); err != nil {
+				t.Fatal(err)
+			}
+			b.settled(t)
+		}
+		var got []time.Duration
+		send(email)
+		got = append(got, next("192.0.2.1"))
+		b.db.Clock.Advance(10 * time.Minute)
+		send(email)
+		got = append(got, next("192.0.2.1")) // the limit of the address
+		b.db.Clock.Advance(10 * time.Minute)
+		signIn = uuid.New()
+		send("other-" + email)
+		got = append(got, next("192.0.2.1"), next("192.0.2.2")) // the limit of one network
+		b.db.Exec(t, "update sign_in_limits set failed = 20")
+		got = append(got, next("192.0.2.2"))
+		b.db.Exec(t, "update sign_in_limits set failed = 100")
+		got = append(got, next("192.0.2.2"))
+		const m, h = time.Minute, time.Hour
+		if diff := cmp.Diff([]time.Duration{0, 60 * m, 60 * m, 0, 80 * m, 24*h + 20*m}, got); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", email, diff)
+		}
+		b.db.Exec(t, "delete from sign_in_limits")
+	}
+}
+
 // TestARightCodeBeginsTheBudgetAnew: failed attempts are counted since the last success.
 func TestARightCodeBeginsTheBudgetAnew(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,17 @@ func (e *WrongCodeError) Error() string {
 	return fmt.Sprintf("wrong code, %d attempts left", e.AttemptsLeft)
 }
 
+// TooManyCodesError is ErrTooManyCodes, and when that ends.
+type TooManyCodesError struct {
+	Next time.Time     // when the limits let the next code be made
+	Wait time.Duration // until then
+}
+
+func (e *TooManyCodesError) Error() string { return ErrTooManyCodes.Error() }
+
+// Unwrap makes it ErrTooManyCodes.
+func (e *TooManyCodesError) Unwrap() error { return ErrTooManyCodes }
+
 // DefaultBrand is the name of the service where its operator has given it none.
 const DefaultBrand = "Activity Connect"
 
@@ -106,7 +117,8 @@ type CodeRequest struct {
 
 // SendCode makes a new code and puts its email into the database, from where Run sends it. Its result does not reveal whether the address has an
 // account. The new code replaces the old one of this sign-in and its attempts. A browser that has signed in to the account
-// before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail, ErrTooManyCodes.
+// before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail,
+// *TooManyCodesError.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if !validEmail(request.Email) {
 		return ErrInvalidEmail
@@ -136,6 +148,26 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	return nil
 }
 
+// newSignIn is a code to be stored. It counts towards the limits of its networks and towards one budget: that of the browser,
+// if it is known, or else that of the folded address.
+type newSignIn struct {
+	id       uuid.UUID
+	email    string
+	seed     []byte
+	known    []BrowserKey
+	budget   func(folded string, browser BrowserKey) codeLimit
+	networks []codeLimit // the widest last
+
+	// For the email.
+	language, partner string
+	delay             time.Duration // until it leaves
+}
+
+type codeLimit struct {
+	key   [32]byte
+	codes int // in an hour; 0 is no limit
+}
+
 // SignIn is the state of a sign-in that waits for its code.
 type SignIn struct {
 	Email        string // as typed
@@ -143,6 +175,8 @@ type SignIn struct {
 	Expired      bool
 	SentAt       time.Time // when its newest code was made
 	Mail         Mail      // what became of the email with it
+
+	budget [32]byte // that counts its codes
 }
 
 // Mail is what became of the email with a code, as far as a page may tell. It does not depend on whether there is an account.
@@ -158,6 +192,16 @@ const (
 // GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
 func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 	return a.store.getSignIn(ctx, id)
+}
+
+// NextCode is when the user of this network may ask for another code of the sign-in, and how long that is from now; zero: now.
+// It does not depend on whether the address has an account.
+func (a *Accounts) NextCode(ctx context.Context, signIn SignIn, network netip.Addr) (at time.Time, wait time.Duration, err error) {
+	limits := append([]codeLimit{{signIn.budget, a.settings.CodesPerEmail}}, a.networkLimits(network)...)
+	if at, wait, err = a.store.nextCode(ctx, limits); err != nil {
+		return at, wait, fmt.Errorf("account: when the next code may be made: %w", err)
+	}
+	return at, wait, nil
 }
 
 // Verified is the result of a right code.

@@ -169,28 +169,9 @@ func userOf(row accountdb.User) User {
 	}
 }
 
-// newSignIn is a code to be stored. It counts towards the limits of its networks and towards one budget: that of the browser,
-// if it is known, or else that of the folded address.
-type newSignIn struct {
-	id       uuid.UUID
-	email    string
-	seed     []byte
-	known    []BrowserKey
-	budget   func(folded string, browser BrowserKey) codeLimit
-	networks []codeLimit // the widest last
-
-	// For the email.
-	language, partner string
-	delay             time.Duration // until it leaves
-}
-
-type codeLimit struct {
-	key   [32]byte
-	codes int // in an hour; 0 is no limit
-}
-
-// putCode counts the code towards every limit and stores it with its email, or does none of it. Error: ErrTooManyCodes.
+// putCode counts the code towards every limit and stores it with its email, or does none of it. Error: *TooManyCodesError.
 func (s store) putCode(ctx context.Context, signIn newSignIn) error {
+	var limits []codeLimit
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		found, err := queries.FindForSignIn(ctx, signIn.email)
@@ -202,8 +183,9 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) error {
 			return err
 		}
 		budget := signIn.budget(found.Folded, browser)
+		limits = append([]codeLimit{budget}, signIn.networks...)
 		counting := [][]byte{}
-		for i, limit := range append([]codeLimit{budget}, signIn.networks...) {
+		for i, limit := range limits {
 			if i > 0 && limit.codes == 0 {
 				continue
 			}
@@ -226,10 +208,33 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) error {
 			CountedAt: found.Now, Language: signIn.language, Partner: signIn.partner, Delay: signIn.delay,
 		})
 	})
-	if err != nil && !errors.Is(err, ErrTooManyCodes) {
+	if errors.Is(err, ErrTooManyCodes) {
+		limited := new(TooManyCodesError)
+		if limited.Next, limited.Wait, err = s.nextCode(ctx, limits); err == nil {
+			return limited
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("account: store a code: %w", err)
 	}
-	return err
+	return nil
+}
+
+// nextCode is when all limits let a code be made, and how long that takes; zero where they do already.
+func (s store) nextCode(ctx context.Context, limits []codeLimit) (at time.Time, wait time.Duration, err error) {
+	for i, limit := range limits {
+		if i > 0 && limit.codes == 0 {
+			continue
+		}
+		row, err := s.queries.NextCode(ctx, accountdb.NextCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return at, wait, err
+		}
+		if row.NextAt.Sub(row.Now) > wait {
+			at, wait = row.NextAt, row.NextAt.Sub(row.Now)
+		}
+	}
+	return at, wait, nil
 }
 
 // knownBrowser returns the key that proves the browser to be one of the user's, or the zero value. Who has no key for the
@@ -257,7 +262,7 @@ func (s store) getSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 	if err != nil {
 		return SignIn{}, fmt.Errorf("account: get sign-in: %w", err)
 	}
-	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt, Mail: Mail(row.Mail)}, nil
+	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt, Mail: Mail(row.Mail), budget: [32]byte(row.Budget)}, nil
 }
 
 // attempt is one of the five of a code, already spent. userID is uuid.Nil if the address has no account.

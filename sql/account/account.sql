@@ -68,15 +68,18 @@ left join user_addresses a on a.address = lower(@email::text);
 
 -- name: CountCode :execrows
 -- Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
--- makes the limit exact under concurrency. Whatever the limit is (0 is none), from 20 failed attempts on there is one code
--- an hour, from 100 on (NIST SP 800-63B, section 3.2.2) one a day.
+-- makes the limit exact under concurrency.
 insert into sign_in_limits as l (key, asked_at, last_at)
 values (@key, array[@at::timestamptz], @at::timestamptz)
 on conflict (key) do update
 set asked_at = case when sqlc.arg(code_limit)::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
     last_at = greatest(l.last_at, excluded.last_at)
-where (sqlc.arg(code_limit)::int = 0 or cardinality(within_hour(l.asked_at, excluded.last_at)) < sqlc.arg(code_limit)::int)
-    and (l.failed < 20 or l.last_at <= excluded.last_at - case when l.failed < 100 then interval '1 hour' else interval '1 day' end);
+where next_code(l.asked_at, l.last_at, l.failed, sqlc.arg(code_limit)::int) <= excluded.last_at;
+
+-- name: NextCode :one
+select next_code(asked_at, last_at, failed, sqlc.arg(code_limit)::int)::timestamptz as next_at, connect_now()::timestamptz as now
+from sign_in_limits
+where key = @key;
 
 -- name: UncountCode :exec
 -- Takes back what CountCode did, but for last_at: the pauses after many failed attempts must not become shorter.
@@ -193,7 +196,7 @@ delete from known_browsers where (user_id, browser_id) in (
 
 -- name: GetSignIn :one
 select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired,
-    (expires_at - interval '10 minutes')::timestamptz as sent_at, mail
+    (expires_at - interval '10 minutes')::timestamptz as sent_at, mail, budget
 from sign_ins
 where sign_in_id = @sign_in_id;
 

@@ -79,8 +79,7 @@ values ($1, array[$2::timestamptz], $2::timestamptz)
 on conflict (key) do update
 set asked_at = case when $3::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
     last_at = greatest(l.last_at, excluded.last_at)
-where ($3::int = 0 or cardinality(within_hour(l.asked_at, excluded.last_at)) < $3::int)
-    and (l.failed < 20 or l.last_at <= excluded.last_at - case when l.failed < 100 then interval '1 hour' else interval '1 day' end)
+where next_code(l.asked_at, l.last_at, l.failed, $3::int) <= excluded.last_at
 `
 
 type CountCodeParams struct {
@@ -90,8 +89,7 @@ type CountCodeParams struct {
 }
 
 // Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
-// makes the limit exact under concurrency. Whatever the limit is (0 is none), from 20 failed attempts on there is one code
-// an hour, from 100 on (NIST SP 800-63B, section 3.2.2) one a day.
+// makes the limit exact under concurrency.
 func (q *Queries) CountCode(ctx context.Context, arg CountCodeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, countCode, arg.Key, arg.At, arg.CodeLimit)
 	if err != nil {
@@ -423,7 +421,7 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 
 const getSignIn = `-- name: GetSignIn :one
 select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired,
-    (expires_at - interval '10 minutes')::timestamptz as sent_at, mail
+    (expires_at - interval '10 minutes')::timestamptz as sent_at, mail, budget
 from sign_ins
 where sign_in_id = $1
 `
@@ -434,6 +432,7 @@ type GetSignInRow struct {
 	Expired      bool
 	SentAt       time.Time
 	Mail         string
+	Budget       []byte
 }
 
 func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInRow, error) {
@@ -445,6 +444,7 @@ func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInR
 		&i.Expired,
 		&i.SentAt,
 		&i.Mail,
+		&i.Budget,
 	)
 	return i, err
 }
@@ -675,6 +675,29 @@ func (q *Queries) MarkCodeSent(ctx context.Context, arg MarkCodeSentParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const nextCode = `-- name: NextCode :one
+select next_code(asked_at, last_at, failed, $1::int)::timestamptz as next_at, connect_now()::timestamptz as now
+from sign_in_limits
+where key = $2
+`
+
+type NextCodeParams struct {
+	CodeLimit int32
+	Key       []byte
+}
+
+type NextCodeRow struct {
+	NextAt time.Time
+	Now    time.Time
+}
+
+func (q *Queries) NextCode(ctx context.Context, arg NextCodeParams) (NextCodeRow, error) {
+	row := q.db.QueryRow(ctx, nextCode, arg.CodeLimit, arg.Key)
+	var i NextCodeRow
+	err := row.Scan(&i.NextAt, &i.Now)
+	return i, err
 }
 
 const noteUserDeleted = `-- name: NoteUserDeleted :exec

@@ -3,7 +3,9 @@ package pages
 import (
 	"bytes"
 	"errors"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -66,6 +68,10 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	v := view{Base: baseOf(r), Code: failure.code}
 	if failure.view == "ended" {
 		v.Problem, v.Partner = p.ending(r)
+	}
+	if limited := new(account.TooManyCodesError); errors.As(err, &limited) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.Wait.Seconds()))))
+		v.nextCode(limited.Next, limited.Wait)
 	}
 	p.site.write(w, r, failure.status, failure.view, v)
 }

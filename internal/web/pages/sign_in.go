@@ -165,6 +165,11 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 		p.form(w, r, http.StatusOK, "unavailable", v)
 		return nil
 	}
+	next, wait, err := p.Accounts.NextCode(r.Context(), typed, p.network(r))
+	if err != nil {
+		return err
+	}
+	v.nextCode(next, wait)
 	switch news := r.URL.RawQuery; {
 	case typed.Expired:
 		v.Problem = "expired"

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -250,6 +251,12 @@ func TestTooManyCodes4(t *testing.T) {
 					continue
 				}
 				v.isError(answer, http.StatusTooManyRequests, headingTooMany)
+				if !regexp.MustCompile(`You can ask for another code from 13:0\d UTC on\.`).MatchString(answer.page.Find("main").Text()) {
+					t.Errorf("it does not say when: %q", answer.page.Find("main").Text())
+				}
+				if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err != nil || seconds < 3500 || seconds > 3600 {
+					t.Errorf("Retry-After = %q", answer.Header.Get("Retry-After"))
+				}
 				if got, _ := answer.page.Find("main a").Attr("href"); got != base+"/code" {
 					t.Errorf("the way back is %q", got)
 				}
@@ -257,6 +264,30 @@ func TestTooManyCodes4(t *testing.T) {
 			v.header.Set("X-Forwarded-For", "192.0.2.99")
 			v.location(v.post(v.open(scope.All)+"/sign-in", url.Values{"email": {"other@example.com"}}))
 		})
+	}
+}
+
+// TestNextCode: the page says from when on another code can be asked for, where that is not now.
+func TestNextCode(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{CodesPerEmail: 2})
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	says := func() string {
+		t.Helper()
+		return v.get(base + "/code").page.Find(".next").Text()
+	}
+	v.ask(base, email)
+	if got := says(); got != "" {
+		t.Errorf("with a code left: %q", got)
+	}
+	v.location(v.post(base+"/new-code", nil))
+	if got := says(); !regexp.MustCompile(`^You can ask for another code from 13:0\d UTC on\.$`).MatchString(got) {
+		t.Errorf("with none left: %q", got)
+	}
+	f.db.Exec(t, "update sign_in_limits set failed = 100")
+	if got := says(); !regexp.MustCompile(`^You can ask for another code from 22 November 2026, 12:0\d UTC on\.$`).MatchString(got) {
+		t.Errorf("after many wrong codes: %q", got)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/web/static"
@@ -88,6 +89,7 @@ func (s *site) readViews(in *locale.Locale) (map[string]*template.Template, erro
 		"t":           isolated,
 		"text":        in.Text,
 		"day":         in.Day,
+		"clock":       account.ClockTime,
 		"lang":        func() string { return in.Tag },
 		"dir":         in.Direction,
 		"accountLink": func() template.HTML { return accountLink(in) },

@@ -21,6 +21,9 @@ type view struct {
 	AttemptsLeft int    // of the code
 	SentAgain    string // when a new code was sent; empty: none was
 
+	NextCode    time.Time // when another code can be asked for; zero: now
+	NextCodeDay bool      // that is not within the next hours
+
 	News string // what has just happened: the query of the URL, of which the template knows some values
 
 	Connections []connection // of the user: all, or the one to be disconnected
@@ -40,6 +43,13 @@ func (p *pages) view(request pending) view {
 		Base:    request.base,
 		Partner: partner{request.Partner, request.CallbackURL},
 		Minutes: minutes(p.RequestLifetime),
+	}
+}
+
+// nextCode is when another code can be asked for, to the full minute, and how long that is from now.
+func (v *view) nextCode(at time.Time, wait time.Duration) {
+	if wait > 0 {
+		v.NextCode, v.NextCodeDay = at.UTC().Add(time.Minute-1).Truncate(time.Minute), wait > 12*time.Hour
 	}
 }
 

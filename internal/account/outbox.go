@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	senders    = 8           // emails that a server sends concurrently
+	senders    = 8           // emails that a server brings to the mail server concurrently, until it has taken the sender
 	perNetwork = senders / 2 // of them, those that one network has asked for
+	deliveries = 32          // emails that the mail server has taken the sender of, and has not settled
 
 	// An email leaves at a random instant within maxDelay, so that it is not the requests that follow which share the
 	// processors with a mail server nearby.
@@ -35,7 +36,8 @@ var pauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second
 // outbox is what this server knows of the emails that wait in the database. So a request does not wait for the mail server,
 // its duration does not reveal whether there is an email to send, and an email outlives the server that was asked for it.
 type outbox struct {
-	wake chan struct{} // an email may be due, or a network may have another one sent
+	wake       chan struct{} // an email may be due, or a network may have another one sent
+	delivering chan struct{} // has deliveries places
 
 	mu      sync.Mutex
 	sending map[[32]byte]int // by network
@@ -44,7 +46,7 @@ type outbox struct {
 }
 
 func newOutbox() *outbox {
-	return &outbox{wake: make(chan struct{}, 1), sending: map[[32]byte]int{}}
+	return &outbox{wake: make(chan struct{}, 1), delivering: make(chan struct{}, deliveries), sending: map[[32]byte]int{}}
 }
 
 // waitingEmail is an email that this server has leased.
@@ -86,9 +88,9 @@ func (a *Accounts) Run(ctx context.Context) {
 		email, found := a.claimEmail(working)
 		if found {
 			group.Go(func() {
-				a.deliver(working, email)
-				a.outbox.leave(email.network)
-				<-free
+				release := sync.OnceFunc(func() { <-free; a.outbox.leave(email.network) })
+				defer release()
+				a.deliver(working, email, release)
 			})
 			continue
 		}
@@ -140,22 +142,22 @@ func (o *outbox) leave(network [32]byte) {
 var errReplaced = errors.New("the code is no longer the sign-in's")
 
 // deliver makes one attempt, and settles what becomes of the email. If that cannot be recorded, the email is sent again when
-// its lease is over.
-func (a *Accounts) deliver(ctx context.Context, email waitingEmail) {
+// its lease is over. It calls release when another email may be brought to the mail server.
+func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func()) {
 	limited, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if err := a.attemptAndSettle(limited, email); err != nil && ctx.Err() == nil {
+	if err := a.attemptAndSettle(limited, email, release); err != nil && ctx.Err() == nil {
 		a.settings.Logger.Error("what became of an email could not be recorded", "cause", err)
 	}
 }
 
-func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail) error {
+func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, release func()) error {
 	last := email.attempt > len(pauses)
 	var err error
 	if email.late || email.attempt > len(pauses)+1 {
 		last, err = true, errors.New("it has waited too long") // the servers were busy or away
 	} else {
-		err = a.attempt(ctx, email)
+		err = a.attempt(ctx, email, release)
 	}
 	switch {
 	case err == nil, errors.Is(err, errReplaced):
@@ -175,16 +177,31 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail) err
 
 // attempt hands the email to the mail server. Without an account it does the same work up to naming a recipient: a mail server
 // that shares the processors would reveal the account by what other requests wait for it. The page says that the email was
-// sent as soon as the mail server has taken the sender: what follows depends on whether there is a recipient.
-func (a *Accounts) attempt(ctx context.Context, email waitingEmail) error {
+// sent as soon as the mail server has taken the sender. What follows depends on whether there is a recipient: so nobody waits
+// for it, neither the page nor the next email.
+func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func()) error {
 	recipient, sent, err := a.store.codeToSend(ctx, email)
 	if err != nil {
 		return err
 	}
+	settled := func() {}
+	defer func() { settled() }()
 	err = a.mailer.send(ctx, codeEmail{
 		to: recipient, code: a.codeOf(email.signIn, email.seed), partner: email.partner, brand: a.settings.Brand,
 		host: a.settings.Host, in: a.settings.Texts.Locale(email.language), sent: sent,
-	}, func() error { return a.store.markSent(ctx, email) })
+	}, func() error {
+		if err := a.store.markSent(ctx, email); err != nil {
+			return err
+		}
+		release()
+		select {
+		case a.outbox.delivering <- struct{}{}:
+			settled = func() { <-a.outbox.delivering }
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 	if err == nil && recipient != "" {
 		a.outbox.sent.Add(1)
 	}

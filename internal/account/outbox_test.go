@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/emersion/go-smtp"
@@ -19,79 +17,6 @@ import (
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
-
-// road leads to a mail server, and can be blocked.
-type road struct {
-	address string
-	came    chan struct{} // somebody wanted to pass
-
-	mu    sync.Mutex
-	state roadState
-	conns []net.Conn
-}
-
-type roadState int
-
-const (
-	open   roadState = iota
-	closed           // whoever comes is turned back at once
-	stuck            // whoever comes hears nothing
-)
-
-func newRoad(t *testing.T, to string, state roadState) *road {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &road{address: listener.Addr().String(), came: make(chan struct{}, 1000), state: state}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			r.pass(conn, to)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		r.set(closed)
-	})
-	return r
-}
-
-func (r *road) pass(conn net.Conn, to string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.conns = append(r.conns, conn)
-	r.came <- struct{}{}
-	switch r.state {
-	case closed:
-		_ = conn.Close()
-	case open:
-		go func() {
-			defer conn.Close()
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(server, conn) }()
-			_, _ = io.Copy(conn, server)
-		}()
-	}
-}
-
-// set also ends what is on the road.
-func (r *road) set(state roadState) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.state = state
-	for _, conn := range r.conns {
-		_ = conn.Close()
-	}
-	r.conns = nil
-}
 
 // newBenchBehind has its mail server behind a road.
 func newBenchBehind(t *testing.T, state roadState, settings Settings) (*bench, *road) {
@@ -356,6 +281,45 @@ func TestANetworkWaitsBehindItself(t *testing.T) {
 	if got, oldest, err := b.EmailsWaiting(t.Context()); err != nil || got != 2001 || oldest <= 0 {
 		t.Errorf("%d emails wait, the oldest since %s, %v", got, oldest, err)
 	}
+}
+
+// TestASlowRecipientIsNotNoticed: a mail server that takes long over recipients delays no other email of the network before the
+// page says that it was sent, or the delay would tell that there is an account.
+func TestASlowRecipientIsNotNoticed(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	waiting := make(chan net.Conn, senders)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go slowRecipients(conn, waiting)
+		}
+	}()
+	b := newBenchOn(t, pgtest.New(t), mailtest.Start(t, mailtest.Config{}), "smtp://"+listener.Addr().String(), Settings{})
+	b.user(t, "ada@example.com")
+	for range perNetwork {
+		if err := b.send(uuid.New(), "ada@example.com"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range perNetwork {
+		conn := <-waiting
+		defer conn.Close()
+	}
+	signIn := uuid.New()
+	if err := b.send(signIn, "nobody@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually(t, `select mail = 'sent' and
+			(select count(*) = $2 from code_emails where sign_in_id <> $1 and leased_until is not null) -- the others still wait
+		from sign_ins where sign_in_id = $1`, signIn, perNetwork)
 }
 
 // TestTurnsOfNetworks: the first emails of all networks come before the second of any.

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"crypto/rand"
 	"embed"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/wneessen/go-mail"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
 )
 
@@ -27,9 +29,9 @@ var (
 type codeEmail struct {
 	to      string // empty: the address has no account, and there is no email
 	code    string
-	partner string // whose authorization request it is; empty for the account pages
-	brand   string // who writes
-	host    string // where the code is to be entered
+	partner string      // whose authorization request it is; empty for the account pages
+	brand   brand.Brand // who writes
+	host    string      // where the code is to be entered
 	in      *locale.Locale
 	sent    time.Time
 }
@@ -47,30 +49,44 @@ func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	message.Subject(email.in.Text("mail.subject", "Code", email.code, "Brand", email.brand))
+	message.Subject(email.in.Text("mail.subject", "Code", email.code, "Brand", email.brand.Name))
 	message.SetDate()
 	message.SetMessageIDWithValue(rand.Text() + "@" + m.domain)
 	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses absence notes
 	message.SetGenHeader("Content-Language", email.in.Tag)
 	message.SetBodyString(mail.TypeTextPlain, text)
 	message.AddAlternativeString(mail.TypeTextHTML, html)
+	if email.hasLogo() {
+		// In the email itself: a picture that is fetched would tell us when it is read.
+		if err := message.EmbedReader("logo", bytes.NewReader(email.brand.Logo.Content),
+			mail.WithFileContentType(mail.ContentType(email.brand.Logo.MediaType())), mail.WithFileContentID("<logo>")); err != nil {
+			return nil, errors.New("the logo cannot be embedded")
+		}
+	}
 	return message, nil
+}
+
+// hasLogo says whether the logo goes with the email: mail programs show no drawings.
+func (e codeEmail) hasLogo() bool {
+	return e.brand.Logo.MediaType() == "image/png" && e.brand.Logo.Name != ""
 }
 
 // render is the two parts of the email, in its language.
 func (e codeEmail) render() (text, html string, err error) {
 	values := struct {
 		*locale.Locale
-		Partner, Code, Brand, Host, Time string
-	}{e.in, e.partner, e.code, e.brand, e.host, ClockTime(e.sent)}
+		Partner, Code, Host, Time string
+		Brand                     brand.Brand
+		Logo                      bool
+	}{e.in, e.partner, e.code, e.host, ClockTime(e.sent), e.brand, e.hasLogo()}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
 	return textPart.String(), htmlPart.String(), err
 }
 
 // SampleEmail is the email of a connection with a partner, or of the account pages where partner is empty, with a code that
-// nobody has sent: for those who want to see it.
-func SampleEmail(brand, host, partner string, in *locale.Locale) (text, html string, err error) {
+// nobody has sent: for those who want to see it. Where there is a logo, its address is cid:logo.
+func SampleEmail(of brand.Brand, host, partner string, in *locale.Locale) (text, html string, err error) {
 	sent := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC)
-	return codeEmail{code: "012345", partner: partner, brand: brand, host: host, in: in, sent: sent}.render()
+	return codeEmail{code: "012345", partner: partner, brand: of, host: host, in: in, sent: sent}.render()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/postgres"
@@ -54,9 +55,6 @@ func (e *TooManyCodesError) Error() string { return ErrTooManyCodes.Error() }
 // Unwrap makes it ErrTooManyCodes.
 func (e *TooManyCodesError) Unwrap() error { return ErrTooManyCodes }
 
-// DefaultBrand is the name of the service where its operator has given it none.
-const DefaultBrand = "Activity Connect"
-
 // Settings of an Accounts.
 type Settings struct {
 	CodesPerEmail   int // codes sent to one address in an hour; 0 is no limit
@@ -65,8 +63,9 @@ type Settings struct {
 
 	// What the emails say: whose they are, where the code is to be entered, and in which words. By default the program's own
 	// name, the host of the sender's address, and the program's own words.
-	Brand, Host string
-	Texts       *locale.Catalogue
+	Brand brand.Brand
+	Host  string
+	Texts *locale.Catalogue
 
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it
 	// ended: connections are another domain's. [Accounts.DeleteUser] needs it.
@@ -94,7 +93,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 	if settings.Host == "" && mailer != nil {
 		settings.Host = mailer.domain
 	}
-	settings.Brand = cmp.Or(settings.Brand, DefaultBrand)
+	settings.Brand.Name = cmp.Or(settings.Brand.Name, brand.DefaultName)
 	return &Accounts{
 		store:    newStore(pool),
 		keys:     keys,

@@ -122,7 +122,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
 		CodesPerEmail:   config.CodesPerEmail,
 		CodesPerNetwork: config.CodesPerNetwork,
-		Brand:           config.Brand.Name,
+		Brand:           config.Brand,
 		Host:            strings.TrimPrefix(config.BaseURL, "https://"),
 		Texts:           config.Texts,
 		Logger:          config.Logger,

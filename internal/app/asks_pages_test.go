@@ -49,6 +49,7 @@ func (w *whole) pageAsks(t *testing.T) []ask {
 	deciding.signedIn(t, user)
 	asks := []ask{
 		stranger.ask(http.MethodGet, "/static/{name}", staticFile(t, waiting), nil, 200),
+		stranger.ask(http.MethodHead, "/static/{name}", staticFile(t, waiting), nil, 200),
 		stranger.ask(http.MethodGet, "/", "/", nil, 303),
 		stranger.ask(http.MethodGet, "/oauth/authorize", stranger.authorizationPath(), nil, 303),
 		stranger.ask(http.MethodGet, "/static/partners/{client}/{logo}", w.logoPath(t), nil, 200),
@@ -61,7 +62,7 @@ func (w *whole) pageAsks(t *testing.T) []ask {
 		deciding.page(http.MethodGet, "/consent", nil, 200),
 		deciding.page(http.MethodPost, "/consent", url.Values{"decision": {"allow"}}, 303),
 	}
-	asks[0].fault, asks[1].fault = 200, 303 // they are in memory
+	asks[0].fault, asks[1].fault, asks[2].fault = 200, 200, 303 // they are in memory
 
 	waiting, entering = w.visitor(t), w.visitor(t)
 	waiting.typed(t, user)

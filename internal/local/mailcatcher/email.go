@@ -28,7 +28,8 @@ type Email struct {
 
 var codeLine = regexp.MustCompile(`(?m)^[0-9]{6}$`)
 
-// parse reads an email of the form that the service sends: multipart/alternative with a part text/plain.
+// parse reads an email of the form that the service sends: multipart/alternative with a part text/plain, which is within a
+// multipart/related where there is a logo.
 func parse(r io.Reader) (Email, error) {
 	message, err := mail.ReadMessage(r)
 	if err != nil {
@@ -38,33 +39,48 @@ func parse(r io.Reader) (Email, error) {
 	if email.Subject, err = new(mime.WordDecoder).DecodeHeader(message.Header.Get("Subject")); err != nil {
 		return Email{}, fmt.Errorf("subject: %w", err)
 	}
-	mediaType, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
-	if err != nil || mediaType != "multipart/alternative" {
-		return Email{}, errors.New("the content type is not multipart/alternative")
-	}
-	parts := multipart.NewReader(message.Body, params["boundary"])
-	for {
-		part, err := parts.NextPart() // decodes quoted-printable
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return Email{}, err
-		}
-		content, err := io.ReadAll(part)
-		if err != nil {
-			return Email{}, err
-		}
-		text := strings.TrimSpace(strings.ReplaceAll(string(content), "\r\n", "\n"))
-		if partType, _, _ := mime.ParseMediaType(part.Header.Get("Content-Type")); partType == "text/html" {
-			email.HTML = text
-		} else {
-			email.Text = text
-		}
+	if err := email.read(message.Header.Get("Content-Type"), message.Body); err != nil {
+		return Email{}, err
 	}
 	if email.Text == "" {
 		return Email{}, errors.New("no part is text/plain")
 	}
 	email.Code = codeLine.FindString(email.Text)
 	return email, nil
+}
+
+// read takes the texts of a part, or of the parts that it consists of.
+func (e *Email) read(contentType string, body io.Reader) error {
+	mediaType, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return fmt.Errorf("content type: %w", err)
+	}
+	switch mediaType {
+	case "multipart/alternative", "multipart/related":
+		parts := multipart.NewReader(body, params["boundary"])
+		for {
+			part, err := parts.NextPart() // decodes quoted-printable
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := e.read(part.Header.Get("Content-Type"), part); err != nil {
+				return err
+			}
+		}
+	case "text/plain", "text/html":
+		content, err := io.ReadAll(body)
+		if err != nil {
+			return err
+		}
+		text := strings.TrimSpace(strings.ReplaceAll(string(content), "\r\n", "\n"))
+		if mediaType == "text/html" {
+			e.HTML = text
+		} else {
+			e.Text = text
+		}
+	}
+	return nil
 }

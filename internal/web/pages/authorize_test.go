@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
@@ -231,22 +232,28 @@ func TestAnotherBrowser(t *testing.T) {
 func TestBrand(t *testing.T) {
 	t.Parallel()
 	settings := limits
-	settings.Brand, settings.Host = "Acme & <b>Søn</b>", serviceHost
+	settings.Host = serviceHost
+	const acme = "Acme & <b>Søn</b>"
+	settings.Brand = brand.Brand{Name: acme, Logo: pngLogo(t), SupportURL: "https://acme.example/help?a=1&b=2", PrivacyURL: "https://acme.example/privacy"}
 	f := newFixture(t, settings)
 	v := f.visitor(t)
 	base := v.open(scope.All)
 	page := v.get(base + "/sign-in").page
-	if got := said(page.Find("header")); got != settings.Brand {
+	if got := said(page.Find("header")); got != acme {
 		t.Errorf("the page is headed %q", got)
 	}
-	if got := page.Find("title").Text(); got != "Sign in to connect Stride & Co · "+settings.Brand {
+	if got := page.Find("title").Text(); got != "Sign in to connect Stride & Co · "+acme {
 		t.Errorf("title = %q", got)
 	}
 	v.location(v.post(base+"/sign-in", url.Values{"email": {email}}))
 	sent := f.post.Next(t)
-	if sent.Subject != sent.Code+" is your "+settings.Brand+" code" || !strings.HasPrefix(sent.Text, settings.Brand+"\n") ||
+	if sent.Subject != sent.Code+" is your "+acme+" code" || !strings.HasPrefix(sent.Text, acme+"\n") ||
 		!strings.Contains(sent.Text, "only at "+serviceHost+",") || strings.Contains(sent.HTML, "<b>") {
 		t.Errorf("the email %q:\n%s", sent.Subject, sent.Text)
+	}
+	if !strings.HasSuffix(sent.Text, "\n\nHelp: https://acme.example/help?a=1&b=2\nPrivacy policy: https://acme.example/privacy") ||
+		!strings.Contains(sent.HTML, `<a href="https://acme.example/help?a=1&amp;b=2"`) || !strings.Contains(sent.HTML, `<img src="cid:logo"`) {
+		t.Errorf("the email ends with:\n%s\n%s", sent.Text, sent.HTML)
 	}
 }
 

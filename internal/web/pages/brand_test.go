@@ -1,6 +1,9 @@
 package pages
 
 import (
+	"bytes"
+	"image"
+	"image/png"
 	"net/http"
 	"path"
 	"slices"
@@ -28,6 +31,16 @@ func logoOf(t *testing.T, drawing string) brand.Logo {
 		t.Fatal(err)
 	}
 	return logo
+}
+
+// pngLogo is a logo that goes with emails, too.
+func pngLogo(t *testing.T) brand.Logo {
+	t.Helper()
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 64, 32))); err != nil {
+		t.Fatal(err)
+	}
+	return logoOf(t, file.String())
 }
 
 // acme is an operator with everything that a brand can have.

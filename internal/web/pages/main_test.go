@@ -98,7 +98,7 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 
 	handler, err := New(Config{
 		OAuth: f.oauth, Accounts: f.accounts, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: append(of, brand.Brand{Name: settings.Brand})[0], Clients: f.registry,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: append(of, settings.Brand)[0], Clients: f.registry,
 	})
 	if err != nil {
 		t.Fatal(err)

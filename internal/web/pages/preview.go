@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -157,10 +158,11 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 	for path, partner := range map[string]string{"/{language}/email": "Stride Club", "/{language}/email-account": ""} {
 		for suffix, part := range map[string]int{"": 1, ".txt": 0} {
 			router.Get(path+suffix, func(w http.ResponseWriter, r *http.Request) {
-				text, html, err := account.SampleEmail(of.Name, r.Host, partner, texts.Locale(chi.URLParam(r, "language")))
+				text, html, err := account.SampleEmail(of, r.Host, partner, texts.Locale(chi.URLParam(r, "language")))
 				if err != nil {
 					panic(err)
 				}
+				html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+of.Logo.Name+`"`)
 				w.Header().Set("Content-Type", []string{"text/plain; charset=utf-8", "text/html; charset=utf-8"}[part])
 				_, _ = fmt.Fprint(w, []string{text, html}[part]) //nolint:gosec // the templates have escaped it
 			})

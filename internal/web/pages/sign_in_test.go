@@ -251,7 +251,7 @@ func TestTooManyCodes4(t *testing.T) {
 					continue
 				}
 				v.isError(answer, http.StatusTooManyRequests, headingTooMany)
-				if !regexp.MustCompile(`You can ask for another code from 13:0\d UTC on\.`).MatchString(answer.page.Find("main").Text()) {
+				if !regexp.MustCompile(`You can ask for another code after 13:0\d UTC\.`).MatchString(answer.page.Find("main").Text()) {
 					t.Errorf("it does not say when: %q", answer.page.Find("main").Text())
 				}
 				if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err != nil || seconds < 3500 || seconds > 3600 {
@@ -282,11 +282,11 @@ func TestNextCode(t *testing.T) {
 		t.Errorf("with a code left: %q", got)
 	}
 	v.location(v.post(base+"/new-code", nil))
-	if got := says(); !regexp.MustCompile(`^You can ask for another code from 13:0\d UTC on\.$`).MatchString(got) {
+	if got := says(); !regexp.MustCompile(`^You can ask for another code after 13:0\d UTC\.$`).MatchString(got) {
 		t.Errorf("with none left: %q", got)
 	}
 	f.db.Exec(t, "update sign_in_limits set failed = 100")
-	if got := says(); !regexp.MustCompile(`^You can ask for another code from 22 November 2026, 12:0\d UTC on\.$`).MatchString(got) {
+	if got := says(); !regexp.MustCompile(`^You can ask for another code after 12:0\d UTC on 22 November 2026\.$`).MatchString(got) {
 		t.Errorf("after many wrong codes: %q", got)
 	}
 }

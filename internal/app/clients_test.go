@@ -19,6 +19,24 @@ import (
 // are in testdata/clients.
 func TestStrictClients(t *testing.T) {
 	t.Parallel()
+	packages := installedClients(t)
+	for _, name := range []string{"oauth4webapi", "openid-client"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source, err := os.ReadFile(filepath.Join("testdata", "clients", name+".mjs"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", string(source))
+			program.Dir = packages // where its imports are looked for
+			newEndToEnd(t).runClient(t, program)
+		})
+	}
+}
+
+// installedClients is the folder with the packages of testdata/clients.
+func installedClients(t *testing.T) string {
+	t.Helper()
 	var complaint strings.Builder
 	install := exec.CommandContext(t.Context(), filepath.Join("testdata", "clients", "install.sh"))
 	install.Stderr = &complaint
@@ -26,36 +44,26 @@ func TestStrictClients(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the clients cannot be had (they are fetched with npm): %v: %s", err, complaint.String())
 	}
-	for _, name := range []string{"oauth4webapi", "openid-client"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			newEndToEnd(t).runClient(t, strings.TrimSpace(string(installed)), filepath.Join("testdata", "clients", name+".mjs"))
-		})
-	}
+	return strings.TrimSpace(string(installed))
 }
 
-// runClient runs a program, with the packages in dir, as the partner's backend, and plays the user's browser for it.
-func (e *endToEnd) runClient(t *testing.T, dir, program string) {
+// runClient runs a program as the partner's backend, and plays the user's browser for it.
+func (e *endToEnd) runClient(t *testing.T, program *exec.Cmd) {
 	t.Helper()
-	source, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var complaint strings.Builder
-	node := exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", string(source))
-	node.Dir = dir // where its imports are looked for
-	node.Stderr = &complaint
-	node.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+e.authority(t), "ISSUER="+e.base, "SCOPE="+scope.All.String(),
-		"CLIENT_ID="+e.partner.ID.String(), "CLIENT_SECRET="+e.partner.Secret, "CALLBACK="+e.partner.CallbackURL)
-	input, err := node.StdinPipe()
+	program.Stderr = &complaint
+	authority := e.authority(t)
+	program.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+authority, "SSL_CERT_FILE="+authority, "REQUESTS_CA_BUNDLE="+authority,
+		"ISSUER="+e.base, "SCOPE="+scope.All.String(), "CLIENT_ID="+e.partner.ID.String(), "CLIENT_SECRET="+e.partner.Secret, "CALLBACK="+e.partner.CallbackURL)
+	input, err := program.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := node.StdoutPipe()
+	output, err := program.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Start(); err != nil {
+	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}
 	printed := bufio.NewReader(output)
@@ -65,7 +73,7 @@ func (e *endToEnd) runClient(t *testing.T, dir, program string) {
 		_, err = fmt.Fprintf(input, "%s?%s\n", e.partner.CallbackURL, callback.Encode())
 	}
 	rest, _ := io.ReadAll(printed)
-	if ended := node.Wait(); err != nil || ended != nil || len(rest) > 0 {
+	if ended := program.Wait(); err != nil || ended != nil || len(rest) > 0 {
 		t.Errorf("%v, %v\n%s%s", err, ended, rest, complaint.String())
 	}
 }

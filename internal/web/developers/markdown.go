@@ -77,7 +77,7 @@ func (wide) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 }
 
 // languages are the names of those that the pages have examples in.
-var languages = map[string]string{"bash": "Shell", "go": "Go", "ts": "TypeScript", "json": "JSON"}
+var languages = map[string]string{"bash": "Shell", "go": "Go", "ts": "TypeScript", "js": "JavaScript", "python": "Python", "json": "JSON"}
 
 func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {

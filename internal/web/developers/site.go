@@ -54,6 +54,7 @@ var contents = []group{
 		{"webhooks", "Webhooks", "Hear of changes: verify, answer at once, work later."},
 		{"errors", "Errors", "Which answers there are, and which of them to send again."},
 		{"disconnects", "Disconnects", "How connections end, from either side, and what to do then."},
+		{"libraries", "Libraries", "Which OAuth 2.0 libraries work, and the lines that each needs."},
 		{"going-live", "Going live", "The checklist before the first real user."},
 	}},
 	{"Reference", []page{

@@ -3,6 +3,7 @@ package developers
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"html/template"
 	"strings"
 
@@ -73,6 +74,7 @@ type wide struct{}
 
 func (wide) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, renderCode)
+	r.Register(ast.KindHeading, renderHeading)
 	r.Register(extensionast.KindTable, renderTable)
 }
 
@@ -92,6 +94,21 @@ func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (
 	}
 	_, _ = w.WriteString("</code></pre>\n")
 	return ast.WalkSkipChildren, nil
+}
+
+// renderHeading lets readers link to each section.
+func renderHeading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	heading := node.(*ast.Heading)
+	id, _ := heading.AttributeString("id")
+	if entering {
+		_, _ = fmt.Fprintf(w, `<h%d id="%s">`, heading.Level, id)
+		return ast.WalkContinue, nil
+	}
+	if heading.Level > 1 {
+		_, _ = fmt.Fprintf(w, ` <a class="anchor" href="#%s" aria-label="Link to this section">#</a>`, id)
+	}
+	_, _ = fmt.Fprintf(w, "</h%d>\n", heading.Level)
+	return ast.WalkContinue, nil
 }
 
 func renderTable(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {

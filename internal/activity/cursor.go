@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/refusal"
 )
 
 // position is a place in the order of a user's rides: right after a ride, or, without a source id, before all rides of
@@ -62,18 +63,22 @@ func (s *Store) sealCursor(t traversal) (string, error) {
 // resume continues where the cursor says, in a traversal of the same query: same user, client, connection version, dates
 // and limit, and begun no longer ago than the lifetime (specification 3.3). Anything else is [ErrInvalidCursor].
 func (s *Store) resume(asked traversal, cursor string) (traversal, error) {
+	refuse := func(reason string) (traversal, error) { return traversal{}, refusal.Because(ErrInvalidCursor, reason) }
 	payload, err := s.keys.Open(credential.Cursor, cursor)
 	if err != nil {
-		return traversal{}, ErrInvalidCursor
+		return refuse("cursor is none of this service, or was altered")
 	}
 	held, sourceID, err := decodeCursor(payload)
 	if err != nil {
-		return traversal{}, ErrInvalidCursor
+		return refuse("cursor is none of this service, or was altered")
 	}
 	asked.began = time.UnixMicro(held.Began).UTC()
 	asked.position = position{time.UnixMicro(held.Position).UTC(), sourceID}
-	if held != asked.cursorHead() || !asked.reader.Now.Before(asked.began.Add(s.settings.CursorLifetime)) {
-		return traversal{}, ErrInvalidCursor
+	if held != asked.cursorHead() {
+		return refuse("cursor is of another connection, or of other from, to or limit")
+	}
+	if !asked.reader.Now.Before(asked.began.Add(s.settings.CursorLifetime)) {
+		return refuse("cursor has expired")
 	}
 	return asked, nil
 }

@@ -1,6 +1,10 @@
 package activity
 
-import "time"
+import (
+	"time"
+
+	"connect-svc/internal/refusal"
+)
 
 // maxDates of one request (specification section 8).
 const maxDates = 31
@@ -30,16 +34,22 @@ func (r Range) until() time.Time { return r.To.AddDate(0, 0, 1) }
 func ParseRange(reader Reader, from, to string, dataset Dataset) (Range, error) {
 	first, errFrom := parseDate(from)
 	last, errTo := parseDate(to)
-	if errFrom != nil || errTo != nil {
-		return Range{}, ErrDateRange
-	}
+	refuse := func(reason string) (Range, error) { return Range{}, refusal.Because(ErrDateRange, reason) }
 	switch tomorrow := reader.Now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1); {
-	case last.Before(first),
-		!last.Before(first.AddDate(0, 0, maxDates)),
-		last.After(tomorrow),
-		first.Before(reader.HistoryFrom),
-		dataset == DatasetDailySteps && first.Before(reader.RegisteredOn):
-		return Range{}, ErrDateRange
+	case errFrom != nil:
+		return refuse("from is missing or no date")
+	case errTo != nil:
+		return refuse("to is missing or no date")
+	case last.Before(first):
+		return refuse("to is before from")
+	case !last.Before(first.AddDate(0, 0, maxDates)):
+		return refuse("from and to are more than 30 days apart")
+	case last.After(tomorrow):
+		return refuse("to is later than tomorrow in UTC")
+	case first.Before(reader.HistoryFrom):
+		return refuse("from is before history_from of the connection")
+	case dataset == DatasetDailySteps && first.Before(reader.RegisteredOn):
+		return refuse("from is before the user registered")
 	}
 	return Range{From: first, To: last}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
 
@@ -28,14 +29,16 @@ type Access struct {
 // Authenticate returns what the bearer of an access token may do now. ErrInvalidAccessToken has all the reasons of
 // specification 5.2: the token is malformed, expired or revoked; its connection has another version, or is revoked, disconnected
 // or lapsed; the user is deleted; or the client is not active.
+//
+// A token that was once the client's names it, also where it gives no access any more: ClientID is set with that error.
 func (s *Server) Authenticate(ctx context.Context, presented string) (Access, error) {
 	token, err := open[accessToken](s, credential.AccessToken, presented)
 	if err != nil {
-		return Access{}, ErrInvalidAccessToken
+		return Access{}, refusal.Because(ErrInvalidAccessToken, "the access token is none of this service, or was altered")
 	}
 	access, err := s.store.access(fairqueue.WithCaller(ctx, token.ClientID.String()), token)
 	if err != nil {
-		return Access{}, fmt.Errorf("authenticate: %w", err)
+		return Access{ClientID: token.ClientID}, fmt.Errorf("authenticate: %w", err)
 	}
 	return access, nil
 }

@@ -29,7 +29,11 @@ const (
 )
 
 // AuthorizeError refuses an authorization request. It is shown to the user alone, never sent to the callback.
-type AuthorizeError struct{ Cause Cause }
+type AuthorizeError struct {
+	Cause    Cause
+	Reason   string    // why, for those who can do something about it (package refusal)
+	ClientID uuid.UUID // whom the request names, if there is such a client
+}
 
 func (e *AuthorizeError) Error() string { return "authorization request refused: " + string(e.Cause) }
 
@@ -43,7 +47,7 @@ var authorizeParameters = [...]string{
 // browser the hash of a secret that only this browser holds. A refused request is an *AuthorizeError.
 func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, browser [sha256.Size]byte) (uuid.UUID, error) {
 	if urlLength > maxAuthorizationURL {
-		return uuid.Nil, &AuthorizeError{InvalidRequest}
+		return uuid.Nil, &AuthorizeError{Cause: InvalidRequest, Reason: "the URL is longer than 16 KiB"}
 	}
 	parameters, err := authorizeQuery(rawQuery)
 	if err != nil {
@@ -62,16 +66,25 @@ func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, 
 
 // authorizeQuery reads the parameters, each of which must be there once with a value.
 func authorizeQuery(rawQuery string) (map[string]string, error) {
+	refuse := func(reason string) (map[string]string, error) {
+		return nil, &AuthorizeError{Cause: InvalidRequest, Reason: reason}
+	}
 	values, err := url.ParseQuery(rawQuery)
-	if err != nil || len(values) != len(authorizeParameters) {
-		return nil, &AuthorizeError{InvalidRequest}
+	if err != nil {
+		return refuse("the query cannot be decoded")
 	}
 	parameters := make(map[string]string, len(values))
 	for _, name := range authorizeParameters {
-		if len(values[name]) != 1 || values[name][0] == "" {
-			return nil, &AuthorizeError{InvalidRequest}
+		switch {
+		case len(values[name]) > 1:
+			return refuse(name + " is repeated")
+		case values.Get(name) == "":
+			return refuse(name + " is missing or empty")
 		}
-		parameters[name] = values[name][0]
+		parameters[name] = values.Get(name)
+	}
+	if len(values) != len(authorizeParameters) {
+		return refuse("there is a parameter that is not known")
 	}
 	return parameters, nil
 }
@@ -91,31 +104,38 @@ type authorizationRequest struct {
 // checkAuthorize applies the rules of specification 4.2 and 7.2, the client first, so that what it registered is
 // known where the rest is compared with it.
 func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]string) (authorizationRequest, error) {
-	refuse := func(cause Cause) (authorizationRequest, error) {
-		return authorizationRequest{}, &AuthorizeError{cause}
-	}
 	clientID, err := uuid.Parse(parameters["client_id"])
 	if err != nil || clientID.String() != parameters["client_id"] {
-		return refuse(UnauthorizedClient)
+		return authorizationRequest{}, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is no UUID in lower case"}
 	}
 	callbackURL, allowance, err := s.store.activeClient(ctx, clientID)
 	if err != nil {
 		return authorizationRequest{}, fmt.Errorf("authorize: %w", err)
 	}
+	refuse := func(cause Cause, reason string) (authorizationRequest, error) {
+		return authorizationRequest{}, &AuthorizeError{cause, reason, clientID}
+	}
 	if parameters["redirect_uri"] != callbackURL {
-		return refuse(InvalidRequest)
+		return refuse(InvalidRequest, "redirect_uri is not the registered one: "+difference(parameters["redirect_uri"], callbackURL))
 	}
 	if parameters["response_type"] != "code" {
-		return refuse(UnsupportedResponseType)
+		return refuse(UnsupportedResponseType, "response_type is not code")
 	}
 	scopes, err := scope.Parse(parameters["scope"])
-	if err != nil || len(parameters["scope"]) > 512 || !allowance.Contains(scopes) {
-		return refuse(InvalidScope)
+	if err != nil || len(parameters["scope"]) > 512 {
+		return refuse(InvalidScope, "scope is not a list of known scopes, each once, with single spaces")
+	}
+	if !allowance.Contains(scopes) {
+		return refuse(InvalidScope, "scope has one that the client is not registered for")
 	}
 	challenge, err := base64.RawURLEncoding.Strict().DecodeString(parameters["code_challenge"])
-	if err != nil || len(challenge) != sha256.Size || len(parameters["code_challenge"]) != 43 ||
-		parameters["code_challenge_method"] != "S256" || !validState(parameters["state"]) {
-		return refuse(InvalidRequest)
+	switch {
+	case err != nil || len(challenge) != sha256.Size || len(parameters["code_challenge"]) != 43:
+		return refuse(InvalidRequest, "code_challenge is not a SHA-256 hash in unpadded base64url, which has 43 characters")
+	case parameters["code_challenge_method"] != "S256":
+		return refuse(InvalidRequest, "code_challenge_method is not S256")
+	case !validState(parameters["state"]):
+		return refuse(InvalidRequest, "state does not have 22 to 2048 visible ASCII characters")
 	}
 	return authorizationRequest{
 		clientID:      clientID,
@@ -124,6 +144,31 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 		state:         parameters["state"],
 		codeChallenge: challenge,
 	}, nil
+}
+
+// difference says in what two callback URLs differ.
+func difference(given, registered string) string {
+	if given == registered+"/" {
+		return "it ends in a slash"
+	}
+	if given+"/" == registered {
+		return "it lacks the slash at its end"
+	}
+	a, err := url.Parse(given)
+	b, errRegistered := url.Parse(registered)
+	switch {
+	case err != nil || errRegistered != nil:
+		return "it is no URL"
+	case a.Scheme != b.Scheme:
+		return "it has another scheme"
+	case a.Host != b.Host:
+		return "it has another host or port"
+	case a.EscapedPath() != b.EscapedPath():
+		return "it has another path"
+	case a.RawQuery != b.RawQuery:
+		return "it has another query"
+	}
+	return "it is written in another way"
 }
 
 // validState accepts 22 to 2048 visible ASCII characters.

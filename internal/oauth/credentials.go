@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/refusal"
 )
 
 // Credentials are a client's id and the hash of its secret (specification 5.1). They have not been checked: the statement of the
@@ -21,10 +22,13 @@ type Credentials struct {
 func NewCredentials(id, secret string) (Credentials, error) {
 	clientID, err := uuid.Parse(id)
 	if err != nil || clientID.String() != id {
-		return Credentials{}, ErrInvalidClient
+		return Credentials{}, refusal.Because(ErrInvalidClient, "client_id is no UUID in lower case")
 	}
 	return Credentials{clientID, [32]byte(credential.Hash(secret))}, nil
 }
+
+// errWrongClient does not say what was wrong: the statements that act do not ask.
+var errWrongClient = refusal.Because(ErrInvalidClient, "client_id or client_secret is wrong, or the client is not active")
 
 // AuthenticateClient checks the credentials and does nothing else. ErrInvalidClient does not say what was wrong: the id, the
 // secret, or that the client is not active.
@@ -34,15 +38,16 @@ func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) err
 		return fmt.Errorf("authenticate client: %w", err)
 	}
 	if !known {
-		return ErrInvalidClient
+		return errWrongClient
 	}
 	return nil
 }
 
-// refuse is the error of an act that did nothing: ErrInvalidClient if the credentials are wrong, else the refusal.
-func (s *Server) refuse(ctx context.Context, client Credentials, refusal error) error {
+// refuse is the error of an act that did nothing: ErrInvalidClient if the credentials are wrong, else ErrInvalidGrant for
+// this reason.
+func (s *Server) refuse(ctx context.Context, client Credentials, reason string) error {
 	if err := s.AuthenticateClient(ctx, client); err != nil {
 		return err
 	}
-	return refusal
+	return refusal.Because(ErrInvalidGrant, reason)
 }

@@ -28,9 +28,15 @@ type ExchangeParams struct {
 // used, or is not bound to these parameters and the connection's present version.
 func (s *Server) Exchange(ctx context.Context, client Credentials, params ExchangeParams) (Tokens, error) {
 	code, err := open[authorizationCode](s, credential.AuthorizationCode, params.Code)
-	if err != nil || code.ClientID != client.ClientID || code.RedirectURI != sha256.Sum256([]byte(params.RedirectURI)) ||
-		!verifies(params.CodeVerifier, code.CodeChallenge) {
-		return Tokens{}, s.refuse(ctx, client, ErrInvalidGrant)
+	switch {
+	case err != nil:
+		return Tokens{}, s.refuse(ctx, client, "code is none of this service, or was altered")
+	case code.ClientID != client.ClientID:
+		return Tokens{}, s.refuse(ctx, client, "code is another client's")
+	case code.RedirectURI != sha256.Sum256([]byte(params.RedirectURI)):
+		return Tokens{}, s.refuse(ctx, client, "redirect_uri is not the one of the authorization request")
+	case !verifies(params.CodeVerifier, code.CodeChallenge):
+		return Tokens{}, s.refuse(ctx, client, "code_verifier does not match code_challenge of the authorization request")
 	}
 	next, err := s.seal(credential.RefreshToken, refreshToken{
 		UserID: code.UserID, ClientID: code.ClientID, Version: code.Version + 1, Generation: 1,

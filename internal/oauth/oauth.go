@@ -10,6 +10,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
 
@@ -37,9 +38,11 @@ var (
 	// ErrInvalidGrant: the code or refresh token can not be used (specification 7.3).
 	ErrInvalidGrant = errors.New("invalid grant")
 	// ErrReplayed is the ErrInvalidGrant of a refresh token that was used before, whose connection was just revoked.
-	ErrReplayed = fmt.Errorf("%w: a used refresh token", ErrInvalidGrant)
+	ErrReplayed = refusal.Because(fmt.Errorf("%w: a used refresh token", ErrInvalidGrant),
+		"the refresh token was used before, and so the connection was revoked")
 	// ErrLapsed is the ErrInvalidGrant of a connection that was not refreshed in time.
-	ErrLapsed = fmt.Errorf("%w: the connection has lapsed", ErrInvalidGrant)
+	ErrLapsed = refusal.Because(fmt.Errorf("%w: the connection has lapsed", ErrInvalidGrant),
+		"the connection has lapsed: it was not refreshed in time")
 	// ErrInvalidAccessToken: the bearer has no access (specification 5.2).
 	ErrInvalidAccessToken = errors.New("invalid access token")
 	// ErrRequestEnded: there is no such authorization request for this browser, or no more (specification 3.1).

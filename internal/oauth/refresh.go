@@ -16,8 +16,11 @@ import (
 // revoked, including the tokens that another call got a moment ago.
 func (s *Server) Refresh(ctx context.Context, client Credentials, presented string) (Tokens, error) {
 	token, err := open[refreshToken](s, credential.RefreshToken, presented)
-	if err != nil || token.ClientID != client.ClientID {
-		return Tokens{}, s.refuse(ctx, client, ErrInvalidGrant)
+	if err != nil {
+		return Tokens{}, s.refuse(ctx, client, "refresh_token is none of this service, or was altered")
+	}
+	if token.ClientID != client.ClientID {
+		return Tokens{}, s.refuse(ctx, client, "refresh_token is another client's")
 	}
 	successor := token
 	successor.Generation++

@@ -11,6 +11,7 @@ import (
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
 
@@ -34,7 +35,7 @@ func none(err, meaning error) error {
 // activeClient is what an authorization request is compared with. It is unauthorized_client where there is none.
 func (s store) activeClient(ctx context.Context, id uuid.UUID) (callbackURL string, allowance scope.Set, err error) {
 	row, err := s.queries.GetRegistration(ctx, id)
-	return row.CallbackUrl, row.Scopes, none(err, &AuthorizeError{UnauthorizedClient})
+	return row.CallbackUrl, row.Scopes, none(err, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
 }
 
 func (s store) createRequest(ctx context.Context, request authorizationRequest) error {
@@ -270,7 +271,7 @@ func (s store) authorize(ctx context.Context, client Credentials, code authoriza
 
 // refuseExchange says why a code was not used. It never returns nil: ErrInvalidClient, ErrInvalidGrant, errPossible, or a fault.
 func (s store) refuseExchange(ctx context.Context, client Credentials, code authorizationCode, redirectURI string) error {
-	possible, err := s.queries.RefuseExchange(ctx, oauthdb.RefuseExchangeParams{
+	found, err := s.queries.RefuseExchange(ctx, oauthdb.RefuseExchangeParams{
 		UserID:        code.UserID,
 		ClientID:      code.ClientID,
 		SecretHash:    client.SecretHash[:],
@@ -281,11 +282,11 @@ func (s store) refuseExchange(ctx context.Context, client Credentials, code auth
 	})
 	switch {
 	case err != nil:
-		return none(err, ErrInvalidClient)
-	case possible:
+		return none(err, errWrongClient)
+	case found.Possible:
 		return errPossible
 	}
-	return ErrInvalidGrant
+	return refusal.Because(ErrInvalidGrant, found.Reason)
 }
 
 // rotate replaces the current refresh token, if the one presented is it. Error: errNothingDone.
@@ -317,7 +318,7 @@ func (s store) refuseRefresh(ctx context.Context, client Credentials, token refr
 	})
 	switch {
 	case err != nil:
-		return none(err, ErrInvalidClient)
+		return none(err, errWrongClient)
 	case found.Replayed:
 		return ErrReplayed
 	case found.Lapsed:
@@ -325,7 +326,7 @@ func (s store) refuseRefresh(ctx context.Context, client Credentials, token refr
 	case found.Possible:
 		return errPossible
 	}
-	return ErrInvalidGrant
+	return refusal.Because(ErrInvalidGrant, found.Reason)
 }
 
 // revoke and revokeAccessToken do nothing where that was revoked before. Error: ErrInvalidClient.
@@ -333,7 +334,7 @@ func (s store) revoke(ctx context.Context, client Credentials, token refreshToke
 	_, err := s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
 	})
-	return none(err, ErrInvalidClient)
+	return none(err, errWrongClient)
 }
 
 func (s store) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) error {
@@ -348,7 +349,7 @@ func (s store) revokeAccessToken(ctx context.Context, client Credentials, token 
 	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted, and the token with the user
 		return nil
 	}
-	return none(err, ErrInvalidClient)
+	return none(err, errWrongClient)
 }
 
 // findGrant is the user of a grant, nil where the client has no such grant. Error: ErrInvalidClient.
@@ -356,7 +357,26 @@ func (s store) findGrant(ctx context.Context, client Credentials, grantID uuid.U
 	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{
 		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:],
 	})
-	return userID, none(err, ErrInvalidClient)
+	return userID, none(err, errWrongClient)
+}
+
+// refuseAccess says why an access token of ours gives no access. That it does not is settled: what cannot be found out, or has
+// changed since, stays without a reason.
+func (s store) refuseAccess(ctx context.Context, token accessToken) error {
+	reason, err := s.queries.RefuseAccess(ctx, oauthdb.RefuseAccessParams{
+		UserID:    token.UserID,
+		ClientID:  token.ClientID,
+		TokenID:   token.TokenID,
+		Version:   token.Version,
+		ExpiresAt: time.UnixMicro(token.ExpiresAt),
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		reason = "the user was deleted"
+	case err != nil:
+		return ErrInvalidAccessToken //nolint:nilerr // the reason is for the log alone
+	}
+	return refusal.Because(ErrInvalidAccessToken, reason)
 }
 
 func (s store) access(ctx context.Context, token accessToken) (Access, error) {
@@ -367,8 +387,11 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 		Version:   token.Version,
 		ExpiresAt: time.UnixMicro(token.ExpiresAt),
 	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Access{}, s.refuseAccess(ctx, token)
+	}
 	if err != nil {
-		return Access{}, none(err, ErrInvalidAccessToken)
+		return Access{}, err
 	}
 	if row.ToBeNoted { // that the client reads, for the user to see: once an hour
 		if err := s.queries.NoteRead(ctx, oauthdb.NoteReadParams{

@@ -22,10 +22,16 @@ type Event struct {
 	RequestID uuid.UUID
 	// Operation is the name of the operation in the contract, or the pattern of the page's route. Never the path.
 	Operation string
-	// ClientID is the authenticated client; uuid.Nil if there is none.
+	// ClientID is the authenticated client, or the one that was given the access token, be it expired or revoked; uuid.Nil if
+	// there is none.
 	ClientID uuid.UUID
+	// ClaimedID is the client that a request named without proving it: its authentication failed, or it came from a browser.
+	// Everybody can name every client.
+	ClaimedID uuid.UUID
 	// Code is the error code of the response, empty for a success.
 	Code string
+	// Reason is why the request was refused (package refusal). The caller never sees it.
+	Reason string
 	// Limiter is the decision of the rate limiter, empty if it was not asked.
 	Limiter LimiterDecision
 	// Refresh is the outcome of a refresh, empty if no refresh token was presented.
@@ -147,6 +153,9 @@ func write(r *http.Request, logger *slog.Logger, event *Event) {
 	if event.Code != "" {
 		attrs = append(attrs, slog.String("code", event.Code))
 	}
+	if event.Reason != "" {
+		attrs = append(attrs, slog.String("reason", event.Reason))
+	}
 	if event.Limiter != "" {
 		attrs = append(attrs, slog.String("limiter", string(event.Limiter)))
 	}
@@ -165,7 +174,7 @@ func (e *Event) milliseconds() float64 { return float64(e.Duration.Microseconds(
 
 // isPlain reports whether the event contains only the service's own words, which need no redaction or escaping.
 func (e *Event) isPlain() bool {
-	return e.Cause == nil && isPlain(e.Operation) && isPlain(e.Code) && isPlain(string(e.Limiter)) && isPlain(string(e.Refresh))
+	return e.Cause == nil && isPlain(e.Operation) && isPlain(e.Code) && isPlain(e.Reason) && isPlain(string(e.Limiter)) && isPlain(string(e.Refresh))
 }
 
 func isPlain(text string) bool {
@@ -201,7 +210,7 @@ func writeEvent(to *lineWriter, now time.Time, r *http.Request, event *Event) {
 		b = append(append(b, event.ClientID.String()...), '"')
 	}
 	for _, optional := range [...]struct{ key, value string }{
-		{`,"code":"`, event.Code}, {`,"limiter":"`, string(event.Limiter)}, {`,"refresh":"`, string(event.Refresh)},
+		{`,"code":"`, event.Code}, {`,"reason":"`, event.Reason}, {`,"limiter":"`, string(event.Limiter)}, {`,"refresh":"`, string(event.Refresh)},
 	} {
 		if optional.value != "" {
 			b = append(append(append(b, optional.key...), optional.value...), '"')

@@ -65,10 +65,10 @@ func TestOneEventForEachRequest(t *testing.T) {
 		},
 		"refused": {
 			func(w http.ResponseWriter, r *http.Request) {
-				EventOf(r.Context()).Code = "invalid_date_range"
+				EventOf(r.Context()).Code, EventOf(r.Context()).Reason = "invalid_date_range", "to is before from"
 				w.WriteHeader(http.StatusBadRequest)
 			},
-			map[string]any{"level": "INFO", "operation": "none", "status": 400.0, "code": "invalid_date_range"},
+			map[string]any{"level": "INFO", "operation": "none", "status": 400.0, "code": "invalid_date_range", "reason": "to is before from"},
 		},
 		"inner error": {
 			func(w http.ResponseWriter, r *http.Request) {

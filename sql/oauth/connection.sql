@@ -60,7 +60,15 @@ select exists (
         and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
         and cl.callback_url = @redirect_uri and cl.scopes & @scopes::scope_set = @scopes::scope_set
-) as possible
+) as possible, (case
+    when not exists (select 1 from connections c
+        where c.user_id = @user_id and c.client_id = @client_id and c.version = @code_version::bigint)
+        then 'code was used, or another code was, or the user has disconnected or is deleted'
+    when @code_expires_at::timestamptz <= connect_now() then 'code has expired'
+    when cl.callback_url <> @redirect_uri then 'the registered callback has changed since the authorization request'
+    when cl.scopes & @scopes::scope_set <> @scopes::scope_set then 'the client may no longer have all scopes of the code'
+    else 'the connection has other scopes than the code'
+end)::text as reason
 from clients cl
 where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active';
 
@@ -110,7 +118,14 @@ select exists (select 1 from revoked) as replayed,
     exists (select 1 from connections c
         where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
             and c.refresh_deadline > connect_now() and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
-            and client.scopes & c.scopes = c.scopes) as possible
+            and client.scopes & c.scopes = c.scopes) as possible,
+    coalesce((select case
+            when c.version <> @version then 'refresh_token is of an earlier version of the connection'
+            when c.state <> 'authorized' then 'the connection is ' || c.state
+            when client.scopes & c.scopes <> c.scopes then 'the client may no longer have all scopes of the connection'
+            else 'refresh_token is not the current one'
+        end from connections c
+        where c.user_id = @user_id and c.client_id = @client_id), 'the user is deleted')::text as reason
 from client;
 
 -- No row where the client is not who it says, also of RevokeAccessToken.
@@ -254,6 +269,22 @@ where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
     and @expires_at::timestamptz > connect_now() and cl.status = 'active'
     and not exists (select 1 from revoked_access_tokens r
         where r.user_id = @user_id and r.token_id = @token_id);
+
+-- Why AuthenticateAccess found no row. It has none itself where the user is deleted.
+-- name: RefuseAccess :one
+select (case
+    when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
+    when c.version <> @version then 'the access token is of an earlier version of the connection'
+    when c.state <> 'authorized' then 'the connection is ' || c.state
+    when c.refresh_deadline <= connect_now() then 'the connection has lapsed: it was not refreshed in time'
+    when cl.status <> 'active' then 'the client is not active'
+    when exists (select 1 from revoked_access_tokens r
+        where r.user_id = @user_id and r.token_id = @token_id) then 'the access token was revoked'
+    else 'the access token was not valid a moment ago'
+end)::text as reason
+from connections c
+join clients cl on cl.client_id = c.client_id
+where c.user_id = @user_id and c.client_id = @client_id;
 
 -- A connection that something acts on just now is noted by the next read.
 -- name: NoteRead :exec

@@ -405,6 +405,44 @@ func (q *Queries) NoteRead(ctx context.Context, arg NoteReadParams) error {
 	return err
 }
 
+const refuseAccess = `-- name: RefuseAccess :one
+select (case
+    when $1::timestamptz <= connect_now() then 'the access token has expired'
+    when c.version <> $2 then 'the access token is of an earlier version of the connection'
+    when c.state <> 'authorized' then 'the connection is ' || c.state
+    when c.refresh_deadline <= connect_now() then 'the connection has lapsed: it was not refreshed in time'
+    when cl.status <> 'active' then 'the client is not active'
+    when exists (select 1 from revoked_access_tokens r
+        where r.user_id = $3 and r.token_id = $4) then 'the access token was revoked'
+    else 'the access token was not valid a moment ago'
+end)::text as reason
+from connections c
+join clients cl on cl.client_id = c.client_id
+where c.user_id = $3 and c.client_id = $5
+`
+
+type RefuseAccessParams struct {
+	ExpiresAt time.Time
+	Version   int64
+	UserID    uuid.UUID
+	TokenID   uuid.UUID
+	ClientID  uuid.UUID
+}
+
+// Why AuthenticateAccess found no row. It has none itself where the user is deleted.
+func (q *Queries) RefuseAccess(ctx context.Context, arg RefuseAccessParams) (string, error) {
+	row := q.db.QueryRow(ctx, refuseAccess,
+		arg.ExpiresAt,
+		arg.Version,
+		arg.UserID,
+		arg.TokenID,
+		arg.ClientID,
+	)
+	var reason string
+	err := row.Scan(&reason)
+	return reason, err
+}
+
 const refuseExchange = `-- name: RefuseExchange :one
 select exists (
     select 1 from connections c
@@ -412,7 +450,15 @@ select exists (
         and (c.state = 'disconnected' or c.scopes = $4::scope_set)
         and $5::timestamptz > connect_now()
         and cl.callback_url = $6 and cl.scopes & $4::scope_set = $4::scope_set
-) as possible
+) as possible, (case
+    when not exists (select 1 from connections c
+        where c.user_id = $1 and c.client_id = $2 and c.version = $3::bigint)
+        then 'code was used, or another code was, or the user has disconnected or is deleted'
+    when $5::timestamptz <= connect_now() then 'code has expired'
+    when cl.callback_url <> $6 then 'the registered callback has changed since the authorization request'
+    when cl.scopes & $4::scope_set <> $4::scope_set then 'the client may no longer have all scopes of the code'
+    else 'the connection has other scopes than the code'
+end)::text as reason
 from clients cl
 where cl.client_id = $2 and cl.secret_hash = $7 and cl.status = 'active'
 `
@@ -427,8 +473,13 @@ type RefuseExchangeParams struct {
 	SecretHash    []byte
 }
 
+type RefuseExchangeRow struct {
+	Possible bool
+	Reason   string
+}
+
 // Why an exchange did nothing: no row where the client is not who it says. Possible says that it would be done now.
-func (q *Queries) RefuseExchange(ctx context.Context, arg RefuseExchangeParams) (bool, error) {
+func (q *Queries) RefuseExchange(ctx context.Context, arg RefuseExchangeParams) (RefuseExchangeRow, error) {
 	row := q.db.QueryRow(ctx, refuseExchange,
 		arg.UserID,
 		arg.ClientID,
@@ -438,9 +489,9 @@ func (q *Queries) RefuseExchange(ctx context.Context, arg RefuseExchangeParams) 
 		arg.RedirectUri,
 		arg.SecretHash,
 	)
-	var possible bool
-	err := row.Scan(&possible)
-	return possible, err
+	var i RefuseExchangeRow
+	err := row.Scan(&i.Possible, &i.Reason)
+	return i, err
 }
 
 const refuseRefresh = `-- name: RefuseRefresh :one
@@ -471,7 +522,14 @@ select exists (select 1 from revoked) as replayed,
     exists (select 1 from connections c
         where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
             and c.refresh_deadline > connect_now() and c.refresh_generation = $4 and c.refresh_hash = $5
-            and client.scopes & c.scopes = c.scopes) as possible
+            and client.scopes & c.scopes = c.scopes) as possible,
+    coalesce((select case
+            when c.version <> $3 then 'refresh_token is of an earlier version of the connection'
+            when c.state <> 'authorized' then 'the connection is ' || c.state
+            when client.scopes & c.scopes <> c.scopes then 'the client may no longer have all scopes of the connection'
+            else 'refresh_token is not the current one'
+        end from connections c
+        where c.user_id = $1 and c.client_id = $2), 'the user is deleted')::text as reason
 from client
 `
 
@@ -488,6 +546,7 @@ type RefuseRefreshRow struct {
 	Replayed bool
 	Lapsed   bool
 	Possible bool
+	Reason   string
 }
 
 // Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
@@ -504,7 +563,12 @@ func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (R
 		arg.SecretHash,
 	)
 	var i RefuseRefreshRow
-	err := row.Scan(&i.Replayed, &i.Lapsed, &i.Possible)
+	err := row.Scan(
+		&i.Replayed,
+		&i.Lapsed,
+		&i.Possible,
+		&i.Reason,
+	)
 	return i, err
 }
 

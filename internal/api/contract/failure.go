@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5/middleware"
 
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 )
 
@@ -34,13 +36,15 @@ func (f *Failures) Write(w http.ResponseWriter, r *http.Request, err error) {
 	if written, ok := w.(middleware.WrapResponseWriter); ok && written.Status() != 0 {
 		return
 	}
+	event := telemetry.EventOf(r.Context())
 	for _, failure := range f.Table {
 		if errors.Is(err, failure.Err) {
+			event.Reason = cmp.Or(refusal.Reason(err), failure.Err.Error())
 			f.WriteFailure(w, r, failure, err)
 			return
 		}
 	}
-	telemetry.EventOf(r.Context()).Cause = err
+	event.Cause, event.Reason = err, "a fault of the service"
 	f.WriteFailure(w, r, f.Fault, err)
 }
 

@@ -11,6 +11,7 @@ import (
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 )
 
@@ -18,12 +19,15 @@ import (
 var (
 	errNoOperation          = errors.New("no such path or method")
 	errMalformed            = contract.ErrMalformed
-	errUnsupportedGrantType = errors.New("unsupported grant type")
-	errUnsupportedTokenType = errors.New("unsupported token type")
+	errUnsupportedGrantType = errors.New("grant_type is not authorization_code or refresh_token")
+	errUnsupportedTokenType = errors.New("token_type_hint is not access_token or refresh_token")
 	errInsufficientScope    = errors.New("insufficient scope")
-	errWrongGrant           = errors.New("grant of another connection")
+	errWrongGrant           = errors.New("grant_id is not that of the access token")
 	errRateLimited          = errors.New("rate limited")
 )
+
+// malformed is errMalformed for a reason.
+func malformed(reason string) error { return refusal.Because(errMalformed, reason) }
 
 // oauthFailures are those of discovery, token, revoke and disconnect (specification 7.3). The tests compare the texts with
 // the document's examples.

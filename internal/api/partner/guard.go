@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 )
 
@@ -99,25 +100,29 @@ func (e *edge) guard(next http.Handler) http.Handler {
 // form are in r.Form afterwards.
 func (e *edge) guardClient(r *http.Request, c *call) error {
 	authorization := r.Header.Values("Authorization")
-	if contract.HasQuery(r) || len(authorization) > 1 {
-		return errMalformed
+	if contract.HasQuery(r) {
+		return malformed("there is a query string")
 	}
-	malformed, err := c.operation.readBody(r)
+	if len(authorization) > 1 {
+		return malformed("there is more than one Authorization header")
+	}
+	err := oauth.ErrInvalidClient
+	if len(authorization) == 0 {
+		err = refusal.Because(err, "there is no Authorization header")
+	} else if id, secret, ok := basicCredentials(authorization[0]); !ok {
+		err = refusal.Because(err, "Authorization is not Basic with the base64 of client_id:client_secret, each form-encoded")
+	} else if c.credentials, err = oauth.NewCredentials(id, secret); err == nil {
+		telemetry.EventOf(r.Context()).ClaimedID = c.credentials.ClientID
+	}
+	ill, errBody := c.operation.readBody(r)
+	if errBody != nil {
+		return errBody // it comes before the authentication (decisions, section 2)
+	}
 	if err != nil {
 		return err
 	}
-	if len(authorization) == 0 {
-		return oauth.ErrInvalidClient
-	}
-	id, secret, ok := basicCredentials(authorization[0])
-	if !ok {
-		return oauth.ErrInvalidClient
-	}
-	if c.credentials, err = oauth.NewCredentials(id, secret); err != nil {
-		return err
-	}
 	c.caller = e.callers.name(c.credentials)
-	if malformed == nil {
+	if ill == nil {
 		return nil
 	}
 	err = e.OAuth.AuthenticateClient(fairqueue.WithCaller(r.Context(), c.caller), c.credentials)
@@ -125,7 +130,7 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	return malformed
+	return ill
 }
 
 // authenticated notes whether the act has found the client's credentials to be right.
@@ -139,15 +144,15 @@ func (e *edge) authenticated(ctx context.Context, c *call, err error) {
 	}
 }
 
-// readBody reads a request of token, revoke or disconnect. An err is for everybody; malformed, which says what is wrong with the
+// readBody reads a request of token, revoke or disconnect. An err is for everybody; ill, which says what is wrong with the
 // fields or the path, is only for a client that has authenticated.
-func (op *operation) readBody(r *http.Request) (malformed, err error) {
+func (op *operation) readBody(r *http.Request) (ill, err error) {
 	if op.Body == nil {
 		if contract.HasBody(r) {
-			return nil, errMalformed
+			return nil, malformed("there is a body")
 		}
 		if !op.CheckPath(r) {
-			return errMalformed, nil
+			return malformed("grant_id is no UUID in lower case"), nil
 		}
 		return nil, nil
 	}
@@ -165,21 +170,26 @@ func (op *operation) readBody(r *http.Request) (malformed, err error) {
 
 // guardRead makes the checks of a read up to its dates, in the order of decisions, section 2.
 func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err error) {
+	refuse := func(reason string) error { return refusal.Because(oauth.ErrInvalidAccessToken, reason) }
 	authorization := r.Header.Values("Authorization")
-	if len(authorization) != 1 {
-		return oauth.ErrInvalidAccessToken
+	switch {
+	case len(authorization) == 0:
+		return refuse("there is no Authorization header")
+	case len(authorization) > 1:
+		return refuse("there is more than one Authorization header")
 	}
 	token, ok := bearerToken(authorization[0])
 	if !ok {
-		return oauth.ErrInvalidAccessToken
+		return refuse("Authorization is not Bearer with an access token")
 	}
-	if c.access, err = e.OAuth.Authenticate(r.Context(), token); err != nil {
+	c.access, err = e.OAuth.Authenticate(r.Context(), token)
+	telemetry.EventOf(r.Context()).ClientID = c.access.ClientID
+	if err != nil {
 		return err
 	}
 	c.caller = c.access.ClientID.String()
-	telemetry.EventOf(r.Context()).ClientID = c.access.ClientID
 	if !c.access.Scopes.Contains(c.operation.scope) {
-		return errInsufficientScope
+		return refusal.Because(errInsufficientScope, "the connection does not have the scope "+c.operation.scope.String())
 	}
 	if chi.URLParam(r, grantID) != c.access.GrantID.String() {
 		return errWrongGrant
@@ -188,6 +198,12 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 		return err
 	}
 	return e.admit(w, r, c)
+}
+
+// limits are the two parts of a rate policy.
+var limits = map[ratelimit.Reason]string{
+	ratelimit.ReasonRate:        "more requests than the rate policy allows",
+	ratelimit.ReasonConcurrency: "more concurrent reads than the rate policy allows",
 }
 
 // admit holds the client to its rate policy. From here on the request is counted, and its response shows the budget.
@@ -206,7 +222,7 @@ func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) (err error
 	budgetHeaders(w.Header(), &c.decision)
 	if !c.decision.Allowed {
 		event.Limiter = telemetry.LimiterDecision(c.decision.Reason)
-		return errRateLimited
+		return refusal.Because(errRateLimited, limits[c.decision.Reason])
 	}
 	return nil
 }
@@ -240,6 +256,13 @@ func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi
 }
 
 // bindingFailed handles an error of the generated binding. Only a bad date gets that far.
-func (e *edge) bindingFailed(w http.ResponseWriter, r *http.Request, _ error) {
-	e.fail(w, r, activity.ErrDateRange)
+func (e *edge) bindingFailed(w http.ResponseWriter, r *http.Request, err error) {
+	reason := "from or to is no date"
+	if missing := (*partnerapi.RequiredParamError)(nil); errors.As(err, &missing) {
+		reason = missing.ParamName + " is missing"
+	}
+	if invalid := (*partnerapi.InvalidParamFormatError)(nil); errors.As(err, &invalid) {
+		reason = invalid.ParamName + " is no date"
+	}
+	e.fail(w, r, refusal.Because(activity.ErrDateRange, reason))
 }

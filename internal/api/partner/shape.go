@@ -1,7 +1,9 @@
 package partner
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,10 +13,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/uuid"
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/telemetry"
 )
 
 // The names that the document gives its parts.
@@ -80,11 +84,14 @@ func clean(text string) bool {
 func parsePairs(encoded string) (url.Values, error) {
 	values, err := url.ParseQuery(encoded)
 	if err != nil {
-		return nil, errMalformed
+		return nil, malformed("names and values cannot be decoded")
 	}
 	for name, list := range values {
-		if len(list) != 1 || !clean(name) || !clean(list[0]) {
-			return nil, errMalformed
+		if len(list) != 1 {
+			return nil, malformed("a name is repeated")
+		}
+		if !clean(name) || !clean(list[0]) {
+			return nil, malformed("there is a NUL, or text that is not UTF-8")
 		}
 	}
 	return values, nil
@@ -92,8 +99,11 @@ func parsePairs(encoded string) (url.Values, error) {
 
 // checkRead checks the shape of a read (decisions, section 2): its URL, its parameters except for the dates, no body.
 func (op *operation) checkRead(r *http.Request, baseURL string) error {
-	if len(baseURL)+len(r.URL.RequestURI()) > maxReadURL || contract.HasBody(r) {
-		return errMalformed
+	if len(baseURL)+len(r.URL.RequestURI()) > maxReadURL {
+		return malformed("the URL has more than 4096 characters")
+	}
+	if contract.HasBody(r) {
+		return malformed("there is a body")
 	}
 	values, err := parsePairs(r.URL.RawQuery)
 	if err != nil {
@@ -101,8 +111,11 @@ func (op *operation) checkRead(r *http.Request, baseURL string) error {
 	}
 	for name, list := range values {
 		described, known := op.Query[name]
-		if !known || !op.accepts(name, described, list[0]) {
-			return errMalformed
+		if !known {
+			return malformed("there is a parameter that is not known")
+		}
+		if !op.accepts(name, described, list[0]) {
+			return malformed(name + " is not as documented")
 		}
 	}
 	return nil
@@ -126,8 +139,13 @@ func (op *operation) accepts(name string, described *openapi3.Schema, text strin
 // section 3.2).
 func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	body, err := contract.ReadBody(r, formType, maxBody)
-	if err != nil {
-		return nil, errMalformed
+	switch {
+	case errors.Is(err, contract.ErrMediaType):
+		return nil, malformed("Content-Type is not " + formType + ", once")
+	case errors.Is(err, contract.ErrTooLarge):
+		return nil, malformed("the body has more than 8192 bytes")
+	case err != nil:
+		return nil, malformed("the body broke off")
 	}
 	values, err := parsePairs(string(body))
 	if err != nil {
@@ -136,13 +154,41 @@ func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	fields := map[string]any{}
 	for name, list := range values {
 		if op.Body.Properties[name] == nil {
-			return nil, errMalformed
+			claim(r, values)
+			return nil, malformed(unknownField(values))
 		}
 		if list[0] != "" {
 			fields[name] = list[0]
 		}
 	}
 	return fields, nil
+}
+
+// unknownField says which of the usual mistakes a form with an unknown field is. Names are not repeated: they could be anything.
+func unknownField(values url.Values) string {
+	for _, name := range []string{"client_secret", "client_assertion", "client_id"} {
+		if values.Has(name) {
+			return "credentials in the body: " + name + " (they belong in the Authorization header)"
+		}
+	}
+	grant := values.Get("grant_type")
+	switch {
+	case !values.Has("scope"):
+		return "there is a field that is not known"
+	case partnerapi.GrantType(grant).Valid():
+		return "field scope is not allowed with grant_type=" + grant
+	}
+	return "field scope is not allowed"
+}
+
+// claim notes the client that a body with credentials names, so that support can tell its makers what is wrong.
+func claim(r *http.Request, values url.Values) {
+	if id, err := uuid.Parse(values.Get("client_id")); err == nil {
+		event := telemetry.EventOf(r.Context())
+		if event.ClaimedID == uuid.Nil {
+			event.ClaimedID = id
+		}
+	}
 }
 
 // unsupported are the errors of the fields whose values the document lists: another value is not malformed, but unsupported
@@ -155,26 +201,52 @@ var unsupported = map[string]error{
 // checkFields holds the fields of a form against the document. An unsupported value is reported only if all other fields are
 // right.
 func (op *operation) checkFields(fields map[string]any) error {
-	for _, value := range fields {
+	for name, value := range fields {
 		if utf8.RuneCountInString(value.(string)) > maxFieldSize {
-			return errMalformed
+			return malformed("field " + name + " has more than 2048 characters")
 		}
 	}
 	if op.Validate(fields) == nil {
 		return nil
 	}
-	refusal := errMalformed
-	for name, schema := range op.Body.Properties {
+	var wrong error
+	for _, name := range slices.Sorted(maps.Keys(op.Body.Properties)) {
+		schema := op.Body.Properties[name]
 		value, given := fields[name]
 		switch {
 		case !given && slices.Contains(op.Body.Required, name):
-			return errMalformed
+			return malformed("field " + name + " is missing")
 		case !given || schema.Value.VisitJSON(value) == nil:
 		case unsupported[name] == nil:
-			return errMalformed
+			return malformed("field " + name + " is not as documented")
 		default:
-			refusal = unsupported[name]
+			wrong = unsupported[name]
 		}
 	}
-	return refusal
+	if wrong != nil {
+		return wrong
+	}
+	return malformed(ofGrant(fields))
+}
+
+// grantFields are those that a grant takes beside grant_type.
+var grantFields = map[any][]string{
+	string(partnerapi.GrantTypeAuthorizationCode): {"code", "code_verifier", "redirect_uri"},
+	string(partnerapi.GrantTypeRefreshToken):      {"refresh_token"},
+}
+
+// ofGrant says which field a grant lacks or does not take.
+func ofGrant(fields map[string]any) string {
+	grant, takes := fields["grant_type"], grantFields[fields["grant_type"]]
+	for _, name := range takes {
+		if fields[name] == nil {
+			return fmt.Sprintf("field %s is missing with grant_type=%s", name, grant)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if takes != nil && name != "grant_type" && !slices.Contains(takes, name) {
+			return fmt.Sprintf("field %s is not allowed with grant_type=%s", name, grant)
+		}
+	}
+	return "the fields are not as documented"
 }

@@ -61,6 +61,9 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	failure, known := failureOf(err)
 	event.Code = failure.code
+	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {
+		event.Reason, event.ClaimedID = refused.Reason, refused.ClientID // whoever has the link could have sent it
+	}
 	if !known {
 		event.Cause = err
 	}

@@ -26,7 +26,26 @@ return (
     from unnest($1, $2) with ordinality as t (a, b, bucket)
 );
 
+-- The latest refused requests of each client and why, for support: fixed words of the service, nothing that was sent. Those
+-- whose client did not prove who it is are apart, so that nobody else can push out the client's own.
+create table client_errors (
+    client_id     uuid        not null references clients,
+    authenticated boolean     not null,
+    at            timestamptz not null,
+    error_id      uuid        not null default gen_random_uuid(),
+    operation     text        not null,
+    status        smallint    not null check (status between 400 and 599),
+    code          text        not null,
+    reason        text        not null,
+    -- How many there were within some seconds, of which at is the last.
+    requests      bigint      not null check (requests > 0),
+    primary key (client_id, authenticated, at, error_id)
+);
+
+create index client_errors_at on client_errors (at);
+
 -- +goose Down
 
+drop table client_errors;
 drop table usage_minutes;
 drop function add_counts;

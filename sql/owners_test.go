@@ -30,6 +30,7 @@ var owners = map[string]string{
 	"cycling_adjustments":    "activity",
 	"rate_limits":            "ratelimit",
 	"usage_minutes":          "usage",
+	"client_errors":          "usage",
 	"webhook_endpoints":      "webhook",
 	"webhook_events":         "webhook",
 	"webhook_queue":          "webhook",

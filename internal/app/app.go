@@ -68,6 +68,7 @@ type Config struct {
 	Public, Private  func(http.Handler) http.Handler
 	WebhookTransport func(http.RoundTripper) http.RoundTripper
 	PrivateListener  net.Listener
+	Observe          func(*telemetry.Event) // is given each finished request of the public listener; it must not block
 
 	Clock  *postgres.Clock // nil: the real time
 	Logger *slog.Logger
@@ -168,7 +169,11 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if config.Private != nil {
 		private = config.Private(private)
 	}
-	public = config.Traces.Handler(telemetry.Requests(a.logger, public, a.metrics.Observe, a.countUsage))
+	observers := []func(*telemetry.Event){a.metrics.Observe, a.countUsage, a.noteRefusal}
+	if config.Observe != nil {
+		observers = append(observers, config.Observe)
+	}
+	public = config.Traces.Handler(telemetry.Requests(a.logger, public, observers...))
 	private = telemetry.Requests(a.logger, OnlyHosts(config.PrivateHosts, private), a.metrics.Observe)
 	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, config.TrustedProxies, public, a.logger); err != nil {
 		return err

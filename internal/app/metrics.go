@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +25,18 @@ func (a *App) countUsage(event *telemetry.Event) {
 		Duration:  event.Duration,
 		// A request that finds all leases taken has been charged all the same. See package ratelimit.
 		Charged: event.Limiter == telemetry.LimiterAdmitted || event.Limiter == telemetry.LimiterConcurrency,
+	})
+}
+
+// noteRefusal notes a refused request of a client, or of one that named it. It is an observer of telemetry.Requests.
+func (a *App) noteRefusal(event *telemetry.Event) {
+	clientID := cmp.Or(event.ClientID, event.ClaimedID)
+	if clientID == uuid.Nil || event.Code == "" || event.Status < http.StatusBadRequest || event.Code == telemetry.CallerLeft {
+		return
+	}
+	a.Usage.Refuse(usage.Refusal{
+		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
+		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
 	})
 }
 

@@ -36,6 +36,7 @@ var (
 		{"sign_ins", "sign_in_id", "authorization_requests"},
 		{"sign_in_limits", "key", ""},
 		{"usage_minutes", "client_id", ""},
+		{"client_errors", "client_id", "usage_minutes"},
 	}
 
 	// coordinatorTables stay on the coordinator, and every node finds them there.
@@ -60,6 +61,7 @@ var (
 		{"webhook_attempts", "user_id, event_id", "webhook_events", "on delete cascade"},
 		{"authorization_requests", "client_id", "clients", ""},
 		{"usage_minutes", "client_id", "clients", ""},
+		{"client_errors", "client_id", "clients", ""},
 	}
 )
 

@@ -209,6 +209,54 @@ func (r *Report) spend(row usagedb.BudgetByHourRow) {
 }
 
 func (s store) sweep(ctx context.Context) error {
-	_, err := s.queries.SweepUsage(ctx, Retention)
-	return err
+	_, counts := s.queries.SweepUsage(ctx, Retention)
+	_, refused := s.queries.SweepClientErrors(ctx, Retention)
+	return errors.Join(counts, refused)
+}
+
+// addErrors adds all errors or none, and keeps the latest of each client. Clients are in order, so that servers that write
+// concurrently cannot deadlock.
+func (s store) addErrors(ctx context.Context, all map[Refusal]ClientError, kept int32) error {
+	var added []usagedb.AddClientErrorParams
+	var trimmed []usagedb.TrimClientErrorsParams
+	for _, one := range all {
+		added = append(added, usagedb.AddClientErrorParams{
+			ClientID: one.ClientID, Authenticated: one.Authenticated, At: one.At, Operation: one.Operation,
+			Status: int16(one.Status), Code: one.Code, Reason: one.Reason, Requests: one.Requests,
+		})
+		trimmed = append(trimmed, usagedb.TrimClientErrorsParams{ClientID: one.ClientID, Authenticated: one.Authenticated, Kept: kept})
+	}
+	slices.SortFunc(added, func(a, b usagedb.AddClientErrorParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
+	slices.SortFunc(trimmed, func(a, b usagedb.TrimClientErrorsParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
+	trimmed = slices.Compact(trimmed)
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var failure error
+		note := func(_ int, err error) { failure = cmp.Or(failure, err) }
+		queries := s.queries.WithTx(tx)
+		queries.AddClientError(ctx, added).Exec(note)
+		if failure == nil {
+			queries.TrimClientErrors(ctx, trimmed).Exec(note)
+		}
+		return failure
+	})
+}
+
+// errorsOf is what is kept of a client's errors. Error: ErrClientNotFound.
+func (s store) errorsOf(ctx context.Context, clientID uuid.UUID) ([]ClientError, error) {
+	if known, err := s.queries.ClientExists(ctx, clientID); err != nil || !known {
+		return nil, cmp.Or(err, ErrClientNotFound)
+	}
+	rows, err := s.queries.ListClientErrors(ctx, usagedb.ListClientErrorsParams{
+		ClientID: clientID, MaxRows: keptErrors[true] + keptErrors[false],
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]ClientError, len(rows))
+	for i, row := range rows {
+		list[i] = ClientError{
+			Refusal{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}, row.At, row.Requests,
+		}
+	}
+	return list, nil
 }

@@ -61,6 +61,8 @@ type Usage struct {
 	rows    map[rowKey]*row // that wait to be written
 	dropped uint64          // requests that were not counted
 	logged  uint64          // how many of them have been logged
+
+	errors clientErrors
 }
 
 // rowKey and row are a row that waits to be written.
@@ -116,7 +118,7 @@ func (u *Usage) add(key rowKey, counted row) {
 	waiting.add(counted)
 }
 
-// Run writes the counts every few seconds until ctx ends, and then once more. Call it once, and end ctx when no request
+// Run writes counts and errors every few seconds until ctx ends, and then once more. Call it once, and end ctx when no request
 // can arrive any more. The end of ctx does not cancel a batch: it would be unknown whether it was written.
 func (u *Usage) Run(ctx context.Context) {
 	lasting := context.WithoutCancel(ctx)
@@ -126,9 +128,11 @@ func (u *Usage) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			u.flush(lasting)
+			u.flushErrors(lasting)
 			return
 		case <-ticker.C:
 			u.flush(lasting)
+			u.flushErrors(lasting)
 		}
 	}
 }
@@ -192,7 +196,7 @@ func (u *Usage) Waiting() (rows int, dropped uint64) {
 	return len(u.rows), u.dropped
 }
 
-// Sweep deletes counts that are older than [Retention]. Every server may call it at any time.
+// Sweep deletes counts and errors that are older than [Retention]. Every server may call it at any time.
 func (u *Usage) Sweep(ctx context.Context) error {
 	if err := u.store.sweep(ctx); err != nil {
 		return fmt.Errorf("usage: sweep: %w", err)

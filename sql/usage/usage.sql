@@ -62,3 +62,28 @@ order by created_at, client_id;
 
 -- name: SweepUsage :execrows
 delete from usage_minutes where minute < connect_now() - @retention::interval;
+
+-- A client that does not exist has no errors: whoever asks can make ids up.
+-- name: AddClientError :batchexec
+insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+select cl.client_id, @authenticated, @at, @operation, @status, @code, @reason, @requests
+from clients cl where cl.client_id = @client_id;
+
+-- Keeps the latest of a client: of its own, or of those that named it. In the transaction that adds some.
+-- name: TrimClientErrors :batchexec
+delete from client_errors e
+where e.client_id = @client_id and e.authenticated = @authenticated and (e.at, e.error_id) in (
+    select old.at, old.error_id from client_errors old
+    where old.client_id = @client_id and old.authenticated = @authenticated
+    order by old.at desc, old.error_id desc
+    offset @kept::int
+);
+
+-- name: ListClientErrors :many
+select * from client_errors where client_id = @client_id order by at desc, error_id desc limit @max_rows;
+
+-- name: ClientExists :one
+select exists (select from clients where client_id = @client_id);
+
+-- name: SweepClientErrors :execrows
+delete from client_errors where at < connect_now() - @retention::interval;

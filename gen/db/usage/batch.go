@@ -18,6 +18,70 @@ var (
 	ErrBatchAlreadyClosed = errors.New("batch already closed")
 )
 
+const addClientError = `-- name: AddClientError :batchexec
+insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+select cl.client_id, $1, $2, $3, $4, $5, $6, $7
+from clients cl where cl.client_id = $8
+`
+
+type AddClientErrorBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type AddClientErrorParams struct {
+	Authenticated bool
+	At            time.Time
+	Operation     string
+	Status        int16
+	Code          string
+	Reason        string
+	Requests      int64
+	ClientID      uuid.UUID
+}
+
+// A client that does not exist has no errors: whoever asks can make ids up.
+func (q *Queries) AddClientError(ctx context.Context, arg []AddClientErrorParams) *AddClientErrorBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.Authenticated,
+			a.At,
+			a.Operation,
+			a.Status,
+			a.Code,
+			a.Reason,
+			a.Requests,
+			a.ClientID,
+		}
+		batch.Queue(addClientError, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &AddClientErrorBatchResults{br, len(arg), false}
+}
+
+func (b *AddClientErrorBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *AddClientErrorBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
 const addUsage = `-- name: AddUsage :batchexec
 
 insert into usage_minutes as u (client_id, minute, operation, status, requests, charged, durations)
@@ -158,6 +222,64 @@ func (b *CountConnectionStatesBatchResults) Query(f func(int, []CountConnectionS
 }
 
 func (b *CountConnectionStatesBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
+const trimClientErrors = `-- name: TrimClientErrors :batchexec
+delete from client_errors e
+where e.client_id = $1 and e.authenticated = $2 and (e.at, e.error_id) in (
+    select old.at, old.error_id from client_errors old
+    where old.client_id = $1 and old.authenticated = $2
+    order by old.at desc, old.error_id desc
+    offset $3::int
+)
+`
+
+type TrimClientErrorsBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type TrimClientErrorsParams struct {
+	ClientID      uuid.UUID
+	Authenticated bool
+	Kept          int32
+}
+
+// Keeps the latest of a client: of its own, or of those that named it. In the transaction that adds some.
+func (q *Queries) TrimClientErrors(ctx context.Context, arg []TrimClientErrorsParams) *TrimClientErrorsBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.ClientID,
+			a.Authenticated,
+			a.Kept,
+		}
+		batch.Queue(trimClientErrors, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &TrimClientErrorsBatchResults{br, len(arg), false}
+}
+
+func (b *TrimClientErrorsBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *TrimClientErrorsBatchResults) Close() error {
 	b.closed = true
 	return b.br.Close()
 }

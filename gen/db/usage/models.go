@@ -3,3 +3,21 @@
 //   sqlc v1.31.1
 
 package usagedb
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+type ClientError struct {
+	ClientID      uuid.UUID
+	Authenticated bool
+	At            time.Time
+	ErrorID       uuid.UUID
+	Operation     string
+	Status        int16
+	Code          string
+	Reason        string
+	Requests      int64
+}

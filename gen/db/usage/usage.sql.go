@@ -62,6 +62,56 @@ func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]B
 	return items, nil
 }
 
+const clientExists = `-- name: ClientExists :one
+select exists (select from clients where client_id = $1)
+`
+
+func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, clientExists, clientID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const listClientErrors = `-- name: ListClientErrors :many
+select client_id, authenticated, at, error_id, operation, status, code, reason, requests from client_errors where client_id = $1 order by at desc, error_id desc limit $2
+`
+
+type ListClientErrorsParams struct {
+	ClientID uuid.UUID
+	MaxRows  int32
+}
+
+func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsParams) ([]ClientError, error) {
+	rows, err := q.db.Query(ctx, listClientErrors, arg.ClientID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClientError
+	for rows.Next() {
+		var i ClientError
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.Authenticated,
+			&i.At,
+			&i.ErrorID,
+			&i.Operation,
+			&i.Status,
+			&i.Code,
+			&i.Reason,
+			&i.Requests,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const sampleConnections = `-- name: SampleConnections :many
 select client_id,
     (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as state,
@@ -96,6 +146,18 @@ func (q *Queries) SampleConnections(ctx context.Context, percent float32) ([]Sam
 		return nil, err
 	}
 	return items, nil
+}
+
+const sweepClientErrors = `-- name: SweepClientErrors :execrows
+delete from client_errors where at < connect_now() - $1::interval
+`
+
+func (q *Queries) SweepClientErrors(ctx context.Context, retention time.Duration) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepClientErrors, retention)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const sweepUsage = `-- name: SweepUsage :execrows

@@ -1,0 +1,79 @@
+package usage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/testing/pgtest"
+)
+
+// Equal refusals are one row, whatever their number. A client keeps the last 1,000, and nobody who only names it can push one out.
+func TestErrorsOfAClient(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client, stranger := db.Client(t).ID, uuid.New()
+	refuse := func(reason string, authenticated bool, client uuid.UUID) {
+		u.Refuse(Refusal{client, authenticated, "requestToken", "invalid_grant", reason, 400})
+	}
+	for range 5000 {
+		refuse("code has expired", true, client)
+	}
+	refuse("a made-up id", false, stranger)
+	u.flushErrors(t.Context())
+	got, err := u.Errors(t.Context(), client)
+	if err != nil || len(got) != 1 || got[0].Requests != 5000 || got[0].Reason != "code has expired" || got[0].Status != 400 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if _, err := u.Errors(t.Context(), stranger); err == nil {
+		t.Error("a client that does not exist has errors")
+	}
+	for i := range 1010 {
+		db.Clock.Advance(time.Second)
+		refuse(fmt.Sprint("reason ", i), true, client)
+	}
+	u.flushErrors(t.Context())
+	for i := range maxErrors[false] + 50 {
+		db.Clock.Advance(time.Second)
+		refuse(fmt.Sprint("named ", i), false, client)
+	}
+	u.flushErrors(t.Context())
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where authenticated"); n != 1000 {
+		t.Errorf("%d errors of its own, want 1000", n)
+	}
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where not authenticated"); n != 100 {
+		t.Errorf("%d errors of those that named it, want 100", n)
+	}
+	if got, err = u.Errors(t.Context(), client); err != nil || len(got) != 1100 || got[100].Reason != "reason 1009" {
+		t.Errorf("%d errors, %v", len(got), err)
+	}
+}
+
+// While the database is away errors wait, as many as may; they are swept when they are old.
+func TestErrorsWaitWithinBounds(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	db.Exec(t, "alter table client_errors rename to away")
+	for i := range maxErrors[true] + 7 {
+		u.Refuse(Refusal{client, true, "requestToken", "invalid_grant", fmt.Sprint("reason ", i), 400})
+	}
+	u.flushErrors(t.Context())
+	if n := len(u.errors.waiting[true]); n != maxErrors[true] {
+		t.Errorf("%d errors wait, want %d", n, maxErrors[true])
+	}
+	db.Exec(t, "alter table away rename to client_errors")
+	u.flushErrors(t.Context())
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 1000 || len(u.errors.waiting[true]) != 0 {
+		t.Errorf("%d errors are written, %d wait", n, len(u.errors.waiting[true]))
+	}
+	db.Clock.Advance(Retention + time.Hour)
+	if err := u.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 0 {
+		t.Errorf("%d old errors are left", n)
+	}
+}

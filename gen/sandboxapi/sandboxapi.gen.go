@@ -304,6 +304,27 @@ type Instant = string
 // Kind What a user records.
 type Kind string
 
+// LoggedRequest defines model for LoggedRequest.
+type LoggedRequest struct {
+	// At An instant in UTC with milliseconds, by the sandbox's clock.
+	At Instant `json:"at"`
+
+	// Code The error of the answer; null for a success.
+	Code *string `json:"code"`
+
+	// Operation An operation of `openapi.yaml`, the route of a page, or `none`.
+	Operation string `json:"operation"`
+
+	// Reason Why it was refused; null for a success.
+	Reason *string `json:"reason"`
+
+	// RequestId A UUID. Answers have it in lowercase.
+	RequestId Id `json:"request_id"`
+
+	// Status The status of the answer.
+	Status int `json:"status"`
+}
+
 // NewUser defines model for NewUser.
 type NewUser struct {
 	// Kind What a user records.
@@ -359,6 +380,11 @@ type Removed struct {
 
 	// Unchanged Not there before, or named twice.
 	Unchanged Rows `json:"unchanged"`
+}
+
+// RequestLog defines model for RequestLog.
+type RequestLog struct {
+	Data []LoggedRequest `json:"data"`
 }
 
 // RideRow defines model for RideRow.
@@ -576,9 +602,15 @@ type ServerInterface interface {
 	// AdvanceClock Move the clock forward
 	// (POST /sandbox/clock)
 	AdvanceClock(w http.ResponseWriter, r *http.Request)
+	// ListRequests List the latest requests, and why they were refused
+	// (GET /sandbox/requests)
+	ListRequests(w http.ResponseWriter, r *http.Request)
 	// CreateUser Create a user
 	// (POST /sandbox/users)
 	CreateUser(w http.ResponseWriter, r *http.Request)
+	// DeleteUser Delete an account
+	// (DELETE /sandbox/users/{user_id})
+	DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId)
 	// AddActivity Add activity
 	// (POST /sandbox/users/{user_id}/activity)
 	AddActivity(w http.ResponseWriter, r *http.Request, userId UserId)
@@ -627,9 +659,21 @@ func (_ Unimplemented) AdvanceClock(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListRequests List the latest requests, and why they were refused
+// (GET /sandbox/requests)
+func (_ Unimplemented) ListRequests(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // CreateUser Create a user
 // (POST /sandbox/users)
 func (_ Unimplemented) CreateUser(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DeleteUser Delete an account
+// (DELETE /sandbox/users/{user_id})
+func (_ Unimplemented) DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -736,11 +780,51 @@ func (siw *ServerInterfaceWrapper) AdvanceClock(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListRequests operation middleware
+func (siw *ServerInterfaceWrapper) ListRequests(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListRequests(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CreateUser operation middleware
 func (siw *ServerInterfaceWrapper) CreateUser(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateUser(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteUser operation middleware
+func (siw *ServerInterfaceWrapper) DeleteUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteUser(w, r, userId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -962,6 +1046,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/sandbox/users", wrapper.CreateUser)
 	})
 	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/sandbox/users/{user_id}", wrapper.DeleteUser)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/sandbox/users/{user_id}/activity", wrapper.AddActivity)
 	})
 	r.Group(func(r chi.Router) {
@@ -975,6 +1062,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/sandbox/answers", wrapper.ForceAnswers)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/sandbox/requests", wrapper.ListRequests)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/sandbox/webhooks", wrapper.ListWebhooks)
@@ -1578,6 +1668,73 @@ func (response AdvanceClock500ApplicationProblemPlusJSONResponse) VisitAdvanceCl
 	return err
 }
 
+type ListRequestsRequestObject struct {
+}
+
+type ListRequestsResponseObject interface {
+	VisitListRequestsResponse(w http.ResponseWriter) error
+}
+
+type ListRequests200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ListRequests200JSONResponse struct {
+	Body    RequestLog
+	Headers ListRequests200ResponseHeaders
+}
+
+func (response ListRequests200JSONResponse) VisitListRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRequests400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListRequests400ApplicationProblemPlusJSONResponse) VisitListRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRequests500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListRequests500ApplicationProblemPlusJSONResponse) VisitListRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateUserRequestObject struct {
 	Body *CreateUserJSONRequestBody
 }
@@ -1687,6 +1844,84 @@ type CreateUser500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateUser500ApplicationProblemPlusJSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUserRequestObject struct {
+	UserId UserId `json:"user_id"`
+}
+
+type DeleteUserResponseObject interface {
+	VisitDeleteUserResponse(w http.ResponseWriter) error
+}
+
+type DeleteUser204ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type DeleteUser204Response struct {
+	Headers DeleteUser204ResponseHeaders
+}
+
+func (response DeleteUser204Response) VisitDeleteUserResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteUser400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteUser400ApplicationProblemPlusJSONResponse) VisitDeleteUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUser404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteUser404ApplicationProblemPlusJSONResponse) VisitDeleteUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUser500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteUser500ApplicationProblemPlusJSONResponse) VisitDeleteUserResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2118,9 +2353,15 @@ type StrictServerInterface interface {
 	// AdvanceClock Move the clock forward
 	// (POST /sandbox/clock)
 	AdvanceClock(ctx context.Context, request AdvanceClockRequestObject) (AdvanceClockResponseObject, error)
+	// ListRequests List the latest requests, and why they were refused
+	// (GET /sandbox/requests)
+	ListRequests(ctx context.Context, request ListRequestsRequestObject) (ListRequestsResponseObject, error)
 	// CreateUser Create a user
 	// (POST /sandbox/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
+	// DeleteUser Delete an account
+	// (DELETE /sandbox/users/{user_id})
+	DeleteUser(ctx context.Context, request DeleteUserRequestObject) (DeleteUserResponseObject, error)
 	// AddActivity Add activity
 	// (POST /sandbox/users/{user_id}/activity)
 	AddActivity(ctx context.Context, request AddActivityRequestObject) (AddActivityResponseObject, error)
@@ -2315,6 +2556,30 @@ func (sh *strictHandler) AdvanceClock(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// ListRequests operation middleware
+func (sh *strictHandler) ListRequests(w http.ResponseWriter, r *http.Request) {
+	var request ListRequestsRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRequests(ctx, request.(ListRequestsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRequests")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListRequestsResponseObject); ok {
+		if err := validResponse.VisitListRequestsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // CreateUser operation middleware
 func (sh *strictHandler) CreateUser(w http.ResponseWriter, r *http.Request) {
 	var request CreateUserRequestObject
@@ -2339,6 +2604,32 @@ func (sh *strictHandler) CreateUser(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateUserResponseObject); ok {
 		if err := validResponse.VisitCreateUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteUser operation middleware
+func (sh *strictHandler) DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId) {
+	var request DeleteUserRequestObject
+
+	request.UserId = userId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteUser(ctx, request.(DeleteUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteUser")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteUserResponseObject); ok {
+		if err := validResponse.VisitDeleteUserResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -2466,143 +2757,149 @@ func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H0Jcxs3tu5fQfVM1cS+3VQ3RS2kKzVPtuM3vtd2Ml7im5i+Ith9SCJqAhwALZpR9N9f4QDohWyKpK3c",
-	"cl6mKrG4AOiD5ezfAW+CVMwXggPXKhjcBPCJzhc54Ovn/JrmLHsiuAauzSfXNC8Am0kppAoGH26CDDRl",
-	"eTAI5oXSZAyEapIDVZrEQRgsBOMaZDAIjjLK8tWl0rBQR8nZEb4Ibj+GgYR/FaD0JcuCQdCbJJOz7Bii",
-	"ky7tRb30HKJ+eppGZ+OYnk/irD/pJkEYKE11oYJBr9sNA810DsEgeMYgzxQRE6JnQNywhEogzE6lE4SB",
-	"Xi1M20LyQSo4h1RH6jodLKQY5zAfuJZR6mZ9exsGL2k+EXIO2Ws7ZGMpvoj6OK6of1ujmSky9w/dg+iy",
-	"beQGQLJfCf3ENobsHknuNUkuFEhDLxeapP5xZMn0jOgZU8ScL8pXe8yCCx2VI/gZPBMF//2oN0cDSZ8x",
-	"PiXm/Z50TpAsQ+ObVCzgJVNzqtPZPRLab1/mtSUWegaSKEOD2oN0bBjNPbVIP8hrkN8Zhr436k+2netU",
-	"FHmGR2UMeDJy0HudcIVURih3kOy3Qrygcgr3t+LJcZPmschWZsW1ECQ3j9qDTC1EhG2RxndcFYuFkBqy",
-	"l5Ax+hY73xu9Jy30lkJ4schZSjUT/OgXJfgetBcVtdHckBthB5yIAvm/xotEFekMz/s+RCuQUZ0hb8Ng",
-	"BjQDiSrsCU1nYBSYFLl5n4FKJVuYZQkGwQVXS5AKNQSHa8NIWkh7Hs3MmDSCU8sCwkClM5hTM0YquFEB",
-	"ARcRNq+IVFoyPsUVc5riebb51Fd0DqqhoRjHt7mY3v3kv0qYBIPgL0eVzj6y36qj527yCyrpHLSff86A",
-	"t1JhTkyK35LnT73KVJRnY/Hpb8p9ZchhpvWC6lkQBpzOzTztl2bTv4hae67aiLuw4q5J1RZiTMsvJuXW",
-	"9FYLwdU20yetXtZ5y53D/zA8tm4/rZsSWwjxXY7WHmqI2m8KP1gi7DxattkO6JU0VSQTaTEHriELiZAk",
-	"pdyJ5Exw6JBXTh8uqSLpjPKpZYl1vopqjNVGnmt/1GDC2zD478hxR/T86a6+FR/dNiyxz9ySTUNp16Zs",
-	"2H73ti2e+2dUEUr+VYBcEStBzJ5QlOdf27I/Ftnq/+ulDwnTqlT9hiv+8833r4yEfvf2WXQeEsqJGP8C",
-	"qe88MT4H0UuWgtm2uZBA9Ixyctqz3ylksZwprQjlmettlU7V+pxkAIuvZLvXHYfP2O2mLb9rpxsPvA2D",
-	"SqHv0fNZaYrfy9lAzWP21loEYwDe7tegEnxERiWxI7JEK8boLKOj7CiCvHv3/Kn6SrZ2w1v5jL1dcyJ2",
-	"bVHzkfe7T3c7RGFtQ4zVZpTggk7Bb8xFnotlhzxlyg1CJkwq/bVsVdMx+5yNqjtNO7ep9rh72aQ3Yg7W",
-	"jphQlkNmBF1phKxEIcmEFrnukDea8ozKjCCha1YfUXSlyHJGv5ZtqTuen7EnlYe4a0PKB90by6BaM2e/",
-	"0jvJKXnJHodN1ZXEcRjHMUE372uRXNuc6c/Ygy2e7q4NaaXg3jZHcCAjZ/tHZuiR55XRujM/CgnNTXsh",
-	"rdAbPTJ2ulSgvy30JDoffS17thY3+ExD4lBTIAzWwgI7d7ZO533t6GY8Y19j4avYvXIVkIaLVLNrpleP",
-	"vcqnWcbMXGn+gxQLkJqZ/ZrQXMH6WlxoMhdKk8RKFSmWyhjUNM/NROeM10dIwmBRe3sTpKs0Z3x6SS0F",
-	"7lOmYa527c9rlsFrsTTLMKefntsuSRxjdNKGbKiUdGUalI/JfimUnvt8yF7PeWL7XpRd931oLSWy98Pe",
-	"mNb7PkDCXFzT/IAlsx32Hd+QfpkKKSE1m33YLJ6U/fZ73G35gfWhTJfGuXwNqsj1ztO5z/m6i/b3kmkN",
-	"/I5Ts2fvte3fs1d9T3dupfWn2rZpr6fd1qNqHxoEh20r1/Ko9kWqTeNj27YWeiYk+xX1w1NImWJWNRyw",
-	"sbQ+xmUh8/Yg6HImciDvXr8gWpDljKUzJ5Ol5iDJEjMWCniGH4+N9ALZIc91GWuXbDrDIK5xGFcEU54h",
-	"oYpMbBzHdQnwgL8APtWzYNC1J3zOuP8k2YgjG0FaTb1J+ntjTGvvBy0kKGVNNeDF3OwVNc5NYIbgq9oa",
-	"V2P7wKlZqjz/foLZ3F2R0o/hBh2CKDblRqR3Ng7M5h6EtYBtObu2I2BD1weqGhvcmTKlJT7SOxNuN822",
-	"KSKpBrIQOUsxyHNqdJLVfIpQMme80BCajSuk0maE0zjE0E0SGzcyLaQ0nqQEmuGKr8kTmudjml61n7j3",
-	"qPTNEtgIEPqkpnkVdTUDKMJ0J2jZtCr0vkdYu2yuIJWgW6gRUs/K9KcotGIZ2DVjqh5336DDOtjtHIUn",
-	"j/IUQsdPTFnWwMdgGH8vFWEe0VQLx8gw1ZuGfgiDgrN/FeC+1rKA2zBYwngmxNXWJXiDZ1fPYN46T9/9",
-	"js10TRSZCsLFstOaD6ozRT190tygsHl6ymVu0rExqXb2EenVRXZt9uFQwWl7mdEFz1o2+fGKzMSSzIt0",
-	"FpJiYQTn8ekpyegK+WEi5JzqYBAwro+7VuyxuZFKx8lpt9tzcs9+VEk9xjVMQW7KkDVyWmcrCisrtj+7",
-	"m/TOeufHp72z2tPjzaeHQas5d+gS+r57s2pGNexq+dS0QbWQa3pZpfnu7GPauqDqzge8Mm02N6A+GUfp",
-	"GhFu+La9eeomtp7iS2kOPKOSmPFCMvrpp59+il6+jJ4+HYVkIsWcJP04juIkihNzxPr9fj9KutFx0jhk",
-	"jpoF1RqkGfl/vkn6v33oRv2PH+Ko//EB/nvTvY02Xvy1jePterXrW6YIzTLIHpEx5GJJfgUpDGmaXgGh",
-	"S7qyesI47XGHXODM0EMXhSaUSEiFzIjSGNJyHwsOvhfRQtOcTAWo2gPuZqnWYx2Vn563HXDESZWBxQOO",
-	"tcd6bV2cNIWFxlAfSEAjyUbRJSyAapv1xqiS8/zusn1K6Fi72HVJ87HIzKrbNI3rQr55/ewJOe3HyYNH",
-	"BOYLvUJTTJfWnpg4/VozyBCzUj9FRx/+5+jjwwcP/7pToHtKQ79AbWzwTMgUMgs5ONRFERm0q1obMa2S",
-	"EhZbEdqQA1VkZGydy5zNmYYMo0K1GX6g0a+XH2+SsBe3s4KhwVpurC1Jz0nZwKzoSCyA0wXrrOg8H9VN",
-	"0SnohkFvQ80vQdOMahqUCMC34go4vr0WV1C9o9lT43h4X8995sQ0ftX86KLukGRldP//Ssp1qynsISlt",
-	"S2y/MxOk3K239rZ3Nf8Z3aH6Tvr9GoP24lbNo9ncMxrGxpExmiT9wyheyleVyToF7U7z9qcn8YFKt7H1",
-	"5QKF9ii2He92GAdGs4jH2czoNRCGrlIuliBTqqBBd1Hg0+pnNI76NJpcRM8+3pxbye3f9g55m2yR9s+5",
-	"0pTr1tPN7Hc2+fvEctmc5TlzlkhIxqsN2IxIrzbUU2T2tTmv4TAzJJo/Xf/nrf0zaPwZDjvmxfHtz630",
-	"/xfj2RZ5TK1raJVO0zU0/GEIUgsqlXkxpdajt347mE3gsGzllVewfKcOFmFXjO+0g3Aujgt+FXynsfLW",
-	"t1s/vPiwtkP6SrSZIu9nqw5579Txq3cv1hRDUg9FVevgg7+HrYMHTm/QgGH8NcTQyIb5O8Tr16UUCFGw",
-	"qk/IrAJJOR2k9navakbAeuit7mUlbUHFCvS3j2W7n3Q1k6AoKGoeVEM2IlJwU8ZM2CdjccAnjVoeaDoj",
-	"pnurP3dXomctrF+md+pHC/t7YmpysbYmbQevPmTL+TNOsl2CudEydhlISrkVmUYMZcqr+foyeY7eHxge",
-	"7gFrDveFW4Z7YrnDfQHJ4R7I2vBQBGu4N9g/3A9/3CYWX6OYhcwIpbZTKt33VkUQI+NqnsGv6AXgBlt/",
-	"WrFPZCJpasUKydiUadX5TD/nrX8x2HjxzXDYsa+T8PT2wd9blcxryJjRCwfKOum6bY+9jl4ImwIcVTaV",
-	"C5e6wOsU9O6ASuNBbexXy2ocNgUlCpnCHpLuDTZ0sNY6bdUIWwmzAKmDFrbsdWcCQCwVymvzd8+2BXeA",
-	"z/3DwrbrRmD4ldDWDSRjmAgJiDHgdA4OLbcZLEY6w3J2dWJa185l9w50YZmRpinsGT2xgSUk1PLvJfDs",
-	"UrczufVvlaZSd8irIs9DksNEE3TzpVuHqk2IL4FnRrUX/IqLJf9fZfEPnqHCgBd5HnyszxNJLGd6d6Kp",
-	"JvqMvr9HpmknKNzYxtYD4s593S067a27RfGucOAba90feM7GVEG74Ptesilbz0yQix+e2/PAlCqscq+d",
-	"g5nWCzU4wpDEf7TK6JReTlibgfSM5VCZDqmhcMJSqoG45IxeYQhLFkqH5IfvXmLYhini+JAsZ8CbiCwt",
-	"FuqO7MROnrKtbsMgk+wa5F7LJNm1oTlnSgMH6aF9oyNH1Ygw1bJod67ZnLK8/eEXFido7MkFiEXulTMu",
-	"A5vyiHFiXGFl9dbSkDJHlNuhNHArwe60op2P6nJ2LZb087pDwHiVxlxZ0lIJ1NVZ7eUboIN325J/rzNp",
-	"ecIb+1hb1epQ2mmW58PPo41pbdZn8zRwIAuQc6YUs9VM3vSt5aQHEmhWSzjjV+sfVtlq+02bMVcKplar",
-	"xSixyl6xsopMjaGORT0sg5DYVFQZdrToHwxjJ91zMl5pqCLAxuUkP1g54GHHCmAzRJl0z3dGTTeBFYfG",
-	"Gn3f3y9z8funLJqzaKYs7spVlOCaA42KA1ZgL7iHMzs24BcaAj9CG/ne+TiA9EPkzxo5pus2Knz8Zl2s",
-	"Iu84mY4+kGlIMqqpESe1wPV3hSHz6DHInPFRhzyFlGWubs5w099UPYG0WuOU095ORnkrV4cm9fQBknpb",
-	"0KPEbUhIwUhN581D9ogYI6yCBUrAAiwuNsIiH0rzpDTc1lN2ugpOtG3RZ0TwYN6a+sGEf5ZJUC5AUUFo",
-	"MPxYYUNa9uCQqKCFdZiFurR4mH2Y7fBQYgMXs0cJY33VK2QLTqz2+HXyQ7ecbXvz3ib3D7U3XWVWCx6G",
-	"LptZMg2f2sElNcxp+5Nv2hBKa8gA5HAf4Sc+xL8xS7ZFuY4ctiFiG/mquZpeupj+x5vjLQF9LVkbLuX7",
-	"PAPl6jusnZ1ThKTGextFRmAcGCnVW+J9TgTANXCNBQ51g8aFn4yZYxNh5iQ5q2XVKRZGC7SZLWuHEc+h",
-	"i3/5jQ3tMfGrdMfpu7AsfeAhbLelOUH3BTF2KCIomQmlMeldhcAM85gjuqBKLYXMbBHkRNLp3FUiN9Bz",
-	"vV2m0Dpvyju5TR2u8eneYFfP0RsQ1x0WNj6klWiHzzwMHPcdTWdEiqWtmiq4howIntoyRAQsMq5AYlWw",
-	"O2ZmE8oozCbWzbf/uiNRb7Con+TsypnttYCUhEVOU8jIeEUoyakGiUvkTJQx1emsg+Q4vtuL+vbAVrla",
-	"1Wh3x7jMOIxPxCZPjWoxalJ6wBghUTWcgwJ5jYWpRhyLxZimV6FDpbq4w98U0aC0GqwHIzYz+oSqIWea",
-	"MBWaAWlptZWFXVNjy20JF5C3M1YVnmMyy4tBJACzHZkgY0AMItP4ED2DIV/3/R2uBDI0jlIJGXDNaK4s",
-	"jiYTYOtm4BOzlyvQciHqJWi0BDgO+ZD7FFtm5uCLN/CNT/LaIf6miFhyQlOzZi7FupwJC3pUpvHoh+/f",
-	"vCU+LnHUgMCqEdZ5GKMIMsL4kBuKXW0iZJYHK8xwSLzct9k/5HrTyNFks/TCRY/MUNTnF9x0bAiH2UNh",
-	"vxqvhrwy0vzKZM6+roCaAxvhCBHVoxTR4gq4CklaSCWkCi2OdlxkU9DK69SFQvOekkqLWcLMsRhy6tGS",
-	"SJJkZspTyniHPKkCU7ZO2oxn9RYZGXPOJUPJVPjZS6A5OhG4gX/5CzFWrTKvfyPGaiS/Ea9qVx579duQ",
-	"/xZFEf5v2o1sLnxEfiPoVjkMd0ZXj4heCvTmlUWjvRQ8oxgreyZZ5rFeWIbFyZsCv7Rj2rT6+pgTNtEz",
-	"YjviuLXPAbieud5TulCmr/GCPHWGZzlDT2ll15qXsF3z3YRdGwlultIeA3xlxyuT+muDPnLPtxWzODWM",
-	"TBuKqQRS9gtdQ4X2yoy4VXCgaPudnjGZlYO4WAvxUVoLnPulUOaMW6o4LA09lVlMtCgX1WEW/BQfGQ/D",
-	"youVKJD1zShDXlZZmV3wV4ZgAtgY4MRHaGywneY5GRfaPbr24OQ8xnV1eqFDUFEids8wK9PKiVNL1pDj",
-	"ccB7AmDKOEfsNA/9BLQQ/shvoDBKwQmeJ5Uzl5HqukB6+PCixkQWbW4PoulmVlpMyqpmwR8+DK3You68",
-	"LS0E740gjeJmd3iMXKjJhImQSyqzwZB7xw3hzPhcQ7iZok1Mmu85LNHnJt9L3BnMSXtBpd02SZTruPNj",
-	"UWjPo97eMm+/M+cJH6SFhUdaj5hx1AE1JeKR5JpeGfGQ5z5djkrc9OalFyom+Hjl+8zpiowNkw65V4K2",
-	"DqAeC8dajlTMwS6xGa6KjntFNafpzDAhxsrtvQ7lhlQYILHkHfIdQ65a0hUu6Qo5ChVY1iFPUONbTJlf",
-	"tjHg0yl3XoExjBlHGVTCjbyxjLRgmUIj2Otl+ZDPQU7BodrJ23KXUTDXBXCd7gG5Bskmq8oDQzSapvPF",
-	"yMoTZXhHLEd+K125IG7lY5ExsHJj/cIMX/3nKo39JOzlGH5x67ZBqcAR/ND0EmrXbTwacl7Mx76SwmtH",
-	"xl223INnXokaTs8doMadHzgfRMLYkVzOn1gwp7Jo0n7v5OxB2KzFrdetliEqNAGMITfqkPf16wfwDh7c",
-	"guqWvyGn2pbBh2RksUEj9KDt5qBtitq+Dm9VNXwrYdwxpRt04Pg0iWPPIzi/JzNIrxSRBbfwISM0MV3g",
-	"dS1KB7sdE5y2jTqpgS1P/aYX9x6Ea3elTIScl6ayyFamVRySXnJs/jl5EA65n/g3vW73gRM+S2ec2Nu2",
-	"cOiQ9OJ+SEyjzpAHYZCzFLhC75mhfTdheI3kC/v5a5hExuGRDDSVq+o6qPqHt2GgivncvBwEj6EMSllj",
-	"pQwf+hUY04zkhTGR0QZbs5A7QXVb2Q/eTvbc624vIW8sB4al8WszI0EYXIO0hVxB0ok7sYPXGus6GATH",
-	"naQT22DHDB0kbz2a19O2spW3XnW4y2iMXm/xCUgUiUIvCk3wjJKFZBzVmWEUl+Wj9pqhkkeeZ8EA0bQ+",
-	"8bl2N1Y3ju+o5W69h6KaTHlzXJUfDXxyM+memaXpJIPzXu+4lj4aBEd6vjiqzS9yQ0bJUUo7C5gH9eRj",
-	"swSrHN8XgTnSjnyzoFFWFcTj00lCT7rRMT2HqEeP06g/Ps+i03EyidOzSTdL4o3KnUGgrlN2eTH+x/uL",
-	"/37Z/c/vfnz+r58e//rP4yypynjuJ1u1XtEULGcK0su0++Mv6fzHeP3vWvFQ23L34qR7fOTrmNYTs4HL",
-	"YVbt+3E/rif6WpqYIU9c3m8QdOPuaZQkUTd5m8SD2PzXieP45zITaDx7F2B26NT/43apk4q5D6gOKuTq",
-	"WjTYPiE+ifChVdQ3aKQRasWHg+B4EtPeODuN+tlJGvWycxr16clxdJYlk9NJMjmncRLcfrzd/zoAzy9b",
-	"LnjwLIkmpXVCl1/JPQ09y9JtPUrWr67jMg872afHxpUypTB+DTQrAwBowptto1PkEb+OmNWo/Girjqwo",
-	"zKG1psjYhV6MWV1u9J+C/NoofXQ0NyTdRMgpaAdR35R1vZYLHDHMQR0g78+4fc9wzdAOd9vicBCU6dpG",
-	"+kX9iNU8aosa4/BJV9UMGJ26s7IECx7QgEGDqYbMQBME3d88d7EDVUvUe+t4ysxxYPoRoRMN0sJum+Uc",
-	"DN0+yCc+POHMw3KW1ldgO3AXVF2B8ReF7JShiG12rocKNIiQMCkUZB3n7JpGKWQlQFjMwXutzg9PjZln",
-	"7RvjwBjDySpmQueCT53PZNbo4UPdvHAaL3CmEoMyotAPHw6G3McYahFj7wpg7yoCFGIsTmTga9kkTCSo",
-	"mQ0buYu6VDGHLCS1UV2GA/1U3I0hp36WJ9aEpdVQM3DDKc3ynCyFvFLo9T6yHqe70NTdZ3nFxRJ3zE4Y",
-	"XTzzORbzM21nMuTfqAWk1g8063TS6T3okNFrquEFmzMdvTaKyTj5eCFP7G7caRRWGVdTKCCj16DlKrow",
-	"E8HWyaMS1H9pvP5LaTy/UTjk5cc2nDZCEkcZ1fSy4PSaspyOcxjZs1HFwlTTg3Dnsdyd0CdYJgVGO8zO",
-	"WHt6Q+ilUJd5ONyO2x3bTDt66TbnUkwuC25casr4pSi0OZwNi89WsblLyS4tknq9xmy9Eqx2oTRe/yHE",
-	"5Zzy1aUXF20PqO9M2wM2q8mqy+T7ZQ1W9wDF3yjtu21G/10Z+m6tsikKl+aMV9VdfzhFg8fJ9EqOd/eq",
-	"bjszHU52d2i/jSsMet3u7s7rV+3eh0ZMwQXHPulSK9qqwfIIturGhpHTSBYYgtr15vcLMAZOGaWyHci7",
-	"1y9Ch7goARjMBeBdgkJIkgFnoGxgyGkSTMf4WEUTgT+GIcYYB95pRp/JSUHDOeBkl2G/UVjdSYYc/q1N",
-	"HlziM7ORi0YZNWH09yeX+zI2Mc2XGNu2ga8hT7qxj3y1XU8t0qs2wWbTGI1q0y+Tb3iLSl3KtFwrs8WD",
-	"PRKmbbmn8PfSy/x2Hx9zWMRx99Qfvku9WsC3KOLq18KU17wc6tjsL93a7+LZS8zFn7PaGz9WUa8i2enM",
-	"/x2P5LfGo+2dnJ6d9+uv7JKaRfxWXadpu7t+wNKUhTEtLt/7rfyEl778sSV63N9DWDbvff1z6IHH4DM+",
-	"/n4Cu/k1yf9Obcp9lGfbxX0VwrfoYHtDBGbz/X0Tk0JixgEv8NTAyQqoVISafa9+EccnTG2q1CdFNzI7",
-	"Q16rVak7Gy6x5W+8QfMTLVSXvsgKQLfbpu4ZJkB8KoM6cd4mtt0dL3hpzRfao1XO7BLT0U0bceNum7Oz",
-	"s9M4TsxuUH7ptBU6GZfwacHkrv7Hpu/eAqNxK8/vIkIRwtIguTUEdzKIExuCO4B6W+DTHt1CMK9FHfyh",
-	"g1t/JqP1ZWsSuCaqcMObkqqsQGmXVBelIPLpeIq5+NCDg6l2GO/qovWyNLbgmuU2jd4hIx/FRUf63dsn",
-	"pOA5KB88nbJraInm2UqXd1bifoEYsXHmOhutR6BrQeYLxejRW3G1Eodwk79IYS8xkHz5BJrx9ej0niLs",
-	"tckfaIWeHrJa1VK1XwX/b2HzlQubJ8iZju93mEMoZI5u3Gm6PfIoCZQ7tR842oIHrZocuV8Yuv24LQL9",
-	"zmXL168mDhEqwC3WRBKOUAKE05s2NrUgVFnLUkfiNXAaZg4DQu3VXkPu8KbOdMJ7qJS7AM2BwrS7C9x9",
-	"NyprYUchwup8YROxgfLqcrb1nsxYWrbW0j3Oorr8zyVMQTssWA1XPmq3zrLG3UufK1WBrv1CXtvdux9a",
-	"arST7nkvbq3Brts18fmgGw+O487JlrLhZuuzQe9kEMdBo2A5MHsQJXhgWi/3/bBxuV9wkqTHk7MMotNu",
-	"ehL1xicQndMYopPJWZpMknE/jY99DVqdhPU79AZJN4590VugC84ht3Dm+j3BH25aR3Lfnve6if1NTX9J",
-	"8IebzfnFOOzmrcAfNur/9plc967JBYPopDarDDwgmRK1RKD+ISnW5jXkv4sBvdchrUPfE49rTxqg9biG",
-	"GY/vuGC8HCduHydZG2f9zvBd/et0JGvXR5cXSWybw7Yrvg+b/OdusLvPuzW4gjD+tFZNaMj4gwdVenvo",
-	"9MYvFfw5LIeLLCtxkgcaDlUwQB3dlOHX2ztBBLXYOWZobSyD0BRzbHgxgBqgXWBvAED4GGLj/VGswXaV",
-	"FgvMUyJezleYGC1tCxgwd4YoOQXcJSp19dOMU9AVsKtWETbqkAY6uMwDVrcdQuYzw/a+USVa4+Vl+9Jn",
-	"2idR5chjzQf+YeEQe7He+o+UfeGprv3qFK2OXMv5Dj/T5A13tix/HfT2Y52JllUB6qJoMZkdbLvCQjjo",
-	"ApM2+aXlCjHdM5CAcHhrOFu8mj2Nm467Au3L5L7ExJwz3vR6m1mDXKQ0nwmlB+e9Xq8GedtfQ60VSH5u",
-	"uvd97dZwi4FCKDkXS2Lvt/i3M/sVq6Q30AiDC0K5LaNxRQg1Ni4LTJuaalmrO21F+L6CJSjtqgE26paN",
-	"uzqwRSPC3rTP9MzX4kisz8kgt9UUukNGbodHm54rjqflKhzy0VhkKwy3WYyiUShWLY1X2iKUzItH9mFj",
-	"oWeVwrLcHVocjlhyW03gQTUp5WRsK/0g65ALV+Uw5Mzid2wdqvFaHQxd2h8qA55Ba8IgZ0qXK/vFNr9Y",
-	"Exq2uveDr6oPboZYmjkMBsOW8uxhEA6DslgCG20DvGJTM/owGNwMg6mkaJBgn/P0bAxnNI76WTyOemkC",
-	"0fnkdBx1J+eT3uSUJunJCfavZTgcqhz7H+OXEqhyH6AVVNfPw+D2tilZ3BpFvgx5fZ3cL2nRKS5kUEdg",
-	"+wN8lFQI4whdxrmaXvrfAj/p0l4vPYd+epqu/Q6476PYlFNdSEPAdRL+14n4efLrq/7Jz/13PxbJd2ry",
-	"z/nkx1f/nPGrn7uLX/qi/+rpq6N/HC2e976tjVKufzAIkrP+SffkxJwDd9PAvjS52wM+2Ms+7sIte8xQ",
-	"N+7dVpW7LbX7B/m37xsKqcXn8Sz5Z0WevmAOelgKX2VvlGoTt6YnjuTCJhtm7Hplsc1X1H73xFoPN67d",
-	"pW9nuOiaSkbHToCsN2jc4b0VQN8GGBhFkRsssoPZi81ub/GU2Uluu1ACgdSdqhamBKSHNy2/2uNLEr1r",
-	"FfpqQuvSVIKjPqQ1SjcHbBSZNX/sxfV0twNuGJMWWCs4yWBOeVbr4SFSbeQ3Mb0lS7ieFRt9vP1/AQAA",
-	"//8=",
+	"7L2Lkts2ljD8KijOVE3sJdWkWn2TKzV/247/8a7tZHyJN7G8EkRCEtIUoAHAlpVOv/tXOABIUIJakt2Z",
+	"cjZbNROrJQA8wMG5X3gT5Xy+4IwwJaP+TUQ+4fmiJPD5ObvGJS2ecKYIU/qba1xWBIYJwYWM+h9uooIo",
+	"TMuoH80rqdCYIKxQSbBUKI3iaMEpU0RE/eiowLRcDaUiC3mUnR3Bh+j2YxwJ8q+KSDWkRdSPepNsclYc",
+	"k+Ski3tJLz8nyUV+midn4xSfT9LiYtLNojiSCqtKRv1etxtHiqqSRP3oGSVlIRGfIDUjyC6LsCCImq10",
+	"ojhSq4UeWwnWzzljJFeJvM77C8HHJZn37cgkt7u+vY2jl7iccDEnxWuzZOsovgj6NG2gf+vBTCWau4fu",
+	"AXQ9NrELANivuHpiBpPiHkHutUGuJBEaXsYVyt3j0JKqGVIzKpG+X5it9tgF4yqpV3A7eMYr9vtBr68G",
+	"gD6jbIr033vCOQGwNIxvcr4gL6mcY5XP7hHQi/Axrx0xVzMikNQwyD1Ah4HJ3EEL8BNxTcR3mqDvDfqT",
+	"bfc651VZwFUZE7gZJVF73XAJUCbAdwDst5y/wGJK7u/Es+M2zGNerPSJK85RqR+1B5iK8wTGAozvmKwW",
+	"Cy4UKV6SguK3MPne4D0JwFsz4cWipDlWlLOjXyRne8BeNdAmcw1uAhNgI5KIfxstIlnlM7jv+wAtiUh8",
+	"gryNoxnBBREgwp7gfEa0ABO81H8XROaCLvSxRP3oksklERIkBCPXmpAUF+Y+6p1RoRmnEhWJI5nPyBzr",
+	"NXLOtAiIGE9geAOkVIKyKZyYlRTPi82nvsJzIlsSijL4s+TTu5/8V0EmUT/6y1Ejs4/Mr/Loud38Ags8",
+	"J8rtv6SEBaHQNyaHX9Hzp05kSsyKMf/0N2l/0uBQPXqB1SyKI4bnep/mR430L4LW3KsQcJeG3bWh2gKM",
+	"HvnFoNzq2XLBmdym+uTNR5+27D38D01j6/rTuiqxBRA35WjtoRqo/bbwgwHC7COAZrOgE9JYooLn1Zww",
+	"RYoYcYFyzCxLLjgjHfTKysMlliifYTY1JLFOV4lHWCHw7PijFhHextF/J5Y6kudPd81t6Oi2pYl9Jko2",
+	"FaVdSNnQ/e4NLY76Z1gijP5VEbFChoNonGDg51/bsT/mxep/9dHHiCpZi35NFf/55vtXmkO/e/ssOY8R",
+	"ZoiPfyG5mzzRNgdSS5oTjbY5FwSpGWbotGd+k0BiJZVKIswKO9sInWb0OSoIWXwl6F43HD4D221dfhem",
+	"Ww+8jaNGoO8x81mtit/L3QDJo3FrNIIxISxs14AQfIRGNbAjtAQtRsssLaPMKhy9e/f8qfxKULthrXwG",
+	"bteMiF0oaj/yfvF0t0EUewjRWpsWggs8JQ4xl2XJlx30lEq7CJpQIdXXgqq2YfY5iPKNpp1o8h53L0h6",
+	"w+fE6BETTEtSaEZXKyErXgk0wVWpOuiNwqzAokAA6JrWhyReSbSc4a8FLb7h+Rk4aSzEXQipH3RvJANi",
+	"Td/9Ru5kp+glfRy3RVeWpnGapgjMvK+Fc20zpj8DB1ss3V0ICUJwb8jhjKCR1f0TvfTI0cpo3ZgfxQiX",
+	"ejwXhumNHmk9XUiivq3UJDkffS04W/MbfKYicagqEEdrboGdmPXhvC+Mbvoz9lUWvgrs1acAMFzmil5T",
+	"tXrsRD4uCqr3issfBF8QoajG1wSXkqyfxaVCcy4VygxXEXwptUKNy1JvdE6Zv0IWRwvvz5soX+UlZdMh",
+	"NhDYb6kic7kLP69pQV7zpT6GOf703EzJ0hS8k8Zlg4XAKz2gfkzxSyXV3MVD9nrOEzP3sp6670O9kMje",
+	"D3ujR+/7AEHm/BqXBxyZmbDv+hr0Yc6FILlG9mG7eFLP2+9xt/UXxobSU1r38jWRVal23s597tddsL8X",
+	"VCnC7rg1e85eQ/+es3yc7kSlsadCaNrrabe+V+1DC+A4dHKBR4UPydvGxxBaKzXjgv4K8uEpyamkRjQc",
+	"gFjsrzGsRBl2gi5nvCTo3esXSHG0nNF8ZnmyUIwItISIhSSsgK/HmnsR0UHPVe1rF3Q6AyeuNhhXCEKe",
+	"McISTYwfx06J4IK/IGyqZlG/a274nDL3TbbhR9aMtNl6G/T3WplWzg5aCCKlUdUIq+YaV1gbN5Fegq28",
+	"M27Wdo5TfVRl+f0Eorm7PKUf4w04OJJ0yjRL72xcmE0cxJ7Dtt5d6AoY1/WBosY4d6ZUKgGPdMaExaZG",
+	"m0QCK4IWvKQ5OHlOtUwykk8ijOaUVYrEGnGVkEqvcJrG4LrJUm1G5pUQ2pIUBBdw4mv8BJflGOdX4Rv3",
+	"HoS+PgLjAQKbVA9vvK56AYmo6kQBpDWu9z3c2vVwSXJBVAAaLtSsDn/ySklaEHNmVPp+9w04jIEdpii4",
+	"eZjlJLb0RKUhDXgMuPH3EhH6EW2xcAwE0/zRkg9xVDH6r4rYn5WoyG0cLcl4xvnV1iN4A3dXzcg8uE83",
+	"/Q5k2iESTTlifNkJxoN8ovDDJ20Exe3bUx9zG46NTYXJh+dXl8W1xsOhjNPM0qtzVgSQ/HiFZnyJ5lU+",
+	"i1G10Izz+PQUFXgF9DDhYo5V1I8oU8ddw/boXHOl4+y02+1Zvme+argeZYpMidjkIWvgBHfLK8Mrtj+7",
+	"m/XOeufHp70z7+np5tPjKKjOHXqEbu7epFpgRXaNfKrHgFgoFR42Yb475+ix1qm68wGv9JhNBPibsZCu",
+	"AWGXD+Hmqd3YeogvxyVhBRZIrxej0U8//fRT8vJl8vTpKEYTwecou0jTJM2SNNNX7OLi4iLJuslx1rpk",
+	"FpoFVooIvfL/fJNd/Pahm1x8/JAmFx8fwH9vurfJxoe/hijenFdY3lKJcFGQ4hEak5Iv0a9EcA2awlcE",
+	"4SVeGTmhjfa0gy5hZ2Ch80ohjATJuSiQVODSsl9zRtwspLjCJZpyIr0H3E1SwWud1N+ehy445EnVjsUD",
+	"rrXL9dp6OHlOFgpcfUQQUJKMF12QBcHKRL3Bq2Qtv7t0nzp1LMx2bdB8zAt96iZMY6egb14/e4JOL9Ls",
+	"wSNE5gu1AlVM1doen1j56ilkkLPi36KjD/9z9PHhg4d/3cnQHaSxO6AQGTzjIieFSTk41EThBQmLWuMx",
+	"bYISJrciNi4HLNFI6zrDks6pIgV4hbwdfsDJr8OPN1ncS8OkoGEwmhsNBekZqgfoEx3xBWF4QTsrPC9H",
+	"vio6Jaql0BtX80uicIEVjuoMwLf8ijD485pfkeYvXDzVhoez9ex3lk3DT+2vLn2DpKi9+/+/wEwFVWGX",
+	"khI6YvOb3iBm9ryV072b/c/wDtF3cnHhEWgvDUoeReeO0MA3DoTRBukfWvBitmpU1ilR9jZvf3qWHih0",
+	"W6ivDyg2VzF0vcNpHODNQi7PZoavCaJgKpV8SUSOJWnBXVXwNP+OpskFTiaXybOPN+eGc7s/e4f8mW3h",
+	"9s+ZVJip4O2m5jcT/H1iqGxOy5JaTSRG49VG2gzPrzbEU6Lx2t7XYFBoEPU/XffPW/NPv/XPYNDRH45v",
+	"fw7C/1+UFVv4MTamoRE6bdNQ04cGSC6wkPrDFBuL3tjtRCOBkWWQVl7w6bSVCXuIWqR26kIWH7fxTq5n",
+	"TTsMl+sRYlVZWotbVnlOpJcP+cHBH0d6WPTRZ26HcrbY5G7xSoEgwRBShAjKiHFGRkE7QhAsw2b8SlPE",
+	"EkskyKSSWrc4dCd+Et4+muZ+3K45W29DW3V0FbXg8I93nXvUhxFiI6/I8p08WEBeUbZz70Aplsf+ytlO",
+	"VfitG7e+V3hYEHYeUnTfz1Yd9N4qe6/evVhTOzLf0dncFxdaOOwcXFr+BgwQJFrLRxuZIFIHOe1tKTgk",
+	"wBjFiouiScGzGo7c23j3VMx1x65vw2chl/W//zbXeaibEmxCP2l9lnxSQJIE5zOkpwep/K4w4lrQqA4e",
+	"+lcL5jtgPLrxziR08fwlA/eP5jN7BHOtw5hjQDlmRiBrhltIp0T6x+Tkxf5lB/EeSfPxvsm88Z6VAvG+",
+	"6e7xHnnb8aH50fHepSTxftntIaH7GoQ4KTRTCt1SYX83CgjSPM6zO38FGxMQbLw1kn5CE4Fzw1ZQQadU",
+	"yc5nWtFv3Yf+xodvBoOO+ZzFp7cP/h5UYV6Tgmqt40BeJ+y07Z790QtuAsyjRmO3znjr1p8Stdtd13pQ",
+	"iPy8mNlhW5C8EjnZg9O9gYE2adqHrVlhK2Am/e6gg61n3Rle4ksJ/Fr/u+fYitl04v2DDmbqRtjhFVfG",
+	"yYDGZMKF0b8YnhObi7kZigA443p3PjDhswOO9oJPD/WRYOM+2ktMtpXpjRBoIALaDscpHAbeBr4PhJxq",
+	"UZCTPR2LxucKIBnmMySsGKowhzKuH6mwUB30qirLGJVkohB4wIRFYjPG6NiEFVovqdgV40v2b+VPYT3b",
+	"7hNArHd6dwzW49taWblHig8DFG+gMXhBLNH6HoPT3rrHIN3lKX9jDN8D79kYSxLm2t8LOqXrQTt0+cNz",
+	"cx+olJXRTLx7MFNqIftH4K37j6CAyfFwQkPa3TNakkbvyTWEE5pjRZCNW6oVeHdFJVWMfvjuJXg0qTbV",
+	"gImg5YywdrKi4gt5R+BuJ02ZUbdxVAh6TcRexyTotYa5pFIRRoTLeh0dWahGiMrAod15ZnNMy/DDL00K",
+	"rVaGF4QvSqdZwDHQKUsoQ9rOk0boLjUoc0gAPRQGZjjYnu4CiKlugvvct2YoayL8KwNaLgi2JYh7cWyw",
+	"Tm93MOb6hrfw6J1qcynNNuv74fYRIloTEN28DYygBRFzKiU1hX5Ob/fSNfqC4MLLxYCf1r9sEjnMLyFN",
+	"tGZMQZVLS+BG2TK8Ck21lQE+E1qQGJkobe2RN4lxEOHJuudovFKkCY5oexn9YPiAy8iXhGx677Pu+c6A",
+	"wmbO0aFueDf39wvq/f7RvPYu2tG8u8J4dd7ZwerQ3iewVyaUVTs2VSESuRVC4DvL6QDQD+E/a+Doqdug",
+	"cM6ndbYKtGN5OhhweiDSOp5mJ15M57tKg3n0mIiSslEHPSU5LWxJqaamv0k/trpao5TT3k5CeStWv6dj",
+	"d5vHpk5pEiQnmmtaV0TtE60zZgUBjynjGz6dD7V6UituIVelBSGEos9wP5J5MCoKuTBFIYi03pUmuww8",
+	"803aVAAHh7g0TcaTPqih8THvQ2yH+0FbKWN7VPf6p94kfcHGvMevgx/b4wzh5r3JezlU37RFi4FUMbxs",
+	"B5AV+RTOu/LSscNPvgkl760lzQCFu+AXctGvjV3SLcJ1ZNN+EroRyp3L6dCGuz7eHG+JdSlBQylb35cF",
+	"kbb0yejZJYZs7XRvpUgzjAPdvGqLs9KyAHJNmILaH1+hsb4zreaYGLG+SVZrWXWqhZYCIbVl7TLCPbTO",
+	"O4fY2FwTd0p33L5LQ9IHXsKwLs0QmC+QfgosAqMZlwryQRr/nSaeGAJNUi65KEx98ETg6dwW6bcSS3u7",
+	"VKF12hR3Upv8PR0gjqLvzfXhUpcPyxv9DuczJPjSFBRWTJECcZabCl3I5aVMEgEF8/aaaSTULqTNNFA3",
+	"/ut2o72BfheopFdWbfe8aYIsSpyTAo1XCKMSKyLgiKyKMsYqn3UAHEt3e0Ef9srVp9WsdreDTq9D2YRv",
+	"0tTIc7Cj2gIGD4n0UoAkEddQs63ZMV+McX4V26Cr9Tv8TSJFpJL9dWfEZkgYYTlgVCEqY70grrW2uuZx",
+	"qnW5Le4C9HZGm54MEIlzbBAAgFBNwdGYQHouVfAQNSMDtm7725QrUoBylAtSEKYoLqVJMSs4MSVl5BM1",
+	"fUdwfRB+dSauc38HbMBcfLDQe3B1TfCHy38wS/xNIr5kCOf6zGz2wXLGTT6w1INHP3z/5i1yfomjVna4",
+	"HEEJlFaKSIEoGzANsS3bJYWhwSadPkaO75vQJVC9HmRhMvFnbr1HeinsgiN2O8aFQ82lMD+NVwPWKGnu",
+	"ZAqrXzc5zH3j4Ygh4U1KpPgVYTJGeSUkFzI2KebjqpgSJZ1MXUibL9BIMQOYvhYDhl0iMYAkqN7yFFPW",
+	"QU8ax5RpIaDXM3ILjbQ6ZyO5aMrd7gXBJRgRgMC//AVprVbqz78hrTWi35ATtSuXlvjbgP2WJAn8X48b",
+	"mTSREfoNgVllyxsKvHqE1JKDNS9NouZLzgoMvrJnghYuDRIqFBl6U8GPZk2TcbK+5oRO1AyZibCu9z0h",
+	"TM3s7CleSD1XW0EOOk2zjIKltDJnzeqMdv3bhF5rDq6P0lwD+GTWq/Nd1hZ9ZJ9vislha+CZ1hBjQVA9",
+	"L7YDJegrM2RPwdYLmN/UjIqiXsT6WpDz0pqc0l8qqe+4gYqRpYanUYuR4vWh2nQet8VH2sIw/GLFKyB9",
+	"vcqA1QWIGguumw5Er7UCjpyHxjjbcVmicaXso70HZ+cpnKuVCx0EghLSWjWxUiUtOzVgDRhcB2ihQaaU",
+	"MSgrYLHbgOLcXfmNBKWacRJHk9KqywC1z5AePrz0iMgUYpiLqKfpk+aTuuCfs4cPY8O2sL1vS5Od+oaj",
+	"Vt2/vTyaL3g8YcLFEouiP2DOcINMf3iuBlxv0URV9e+MLMHmRt8LwAwE1B2jUhZNAvg6YH7MK+Vo1Olb",
+	"+s/v9H2CByluMoeNRUwZyABPiLgiC4WvNHsoSxfrByGuZ7PaCuUTeLx0c+Z4hcaaSAfMCUFTIuP7wqHM",
+	"KedzYo5YL9d4x52gmuN8pokQfOWm5UmNkCY9ji9ZB31HgaqWeAVHugKKAgFWdNATkPgm3dId25jA0zGz",
+	"VoFWjCkDHlRn4jllGWCBCp6Ws9fx8gGbEzEltuADva2xDIzZZ8A+3H10TQSdrBoLDBI1FZ4vRoafSE07",
+	"fDlyqLQRPUDlY15QYvjGei8ZVxhri/DdJkzfGHe4vm5QC3DI3GhbCV4nmkcDxqr52BUZOelImQ31u8yf",
+	"V9xLdLMXqNUOB/YDaTxmJZuwgEyeszSJ1he9k7MHcbtM3S/prl1UoAJoRW7UQe/9zhzQngpQ0DTAHDCs",
+	"TIeIGI1MYtMILGiDHNBNQdr7md/SS/1GlFmitIv2LZ1maepoBPb3ZEbyK4lExUzuk2aaEC5wsha4g0HH",
+	"BLZtvE6ybyq3v+mlvQfxWhuhCRfzWlXmxUqPSmPUy471f04exAPmNv5Nr9t9YJnP0ionphEdLB2jXnoR",
+	"Iz2oM2BRHJU0J0yC9UxBv5tQ6LD6wnz/mkwSbfAIShQWq6ZTmv/lbRzJaj7XH/vRY1I7pYyyUrsP3QmM",
+	"cYHKSqvIoIOtacidqGnk94PTkx312sY+6I2hwLhWfk1kJIqjayJMjWOUddJOajPPtXYd9aPjTtZJjbNj",
+	"BgaS0x7152moouutEx22T5OW6wGbACUJr9SiUgjuKFoIykCcaUKxUT5sOnDVNPK8iPqQaO4Cn2tt47pp",
+	"ekebg2CLlmYzdVPFJj4aueBm1j3TR9PJ+ue93rEXPupHR2q+OPL2l9glk+wox50FmUd+8LFdnViv7+oj",
+	"LWhHbljUqjiM0vHpJMMn3eQYn5Okh4/z5GJ8XiSn42yS5meTbpGlG0Vt/Uhe53R4Of7H+8v/ftn9z+9+",
+	"fP6vnx7/+s/jImsq3O4nWrVe7BctZ5Lkw7z74y/5/Md0/d+1urrQcffSrHt85Er81gOzkY1hNuMv0ovU",
+	"D/QFhuglT2zcrx910+5pkmVJN3ubpf1U/6+TpunPdSRQW/bWwWwTt/8/i6VOzufOodpvkrrXvMHmCelJ",
+	"Ag9tvL5RK4zg1eX2o+NJinvj4jS5KE7ypFec4+QCnxwnZ0U2OZ1kk3OcZtHtx9v9O2U4etnS+8SRJKiU",
+	"xghdfiUtTHqGpEMzatJvOtXph53sM2Oj21LNjF8TXNQOAFDhNdrwFGjEnSNENRo72ogjwwpLEiy303qh",
+	"Y2NGlmv5J0l5rYU+GJobnG7CxZQoW72xyet6gd6m4ObANpvwz4i+Z3BmoIdbtNg8CEyVh0h3qB+h0E1u",
+	"EWOMfFJNoQ94p+4sTYBaIFBgQGHyMjNABQHztyyt70B6gXqnHU+pvg5UPUJ4oogwOcPtSicKZh8pJ849",
+	"YdXDepfGVqA78i6wvCLaXuSiU7situm5LlWgBYQtl+hYY1cPyklRZzfzOXFWq7XDc63mGf1GGzBacTKC",
+	"GeE5Z1NrM+kzevhQtXuxQ29zLMApwyv18GF/wJyPwfMYO1MAZjceoBh8cbwgrsxTkIkgcmbcRraHnazm",
+	"pIiRt6qNcICdCtgYMOx2eWJUWNwsNSN2OaloWaIlF1cSrN5HxuK0vX5tq9crxpeAMbNhMPH099Dngiqz",
+	"kwH7Ri5IbuxAfU4nnd6DDhq9xoq8oHOqktdaMGkjH3pVpbYZVavmUJuaXBI0ek2UWCWXeiMwOntUVyQM",
+	"tdU/FNryG8UDVn9t3GkjAHFUYIWHFcPXmJZ4XJKRuRuNL0y2LQh7H2vsxC7AMqnA26ExY/TpDaaXE5/n",
+	"wXI7Gp+GVDs8tMgZ8smwYtqkxpQNeaX05WxpfKbUyfbrG5o08PXyy/UiSa/XOnTG4Xw4x2w1dOwi9AAf",
+	"M6EHbBZaNu9ZuKjLE7sHCP5W1ett2/tvOzTsliqbrHCp73hT+PiHEzRwnfSs7Hj3rKYRoJ5wsntCuFFd",
+	"HPW63d2T17tQ34dEzIl1jn1StVQ0BbV+mdimbGwpOa1ggQYoLDe/XxCt4NReKjMBvXv9IrYZF3UCBrUO",
+	"eBug4AIVhFEijWPIShIIxzhfRbt8YEwG4GPsO6MZbCbLBTXlEMu7NPmN4qZdH1D4tyZ4MIRnFiPrjdJi",
+	"QsvvTzb2pXViXC7Bt20cXwOWdVPn+Qp1buf5VYixmTBGqxD7y/gbNBjyuUyg49IWC/aI67E1Tsnfayvz",
+	"231szEGVpt1Td/mGarUg39rawqZjUt0B6VDDZn/uFm5TtRebSz/ntDfe4+KXwOw05v8OV/JbbdH2Tk7P",
+	"zi/8T+ZI9SF+K6/zPGyuH3A0dVVPwOR7v5WeoB/SH5ujpxd7MMt2S+Q/hxx4TFzEx7XuMMj3OP87ucn3",
+	"gZ9tZ/eNC99kB5vmKRDNd61YJpWAiAP0tlWEoRXBQiKs8d68LMoFTE2o1AVFNyI7A+bVqvjGhg1suWZQ",
+	"oH6ChmrDF0VFwOw2oXsKARAXysCWnYfYtm1/BP2cvlAfbWJmQwhHt3XEjbZPZ2dnp2maaWxgNrTSCoyM",
+	"Ifm0oGLX/GM9d2+G0WpY9buwUEhhaYEcdMGd9NPMuOAOgN4U+IS9W5DMa7IO/tDOrT+T0voyGAT2WBUg",
+	"vM2pfMsrGJl4RZbBTEtoi+uqeapxSXMvoefSeTpab60Ae19UwLgkZ7EX6rRMyblQBkyRsnyk757hkOa9",
+	"FUADjZEMchddopIyryTKROCl5VmekilbLdsNkLW3REv3AYP0OdvawuVxh/ib3qkLl355PMUmNNcUbpIR",
+	"P5gM9buc7dZCdq6HpqDd6xOy2afINPWITOgVQhl1CpXR18xZTgVmyqipzieg6jW+6PWBB3nhvZrWoFZm",
+	"7wK45v6s/tsX1DrwtLSQjcvB5a2sPB+mJcydpmtdmhZWYS5rDcXl6WBI0old1QBWtvijeTlJXfBfMUVL",
+	"k1/TQSMX3gEP27u3T1DFSiJdVGVKr0nAzW9K4N4ZVewL9AsTgPKpbz005UWfLiXFR2/51YofImZde5i9",
+	"9IPsyzfQDrwlp/cUevM2f6B5enrIaTVHFX59yv9pIV+5FvIEKNPS/Q47CZjM0Y29Tbd3BgNlk4oMHMUM",
+	"lDZbDRzmfYgUNRaDRKTmSKPNOoxRnSpihOKAjexCQ7N4MaoNMtNseOL54SQ0Awg7rfTkmjft4yl2S045",
+	"I39YKdYzu9txWVuvrfji2/YUzhpcpwZ1gRvXfsHklqKDZsiRfcPj7cc7ruqRy/QDEfl5y2+Lor6zGV/r",
+	"b56IId2NmXxJgRikw0FJmB5jwuNc1vWYfjZ5K9dQ76GPsOncOmC2ZsKa/9BmVNr+tjaxWdlXvdjfRnU/",
+	"B00fqCnORSbY2/TeXZ9JtTZt+gXYx5nMZPc2rClRNp/Zq40ahT0MRau15ucqAASvvQA59GqFD4E+I1n3",
+	"vJcG+4j4Gnt63u+m/eO0c7Kl9UV79Fm/d9JP06jVdCPSOEgyuDDBdzd82OjdHJ1k+fHkrCDJaTc/SXrj",
+	"E5Kc45QkJ5OzPJtk44s8PXZ11D4I6y2S+1k3TV3hdqQqxkhpSnL810B8uAmuZH8973Uz88p09w6IDzeb",
+	"+0th2c2XPnzYqGHfZ3PduzYX9ZMTb1cFcUU1GMklFJsdYqC03zLzuziB9rqkfvlW5mqzslbhVerVPaV3",
+	"vD+mXicNr5OtrbP+Sphd8304srW3g9SdnLbtYdsbXA7b/Oci2L6uZZspOia5VxGvwfiDBwY+Q6L/GZTc",
+	"y6Koc/0P03GPPPX06KYOIe7SfRu1l5Pat2VVHmhuI53yW7iCK6jvclfRKz2Rii8g1wZyvl2VpJbSpggP",
+	"fD2Q6S0Js8k2qnnz9pQoGdSmO6hV4VK76Zpm1qRw2U2mnbzkQfW5Hn+QCm3Bo+0H/u9WptffQfulynTz",
+	"UlHcXLl71KjjnSPrl7+3te9l00RhUQVUZlt61OTz2fQ7KkwChxIrqEuaEUGgpMsozibn2tzGTR+TJMqV",
+	"en+Jijmna/7dduS75DkuZ1yq/nmv1/PStveXUGtF/p+bsvTeeymMyeOFcijGl8j0aPo/v8tXLJLekFYo",
+	"lyPMTCmoLaTzyLhuktCWVEuvd8JdsSBT0RaMCPVN4SM3L1KiaubqSQXUmBakNBWBqoNGFsOjTcsV1lNi",
+	"FQ/YaMyLFXiGTZ69i/vE0HQLyFx/eGQeNuZq1ggsQ92xySXlS2Yq4lxiaI4ZGptqdVJ00KWt1BswGw1C",
+	"NhgkXSmVMO+hJazYHhSqT/b3CwqZzjDRzQDaCwyi/iDQYmQQxYOoLviDQdviSDBUrz6I+jeDyIR9aAFz",
+	"zvOzMTnDaXJRpOOkl2ckOZ+cjpPu5HzSm5ziLD85gflelN5WRsH8Y/jRetf0F6AF+fJ5EN3etjmLPaPE",
+	"tdJYPyf7olQ8hYOM/Coid4GPsqZKJgGTcS6nQxeoOuniXi8/Jxf5ab4WpHJzJJ0yrCqhAbjO4v864T9P",
+	"fn11cfLzxbsfq+w7OfnnfPLjq3/O2NXP3cUvF/zi1dNXR/84WjzvfeutUp9/1I+ys4uT7smJvge2W86+",
+	"MNkOOHuEA12IrZv2bpvuE4H+MwfZt+9bAmlL+O0PmwJ1n9G3mvlK0vJD+uxWz4SVrNtkQ41d745hQmve",
+	"a+2M9nBjxw3dOE1F11hQPLYMZH1A6xUtW4vAQklvoySxiyVmMdOc8/YWbpnZ5LamSFAM1GnqOeuiqvgm",
+	"8FJGV1bvTKvYVcQbk6ZhHP6SRindXLBVKN1+l5+daTvcbiiTpjiEM1SQOWaFN8PFSkPgt+tSapKwMxsy",
+	"+nj7/wIAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -100,7 +100,8 @@ func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) b
 	if !is {
 		return false
 	}
-	telemetry.EventOf(r.Context()).Operation = op.id
+	event := telemetry.EventOf(r.Context())
+	event.Operation, event.Reason = op.id, "forced by POST /sandbox/answers"
 	var budget *ratelimit.Decision
 	if op.failures[next] {
 		budget = &ratelimit.Decision{Allowed: true, Limit: policy.RequestsPerMinute, Remaining: policy.Burst - 1, ResetSeconds: 1}

@@ -43,7 +43,7 @@ func (s *sandbox) decide(ctx context.Context, authorizationURL string, user uuid
 	server := s.service.OAuth
 	request, err := server.Authorize(ctx, query, len(authorizationURL), browser)
 	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {
-		return "", contract.Field("must be a request without "+string(refused.Cause), "authorization_url")
+		return "", contract.Field(string(refused.Cause)+": "+refused.Reason, "authorization_url")
 	}
 	if err != nil {
 		return "", err

@@ -92,6 +92,16 @@ func (d driver) CreateUser(
 	}, nil
 }
 
+// DeleteUser deletes an account.
+func (d driver) DeleteUser(
+	ctx context.Context, request sandboxapi.DeleteUserRequestObject,
+) (sandboxapi.DeleteUserResponseObject, error) {
+	if err := d.deletePerson(ctx, request.UserId); err != nil {
+		return nil, err
+	}
+	return sandboxapi.DeleteUser204Response{Headers: sandboxapi.DeleteUser204ResponseHeaders(okHeaders(ctx))}, nil
+}
+
 // DisconnectUser ends a connection as the user would.
 func (d driver) DisconnectUser(
 	ctx context.Context, request sandboxapi.DisconnectUserRequestObject,

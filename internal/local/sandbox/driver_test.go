@@ -133,7 +133,13 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 			{"422 invalid-content", "POST", "/sandbox/answers", `{}`},
 		},
 		"forgetAnswers": {{"204", "DELETE", "/sandbox/answers", ""}},
+		"listRequests":  {{"200", "GET", "/sandbox/requests", ""}},
 		"listWebhooks":  {{"200", "GET", "/sandbox/webhooks", ""}},
+		"deleteUser": {
+			{"204", "DELETE", "/sandbox/users/" + r.newUser(t, sandboxapi.KindNew).String(), ""},
+			{"404 user-not-found", "DELETE", nobody, ""},
+			{"404 not-found", "DELETE", "/sandbox/users/me", ""},
+		},
 		"setWebhook": {
 			{"204", "PUT", "/sandbox/webhook", fmt.Sprintf(`{"url":%q}`, r.described.Client.WebhookUrl)},
 			{"422 invalid-content", "PUT", "/sandbox/webhook", `{}`},
@@ -202,6 +208,9 @@ func testRefusals(t *testing.T, r *running) {
 			"/authorization_url", "unauthorized_client"},
 		{"POST", "/sandbox/authorizations", decision(r.authorizationURL("daily_steps:read", func(q url.Values) { q.Set("response_type", "token") }), user, "deny"),
 			"/authorization_url", "unsupported_response_type"},
+		{"POST", "/sandbox/authorizations", decision(r.authorizationURL("daily_steps:read",
+			func(q url.Values) { q.Set("redirect_uri", q.Get("redirect_uri")+"/") }), user, "allow"),
+			"/authorization_url", "redirect_uri is not the registered one: it ends in a slash"},
 		{"POST", "/sandbox/authorizations", decision(long, user, "allow"), "/authorization_url", "invalid_request"},
 		{"POST", "/sandbox/authorizations", decision(r.authorizationURL("daily_steps:read"), uuid.New(), "allow"), "/user_id", "a user of the sandbox"},
 		{"POST", "/sandbox/authorizations", decision(r.authorizationURL("daily_steps:read"), user, "maybe"), "/decision", "must be one of allow, deny"},

@@ -43,6 +43,7 @@ type person struct {
 type people struct {
 	mu   sync.RWMutex // of list
 	list []*person
+	made int // how many there have been
 
 	growing *fairqueue.Queue // a mutex whose Acquire ends with its context
 }
@@ -69,7 +70,7 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 		return sandboxapi.User{}, err
 	}
 	defer s.people.growing.Release()
-	one := &person{number: len(s.people.list) + 1}
+	one := &person{number: s.people.made + 1}
 	location, err := time.LoadLocation(timezone)
 	if err != nil {
 		location = time.UTC // the account's own rules say what is wrong with it
@@ -93,8 +94,27 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 	one.next = registered
 	s.people.mu.Lock()
 	s.people.list = append(s.people.list, one)
+	s.people.made++
 	s.people.mu.Unlock()
 	return one.User, s.grow(ctx, one)
+}
+
+// deletePerson deletes an account, as the operator does when the user asks for it.
+func (s *sandbox) deletePerson(ctx context.Context, id uuid.UUID) error {
+	if err := s.people.growing.Acquire(ctx); err != nil { // nobody records for a user who is gone
+		return err
+	}
+	defer s.people.growing.Release()
+	if !s.people.has(id) {
+		return errUserNotFound
+	}
+	if _, err := s.service.Accounts.DeleteUser(ctx, id); err != nil {
+		return err
+	}
+	s.people.mu.Lock()
+	defer s.people.mu.Unlock()
+	s.people.list = slices.DeleteFunc(s.people.list, func(one *person) bool { return one.UserId == id })
+	return nil
 }
 
 // growAll makes everybody record up to today.

@@ -79,6 +79,7 @@ type sandbox struct {
 	mail     mailcatcher.Catcher
 	answers  *answers
 	sent     outbox
+	asked    requests
 	driver   http.Handler
 
 	client        client.Client
@@ -203,6 +204,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 
 		Public:  func(service http.Handler) http.Handler { return app.OnlyHosts(nil, s.answers.before(service)) },
 		Private: s.driving,
+		Observe: s.observe,
 		Clock:   &s.clock,
 		Logger:  s.config.Logger,
 	})

@@ -38,6 +38,8 @@ func (r *running) everything(t *testing.T) []asked {
 		{"addActivity", "POST", "/sandbox/users/" + active.String() + "/activity",
 			fmt.Sprintf(`{"daily_steps":[{"date":%q,"steps":8421}]}`, r.clock.Now().Format(time.DateOnly)), 200, 500},
 		{"disconnectUser", "DELETE", "/sandbox/users/" + disconnected.user.String() + "/connections/" + r.described.Client.ClientId.String(), "", 204, 500},
+		{"deleteUser", "DELETE", "/sandbox/users/" + r.newUser(t, sandboxapi.KindNew).String(), "", 204, 500},
+		{"listRequests", "GET", "/sandbox/requests", "", 200, 200},
 		{"advanceClock", "POST", "/sandbox/clock", `{"advance_seconds":172800}`, 200, 500}, // there are days to record
 		{"forceAnswers", "POST", "/sandbox/answers", `{"operation_id":"readDailyActivity","status":429,"code":"rate_limited"}`, 204, 204},
 		{"forgetAnswers", "DELETE", "/sandbox/answers", "", 204, 204},

@@ -1,0 +1,99 @@
+package sandbox
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/telemetry"
+)
+
+type syncBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// A partner's answer has a fixed text; the sandbox tells the true reason, by the driver and on standard error.
+func TestWhyARequestWasRefused(t *testing.T) {
+	t.Parallel()
+	var stderr syncBuffer
+	r := start(t, func(c *Config) { c.Logger = telemetry.NewLogger(&stderr, slog.LevelWarn) })
+	ask := func(id, secret string, form url.Values) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), "POST", r.described.BaseUrl+"/oauth/token", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.SetBasicAuth(id, url.QueryEscape(secret))
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.answered(t, request)
+	}
+	id, secret := r.described.Client.ClientId.String(), r.described.Client.ClientSecret
+	refresh := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"secret-value"}}
+	ask(id, secret, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"secret-value"}, "scope": {"daily_steps:read"}})
+	ask(id, "secret-value", refresh)
+	ask(uuid.NewString(), secret, refresh)
+	ask(id, secret, refresh)
+	r.force(t, "requestToken", 500, "server_error")
+	ask(id, secret, refresh)
+
+	reasons := []string{
+		"forced by POST /sandbox/answers",
+		"refresh_token is none of this service, or was altered",
+		"client_id is not the one of the sandbox's client",
+		"client_id or client_secret is wrong, or the client is not active",
+		"field scope is not allowed with grant_type=refresh_token",
+	}
+	listed := want[sandboxapi.RequestLog](t, r, 200, "GET", "/sandbox/requests", "").Data
+	if len(listed) != len(reasons) {
+		t.Fatalf("%d requests are listed, want %d", len(listed), len(reasons))
+	}
+	for i, reason := range reasons {
+		got := listed[i]
+		if got.Operation != "requestToken" || got.Status < 400 || got.Code == nil || got.Reason == nil || *got.Reason != reason {
+			t.Errorf("request %d: %+v, want %q", i, got, reason)
+		}
+		if stderr.mu.Lock(); !strings.Contains(stderr.String(), reason) {
+			t.Errorf("standard error lacks %q", reason)
+		}
+		stderr.mu.Unlock()
+	}
+	if strings.Contains(stderr.String(), "secret-value") {
+		t.Error("standard error has what was sent")
+	}
+}
+
+// Deleting an account ends its connections, tells the partner, and leaves no user.
+func TestDeletedAccount(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	p := r.newPartner(t, sandboxapi.KindActive)
+	grant := p.connect(t).GrantID
+	want[nothing](t, r, 204, "DELETE", "/sandbox/users/"+p.user.String(), "")
+	sent := r.webhook(t, uuid.UUID(grant), func(w sandboxapi.Webhook) bool { return w.Type == sandboxapi.WebhookTypeConnectionRevoked })
+	if !strings.Contains(sent.Body, "account_deleted") {
+		t.Errorf("the webhook says %s", sent.Body)
+	}
+	if got := r.drive(t, "DELETE", "/sandbox/users/"+p.user.String(), ""); got.status != 404 || got.name != "user-not-found" {
+		t.Errorf("deleting once more: %d %s", got.status, got.name)
+	}
+	for _, user := range want[sandboxapi.Sandbox](t, r, 200, "GET", "/sandbox", "").Users {
+		if user.UserId == p.user {
+			t.Error("the user is still listed")
+		}
+	}
+	r.newUser(t, sandboxapi.KindActive) // nobody's address is given twice
+}

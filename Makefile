@@ -42,7 +42,7 @@ demo: build ## run everything on this machine, with sample data and an example p
 	@exec bin/connect-svc demo $(ARGS)
 
 .PHONY: test
-test: tools check verify lint lint-api ## everything CI runs: formatting, generated code, import rules, and all tests with the race detector
+test: tools check cross verify lint lint-api ## everything CI runs: formatting, generated code, import rules, and all tests with the race detector
 	@for module in $(MODULES); do (cd $$module && go test -race -timeout 20m ./...); done
 	@# Go remembers results, but not the table that these tests write.
 	@[ -e bin/contract-coverage.txt ] || go test -race -count 1 ./internal/api/partner
@@ -122,6 +122,11 @@ compat: ## list changes in api/openapi.yaml that break clients of released versi
 .PHONY: generate
 generate: ## regenerate gen/ and the generated parts of sdk/ from api/ and sql/
 	.ci/generate
+
+.PHONY: cross
+cross: ## check that the program builds for Linux, macOS and Windows, on amd64 and arm64
+	@for os in linux darwin windows; do for arch in amd64 arm64; do echo "go build for $$os/$$arch"; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -o /dev/null ./cmd/connect-svc || exit 1; done; done
 
 .PHONY: verify
 verify: ## check that generated code is what `make generate` produces

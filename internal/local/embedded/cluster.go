@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -72,7 +71,7 @@ func (p *place) stopOrphan(ctx context.Context) error {
 		return os.Remove(path)
 	}
 	for serves(pid, p.data()) {
-		_ = syscall.Kill(pid, fastShutdown)
+		_ = interrupt(pid)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the PostgreSQL of an earlier start, process %d, does not end: %w", pid, ctx.Err())
@@ -97,7 +96,7 @@ func serves(pid int, data string) bool {
 // command is one of PostgreSQL's programs. PG… variables of our environment do not reach it.
 func (p *place) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.programs.path(program), args...)
-	cmd.Dir, cmd.SysProcAttr = p.dir, &syscall.SysProcAttr{Credential: p.account}
+	cmd.Dir, cmd.SysProcAttr = p.dir, as(p.account)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
 	return cmd
 }

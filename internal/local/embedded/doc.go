@@ -10,6 +10,11 @@
 //   - PostgreSQL refuses to run as root. When root starts it, it runs as the account postgres, or else nobody, in a
 //     directory that this account can enter: beneath /var/lib/connect-svc if the configured directory is not one.
 //
+// # Windows
+//
+// PostgreSQL is ended by pg_ctl there, since Windows has no signals. It refuses to run as an administrator, and no other account
+// is looked for.
+//
 // # Programs
 //
 // The server's programs are the newest ones that are installed. A machine without any gets them from the library

@@ -5,15 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -34,7 +31,7 @@ type place struct {
 	config   Config
 	dir      string // absolute; the account can reach it
 	lock     *os.File
-	account  *syscall.Credential // that PostgreSQL runs as; nil is the account of this program
+	account  *account // that PostgreSQL runs as; nil is the account of this program
 	programs programs
 }
 
@@ -69,21 +66,6 @@ func (p *place) open(ctx context.Context) (err error) {
 	return err
 }
 
-// unprivileged is an account for PostgreSQL, which refuses to run as root, and nil for a program that root does not run.
-func unprivileged() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		if u, err := user.Lookup(name); err == nil {
-			uid, _ := strconv.ParseUint(u.Uid, 10, 32)
-			gid, _ := strconv.ParseUint(u.Gid, 10, 32)
-			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-		}
-	}
-	return nil, errors.New("PostgreSQL does not run as root, and the accounts postgres and nobody do not exist")
-}
-
 // openDir finds the directory, or makes it.
 func (p *place) openDir() error {
 	target, err := filepath.EvalSymlinks(p.dir)
@@ -97,8 +79,8 @@ func (p *place) openDir() error {
 		return err
 	}
 	// Root may come after another account. PostgreSQL serves a directory only to its owner.
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 {
-		p.account = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+	if owner := ownerOf(info); owner != nil {
+		p.account = owner
 	}
 	return p.reach(target)
 }
@@ -149,8 +131,11 @@ func (p *place) own(path string) error {
 
 // reach fails if the account cannot enter dir: the permissions of each directory above it may forbid that.
 func (p *place) reach(dir string) error {
+	if p.account == nil {
+		return nil
+	}
 	cmd := exec.Command("/bin/sh", "-c", ":")
-	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: p.account}
+	cmd.Dir, cmd.SysProcAttr = dir, as(p.account)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("the account that PostgreSQL is to run as cannot reach %s: %w", dir, err)
 	}
@@ -159,8 +144,7 @@ func (p *place) reach(dir string) error {
 
 // temporaryBase is where ephemeral directories are made.
 func (p *place) temporaryBase() string {
-	var stat syscall.Statfs_t
-	if !p.config.Durable && syscall.Statfs(memory, &stat) == nil && stat.Bavail*uint64(stat.Bsize) >= memoryNeeded {
+	if !p.config.Durable && free(memory) >= memoryNeeded {
 		return memory
 	}
 	if p.account != nil && p.reach(os.TempDir()) != nil {
@@ -188,11 +172,11 @@ func removeAbandoned(ctx context.Context, base string) {
 
 // takeLock takes the file lock at path, which the kernel releases when the program ends. The file holds the process id.
 func takeLock(path string) (*os.File, error) {
-	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lockFile(lock); err != nil {
 		owner, _ := os.ReadFile(path)
 		_ = lock.Close()
 		return nil, fmt.Errorf("in use by another connect-svc (process %s): stop that one first", strings.TrimSpace(string(owner)))
@@ -212,6 +196,9 @@ func (p *place) close() {
 		_ = os.Remove(p.lock.Name())
 	}
 	// Closing alone is not enough: a child that another goroutine has forked holds the file until it begins its program.
-	_ = syscall.Flock(int(p.lock.Fd()), syscall.LOCK_UN)
+	_ = unlockFile(p.lock)
 	_ = p.lock.Close()
+	if p.config.Ephemeral {
+		_ = os.Remove(p.lock.Name()) // Windows removes no file that is open
+	}
 }

@@ -26,7 +26,7 @@ type programs struct {
 	major int
 }
 
-func (p programs) path(name string) string { return filepath.Join(p.bin, name) }
+func (p programs) path(name string) string { return filepath.Join(p.bin, name+extension) }
 
 // findPrograms finds the newest installed programs, or those of the major version that existing data need (0: there are
 // no data). If none are installed it downloads them.
@@ -126,7 +126,7 @@ func fetch(repository, dir string) error {
 	if err = server.Start(); err == nil {
 		err = server.Stop()
 	}
-	if _, missing := os.Stat(filepath.Join(fetched, "bin", "postgres")); missing != nil {
+	if _, missing := os.Stat(programs{bin: filepath.Join(fetched, "bin")}.path("postgres")); missing != nil {
 		return err
 	}
 	if err := os.Rename(fetched, dir); !errors.Is(err, fs.ErrExist) { // another process may have been faster

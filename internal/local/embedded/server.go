@@ -10,16 +10,13 @@ import (
 	"regexp"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
 const (
-	name              = "connect"      // of the superuser and of the database
-	fastShutdown      = syscall.SIGINT // PostgreSQL's name for it: sessions are cut off, data are written
-	immediateShutdown = syscall.SIGQUIT
+	name = "connect" // of the superuser and of the database
 
 	startTimeout  = 60 * time.Second
 	startAttempts = 5
@@ -96,7 +93,7 @@ func (s *Server) shutDown() error {
 	s.end()
 	<-s.done
 	s.place.close()
-	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+	if wasKilled(s.cmd.ProcessState) {
 		return fmt.Errorf("embedded PostgreSQL: it did not end by itself: %s", s.cmd.ProcessState)
 	}
 	return nil
@@ -123,11 +120,11 @@ func (s *Server) run(ctx context.Context) (err error) {
 	life, end := context.WithCancel(context.Background())
 	s.end, s.done = end, make(chan struct{})
 	s.cmd = s.place.command(life, "postgres", args...)
-	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(fastShutdown) }
+	s.cmd.Cancel = func() error { return s.place.shutDown(s.cmd.Process) }
 	s.cmd.WaitDelay = stopTimeout // a server that takes longer is killed
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	// Its own process group: Ctrl-C at the terminal is for this program, which stops the server last.
-	s.cmd.SysProcAttr.Setpgid = true
+	ownGroup(s.cmd.SysProcAttr)
 	endWithParent(s.cmd.SysProcAttr)
 
 	started := make(chan error)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"regexp"
+	"time"
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/client"
@@ -15,16 +17,34 @@ import (
 
 type sandboxCommand struct {
 	output
-	Listen        string `default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Address of the partner API, on 127.0.0.1, ::1 or localhost (default ${default}; port 0 picks a free one)."`
-	PrivateListen string `default:"127.0.0.1:9090" placeholder:"ADDRESS" help:"Address of the driver and of the private listener's other pages (default ${default}; port 0 picks a free one)."`
-	Callback      string `default:"https://partner.example/callback" placeholder:"URL" help:"The client's callback URL, which is never called (default ${default})."`
-	WebhookURL    string `name:"webhook-url" placeholder:"URL" help:"URL that receives webhooks (default: a built-in receiver)."`
-	CAFile        string `name:"ca-file" placeholder:"FILE" help:"File to write the certificate authority to trust to (default: a temporary file)."`
+	Listen        string   `default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Address of the partner API, on 127.0.0.1, ::1 or localhost (default ${default}; port 0 picks a free one)."`
+	PrivateListen string   `default:"127.0.0.1:9090" placeholder:"ADDRESS" help:"Address of the driver and of the private listener's other pages (default ${default}; port 0 picks a free one)."`
+	Callback      string   `default:"https://partner.example/callback" placeholder:"URL" help:"The client's callback URL, which is never called (default ${default})."`
+	WebhookURL    string   `name:"webhook-url" placeholder:"URL" help:"URL that receives webhooks (default: a built-in receiver)."`
+	Seed          *uint64  `placeholder:"N" help:"Make the same ids, secrets and data each time (default: random)."`
+	Now           instant  `placeholder:"TIME" help:"When its clock begins: YYYY-MM-DD (UTC) or RFC 3339 (default: now)."`
+	DriverToken   string   `placeholder:"TOKEN" help:"Bearer token that the driver asks for, 16 characters or more. With it both addresses may be 0.0.0.0."`
+	Host          []string `sep:"none" placeholder:"NAME" help:"Name besides localhost by which the sandbox is reached, such as that of its container; repeat the flag for each."`
+	CAFile        string   `name:"ca-file" placeholder:"FILE" help:"File to write the certificate authority to trust to (default: a temporary file)."`
 }
 
 func (c sandboxCommand) Run(p *program) error {
+	if c.DriverToken != "" && !driverToken.MatchString(c.DriverToken) {
+		return usagef("--driver-token: must be 16 to 256 letters, digits, or any of - . _ ~ + / =")
+	}
+	for _, name := range c.Host {
+		if !hostName.MatchString(name) {
+			return usagef("--host: must be a name in lower case, such as sandbox or sandbox.test")
+		}
+	}
+	if c.Now.After(time.Now().AddDate(10, 0, 0)) || !c.Now.IsZero() && c.Now.Year() < 2000 {
+		return usagef("--now: must be in the years from 2000 to ten years ahead")
+	}
 	for flag, address := range map[string]string{"listen": c.Listen, "private-listen": c.PrivateListen} {
-		if !isLoopback(address) {
+		if !isLoopback(address) && (c.DriverToken == "" || !isEverywhere(address)) {
+			if c.DriverToken == "" && isEverywhere(address) {
+				return usagef("--%s: 0.0.0.0 needs a --driver-token", flag)
+			}
 			return usagef("--%s: must be 127.0.0.1, [::1] or localhost with a port, such as 127.0.0.1:8443", flag)
 		}
 	}
@@ -42,9 +62,23 @@ func (c sandboxCommand) Run(p *program) error {
 		CallbackURL:   c.Callback,
 		WebhookURL:    c.WebhookURL,
 		CAFile:        c.CAFile,
+		Seed:          c.Seed,
+		Now:           c.Now.Time,
+		DriverToken:   c.DriverToken,
+		Hosts:         c.Host,
 		Logger:        telemetry.NewLogger(p.stderr, slog.LevelWarn),
 		Ready:         func(s sandboxapi.Sandbox) error { return c.ready(p, s) },
 	})
+}
+
+var (
+	driverToken = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,256}$`)
+)
+
+// isEverywhere tells whether address is a port of all addresses of the machine.
+func isEverywhere(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	return err == nil && isPort(port, 0) && (host == "0.0.0.0" || host == "::")
 }
 
 // isLoopback tells whether address is a port of one of the hosts that the sandbox's certificate is for.

@@ -68,9 +68,11 @@ func TestSandboxRefusals(t *testing.T) {
 		{"--listen", "127.0.0.2:8443"}, {"--private-listen", "192.168.1.7:9090"}, {"--private-listen", "localhost"},
 		{"--callback", "http://partner.example/callback"}, {"--callback", "https://partner.example"},
 		{"--webhook-url", "http://127.0.0.1:8444/"}, {"--output", "yaml"}, {"--clock", "now"},
+		{"--driver-token", "short"}, {"--host", "two names"}, {"--now", "1999-12-31"}, {"--now", "2999-01-01"}, {"--seed", "x"},
 	} {
 		refuse(t, nil, statusUsage, []string{test.flag}, "sandbox", test.flag, test.value)
 	}
+	refuse(t, nil, statusUsage, []string{"--listen"}, "sandbox", "--driver-token", "0123456789abcdef", "--listen", "192.168.1.7:8443")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -112,8 +114,8 @@ func TestServeIsNoSandbox(t *testing.T) {
 			}
 		}
 	}
-	if paths != 20 {
-		t.Errorf("%d requests, want two for each of the ten operations", paths)
+	if paths != 24 {
+		t.Errorf("%d requests, want two for each of the twelve operations", paths)
 	}
 	if strings.Contains(s.log.String(), slog.LevelError.String()) {
 		t.Errorf("the log has errors:\n%s", s.log.String())
@@ -126,7 +128,7 @@ func TestServeIsNoSandbox(t *testing.T) {
 		}
 	}
 	config, _ := command.config()
-	if config.Public != nil || config.Private != nil || config.WebhookTransport != nil || config.PrivateListener != nil || config.Clock != nil {
+	if config.Public != nil || config.Private != nil || config.WebhookTransport != nil || config.PrivateListener != nil || config.Observe != nil || config.Clock != nil {
 		t.Errorf("a setting of serve leads to %+v", config)
 	}
 }

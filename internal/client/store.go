@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,12 +36,18 @@ func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 // Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
 // field is a *FieldError.
 func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
+	var bits [32]byte
+	rand.Read(bits[:])
+	return r.CreateAs(ctx, uuid.New(), bits, registration)
+}
+
+// CreateAs is [Registry.Create] with an id and a secret of these bits, which the sandbox repeats.
+func (r *Registry) CreateAs(ctx context.Context, id uuid.UUID, bits [32]byte, registration Registration) (Client, string, error) {
 	registration.WebhookParallel = cmp.Or(registration.WebhookParallel, DefaultWebhookParallel)
 	if err := registration.validate(); err != nil {
 		return Client{}, "", err
 	}
-	secret, hash := credential.NewClientSecret()
-	id := uuid.New()
+	secret, hash := credential.ClientSecretOf(bits)
 	err := postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)
 		if err := queries.CreateClient(ctx, clientdb.CreateClientParams{

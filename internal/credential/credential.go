@@ -55,6 +55,11 @@ var encoding = base64.RawURLEncoding.Strict()
 func NewClientSecret() (secret string, hash []byte) {
 	var random [32]byte
 	rand.Read(random[:])
+	return ClientSecretOf(random)
+}
+
+// ClientSecretOf is [NewClientSecret] of bits that the sandbox repeats.
+func ClientSecretOf(random [32]byte) (secret string, hash []byte) {
 	secret = clientSecretPrefix + encoding.EncodeToString(random[:])
 	return secret, Hash(secret)
 }

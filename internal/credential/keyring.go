@@ -151,6 +151,11 @@ type keysets struct {
 	sealing, identifiers *keyset.Handle
 }
 
+// UseIdentifierKey replaces the key of activity ids, before the keyring is used: a sandbox repeats them.
+func (k *Keyring) UseIdentifierKey(key [32]byte) {
+	k.identifiers.New = func() any { return &identifier{mac: hmac.New(sha256.New, key[:])} }
+}
+
 // newKeysets makes the keys of a new installation: a primary sealing key, the next one, and the identifier key.
 func newKeysets() (keysets, error) {
 	manager := keyset.NewManager()

@@ -20,6 +20,8 @@ type Settings struct {
 	CodeLifetime        time.Duration // 1 s to 120 s
 	RequestLifetime     time.Duration // 1 s to 10 min
 	RefreshInactivity   time.Duration // 1 s and up
+
+	NewGrantID func() uuid.UUID // nil: random. A sandbox repeats them. It must be safe for use by many goroutines
 }
 
 // DefaultSettings are the longest lifetimes that the specification allows.
@@ -66,7 +68,11 @@ const maxWaiting = 512
 
 // New is an authorization server on a migrated database.
 func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Server {
-	return &Server{store: newStore(pool), turns: fairqueue.NewLocks[row](maxWaiting), keys: keys, settings: settings}
+	store := newStore(pool)
+	if settings.NewGrantID != nil {
+		store.newGrantID = settings.NewGrantID
+	}
+	return &Server{store: store, turns: fairqueue.NewLocks[row](maxWaiting), keys: keys, settings: settings}
 }
 
 // Tokens are the answer to an exchange or a refresh (specification 2.3).

@@ -20,9 +20,11 @@ import (
 type store struct {
 	pool    *postgres.Pool
 	queries *oauthdb.Queries
+
+	newGrantID func() uuid.UUID
 }
 
-func newStore(pool *postgres.Pool) store { return store{pool, oauthdb.New(pool)} }
+func newStore(pool *postgres.Pool) store { return store{pool, oauthdb.New(pool), uuid.New} }
 
 // none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
 func none(err, meaning error) error {
@@ -222,7 +224,7 @@ func (s store) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byt
 // addConnection makes the row of a connection, as version 0, and its grant. Of many calls the first one does. Error:
 // ErrRequestEnded, where the user was deleted.
 func (s store) addConnection(ctx context.Context, userID, clientID uuid.UUID, scopes scope.Set, today time.Time) error {
-	grantID := uuid.New()
+	grantID := s.newGrantID()
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		n, err := queries.AddConnection(ctx, oauthdb.AddConnectionParams{

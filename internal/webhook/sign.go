@@ -19,6 +19,10 @@ const secretPrefix = "whsec_"
 func (w *Webhooks) newSecret() (secret, sealed string, err error) {
 	var key [32]byte
 	rand.Read(key[:])
+	return w.secretOf(key)
+}
+
+func (w *Webhooks) secretOf(key [32]byte) (secret, sealed string, err error) {
 	sealed, err = w.keys.Seal(credential.WebhookSecret, key[:])
 	return secretPrefix + base64.StdEncoding.EncodeToString(key[:]), sealed, err
 }

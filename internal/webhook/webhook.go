@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -124,11 +125,18 @@ type Endpoint struct {
 // shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: *URLError,
 // ErrClientNotFound, ErrClientOffboarded.
 func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url string) (secret string, err error) {
+	var key [32]byte
+	rand.Read(key[:])
+	return w.SetEndpointAs(ctx, clientID, url, key)
+}
+
+// SetEndpointAs is [Webhooks.SetEndpoint] with the key of a new endpoint's secret, which the sandbox repeats.
+func (w *Webhooks) SetEndpointAs(ctx context.Context, clientID uuid.UUID, url string, key [32]byte) (secret string, err error) {
 	parsed, err := parseURL(url)
 	if err != nil {
 		return "", err
 	}
-	secret, sealed, err := w.newSecret()
+	secret, sealed, err := w.secretOf(key)
 	if err != nil {
 		return "", err
 	}

@@ -32,8 +32,9 @@ type Authority struct {
 	Server tls.Certificate
 }
 
-// Open reads the certificates in dir and makes those that are missing, unusable or soon over.
-func Open(dir string, now time.Time) (*Authority, error) {
+// Open reads the certificates in dir and makes those that are missing, unusable or soon over. New ones are for these names, too.
+func Open(dir string, now time.Time, names ...string) (*Authority, error) {
+	names = append([]string{"localhost"}, names...)
 	caFile, caKeyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem")
 	ca, err := loadPair(caFile, caKeyFile, now)
 	if err != nil {
@@ -49,7 +50,7 @@ func Open(dir string, now time.Time) (*Authority, error) {
 			KeyUsage:              x509.KeyUsageCertSign,
 			// Should its key get about, it is good for nothing but this machine.
 			PermittedDNSDomainsCritical: true,
-			PermittedDNSDomains:         []string{"localhost"},
+			PermittedDNSDomains:         names,
 			PermittedIPRanges: []*net.IPNet{
 				{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
 				{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
@@ -72,7 +73,7 @@ func Open(dir string, now time.Time) (*Authority, error) {
 			NotAfter:    now.Add(serverLifetime),
 			KeyUsage:    x509.KeyUsageDigitalSignature,
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-			DNSNames:    []string{"localhost"},
+			DNSNames:    names,
 			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		}, ca, now); err != nil {
 			return nil, err

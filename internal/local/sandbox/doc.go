@@ -10,8 +10,8 @@
 //   - A forced answer is one that the contract has for the operation, and the partner edge writes it. The request that
 //     gets it does not reach the service.
 //   - `connect-svc serve` contains none of this: neither it nor package app imports this package, and no setting turns it
-//     on. The sandbox listens on loopback alone, because the driver asks for no credentials.
+//     on. The sandbox listens on loopback alone, unless the driver asks for a token.
 //   - A sandbox leaves nothing behind when it is stopped or a part of it fails. Any number of them run side by side.
-//   - What a user records depends on the kind, the user's number and the date alone, so that it is the same in each
+//   - With a seed and a time, ids, secrets, data and clock are the same each time. What a user records depends on the kind, the user's number and the date alone, so that it is the same in each
 //     sandbox.
 package sandbox

@@ -12,7 +12,9 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/account"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/telemetry"
 )
 
 // driver has the operations of api/sandbox.yaml, in this file and those named for what they are about.
@@ -49,11 +51,25 @@ func newDriver(s *sandbox) (http.Handler, error) {
 func (s *sandbox) driving(others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/sandbox" || strings.HasPrefix(r.URL.Path, "/sandbox/") {
+			if !s.mayDrive(r) {
+				telemetry.EventOf(r.Context()).Code = "unauthorized"
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				w.Header().Set("Cache-Control", "no-store")
+				http.Error(w, "The driver needs its token (--driver-token).", http.StatusUnauthorized)
+				return
+			}
 			s.driver.ServeHTTP(w, r)
 		} else {
 			others.ServeHTTP(w, r)
 		}
 	})
+}
+
+// mayDrive says whether a request has the driver's token, where there is one.
+func (s *sandbox) mayDrive(r *http.Request) bool {
+	given, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return s.config.DriverToken == "" ||
+		isBearer && credential.MatchesHash(given, credential.Hash(s.config.DriverToken))
 }
 
 // okHeaders are the headers of a success. The generated types of the operations differ only in name.

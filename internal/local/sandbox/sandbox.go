@@ -31,11 +31,15 @@ import (
 
 // Config of a sandbox. Its caller has checked it, except for what the domains check themselves.
 type Config struct {
-	Listen        string // address of the public listener: localhost, 127.0.0.1 or ::1; port 0 is any free one
-	PrivateListen string // the same for the private listener, which has the driver
-	CallbackURL   string // of the client
-	WebhookURL    string // receives webhooks; empty: a receiver inside the sandbox
-	CAFile        string // file for the certificate authority; empty: one in the sandbox's own directory
+	Listen        string    // address of the public listener, on loopback unless there is a DriverToken; port 0 is any free one
+	PrivateListen string    // the same for the private listener, which has the driver
+	DriverToken   string    // that requests to the driver need as a Bearer token; empty: none
+	Hosts         []string  // names besides localhost by which it is reached, in lower case; the first is in the base URL
+	CallbackURL   string    // of the client
+	WebhookURL    string    // receives webhooks; empty: a receiver inside the sandbox
+	CAFile        string    // file for the certificate authority; empty: one in the sandbox's own directory
+	Seed          *uint64   // the same ids, secrets and data each time; nil: random
+	Now           time.Time // when its clock begins; zero: the real time
 	Logger        *slog.Logger
 	// Ready is called once, when everything can be used. An error stops the sandbox.
 	Ready func(sandboxapi.Sandbox) error
@@ -87,6 +91,9 @@ type sandbox struct {
 	webhookSecret string
 
 	people people
+
+	// With a seed each draws from its own part, so that what a test does with one changes nothing of another.
+	ids, userIDs, grantIDs *source
 }
 
 func (s *sandbox) open(ctx context.Context) (err error) {
@@ -94,6 +101,10 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.people.growing = fairqueue.New(1, 100)
+	s.ids, s.userIDs, s.grantIDs = s.source(0), s.source(1), s.source(2)
+	if !s.config.Now.IsZero() {
+		s.clock.Set(time.Until(s.config.Now))
+	}
 	if s.dir, err = os.MkdirTemp("", "connect-svc-sandbox-"); err != nil {
 		return err
 	}
@@ -139,14 +150,44 @@ func (s *sandbox) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
+	host = s.reachedBy(host)
 	_, port, err := net.SplitHostPort(s.public.Addr().String())
 	s.baseURL = "https://" + net.JoinHostPort(host, port)
 	return err
 }
 
+// source is a part of the seed, or random.
+func (s *sandbox) source(part uint64) *source {
+	if s.config.Seed == nil {
+		return newSource(nil)
+	}
+	seed := *s.config.Seed*3 + part
+	return newSource(&seed)
+}
+
+// reachedBy is how a listener on this host is called: one on all addresses has a name.
+func (s *sandbox) reachedBy(host string) string {
+	address, err := netip.ParseAddr(host)
+	switch {
+	case err != nil || !address.IsUnspecified():
+		return host
+	case len(s.config.Hosts) > 0:
+		return s.config.Hosts[0]
+	}
+	return "localhost"
+}
+
+func (s *sandbox) driverHost() string {
+	host, port, err := net.SplitHostPort(s.private.Addr().String())
+	if err != nil {
+		return s.private.Addr().String()
+	}
+	return net.JoinHostPort(s.reachedBy(host), port)
+}
+
 // trust makes the certificates, and writes the authority's to where a test finds it.
 func (s *sandbox) trust() (err error) {
-	if s.authority, err = authority.Open(s.dir, time.Now()); err != nil {
+	if s.authority, err = authority.Open(s.dir, time.Now(), s.config.Hosts...); err != nil {
 		return err
 	}
 	certificate, err := os.ReadFile(s.authority.File)
@@ -181,6 +222,11 @@ func (s *sandbox) openService(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.config.Seed != nil {
+		keys.UseIdentifierKey(s.ids.bits())
+	}
+	settings := oauth.DefaultSettings
+	settings.NewGrantID = s.grantIDs.id
 	mailer, err := account.NewMailer("smtp://"+s.smtp.Addr().String(), "Activity Connect <no-reply@connect.example>")
 	if err != nil {
 		return err
@@ -191,9 +237,10 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Keys:            keys,
 		Listener:        s.public,
 		PrivateListener: s.private,
+		PrivateHosts:    s.config.Hosts,
 		Certificate:     &s.authority.Server,
 		Mailer:          mailer,
-		OAuth:           oauth.DefaultSettings,
+		OAuth:           settings,
 		CursorLifetime:  15 * time.Minute,
 		DevelopersSite:  true,
 
@@ -202,7 +249,9 @@ func (s *sandbox) openService(ctx context.Context) error {
 		WebhookRootCAs:        s.receivers,
 		WebhookTransport:      s.recording,
 
-		Public:  func(service http.Handler) http.Handler { return app.OnlyHosts(nil, s.answers.before(service)) },
+		Public: func(service http.Handler) http.Handler {
+			return app.OnlyHosts(s.config.Hosts, s.answers.before(service))
+		},
 		Private: s.driving,
 		Observe: s.observe,
 		Clock:   &s.clock,
@@ -213,7 +262,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 
 // seed creates the client and the users.
 func (s *sandbox) seed(ctx context.Context) (err error) {
-	s.client, s.clientSecret, err = s.service.Clients.Create(ctx, client.Registration{
+	s.client, s.clientSecret, err = s.service.Clients.CreateAs(ctx, s.ids.id(), s.ids.bits(), client.Registration{
 		Name: "Sandbox Partner", CallbackURL: s.config.CallbackURL, Scopes: scope.All, Policy: policy,
 	})
 	if err != nil {
@@ -223,7 +272,7 @@ func (s *sandbox) seed(ctx context.Context) (err error) {
 	if url == "" {
 		url = "https://" + s.receiver.Addr().String() + "/webhooks"
 	}
-	if s.webhookSecret, err = s.service.Webhooks.SetEndpoint(ctx, s.client.ID, url); err != nil {
+	if s.webhookSecret, err = s.service.Webhooks.SetEndpointAs(ctx, s.client.ID, url, s.ids.bits()); err != nil {
 		return err
 	}
 	for _, first := range firstPeople {
@@ -272,7 +321,7 @@ func (s *sandbox) describe(ctx context.Context) (sandboxapi.Sandbox, error) {
 	}
 	described := sandboxapi.Sandbox{
 		BaseUrl:   s.baseURL,
-		DriverUrl: "http://" + s.private.Addr().String(),
+		DriverUrl: "http://" + s.driverHost(),
 		MailUrl:   "http://" + s.mailPage.Addr().String(),
 		CaFile:    s.caFile,
 		Now:       instant(s.clock.Now()),

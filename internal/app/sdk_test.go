@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"connect-svc/internal/testing/pgtest"
 	connectsdk "connect.invalid/connect-go"
@@ -143,7 +144,9 @@ func newPGStore(t *testing.T, e *endToEnd) connect.Store {
 	if _, err := pool.Exec(t.Context(), pgstore.Schema); err != nil {
 		t.Fatal(err)
 	}
-	store, err := pgstore.New(pool, []byte(strings.Repeat("k", pgstore.KeyBytes)))
+	partners := stdlib.OpenDBFromPool(pool)
+	t.Cleanup(func() { _ = partners.Close() })
+	store, err := pgstore.New(partners, []byte(strings.Repeat("k", pgstore.KeyBytes)))
 	if err != nil {
 		t.Fatal(err)
 	}

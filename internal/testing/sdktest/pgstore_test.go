@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"connect-svc/internal/testing/pgtest"
 	"connect.invalid/connect-go/connect"
@@ -37,7 +38,9 @@ func open(t *testing.T, db *pgtest.DB, keys ...[]byte) (*pgstore.Store, *pgxpool
 	if _, err := pool.Exec(t.Context(), pgstore.Schema); err != nil {
 		t.Fatal(err)
 	}
-	store, err := pgstore.New(pool, keys...)
+	partners := stdlib.OpenDBFromPool(pool)
+	t.Cleanup(func() { _ = partners.Close() })
+	store, err := pgstore.New(partners, keys...)
 	if err != nil {
 		t.Fatal(err)
 	}

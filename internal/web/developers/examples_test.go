@@ -64,6 +64,7 @@ const goBefore = `package examples
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -71,8 +72,6 @@ import (
 	"net/http"
 	"os"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
@@ -98,7 +97,7 @@ func TestGoExamples(t *testing.T) {
 			default:
 				program += fmt.Sprintf(`
 func %s%d(ctx context.Context, client *connect.Client, user string, sessions map[string]connect.Authorization,
-	w http.ResponseWriter, r *http.Request, pool *pgxpool.Pool, key []byte, event webhook.Event) error {
+	w http.ResponseWriter, r *http.Request, db *sql.DB, key []byte, event webhook.Event) error {
 	{
 %s
 		_ = client // which an example may have made

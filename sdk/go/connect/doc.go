@@ -11,7 +11,7 @@
 //		ClientSecret: os.Getenv("CONNECT_CLIENT_SECRET"),
 //		CallbackURL:  "https://partner.example/callback",
 //		Scopes:       []connectsdk.Scope{connectsdk.ScopeDailyStepsRead},
-//		Store:        store, // pgstore.New(pool, key), or one of your own
+//		Store:        store, // pgstore.New(db, key), or one of your own
 //	})
 //
 // When a user presses "Connect": [Client.Begin]; keep the result in the user's session and redirect to its URL. When the

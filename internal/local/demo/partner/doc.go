@@ -9,7 +9,7 @@
 // Take connect.go. It is the whole integration, from the button "Connect" to the webhook. It compiles by itself and says
 // REPLACE where your own sessions, tables and sign-in belong. Then make its two values:
 //
-//	client, err := connect.New(connect.Config{ …, Store: pgstore.New(pool, key) })
+//	client, err := connect.New(connect.Config{ …, Store: pgstore.New(db, key) })
 //	connector := &Connector{Client: client, WebhookSecret: secret, PutAside: …, UserOf: …}
 //
 // Partner.connect and Partner.callback in partner.go are the two handlers of a web server around it.

@@ -12,6 +12,9 @@
 //	);
 //	create index if not exists connect_connections_grant_id on connect_connections (grant_id);
 //
+// It takes a [database/sql.DB] of any driver for PostgreSQL, so that the module depends on none. With pgx that is
+// sql.Open("pgx", url) or stdlib.OpenDBFromPool(pool) of its package stdlib.
+//
 // The tokens lie encrypted (specification 5.5) under a key of 32 random bytes, which does not belong in the database. To
 // change it, give the new one first and the old one after it: what is stored is sealed by the first, and each can open.
 //

@@ -4,15 +4,13 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect.invalid/connect-go/connect"
 )
@@ -38,16 +36,16 @@ const unlockTimeout = 5 * time.Second
 
 // Store is a [connect.Store] in PostgreSQL.
 type Store struct {
-	pool *pgxpool.Pool
+	db   *sql.DB
 	keys []cipher.AEAD
 }
 
 var _ connect.Store = (*Store)(nil)
 
-// New takes the partner's pool, whose database has the table of [Schema], and the keys: the first seals, each opens. A
-// refresh holds one connection of the pool until the service has answered.
-func New(pool *pgxpool.Pool, keys ...[]byte) (*Store, error) {
-	s := &Store{pool: pool}
+// New takes the partner's database, which has the table of [Schema], and the keys: the first seals, each opens. A
+// refresh holds one connection of its pool until the service has answered.
+func New(db *sql.DB, keys ...[]byte) (*Store, error) {
+	s := &Store{db: db}
 	for _, key := range keys {
 		if len(key) != KeyBytes {
 			return nil, fmt.Errorf("pgstore: a key must have %d bytes", KeyBytes)
@@ -70,18 +68,26 @@ func New(pool *pgxpool.Pool, keys ...[]byte) (*Store, error) {
 
 // Load implements [connect.Store].
 func (s *Store) Load(ctx context.Context, key string) (connect.Connection, error) {
-	return s.load(ctx, s.pool, key)
+	return s.load(ctx, s.db, key)
 }
 
 // KeysOf finds the keys of a connection that a webhook names by its grant_id. There may be several, if the users of
 // several keys connected the same account.
 func (s *Store) KeysOf(ctx context.Context, grantID string) ([]string, error) {
-	rows, err := s.pool.Query(ctx, "select key from connect_connections where grant_id = $1 order by key", grantID)
+	rows, err := s.db.QueryContext(ctx, "select key from connect_connections where grant_id = $1 order by key", grantID)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
-	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
+	defer func() { _ = rows.Close() }()
+	var keys []string
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return nil, fmt.Errorf("pgstore: %w", err)
+		}
+		keys = append(keys, key)
+	}
+	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
 	return keys, nil
@@ -89,13 +95,12 @@ func (s *Store) KeysOf(ctx context.Context, grantID string) ([]string, error) {
 
 // Lock implements [connect.Store].
 func (s *Store) Lock(ctx context.Context, key string) (connect.Lock, error) {
-	session, err := s.pool.Acquire(ctx)
+	session, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
-	// If the context ends here, pgx closes the session, and the lock cannot be left behind.
-	if _, err := session.Exec(ctx, "select pg_advisory_lock(hashtextextended($1, 0))", lockName(key)); err != nil {
-		session.Release()
+	if _, err := session.ExecContext(ctx, "select pg_advisory_lock(hashtextextended($1, 0))", lockName(key)); err != nil {
+		closeSession(session) // it may hold the lock
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
 	return &lock{store: s, session: session, key: key}, nil
@@ -105,7 +110,7 @@ func lockName(key string) string { return "connect_connections:" + key }
 
 type lock struct {
 	store   *Store
-	session *pgxpool.Conn
+	session *sql.Conn
 	key     string
 }
 
@@ -119,7 +124,7 @@ func (l *lock) Save(ctx context.Context, c connect.Connection) error {
 
 func (l *lock) Delete(ctx context.Context) error {
 	return l.exec(func(db querier) error {
-		_, err := db.Exec(ctx, "delete from connect_connections where key = $1", l.key)
+		_, err := db.ExecContext(ctx, "delete from connect_connections where key = $1", l.key)
 		return err
 	})
 }
@@ -127,11 +132,11 @@ func (l *lock) Delete(ctx context.Context) error {
 // exec uses the session of the lock. If that broke, any other is better than to lose the only copy of new tokens; then
 // somebody else may have taken the lock, and all that they can have stored is that the outcome is not known.
 func (l *lock) exec(act func(querier) error) error {
-	var db querier = l.session
-	if l.session.Conn().IsClosed() {
-		db = l.store.pool
+	err := act(l.session)
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {
+		err = act(l.store.db)
 	}
-	if err := act(db); err != nil {
+	if err != nil {
 		return fmt.Errorf("pgstore: %w", err)
 	}
 	return nil
@@ -141,23 +146,30 @@ func (l *lock) Unlock() {
 	ctx, cancel := context.WithTimeout(context.Background(), unlockTimeout)
 	defer cancel()
 	var held bool
-	err := l.session.QueryRow(ctx, "select pg_advisory_unlock(hashtextextended($1, 0))", lockName(l.key)).Scan(&held)
+	err := l.session.QueryRowContext(ctx, "select pg_advisory_unlock(hashtextextended($1, 0))", lockName(l.key)).Scan(&held)
 	if err != nil || !held {
-		_ = l.session.Conn().Close(ctx)
+		closeSession(l.session)
+		return
 	}
-	l.session.Release()
+	_ = l.session.Close() // returns it to the pool
 }
 
-// querier is a pool or one of its connections.
+// closeSession ends the session instead of returning it to the pool, and with it what it has locked.
+func closeSession(session *sql.Conn) {
+	_ = session.Raw(func(any) error { return driver.ErrBadConn })
+	_ = session.Close()
+}
+
+// querier is a database or one of its sessions.
 type querier interface {
-	Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error)
-	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
+	ExecContext(ctx context.Context, query string, arguments ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, arguments ...any) *sql.Row
 }
 
 func (s *Store) load(ctx context.Context, db querier, key string) (c connect.Connection, err error) {
 	var sealed []byte
-	switch err := db.QueryRow(ctx, "select sealed from connect_connections where key = $1", key).Scan(&sealed); {
-	case errors.Is(err, pgx.ErrNoRows):
+	switch err := db.QueryRowContext(ctx, "select sealed from connect_connections where key = $1", key).Scan(&sealed); {
+	case errors.Is(err, sql.ErrNoRows):
 		return c, connect.ErrNotConnected
 	case err != nil:
 		return c, fmt.Errorf("pgstore: %w", err)
@@ -185,11 +197,11 @@ func (s *Store) save(ctx context.Context, db querier, key string, c connect.Conn
 	if err != nil {
 		return err
 	}
-	_, err = db.Exec(ctx, `insert into connect_connections as held (key, grant_id, connection_version, state, sealed)
+	_, err = db.ExecContext(ctx, `insert into connect_connections as held (key, grant_id, connection_version, state, sealed)
 		values ($1, $2, $3, $4, $5)
 		on conflict (key) do update set grant_id = excluded.grant_id, connection_version = excluded.connection_version,
 			state = excluded.state, sealed = excluded.sealed, updated_at = now()
 		where held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version`,
-		key, c.GrantID, version, string(c.State), s.keys[0].Seal(nil, nil, plain, []byte(key))) //nolint:gosec // the nonce is random
+		key, c.GrantID.String(), version, string(c.State), s.keys[0].Seal(nil, nil, plain, []byte(key))) //nolint:gosec // the nonce is random
 	return err
 }

@@ -25,6 +25,9 @@ BENCH_ONLY ?=
 BENCH_STEPS_ROWS ?= 1000000
 PROFILES ?=
 
+# The service that the site of `make docs` is for.
+BASE_URL ?= https://connect.example.com
+
 # What `connect-svc version` prints: the tag, or the newest release of the changelog where git is not at hand. Empty, it is
 # what the Go tool knows.
 VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null), \
@@ -137,9 +140,9 @@ verify: ## check that generated code is what `make generate` produces
 		{ echo "what is generated is not what its sources make: run make generate and commit" >&2; exit 1; }
 
 .PHONY: docs
-docs: ## build the developers' site as static files: bin/developers/index.html
+docs: ## build the developers' site of a service, BASE_URL, as static files: bin/developers/index.html
 	@rm -rf bin/developers
-	go run ./internal/web/developers/build bin/developers
+	go run ./internal/web/developers/build bin/developers '$(BASE_URL)'
 
 .PHONY: pages
 pages: tools ## draw all pages and emails side by side, in two languages, light and dark: bin/pages/*.png

@@ -30,7 +30,8 @@ type serveCommand struct {
 	PrivateHosts  []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
 	OperatorToken []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
 
-	DevelopersSite bool `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
+	DevelopersSite bool   `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
+	SDKModule      string `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
 
 	LimiterURL     string         `setting:"" type:"limiter" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: redis://host:6379. Empty: PostgreSQL."`
 	TrustedProxies []netip.Prefix `setting:"" type:"networks" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is trusted, for the sign-in limits."`
@@ -68,6 +69,7 @@ func (s serveCommand) config() (app.Config, error) {
 		Texts:          s.TextsDir,
 		OperatorHash:   s.OperatorToken,
 		DevelopersSite: s.DevelopersSite,
+		SDKModule:      s.SDKModule,
 		TrustedProxies: s.TrustedProxies,
 		LimiterURL:     s.LimiterURL,
 		OAuth: oauth.Settings{

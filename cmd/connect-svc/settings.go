@@ -25,6 +25,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/web/developers"
 )
 
 // A flag with the tag `setting` is a setting: it can also be given as an environment variable of the same name. It is
@@ -219,6 +220,10 @@ var settingTypes = map[string]settingType{
 			}
 			return s == "on", nil
 		},
+	},
+	"module": {
+		accepted: "a Go module path without a version, such as go.example.com/connect-go, or nothing",
+		parse:    func(s string) (any, error) { return s, developers.CheckModule(s) },
 	},
 	"hourly limit": {
 		accepted: "a whole number from 0 (no limit) to 1000000",

@@ -48,7 +48,8 @@ type Config struct {
 
 	OperatorHash []byte // credential.Hash of the operator token; nil: the operator API is off
 
-	DevelopersSite bool // whether the public listener serves /developers/
+	DevelopersSite bool   // whether the public listener serves /developers/
+	SDKModule      string // path of the Go SDK's module as that site hands it out; empty: developers.DefaultModule
 
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
@@ -230,7 +231,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	}
 	var site *developers.Site
 	if config.DevelopersSite {
-		if site, err = developers.New(config.Brand); err != nil {
+		if site, err = developers.New(developers.Config{Brand: config.Brand, BaseURL: config.BaseURL, SDKModule: config.SDKModule}); err != nil {
 			return nil, err
 		}
 	}
@@ -238,7 +239,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		switch {
 		case partner.IsBackend(r.URL.Path):
 			api.ServeHTTP(w, r)
-		case site != nil && developers.Serves(r.URL.Path):
+		case site != nil && (developers.Serves(r.URL.Path) || site.AsksForModule(r)):
 			site.ServeHTTP(w, r)
 		default:
 			userPages.ServeHTTP(w, r)

@@ -15,7 +15,7 @@ func TestDevelopersSite(t *testing.T) {
 	for name, on := range map[string]bool{"on": true, "off": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, _, log := openWith(t, func(c *Config) { c.DevelopersSite = on })
+			a, _, log := openWith(t, func(c *Config) { c.DevelopersSite, c.SDKModule = on, "connect.example.com/move" })
 			defer a.Close()
 			get := func(path string) (status int, body string) {
 				t.Helper()
@@ -27,7 +27,8 @@ func TestDevelopersSite(t *testing.T) {
 				}
 				return answer.Code, string(text)
 			}
-			for _, path := range []string{"/developers/", "/developers/consent.html", "/developers/openapi.yaml"} {
+			for _, path := range []string{"/developers/", "/developers/consent.html", "/developers/openapi.yaml", "/developers/sdk/connect-1.0.0.tgz",
+				"/developers/go/connect.example.com/move/@v/list", "/move?go-get=1", "/move/webhook?go-get=1"} {
 				want := map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[on]
 				if status, _ := get(path); status != want {
 					t.Errorf("%s is %d, want %d", path, status, want)
@@ -36,7 +37,7 @@ func TestDevelopersSite(t *testing.T) {
 			if on && !strings.Contains(log.String(), `"operation":"/developers/"`) {
 				t.Errorf("the log says %s", log)
 			}
-			for _, path := range []string{"/developer", "/developersx", "/Developers/", "/static/none.css", "//developers/"} {
+			for _, path := range []string{"/developer", "/developersx", "/Developers/", "/static/none.css", "//developers/", "/move", "/connect-go?go-get=1"} {
 				if status, body := get(path); status != http.StatusNotFound || strings.Contains(body, "developers’ site") {
 					t.Errorf("%s is %d, %s", path, status, body)
 				}

@@ -3,15 +3,17 @@
 //
 //	pages/*.md ──goldmark──▶ templates/page.html ────▶ <name>.html   the guides
 //	gen/redoc, static/reference.js ───────────────────▶ reference.html   drawn in the browser from openapi.yaml
+//	gen/sdk ──────────────────────────────────────────▶ sdk/connect-1.0.0.tgz, go/…   both SDKs, for npm and the go command
 //	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte
 //
 // # Invariants
 //
-//   - The pages are the same for everybody: they contain nothing of a request, a setting or the database. They are made
-//     once, at start.
+//   - The pages are the same for everybody: they contain nothing of a request or the database, and of the settings only
+//     the brand, the service's address and the path of the Go module. They are made once, at start.
 //   - Links are relative, so that the site works in any folder. Every link and every anchor leads somewhere.
 //   - Pages are complete without scripts, except the reference, and none asks another host for anything.
 //   - Every example runs or compiles as it stands in the Markdown: tests take it from there. The guides agree with the
 //     specification and the contract.
+//   - What has a version in its name is the same bytes for that version.
 //   - The site serves GET and HEAD only, and knows nothing of the rest of the service.
 package developers

@@ -3,6 +3,7 @@ package developers
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,43 +15,35 @@ import (
 	"time"
 )
 
-// The quick start works when it is pasted: this does so, block after block, in a copy of the checkout. Two things are not
-// as they stand on the page: the ports, since others may have them, and the second terminal. What the guides do with curl
-// is done on the way.
+// The quick start works when it is pasted: this does so, block after block, in an empty folder. Three things are not as they
+// stand on the page: the ports, since others may have them, the second terminal, and the service that hands out the SDKs, which
+// is the sandbox. What the guides do with curl is done on the way.
 func TestQuickStart(t *testing.T) {
 	t.Parallel()
-	checkout := t.TempDir()
-	for _, name := range []string{"api", "cmd", "gen", "internal", "migrations", "sdk"} {
-		if err := os.CopyFS(filepath.Join(checkout, name), os.DirFS(filepath.Join("..", "..", "..", name))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"go.mod", "go.sum", "Makefile"} {
-		content, err := os.ReadFile(filepath.Join("..", "..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(checkout, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "connect-svc")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "connect-svc/cmd/connect-svc")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	examples := examplesOf(t, "quick-start")
-	driver := startSandbox(t, checkout, examples[0].code)
+	installs, start, examples := examples[:2], examples[2], examples[3:]
+	if start.code != "connect-svc sandbox\n" {
+		t.Fatalf("the sandbox is started with %q", start.code)
+	}
+	driver := startSandbox(t, program)
+	sandbox := askSandbox(t, driver)
 	atNoon(t, driver)
 
 	script := "set -euo pipefail\n"
-	for _, e := range examples[1:] {
+	for _, e := range installs {
+		script += strings.ReplaceAll(e.code, nobodysURL, sandbox.BaseURL)
+	}
+	for _, e := range examples {
 		code := strings.ReplaceAll(e.code, "http://127.0.0.1:9090", driver)
 		if e.file == "" {
 			script += "echo '# '\n" + code + "\n"
 		} else {
-			target := filepath.Join(checkout, e.file)
-			if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(target, []byte(code), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, folder, e.file, code)
 		}
 		if strings.Contains(code, "/clock") {
 			script += "echo '# '\nrefresh_token=$(echo \"$tokens\" | field refresh_token)\n" + shellOf(t, "refresh")
@@ -59,7 +52,7 @@ func TestQuickStart(t *testing.T) {
 	script += "echo '# '\n" + shellOf(t, "disconnects")
 
 	pasted := exec.CommandContext(t.Context(), "bash")
-	pasted.Dir, pasted.Stdin = checkout, strings.NewReader(script)
+	pasted.Dir, pasted.Stdin, pasted.Env = folder, strings.NewReader(script), newcomer(t, sandbox.CAFile)
 	output, err := pasted.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
@@ -110,21 +103,28 @@ func atNoon(t *testing.T, driver string) {
 	}
 }
 
-// startSandbox does the first block, on free ports, and returns the address of the driver once it answers.
-func startSandbox(t *testing.T, checkout, block string) string {
+// askSandbox asks the driver what there is.
+func askSandbox(t *testing.T, driver string) (sandbox struct {
+	BaseURL string `json:"base_url"`
+	CAFile  string `json:"ca_file"`
+}) {
 	t.Helper()
-	const command = "bin/connect-svc sandbox\n"
-	build, found := strings.CutSuffix(block, command)
-	if !found {
-		t.Fatalf("the first block does not end with %s", command)
+	answer, err := http.Get(driver + "/sandbox")
+	if err != nil {
+		t.Fatal(err)
 	}
-	building := exec.CommandContext(t.Context(), "bash", "-c", build)
-	building.Dir = checkout
-	if output, err := building.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&sandbox); err != nil {
+		t.Fatal(err)
 	}
-	sandbox := exec.Command(filepath.Join(checkout, "bin", "connect-svc"), "sandbox", "--listen", "127.0.0.1:0", "--private-listen", "127.0.0.1:0")
-	sandbox.Dir = checkout
+	return sandbox
+}
+
+// startSandbox does it on free ports, and returns the address of the driver once it answers.
+func startSandbox(t *testing.T, program string) string {
+	t.Helper()
+	sandbox := exec.Command(program, "sandbox", "--listen", "127.0.0.1:0", "--private-listen", "127.0.0.1:0")
+	sandbox.Dir = t.TempDir()
 	var complaint bytes.Buffer
 	sandbox.Stderr = &complaint
 	screen, err := sandbox.StdoutPipe()

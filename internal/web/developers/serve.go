@@ -37,9 +37,14 @@ func newFile(mediaType string, content []byte) *file {
 }
 
 // ServeHTTP serves GET and HEAD of the site's files. Everything else gets a page with status 404, as on the rest of the public
-// listener (specification 4). Mount it behind telemetry.Requests for the paths of [Serves].
+// listener (specification 4). Mount it behind telemetry.Requests for the paths of [Serves] and the questions of
+// [Site.AsksForModule].
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	telemetry.EventOf(r.Context()).Operation = Path
+	if s.AsksForModule(r) {
+		s.serveModule(w)
+		return
+	}
 	name, below := strings.CutPrefix(r.URL.Path, Path)
 	f, found := s.files[name]
 	readable := r.Method == http.MethodGet || r.Method == http.MethodHead

@@ -65,19 +65,34 @@ var contents = []group{
 // Site is the finished pages and files.
 type Site struct {
 	brand   brand.Brand
+	baseURL string
+	module  string           // of the Go SDK
 	files   map[string]*file // by their path below [Path]
 	missing *file            // the page for what is not there
 }
 
-// New makes the site from what is embedded, for an operator; a brand without a name is the program's own. An error says that the parts do not fit together.
-func New(of brand.Brand) (*Site, error) {
-	of.Name = cmp.Or(of.Name, brand.DefaultName)
-	s := &Site{brand: of, files: map[string]*file{}}
+// Config is whose site it is.
+type Config struct {
+	Brand     brand.Brand // without a name: the program's own
+	BaseURL   string      // of the service
+	SDKModule string      // path of the Go SDK's module; empty: [DefaultModule]
+}
+
+// New makes the site from what is embedded, for an operator. An error says that the parts do not fit together.
+func New(config Config) (*Site, error) {
+	s := &Site{brand: config.Brand, baseURL: config.BaseURL, module: config.SDKModule, files: map[string]*file{}}
+	s.brand.Name = cmp.Or(s.brand.Name, brand.DefaultName)
+	if s.module == "" {
+		s.module = DefaultModule(s.baseURL)
+	}
 	names, err := s.addAssets()
 	if err != nil {
 		return nil, fmt.Errorf("developers: %w", err)
 	}
 	if err := s.addPages(names); err != nil {
+		return nil, fmt.Errorf("developers: %w", err)
+	}
+	if err := s.addSDKs(); err != nil {
 		return nil, fmt.Errorf("developers: %w", err)
 	}
 	s.files["openapi.yaml"] = newFile("application/yaml", api.Partner)
@@ -162,7 +177,7 @@ func (s *Site) addPages(names map[string]string) error {
 		layout := "page.html"
 		if p.Name == referenceName {
 			layout = "reference.html"
-		} else if err := v.read(p); err != nil {
+		} else if err := v.read(p, s.own); err != nil {
 			return fmt.Errorf("pages/%s.md: %w", p.Name, err)
 		}
 		if i > 0 {
@@ -181,13 +196,13 @@ func (s *Site) addPages(names map[string]string) error {
 	return err
 }
 
-// read takes title, body and sections of a Markdown page.
-func (v *view) read(p page) error {
+// read takes title, body and sections of a Markdown page, which own makes the service's.
+func (v *view) read(p page, own func([]byte) []byte) error {
 	source, err := fs.ReadFile(files, "pages/"+p.Name+".md")
 	if err != nil {
 		return err
 	}
-	v.Title, v.Body, v.Sections, err = convert(source)
+	v.Title, v.Body, v.Sections, err = convert(own(source))
 	return err
 }
 

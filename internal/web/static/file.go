@@ -29,6 +29,13 @@ func New(mediaType string, content []byte) *File {
 	}
 }
 
+// NewPacked makes a file that is an archive already, and is sent as it is.
+func NewPacked(mediaType string, content []byte) *File {
+	f := New(mediaType, content)
+	f.zipped = func() []byte { return content } // is not shorter
+	return f
+}
+
 func zip(content []byte) []byte {
 	var zipped bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // the level exists

@@ -1,22 +1,21 @@
 // Build writes the developers' site as files.
 //
-//	go run ./internal/web/developers/build bin/developers
+//	go run ./internal/web/developers/build bin/developers https://connect.example.com
 package main
 
 import (
 	"fmt"
 	"os"
 
-	"connect-svc/internal/brand"
 	"connect-svc/internal/web/developers"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: build DIRECTORY")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: build DIRECTORY BASE_URL")
 		os.Exit(2)
 	}
-	site, err := developers.New(brand.Brand{})
+	site, err := developers.New(developers.Config{BaseURL: os.Args[2]})
 	if err == nil {
 		err = site.Write(os.Args[1])
 	}

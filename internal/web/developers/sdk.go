@@ -1,0 +1,171 @@
+package developers
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/tools/txtar"
+
+	"connect-svc/gen/sdk"
+	"connect-svc/internal/web/static"
+)
+
+// What stands in the sources for the service's own address and module.
+const (
+	nobodysURL    = "https://connect.invalid"
+	nobodysModule = "connect.invalid/connect-go"
+)
+
+// DefaultModule is the path of the Go SDK's module at a service: its host and /connect-go. Where no module can have the host, such
+// as localhost or an IP address, it is the path in the sources.
+func DefaultModule(baseURL string) string {
+	base, err := url.Parse(baseURL)
+	if err != nil {
+		return nobodysModule
+	}
+	path := base.Hostname() + "/connect-go"
+	if _, err := netip.ParseAddr(base.Hostname()); err == nil || CheckModule(path) != nil {
+		return nobodysModule
+	}
+	return path
+}
+
+// CheckModule says whether the Go SDK can have this module path. A path for a later major version, such as x.example/y/v2, would
+// contradict the SDK's version.
+func CheckModule(path string) error {
+	if err := module.CheckPath(path); err != nil {
+		return errors.New("is not a module path")
+	}
+	if _, major, _ := module.SplitPathVersion(path); major != "" {
+		return errors.New("ends with a version")
+	}
+	return nil
+}
+
+// own puts the service's address and module into a page or a source.
+func (s *Site) own(text []byte) []byte {
+	text = bytes.ReplaceAll(text, []byte(nobodysModule), []byte(s.module))
+	return bytes.ReplaceAll(text, []byte(nobodysURL), []byte(s.baseURL))
+}
+
+// addSDKs adds the npm package, and the Go module as the module proxy protocol has it (https://go.dev/ref/mod#goproxy-protocol).
+// What has a version in its name never changes.
+func (s *Site) addSDKs() error {
+	npm := txtar.Parse(sdk.TypeScript)
+	version, err := versionOf(npm)
+	if err != nil {
+		return err
+	}
+	tarball, err := tarballOf(npm)
+	if err != nil {
+		return err
+	}
+	s.files["sdk/connect-"+version+".tgz"] = newArchive("application/gzip", tarball)
+
+	source := txtar.Parse(sdk.Go)
+	for i := range source.Files {
+		source.Files[i].Data = s.own(source.Files[i].Data)
+	}
+	version = "v" + version
+	zipped, err := zipOf(source, s.module+"@"+version)
+	if err != nil {
+		return err
+	}
+	escaped, err := module.EscapePath(s.module)
+	if err != nil {
+		return err
+	}
+	info := newFile("application/json", fmt.Appendf(nil, `{"Version":%q}`, version))
+	dir := "go/" + escaped + "/@v/"
+	s.files[dir+"list"] = newFile("text/plain; charset=utf-8", []byte(version+"\n"))
+	s.files[dir+version+".info"] = info
+	s.files["go/"+escaped+"/@latest"] = info
+	s.files[dir+version+".zip"] = newArchive("application/zip", zipped)
+	for _, f := range source.Files {
+		if f.Name == "go.mod" {
+			s.files[dir+version+".mod"] = newFile("text/plain; charset=utf-8", f.Data)
+		}
+	}
+	return nil
+}
+
+// newArchive is sent as it is, since a package manager may take a content coding for its own archive.
+func newArchive(mediaType string, content []byte) *file {
+	return &file{File: static.NewPacked(mediaType, content), policy: pagePolicy, forever: true}
+}
+
+// versionOf is that of package.json, which is the contract's.
+func versionOf(npm *txtar.Archive) (string, error) {
+	for _, f := range npm.Files {
+		if f.Name == "package/package.json" {
+			var manifest struct{ Version string }
+			err := json.Unmarshal(f.Data, &manifest)
+			return manifest.Version, err
+		}
+	}
+	return "", errors.New("the npm package has no package.json")
+}
+
+// tarballOf compresses nothing: partners' lock files name the tarball by its hash, which must not depend on the compressor of the
+// Go release that built the service.
+func tarballOf(files *txtar.Archive) ([]byte, error) {
+	var packed bytes.Buffer
+	compressed, err := gzip.NewWriterLevel(&packed, gzip.NoCompression)
+	if err != nil {
+		return nil, err
+	}
+	archive := tar.NewWriter(compressed)
+	for _, f := range files.Files {
+		if err := archive.WriteHeader(&tar.Header{Name: f.Name, Mode: 0o644, Size: int64(len(f.Data)), Format: tar.FormatUSTAR}); err != nil {
+			return nil, err
+		}
+		if _, err := archive.Write(f.Data); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(archive.Close(), compressed.Close())
+	return packed.Bytes(), err
+}
+
+// zipOf is a module zip file (https://go.dev/ref/mod#zip-files), whose hash in go.sum is that of the files.
+func zipOf(files *txtar.Archive, root string) ([]byte, error) {
+	var packed bytes.Buffer
+	archive := zip.NewWriter(&packed)
+	for _, f := range files.Files {
+		w, err := archive.Create(root + "/" + f.Name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.Data); err != nil {
+			return nil, err
+		}
+	}
+	err := archive.Close()
+	return packed.Bytes(), err
+}
+
+// AsksForModule says whether the go command asks where the Go SDK's module, or a package of it, comes from
+// (https://go.dev/ref/mod#vcs-find). It asks the module's host, which may be another than ours, and knows no ports.
+func (s *Site) AsksForModule(r *http.Request) bool {
+	path, found := strings.CutPrefix("https://"+s.module, s.baseURL+"/")
+	return found && r.Method == http.MethodGet && r.URL.RawQuery == "go-get=1" && strings.HasPrefix(r.URL.Path+"/", "/"+path+"/")
+}
+
+func (s *Site) serveModule(w http.ResponseWriter) {
+	headers(w.Header(), pagePolicy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	content := html.EscapeString(s.module + " mod " + s.baseURL + Path + "go")
+	_, _ = fmt.Fprintf(w, "<!doctype html>\n<meta name=\"go-import\" content=\"%s\">\n", content) // fails only where nobody reads it any more
+}

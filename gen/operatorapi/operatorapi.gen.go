@@ -136,6 +136,9 @@ type ActivityBatchResult struct {
 	StepCorrections Written `json:"step_corrections"`
 }
 
+// CalendarDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+type CalendarDate = openapi_types.Date
+
 // Connection defines model for Connection.
 type Connection struct {
 	// AuthorizedAt An instant in UTC with milliseconds.
@@ -154,7 +157,7 @@ type Connection struct {
 	GrantId Id `json:"grant_id"`
 
 	// HistoryFrom A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	HistoryFrom Date `json:"history_from"`
+	HistoryFrom CalendarDate `json:"history_from"`
 
 	// LastReadAt When the company last read, to within an hour; null when it has not.
 	LastReadAt *string `json:"last_read_at"`
@@ -181,7 +184,7 @@ type CyclingAdjustmentRow struct {
 	AdjustmentId Id `json:"adjustment_id"`
 
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// DeltaMeters What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
 	DeltaMeters Delta `json:"delta_meters"`
@@ -192,9 +195,6 @@ type CyclingAdjustmentRow struct {
 	// UserId A UUID. Answers have it in lowercase.
 	UserId Id `json:"user_id"`
 }
-
-// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-type Date = openapi_types.Date
 
 // Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
 type Delta = int32
@@ -223,7 +223,7 @@ type NewUser struct {
 	Email Email `json:"email"`
 
 	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	RegisteredOn Date `json:"registered_on"`
+	RegisteredOn CalendarDate `json:"registered_on"`
 
 	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
 	Timezone Timezone `json:"timezone"`
@@ -309,7 +309,7 @@ type StepCorrectionRow struct {
 	CorrectionId Id `json:"correction_id"`
 
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
 	Delta Delta `json:"delta"`
@@ -324,8 +324,8 @@ type StepCorrectionRow struct {
 // StepsRow defines model for StepsRow.
 type StepsRow struct {
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	Date  Date  `json:"date"`
-	Steps Count `json:"steps"`
+	Date  CalendarDate `json:"date"`
+	Steps Count        `json:"steps"`
 
 	// UserId A UUID. Answers have it in lowercase.
 	UserId Id `json:"user_id"`
@@ -343,7 +343,7 @@ type User struct {
 	Email Email `json:"email"`
 
 	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	RegisteredOn Date `json:"registered_on"`
+	RegisteredOn CalendarDate `json:"registered_on"`
 
 	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
 	Timezone Timezone `json:"timezone"`
@@ -2069,104 +2069,104 @@ func (sh *strictHandler) DisconnectUser(w http.ResponseWriter, r *http.Request, 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7D0Lc9u4mX8Fw+vMJj1SJmXJD3k6d46TXHPNOjuxc7mt7VoQ+dFCTQFaALSidfTfb/AgCUqURTlO697u",
-	"TLuWLTw+fC98T+Tei9lkyihQKbzBvQdf8GSagf78ZoJJdo5vgarf7nCWg/rA4ZcchLwmiTfwemmU7ie7",
-	"EPS7uBf04gMIDuO9ONgfhfggDZPDtBt5vicklrnwBr3w0PckkRl4A++YMjkGjnIBHI2xQHJMBIJAbYtw",
-	"knAQouP5npxP1fCc00HMKIVYBuIuHkw5G2UwGYAaH0gN52Lhe+/oHc5IcsKoBCproAPnjAtvcHHvJSAx",
-	"ybyBN8mFRCNAWKIMsJAo9HxvygiVwL2Bt5Ngks2vhYSp2In2d/QHb3Hlfxseut0KD28JZIlALEVyDMgu",
-	"izAHRMxRWiDBjgxie2qFiB9xljI+geSjWfIJqRhW0J87MBOBJsWmLYAuxwZ2AQ32KZMnZjAkTwhyrw6y",
-	"ZjoiEGUSxcV2aEbk2LChEgtM5y1OQZkMyhWKE7xlOf1+0CvW0KCPCb1B6veWcKYaLAXjGfA74G+UQDwZ",
-	"mP11fBGzPEs0qkegMZuBbMUhQkMZaLnVYJ8z9h7zG3g61Ea7dZhHLJkr7ErGUKa2agGmZCzQYzWMnyjO",
-	"5Zhx8uuTMnBUh5NNgWPJOJLsFqgWPSKE4gfG0YwzetMC8NwF1cAu8umUcQnJj5AQfK7nPxmu+w24LhXw",
-	"dJqRGEvC6M7fBaOtwC+hDSYK3EBP0AcRwF+D5rPvdHsZFVJpDJKgGRYogbbMreYHdngJ85svRJir+B8D",
-	"Muj92kJrRpfA/sMUHRJ5PNbQt4XU1XYL3xsDToBrvJ7geAzKOuAsU78nIGJOporvtFEiZsCFvn4p3AFH",
-	"QjJu6KlORrhiKMlz8D0Rj2GC1Roxo+p+9SgL9PAKSCE5oTcaYydjnGVAjfKq7/pnNkOSISWMQKWSAkAv",
-	"Pr49QXv7/fBlu71fAebAEQecTf506Ym7OCh0xKXXCNB7ZsRtFR4lnFMsx4VRUmB+PRRTLCVwNfdvO8W2",
-	"O3fRjpopdi7C4BAHaXB1v7u3+EMjMNZIeZesQnOKJyBqxhGh+teM3TwM1R84pN7A+7edysrdMd+KnXeW",
-	"NaaY4wnIgjsyArQRCoWTWH+L3r0uEOOYCUQNUkjzfI/iiTqeGa4k4ZuANMK2DqaCNg37q6++efeFmi2m",
-	"jArHLThhNM1ILC0DFpa2q8OtOP670uXLroVrs6+BoRi+47ghCpZ2kP9kNjfgL0t4k9vh+BvLuiJwlEXT",
-	"nnb8Tk2xLHzvfwPL08G715vmVty/aPZhHoHkZZ9gE6KXNn0SZGuhMQsW1ra6I1mcT4BKSHxlrWDE2QxR",
-	"LeXY3lFjhhIGZoa+dTro1Nq76paNx5jeGK38DMhVelqPpNSqI7SJViu+3ZNRq1CxSjIw+iUHPkdGTRtS",
-	"KZvtuaH9FUvm/69R7yMiRemaKJn477MPp+oa/HT+NjjwEaaIjf4OcTE5JZAlSM5IDIpsE8YByTGmaK9n",
-	"vhNa8jJlziFMEzvb2D3V6AOUAEyfCbmXAwOPoHbdV99E6dqGC9+rbMoWM9+WrvaT8EZ5WxmjdARAH4pb",
-	"HKFhCe0QzbQlLQujTi/D0KdP714/lwtvKRzxCNLWQgWb6ONu9yQkOmMTMLdTikkGiRKf8sabs5yjFOeZ",
-	"fCbYdqMoj0B1Fe7YhOdyoyeTA60DFQNXSiraQz+SV35dz0Vh6IdhiLRb+ly4fDky9Ajc50tLPIj+T8vh",
-	"nSchQbvI01Oh+/Pnz8Gx4xdvnF962d9Kq+ZI2KNo1him2ky9BgiejooU0NDa+oFaelioq+FyJG7oI5yp",
-	"8cwGj4ZHygDnAuSfcpkGB8PnIl8C+D/JM/W9WjhvI22d8GQxF8rQ38apb6o43Hfyh0miqO26xlrBjnFS",
-	"fP+MaO7GIR9pFW5r11matZ9ag/OppHg1PtrW8HsW1CuxoGE4jiW5I3L+Cst4rOmXJESdFWc/cXXpSKLo",
-	"leJMwAoTSzRhQqLI3PqczYTyjnCWqYNOCHVXiHxv6vx678XzOCP05hobCOxfiYSJ2ESfjySBj2ym0DDB",
-	"X96ZKVEY6lSYCXJizvFcDSi3Sf6eCzkpcu6t9jkxc4/LqW03dfLXrTc7U6PbbsBhwu5wtgXKzIS26yvQ",
-	"r2PGOcSK2Nud4qSc1267RfkH4xCrKTW+/Agiz+RG7mzDXw/B/pkTKc29soZrWs5eIn/LWS5NN5LSXGFN",
-	"ZGq128KNTl/UAPabMNewVTOSnGNcNZDVuvY2/7EFNSub+hrLjSF0KiSmesMqG9Ai7F4ON6H8psC/+qYh",
-	"D7GUWvG9uDzo9R1w0Zjw+S+gyqgnjFYrFrN8hFECMZngDNF8MjLpBifhcxEFh1cXYXB4dR/60UFTgsf3",
-	"bjje4vBjIiTj8+uUs8mmGa+VV7DwvQwLec0BF2Spn/DzGKiLKqSGIzXcR5Jpu1ZdGBSNWc6PEM2zTF2f",
-	"FBFp703tvaeMT9TyXoIlBJJMoI6Ly8vkvrcI1I9u8ePc/BjUflxedtSH3cVfK3RdFPjyPbW/d6UvSDbd",
-	"4j46U8Prim5XX4CF1lvSeL6XU/JLDvZryXNYmHxsA9e9x1MBiTI5sMMfJtYxMzhCHFIOYgwJSrWLyFDG",
-	"6M0R0mFJDnfsFhLtfBCJKEAiygQjwjeY6LQ/0HyisOF4r4q8anMt1XoRR6idNKKrStz0mytNDjM2Skdx",
-	"/hL5S/zoL6mAJdZ7WNmILbVNgiVubyVUOm3RcLXV9azEa0DNjflcsjqhcrfraZYiE0WZbtTb7x3s7vX2",
-	"NWuZP1Z3KaESboDrxZrMli3VbTm3tfZIHogTLGuNBDKJr6sE8INz1FgbCd64wSkzGxRJ2HaZXpdEVfq2",
-	"jgN7wCXYLVRNJH3dKM3HKMYZ0ARzpNbz0fDnn3/+Ofjxx+D166GPFKuj6DAMgzAKwkgpycPDw8Mg6ga7",
-	"0YoqrGvBF9Hh14tucSu8NHdDdxGsfGi8KgyaGzS4CaniJIHkCI0gYzP0K3CmQFMeO8IzPPd1OkNporCD",
-	"jvXJtHJnudQKKGY8QULiuSj/zCgUs5BkEmfohoFwNqidtp00BOVfD5rkQocOmkgywhwqj7uA8JecSTCJ",
-	"GppPgJMYjZmQwkfYOj7dfg+N5hJEBx2b2bpkAkuUkDQFrryhomBwlEsUYwE62aO0r8ATXeY2wV/eA72R",
-	"Y2/Q7ff0aYrfdxvopAtXy5j9NjrNFt+upXAcw1TqKDpw6KB30qY9OEwBS3Nl6Miu9e4KKKMGKMta3gaL",
-	"QNfY6tVGLFGsY/JqdootwTkMo5dHCCZTOTd32hjQbMwybXwRuYQ4XQTpisLOxd92rv748o/NZS+uvBeQ",
-	"+gWCmmS5qQzk2Lj0qCheGuM7fb8SijI2A66IXePhPNdqxLXhTIXOcfD26v7AyGfxa2+bX6M1Ml3YwQ0F",
-	"V4iY70w688SEGCcky4iAmNFEfHe7y4HzFGafBGzL0FCI80Ma3si8pvkNERI4JNeMtr2n1JF/ZXTjtXNe",
-	"jKtfPTjLPqS68n3TJXS1Lv34g0AkOUIYUZhpC85El4gW2QxSiVguOytcbXDjHGAZAU1cfsqabqzP47lv",
-	"RZAJLYQoY+wWZVgC76DPVluefnq/JJSR6+pXxC6Ca1sS23YRrECnQ+NLVTdDEzrvoEK36QSJX6gdxhPg",
-	"hctl5V/zeytzz1HAy6GNh2z+Rb15oY1FVRRoNvmh5rviEFjrIMcRdW49W9m5qr5S8kVpe/giNXkBx2Ok",
-	"pjf6sw8lT5bCpmXKxGVIPb8ApjxaDSdNLOku2cCZJC6qJSfKizRoQLFyKJU2VhouEUWi3kVT4ey075Lw",
-	"29Vz+y1aAfy2VbR+y/4Hv1UBsd+uKNpv1fTjt6jL97etIfdbt9r47boXrho4+aO2RiFROrtJLLj9HsUZ",
-	"i2+R0qCOLfurtls1R+VTZQML8gWlHMdGj6GE3BBT2v0Yy/y8+DBY+fDi8rJjPkf+3uLlfzRepE6Udzv1",
-	"KljOY2ihmc70wHfJUzlZ1cZN4l+EOrc7DK9mPRhHZTOh1bL62XJsTm0RZPvr3UxdueBPmTSWNhpByjjo",
-	"TB/FE7AVZKt3uobTL0/nAtOIO5sk2dJLIEppxtDSOTdxCw2okZproMm1bBYt40IIibnsoNM8y/zSglGH",
-	"N3ioxvj6I1Ad+8rpLWUz+g8VrKbIYHlODWJ50ofj9Y7CWfjPQdaaz+GvUL+Rr6y4uL75Xs/1zW2S5+Eg",
-	"lYmZrjDJBwpoClwXt7BaXNLJUQw44MRJQOivlv9YZS/MN013QYnh9bF+7c5rntRj0Y0yLHRbBEnARyaQ",
-	"W7qoJhus4zZR98AEB8rbQ5nI6CfMJVX+om10AVh1Z6PuwUYPezXRtmV6rJz7/SJ8zza0Vz98PbT3UEyv",
-	"zNFuHU5ujbhWWcNS7T4FMuzhzcZNpz53vOBla8nNh2lTSQ1ECZZ4hAX4pkYCCzR8kyuU7LwCnhE67KDX",
-	"EJMEqkTED8KNjM6XJGKvt1EgHhFBiDlguW1G8fmHHR7NCRujBr6LsiZW0cVg2ijZSIpN9SHb4Xl7lDVV",
-	"HRT58e3qYN4oz5mzGdKl4DmVOtkWm5p+X3E/oQK47rzJp0rcdJ1Xab5po6Z29mL88zZhz3STJsrIrb0m",
-	"HUuWwzTDMSRoNEfYxIo0iqyqGGEZjzsaHIOQdtA3W8QltqrVHjaOlZqFOOdEzs/U+gbpRYntObN1iKsW",
-	"gQ5/qzMMTz6cnr45Ob/+8NObj8fnHz5en3/4y5tTXZOpQVbbjXRzaOWnjaWcmpoyQlO2usNba0QoF5bE",
-	"8INAbEYRnk51DkI3o+D4Fmiig/NE6IGa10wki5M7LEH3lwAFboJgJsnCaDZHszHJQHetFC2qtKwmFiDR",
-	"i3WnenmEpoXZMrb2D+EauqKrzEdDNgWKp6Qzx5Ns2Lmkl/RMGe/6ZtDbYKPtdRHssQ2Z6PKHATJ9tENk",
-	"KtY66BVLCJjGmOWmm6LozBagF8aVabC5pNZeI1XDW9XTpmFX6Kj8eadn58gWWphtZ0YVqJ2NT1/EFE+Z",
-	"xZ/OwuNbBeYldRuH9Nl1hNAsZUMTyCQYhMlwHPb6+y/9et2vWy9ZXpFKgoaKg4ZHaFiFy4a+omc81qmb",
-	"TDCF2ktq8IeGbnXg0EcpocnaZl70uSxYLLoGWarTduUDI1iaVgofDU0gdmg7B/WmWtKFgtNN5Agnk4MI",
-	"lczdX2vFYeM7L8OBjaxEYVgE9zroGPXDEAk8F5e0SKmxFM2KKoiEUThCyqSeO+QZ5cZ217eWrbPBVUO+",
-	"ZgGKSKJDhiOwqS5IkMApZHNNyJMxxLcC8ZwapBFhA8jYMndKuJBGAaaavibMKAaW7V/0wuilb4pBX/TC",
-	"3kt/qc1MeVKlYmTJ/JK+6IWhj3rRrvpP/6VfEuZFr9t9qR1jas6uRNeoYbW0j3rhoZH4XrervRJdlcnS",
-	"woHWhxcvO5fqMs9IDFToO5MkQCVJiX5/5735+0dIA3X5cQIS83nV4uz+UenSfDJRHwfeWzD5w0KFGVB0",
-	"ugCn6gpQcqQhKLBHuFPUYp5EsC8RWEcJFZWAyNZZoLNi7bIn4vind57vlXVWXtQJO6GCzKokb+DtdqJO",
-	"aIIHY63taw3z1lfU/YxTJhoyZp8sSy5XuvqapejcnEqnGJR+kxxTYYKCAzWsilIrScOKLRhHVCuUY3Mb",
-	"lt1LAqi8pLoux7bcls/OaIb8itRliL6iv8AcfUXnNpeMbmFuqnnQ10v6NQiC8v9qztCRtSH6aot/aGKS",
-	"9V+LC1tYfS1xhsy8VX+6Nn1YRhWGy6sYD1mRvIjnMGYXXa4mrC9Zc89Wlq2+NYubOopq7YayxPrytcKO",
-	"leWrb5uXL+ob12LBKE+lub+WaFB0tYG7I8MgTquadGrKtXpVO13SDymSM2aYTQec1TxFZMV5Jc+AqalT",
-	"32nbUyiG0lvKMvllbjIFp4VB6eqiBsGuRMQlxdTsb7RDqUbfJd7Am+aykMQqbbOhB7ix1wObOvPy6ZKm",
-	"Ot2LhkBk1D3ohY2BRq8bdveCKAq64Xl4MOiGg92w018T5KqP3h/0+oMwrAXHBp5CX6CGRVE3DCLP8a68",
-	"3TTEvVGyFxwm/TjoJQc4OMT93WA/idK9NEoPcBhpW7mxhPhipbTK60fxbrqfQLDXjftBb9SH4ACHEPTT",
-	"/ThKo9FhHO4WXroL/HIp0iDqhmERSvFkTilkj4O8Vr58cd+4tf32oNeNHrVHVex8cb8O99Fh0H3cCVbr",
-	"oi9WIl5tEN99CPHeIOg7GE/gTjd+K+EUMxM23hr0RfsmlXrnxqLuG9mS0tobIt0w/B6y6nqrYeGKRjU/",
-	"M3TcvOiBnoxN60TOOmFDm0U5P9oMR7hUcV8mjdbNXdcVsd2mjyWwbYFo6Ej6bDzv2AnEKTCeSadYzzBd",
-	"04ySOXfqb0roWdHmWfVGW9/rRbubJ1XN0WpCv80uTQ2hvtfrdjdPXn7dxff6bfCx0ilfGtifOZFQ3P7K",
-	"WMY3SrmV7TLelRq/+hjUesNWF9AYJ4ilpmteuQk1r6nZOzLGvXV20NApNRhqB6WzYkOY4KEO1H6LCYET",
-	"XH9h1EQK1d//047rxLpkfCn6apR4GAW7kRvlHHi14PQj9HZ7oS5K3Vrp6+gbEePGt6sLLDqPwkGo/tcJ",
-	"w/CvZdz3XwOBFfbWv8r1VHrPfavtoXnluH8dXRketpjkdnb/RhTsiRYZGyRyFOwnrUXXaNede8vvC6Nf",
-	"M2gqpHxNhA11CBuosl1RNp5jLBC3NUep1yyrKpKKMIWpx7xhLOlo958khSt5Q+6AIsmUL1d1mGuXEKYg",
-	"dUZjSWVXnctNbp85TKmya+qpt/5tPAWP8yjnv5wh8g2C1WsnWG5X+zfyrHnTYD3P+t4NyLX1ONWjzLPV",
-	"G5sDTpqJH/5+N/1T76bfRaFJFD4CTh4SBPfd0TVJz2rIjn0BdHGl48bGF65T9sTGZ00eQD8pr8NumIPR",
-	"xR10Rm5oQCiKWVJ0B82ASmQTIhrJvOg+QkKyKZoxfkvoTQcVz4SUlRWXNLF1E26xhDB9Y5TNEKNHTlJC",
-	"iS8eZbogA3QawAm264asJp1vXNdvNtPLIsxS5h2hPBYE75yz2znbVsBsecF3CXj8rqQUKwrbXmJvhN9Y",
-	"FOExWquVOV1/w/e3Yk9raX20Pb0T13u4Gw2ZVyaZ0fA0Q1UeYJqXrPblgJLSGDcWal0DZkRIt3v8mxWL",
-	"rUwqFYtpML9YeddiKZUR9Qe7Yafb10rGecrCC0d7aYT73WAXH0DQw7txcDg6SIK9UZSG8X7aTaJwqQF/",
-	"4H3G2S36CDPME9HchD/wdt1G/YF3EO+PYB+HwWESjoJeHEFwkO6Ngm56kPbSPRzF/f5yp/5SrLz+QgTN",
-	"s6x6X6GhqveqfAjBfYlgq8i4S7n1zyO7OeffjbLvaZS9J0JaDfCDcFHv6AOXZt9gqG2hTnbuS4F60G0/",
-	"zjJru+mSBXYLVKy+11Iz3Gxk1Ja9MQr20Q39SIeaJIBK5ZQ3vOdxSV3VVDRFmN55wRpd9HL8Vm568SSL",
-	"8tSXlOHv4lCbtPwk8be66yW29YsumgpPLgn+xpHlP7qwuHILIvUmS6WQF1c6qapPVPxLXiv/csVS9WFH",
-	"9+gpo/jefnVdfLXwfO8Oc6I8E5OZWBpgGFZXnNmySTHYKWS3o6vLKM48v/FtgbKI8aeP7/7n+PzN9ft3",
-	"Z+dvToemBENxaKJET1sL9i0chkb6TYKVqX/+cHZ+NjxC2gubEQE6HkcE6nWjjmLUq5Juq82pyuAoInbG",
-	"ou5UJVTG/lFkasjmmQqpIuznzCrTPE0TSTy27ERAHzWxnSV2cu1avFr8XwAAAP//",
+	"7D0Lc9u4mX8Fw+vMJj1SJmXJD3k6d46TXHPNOjuxc7mt7VoQ+dFCTQFaALSidfTfb/AgCUqURTlO673u",
+	"TLuWRID48L3wPZF7L2aTKaNApfAG9x58wZNpBvrzmwkm2Tm+Baq+3eEsB/WBwy85CHlNEm/g9dIo3U92",
+	"Ieh3cS/oxQcQHMZ7cbA/CvFBGiaHaTfyfE9ILHPhDXrhoe9JIjPwBt4xZXIMHOUCOBpjgeSYCASBWhbh",
+	"JOEgRMfzPTmfquE5p4OYUQqxDMRdPJhyNspgMgA1PpAazsXC997RO5yR5IRRCVTWQAfOGRfe4OLeS0Bi",
+	"knkDb5ILiUaAsEQZYCFR6PnelBEqgXsDbyfBJJtfCwlTsRPt7+gP3uLK/zY8dLsVHt4SyBKBWIrkGJB9",
+	"LcIcEDFbaYEEOzKI7a4VIn7EWcr4BJKP5pVPSMWwgv7cgZkINCkWbQF0OTawL9BgnzJ5YgZD8oQg9+og",
+	"a6YjAlEmUVwsh2ZEjg0bKrHAdN5iF5TJoHxDsYO3LKffD3rFGhr0MaE3SH1vCWeqwVIwngG/A/5GCcST",
+	"gdlfxxcxy7NEo3oEGrMZyFYcIjSUgZZbDfY5Y+8xv4GnQ220W4d5xJK5wq5kDGVqqRZgSsYCPVbD+Ini",
+	"XI4ZJ78+KQNHdTjZFDiWjCPJboFq0SNCKH5gHM04ozctAM9dUA3sIp9OGZeQ/AgJwed6/pPhut+A61IB",
+	"T6cZibEkjO78XTDaCvwS2mCiwA30BL0RAfw1aD77TqeXUSGVxiAJmmGBEmjL3Gp+YIeXML/5QoQ5iv8x",
+	"IINery20ZnQJ7D9M0SGRx2MNfVtIXW238L0x4AS4xusJjsegrAPOMvU9ARFzMlV8p40SMQMu9PFL4Q44",
+	"EpJxQ0+1M8IVQ0meg++JeAwTrN4RM6rOV4+yQA+vgBSSE3qjMXYyxlkG1Civ+qp/ZjMkGVLCCFQqKQD0",
+	"4uPbE7S33w9ftlv7FWAOHHHA2eRPl564i4NCR1x6jQC9Z0bcVuFRwjnFclwYJQXm10MxxVICV3P/tlMs",
+	"u3MX7aiZYuciDA5xkAZX97t7iz80AmONlHfJKjSneAKiZhwRqr9m7OZhqP7AIfUG3r/tVFbujnkqdt5Z",
+	"1phijicgC+7ICNBGKBROYv0UvXtdIMYxE4gapJDm+R7FE7U9M1xJwjcBaYRtHUwFbRrWV4++efWFmi2m",
+	"jArHLThhNM1ILC0DFpa2q8OtOP670uXLroVrs6+BoRi+47ghCpZ2kP9kFjfgL0t4k9vh+BvLuiJwlEXT",
+	"mnb8Tk2xLHzvfwPL08G715vmVty/aPZhHoHkZZ9gE6KXFn0SZGuhMS8srG11RrI4nwCVkPjKWsGIsxmi",
+	"WsqxPaPGDCUMzAx96nTQqbV31SkbjzG9MVr5GZCr9LQeSalVR2gTrVZ8uyejVqFilWRg9EsOfI6Mmjak",
+	"Ujbbc0P7K5bM/1+j3kdEitI1UTLx32cfTtUx+On8bXDgI0wRG/0d4mJySiBLkJyRGBTZJowDkmNM0V7P",
+	"PBNa8jJlziFMEzvb2D3V6AOUAEyfCbmXAwOPoHbdV99E6dqCC9+rbMoWM9+WrvaT8EZ5WhmjdARAH4pb",
+	"HKFhCe0QzbQlLQujTr+GoU+f3r1+LgfeUjjiEaSthQo20cdd7klIdMYmYE6nFJMMEiU+5Yk3ZzlHKc4z",
+	"+Uyw7UZRHoHqKtyxCc/lQk8mB1oHKgaulFS0h34kr/y6novC0A/DEGm39Llw+XJk6BG4z5de8SD6Py2H",
+	"d56EBO0iT0+F7s+fPwfHjl+8cX7pZX8rrZojYY+iWWOYajP1GiB4OipSQENr6wfq1cNCXQ2XI3FDH+FM",
+	"jWc2eDQ8UgY4FyD/lMs0OBg+F/kSwP9Jnqnv1cJ5G2nrhCeLuVCG/jZOfVPF4b6TP0wSRW3XNdYKdoyT",
+	"4vkzorkbh3ykVbitXWdp1n5qDc6nkuLV+Ghbw+9ZUK/EgobhOJbkjsj5KyzjsaZfkhC1V5z9xNWhI4mi",
+	"V4ozAStMLNGECYkic+pzNhPKO8JZpjY6IdR9Q+R7U+frvRfP44zQm2tsILC/EgkTsYk+H0kCH9lMoWGC",
+	"v7wzU6Iw1KkwE+TEnOO5GlAuk/w9F3JS5NxbrXNi5h6XU9su6uSvWy92pka3XYDDhN3hbAuUmQlt369A",
+	"v44Z5xArYm+3i5NyXrvlFuUPxiFWU2p8+RFEnsmN3NmGvx6C/TMnUppzZQ3XtJy9RP6Ws1yabiSlOcKa",
+	"yNRqtYUbnb6oAew3Ya5hqWYkOdu4aiDrCc6AJpi/tkblkkJBsX2OEizBR8Off/755+DHH4PXr4c+Sjmb",
+	"oOgwDIMwCsIISYYODw8Pg6gb7EZK5aSMT7D0Bp6a7flufuRFdPj1ohscXl2EweHVS/3f++4iWPnQkCjx",
+	"PRuRsGmbLZiwcgWusdwY+adCYqrxVCUxWmQLyuEmA9GUr1BPGtInKxuNy41e3wEXjXmq/wKqfBHCaPXG",
+	"YpaPMEogJhOcIZpPRiZL4tDhIipocB/60UEzum843mLzYyIk4/NrxR4bNbrLfwvfy7CQ1xxwQZ76Tj+P",
+	"gbooQ2o4UsN9xXzKLFfnHUVjlvMjRPMsU6c/RUTaY1+usGUgyWSJNy8vk/veIlB/usWfc/NnUPtzedlR",
+	"H3YXf63QdlHgzffU+t6VPt/ZdIvj9EwNr+vpXX1+F0p7SWH7Xk7JLznYx5LnsDDp5Abue4+nAhJlMWGH",
+	"T0yoZmZwhDikHMQYEpRqD5ehjNGbI6Sjqhzu2C0k2nciElGARJT5UYRvMNFVC0DzicKG43wr8qrFtVLS",
+	"L3F0kpMFdTWhmz10pcphykYpKfZfIn+JL/0lVbDEeo26slxFbKl1EixxeyOn0m2LhpO5fkxIvAbU3Fj/",
+	"JasTKne7nmYpMlGU6Ua9/d7B7l5vX7OW+bEyBQiVcANcv6zJ6tpS7ZZzW2uR5IEwxzrtkUAm8XWVx35o",
+	"7ms11ga0Ny50yswCRS65XcLaJVWVha7jwi/OxhrsFqom0hq4G1SjCbXiJIHkCI0gYzP0K3CmFKPy5BGe",
+	"4bmv0xxKxMMOOtaHutaaLJdasmPGEyQknovyZ0ahmIUkkzhDNwyEs0BNo7Zjs6D89aCJ4XRIockaGWEO",
+	"lSdeQPhLziSYBA7NJ8BJjMZMSOEjbB2ibr+HRnMJooOOzWxdSoElSkiaAldeUlFIOMolirEAnQRSak3g",
+	"iS5/m+Av74HeyLE36PZ7ejfF992GM1MXtJax/G2UhS3KXUvhOIap1NF14NBB76RNh3CYApZGF+uIr/X6",
+	"CiijBijLGt+Go1bX3uq3jViiWMfk2+wUW5pzGEYvjxBMpnJuDosxoNmYZdq6IXIJcbo40rUCdy7+tnP1",
+	"x5d/bC6HcQWogNQvENQkHE3lIcfG1UdFUdMY3+mDi1CUsRlwRewaD+e5lkvXSDKVO8fB26v7A2OaFl97",
+	"23yN1pizhaHZUIiFiHlm0pwnJvQ4IVlGBMSMJuK7GzQOnKcw+yRgW4aGQpwfUplG5jXNb4iQwCG5ZnTb",
+	"A0Bt/VdGN+rz82JcXafjLPuQ6sr4Tdr9al168geBSHKEMKIw0yaSiT4RLboZpBKxXHZWuNvgyNnAMiKa",
+	"uP2UNRl4n8dz34oiE1oYUcbYLcqwBN5Bn63WPP30fkk4IzcUUBG9CL5tSXTbZbACnQ6dL1XlDE1ovYMK",
+	"HacTKH6hfhhPgBe+jdUDmu9b2VOOIl4OfTxkVC/qzQ1tTJaigLPJ4TPPik1grYscj885/Wzl56oaS8kX",
+	"pfXhi9TkBRyPkZre6Dg+lFxZCquWKRWXIfX8AphyazWcNLGk+8oGziRxUU05UW6aQQOKlcemtLLSdIko",
+	"Evkumgpvon0Xhd+u3ttv0Srgt62y9Vv2R/itCoz9dkXTfqumIL9F3b6/bY2537oVx2/X3XDVwMkftVUK",
+	"idLZTWLB7XMUZyy+RUqDOjbtr9p+1RyVT5UtLMgXlHIcGz2GEnJDTOn3Y4JT58WHwcqHF5eXHfM58vcW",
+	"L/+j8UB1osDbqVfBch5DC810pge+S57Ke6kWbhL/IhS63WZ4NevBOCubCa2W1d+WY3NqiyTbH+9m6soB",
+	"f8qksbjRCFLGQWcCKZ6ArTBbPdM1nH65OxeYRtzZJMqW3gJRSjOGll6vCQxoQI3UXANNrmWzaBlXQkjM",
+	"ZQed5lnmlxaM2rzBQzXG1x+B6uBSTm8pm9F/qGA1hd7KfWoQy50+HM93FM7Cfw6y1rwPf4X6jXxlxcX1",
+	"0fd6ro9uk0APR4FMUHKFST5QQFPguviF1QJ/Tg5jwAEnToJCP1r+scpumCdNZ0GJ4fVBde3Wa57UY9GN",
+	"Mix02wRJwEcmUlq6qiZbrFMXUffABAnK00OZyOgnzCVVfqNthAFYdWuj7sFGT3s1Ebdl+qyc+/1DaM82",
+	"dlZHQj129lDQrMzlbh233RqBrbKMpRp+CqRYJJiFm3Z/7njFy9aTm4jSppMaiBIs8QgL8E1NBRZo+CZX",
+	"qNl5BTwjdNhBryEmCVSR/x+EmyycL0nIXm+jgDwishBzwHLbVN5vJxzxaI7YGE3wXdQ1sYwuItPGykaS",
+	"bKor2Q7f26OsqVqhyKtvVz/zRnnUnM2QLiHPqdRZrtj0AvhKCggVwHXHTj5VYqfrw0qzThs7tb0X45+3",
+	"aXummztRRm7t8elYuBymGY4hQaM5wiaGpFFkVcYIy3jc0eAYhLSDvtlSLrFVve1ho1mpW4hzTuT8TL3f",
+	"IL0ozT1ntn5x1VLQ4XG1h+HJh9PTNyfn1x9+evPx+PzDx+vzD395c6prOTXIarmRbiqt/LexlFNTi0Zo",
+	"ylZXeGuNC+Xakhh+EIjNKMLTqc5R6CYWHN8CTXTwngg9UPOaiXBxcocl6L4UoMBNcMwkYRjN5mg2Jhno",
+	"bpeitZWWVcgCJHqxblcvj9C0MGfG1i4iXENXdKP5aMimQPGUdOZ4kg07l/SSnimjXp8QehlstL4unj22",
+	"oRRdfzBApv92iEylWwe9YgkB01Cz3KxTFKvZwvXC6DKNOZfU2nGkapSreuE07AodlZ/v9Poc2UoHs+zM",
+	"qAK1svH1i1jjKbP40+lvfKvAvKRuw5Heu44cmlfZkAUyCQhhMiCHvf7+S79eL+zWWZZHpZKgoeKg4REa",
+	"VmG0oa/oGY91aicTTKH2khr8oaFbVTj0UUposrYJGH0uCx2LbkOW6rReeTEJlqYFw0dDE6Ad2o5DvaiW",
+	"dKHgdBM9wsn0IEIlc9fXWnHYeD/McGAjLlEYFkG/DjpG/TBEAs/FJS1SbixFs6L8IGEUjpAytecOeUa5",
+	"sen1qWULXXDVyK9ZgCKS6FDiCGwqDBIkcArZXBPyZAzxrUA8pwZpRNjAMrbMnRIupFGAqaavCT+KgWX7",
+	"F70weumbItIXvbD30l9qT1MeVqkYWTK/pC96YeijXrSr/tN/6ZeEedHrdl9qh5mavSvRNWpYvdpHvfDQ",
+	"SHyv29Xeiq7mZGnhWOvNi5edS3WYZyQGKvSZSRKgkqRE39vz3vz+EdJAHX6cgMR8XrVGuz8qXZpPJurj",
+	"wHsLJr9YqDADik4j4FQdAUqONAQF9gh3qknMVQr2BgPrQKGighDZAgd0Vry77KU4/umd53tloZMXdcJO",
+	"qCCzKskbeLudqBOaoMJYa/tao731IXUf5JSJhozaJ8uSyxWyvmYpOje70qkHpd8kx1SYYOFADaui10rS",
+	"sGILxhHVCuXYnIZl15MAKi+pLoixrbrldTWaIb8idRiir+gvMEdf0bnNNaNbmJsyGvT1kn4NgqD8v5oz",
+	"dGRtiL7aqhuamGT+1+LAFlZfS5whM2/Vz65NH5bRhuHyW4znrEhexHkYsy9drkKsv7Lmrq28tnpqXm5K",
+	"DKt3N5Qz1l9fq6RYeX31tPn1RV3kWiwY5ak099cSDYquNqB3ZBjEaXGTTi26Vq9qpUv6IUVyxgyz6UC0",
+	"mqeIrDiv5BkwxWzqmbY9hWIovaQsk2LmJFNwWhiUri5qFOybiLikmJr1jXYo1ei7xBt401wWklilczb0",
+	"Djf2iGBTn15eedJU33vREKCMuge9sDEA6XXD7l4QRUE3PA8PBt1wsBt2+muCX/XR+4NefxCGtaDZwFPo",
+	"C9SwKOqGQeQ53pW3m4a4N0r2gsOkHwe95AAHh7i/G+wnUbqXRukBDiNtKzeWHl+s1DR5/SjeTfcTCPa6",
+	"cT/ojfoQHOAQgn66H0dpNDqMw93CW3eBX679GUTdMCxCK57MKYXscZDXyp4v7huXtk8Pet3oUWtURdIX",
+	"9+twHx0G3cftYLWe+mIlEtYG8d2HEO8Ngr6D8QTudMO4Ek4xM+HkrUFftG9uqXd8LOq+ka3lrN090g3D",
+	"7yGrrrcaFq5oVPMzQ8fNix7o5dj0nsh5T9jQnlHOjzbDES5V6pfJpHVz13VTbLfoYwlsWycaOpk+G887",
+	"dgJyCoxn0mHWM0zXNKNkzp36XRR6VrR5Vr1B1/d60e7mSVVTtZrQb7NKUyOp7/W63c2Tl2+F8b1+G3ys",
+	"dNiXBvZnTiQUp78ylvGNUm5lm413pcavXiK13rDVhTXGCWKp6bZXbkLNa2r2joxxb50dNHRKEIbaQems",
+	"2BAmeKgDtt9iQuAE128mNZFC9ft/2nGdWNdqL0VhjRIPo2A3cqOcA68WpH6E3m4v1EUpXCt9HX0jYtw4",
+	"d3WARedROAjV/zphGP61jPv+NhBYYW/9bV5PpffcO94emleO++3oyvCwxSS3I/xfRMGeaJGxQSJHwX7S",
+	"WnSNdt25t/y+MPo1g6YCy9dE2FCHsIEq245k4znGAnF7YpR6zbKqUqkIU5g6zRvGko52/0lSuJI35A4o",
+	"kkz5clVnunYJYQpSZzSWVHbV8dzk9pnNlCq7pp566+/UU/A4l3n+5gyRbxCsXjvBcrvhv5FnzV0I63nW",
+	"925Arq3TqS5znq2e2Bxw0kz88Pez6Z96Nv0uCk2i8BFw8pAguPeVrkl6VkN27M2hiysdNza+cJ2yJzY+",
+	"a/IA+ip6HXbDHIwu7qAzckMDQlHMkqJ7aAZUIpsQ0UjmRXcSEpJN0YzxW0JvOqi4XqSssLikia2fcIsm",
+	"hGmppmyGGD1ykhJKfPEo04UZoNMATrBdN2w16Xzjun6zmV4WZ5Yy7wjlsSB455zdztm2AmbLC75LwON3",
+	"JaVYUdi2E3si/ItFER6jtVqZ0/W7f/9V7GktrY+2p3fievN0oyHzyiQzGu5GqMoDTFOT1b4cUFIa48ZC",
+	"rWvAjAjptm1/s2KxlUmlYjGd3RcrF0sspTKi/mA37HT7Wsk4d0l44WgvjXC/G+ziAwh6eDcODkcHSbA3",
+	"itIw3k+7SRQudb4PvM84u0UfYYZ5Ipq73wfertshP/AO4v0R7OMwOEzCUdCLIwgO0r1R0E0P0l66h6O4",
+	"319ukV+KldevZqB5llUXGzRU+16VNxC4VwBsFRl3Kbf+WmU35/y7UfY9jbL3REirAX4QLuodfeDS7BsM",
+	"tS3Uyc59KVAPuu3HWWZtN12ywG6BitULU2qGm42M2rI3RsHedqFvx1CTBFCpnPKGizQuqauaimYJ01sv",
+	"WKOLXo7fyk0v7kJRnvqSMvxdHGqTlq8y/lZ3vcS2vkpFU+HJJcHfOLL8xxoWV25BpF5kqRTy4konVfWO",
+	"in8BbOVfvFiqPuzo3j1lFN/bR9fFo4Xne3eYE+WZmMzE0gDDsLrizJZNisFOIbsdXV1Gceb5jXcPlEWM",
+	"P3189z/H52+u3787O39zOjQlGIpDEyV62lqwl9AwNNJ3FqxM/fOHs/Oz4RHSXtiMCNDxOCJQrxt1FKNe",
+	"lXRbbVpVBkcRsTMWdacqoTL2jyJTQzbPVEgVYT9nVpnmaZpI4rFlJwJ6q4ntOLGTa8fi1eL/AgAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -22,36 +22,18 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
-// Defines values for ActivityErrorCode.
+// Defines values for ActivityBadRequestDetailCode.
 const (
-	ActivityErrorCodeDataUnavailable    ActivityErrorCode = "data_unavailable"
-	ActivityErrorCodeInsufficientScope  ActivityErrorCode = "insufficient_scope"
-	ActivityErrorCodeInvalidAccessToken ActivityErrorCode = "invalid_access_token"
-	ActivityErrorCodeInvalidCursor      ActivityErrorCode = "invalid_cursor"
-	ActivityErrorCodeInvalidDateRange   ActivityErrorCode = "invalid_date_range"
-	ActivityErrorCodeInvalidRequest     ActivityErrorCode = "invalid_request"
-	ActivityErrorCodeNotFound           ActivityErrorCode = "not_found"
-	ActivityErrorCodeRateLimited        ActivityErrorCode = "rate_limited"
+	ActivityBadRequestDetailCodeInvalidDateRange ActivityBadRequestDetailCode = "invalid_date_range"
+	ActivityBadRequestDetailCodeInvalidRequest   ActivityBadRequestDetailCode = "invalid_request"
 )
 
-// Valid indicates whether the value is a known member of the ActivityErrorCode enum.
-func (e ActivityErrorCode) Valid() bool {
+// Valid indicates whether the value is a known member of the ActivityBadRequestDetailCode enum.
+func (e ActivityBadRequestDetailCode) Valid() bool {
 	switch e {
-	case ActivityErrorCodeDataUnavailable:
+	case ActivityBadRequestDetailCodeInvalidDateRange:
 		return true
-	case ActivityErrorCodeInsufficientScope:
-		return true
-	case ActivityErrorCodeInvalidAccessToken:
-		return true
-	case ActivityErrorCodeInvalidCursor:
-		return true
-	case ActivityErrorCodeInvalidDateRange:
-		return true
-	case ActivityErrorCodeInvalidRequest:
-		return true
-	case ActivityErrorCodeNotFound:
-		return true
-	case ActivityErrorCodeRateLimited:
+	case ActivityBadRequestDetailCodeInvalidRequest:
 		return true
 	default:
 		return false
@@ -67,6 +49,21 @@ const (
 func (e ActivityUpdatedEventType) Valid() bool {
 	switch e {
 	case ActivityUpdatedEventTypeActivityUpdated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthorizationCodeRequestGrantType.
+const (
+	AuthorizationCodeRequestGrantTypeAuthorizationCode AuthorizationCodeRequestGrantType = "authorization_code"
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationCodeRequestGrantType enum.
+func (e AuthorizationCodeRequestGrantType) Valid() bool {
+	switch e {
+	case AuthorizationCodeRequestGrantTypeAuthorizationCode:
 		return true
 	default:
 		return false
@@ -145,6 +142,27 @@ func (e ConnectionRevokedEventType) Valid() bool {
 	}
 }
 
+// Defines values for CyclingActivitiesBadRequestDetailCode.
+const (
+	CyclingActivitiesBadRequestDetailCodeInvalidCursor    CyclingActivitiesBadRequestDetailCode = "invalid_cursor"
+	CyclingActivitiesBadRequestDetailCodeInvalidDateRange CyclingActivitiesBadRequestDetailCode = "invalid_date_range"
+	CyclingActivitiesBadRequestDetailCodeInvalidRequest   CyclingActivitiesBadRequestDetailCode = "invalid_request"
+)
+
+// Valid indicates whether the value is a known member of the CyclingActivitiesBadRequestDetailCode enum.
+func (e CyclingActivitiesBadRequestDetailCode) Valid() bool {
+	switch e {
+	case CyclingActivitiesBadRequestDetailCodeInvalidCursor:
+		return true
+	case CyclingActivitiesBadRequestDetailCodeInvalidDateRange:
+		return true
+	case CyclingActivitiesBadRequestDetailCodeInvalidRequest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CyclingActivitiesMetaTimeBasis.
 const (
 	CyclingActivitiesMetaTimeBasisSvcRecordedClock CyclingActivitiesMetaTimeBasis = "svc_recorded_clock"
@@ -169,6 +187,21 @@ const (
 func (e CyclingActivityGranularity) Valid() bool {
 	switch e {
 	case CyclingActivityGranularityUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DataUnavailableDetailCode.
+const (
+	DataUnavailableDetailCodeDataUnavailable DataUnavailableDetailCode = "data_unavailable"
+)
+
+// Valid indicates whether the value is a known member of the DataUnavailableDetailCode enum.
+func (e DataUnavailableDetailCode) Valid() bool {
+	switch e {
+	case DataUnavailableDetailCodeDataUnavailable:
 		return true
 	default:
 		return false
@@ -229,6 +262,51 @@ func (e GrantType) Valid() bool {
 	}
 }
 
+// Defines values for InsufficientScopeDetailCode.
+const (
+	InsufficientScopeDetailCodeInsufficientScope InsufficientScopeDetailCode = "insufficient_scope"
+)
+
+// Valid indicates whether the value is a known member of the InsufficientScopeDetailCode enum.
+func (e InsufficientScopeDetailCode) Valid() bool {
+	switch e {
+	case InsufficientScopeDetailCodeInsufficientScope:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for InvalidAccessTokenDetailCode.
+const (
+	InvalidAccessTokenDetailCodeInvalidAccessToken InvalidAccessTokenDetailCode = "invalid_access_token"
+)
+
+// Valid indicates whether the value is a known member of the InvalidAccessTokenDetailCode enum.
+func (e InvalidAccessTokenDetailCode) Valid() bool {
+	switch e {
+	case InvalidAccessTokenDetailCodeInvalidAccessToken:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotFoundDetailCode.
+const (
+	NotFoundDetailCodeNotFound NotFoundDetailCode = "not_found"
+)
+
+// Valid indicates whether the value is a known member of the NotFoundDetailCode enum.
+func (e NotFoundDetailCode) Valid() bool {
+	switch e {
+	case NotFoundDetailCodeNotFound:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OAuthErrorCode.
 const (
 	OAuthErrorCodeAccessDenied            OAuthErrorCode = "access_denied"
@@ -268,6 +346,36 @@ func (e OAuthErrorCode) Valid() bool {
 	case OAuthErrorCodeUnsupportedResponseType:
 		return true
 	case OAuthErrorCodeUnsupportedTokenType:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RateLimitedDetailCode.
+const (
+	RateLimitedDetailCodeRateLimited RateLimitedDetailCode = "rate_limited"
+)
+
+// Valid indicates whether the value is a known member of the RateLimitedDetailCode enum.
+func (e RateLimitedDetailCode) Valid() bool {
+	switch e {
+	case RateLimitedDetailCodeRateLimited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RefreshTokenRequestGrantType.
+const (
+	RefreshTokenRequestGrantTypeRefreshToken RefreshTokenRequestGrantType = "refresh_token"
+)
+
+// Valid indicates whether the value is a known member of the RefreshTokenRequestGrantType enum.
+func (e RefreshTokenRequestGrantType) Valid() bool {
+	switch e {
+	case RefreshTokenRequestGrantTypeRefreshToken:
 		return true
 	default:
 		return false
@@ -358,24 +466,24 @@ func (e TokenResponseTokenType) Valid() bool {
 	}
 }
 
-// ActivityError defines model for ActivityError.
-type ActivityError struct {
-	Error ActivityErrorDetail `json:"error"`
-
-	// RequestId The same as the header `X-Request-ID`.
-	RequestId openapi_types.UUID `json:"request_id"`
-}
-
-// ActivityErrorCode Which of them an answer can have stands with the answer.
-type ActivityErrorCode string
-
-// ActivityErrorDetail defines model for ActivityErrorDetail.
-type ActivityErrorDetail struct {
-	// Code Which of them an answer can have stands with the answer.
-	Code ActivityErrorCode `json:"code"`
+// ActivityBadRequestDetail defines model for ActivityBadRequestDetail.
+type ActivityBadRequestDetail struct {
+	// Code What went wrong.
+	Code ActivityBadRequestDetailCode `json:"code"`
 
 	// Message A fixed text for each code.
-	Message string `json:"message"`
+	Message ErrorMessage `json:"message"`
+}
+
+// ActivityBadRequestDetailCode What went wrong.
+type ActivityBadRequestDetailCode string
+
+// ActivityBadRequestError defines model for ActivityBadRequestError.
+type ActivityBadRequestError struct {
+	Error ActivityBadRequestDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
 }
 
 // ActivityUpdatedData defines model for ActivityUpdatedData.
@@ -385,13 +493,13 @@ type ActivityUpdatedData struct {
 	Datasets          []Dataset         `json:"datasets"`
 
 	// From A calendar date, `YYYY-MM-DD`.
-	From Date `json:"from"`
+	From CalendarDate `json:"from"`
 
 	// GrantId Names the connection of one user with you, in lowercase. Stable over refreshes and reconnects.
 	GrantId GrantId `json:"grant_id"`
 
 	// To A calendar date, `YYYY-MM-DD`.
-	To Date `json:"to"`
+	To CalendarDate `json:"to"`
 }
 
 // ActivityUpdatedEvent defines model for ActivityUpdatedEvent.
@@ -407,6 +515,27 @@ type ActivityUpdatedEvent struct {
 
 // ActivityUpdatedEventType The type of the event.
 type ActivityUpdatedEventType string
+
+// AuthorizationCode The code of the callback. Works once, for at most 120 seconds.
+type AuthorizationCode = string
+
+// AuthorizationCodeRequest defines model for AuthorizationCodeRequest.
+type AuthorizationCodeRequest struct {
+	// Code The code of the callback. Works once, for at most 120 seconds.
+	Code AuthorizationCode `json:"code"`
+
+	// CodeVerifier The PKCE verifier whose challenge was sent with the authorization.
+	CodeVerifier CodeVerifier `json:"code_verifier"`
+
+	// GrantType Exchange a code.
+	GrantType AuthorizationCodeRequestGrantType `json:"grant_type"`
+
+	// RedirectUri The registered callback, the same as in the authorization.
+	RedirectUri RedirectUri `json:"redirect_uri"`
+}
+
+// AuthorizationCodeRequestGrantType Exchange a code.
+type AuthorizationCodeRequestGrantType string
 
 // AuthorizationServerMetadata defines model for AuthorizationServerMetadata.
 type AuthorizationServerMetadata struct {
@@ -429,11 +558,17 @@ type AuthorizationServerMetadata struct {
 	TokenEndpointAuthMethodsSupported []ClientAuthenticationMethod `json:"token_endpoint_auth_methods_supported"`
 }
 
+// CalendarDate A calendar date, `YYYY-MM-DD`.
+type CalendarDate = openapi_types.Date
+
 // ClientAuthenticationMethod HTTP Basic.
 type ClientAuthenticationMethod string
 
 // CodeChallengeMethod SHA-256.
 type CodeChallengeMethod string
+
+// CodeVerifier The PKCE verifier whose challenge was sent with the authorization.
+type CodeVerifier = string
 
 // ConnectionRevokedData defines model for ConnectionRevokedData.
 type ConnectionRevokedData struct {
@@ -473,13 +608,33 @@ type CyclingActivities struct {
 	Meta CyclingActivitiesMeta `json:"meta"`
 }
 
+// CyclingActivitiesBadRequestDetail defines model for CyclingActivitiesBadRequestDetail.
+type CyclingActivitiesBadRequestDetail struct {
+	// Code What went wrong.
+	Code CyclingActivitiesBadRequestDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// CyclingActivitiesBadRequestDetailCode What went wrong.
+type CyclingActivitiesBadRequestDetailCode string
+
+// CyclingActivitiesBadRequestError defines model for CyclingActivitiesBadRequestError.
+type CyclingActivitiesBadRequestError struct {
+	Error CyclingActivitiesBadRequestDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
 // CyclingActivitiesMeta defines model for CyclingActivitiesMeta.
 type CyclingActivitiesMeta struct {
 	// DateBasis Dates are those that the service recorded.
 	DateBasis DateBasis `json:"date_basis"`
 
 	// From A calendar date, `YYYY-MM-DD`.
-	From Date `json:"from"`
+	From CalendarDate `json:"from"`
 
 	// NextCursor Send it as `cursor` to get the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
@@ -491,7 +646,7 @@ type CyclingActivitiesMeta struct {
 	TimeBasis CyclingActivitiesMetaTimeBasis `json:"time_basis"`
 
 	// To A calendar date, `YYYY-MM-DD`.
-	To Date `json:"to"`
+	To CalendarDate `json:"to"`
 }
 
 // CyclingActivitiesMetaTimeBasis Clock times are those that were recorded, without a zone.
@@ -500,7 +655,7 @@ type CyclingActivitiesMetaTimeBasis string
 // CyclingActivity defines model for CyclingActivity.
 type CyclingActivity struct {
 	// Date A calendar date, `YYYY-MM-DD`.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// DistanceMeters Metres of this activity. Adjustments are not allocated to activities.
 	DistanceMeters int64 `json:"distance_meters"`
@@ -545,19 +700,19 @@ type CyclingDailyMeta struct {
 	DateBasis DateBasis `json:"date_basis"`
 
 	// From A calendar date, `YYYY-MM-DD`.
-	From Date `json:"from"`
+	From CalendarDate `json:"from"`
 
 	// SnapshotAt An instant in UTC with milliseconds.
 	SnapshotAt Instant `json:"snapshot_at"`
 
 	// To A calendar date, `YYYY-MM-DD`.
-	To Date `json:"to"`
+	To CalendarDate `json:"to"`
 }
 
 // CyclingDay defines model for CyclingDay.
 type CyclingDay struct {
 	// Date A calendar date, `YYYY-MM-DD`.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// DistanceMeters Metres, with the adjustments of this date.
 	DistanceMeters int64 `json:"distance_meters"`
@@ -581,7 +736,7 @@ type DailyActivityMeta struct {
 	DateBasis DateBasis `json:"date_basis"`
 
 	// From A calendar date, `YYYY-MM-DD`.
-	From Date `json:"from"`
+	From CalendarDate `json:"from"`
 
 	// SnapshotAt An instant in UTC with milliseconds.
 	SnapshotAt Instant `json:"snapshot_at"`
@@ -590,13 +745,13 @@ type DailyActivityMeta struct {
 	Source Source `json:"source"`
 
 	// To A calendar date, `YYYY-MM-DD`.
-	To Date `json:"to"`
+	To CalendarDate `json:"to"`
 }
 
 // DailySteps defines model for DailySteps.
 type DailySteps struct {
 	// Date A calendar date, `YYYY-MM-DD`.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// Steps Recorded total with corrections, never below zero.
 	Steps int64 `json:"steps"`
@@ -605,14 +760,34 @@ type DailySteps struct {
 	UpdatedAt any `json:"updated_at"`
 }
 
+// DataUnavailableDetail defines model for DataUnavailableDetail.
+type DataUnavailableDetail struct {
+	// Code What went wrong.
+	Code DataUnavailableDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// DataUnavailableDetailCode What went wrong.
+type DataUnavailableDetailCode string
+
+// DataUnavailableError defines model for DataUnavailableError.
+type DataUnavailableError struct {
+	Error DataUnavailableDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
 // Dataset One of the three reads.
 type Dataset string
 
-// Date A calendar date, `YYYY-MM-DD`.
-type Date = openapi_types.Date
-
 // DateBasis Dates are those that the service recorded.
 type DateBasis string
+
+// ErrorMessage A fixed text for each code.
+type ErrorMessage = string
 
 // GrantId Names the connection of one user with you, in lowercase. Stable over refreshes and reconnects.
 type GrantId = openapi_types.UUID
@@ -622,6 +797,66 @@ type GrantType string
 
 // Instant An instant in UTC with milliseconds.
 type Instant = string
+
+// InsufficientScopeDetail defines model for InsufficientScopeDetail.
+type InsufficientScopeDetail struct {
+	// Code What went wrong.
+	Code InsufficientScopeDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// InsufficientScopeDetailCode What went wrong.
+type InsufficientScopeDetailCode string
+
+// InsufficientScopeError defines model for InsufficientScopeError.
+type InsufficientScopeError struct {
+	Error InsufficientScopeDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
+// InvalidAccessTokenDetail defines model for InvalidAccessTokenDetail.
+type InvalidAccessTokenDetail struct {
+	// Code What went wrong.
+	Code InvalidAccessTokenDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// InvalidAccessTokenDetailCode What went wrong.
+type InvalidAccessTokenDetailCode string
+
+// InvalidAccessTokenError defines model for InvalidAccessTokenError.
+type InvalidAccessTokenError struct {
+	Error InvalidAccessTokenDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
+// NotFoundDetail defines model for NotFoundDetail.
+type NotFoundDetail struct {
+	// Code What went wrong.
+	Code NotFoundDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// NotFoundDetailCode What went wrong.
+type NotFoundDetailCode string
+
+// NotFoundError defines model for NotFoundError.
+type NotFoundError struct {
+	Error NotFoundDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
 
 // OAuthError defines model for OAuthError.
 type OAuthError struct {
@@ -635,8 +870,49 @@ type OAuthError struct {
 // OAuthErrorCode Which of them an answer can have stands with the answer. Those that stand nowhere belong to the authorization in the browser.
 type OAuthErrorCode string
 
+// RateLimitedDetail defines model for RateLimitedDetail.
+type RateLimitedDetail struct {
+	// Code What went wrong.
+	Code RateLimitedDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// RateLimitedDetailCode What went wrong.
+type RateLimitedDetailCode string
+
+// RateLimitedError defines model for RateLimitedError.
+type RateLimitedError struct {
+	Error RateLimitedDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
 // RecordedTime A recorded clock time without a zone. It is not UTC; never append `Z`.
 type RecordedTime = string
+
+// RedirectUri The registered callback, the same as in the authorization.
+type RedirectUri = string
+
+// RefreshToken The current refresh token. Works once.
+type RefreshToken = string
+
+// RefreshTokenRequest defines model for RefreshTokenRequest.
+type RefreshTokenRequest struct {
+	// GrantType Refresh.
+	GrantType RefreshTokenRequestGrantType `json:"grant_type"`
+
+	// RefreshToken The current refresh token. Works once.
+	RefreshToken RefreshToken `json:"refresh_token"`
+}
+
+// RefreshTokenRequestGrantType Refresh.
+type RefreshTokenRequestGrantType string
+
+// RequestId The same as the header `X-Request-ID`.
+type RequestId = openapi_types.UUID
 
 // ResponseType Authorization code.
 type ResponseType string
@@ -663,19 +939,20 @@ type Source string
 // of them are required, and those of the other grant are refused.
 type TokenRequest struct {
 	// Code The code of the callback. Works once, for at most 120 seconds.
-	Code *string `json:"code,omitempty"`
+	Code *AuthorizationCode `json:"code,omitempty"`
 
 	// CodeVerifier The PKCE verifier whose challenge was sent with the authorization.
-	CodeVerifier *string `json:"code_verifier,omitempty"`
+	CodeVerifier *CodeVerifier `json:"code_verifier,omitempty"`
 
 	// GrantType Exchange a code, or refresh.
 	GrantType GrantType `json:"grant_type"`
 
 	// RedirectUri The registered callback, the same as in the authorization.
-	RedirectUri *string `json:"redirect_uri,omitempty"`
+	RedirectUri *RedirectUri `json:"redirect_uri,omitempty"`
 
 	// RefreshToken The current refresh token. Works once.
-	RefreshToken *string `json:"refresh_token,omitempty"`
+	RefreshToken *RefreshToken `json:"refresh_token,omitempty"`
+	union        json.RawMessage
 }
 
 // TokenResponse All fields are always present, and there are no others.
@@ -693,7 +970,7 @@ type TokenResponse struct {
 	GrantId GrantId `json:"grant_id"`
 
 	// HistoryFrom A calendar date, `YYYY-MM-DD`.
-	HistoryFrom Date `json:"history_from"`
+	HistoryFrom CalendarDate `json:"history_from"`
 
 	// RefreshToken Opaque credential for the next refresh. Works once.
 	RefreshToken string `json:"refresh_token"`
@@ -712,49 +989,40 @@ type TokenResponseTokenType string
 type Cursor = string
 
 // From A calendar date, `YYYY-MM-DD`.
-type From = Date
+type From = CalendarDate
 
 // Limit defines model for Limit.
 type Limit = int
 
 // To A calendar date, `YYYY-MM-DD`.
-type To = Date
-
-// WebhookId defines model for WebhookId.
-type WebhookId = string
-
-// WebhookSignature defines model for WebhookSignature.
-type WebhookSignature = string
-
-// WebhookTimestamp defines model for WebhookTimestamp.
-type WebhookTimestamp = int64
+type To = CalendarDate
 
 // ActivityBadRequest defines model for ActivityBadRequest.
-type ActivityBadRequest = ActivityError
+type ActivityBadRequest = ActivityBadRequestError
 
 // CyclingActivitiesBadRequest defines model for CyclingActivitiesBadRequest.
-type CyclingActivitiesBadRequest = ActivityError
+type CyclingActivitiesBadRequest = CyclingActivitiesBadRequestError
 
 // DataUnavailable defines model for DataUnavailable.
-type DataUnavailable = ActivityError
+type DataUnavailable = DataUnavailableError
 
 // DisconnectBadRequest defines model for DisconnectBadRequest.
 type DisconnectBadRequest = OAuthError
 
 // InsufficientScope defines model for InsufficientScope.
-type InsufficientScope = ActivityError
+type InsufficientScope = InsufficientScopeError
 
 // InvalidAccessToken defines model for InvalidAccessToken.
-type InvalidAccessToken = ActivityError
+type InvalidAccessToken = InvalidAccessTokenError
 
 // InvalidClient defines model for InvalidClient.
 type InvalidClient = OAuthError
 
 // NotFound defines model for NotFound.
-type NotFound = ActivityError
+type NotFound = NotFoundError
 
 // RateLimited defines model for RateLimited.
-type RateLimited = ActivityError
+type RateLimited = RateLimitedError
 
 // RevokeBadRequest defines model for RevokeBadRequest.
 type RevokeBadRequest = OAuthError
@@ -801,25 +1069,25 @@ type ReadDailyActivityParams struct {
 // ActivityUpdatedParams defines parameters for ActivityUpdated.
 type ActivityUpdatedParams struct {
 	// WebhookId Names the event. The same in every try to deliver it.
-	WebhookId WebhookId `json:"webhook-id"`
+	WebhookId string `json:"webhook-id"`
 
 	// WebhookTimestamp When this try was made, in seconds since 1970-01-01 UTC.
-	WebhookTimestamp WebhookTimestamp `json:"webhook-timestamp"`
+	WebhookTimestamp int64 `json:"webhook-timestamp"`
 
 	// WebhookSignature One `v1,<base64 of the HMAC-SHA-256>`, or two separated by a space while the secret is being replaced.
-	WebhookSignature WebhookSignature `json:"webhook-signature"`
+	WebhookSignature string `json:"webhook-signature"`
 }
 
 // ConnectionRevokedParams defines parameters for ConnectionRevoked.
 type ConnectionRevokedParams struct {
 	// WebhookId Names the event. The same in every try to deliver it.
-	WebhookId WebhookId `json:"webhook-id"`
+	WebhookId string `json:"webhook-id"`
 
 	// WebhookTimestamp When this try was made, in seconds since 1970-01-01 UTC.
-	WebhookTimestamp WebhookTimestamp `json:"webhook-timestamp"`
+	WebhookTimestamp int64 `json:"webhook-timestamp"`
 
 	// WebhookSignature One `v1,<base64 of the HMAC-SHA-256>`, or two separated by a space while the secret is being replaced.
-	WebhookSignature WebhookSignature `json:"webhook-signature"`
+	WebhookSignature string `json:"webhook-signature"`
 }
 
 // RevokeTokenFormdataRequestBody defines body for RevokeToken for application/x-www-form-urlencoded ContentType.
@@ -833,6 +1101,199 @@ type ActivityUpdatedJSONRequestBody = ActivityUpdatedEvent
 
 // ConnectionRevokedJSONRequestBody defines body for ConnectionRevoked for application/json ContentType.
 type ConnectionRevokedJSONRequestBody = ConnectionRevokedEvent
+
+// AsAuthorizationCodeRequest returns the union data inside the TokenRequest as a AuthorizationCodeRequest
+func (t TokenRequest) AsAuthorizationCodeRequest() (AuthorizationCodeRequest, error) {
+	var body AuthorizationCodeRequest
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromAuthorizationCodeRequest overwrites any union data inside the TokenRequest as the provided AuthorizationCodeRequest
+func (t *TokenRequest) FromAuthorizationCodeRequest(v AuthorizationCodeRequest) error {
+	t.GrantType = "authorization_code"
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"grant_type":"authorization_code"}`))
+	t.union = b
+	return err
+}
+
+// MergeAuthorizationCodeRequest performs a merge with any union data inside the TokenRequest, using the provided AuthorizationCodeRequest
+func (t *TokenRequest) MergeAuthorizationCodeRequest(v AuthorizationCodeRequest) error {
+	t.GrantType = "authorization_code"
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"grant_type":"authorization_code"}`))
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsRefreshTokenRequest returns the union data inside the TokenRequest as a RefreshTokenRequest
+func (t TokenRequest) AsRefreshTokenRequest() (RefreshTokenRequest, error) {
+	var body RefreshTokenRequest
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRefreshTokenRequest overwrites any union data inside the TokenRequest as the provided RefreshTokenRequest
+func (t *TokenRequest) FromRefreshTokenRequest(v RefreshTokenRequest) error {
+	t.GrantType = "refresh_token"
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"grant_type":"refresh_token"}`))
+	t.union = b
+	return err
+}
+
+// MergeRefreshTokenRequest performs a merge with any union data inside the TokenRequest, using the provided RefreshTokenRequest
+func (t *TokenRequest) MergeRefreshTokenRequest(v RefreshTokenRequest) error {
+	t.GrantType = "refresh_token"
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"grant_type":"refresh_token"}`))
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t TokenRequest) Discriminator() (string, error) {
+	var discriminator struct {
+		Discriminator string `json:"grant_type"`
+	}
+	err := json.Unmarshal(t.union, &discriminator)
+	return discriminator.Discriminator, err
+}
+
+func (t TokenRequest) ValueByDiscriminator() (interface{}, error) {
+	discriminator, err := t.Discriminator()
+	if err != nil {
+		return nil, err
+	}
+	switch discriminator {
+	case "authorization_code":
+		return t.AsAuthorizationCodeRequest()
+	case "refresh_token":
+		return t.AsRefreshTokenRequest()
+	default:
+		return nil, errors.New("unknown discriminator value: " + discriminator)
+	}
+}
+
+func (t TokenRequest) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	object := make(map[string]json.RawMessage)
+	if t.union != nil {
+		err = json.Unmarshal(b, &object)
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	if t.Code != nil {
+		object["code"], err = json.Marshal(t.Code)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'code': %w", err)
+		}
+	}
+
+	if t.CodeVerifier != nil {
+		object["code_verifier"], err = json.Marshal(t.CodeVerifier)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'code_verifier': %w", err)
+		}
+	}
+
+	object["grant_type"], err = json.Marshal(t.GrantType)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'grant_type': %w", err)
+	}
+
+	if t.RedirectUri != nil {
+		object["redirect_uri"], err = json.Marshal(t.RedirectUri)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'redirect_uri': %w", err)
+		}
+	}
+
+	if t.RefreshToken != nil {
+		object["refresh_token"], err = json.Marshal(t.RefreshToken)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'refresh_token': %w", err)
+		}
+	}
+	b, err = json.Marshal(object)
+	return b, err
+}
+
+func (t *TokenRequest) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	if err != nil {
+		return err
+	}
+	object := make(map[string]json.RawMessage)
+	err = json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["code"]; found {
+		err = json.Unmarshal(raw, &t.Code)
+		if err != nil {
+			return fmt.Errorf("error reading 'code': %w", err)
+		}
+	}
+
+	if raw, found := object["code_verifier"]; found {
+		err = json.Unmarshal(raw, &t.CodeVerifier)
+		if err != nil {
+			return fmt.Errorf("error reading 'code_verifier': %w", err)
+		}
+	}
+
+	if raw, found := object["grant_type"]; found {
+		err = json.Unmarshal(raw, &t.GrantType)
+		if err != nil {
+			return fmt.Errorf("error reading 'grant_type': %w", err)
+		}
+	}
+
+	if raw, found := object["redirect_uri"]; found {
+		err = json.Unmarshal(raw, &t.RedirectUri)
+		if err != nil {
+			return fmt.Errorf("error reading 'redirect_uri': %w", err)
+		}
+	}
+
+	if raw, found := object["refresh_token"]; found {
+		err = json.Unmarshal(raw, &t.RefreshToken)
+		if err != nil {
+			return fmt.Errorf("error reading 'refresh_token': %w", err)
+		}
+	}
+
+	return err
+}
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -1349,7 +1810,7 @@ func ActivityUpdatedWebhookHandler(si WebhookReceiverInterface, errHandler func(
 
 		// ------------- Required header parameter "webhook-id" -------------
 		if valueList, found := r.Header[http.CanonicalHeaderKey("webhook-id")]; found {
-			var WebhookId WebhookId
+			var WebhookId string
 			n := len(valueList)
 			if n != 1 {
 				errHandler(w, r, &TooManyValuesForParamError{ParamName: "webhook-id", Count: n})
@@ -1371,7 +1832,7 @@ func ActivityUpdatedWebhookHandler(si WebhookReceiverInterface, errHandler func(
 
 		// ------------- Required header parameter "webhook-timestamp" -------------
 		if valueList, found := r.Header[http.CanonicalHeaderKey("webhook-timestamp")]; found {
-			var WebhookTimestamp WebhookTimestamp
+			var WebhookTimestamp int64
 			n := len(valueList)
 			if n != 1 {
 				errHandler(w, r, &TooManyValuesForParamError{ParamName: "webhook-timestamp", Count: n})
@@ -1393,7 +1854,7 @@ func ActivityUpdatedWebhookHandler(si WebhookReceiverInterface, errHandler func(
 
 		// ------------- Required header parameter "webhook-signature" -------------
 		if valueList, found := r.Header[http.CanonicalHeaderKey("webhook-signature")]; found {
-			var WebhookSignature WebhookSignature
+			var WebhookSignature string
 			n := len(valueList)
 			if n != 1 {
 				errHandler(w, r, &TooManyValuesForParamError{ParamName: "webhook-signature", Count: n})
@@ -1441,7 +1902,7 @@ func ConnectionRevokedWebhookHandler(si WebhookReceiverInterface, errHandler fun
 
 		// ------------- Required header parameter "webhook-id" -------------
 		if valueList, found := r.Header[http.CanonicalHeaderKey("webhook-id")]; found {
-			var WebhookId WebhookId
+			var WebhookId string
 			n := len(valueList)
 			if n != 1 {
 				errHandler(w, r, &TooManyValuesForParamError{ParamName: "webhook-id", Count: n})
@@ -1463,7 +1924,7 @@ func ConnectionRevokedWebhookHandler(si WebhookReceiverInterface, errHandler fun
 
 		// ------------- Required header parameter "webhook-timestamp" -------------
 		if valueList, found := r.Header[http.CanonicalHeaderKey("webhook-timestamp")]; found {
-			var WebhookTimestamp WebhookTimestamp
+			var WebhookTimestamp int64
 			n := len(valueList)
 			if n != 1 {
 				errHandler(w, r, &TooManyValuesForParamError{ParamName: "webhook-timestamp", Count: n})
@@ -1485,7 +1946,7 @@ func ConnectionRevokedWebhookHandler(si WebhookReceiverInterface, errHandler fun
 
 		// ------------- Required header parameter "webhook-signature" -------------
 		if valueList, found := r.Header[http.CanonicalHeaderKey("webhook-signature")]; found {
-			var WebhookSignature WebhookSignature
+			var WebhookSignature string
 			n := len(valueList)
 			if n != 1 {
 				errHandler(w, r, &TooManyValuesForParamError{ParamName: "webhook-signature", Count: n})
@@ -1523,7 +1984,7 @@ type ActivityBadRequestResponseHeaders struct {
 	XRequestID         openapi_types.UUID
 }
 type ActivityBadRequestJSONResponse struct {
-	Body ActivityError
+	Body ActivityBadRequestError
 
 	Headers ActivityBadRequestResponseHeaders
 }
@@ -1538,7 +1999,7 @@ type CyclingActivitiesBadRequestResponseHeaders struct {
 	XRequestID         openapi_types.UUID
 }
 type CyclingActivitiesBadRequestJSONResponse struct {
-	Body ActivityError
+	Body CyclingActivitiesBadRequestError
 
 	Headers CyclingActivitiesBadRequestResponseHeaders
 }
@@ -1553,7 +2014,7 @@ type DataUnavailableResponseHeaders struct {
 	XRequestID         openapi_types.UUID
 }
 type DataUnavailableJSONResponse struct {
-	Body ActivityError
+	Body DataUnavailableError
 
 	Headers DataUnavailableResponseHeaders
 }
@@ -1577,7 +2038,7 @@ type InsufficientScopeResponseHeaders struct {
 	XRequestID      openapi_types.UUID
 }
 type InsufficientScopeJSONResponse struct {
-	Body ActivityError
+	Body InsufficientScopeError
 
 	Headers InsufficientScopeResponseHeaders
 }
@@ -1590,7 +2051,7 @@ type InvalidAccessTokenResponseHeaders struct {
 	XRequestID      openapi_types.UUID
 }
 type InvalidAccessTokenJSONResponse struct {
-	Body ActivityError
+	Body InvalidAccessTokenError
 
 	Headers InvalidAccessTokenResponseHeaders
 }
@@ -1614,7 +2075,7 @@ type NotFoundResponseHeaders struct {
 	XRequestID     openapi_types.UUID
 }
 type NotFoundJSONResponse struct {
-	Body ActivityError
+	Body NotFoundError
 
 	Headers NotFoundResponseHeaders
 }
@@ -1630,7 +2091,7 @@ type RateLimitedResponseHeaders struct {
 	XRequestID         openapi_types.UUID
 }
 type RateLimitedJSONResponse struct {
-	Body ActivityError
+	Body RateLimitedError
 
 	Headers RateLimitedResponseHeaders
 }
@@ -1666,12 +2127,6 @@ type TokenBadRequestJSONResponse struct {
 	Body OAuthError
 
 	Headers TokenBadRequestResponseHeaders
-}
-
-type WebhookAcceptedResponse struct {
-}
-
-type WebhookFailedResponse struct {
 }
 
 type GetAuthorizationServerMetadataRequestObject struct {
@@ -2748,217 +3203,222 @@ func (sh *strictHandler) RequestToken(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H0Jc9tGlvBf6UJma6VZkCYpSraocm3Jsj3xJHE8lhznoD+xCTRFxGA3g26IZmztb//qvdcNNA5KlKXM",
-	"JDPZ2okpEujz3efHIFKLpZJCGh2MPgbiA18sU4GfjyOTXCZm/UJe8jSJX4tfcqEN/HLJ01zg41mmMvgQ",
-	"qVgEoyChR88z+2wYLITW/AJ+O5sLZr9niWYLns5UthBxN7gKA/vDeRIHo2A4688exnuisz/gw84weiQ6",
-	"h9FB1Hk47fFHs158OBv0g6urMHjKDX8j+SVPUj5NxbVLi7nh57n3cH1t8AAszIjFUmU8S9I1856/wzJf",
-	"SJ3PZkmUCGlOI7UUN5xh+fS5xsfrS+VRJLRmRr0XkqU8eq+ZsaebZCJm+NadFozXeIzTnMEsW906Lesc",
-	"l3X9muH+E60TecFUxqQyDEe4+5JPUji2ttUWq4zokZB+OI+FjrJkaRIlg1FA7zOem7mQJok4fM9mPEkR",
-	"UL2J8kzTIdx4LBE9Wj8Q+hqOotg/m6mMmXmiHaLc/UCeciNec3khtlpqzI04z/DxFvQQDH9quT2epmol",
-	"7uH+/pbxG67vAp9ovz08VhULWFYmZpnQ8xLgfCi7CoOXyjxXuYyvPRepzPkMn6odRybskHM4Bfj7Dnv/",
-	"9jg385upbAt13XQIG+jsVRi85kZ8nSwSI67feQaQkNoHK5tXii24XLs59B02fiqyS5E9c1M3Nqzx93P6",
-	"8+bdRipPY7znKcABMDLj9v1G6ny5VJkRBGNn63YyHOTlgwRr52aNJHjT7PgQg4cclBUDNKZGWrrV1Ai2",
-	"N01NsI1TzxNpWue/CoO54LHIkKc/4TqJTuY8TYWlCdVRj0vCJ9gqMXNkLEQyWZSJGH7kqe4GdOfAboKR",
-	"yXIRBjqaiwUnGJIAwjQbywRPF4/Hgb6MOpGSUkRmHARhgJsbBdpkibzAkzrh0VycKGkylTbX9tLDNrbg",
-	"a7hlbVQG+9xmNVJ18PH2qVUujYgL9MD/NNfwg8qzAvIZZ4tE5kZ02atMaDii1RwuxIPJFdcAl9LQKstV",
-	"LRKZLPJFMOoXy0mkERcia13Pa7HgiYTVNtb0dq5SUS4qFTPDElrFNM+0YdM8vhDmTovsbblILVoO7VRE",
-	"Ssaa5dIkKU4sxQfjE6lSyrr/k2xIX9eA/zXCFcpUbOf18xN28HC/t7slBgieiawdBUKGeP143CLybUAQ",
-	"yySQjNwKi7kVMCqb+602Q1wK59iwj1cZv6Cxm+ev+UKEKAl9eXb26kG/22MR0AW9NZbj463zfiZ6Xzvx",
-	"DeB3nxi83Tp6N63jzkh6p/MQM5FlInul0iRat1F5xuM4AyhVMxKGQQxIImSvS661iJmSWwNDZudrhwfa",
-	"3Yu4uY5veCzYdE24bxfQEM/ZP3JlBEssuVqrnHH9Hp+zTPj6dYJkxmGheZ6AmLXkxogMpv9/P/U6h7wz",
-	"e/fx0VWn+Dzc4nN/cPWXDZs12fp4ZkS2+faNYiuegAA1U5logMEdbv4KdpfxhTBWFCk1qCYNmCyE4V2Y",
-	"2WpPEwIGwZb8QtjVhSyX0Rw0kjgsZRUgH2wyy9RiErKJURPGZcwmKMpOYP3WxBGMgijqnx9Pv3x7/P0/",
-	"etO9l4No8OEyHnzYD8IggZX8kotsHYSB5At83Olx3o75h6+FvDDzYDTsHR6EcATui37bHTzP1KK55ecJ",
-	"IDloWCFLZJTmOrkUXfZSFRcxmScgu6zPcWNdduxrYFMek3qWaDZpqnK1XQ96g4NOv98Z9DbsE6a49p7/",
-	"kolZMAq+eFDajh7Qr/oB6Ju4U5Sy2xAL75ck6yQu7pU4Uib0UkntX2118Y+ih1PxkPc6h3Fv2hlGfdF5",
-	"NDuYdgazR7Ph7ID3o/3i+pbczMtduRk/e2duQ7C5DewDtrZQ2jBOprNEaKYk4wi1Ifyb8kSyWETJgqcI",
-	"syo3LBU8hqv8VWRKd9nXgl/Cn4lh8Kv4JeepthD8uN/rVe+z3+u1XyM+X4HWWMx4nhr7zoJ/IGzdx788",
-	"3PWo0M5P/c7hO6At7/7300/9zpA+fxxcfdrv9XY9QuPT+DPVPJuveRuIHxs6sL0ei/laMw7kqUBfNC3g",
-	"N0YtVJapFbDFN2cn94MA/Q0IYNTdwf+tmM6Vet+GAC/5QpBMKS6FNF3mpB7YnLgU2ZoZ+J9isUiTS5Gx",
-	"xFR3sNAX573+4R4fTh/FB1HvYbw/O5z1owHfmw6j/fhAPJy5vZHyV25uRQvr3IAJHmUb7O/XCZvPp447",
-	"P/LOr73O4Xnn3f+0cx57GKfJheQmz1ok1m+lYJPLfjjOe729aMq1OBg60vDlN8cnndMvjzuD/QP8XUxC",
-	"uHWzUkwLYCpGxMCqOdNLHgm2miepsIw7ygQKL1MBsJKJZcqjOlG57Idf7asfZ7++PNz/8fDNd3n/mZ79",
-	"YzH77uU/5vL9j4Plz4fq8OXTlw++fLB8MXx808nqYpu3OWDvSC/7YXmq//Pg3cfh3tXjHdb69e5frz3y",
-	"s2QhtOGLZZvQiQpWohHaQLta8BixE44NpQGdyEiw/uHDXqfX7/T6iHoV4vPwcH+wvz8oaNCmMzHFOrYS",
-	"hxJpDoZBeKNE4fhFxV/xhPtWtEhJY03CfLlMrUn3wc9aybrDo8UKugHd3VsPGlbWq7BhprtpjA1+Ftjf",
-	"dkTHDUCGNDyY6lVPakuajBiXLJfvpVpJMpYuBWJRIaIBt5qqeB2WBkQmZKSAUcFvb15/zRTQJpB7WDTn",
-	"GY9AsjsCoj2WTlFvJccjxgtyXaXioSX9qG4QKwAJDn5sk4NCtiAplcux3OvjoNpKfcUINdZxVBgRxjKo",
-	"2MbQ+tTxzE9tZ26ff1AxVVU02uvesk/56linkCWuna7VPFUZp6Jf3mas8sXaeFZPvN1Y8JKn5nVKPe+6",
-	"cWpa4VUYfN+xiNB58fTmt50ah8B/so7SRF4cF0LYnSlCVOgq21ADq9l4pOBPivL5FCVkgN12PqfIIZlh",
-	"vxGVGcuNZIbdmsqUa7Oa7IiJD0vgfyHjqRH4Qc3Gkktl5iJjKIzCYnCnKOmoGZyuSmORMWtxS5RklyLT",
-	"iZLeXE/ERSIZvwAtgxsUgWaoW4IC8ifB+3cleC1xELcgco3IiJvIS326e6QrLhADwX4154DjKosTCThX",
-	"Wq8ZIEai/fgMa5wDBXwBWtWfoP7vCeqJthTwzkx9W27a5p7fHuTx7WvhnRzIL5469y1nqVqJLOJasDdv",
-	"XjwNAawp4IBb7kCKHuCI46kq85iUAm0a5lVZ8isexITRef5L0eJuYLMxkupWV9+IrbpZHqtPec/kzmPo",
-	"dW+jc4CopchwU3/g6wuDt2/fdnzP5E0jXOO4vRsNaQ9v+wwKUgl421Kw92e9Z0jaEGLnCdyhkz1JRL9U",
-	"7+E7U4VC9G/hTyiF8qV2D+VaYMBaLDCyhqxwZXwI/JJoYMbxfxigtnnl7wVGy3jGz9Fai5e30lrp6fvi",
-	"bNdFUjKKe7Tw2WUvFYXtcRkzqWqhexT3IXW++A8Dq1qs1lU9avEWEFHGMd4EDMUE90ybPI+fFXOAcICg",
-	"YkDKh0vOhMkzKWLny010haL9oe/+DpSgFrF5i1uvxHDedPH+NPd897COglUoGeVZJmS0tlEtAA/iw5zn",
-	"Gk0YZ158hR/zFTKj1B9Iq7sXde5e9LjfQIHDUJJOEUty/ctF1Mkd8QBlkn+t1hduitG9abTWGOD7YrUt",
-	"xtjSxErq4SpT8oLZ48KI4dBZa0PfOlqYbWeJSGMd1jTOcCy9IGCmcqOTWBSkfIPOySbtpzYZsUn51/k8",
-	"kYa4g0hA4x3LiS9gT5hUGZtY4cB+9y+2ad5do62FwN8CoCvB8TfBnz/Nfdoubgi9Z9/OGC/lOQCT3ERq",
-	"gcYMkIRYLiORGZ7IP7hlArH6zsTpwqW/bCOwU67MZ7iHtiBtXubDLUhbmVnxn0naylMD0ub9VaNq/lDn",
-	"oPm007bSdYRDTUZWgtqQ4FRsuvAv5aC5j6WnzQOGrlWe6RBmi5NMROY8zxL0fl2KLJklImM8E3SsDdtA",
-	"EW+JpkeyUjmzJeWAMS7XY7lQmfjD02YbQ3McRWJpRehGuDib80vhB3MdS70SGeowiWT7LpbmyEUzAdAy",
-	"bsPeHrGvnpC9hVPynJ3yOarJLYH9cs3IS8hxmpDxVCsksXSXIVmJQc3OMxGiRl0szppukkuRwT2hlzDl",
-	"RmRdD18roTQFX+JxnMAaePoqU0uRmQQI14ynWoTB0vvKyyTbWm94KgxP0noa2abcAMbJREo3xya+SImR",
-	"fv/UoOoymOmnwOWpebt4V7yjpj+LCOlsZe8nmG7XjM1KormFmAXj0l43i7gkgNOGy1iXUc/0O8ZmyXwB",
-	"i2kmC7YmeTaSVDck87ZmJfvpkbWEwYZT8V3j9GonYaHgdsAW2ePbGtbwvK+8hMYGirFZ8kHEzIgPBn2K",
-	"gkdzJLrdGwEAV1OOfd3lv1nCNcRPueG33rKjxuc2AOCmAzgp3vjOvnBFF6QFZf0nRiz0FqGt3OqPC/7h",
-	"Bb2yhzF69o8ySI9nGV8HIFIkv+TC/myyXFyFFF6+VRhtWAZtbxubHQZGbR2j61+dFx7ecsDecYUuPt6o",
-	"bS742aUTAbe/4dgCxTZA7cMR7N6P97zu/RcSSAiu2El5LmnGBq+vuzmNHbQJ/ph0alkacb4bscMms/qh",
-	"oLjT1lP0RSRSXr4Rhse3R5eqsCVkvFSJNK3hsDbhZZqplXV0aLuxkqVkSdBCyADxzyNnqj1fCDNXsT4v",
-	"JMOtkQzIU2Hy/QaHqSJc/zqEKzAGvv2c6T0B3p904E862ArLE61zsSG7Z8q1qCZ5FSlW2xy2C/r97F2+",
-	"tgM0N3rT6YIkHd0ESadCsMmrb0/P2AMF0PeA5O/JdntrTHAOY9wFpNARc1zxw3wOZCHT/5wFWK/5Rrax",
-	"txVAkaHoFqdulagtDr069O/jvGu006JTuImcNc6nHVa33eutAHEL8tcCPdfg8SYq1sYorjltj6WRJ/Sc",
-	"0kHOp1wnUYOrfXl29oqhz63bBiRtlNmb4XSwf9AY0iatbBjPSRlk2P4XioKfIWVlglszVp2LcsOEjEVc",
-	"sxz4qknFzHFurRMIENXvlylfE3zR9cVF7Bd+m2uR1b/jEbqLzm2EQovWcUu5z260FfTqN/hbyXrtoHJP",
-	"0p53ReVN/NPlvSZcNkDrb0LaKCi3jnLpIeNFVqXMF1ORddnrRAurIVNSnRQrViGfaB2h30ow6tYsBkX+",
-	"48de2H/UZgVoSTj4TCDYjr9UJltXmQrmctY590JsAWP1LYC43bhSXKgdsPUaW0e59WEIJNHbaKTiCT54",
-	"S7XSSyxvEyRkzBLDuGYTl3xuFLsQpkyHx3B69jJPU6aoTkPKXZR9EG6XFv6TA6AwkHmaBu9AxpJ8qefK",
-	"nHNzG5ROFt6JOcTWl9F5JiKVxSI+j1IVvQ+aMToqes8QQdHma+ZKu4AM0Ibc62GRqszZr0qKbrsU9VmK",
-	"d6lNh/7VV3ZVPZjq/d0MhuvPAMBtISlO4BYilHmslbtWRkKYTJSlLArdmh3HP+faLGBUPHtnQo/QR2GU",
-	"l0NekWEbqZEt5T6Ipecpz+zuHUxYF0EDEI7TFV9rNrG/T1hSZJewfuttt1lov13yX3LRZafGC8j3Nh1S",
-	"ACFQXeLoNVob8fNKNvHH4V47vV1wmfOWClF2G4BOm3aAqIYgaDFDyPgcQK1lNBuKa3hmLLJjlY/EeN4W",
-	"DGWTtq5cZTfjcfxxeNWBfwbunzP6Z1T5ZzzuwocDb69ttKFYMS6oWPP1ii69cgbPAnlReRbd+NYpPWUJ",
-	"C+D7nU7aWpEsSfvMYerqkDUxg3xRR8H2k2q7cW+DBUxVUac4sso2riE5T3mSrv8J3P8przH+vf6d+D6u",
-	"+y4svxzgd8ftP5Op3jM781dx7Tn+DtiVV06He2zKMTGY8TN40m2pz29BODbSjG3xHOH88wULfgt3S5Ku",
-	"T41Y6vtB9MrCPwvTmyP8m6D6rdnifZMGB3s30QgPJn47GqHd+FWMc7IEM8rY2kUsUllGCrgOmQRNmk1F",
-	"qlZYyegzKMRviPG0qy3Qm5ycrQVqXKmqeSYEhmxo36oVw+Wcu3kiIufn+K33dynVt3rEn9qLqvukI54K",
-	"GfPMVlCa/PDDDz90vvmm87QW8mB3e4MY2ipUl0i3SYl0xLOytqeUmVvVHv2iee71VjViY5WwskiSF32k",
-	"ZhiLhVoEAuBa5ViwpkiYLJQPrCRgDYqwPhnjQnAo/c+NErG7dGV/q/t89oFCqhjHGIPQi+zygasZMla3",
-	"l7aCkyNyLYFELKHfbMECOs9FkqaJjVhqwFXHCs130HH2rn5sPSAvCPA3CDYqR3fRHy0Fle8zDmRzweo2",
-	"mlNb3r0FA7GzEiHxESbVCr3cQKTlBTOKHq/YRF3dUXKCbxdRVJTUrxdpz6UbXHhPbaxzvbH2tv9DxW3k",
-	"zemCkmzgUixkQp6nahFxr73DjfFJFf25BUIcaWNRYUirW8rYi6IsN5YFIS7Jl0shYzb5cXKPRoPKwj0P",
-	"d8XYHzcpeCXWYhOEu/wLL775FmhaZMg2qFAlZ7UR1VrkhqH/E81ia5XXTKyD3vDRDZU3nd+zyDPY4Lla",
-	"qxxUHPmejDy2NJ+r/poAlsHdUllqntqq70aLdFah1tXYuZvodN1vUnuspBRFyntTNlmKDGOdq542TyYZ",
-	"gcBSF0zqX5bSCf3ShhSnhbTsCQkbLYr6Mpq0ghMGzG8LTbWg8LYAasPfC80m+EcjuBlLwKKX2sU4T47q",
-	"4dZuhHoQ9nGajmVBfbOyzYqLrgUia0VDis2lgg706CzXrtSYSDUeW1sEI1XCq6zQfemH4tM3/t7K73wY",
-	"o3NrdXVaqlmIEN5Q9QW8uwqDZNZccjU5wEFBdQXb+V3xGZimPapzU3cP6/7jaTrl0fsue6uy95opGdnC",
-	"4S68uj/oMU+auS3NqF1H23pefXXyrIybXyEsFIEQSLmomH3Bmn3Ira2pP6guabi3odBm9/z/0Dge9gcb",
-	"HJI3p2+0RnxVAetja77PRaKxaFVx/GFZdhkItbxxn1udfQ2eW2EB80hNlWX4wHD7ea8B0jAwc1pJG6xa",
-	"OlWDGPvtTRhsH6tt2cY9bcTgGle5auEXlsaSLHBLInucpjZTBikZJ3q+pO4MRWIB/ILOKyJ9iGa1+Mta",
-	"jYw2lxGbUmeBMgGnqOZUqNk3XKSPKOPxh0G/Mx5/eChaK9KG9xU4Q4k2+jyR11RUd/pwRdLRJklTliaX",
-	"wm2OzCJ79VrM7a69W0br+NXstjUD3YCA9uJabszWiycV9nbYeLtL1O3S0Jkrn+OdPfkdLzKBMmRYLRus",
-	"E3mRCqodXAe1/f6gWg/bk6g+VUSpT00ZaheFqB32GS/tfuyFG4wJ1azjam+OjWIY/TzpBreIh6pAzYbw",
-	"qJqkW+1aVGJH2JAO6PKaQi7cq4jyLDHrU4BIn4icbeYF1dI3kokPPDLpuiV1b8TsWRQpfGdNHRglejZH",
-	"Na3gaQBE/63H0qrGR8T8kbWfDvYPqNmWjDkcGkl8s1StmkHoTsuvfPkmS4NRMDdmqUcPHrhYJJtkaSNa",
-	"C126PM9tXqscOfGsDeL+KHgteMwSGSeXSZzzlNkna8EILTqEfdVg/b4kXRdvOldLF63eNXXEvkVvwPdk",
-	"XaaeYrju7Td45XFA+HqAhB5tDidlYmcTfGyhmhdPvcAEWzg8JKPPTGWLDpYqFdSij+AjZD+rpKhXMhmR",
-	"muGewy+pkHlYg8ixbIAk10lUQORYurL9sBkXrWr3BkdB6YmJnKk2q8SSZ0ZipdDFkss12ylLNO0SP8Vr",
-	"WvH0PV4t7NpdFjccq41aG+tcsTnXJeVkiS1XD/wom3FsyjKWXDI0YrFBt1dDJRTYSSGy7YaGh7vW2OiQ",
-	"hdAHsQmfeXiwd7DrRIzS1j6WY/nsUmRragOW2OrlsYryhc1uBJmUiPpa5RkD8VTIuMu+lZYWIIy14rWz",
-	"eGGS7VhWdhEyOuOpiFkuY5GxcdDvMowUK9iLtaZZa8E48E0/XJY13Eo3ql04bmzyEWDlPM/Sq4lNjt+Q",
-	"IlHkdFJMOBbeReDCfkmnTGXJRSJRb2VLbuYkv2VKGWFFNpzwiy9YYfK4EF4DGyfiw0Mdxh1GvHjKdjjW",
-	"I9zFFfAqqjhTiau3r+cYHCMjcVS0xOGu/v6iaPBFsTSp0uYIZoMrcnoFe/P66xGbONSfhK6TFWzKatpY",
-	"7XDiflO5YbOMXyxQQl0laRzxLA79vnUhW80TI6hPgMrGkiGQ6JSDsHKSa6MWWImY0I8cB9S1A+PDXaRW",
-	"YY7EZXNJ2c9A5+C2rPhBx4TVb5aYVowPJzM85hV2DZyLRchskXw9wv3TLbq7pzF0ciEB5u1Zw9V8YmgN",
-	"Yp8YCnqafRrLT51OB/8HP0/q1HbCPnn0Gb9n9GSTnlefrdPy2ms1NuLevZaNwBBj+dI/yhFLFss0iRIT",
-	"Yp+nlcLLa/QexDOJBeICUhYdsm+XQr54yqyUHrJ4LfkCew8CMBPihWPp5AOTKb10ocOJjDIESVgoaEoW",
-	"Jb/4gt2E5HIsv+HvBeOMVNCJNtyICdsZDOBRkHHZZaKTaSrY8enJixdeXWuHRlUTws5wD97sDx55j2J9",
-	"6Mlx50fGO7+yXueQddk5+z/WmeySawJjmEFKXSxNl30lxJJNlZkDhfMJodclSaCt0JGWgtpjxJQL+BxL",
-	"DnicGaoosD5CMWtpGC82SjYX2IgCEks6ADc4IJIEWaSmV3LrjBoh1ZtMjPhgxrKkfnVZB1D0f20CQBI/",
-	"pgYhJ1+/ePby7PzFU+oHAs/Ap8GBr1jbZ80ms8VSZJGQxnH25lCen+ExPFL+hgj+2EOw/9o7BtD/r0Gv",
-	"gkv2a+9FODa7sNOz47Nn9VmrqTT2ySfHp88Ohm9ef71z+uXxYP9gx4HL7m7IhnuVYulSsSWo+fLi+qFt",
-	"ls5j4L14EURUXrly7ewTe52noklWirsAPEfoKjkEPVG1vX4qRJ+NN4GSCtYk0EDsqB5HYcVDLJqujdDF",
-	"+N7NwARk9bW/4t3At5uVPCvXEfDaSg24k4KKl7Pv9wc+Jto5CPo/sS3w/KgsbFc0tXIEtHIjMF7lMgE7",
-	"cwm3CXtAUTLP0tZ37W3iYcCNToi+ggygxaWQNcM1br+USIFJE0MtW7T59usjEhixSyEwx0SXJtYD9tWT",
-	"LnuJbq1lbhgfSyc8c9LHyEBYUDgQBCRLkJrTFx4NSiQJmbD4M/clcD+U1qwAoCT5osuikSigYmFwDjsm",
-	"9quQXEv0wr2lS+73bEtHXaFGkVoIUOxA6iAXU1aKIdhYaK+3N7ICEcrCIzYh1HSPEbL97yb8LhDQEbBv",
-	"n9qfJjBoBDAHoutnjUudNyt+T8Tm46I8E9LkRNtaOXgwiqkUtJWYWpRJ6t9J/fVqAucOzJ5rNuz1do/q",
-	"KdJYxQlFIiFN5Qy77C02YuK1EA4UfisxHKhkUPEoIZmf0hUSX0mMZiBPamE8+Srikk09Wd0VNTkiadP2",
-	"U9DCswHBREZ5U1B/BMfvB11WBGS4WjuodtS/BPgHvBlh70dr4xLoAd7ogmg0KWz6qFD1cJjSZa01VEe+",
-	"Psp2qlxs1yPGMKAVyJ0aW9FcyaNFjH4ymoRWda1qrjQI6LXXWVQq6is7qchqa4o5EKkWNZ8Ysh09H8sI",
-	"yFpDBCBhrZOzcfCXguGP3MfTZyevn52NAzYeA4vrxKy0jj9uOghZpwPKbSfPUrtNwsbgL4iKxTD1p6oC",
-	"RfCXk+Ovv35yfPLVOIApK/Z++Pm7Z69fPH/x7PU4KHjqqXGdNG3chpBRtl6iwOtVRZUbAp6a2IKKpTZ8",
-	"rUtYqoY7gUZeiXeq9U1yCubM9p1cE4EATFzwNVUjAg5TN/hNWNaSVFdTltuz6thZJrgFRM9ozDVTNmuE",
-	"WAjCmpKiqC1dHlGI9L2wv1EJqoWaIo1ZLglW34Psi4AN2qCasVRdkMZg9Qxmkui9MNqh/F6XvUYRbSwL",
-	"Ub9iTbTlhraxJB4zLKuDVMa2mEHPs1GT0AnktvUhCBhjSb0P+9j7sOhKIze1/QRCDMocFgvzOrTSBVoK",
-	"VwpYu7ZHTdFFEfSfRhtFWjHWJ4PzN1myWFgz11rlo6IQGvEELdhU5dKakCxAb+q6CBwodi2oKSYG5iZi",
-	"b4NnRoxPtZBRUUYMQ0cd+2/RG6l6oERGpR2LaekXa4eTeZqGtvZbtZ24T4vHclPHWPxMBj43MjIUakFS",
-	"dillx8xkHPCEW78O6+8XwgYMjkys7MYDA48l8t+i1Xmzt48tuKaPXKOiWjMhUtg2dvxBowyeFBpkcGFj",
-	"SQ1WqG6YWhHu23nYQnBJ/ROJu2IFPaodhydvVglwPWyk71/LdM0mSTxxWDUErEJqhIJILc6HzocXvT9L",
-	"Lz17BgTCeXRJcAadAHN3/SH++lfSnuGHigP4r3+1Fjz4ZcmTzBmdLBqnlrxwoxYJSFnrLgl2r3NZLAmQ",
-	"3Y1KlivvajgAMnF6JLsgcqLISBGVkQDa0gHUqtYxLz1hrsk9gjZW6bMzXqr3dp0kbHvJ2TBkox7ggmfv",
-	"65AD2CUENpSt0uXp2veF8aQ2JgkOtshgswQ79duyZdjZCUV+09w10wwhmz2D/Q8fqO6gJRYjr9sv8Bos",
-	"F+pGfaqcJEkZuCTMGeQcm7bVetbYtEBX0/XwmOEyD6nX7FHxDpHSLvsW5MVVorGht6VSQsYOpve77NSo",
-	"JfyFsXBkPK+CpShdvhSNUD5ZWyI+CaCDf5bJNW39vWAfY1lenpN3PQHAmRzhyMI630BhocvK3jmwIOGo",
-	"eDnjEeNUEJC8FHDe2lq2rGEML3gqLpICK+udqZ8Am5sDms2U10vfRaFmlheteBYXPBiDXx3wmCwBCWaM",
-	"fjL60hZUI52UwnIxnFWQ1IO0feUkGLTfsaciSsoG7hjUyL5WFzbI2io0SIKrBQTZjstWtQCrd7vs2GlH",
-	"BZsEfWmxNCAr6Ty18RD0E1BQu190pwDy2HIU1nBrS0R+IgM8qCOqYWYZ9nohG/b24D9DcsmAWMY+wcOA",
-	"JHBQ65FLwaiwNjtAv/Kagz4yethDI9UfVbjrscyOOThkn6hB/MQrAT7xNBuiW0DrRMaWSqUhDW8nxGEs",
-	"TQD4MfCkPdzqaulSUdD8QDEKIC+CeqlmMzzunxODdiocstej910fcXsSTAvBxoHHjoIjG2rvyA/AW+wQ",
-	"B8ZNNLsAcmzZMmnONdJbmZXoNmzJ0yure7DrHpEUCGCcxGKxVFizFk01J3MRvdcsy2Xh2VJZbNOlS7aO",
-	"65nxBGktwifJr3pUJUQ7w15/N7QVWneGvT2QBkttY2fYG+6GY6nnvKzr4U5tZ9jrsUbl3d2QXBk7w8Hh",
-	"bkhdEGuPesLfbshIRBnL6jNWcKERONvZ7+3tdtkZGYrsSaKBvzjKEaNVwji7hUOg1ljE7pcilmjO3dA6",
-	"Hql2ScbmiTRuFFM03sIvUBL2jSV0xJ6QTQ8TiluOpR0kATCPZTUOzco9Lk2cnFYA9GSDIXsdQNawNxxZ",
-	"CbOopzkp4ugcMaIjIOfjxPnBO/oyenDZf0BekAeTcCxpoPrdueHIS0tjgUKOqjntneNisJwsUBzLOvVN",
-	"jTsilJ4L9C/3/sUXDJsOaKJ5+Jl9Yt/xNG8alSmJKJFWDHLIu9cnPDtuaafPPrE+0M59IJT9Xo/lMgXw",
-	"RxbAbZlcZOY4BPVkZZ+a3UXrYnpVhKa3sTepR56aLUrTFB5ILIV7ouI1YhVpkMjXELI/sUf9wwFZs4+s",
-	"WQZAlkzIdTtzNTL/k2e+PCLA86xLR1X894RqGut1Rfr45KSgQjfL6aTG8gcQZT2nJdnM0A+/5JnRo5Kp",
-	"c7scCjHIxCxJ092QTXM4vZ3iMWcTxH8LZafo/jGWszxNyR1WtAcx1unPXhiUJjTJ4U7UtmEM6kLANY/w",
-	"B5CN7FXQcguXO+qJDqnH0mJ1grjfL9ks/KeN8DnAt51Ijsi6QVEIpJahjEnFmMeyjRxaX99wcHg9rSsc",
-	"zEVL1+Mi36dIhrC/wcWM5aTWlwR02JZOI1aprbUOmQDuA1efWZvwgst14xLcRCXHH7F+oerZktWI5+4z",
-	"bkMtKdSUtFC6DFQj5Sy5yLEqSsPdbc0OuNgL1BLxr5oDPBzLyWquRXROFnEyVlp7ejVpA4WPpQIwJKcH",
-	"FsLGMIgQpJ2/n3778qisakUrt9RSWzl84hz0Eyelj2URvEGzuZb/fiakmrGfTg2XMc/i4pTe7biAhtVq",
-	"1dX2ZzdBN1KLXdbv9siIvMLMryLMdizTZJpxkI9hiXhXKZcXOZlCYCF/U44/og3Kjtv9TmTJbD0J7YhO",
-	"ry4rg3O6DCRhGhmmJqeJys1YckYTr5ECRiK5tLZ/1OWl0CGjDpWSvVqbuZLOubvEv8YyFjP34o6tuB5i",
-	"JfTdEWNf4CdSDMnNRya3NTKXENFhyTNtpf5VBnIfYIVYjSVjjCUzxqd6B1TyLvxnZ5d1WCKNm+qncWAP",
-	"olMUIxsH73Z3GYEMEMsRDQX/R6cDAjR9916s2WNrEO9OD4axANq7QwbobiYW6lIsgfh92BkHFiyD3V16",
-	"GSBDxOwxm/33x+ZykngcvLvqfrx+oVfd/+6SOXpnl/0PnhYNLj4s0UvCHrNxcNkPxwH8XCzUvjNf8Kgb",
-	"JxdCm533Yh3aNYVsHOg5H+wfwGq7dle7xZFS3NKaXrce2nM7jJs4RCSVFIWAHwEGmrsp8GMcvOvqZZqY",
-	"nd3da448kVP1oZtILTJzToz9HNFgZ8MZWmgCYIrzjE9TESIkw91ZY7f3vPTmHPSGham+32WEKaguAEfk",
-	"BQ6VNzLxOq2WsoOazbrsRC2WwA9hvi+/OT7p2AqQGMDBmHPueUtBAOxWvy7v3v814yu6eiJzpcoFe3Rq",
-	"irHldQ+GyKwBoZFfFi5ZYEMUxEFGBcYc4qOxHYCoSVKZkKiVw2OTxp0WZAVIX9Xp7rztv+Q81Rg8eEKA",
-	"xBKaG8OXUUYH5C0chmUc2VQA2bcmPD/lwKyUWxYRy8GQzVWe6VFh57OjOAXK0QvYL6ph6LhZoyUUuEzE",
-	"nbnV2vUQ/m0/aZd/2x3LQdHkwWrQXfbKJgU6Ypo4v3TZDIJxNvjwodEXwkW1eQ0hjlB99swk5CtgzItR",
-	"EDGKaACn5J8qi4jNFD0Aq6x3i0BLnBSbukTY5hCEMqAW46zWuIyCjrfufXxtrxBJQzYI2T7I4iHrD0M2",
-	"6OED7lps0AGwEmNSYe1M0zUeOUYJslTJC5ERovjmBVjOXEmVZyJm+RLdQCC82gAja6yj1pLEywth470Q",
-	"SwA8hJA9K/KioMll1c7YpXmH/d6EaaOWZJyzQoELCnBiSi5NklZn0sIQD3Wj7XXZGX8vfLGDgOWFIVBT",
-	"C1Hp2YxRJ3jKvCrzXSiDIZIMp5HO3G9tW24FMDDuAUWeOfeMg5OS4EwsDUDbXUFoyEHmEBok/IVYTAV5",
-	"4BIrfNvj647lsMteXEhY+srSHZXGXfaMDqvYHFwxxYaRKw7tGcWrZGIBQanV04hhoSsX44kWfYu7ha+y",
-	"sDJW9dQjF09kUza1LQkKK9+vrhxGsfY0UNNDknxwzS73KU3eWwxx3i7j4TMKwd9KfwuujOoEtBB0r4iK",
-	"jRd72pfW+hXAMYxQL7s/IWUTKRdfiJi5FgR0/WOJ2qr1GRplvYyFU6VvYd05K0YegdKo+JVuHxKsSM2S",
-	"CicCxQCt6ABmiXSLG0uNdmOpbBVYqwTYpChNjrtEw/UVJVoIJykWGbTo0sBaUX1Aa9eqiNUpXrfBpC7g",
-	"HANCLjK10mS4WKhLntowdKlyCWyiP2ALJTH2GQSGklda8YFNnoLIFtlmThh1fvhwuE9K6OQ0l6Ac0feP",
-	"9g+HuxSTnyaRsJl0ZfxSMAq+pu9fi1nnVaaWWSIMz9ZBGMDFBaPA//IqDHS+WMBHm/3AXQR6W0R+WTux",
-	"2IN92oWqYhk7k+I8NvLfFWly8bDslLShIAyKdLeg3+11e7ActRSSL5NgFOx1+90eFSSYY6bEg+5KpGkH",
-	"TVgUldGpmIU7VFwBk4LbquZUDRj0MFvYRg72eIf94W6XvURfg1Q1u17XxvN5ZcAnSNsowIDMm42SM7Be",
-	"HVpjVVEDowxvQL0eDq6wELyIgxFs4bq+E2XFcjybQa93yy5vC6+DxSVPc3Fdf4pb5ALd3H3iJ6pP/m5j",
-	"f4htK8y4tg6bVnddWXfXIOfdhj4KN+yYyOrtStPDlC2l39+1dTO4n2oJtS4FW6ZmbdmBYMNurm7Rr/ca",
-	"+N7Q4tFB7R+6QaOXVhiMfnrn02D0il5aWYe3ECy4H36h4fjRfg4HHgZ1G3yEuSMic8b4j04euSKymIq2",
-	"yl7PWp2waYoiTVQ4QK38AHIpKgfYNf2sEoFTCHsUr2A9H1Y84ykA6Joq84d+7dqiISB2YfcbIrpu7KBz",
-	"Nmllybf/Zmv91IjjsDVRM7NxPkznWE2plINQ08rEH7wN6JCYQttrxfk8KP3wXsNQfLl/88u1bv1hsL/N",
-	"lI3+r1Xwt7ZnFC1awB0kAhcXHox+ap+sfKRMPX/XgigN/Hhg6WmHV+rntwoUG4LCSI8oyjFRnAGGniVF",
-	"mh8a4kPQVIS2Yb+hF0j2chOkA+Y0C/zf9kieZ2oRXIU3PnemtnnK9RS/8UFyewVX7+4svKRcm/OlbZlX",
-	"SC8kzvzkKkwGg97goNPvdwa9liqro/7g0bBXK07u1SRP4Lgjfv7j4vDyh8Xz9Q+L5wfR998NN//9rCzc",
-	"PMJIv7a63t6izvqPRoPeqLfX3e/B/20oFl195eFoOBj1e92ee8XVC7WFj8oq2bQEv4olfAOH7yq0+jVQ",
-	"W4srUomG6jlW2hXQHJVCp+XT/bN+b9SD/4fV/litor+hJYBRlREct9xKnGjiRYsQgeWp+IWXU+NiK1GJ",
-	"+7Ol/++ipf8dOvNvxfQaoPL5vO/YqwaBr+5t82rZv7RoSDYkKeX6N18q8xx7nMILg8ObXyguR8TEn7dY",
-	"3lNu+BuvGmFNYK1VwPhpswpy9a5hX2jyS4/FF6Ws/2lcPnYl8lsZ/Ek91bgovdnC3Z3xvKxRHjKuIyHj",
-	"SgIhBpWolZWMsXr5Vuz+qa3d+9tx+ruzZSXFeUw14+/GlGtM7d6Z2PYc6+78iC5ugz4LTKeIeAOZ8E8O",
-	"9J/BgRyp+5Px3APj8QxibTynvW7Ev4Tv4FKcbrmZ8Tyt1yBqKXG/JW+ZFEl2GE7p5XO5bC0ly9ieetrW",
-	"Dbyp2oDi982czEoBc8LPJYCcrZRNeFMzewxwilhoyHL5INySm9lmBY+Gg/6/kmfVNcI7sLDq/f7Jw/7k",
-	"YX/ysHvmYQ0/z2YO5tp53Dvbqvi0Rh+DpdJt5k6bzeIcXrY+Wq93SFlJtZqiaqmde+DIBSnUss7QbWqr",
-	"rc+sl8EZ4bH0APrcY+UCSjc6GLwC7WU3vLD0J2Cyg3U72IiIIq03y1OhvRKvFO9fiZxta+WNPvg6R4SR",
-	"z4pC6zjSExWvr+FUHzqr1aqDRRSKPP+4zroa5U8LfmS/AVKfDc6Pp1++Pf7+1a9fDX/MBotH68O8vwpa",
-	"ys3XBrwFQ6jW3b+qFuwsigQ3+XRLD1+8MrhbvCaKMnN+F7xtEDvgOjG37T/BFUOH+ztww7y22QCscAm3",
-	"uBx9p/FGmvEWM4CuLYYxKeuY1Gqps6nAYjiVLJgkK3JZ9JErGOJNUK+jv6k2d2Vw20c3ySi4yi/zYEs4",
-	"hWNZy2O1ZfybwWLa8HURNc5thcOaP9ODcBQ1XcRlkY8T+vk4StpKi1K5bxol/o8Yp98oAYoqHCCdoBQN",
-	"DGTHrgww++SEyFHnDKtWJZpNbqRKk5DxFONzM3fuR5glpIV5nJtZ59EGqojA/BuQxZYokYpsX2tn5Mvx",
-	"9DCQzchSzW8Gf3/23Ytffnjy6z/24n6j/cAoiJ/8PDN/Fz8OT7571Vk8ORx8NXiYz6dv/v6mv+xn56u3",
-	"/Yvnb59/++zn798H1TLrm8JZ/LLrRWyGLZhaxGY4ZLDFkWuMwMdZ/MnfZGUN9ZrHtaEqHOSbh3r/pdx/",
-	"3jdPLnu/3IY/VBppbM8ebqPGIeZXo5YqVd1hJ9xu5KV8lPajv+/98lD09KC9bvQo2KvWh6a652Vl8+BR",
-	"9HAqHvJe5zDuTTvDqC86j2YH085g9mg2nB3wfrS/Xy9RXVPerjvtBr+2tcQboiFrDQDyS3C7ytu3vzFb",
-	"lr9FxTtmRfGKgvD+J3BjPJjfATO+pilbG2euqxstRad/IhUDZyRtoaVoPUUvdtkL4Bw20jzRNq+GQtCb",
-	"ZXoBLnIskl0W0EKKlCWgDCGwuB9IWJjxPDXXhvA110Zxf2F7rWGvvs+Sm3kXbvxdcU4NQ5uNt1qHLqyp",
-	"GgeMzNJWhMD2ZrXE5W4ZV0s3cBW2Crte5ejGcNW0am/E0vAStjaI8qNMKRLapQbYEHt3cd6YFBaP9jSX",
-	"50cktBrvvVmiOy3KJaPdpwh39cKnXNku6tuPFSPDIrgboXehLrFwi63zY/NQ+JTuzebxYtg+5QKOJQV4",
-	"s4mLO5/Uuzza8cN6rStPeISvUq5tMA4VxUjiLns7FzaBEbN2mV7LaCzdAYOWiQUeqeKUTcJwlZ8wvViP",
-	"QLjLhS2hTCnWPGYU51vLkmkRkdzpv7GHf1tt3uZzYn+NbR8+c+kWt3jn1CVlWHvsNpJcGw8vurrW7Kof",
-	"N/Nnd+/15qbv2o2lt+feDTMphavQEV3vI7RCXh2FbhMJWwUARNKtxKfvv7+ZtdjLO8ZMO7JkFXR3y3ef",
-	"YzpTcF3kahHmX1bstyjpcSlLfVCBbCap3EB0lPPA8yIzbobFc8SoYVpace0MPaFf1Qq+t22DyjormHjj",
-	"1fksqxsVhf9wP/4zWGCFCum4Kn2gZXU35g/ZsrNo0bKtuUqePJbaqOVSxEVAbQuVKAd+bc/r351OVKTm",
-	"cw9KtqcbtycEmeC4lA2z35outMD5bYII6pf+h6QNvnRQg/RW6nB19f8DAAD//w==",
+	"7L0Jc9tGljj+VbqQ/GqlWZAmKUq2qHJtybIz8SSxPZYcJzH9F5tAU0QEdjNAQzRjaz/7v9573UDj4KHD",
+	"ibOTqd2YIoE+331+9AI1mysppE69wUdPfOCzeSzw83Ggo6tIL5/LKx5H4WvxWyZSDb9c8TgT+HiSqAQ+",
+	"BCoU3sCL6NHzxDzrezORpvwCfjubCma+Z1HKZjyeqGQmwrZ37Xvmh/Mo9AZef9KdPAz3RGu/x/utfvBI",
+	"tA6Dg6D1cNzhjyad8HDS63rX1773lGv+RvIrHsV8HIu1Swu55ueZ83B1bfAALEyL2VwlPIniJXOev8My",
+	"n8s0m0yiIBJSnwZqLjacYfH0eYqPV5fKg0CkKdPqUkgW8+AyZdqcbpSIkOFbd1owXuMxTnMGs2x167Ss",
+	"c1zW+jXD/UdpGskLphImlWY4wt2XfBLDsTWtNl9lQI/49MN5KNIgieY6UtIbePQ+45meCqmjgMP3bMKj",
+	"GAHVmShLUjqEjccS0KPVA6Gv4Sjy/bOJSpieRqlFlLsfyFOuxWsuL8RWSw25FucJPt6AHoLhTw23x+NY",
+	"LcQ93N8/E77h+i7wiebbw2NVoYBlJWKSiHRaAJwLZde+90Lpb1Qmw7XnIpU+n+BTleNIhBlyCqcAf99h",
+	"7y+PMz3dTGUbqOuqQ1hBZ6997zXX4vtoFmmxfucJQEJsHixtXik243Jp50jvsPFTkVyJ5JmdurbhFH8/",
+	"pz837zZQWRziPY8BDoCRabvvNzLN5nOVaEEwdrZsJsNeVjxIsHaul0iCV82ODzF4yEJZPkBtaqSlW02N",
+	"YLtpaoJtnHoaSd04/7XvTQUPRYI8/QlPo+BkyuNYGJpQHvW4IHyCLSI9RcZCJJMFiQjhRx6nbY/uHNiN",
+	"N9BJJnwvDaZixgmGJIAwzcYSwePZ46GXXgWtQEkpAj30PN/DzQ28VCeRvMCTOuHBVJwoqRMV19f2wsE2",
+	"NuNLuOVUqwT2uc1qpGrh481Tq0xqEebogf+pr+FnlSU55DPOZpHMtGizV4lI4YgWU7gQByYXPAW4lJpW",
+	"WaxqFslols28QTdfTiS1uBBJ43peixmPJKy2tqa3UxWLYlGxmGgW0SrGWZJqNs7CC6HvtMjOlotMRcOh",
+	"nYpAyTBlmdRRjBNL8UG7RKqQsu7/JGvS1xrwXyNcoUzFdl5/c8IOHu53drfEAMETkTSjgM8Qrx8PG0S+",
+	"FQhimASSkRthMTcCRmlzn2szxKVwjhX7eJXwCxq7fv4pnwkfJaFvz85ePei2OywAupBujeX4eOO8t0Tv",
+	"tRNvAL/7xODt1tHZtI47I+mdzkNMRJKI5JWKo2DZROUZD8MEoFRNSBgGMSAKkL3OeZqKkCm5NTAkZr5m",
+	"eKDdPQ/r6/iBh4KNl4T7ZgE18Zz9O1NasMiQq6XKGE8v8TnDhNevEyQzDgvNsgjErDnXWiQw/f/3rtM6",
+	"5K3J+4+Prlv55/4Wn7u9669XbFYny+OJFsnq29eKLXgEAtREJaIGBne4+WvYXcJnQhtRpNCg6jRgNBOa",
+	"t2Fmoz2NCBgEm/MLYVbns0wGU9BIQr+QVYB8sNEkUbORz0ZajRiXIRuhKDuC9RsThzfwgqB7fjz+9u3x",
+	"T//ujPde9ILeh6uw92Hf870IVvJbJpKl53uSz/Bxq8c5O+YfvhfyQk+9Qb9zeODDEdgvuk138E2iZvUt",
+	"fxMBkoOG5bNIBnGWRleizV6o/CJG0whkl+U5bqzNjl0NbMxDUs+ilI3qqlxl171O76DV7bZ6nRX7hCnW",
+	"3vPXiZh4A++rB4Xt6AH9mj444bGQIU9A78Qdo7TdhGB4zyRhR2F+v8SZEpHOlUzdKy5v4lHwcCwe8k7r",
+	"MOyMW/2gK1qPJgfjVm/yaNKfHPBusJ9f45zrabE7O+Otd2g3BJtbwUZgazOVasbJhBaJlCnJOEKvD//G",
+	"PJIsFEE04zHCrso0iwUP4Up/F4lK2+x7wa/gz0gz+FX8lvE4NZD8uNvplO+12+k0Xyc+X4LaUEx4Fmvz",
+	"zox/IKzdx78cHHao0c67buvwPdCY9//z6V231afPH3vXn/Y7nV2H4Li0/kzVz+Z73gTqx5oObK/DQr5M",
+	"GQcylaMxmhjwG61mKknUAtjjm7OT+0GE7gpE0Oq+0AA1ZALpkmn1CXcV/kBJbaxXfD6PjfXpwa+pklXb",
+	"bIPBZsWK7FsPagaha79mUdg0xgqTMOxvu3Opb5y0fzyiMqCMKosbDRiXLJOXUi0kWXjmgmsRspyvAGqN",
+	"Vbj0C6sHEzJQgFXw25vX3zN1JRIGxJoFU57wANjREUDYUFrtohF2BoznsFUGOd/AKcpIBLfAduDHJuLt",
+	"sxmxVi6Hcq+Lg6aGVeUjVOD8KNd8htIrKfSoMrccnbnp9M3zD0r6dUkMX/eWecqVIVs54Vs7XaNOXRqn",
+	"JBTfZKzixcp4Rri92VjwkiObtgrhdN04FVH22vd+ahmobj1/uvltK3si8J8sgziSF8c5x7gzbQhyAWsb",
+	"umDEMYco/NVoy5oT/BKIjM8A4c18ViBFysM+E+EZypWUh92Y8BRrMxL5gIkPc+CMPuOxFvhBTYaSS6Wn",
+	"ImHITGExuFMfPqkJnK6KQ5EwYzmIlGRXIkkjJZ25noiLSDJ+AVIS1ygYTlBGBgHqbxr4f5UGNvhzb0D3",
+	"ah7eTRSnOt32pKby5kryYv3KCP2LKQdUV0kYSUC9whjHAD+i1HU3G1sD6BEzIVHx/hvi/w9CfJQaQnhn",
+	"dr8tn23yNm4P+fj2Wngnf9jzp9YbxVmsFiIJeCrYmzfPn/oA1uQ/5YZJkIEEcMSyVpU4vEpJwUYwr0qi",
+	"3/EgRozO809Fi7uBzcrAkBtdfS1UZLOkVp1y+7uvvbsWDhwGX/WiWMOumosEd/cXvkffe/v2bcv1uGwa",
+	"YY1D6m7EpDls5xakpBTIs6Xs7856E5CqvrwWplYEETmiuG+lUhLer9QlfKfL8IgWfPwJ5VM+T+1DWSow",
+	"JCcUGDuAhMjxgMMvUQr8OfwPA9kmv+O9QGsRsXUbFTd/eSsVl56+L2a3LlaMUWSXgc82e6EoMInLkElV",
+	"CU4iz7ZMs9l/GFhVolGuq3FZN4CIIlJrEzDkE2wPB/aVtbTJ8WUYyQcIB8guGgR/uORE6CyRIrTeqigt",
+	"UbS/9N3fgRJUYtJucOulKLVNF+9Os/3dO2+tvX5YSs4tlAyyJBEyWBrXPYCE+DDlWYr2jTPHiewGtvhM",
+	"K/UX0vXuRcm7F+3uM6h16C9v5Q7z9S/nrvU7ogKKJX+uLuivCkTcNFpjoON9cdsGS21hfyWlcZEoecHM",
+	"cWFYpG9Nub5rOs1tupNIxGHqV/RQfyidSEemMp1Gocip+QpNlI2aT200YKPir/NpJDUxCBGBHjyUI1fa",
+	"HjGpEjYy8oH57k82eN5dz63E+d4AoEsRwJvgz53mPi0aG+KL2csJ44VIB2CS6UDN0MQBwhDLZCASzSP5",
+	"F7dXIFbfmThd2Bj/bWR2Sgi4hTtpC9LmhHffgLQV4eP/maStODUgbc5fFarmDnUOyk8zbSv8SjjUaGAk",
+	"qBVZHPmmc+dTBsr7UDoKPWDoUmVJ6sNsYZSIQJ9nSYSusSuRRJNIJIwngo61Zh7Ig8rQIEkmK2vMpEQX",
+	"xuVyKGcqEX9x2pxD8IqwlKdC8wi3wcMwgtPh8atEzUWiI8DqCY9T4Xtz5yubQlIPcgUtCEO74dQxFkdm",
+	"M2/wriGxpcEH/b4WT+ekpaxHP8S8H8yz19duUM87Wm0xVDGNGv8qAiQaq6JWbnYsa5nY6gAZcwWVJJsN",
+	"SosjVZZ3a3NpnLHW7fjNHG4gfMo137hbqfS2uzPDPrsSRNyr8GNR8dy4hje6/vM3fjQvAJHlmqeC8loj",
+	"LWbpNl49ozzM+Ifn9MoexsSZP4qYTp4kfOkBP4l+y4T5WSeZuPYpgPJGAWJ+EZa4bfSh72l142BMFxKc",
+	"QMiGA3eOz7cRoVptAyt0qTdDjdDA1w1gB0ESTiGaiVTz2XwL74U2soRl+TZM3IRpLtsZje01SYGYZmWi",
+	"VMWV8cnWI3zdIzbpW8US6VSbT9HllyeNFLRIb6RVBDyOxzy4bLO3KrlMmZKByZzgJpyy2+uwlEK7YbVO",
+	"uHKv03+0IVy5YU2O4HcLfrD2dmvbv/bxxXPLsDfTgFD8aJ/NMap21TWxpHbZzz6QAMA4nnbDNcMtF2LF",
+	"ZmJMz75JohVIaODErKY0dvUQNoIOKUE/CM3DbYh2+abKpyNkOFeR1E28XJjsgHGiFsZnkhqcKJIacP21",
+	"s8MNBdbqez4TeqrC9DyXMLem13DjufX4BxymTLu762h3CURuM72jCLiT9txJe1sxjChNM7EiFWLMU1HO",
+	"iMnzUbY5bBt2fOtdvjYD1De66XRBIg82QdKpEGz06uXpGXugAPoekBw/2m5vtQnOYYy7gBT6dI5LLp3b",
+	"QBYqDbdZgPHJr5RA9rYCKDI43eDUjTK2xaGXh/4yzrtCVA06+avIWe18mmF1273eCBC3IH8N0LMGj1dR",
+	"sSZGUZIH61mjIFDg7yY/Y/Tzzz//3Prhh9bTp2XQgJ/L2WrDYfixf92Cf3r2n6+bwGfNhTtcmvy656kI",
+	"EqHPxzyNghqb/vbs7BVDD2Ijh25iDs4Mp739g9qQp98et3r7ByvH+9ERReqU+tV3J88K88JiqlLB8ntG",
+	"Lw8lNttMtRJ0VsSzbq8snfX3ysmBx61feOv3Tuuwff6/rfcf+3t+t/doxYnnwj05F+5NmasN/HnVuVto",
+	"SIngxg7ZYIoQMhRhxfTjGiVKdqpzY15CTCx/P4/5khCbgDbMQ/rw2ywVSfU7HqC/79xEmTSYNm6oq5mN",
+	"NuJ88y3dv37WDGf3pKE5V1TcxB+uo9XhsgZa/xTSxLTlWlr+ks94nvMns9lYJG32OkpFSjRBXIlkyaRY",
+	"lCkDxozQbwUYtSvJwnl23seO311FCKr5EbcEgu0Ye2myZZmbY6ZhVWSaCX3zFA/Qc2pXigs1AzZe4+pE",
+	"kS/I3ulXE3n+RAPoxtSaz2AJ3XxLf6xJtBn2boxCAsWZbWyR4gk+eEuDopM83yT/y5BFmvGUjWyCvVbs",
+	"Qugi5R9TbdiLLI6ZoloUMbcZOGVhZXXq+zsLqr4nszj23oNqJPk8nSp9zvVNGEI0c07OsoX0KjhPRKCS",
+	"UITnQayCS68epaeCS4bkHV0+GuUyCskSiWD2dT9Pw+bsdyWbzT53NLkWdlTfBYXS7soHVL7HzWC5vAVA",
+	"3hSywghuJUDVxTi9KqUzhE5EUb4jt66y4/DXLNUzGB3vwnrUAnRZauXky5f0jUjqg77nry1xQgJiFvPE",
+	"nIKFEeMxrAHGcbzgy5SNzO8jFuWZaKzbePtRQxWDl3P+Wyba7FQ7WTvOpn0KKQYeTvJhhXMH/LwQ5s9R",
+	"lG/m3jMuM95QFctsA9Br1Q4Q9RAUDaYIGZ4DyDWMZsL0NU+0QX6sbBJpx/mKwa3S1NLbqAae0T+D0j/D",
+	"YRs+HDh7baIV+YpxQfma19N5euUMngVyo7Ik2PjWKT1lCA3g/51O2vgRDIm75TBVq0ZoqIZXR8Hmk2q6",
+	"cWeDOUyVUSc/stI21pCepzyKl3+ALPmUV8TIve6dpEhc910EyGKAL1YKuCWz/Uxszl3N2nP9gtiYU1qI",
+	"O+zLMjeY+Ra86qZU6XMQlJW0ZFv8R/i/veDBb+CYj+LlqRbz9H4IQGnht6IA9RH+j5GAG7PNz0UyLCxu",
+	"oh0OjHx+2pHaecqYaGUPppU2dZ1YoJKEzD+pz6S4Egkbi1gtsMrTLSjHZ6QEtKst0L6U/H4nk4kV0huq",
+	"s2+0pvxZxpDG5P/PYABpPuc/1uhhQ6Lqeo/MDa16mgjQozkFmVgjVwgIeW5hKiDWfo7fOn8XGl+jfaug",
+	"fqu0fsvFSqt7SvUVyuq+W8nRvt4IRyUAaXCTTaIPgOPig0Z9T/BgujpSZGX9uxd8JtJq6KmaYCAu6oxI",
+	"PpYq8wGX8xz6XNXEGjPGGQGblSHuCocqq8+fvbik2aUtbL02nMZ3wnpdcGkMzCn5WhoBxLKs+jVJFtFv",
+	"ppQNnecsiuPICYkq+TRbRkW6g0a7d/1L4wHVkr7vhWw29or4YgnnivoBn4F0rjrtP5Z41pPb7+nSG9tt",
+	"fMHX3pzj/1nufcWJ/7EXb/OF7+W63R4UX+wdlzOkP8PNVo70j71PJ33nM2ytGN3GvTb0e7iTFLJi1/Vp",
+	"1m/+ZIWfMwqmRhacMS4Zl+lCJCzgkk35FRqTZZg6ZhT8vc3OCtEMH2FSLTCuFPQjecG0qofJ5GXRKex0",
+	"O6dq3vGn2kMmk3Zw4Ty1sg3HytYg7g+lQC1nTsudDdUOhYwo1qvc48TpPlXSh5pkHyc1/V4oTaXnyxdL",
+	"bGop+Z8BKetn+8eSnJIbowH7rQLDgty/WXVgsud5Rxis5EjGBz6fCxmy0S+je/TduEDpRLs3hskl4iJK",
+	"sV5knsDgF5XbeWpRfF143FbZC69JecgLITUkU2CRBl3OMnSzKe467e3yJZozF8q6kF8zPeUaVUOctPvm",
+	"Rsh1Tm1tusIq5cwF4pXtFc6cC4fbphRFNnJrJ4z+aC22FOteij5rSBMpZV2s1v8pGO52gKCbQfdYlgth",
+	"1fJk84IzGAmNnvWlym4DzJXKBSuinJYqY3oayUvyEwNrd5pmRMD9gS5RNx8em2ZZOhXxpGQCKCs0m5T/",
+	"aiDfSjDMS+vVTVhzkWD2dDn00zFdDRLBw6r9qvplYcSiX5qY9WluUHfMWCuDEtKrYNQITjciK5U086aU",
+	"bM0vRcpG+EctXRo7Z5Tyj0ZH1QRuO0I1rfs4jocylwqTojulj8OSXc5YEKlgMBWOpEcnWWqLnYcRbGIW",
+	"Sa6Jbc/4fG7KyjQYjbbNL3udi4kV8riZLDrlBAy+Ll+4zSW0SZVRUryceIN3N8x8K4bfnlLn77z/EpPv",
+	"ts6iunVa3Wdick3UxJw3cYobouBxHJvKDAjnnLB9Ti3PLGKACkTRUYQYaKes5OlVCjQ2xSSxMbXrKgo+",
+	"5DWFc1v9Bnbg8trh8EOv2xoOPzwU7//76+a8vnuJ86fCDul5JNe0KbL2/BIfTHUUxyyOroTdHPnR9qqN",
+	"TZpjx26YXOCWVr+p/7AGrI0X2HBzphkTyXo3E1RvdplpM888szVcnTugALeLRKCk4bNUzHmCEX3jJUsj",
+	"eRELls55IKogt9/tlZvMOHz3U4nhfqpz2l1ktTvsFi/tfuz4KyTAcrWrcuO7lcyafh5tNrw4aRwl6FmR",
+	"1VGRh8otQQss8WuqAV1enXjBvYogSyK9PAXIdInJGjWpXHVVMvGBBzpeNpSMGTBzFnnpmLO6BQflPjZF",
+	"RTTX9gCI/isdSmPYOaJsKrQZnfb2D6iTrQxBBliSXDCJ1aKetGxtVKUv3ySxN/CmWs/TwYMHNoXCFPcx",
+	"GZC5Jag4z21eKx05MdwVQiHoaDxkkQyjqyjMeMzMk5Wo1wZJ07yqsZp8FC/zN23sThvDJipCq3mL3oDv",
+	"KSyBGvbiurff4PV1AUzwdQ8JPlrMToqCQnXwMTVSnz91ImAZpfX5ZLIE/a6F/TME9b8m+PDZryrKS2WO",
+	"BiSM2ufwyzFPxUHfr0DkUNZAkqdRkEPkUNpeWLAZm1po9gZHQRWaIjlRTXaXOU+0xPYVszmXS7ZTVAfe",
+	"Jb6K17Tg8SVeLezaXhbXHFtgGPfuVLEpTwvKySJN+AJ8KZlw7Hg4lFwyNMGyXrtTQSUsBkFis+nl2T/c",
+	"NX5OiyyEPohN+MzDg72DXStqFI77oRzKZ1ciWVKPXcTKKGWhCrKZqXwc8Dgmor5UWcLGPLgUMmyzl9LQ",
+	"AoSxRry29los7jSUpV34jM54LEKWyVAkbOh12wxTFHL2YmzBRqcceq5xi8uikHgRl2cWjhsbfQRYOc+S",
+	"+HpkirKtSKm3Ihhpzgl2g0Hgwmakp0wl0UUkUbthc66nJMclSmlhRDec8KuvWK4YXwinO6Q1fsFDLcYt",
+	"Rjx/ynY4VsffxRXwMqpYhRo+Y6WFKUZhy0Ac5f0mOcNUxEDM8u65FLQdq1QfwWxwRdbixt68/n7ARhb1",
+	"R75tEwubMvoY1t4f2d9AgZ8k/GKGkuoiisOAJ6HvNoX22WIaaYG8nqlkKBkCSRpzEFZOslSrGbbHIfSj",
+	"mAVqhYfJvDYlIDem47K5pKpbQOfgtoz4QceEVVfnWM4KH44meMwLbMk9FTOfLcR4qtRlOsD90y3au6cx",
+	"0uhCAsybs4ar+cTQZsA+MRT4UvZpKD+1Wi38f/h5VKW2I/bJoc/4PaMn6/S8/GyVlldeq7AR++5aNgJD",
+	"DOUL9ygHLJrN4yiItI9NVBcKL6/W2BvPJBSIC0hZUp+9nAv5/Ckz0rrPwqXkM2zsDcBMiOcPpZUPdKLS",
+	"uc14jGSQIEjCQkFjMij51VdsE5LLofyBXwrGGdm2RqnmWozYTq8Hj4KMy66iNBrHgh2fnjx/7jRbsmhU",
+	"zsne6e/Bm93eI+dRbFo0Om79wnjrd9ZpHbI2O2f/y1qjXXKsYeolSKmzuW6z74SYs7HSU6BwLiF0WpAK",
+	"tChZ0pJTewzNt5lGQ8kBjxNNleyWRyhmzTXj+Uapng9sRAGJJR2AaxwQSYJkVmEu1WLRaoBUbzTS4oMe",
+	"yoL6VWUdQNH/MXnLUfh4mHU6e8HJ98+fvTg7f/4U/8Rn4FPvwNXOzbN6lUF/LpJASG05e30ox0v2GB4p",
+	"fkMEf+wg2P/bOwbQ/3+9TgmXzNfOi3BsZmGnZ8dnz6qzlksvmCefHJ8+O+i/ef39zum3x739gx0LLru7",
+	"PuvvlTp4ScXmoO7Li/VDm6oOj4H34kUQUXlle4ixT+x1Fos6WcnvAvAcoavgEPRE2UL3KRd9Vt4ESirw",
+	"Fcgatg5kXiEKsWi81CLNx3duBiYg26D5Fe8Gvl2t5Bm5joAXIN3iSU7Fi9n3uz0XE80cBP2f2BZ4flTU",
+	"VM87xVoCWroRGK90mYCdmYTbhD2gKJklceO75jbxMOBGR0RfQQZIxZWQFfMmbr+QSIFJE0Mt+h+7Vs4j",
+	"EhixBTgwxygtyncdsO+etNkLdNzNM834UFrhmZM+Rq6znMKBICBZhNScvnBoUCRJyITFn9kvgfuhtGYE",
+	"ACUpDK7oV4ACKrap4rBjYr8KybVEP+NbuuRux/RLT0vUKFAzAYodSB3kiEgKMWS8ZJztdfYGRiBCWXjA",
+	"RoSa9jFCtv9Zhd85AloC9vKp+WkEgwYAcyC63mpcamtf8tojNh/nZYGRJkepqdGKB6OYikFbCanvr6Tm",
+	"+NS8uiJw7sDsWcr6nc7uUbWkFlYPRpFISF06wzZ7O41iCqp0o0dR+C2Fj6KSQUWLhWRuJQqf+EqkUwby",
+	"ZCq0I18FXLKxI6sDAbngkTwiadM0+UuFYwOCibRypqCmfZbf99osjwW1NV5R7ah+CfAPeDPAxurGxiXQ",
+	"x72yvF2tA3jdk4Gqh8WUNmts3zFw9VG2U+Ziuw4xhgGNQG7V2JLmSn4PYvSjwcg3qmtZc6VBQK9dZ1Ep",
+	"qa/spCSrLSliRsSpqHhOkO2k06EMgKzVRAAS1loZG3pf5wx/YD+ePjt5/exs6LHhEFhcK2SFUfxx3enC",
+	"Wi1QbltZEpttEjZ6XyMq5sNUnyoLFN7XJ8fff//k+OS7oQdTlhwQ8POPz14//+b5s9dDL+epp9q2qTdR",
+	"R0IGyXKOAq/TkEOuiLWuYwsqlqnmy7SApXKkNWjkpVDrSn9fq2BOTFP3JREIwMQZX6K63QYOUzX4jVjS",
+	"UAukoiw3FwNhZ4ngBhAdozFPmTLpycRCENaUFHlbo+KIfKTvuf2NSh/P1BhpzHxOsHoJsi8CNmiDasJi",
+	"dUEag9EzmI6CS6FTi/J7bfYaRbShzEX9kjXReP+3sSQeM6yLgVTG9D1F/6RWI98K5KafOAgYQ0kNxbvY",
+	"UDxvlSpX9dQHQgzKHBapNk+QkrYsKFwhYO2axql5a3LQf2q9yWnFWBcbzl8n0WxmzFxLlQ3yAtzEE1LB",
+	"xiqTxoRkAHpVK3PgQNgWtoj6gbmJ2JvwoAHj41TIIC9fjTlHlv036I1UtV4io0otixnNhOZtpw5B3uBG",
+	"ZnHsm5rjRgA1LU1cWjyUto87nhheGnW/xc9k4LMjI0OhhphF6392zHTCAU+48e+w7n4ubMDgyMSKFrEw",
+	"8FAi/0VLSAXzbWIUjZ8e2e65lQ63pLCtbEOLRhk8KTTI4MKGktp9psrcB+K+mYfNBJcLPFPirli5nWqW",
+	"48nrRQRcL0Wi5lzLeMlGUTiyWNUHrEJqhIJIJRqEzofnDfWLCrDsGRAIGypCgjPoBFhyyB3iH/8g7Rl+",
+	"KEWW/OMfxoIHv8x5lFijk0Hj2JAXrtUsAilr2SbB7nUm8yUBsttRyXLlXA0HQCZOj2QXRE4UGSmZIxBA",
+	"W1qAWuUWWoUnjL0idyqCNlaHNzNeqUuzThK2nZpSMGStDv2MJ5dVyAHsEiLEsUt0ebx0fWE8qoxJgoMp",
+	"bl/v/kVNoE0HMHZCKYM0d8U0Q8hmzmD/wweqd2+IBQ1PwwKvwTYVdtSnykqSVPqFhDmNnGPVthrPGvvl",
+	"peW6EHjMcJmHHaS3R/k7RErb7CXIi4soFfCOoVJChham99vsVKs5/IURU2Q8L4OlKFy/FKhXPFlZIj4J",
+	"oIN/FtnaTU2nYR9DWVyelXcdAcCaHOHI/CrfQGGhzYpOrrAgYal4MeMR4yzmQGfQSwHnnRrLljGM4QWP",
+	"xUWUY2V5qjZ7AmxuCmg2waAvpLZpHkOdGF604EmY82AMkbXAo5MIJJgh+snoSxNpSzopBZVjMLYgqQdp",
+	"+8JKMGi/Y09FAFzLwDyGvrHv1YXJ7zIKDZLgcjwf27FlUQzAprttdmy1o5xNgr40m2uQldIsNnER9BNQ",
+	"ULNfdKcA8pgqesZwe0xs8xMZ4EEdUTUzS7/T8Vm/swf/6ZNLBsQy9gkeBiSBg1oObO5uibWZAbql1yz0",
+	"kdHDHBqp/qjCrccyM2bvkH1iCx5pNnJaT40czYboFtA6kbC5UrFPw5sJcRhDEwB+NDxpDre8WrpUFDQ/",
+	"UKwCyIugXqrJBI/710ijnQqH7HTofUKu/CRYKgQbeg478o5Mlp8lPwBvoUUcGDdK2QWQY8OWSXOukN7S",
+	"rES3YUuOXlneg1n3gKRAAOMoFLO5wl4paKo5mYrgMmVJJnPPlkpCU5enYOu4ngmPkNYifJL8mg7KhGin",
+	"3+nu+qYzyE6/swfSYKFt7PQ7/V1/KNMpL8oR2lPb6Xc6rNbxZdcnV8ZOv3e461Nr/sqjjvC36zMSUYay",
+	"/IwRXGgEznb2O3u7bXZGhiJzkmjgz49ywGiVMM5u7hCo9LQ0+6XIJZpz1zeORyq5mLBpJLUdRedtoPEL",
+	"lIRdYwkdsSNk08OE4oZjpRaSAJiHshyibeQeW4+InFYA9GSDIXsdQFa/0x8YCTPPoxrlEeaWGNERkPNx",
+	"ZP3grfQqeHDVfUBekAcjfyhpoOrd2eHIS0tjgUKOqjntneNieJwqpDiGdaabekYGKD3n6F/s/auvGCYn",
+	"pETz8DP7xH7kcVY3KlMydCSNGGSRd69LeFYUtENbFcnPn1gXaOc+EMpup8MyGQP4IwvgS7JnIjPHIU4Q",
+	"7BjQxcODksG8KqaXRWh6+83r70vkqTYIMHI1AbkBn3+iwiViFWmQyNcQsj+xR93DHlmzj4xZBkCWTMhV",
+	"O3M5fvuTY748IsBzrEtHZfx3hGoa63VJ+vhkpaBcN8vopIbyZxBlHacl2czQDz/niU4HBVPnZjkUYpCI",
+	"SRTHuz4bZ3B6O/lj1iaI/+bKTt51cignWRyTOyxvS6mN05891yhNpCSHW1HbhDGoCwHXPMAfQDYyV0HL",
+	"zV3uqCdapB5Kg9UR4n63YLPwnybCZwHfdMA8IusGRSGQWoYypo/YM5RN5ND4+vq9w/W0Lncwm7lQ9jBq",
+	"dh4yb36DixnKUaUfJuiwDR0ujVJbaVk5AtwHrj4xNuEZl8vaJdiJCo4/YN1c1XtrvNfwp/2M21BzCjkl",
+	"LZQuA9VIOYkuMiy/V3N3G7MDLvYCtUT8q+IA94dytJimIjgnizgZK409vRzaj8LHXAEYktPjSpDfPQEd",
+	"MGX/On354qgoxksrN9QyNXL4yDroR1ZKH8o8eINmiy4k17inoqKDmrB3p5rLkCdhfkrvd2xAw2KxaKfm",
+	"ZztBO1CzXdZtd8iIvMC8xTzcdijjaJxwkI9hiXhXMZcXGZlCYCH/VJY/og3KjNvGuOflyDcjWr063zba",
+	"4ahcBtB8LNROThOV6aHkjCZeIgUMRHRlbP+oy0uR+gzXGEn2aqmnSlrn7hz/GspQTOyLO6bTl49t43YH",
+	"jH2Fn0gxJDcfmdyWyFx8RIc5T1Ij9S8SkPsAK8RiKBljLJowPk53QCVvw392dlmLRVLbqd4NPXMQrbyG",
+	"8tB7v7vLCGSAWA5oKPgfnQ4I0PTdpViyx8Yg3h4f9EMBtHeHDNDtRMzUlZgD8fuwM/QMWHq7u/QyQIYI",
+	"2WM2+a+P9eVE4dB7f93+uH6h1+3/apM5emeX/TeeFg0uPszRS8Ies6F31fWHHvycL9S8M53xoB1GFyLV",
+	"O5di6Zs1+WzopVPe2z+A1bbNrnbzI6W4pSW9bjy052YYO7GPSCopCgE/AgzUd5Pjx9B7307ncaR3dnfX",
+	"HHkkx+pDO5KpSPQ5MfZzRIOdFWdooAmAKcwSPo6Fj5AMd2eM3c7z0pmz1+nnpvpumxGmoLoAHJHnOFTc",
+	"yIjNSCjkkhWyg5pM2uxEzebAD2G+b384PmmZcv0YwMGYde45S0EAbJe/Lu7e/TXhC7p6InOFygV7tGqK",
+	"Nu1YDvrIrAGhkV/mLllgQxTEQUYFxizio7EdgKhOUpmQqJXDY6PaneZkBUhf2eluve2/ZTxOMXjwhACJ",
+	"RTQ3hi+jjA7ImzsMiziysQCyb0x4buqBXii7LCKWvT6bqixJB7mdz4xiFShLL2C/qIah42aJllDgMgG3",
+	"5lZj10P4ZzOF4WomT6g9lL221eCNBt1mr0zqmCWmkfVL03PGb9378MFGG+xXnILW8PiIfffkCNVnx0xC",
+	"vgLGnBgFEaKIBnBK/qmiWu1E0QOwSiMGm3X4ZImTgBsgvIE4lCUiT+pgoYgjdNwAJIFajLMa4zIKOs66",
+	"9/G1vVwk9VnPZ/sgi/us2/dZr4MP2GsxQQfASrSOhbEzjZd45BglyGIlL0RCiOKaF2A5UyVVloiQZXN0",
+	"A4HwagKMjLEOdmNDFXJh41KIOQAeQsieEXlR0OSybGds07z9bmfEUq3mZJwzQoENCrBiSiZ1FJdnSoUm",
+	"HmpH22uzM34pXLGDgOW5JlBTM+FQEhNJhafMyzLfhdIYIslwGmnN/ca2ZVcAA+MeUOSZcsc4OCoIzsjQ",
+	"ALTd5YSGHGQWoUHCn4nZWJAHLjLCtzm+9lD22+z5hYSlLwzdUXHYZs/osPLNwRVTbBi54tCekb9KJhYQ",
+	"lBo9jRgWurAxnmjRN7ib+ypzK2NZTz2y8UQmsS81nQxg5fvllcMoxp4GarpPkg+u2eZAxdGlwRDr7dIO",
+	"PqMQ/FK6W7DdH0aghaB7RZRsvFyXrPULgGMYodrhb0TKJlIuPhMhs90O6fqHErVV4zPUyngZc6dK18C6",
+	"dVYMHAKVouJXuH1IsCI1SyqcCBQDtKIDmEXSLm4oU7QbS2WaVxglwCRHpeS4i1K4vry2H+EkxSKDFl0Y",
+	"WEuqD2jtqcpjdfLXTTCpDTjHgJCLRC1SMlzM1BWPTRi6VJkENtHtsZmSGPsMAkPBK434wEZPQWQLTBNh",
+	"jDo/fNjfJyV0dJpJUI7o+0f7h/1dismPo0CYjLoifskbeN/T96/FpPUqUfMkEponS8/3JOVcul9e+16a",
+	"zWbw0WQ/cBuB3hSRXxTpzvdgnrahqlgvWcc4j4n8t1U/bTwsOyVtyPO9PO3N67Y77Q7mgM6F5PPIG3h7",
+	"7W67QwnsU8yUeNBeiDhuoQmLojJaJbNwi0qDYEWAphJ8ZQMGPcxmpvGfOd5+t7/bZi/Q1yBVxa7XNvF8",
+	"TtuoEdI2CjAg82atdB6sN/WNsSqv4FKEN6BeDweXWwieh94AtrCuT2HR4QrPptfp3LC7+MzpeHjF40ys",
+	"62d4g1ygzd0K31Ezqfcr+wluW9zOtgFctbp1bcBs5ZT3K/rubdgxkdWbtTKDKRv6dL1v6n53Pzn1la52",
+	"W6ZmbdmxbsVurrfv8r4Ovhvavp9NRY6u7b96E3GTVugN3r13aTB6Ra+MrMMbCBbcD79I4fjRfg4H7ntV",
+	"G3yAuSMiscb4j1YeuSayGIumhnbPGp2wcYwiTZA7QI38AHIpKgeRvDB5i3kETi7sUbyC8XwY8YzHAKBL",
+	"aijmu00S8kb0bfZClRrxk0tToc5Zp5UF3/6nqVRVIY79xkTNxMT5sDTDWmCFHISaViL+0lDme31iCk2v",
+	"5efzoPDDF/2CPHy5u/llUz+QQkPhrf1tpiRUp1JU19c18De2ZxQtGsAdJAIbF76yWETxSJGC/r4BUWr4",
+	"8cDQ0xYvtf1qFChWBIWRHpEXnKI4Aww9i/I0PzTE+6CpiNSE/fpOINmLVZAOmFPvS3bTI/kmUbOV5TKc",
+	"587UNk+hCX+bB8nthTU37ii8xDzV53NTOi2XXkiceWdLlHu9Tu+g1e22ep2Gsv2Dbu9Rv1PpguM0v4ng",
+	"uAN+/svs8Orn2TfLn2ffHAQ//dhf/fezokPIACP9mhrIOIs66z4a9DqDzl57vwP/W9GVpPzKw0G/N+h2",
+	"2h37ii08b8rjFO1YaAlu+XP4Bg7flvx3i+o3FommUg3lcyz1yaI5ShXzi6e7Z93OoAP/B6v9pdy2aUUv",
+	"Kq1KI1huuZU4UceLBiECixjxCyenxsZWohL3ZxL8sutsI8G3j1v08xocbVsPUrxRGcgUM99yEHj67rzL",
+	"99woqM1vF6UDt2V6a3rl3ZT3ObVz6dW9bV6tlFumN/ub37RlXfGF3uHmF5y6jMSft1hepZC+VxFYKxUw",
+	"3q1WQa7f1+wLdX7psPi8N8ofxuVD24upkcGfVFON88KxDdzdGs+Lpjc+42kgZFhKIMSgErUwkjG2w9mK",
+	"3T81jQA+H6e/O1tWUpyH1Izobky5wtTunYltz7Huzo/o4lbos8B08og3kAn/5kD/GRzIkrq/Gc89MB7H",
+	"INbEc5rrRvwpfAeXYnXL1YznabUGUUNvpC15yyhPssNwSiefy2ZrKVnE9lTTtjbwpnJHsy+bOemFAuaE",
+	"nwsAOVsok/CmJuYY4BSx0JDh8p6/JTczXa4e9XvdP5NnVTXCO7Cw8v3+zcP+5mF/87B75mE1P89qDmZ7",
+	"g9072yr5tAYfvblKm8ydJpvFOrxMfbRO55Cykiq1RdU8te6BIxukUMk6Q7epqck9MV4Ga4TH0gPocw+V",
+	"DShd6WBwyngXbZf9wp+AyQ7G7WAiIvK03iSLReqUeqV4/1Lk7OjVy9Mz5rrJRuSDr3JEGPksL8eNIz1R",
+	"4XINp/rQWiwWLSyikOf5h1XWVSt/mvMjW4M5vQqS3vnx+Nu3xz+9+v27/i9Jb/ZoeZh1F15DUfLKgDdg",
+	"COXq7Nflgp06ycR1M5+ucw26MrhbvCaKMrN+F7xtEDvgOjG37T/BFUOH+wW4YV6bbACWu4QbXI6u03gl",
+	"zXiLGUBri2GMijomRogoqt0ILIZTyoKJkjyXJT2yBUOcCarV1le1rSgNjmWCYWwKrnLLPJgSTv5QVvJY",
+	"TbH3erBYqvkyjxrnpsJhxZ/pQDiKmjbiMs/H8d18HCVNpUWp7De1QvBHjNNvlABFFQ6QTlCKBgayY+1+",
+	"mH10QuSodYZVq6KUjTZSpZHPeIzxuYk99yPMEkqFfpzpSevRCqqIwPwZyGJTNXtXtq90UnTleFP6Pr0K",
+	"AkM1f+j969mPz3/7+cnv/94Lu16tnrsXPvl1ov8lfumf/PiqNXty2Puu9zCbjt/860133k3OF2+7F9+8",
+	"/ebls19/uvTKBd1XhbO4tdvz2AxTMDWPzbDIYIojVxiBi7P4k7vJ0hqqNY+rVfxdDvLDw3T/hdz/pquf",
+	"XHV+uwl/KBfX35o93ESNQ8wvRy2VqrvDTrjZyAv5KO4G/9r77aHopL3mutEDb69cH5rqnxcVzr1HwcOx",
+	"eMg7rcOwM271g65oPZocjFu9yaNJf3LAu8H+frVEdUV5W3faNX5taonXREPWGADkluC2lbdvfmOmPH+D",
+	"infM8uIVOeH9T+DGeDBfADNe0w+2iTNX1Y2GotPvSMXAGUlbaChaT9GLbfYcOIeJNI9Sk1dDIej1Mr0A",
+	"FxkWyS4KaCFFSiJQhhBY7A8kLEx4Fuu1IXz1tVHcn99ca9ip7zPnetqGG3+fn1PN0GbirZa+DWsqxwEj",
+	"szQVIbA5XyVxuV3E1dINXPuNwq5TObo2XDmt2hmxMLz4jW2E3ChTioS2qQEmxN5enDMmhcWjPc3m+REJ",
+	"Lcd7r5boTvNyyWj3ycNdnfApW7aLLTA/JsQwLxvcjdA7U1dYuMXU+TF5KHxM92byeDFsn3IBh5ICvNnI",
+	"xp2Pqt2qzfh+tdaVIzzCVzFPTTAOFcWIwjZ7OxUmgRGzdlm6lMFQ2gMGLRMLPFLFKZOEYSs/YXpxOgDh",
+	"LhOmhDKlWPOQUZxvJUumQUSyp//GHH5Nm1/VCducSt4cLMqValSsbQ4NizDA2OLUwJulF+ed7uEe748f",
+	"hQdB52G4PzmcdIMe3xv3g/3wQDycYC9GwEwkpAUEFekbXpW7uzzH7a6xv7+uucZx6xfe+r3TOjxvNTbX",
+	"aIJ+YapSwD4XINhyoIyRzNPM0whk5u7hw06r0211ulhhzD2D7sPD/d7+fg94/dp95nkpa7ebt12LpD7o",
+	"e+v7p9R39FLW892skO/m7pkcOCpIt1DlDDdOOW6MSmbpUgn0cupaGRquuv53++qXye8vDvd/OXzzY9Z9",
+	"lk7+PZv8+OLfU3n5S2/+66E6fPH0xYNvH8yf9x9vAow8dedG8OFAxFXXL4Divx+8/9jfu368wxq/3v1H",
+	"E8S831bPaJIwjRm/5sP+uFp6tFSp2sf/fbMp/+ayZc2IT8FUBJfrPdhGBakS+JvEaZfJE7KQrYT7n36q",
+	"84+fscKqYX2Gfh0XmYluOuKRxQDUk92sRIBoLAzpobhqhIh6379qyiG6wHheR3NV6iElJkWppZ+2JA/l",
+	"Cba9dRHcebpL0bnCsCZHWjNcGA0p9WStDcxX2UgUnmeITrCIlBjUTKxAG82ovlvdDb43bbSKekOYgObU",
+	"uy2qfOUFMHE/7jNYaIgKStlqlSpDTr0ij86UX0bLLkXKOiXbhjLVaj4XYR5Y3sAti4Ffm/P6m1/+zS//",
+	"5pd/Fr8s2TbOHRq2Pf+8OUNMBMelrJj9xvyxgQrfJNSrSpL+5pFreaSrLVYofiOXvL7+/wMAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -217,26 +217,8 @@ type AuthorizationDecision struct {
 // AuthorizationDecisionDecision What the user presses.
 type AuthorizationDecisionDecision string
 
-// Client The registration of the partner. Its rate policy is 600 requests a minute, a burst of 60, and 10 concurrent reads.
-type Client struct {
-	// CallbackUrl Where users are sent back. Nothing calls it.
-	CallbackUrl string `json:"callback_url"`
-
-	// ClientId A UUID. Answers have it in lowercase.
-	ClientId Id `json:"client_id"`
-
-	// ClientSecret Worth nothing outside of this sandbox.
-	ClientSecret string `json:"client_secret"`
-
-	// Scopes The allowance, which is everything.
-	Scopes []Scope `json:"scopes"`
-
-	// WebhookSecret Signs them.
-	WebhookSecret string `json:"webhook_secret"`
-
-	// WebhookUrl Where webhooks go now.
-	WebhookUrl string `json:"webhook_url"`
-}
+// CalendarDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+type CalendarDate = openapi_types.Date
 
 // ClockAdvance defines model for ClockAdvance.
 type ClockAdvance struct {
@@ -253,7 +235,7 @@ type CyclingAdjustmentRow struct {
 	AdjustmentId Id `json:"adjustment_id"`
 
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// DeltaMeters What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
 	DeltaMeters Delta `json:"delta_meters"`
@@ -261,9 +243,6 @@ type CyclingAdjustmentRow struct {
 	// Note Why. Without NUL.
 	Note Note `json:"note"`
 }
-
-// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-type Date = openapi_types.Date
 
 // Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
 type Delta = int32
@@ -413,7 +392,7 @@ type Sandbox struct {
 	CaFile string `json:"ca_file"`
 
 	// Client The registration of the partner. Its rate policy is 600 requests a minute, a burst of 60, and 10 concurrent reads.
-	Client Client `json:"client"`
+	Client SandboxClient `json:"client"`
 
 	// DriverUrl Origin of the private listener, where `/sandbox` is.
 	DriverUrl string `json:"driver_url"`
@@ -428,6 +407,27 @@ type Sandbox struct {
 	Users []User `json:"users"`
 }
 
+// SandboxClient The registration of the partner. Its rate policy is 600 requests a minute, a burst of 60, and 10 concurrent reads.
+type SandboxClient struct {
+	// CallbackUrl Where users are sent back. Nothing calls it.
+	CallbackUrl string `json:"callback_url"`
+
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id `json:"client_id"`
+
+	// ClientSecret Worth nothing outside of this sandbox.
+	ClientSecret string `json:"client_secret"`
+
+	// Scopes The allowance, which is everything.
+	Scopes []Scope `json:"scopes"`
+
+	// WebhookSecret Signs them.
+	WebhookSecret string `json:"webhook_secret"`
+
+	// WebhookUrl Where webhooks go now.
+	WebhookUrl string `json:"webhook_url"`
+}
+
 // Scope One permission.
 type Scope string
 
@@ -440,7 +440,7 @@ type StepCorrectionRow struct {
 	CorrectionId Id `json:"correction_id"`
 
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
 	Delta Delta `json:"delta"`
@@ -452,8 +452,8 @@ type StepCorrectionRow struct {
 // StepsRow defines model for StepsRow.
 type StepsRow struct {
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	Date  Date  `json:"date"`
-	Steps Count `json:"steps"`
+	Date  CalendarDate `json:"date"`
+	Steps Count        `json:"steps"`
 }
 
 // Time defines model for Time.
@@ -483,7 +483,7 @@ type User struct {
 	Kind Kind `json:"kind"`
 
 	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
-	RegisteredOn Date `json:"registered_on"`
+	RegisteredOn CalendarDate `json:"registered_on"`
 
 	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
 	Timezone Timezone `json:"timezone"`
@@ -2757,150 +2757,150 @@ func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Lkts2ljD8KijOVE3sJdWkWn2TKzV/247/8a7tZHyJN7G8EkRCEtIUoAHAlpVOv/tXOABIUIJakt2Z",
-	"cjZbNROrJQA8wMG5X3gT5Xy+4IwwJaP+TUQ+4fmiJPD5ObvGJS2ecKYIU/qba1xWBIYJwYWM+h9uooIo",
-	"TMuoH80rqdCYIKxQSbBUKI3iaMEpU0RE/eiowLRcDaUiC3mUnR3Bh+j2YxwJ8q+KSDWkRdSPepNsclYc",
-	"k+Ski3tJLz8nyUV+midn4xSfT9LiYtLNojiSCqtKRv1etxtHiqqSRP3oGSVlIRGfIDUjyC6LsCCImq10",
-	"ojhSq4UeWwnWzzljJFeJvM77C8HHJZn37cgkt7u+vY2jl7iccDEnxWuzZOsovgj6NG2gf+vBTCWau4fu",
-	"AXQ9NrELANivuHpiBpPiHkHutUGuJBEaXsYVyt3j0JKqGVIzKpG+X5it9tgF4yqpV3A7eMYr9vtBr68G",
-	"gD6jbIr033vCOQGwNIxvcr4gL6mcY5XP7hHQi/Axrx0xVzMikNQwyD1Ah4HJ3EEL8BNxTcR3mqDvDfqT",
-	"bfc651VZwFUZE7gZJVF73XAJUCbAdwDst5y/wGJK7u/Es+M2zGNerPSJK85RqR+1B5iK8wTGAozvmKwW",
-	"Cy4UKV6SguK3MPne4D0JwFsz4cWipDlWlLOjXyRne8BeNdAmcw1uAhNgI5KIfxstIlnlM7jv+wAtiUh8",
-	"gryNoxnBBREgwp7gfEa0ABO81H8XROaCLvSxRP3oksklERIkBCPXmpAUF+Y+6p1RoRmnEhWJI5nPyBzr",
-	"NXLOtAiIGE9geAOkVIKyKZyYlRTPi82nvsJzIlsSijL4s+TTu5/8V0EmUT/6y1Ejs4/Mr/Loud38Ags8",
-	"J8rtv6SEBaHQNyaHX9Hzp05kSsyKMf/0N2l/0uBQPXqB1SyKI4bnep/mR430L4LW3KsQcJeG3bWh2gKM",
-	"HvnFoNzq2XLBmdym+uTNR5+27D38D01j6/rTuiqxBRA35WjtoRqo/bbwgwHC7COAZrOgE9JYooLn1Zww",
-	"RYoYcYFyzCxLLjgjHfTKysMlliifYTY1JLFOV4lHWCHw7PijFhHextF/J5Y6kudPd81t6Oi2pYl9Jko2",
-	"FaVdSNnQ/e4NLY76Z1gijP5VEbFChoNonGDg51/bsT/mxep/9dHHiCpZi35NFf/55vtXmkO/e/ssOY8R",
-	"ZoiPfyG5mzzRNgdSS5oTjbY5FwSpGWbotGd+k0BiJZVKIswKO9sInWb0OSoIWXwl6F43HD4D221dfhem",
-	"Ww+8jaNGoO8x81mtit/L3QDJo3FrNIIxISxs14AQfIRGNbAjtAQtRsssLaPMKhy9e/f8qfxKULthrXwG",
-	"bteMiF0oaj/yfvF0t0EUewjRWpsWggs8JQ4xl2XJlx30lEq7CJpQIdXXgqq2YfY5iPKNpp1o8h53L0h6",
-	"w+fE6BETTEtSaEZXKyErXgk0wVWpOuiNwqzAokAA6JrWhyReSbSc4a8FLb7h+Rk4aSzEXQipH3RvJANi",
-	"Td/9Ru5kp+glfRy3RVeWpnGapgjMvK+Fc20zpj8DB1ss3V0ICUJwb8jhjKCR1f0TvfTI0cpo3ZgfxQiX",
-	"ejwXhumNHmk9XUiivq3UJDkffS04W/MbfKYicagqEEdrboGdmPXhvC+Mbvoz9lUWvgrs1acAMFzmil5T",
-	"tXrsRD4uCqr3issfBF8QoajG1wSXkqyfxaVCcy4VygxXEXwptUKNy1JvdE6Zv0IWRwvvz5soX+UlZdMh",
-	"NhDYb6kic7kLP69pQV7zpT6GOf703EzJ0hS8k8Zlg4XAKz2gfkzxSyXV3MVD9nrOEzP3sp6670O9kMje",
-	"D3ujR+/7AEHm/BqXBxyZmbDv+hr0Yc6FILlG9mG7eFLP2+9xt/UXxobSU1r38jWRVal23s597tddsL8X",
-	"VCnC7rg1e85eQ/+es3yc7kSlsadCaNrrabe+V+1DC+A4dHKBR4UPydvGxxBaKzXjgv4K8uEpyamkRjQc",
-	"gFjsrzGsRBl2gi5nvCTo3esXSHG0nNF8ZnmyUIwItISIhSSsgK/HmnsR0UHPVe1rF3Q6AyeuNhhXCEKe",
-	"McISTYwfx06J4IK/IGyqZlG/a274nDL3TbbhR9aMtNl6G/T3WplWzg5aCCKlUdUIq+YaV1gbN5Fegq28",
-	"M27Wdo5TfVRl+f0Eorm7PKUf4w04OJJ0yjRL72xcmE0cxJ7Dtt5d6AoY1/WBosY4d6ZUKgGPdMaExaZG",
-	"m0QCK4IWvKQ5OHlOtUwykk8ijOaUVYrEGnGVkEqvcJrG4LrJUm1G5pUQ2pIUBBdw4mv8BJflGOdX4Rv3",
-	"HoS+PgLjAQKbVA9vvK56AYmo6kQBpDWu9z3c2vVwSXJBVAAaLtSsDn/ySklaEHNmVPp+9w04jIEdpii4",
-	"eZjlJLb0RKUhDXgMuPH3EhH6EW2xcAwE0/zRkg9xVDH6r4rYn5WoyG0cLcl4xvnV1iN4A3dXzcg8uE83",
-	"/Q5k2iESTTlifNkJxoN8ovDDJ20Exe3bUx9zG46NTYXJh+dXl8W1xsOhjNPM0qtzVgSQ/HiFZnyJ5lU+",
-	"i1G10Izz+PQUFXgF9DDhYo5V1I8oU8ddw/boXHOl4+y02+1Zvme+argeZYpMidjkIWvgBHfLK8Mrtj+7",
-	"m/XOeufHp70z7+np5tPjKKjOHXqEbu7epFpgRXaNfKrHgFgoFR42Yb475+ix1qm68wGv9JhNBPibsZCu",
-	"AWGXD+Hmqd3YeogvxyVhBRZIrxej0U8//fRT8vJl8vTpKEYTwecou0jTJM2SNNNX7OLi4iLJuslx1rpk",
-	"FpoFVooIvfL/fJNd/Pahm1x8/JAmFx8fwH9vurfJxoe/hijenFdY3lKJcFGQ4hEak5Iv0a9EcA2awlcE",
-	"4SVeGTmhjfa0gy5hZ2Ch80ohjATJuSiQVODSsl9zRtwspLjCJZpyIr0H3E1SwWud1N+ehy445EnVjsUD",
-	"rrXL9dp6OHlOFgpcfUQQUJKMF12QBcHKRL3Bq2Qtv7t0nzp1LMx2bdB8zAt96iZMY6egb14/e4JOL9Ls",
-	"wSNE5gu1AlVM1doen1j56ilkkLPi36KjD/9z9PHhg4d/3cnQHaSxO6AQGTzjIieFSTk41EThBQmLWuMx",
-	"bYISJrciNi4HLNFI6zrDks6pIgV4hbwdfsDJr8OPN1ncS8OkoGEwmhsNBekZqgfoEx3xBWF4QTsrPC9H",
-	"vio6Jaql0BtX80uicIEVjuoMwLf8ijD485pfkeYvXDzVhoez9ex3lk3DT+2vLn2DpKi9+/+/wEwFVWGX",
-	"khI6YvOb3iBm9ryV072b/c/wDtF3cnHhEWgvDUoeReeO0MA3DoTRBukfWvBitmpU1ilR9jZvf3qWHih0",
-	"W6ivDyg2VzF0vcNpHODNQi7PZoavCaJgKpV8SUSOJWnBXVXwNP+OpskFTiaXybOPN+eGc7s/e4f8mW3h",
-	"9s+ZVJip4O2m5jcT/H1iqGxOy5JaTSRG49VG2gzPrzbEU6Lx2t7XYFBoEPU/XffPW/NPv/XPYNDRH45v",
-	"fw7C/1+UFVv4MTamoRE6bdNQ04cGSC6wkPrDFBuL3tjtRCOBkWWQVl7w6bSVCXuIWqR26kIWH7fxTq5n",
-	"TTsMl+sRYlVZWotbVnlOpJcP+cHBH0d6WPTRZ26HcrbY5G7xSoEgwRBShAjKiHFGRkE7QhAsw2b8SlPE",
-	"EkskyKSSWrc4dCd+Et4+muZ+3K45W29DW3V0FbXg8I93nXvUhxFiI6/I8p08WEBeUbZz70Aplsf+ytlO",
-	"VfitG7e+V3hYEHYeUnTfz1Yd9N4qe6/evVhTOzLf0dncFxdaOOwcXFr+BgwQJFrLRxuZIFIHOe1tKTgk",
-	"wBjFiouiScGzGo7c23j3VMx1x65vw2chl/W//zbXeaibEmxCP2l9lnxSQJIE5zOkpwep/K4w4lrQqA4e",
-	"+lcL5jtgPLrxziR08fwlA/eP5jN7BHOtw5hjQDlmRiBrhltIp0T6x+Tkxf5lB/EeSfPxvsm88Z6VAvG+",
-	"6e7xHnnb8aH50fHepSTxftntIaH7GoQ4KTRTCt1SYX83CgjSPM6zO38FGxMQbLw1kn5CE4Fzw1ZQQadU",
-	"yc5nWtFv3Yf+xodvBoOO+ZzFp7cP/h5UYV6Tgmqt40BeJ+y07Z790QtuAsyjRmO3znjr1p8Stdtd13pQ",
-	"iPy8mNlhW5C8EjnZg9O9gYE2adqHrVlhK2Am/e6gg61n3Rle4ksJ/Fr/u+fYitl04v2DDmbqRtjhFVfG",
-	"yYDGZMKF0b8YnhObi7kZigA443p3PjDhswOO9oJPD/WRYOM+2ktMtpXpjRBoIALaDscpHAbeBr4PhJxq",
-	"UZCTPR2LxucKIBnmMySsGKowhzKuH6mwUB30qirLGJVkohB4wIRFYjPG6NiEFVovqdgV40v2b+VPYT3b",
-	"7hNArHd6dwzW49taWblHig8DFG+gMXhBLNH6HoPT3rrHIN3lKX9jDN8D79kYSxLm2t8LOqXrQTt0+cNz",
-	"cx+olJXRTLx7MFNqIftH4K37j6CAyfFwQkPa3TNakkbvyTWEE5pjRZCNW6oVeHdFJVWMfvjuJXg0qTbV",
-	"gImg5YywdrKi4gt5R+BuJ02ZUbdxVAh6TcRexyTotYa5pFIRRoTLeh0dWahGiMrAod15ZnNMy/DDL00K",
-	"rVaGF4QvSqdZwDHQKUsoQ9rOk0boLjUoc0gAPRQGZjjYnu4CiKlugvvct2YoayL8KwNaLgi2JYh7cWyw",
-	"Tm93MOb6hrfw6J1qcynNNuv74fYRIloTEN28DYygBRFzKiU1hX5Ob/fSNfqC4MLLxYCf1r9sEjnMLyFN",
-	"tGZMQZVLS+BG2TK8Ck21lQE+E1qQGJkobe2RN4lxEOHJuudovFKkCY5oexn9YPiAy8iXhGx677Pu+c6A",
-	"wmbO0aFueDf39wvq/f7RvPYu2tG8u8J4dd7ZwerQ3iewVyaUVTs2VSESuRVC4DvL6QDQD+E/a+Doqdug",
-	"cM6ndbYKtGN5OhhweiDSOp5mJ15M57tKg3n0mIiSslEHPSU5LWxJqaamv0k/trpao5TT3k5CeStWv6dj",
-	"d5vHpk5pEiQnmmtaV0TtE60zZgUBjynjGz6dD7V6UituIVelBSGEos9wP5J5MCoKuTBFIYi03pUmuww8",
-	"803aVAAHh7g0TcaTPqih8THvQ2yH+0FbKWN7VPf6p94kfcHGvMevgx/b4wzh5r3JezlU37RFi4FUMbxs",
-	"B5AV+RTOu/LSscNPvgkl760lzQCFu+AXctGvjV3SLcJ1ZNN+EroRyp3L6dCGuz7eHG+JdSlBQylb35cF",
-	"kbb0yejZJYZs7XRvpUgzjAPdvGqLs9KyAHJNmILaH1+hsb4zreaYGLG+SVZrWXWqhZYCIbVl7TLCPbTO",
-	"O4fY2FwTd0p33L5LQ9IHXsKwLs0QmC+QfgosAqMZlwryQRr/nSaeGAJNUi65KEx98ETg6dwW6bcSS3u7",
-	"VKF12hR3Upv8PR0gjqLvzfXhUpcPyxv9DuczJPjSFBRWTJECcZabCl3I5aVMEgEF8/aaaSTULqTNNFA3",
-	"/ut2o72BfheopFdWbfe8aYIsSpyTAo1XCKMSKyLgiKyKMsYqn3UAHEt3e0Ef9srVp9WsdreDTq9D2YRv",
-	"0tTIc7Cj2gIGD4n0UoAkEddQs63ZMV+McX4V26Cr9Tv8TSJFpJL9dWfEZkgYYTlgVCEqY70grrW2uuZx",
-	"qnW5Le4C9HZGm54MEIlzbBAAgFBNwdGYQHouVfAQNSMDtm77g4Oi4MQUjpFP1HQXwfV2/RpMXGf4mkQt",
-	"UoBKlQtSEKYoLqU21kqtvvhAL/Vm4Txdze0oSYyZmyh+RdgIToyZWJkrtTfLw+Ohbv4xwYIIBBNM/tuU",
-	"KIl6aVYzPqo6AzZgLjxZ6CN0ZVXwh0u/MHv7m0R8yRDONcps8sNyxk06stSDRz98/+Ytcm6Ro1ZyuhxB",
-	"BZbWyUiBKBswDZOtGiaFYQFNNn+MnNgxkVNgOnqQhcmEv7l1XumlsIvN2O0YDxI1Z2t+Gq8GrNERHcoK",
-	"q943KdR942CJId9OY0cfooxRXgnJhYxNhvu4KvSROpG+kDZdoRGiBjB9KwcMuzxmAElQveUppqyDnjR+",
-	"MdPBQK9nxCYaaW3SBpLRlLvdC4JLsGEAgX/5C9JKtdSff0NaaUW/ISfpVy4r8rcB+y1JEvi/HjcyWSoj",
-	"9BsCq85WVxR49QipJQdngjR5oi85KzC46p4JWrgsTCiQZOhNBT+aNU3Cy/qaEzpRM2Qmwrre94QwNbOz",
-	"p3gh9VxthDnoNMtgFAy1lTlrVifU698m9FoLEH2U5hrAJ7NenW6ztugj+3xTyw5bA8e4hhgLgup5sR0o",
-	"QV2aIXsKtlzB/KZmVBT1ItbVg5yT2KS0/lJJfccNVIwsNTyNVo4Urw/VZhO5LT7SBo5hVyteAZHrVQas",
-	"rn/UWHDNfIAhaP0fOQeR8fXjskTjStlHew/OzlM4VyuWOgjkNGTVamKlSlpubsAaMLgO0MGDTCljUNXA",
-	"YrcBxbm78hv5UTXfJo4mpdXWAWrHKfXeHj689IjI1IGYi6in6ZPmk7rfAGcPH8aGbWF735YmOfYNR622",
-	"A/byaL7g8YQJF0ssiv6AObsRCg3guRpwvUUT1NW/M7IEkx99LwAzEM93jEpZNAkQK4D5Ma+Uo1Gn7uk/",
-	"v9P3CR6kuElcNgY5ZSCCPHHgajwUvtLsoSxdqgHoEHo2q41gPoHHSzdnjldorIl0wJwMNhU6viseqqxy",
-	"PifmiPVyjXPeyck5zmeaCMFVbzqu1AhpsvP4knXQdxSoaolXcKQroCiQn0UHPQGFw2R7umMbE3g6ZtYo",
-	"0eKJMuBBdSKgE1kACxQQtXzNjpcP2JyIKbH1JuhtjWVgzD4D9uHuo2si6GTVGICQJ6rwfDEy/ERq2uHL",
-	"kUOlDSgCKh/zghLDN9Zb2bi6XNsDwG3CtK1xh+urJrVmAYkjbSPFa4TzaMBYNR+7GicnHSmzmQYu8egV",
-	"9/Ls7AVqdeOB/UAWkVnJ5ksgk2YtTZ73Re/k7EHcrpL3K8prDxmoAFqPHHXQe78xCHTHAhQ0/TcHDCvT",
-	"oCJGI5NXNQID3iAHVGOQ9n7iufQyzxFllijton1Lp1maOhqB/T2ZkfxKIlExk3qlmSZEK5ysBe5g0DGB",
-	"bRunl+ybwvFvemnvQbzWxWjCxbzW1Hmx0qPSGPWyY/2fkwfxgLmNf9Prdh9Y5rO0yonpgwdLx6iXXsRI",
-	"D+oMWBRHJc0Jk2C8U1AUJxQavL4w378mk0TbW4IShcWqadTmf3kbR7Kaz/XHfvSY1D4xo6zU3kt3AmNc",
-	"oLLSGjroYGsKeidq+gj+4NR0R722rxB6YygwrtVYo7FGcXRNhCmxjLJO2klt4rtW7qN+dNzJOqnxtczA",
-	"PnPao/48DRWUvXWiw7aJ0nI9YJKgJOGVWlQKwR1FC0EZiDNNKDbIiE0DsJpGnhdRH/LcXdx1rWtdN03v",
-	"6LIQ7BDTbKbu6diEZyMXW826Z/poOln/vNc79qJX/ehIzRdH3v4Su2SSHeW4syDzyI99tosj6/VdeaYF",
-	"7cgNi1oFj1E6Pp1k+KSbHONzkvTwcZ5cjM+L5HScTdL8bNItsnSjpq4fyeucDi/H/3h/+d8vu//53Y/P",
-	"//XT41//eVxkTYHd/QTL1msNo+VMknyYd3/8JZ//mK7/u1bWFzruXpp1j49cheF6XDiyIdRm/EV6kfpx",
-	"xsAQveSJDTv2o27aPU2yLOlmb7O0n+r/ddI0/bkORPY/1P5tmzf+/1ksdXI+d/7cfpNTvuaMNk9ITxJ4",
-	"aON0jlpRDK8suB8dT1LcGxenyUVxkie94hwnF/jkODkrssnpJJuc4zSLbj/e7t+ow9HLltYrjiRBpTTW",
-	"8fIr6aDSMyQdmlGTftMoTz/sZJ8ZG82eamb8muCi9j+ACq/RhqdAI+4cIajS2NFGHBlWWJJgtZ/WCx0b",
-	"M7Jcyz9Jymst9MHQ3OB0Ey6mRNnikU1e1wu0VgUvC7bJjH9G9D2DMwM93KLFpmFgqjxEukP9CHV2cosY",
-	"Y+STauqMwDl2Z2UElCKBAgMKk5cYAioImL9laX0H0ssTcNrxlOrrQNUjhCeKCJOy3C60omD2kXLi3BNW",
-	"Pax3aWwFuiPtA8srou1FLjq1K2KbnusyFVpA2GqNjjV29aCcFHVyNZ8TZ7VaOzzXap7Rb7QBoxUnI5gR",
-	"nnM2tTaTPqOHD1W7FTy0VscCnDK8Ug8f9gfM+Rg8h7UzBWB24wGKwanHC+KqTAWZCCJnxm1kW+jJak6K",
-	"GHmr2gAL2KmAjQHDbpcnRoXFzVIzYpeTipYlWnJxJcHqfWQsTttq2HaavWJ8CRgzGwYTT38PbTaoMjsZ",
-	"sG/kguTGDtTndNLpPeig0WusyAs6pyp5rQWTNvKhVVZqnZGtkkdtanJJ0Og1UWKVXOqNwOjsUV0QMdRW",
-	"/1Boy28UD1j9tXGnjQDEUYEVHlYMX2Na4nFJRuZuNL4w2bYg7H2ssRO7+M6kAm+HxozRpzeYXk58ngfL",
-	"7ei7GlLt8NAiZ8gnw4ppkxpTNuSV0pezpfGZSivbLnBostDXqz/XazS9Vu/QmIfz4Ryz1dCxi9ADfMyE",
-	"HrBZ59m85uGiro7sHiD4W0W3t+3gg20QsVuqbLLCpb7jTd3lH07QwHXSs7Lj3bOaPoR6wsnuCeE+eXHU",
-	"63Z3T15vgn0fEjEn1jn2SdVS0dTz+lVqm7KxpeS0ggUaoLDc/H5BtIJTe6nMBPTu9YvYJnzU+R/UOuBt",
-	"gIILVBBGiTSOIStJIBrkfBXt6oUxGYCPse+MZrCZLBfUlEMs79LkN4qbboFA4d+a4MEQnlmMrDdKiwkt",
-	"vz/Z0BsEa8ol+LaN42vAsm7qPF+hxvE8vwoxNhPGaNWBfxl/g/5GPpcJNHzaYsEecT22xin5e21lfruP",
-	"jTmo0rR76i7fUK0W5Ftb2tg0bKobMB1q2OzP3cJdsvZic+nnnPbGa2T8Cpydxvzf4Up+qy3a3snp2fmF",
-	"/8kcqT7Eb+V1nofN9QOOpi4qCph877fSE7Rj+mNz9PRiD2bZ7sj855ADj4mL+LjOIQb5Hud/Jzf5PvCz",
-	"7ey+ceGb5GTTuwWSCVwnmEklIOIArXUVYWhFsJAIa7w376pyAVMTKnVB0Y3IzoB5pTK+sWEDW64XFaif",
-	"oKHa8EVRETC7TeYAhQCIC2Vgy85DbNt2X4J2Ul+ojzYxsyGEo9s64kbXqbOzs9M0zTQ2MBtaaQVGxpB8",
-	"WlCxa/6xnrs3w2j1y/pdWChk0LRADrrgTvppZlxwB0Bv6ovC3i3IJTZZB39o59afSWl9GQwCe6wKEN7m",
-	"VL7lFYxMvCLLYKIndOV1xUTVuKS5l0906TwdrZdmgL0vKmBckrPYC3VapuRcKAOmSFk+0nfPcEjz2gyg",
-	"gcZIBrmLLlFJmVeRZSLw0vIsT8mUrY7xBsjaW6Kl+4BB9p7trOHSyEP8Te/UhUu/PJ5i86lrCje5kB9M",
-	"gvxdznZrITvXQ1NP77Up2WyTZHqKRCb0CqGMOrfL6GvmLKcCM2XUVOcTUPUaX/T2woO88F5JbVArs3cB",
-	"XHN/Vv/tC2odeFpayMbl4PJWVp4P0xLmTtO1rowLqzCXtYbi8nQwJOnErmgBK1t70rwbpe43UDFFS5Nf",
-	"00EjF94BD9u7t09c+qARPFN6TQJuflOB986oYl+gX5gAlE9966EpL/p0KSk+esuvVvwQMeu60+ylH2Rf",
-	"voF24C05vafQm7f5A83T00NOqzmq8Ntb/k8L+cq1kCdAmZbud9hJwGSObuxtur0zGCibTGjgKGagtNlq",
-	"4DDvQ6SosRgkIjVHGm2WgYzqVBEjFAdsZBcamsWLUW2QmV7HE88PJ6EXQdhppSfXvGkfT7FbcsoZ+cNK",
-	"sZ7Z3Y7L2nprxhfftqdw1uA6NagL3Lj2+y231Dw0Q47sCyZvP95xVY9cph+IyM9bflsU9Z3N+Fp/8UUM",
-	"6W7M5EsKxCAdDirS9BgTHueyLgf1s8lbuYZ6D32ETePYAbMlG9b8hy6n0rbXtYnNyr5pxv42qttJaPpA",
-	"TW0wMsHepvXv+kyqtWnTrsCl9UNmsnsZ15Qom8/slWaNwh6GotXZ83MVAILX3r8cerPDh0Cbk6x73kuD",
-	"bUx8jT0973fT/nHaOdnSeaM9+qzfO+mnadTq+RFpHCQZXJjgqyM+bLSOjk6y/HhyVpDktJufJL3xCUnO",
-	"cUqSk8lZnk2y8UWeHrsybh+E9Q7N/aybpq5uPFIVY6Q0FUH+Wyg+3ARXsr+e97qZeWO7ewXFh5vN/aWw",
-	"7OY7Jz5slNDvs7nuXZuL+smJt6uCuJoejOQSat0OMVDaL7n5XZxAe11Sv3osc6VhWavuK/XKrtI7Xl9T",
-	"r5OG18nW1ll/I82u+T4c2drLSepGUtv2sO0FModt/nMRbN8Ws80UHZPcK8jXYPzBAwOfIdH/DEruZVHU",
-	"uf6H6bhHnnp6dFOHEHfpvo3ay0nt27IqD/TWkU75LVzBFdR3uavolZ5IxReQawM5365IU0tpU24Hvh7I",
-	"9JaE2WQb1bz4GyruQtp0B7UqXGo3XdNLmxQuu8l0s5c8qD7X4w9SoS14tP3A/93K9PorcL9UmW7eaYqb",
-	"K3ePGnW8c2T97vm29r1sejgsqoDKbEuPmnw+m35HhUngUGIFdUkzIgiUdBnF2eRcm9u46WOSRLlK8y9R",
-	"Med0zb/bjnyXPMfljEvVP+/1el7a9v4Saq3HwOemLL333klj8nihHIrxJTItov7P7/IVi6Q3pBXK5Qgz",
-	"UwpqC+k8Mq57NLQl1dJr3XBXLMhUtAUjQn1T+MjNe5yomrl6UgE1pgUpTUWg6qCRxfBo03KF9ZRYxQM2",
-	"GvNiBZ5hk2fv4j4x9PwCMtcfHpmHjbmaNQLLUHdsckn5kpmKOJcYmmOGxqZYnhQddGkr9QbMRoOQDQZJ",
-	"V0olzGtwCSu2B4Xqk/39gkKmMU10M4DuBoOoPwh0OBlE8SCqC/5g0LY4EgzVqw+i/s0gMmEfWsCc8/xs",
-	"TM5wmlwU6Tjp5RlJzien46Q7OZ/0Jqc4y09OYL4XpbeVUTD/GH603jX9BWhBvnweRLe3bc5izyhxnTzW",
-	"z8m+pxVP4SAjv4rIXeCjrKmSScBknMvp0AWqTrq418vPyUV+mq8FqdwcSacMq0poAK6z+L9O+M+TX19d",
-	"nPx88e7HKvtOTv45n/z46p8zdvVzd/HLBb949fTV0T+OFs9733qr1Ocf9aPs7OKke3Ki74Ft1rMvTLYB",
-	"zx7hQBdi66a926b5RaD9zUH27fuWQNoSfvvDpkDdZ/StZr6StPyQPrvVM2El6zbZUGPXm3OY0Jr3Vj2j",
-	"PdzYcUM3TlPRNRYUjy0DWR/QekPM1iKwUNLbKEnsYolZzPQGvb2FW2Y2ua0nExQDdZp6zrqoKr4JvBPS",
-	"ldU70yp2FfHGpGkYh7+kUUo3F2wVSrdfJWhn2ga7G8qkKQ7hDBVkjlnhzXCx0hD47bqUmiTszIaMPt7+",
-	"vwAAAP//",
+	"7L0Lk9s2kjj+VVDcrdrYR2pIjeYlV2r/Yzv+r+9sJ+tHfInlkyASkpChAC0AjqxM5rv/Ct0AHxI1kuzJ",
+	"lnO5qt1YIwFgA93odzdvglTOF1IwYXTQvwnYJzpf5Aw+PxfXNOfZEykME8Z+c03zgsEwpaTSQf/DTZAx",
+	"Q3ke9IN5oQ0ZM0INyRnVhsRBGCwkF4apoB8cZZTnq6E2bKGPkrMj+BDcfgwDxf5VMG2GPAv6QW+STM6y",
+	"YxaddGkv6qXnLLpIT9PobBzT80mcXUy6SRAG2lBT6KDf63bDwHCTs6AfPOMszzSRE2JmjLhlCVWMcNxK",
+	"JwgDs1rYsYUS/VQKwVIT6eu0v1BynLN5342MUrfr29sweEnziVRzlr3GJRtH8UXQx3EF/dsazFyTuX/o",
+	"HkCXYyO3AID9SponOJhl9whyrwlyoZmy8AppSOofR5bczIiZcU0sfVGx2mMXQpqoXMHv4JksxO8HvSUN",
+	"AH3GxZTYv/eEcwJgWRjfpHLBXnI9pyad3SOgF+3HvHbE0syYItrCoPcAHQZGcw8twM/UNVPf2Qt9b9Cf",
+	"bKPrVBZ5BqQyZkAZOTN7UbgGKCPgOwD2WylfUDVl93fiyXET5rHMVvbEjZQkt4/aA0wjZQRjAcZ3QheL",
+	"hVSGZS9ZxulbmHxv8J60wFsy4cUi5yk1XIqjX7QUe8BeVNBGcwtuBBNgI5qpf9tdJLpIZ0Dv+wCtmYrq",
+	"F/I2DGaMZkyBCHtC0xmzAkzJ3P6dMZ0qvrDHEvSDS6GXTGmQEIJd24tkpEJ6tDvjyjJOowoWBjqdsTm1",
+	"a6RSWBEQCBnB8ApIbRQXUzgxJymeZ5tPfUXnTDckFBfwZy6ndz/5r4pNgn7wl6NKZh/hr/roudv8gio6",
+	"Z8bvP+dMtEJhKSaFX8nzp15kaiqysfz0N+1+suBwO3pBzSwIA0Hndp/4o0X6F0GLdNUG3CWyuyZUW4Cx",
+	"I78YlFs7Wy+k0NtUn7T6WL9bjg7/w96xdf1pXZXYAoifcrT2UAvUflv4AYHAfbSgGRf0Qppqksm0mDNh",
+	"WBYSqUhKhWPJmRSsQ145ebikmqQzKqZ4JdbvVVS7WG3gufFHjUt4Gwb/HbnbET1/umtudY9uG5rYZ6Jk",
+	"U1HahZQN3e/e0OJv/4xqQsm/CqZWBDmIxQkFfv61Hftjma3+Vx99SLjRpei3t+I/33z/ynLod2+fRech",
+	"oYLI8S8s9ZMn1uYgZslTZtE2l4oRM6OCnPbwNw1XLOfaaEJF5maj0KlGn5OMscVXgu51w+EzsN3U5Xdh",
+	"uvHA2zCoBPoeM5+Vqvi90AZIHotb1AjGjIl2uwaE4CMyKoEdkSVoMVZmWRmFq0jy7t3zp/orQe2GtfIZ",
+	"uF0zInahqPnI+8XT3QZRWEOI1dqsEFzQKfOIucxzueyQp1y7RciEK22+FlQ1DbPPQVTdaNqJptrj7gVJ",
+	"b+ScoR4xoTxnmWV0pRKykoUiE1rkpkPeGCoyqjICgK5pfUTTlSbLGf1a0FI3PD8DJ5WFuAsh5YPu7cqA",
+	"WLO0X8md5JS85I/DpuhK4jiM45iAmfe1cK5txvRn4GCLpbsLIa0Q3BtypGBk5HT/yC498ndltG7Mj0JC",
+	"czteKmR6o0dWT1eamW8LM4nOR18Lztb8Bp+pSByqCoTBmltgJ2brcN4XRjf9GfsqC18F9spTABguU8Ov",
+	"uVk99iKfZhm3e6X5D0oumDLc4mtCc83Wz+LSkLnUhiTIVZRcaqtQ0zy3G51zUV8hCYNF7c+bIF2lORfT",
+	"IUUI3LfcsLnehZ/XPGOv5dIew5x+eo5TkjgG7yS6bKhSdGUHlI/Jfim0mft4yF7PeYJzL8up+z60FhLZ",
+	"+2Fv7Oh9H6DYXF7T/IAjwwn7rm9BH6ZSKZZaZB+2iyflvP0ed1t+gTaUndKgy9dMF7nZSZ370NddsL9X",
+	"3Bgm7qCaPWevoX/PWXWc7kQl2lNtaNrrabd1r9qHBsBh28m1PKr9kGrb+NiG1sLMpOK/gnx4ylKuOYqG",
+	"AxBL62sMC5W3O0GXM5kz8u71C2IkWc54OnM8WRnBFFlCxEIzkcHXY8u9mOqQ56b0tSs+nYET1xqMKwIh",
+	"z5BQTSbox3FTAiDwF0xMzSzod5HC51z4b5INP7JlpNXWm6C/t8q08XbQQjGtUVVjophbXFFr3AR2CbGq",
+	"nXG1tnec2qPK8+8nEM3d5Sn9GG7AIYnmU2FZemeDYDZxENYctuXu2kjgCc2ZNQueUsPaPMSp+51k1LCQ",
+	"jH766aefopcvo6dPRyGZKDknyUUcR3ESxYlF7cXFxUWUdKPjxJ7SRKo5NUE/sLODMFhQY5iyK//PN8nF",
+	"bx+60cXHD3F08fEB/PemexttfPhr0HKqT3KZXl1m11Sk7FCCxVlDzVIpMr256ccrMpNLMi/SWUiKhd3V",
+	"8ekpyehKN/bEhTnuIrnxuaWG4+S02+05esOvKmrjwrApU5u4WwOnFUmyQHVu+7O7Se+sd3582jurPT3e",
+	"fHoYtIrRQ4/Qz3WUvYueQySAXQK+TotwLXNDh1WY5a65T+1Y59Ta+aBXdswmIuqbCj3JNoBwy7fhCAFo",
+	"ZyBcE5plLHtExiyXS/IrU9KSlaFXjNAlXYXgs7RWSNwhl3DXwOSQhSGUKJZKlRFtwEZ3X0vB/CxipKE5",
+	"mUqmaw+4m1Zb6SUqvz1voxxI/Cg9JQfQi09e2Xo4acoWBnwXTDHg+ugWVGzBqMEwHpjJTpW9i5mXuTCb",
+	"TwNjAaOA1kgPCUW/s5tCvnn97Ak5vYiTB48Imy/MCmSLKcWXnBBu1iQMBOHrfO3ow/8cfXz44OFfWyOW",
+	"dYrzkIb+gNro6plUKcswhnqoziUz1i6N0QVUeVkxWByiDUU1GSlq2DDnc25YBmZubYcfaPTr8ONNEvbi",
+	"duZsYUBRxNuijoKUA+yJjuSCCbrgnRWd56O6bJ0y09BQ0Hf2khmaUUODMqXprbxiAv68lles+otmT60m",
+	"5ZVX953jf/BT86vLuoaVle7K/19RYVplu4+xtx0x/mY3SIU7b+OViWr/M7pDppxcXNQuaC9uZemGz/1F",
+	"A2cfXIwmSP+wEo2KlQ/KaDJlxlHz9qcn8YHSrIH68oBCJMU28m6PS4N5TnziwIxeM8JB98vlkqmUataA",
+	"uyjgaXUajaMLGk0uo2cfb85Rl/B/9g75M9mifzwX2lCUyRvUzfE3jGY9wVs253nOnYgPyXi1kQcg06sN",
+	"hSmyeG3uazDILIj2n67/5y3+02/8Mxh07Ifj259b4f8vLrIt/JiirotCp6nr2vthAdILqrT9MKVooqAh",
+	"wiwSBFu23pUXcjptpPYdom+YnUqGw8dtuJPrOcc3BeJ6RESR586E0EWaMl1L8Prg4Q8DOyz4WGduh3K2",
+	"EJNRZGFAkFCIkYBLeCSkYKNOG54Uo7rdLlnZG7Gkmig2KbTVLQ7dST2raB8Vbj9uV51tbUNblV8TNOCo",
+	"H+869ygPo42NvGLLd/pgAXnFxc69w01xPPZXKXbqlm/9uPW9wsNaYZdtptf72apD3jtl79W7F2tqR1L3",
+	"3FT04n2lh52DzzPegAG83msJNiP0ineI196WSkJEHxUrqbIqp8hpOECIezmsairmuqcK5JD/s80H9++n",
+	"5jKxblOCTfgnq8+yTwauJKPpjNjprbf8rrjImhe8jIbUSQvme2Bq96Z2Jm2EV1+yhf54OnNHMLc6DB4D",
+	"SalAgWwZbqa9Elk/Ji8v9s+jDvfIAg73zU4M90x9DvfN3w33SEQND034DPfOjQ/3S9dtE7qvQYizzDKl",
+	"NipV7ndUQIjlcTW781ewMQHB6AbR/BOZKJoiWyEZn3KjO5/p13nrP/Q3PnwzGHTwcxKe3j74e6sK85pl",
+	"3GodB/I65aZtd1WOXkiMmI0qjd15F52fcspMZ6d113hQ2/WrBQEO24KWhUrZHpzuDQx0WaB12KoVtgKG",
+	"+UQHHWw5605/uVxq4Nf23z3HFsLlR+7vRcWpG37UV9Kgk4GM2UQq1L8EnTOXXLbpWwU4w3J3dWDazw44",
+	"2gs5PdRHQtF9tJeYbCrTGzGdlpBOM75gaDvwLpJ3IOTcioKU7empQ2cmgITMZ8hENjTtHApdP9pQZTrk",
+	"VZHnIcnZxBDwgCmHxGoM6thMZFYvKcSVkEvxb+VP7Xq22yeAWO707qBSjW9bZeUeb3w7QOEGGlsJxF3a",
+	"usfgtLfuMYh3uaDfoOF7IJ2NqWbtXPt7xadclEqniyld/vAc6YFrXaBmUqODmTEL3T8Cb91/tAqYlA4n",
+	"vE27e8ZzVuk9qYVwwlNqGHGBGLMC764qtAnJD9+9BI8mt6YaMBGynDHRzL4ycqFbVUPMf9yJdlwH6xDA",
+	"da74NVN7nZbi1xb0nGvDBFM+m2905IAbEa5bzu7Oo5tTnrc//BJTA61OvGBykXsFA06DT0XEBbHmnkbZ",
+	"u7SgzCGx7VAYBDKyPb0GVodssQae140aLqrI5QpBSxWjrrRqL8YNRurtDv5cEnoDj7VTrWgTt1mSid9H",
+	"291t0shhuSWYzT3l2lTejdpVs/StibJktJA5TyGr+zSOK2cjJXMuCsNCQsm4UNrYFU5jjGAkMUmlSAul",
+	"mDBEMYpupzVnNs3zMU2v2skKffuweUj5hiRUO7wqs7ALaOfx3HLN9jYe3XDNUsVanIDvpTKzst5RFkbz",
+	"jOGZcV0vtNn0KENGbbteCqFmy6FDR4ZcYywcHrM3CUKicFNnOK7b1sdr1Gk1Hv6vgrmfjSrYbRgs2Xgm",
+	"5dXWI3gDwWprO7bu00+/A5luiCZTSYRc7la46/VSTQSFTeopj7kJx8amWm8RnN4mTxWMLJiac605lgF6",
+	"I7iWzNG3pF3L1ICf1r+s0jzwlzazrpTyrXRi1dnKckHBT6bWZAcHJM9YSBClZXgL0+YggJ90z8l4ZVgV",
+	"aXz17kWH/IA33efra8Y2Q2FJ93xndG4zI+nQmJaf+/uHnn//mHNzN82Y813B5jI77WAb4+CT2Ctvyun0",
+	"m3YGC/wKbdvwbokDtnCIVF8Dx07dBoX37K4rK3CXnLAD74gdSKwBZYV0LWD6XWHBPHrMVM7FqEOespRn",
+	"rgDV3q6/6XoqzWrt5pz2dl6ct2r1e0ZNtrlDywQoxVJmdRHn5ysDDmV+rWXZmFy77jD9UOr+pVXUFgdw",
+	"ILSh6DN8+2zemnIAgjTLFNPOdVnlokHYq0qyasHBIfECVJfsQQ0xgHPIpTs82NBINNujJrh++lWqGGyw",
+	"9vj1bYTuWNtw9B6F56FGnSt1bNE36bKZpWHYp3blrZbE3f7km7aUv7WUL7jpPsJMfIh5Y5d8i9AdOd0h",
+	"4hv5EnM9HbqY8seb4y0BZaN4m973fZ4x7Qqm0JjNKeR4x3vre5ZxHBhLMVsiAo4VsGurXWuXD+cVHeeg",
+	"tuoPJmJYSnLazKpTLKw0aFNn1ogR6NB5yD1iQyQTf0p3UN8lXu0DibDdUhUEfASQtAqsgpKZ1AZMlspJ",
+	"bi9PCNFcrZdSZVhVPFF0Onel/Y101N4uFWn9bqo7b5v+Pb2M/kbfm3/RJzwfZnx+R9MZUXKJZYiFMCwj",
+	"UqRY1wsZwFxopqDM3pGZRULpp920Jf34r9tX/Qa6ZJCcXzl1vuayVmyR05RlZLwilOTUMAVH5FSVMTXp",
+	"rAPguHu3F/Ttru/ytKrV7vaC23W4mMjNOzWqRbFI6V8CN6Su5dlppq6h0tuyY7mwhlvoMhucx+Fvmhim",
+	"je6ve/w28y4I1QPBDeE6tAvSUnsrKyWnVqfb4pMjb63J7js5QLjbs0EAAOKhmSRjBjY+N/AQM2MDse5Z",
+	"Ay9gJhmWm7FPHHuS0HK79cpNWroJMBuSZaBapYplTBhOc22NuNyqMXWgl3azcJ6+UncURehEioy8YmIE",
+	"JyYwIO0L9HF5eDxU2z9mVDFFYAK6aKbMaNKLk5LxcdMZiIHwOQCZPUJfjAV/+Bwn3NvfNJFLQWhqUeYy",
+	"jJYziT4NbQePfvj+zVvinY5HjZR2PYK6LaubsYxwMRAWJldrzDJkAVUNQEi82MH0BGA6dpCDCXNMpPMQ",
+	"26WoD4C67aCbluPZ4k/j1UBUuqJHWebU/MoP00f3ZQhJrRY79hB1SNJCaal0iG6ycZHZI/UifaFdTlAl",
+	"RBEwS5UDQb0zBEBS3G55SrnokCeV8xn7Htj1UGySkdUmXbYGmUq/e8VoDrYMIPAvfyFWudb282/EKq/k",
+	"N+Il/cqnHv82EL9FUQT/t+NGmAo2Ir8RsO5cTUZGV4+IWUpwMmgsD3gpRUbBH/5M8cynOkNZpSBvCvgR",
+	"18SssvU1J3xiZgQnwrq17xkTZuZmT+lC27nWGPPQWZYhOBhsKzxrUXrl7G8Tfm0FiD1KJAP4hOuVOW1r",
+	"iz5yz8cKeNgaRJ8sxFQxUs4L3UAN6tKMuFNwPk/8zcy4yspFnAuI+EgM5o3/UmhL4wiVYEsLT6WVEyPL",
+	"Q3Upe36Lj6yhg+xqJQu45HaVgSirJi0WfAsgYAhW/yfecYQBNZrnZFwY9+jag5PzGM7ViaUOATkNqev2",
+	"snKjHTdHsAYCyAH6frApFwJcoyL0GzBSepLfSEIs+Tbzd1I7bR2g9pzS7u3hw8vaJUJnMhKinWZPWk7K",
+	"LgVSPHwYItuijt6WmIH+RpJGswJHPJYv1HjCRKolVVl/ILz9CN5KeK4F3G4RMyfs74ItwfQn3yvADCTN",
+	"eEZlHJoUiBXA/FgWxt9Rr+7ZP7+z9AQPMhKrA9Aw5wJEUE0ceEexoVeWPeS5z+cBHcLOFqUxLCfweO3n",
+	"zOmKjO0lHQgvg9HNX493QW1WKucMj9guV0XAvJyc03RmLyHEw7BPS4mQKgVWLkWHfMfhVi3pCo50BTcK",
+	"5GfWIU9A4cCUan9sYwZPp8IZJVY8cQE8qMy29SILYIEoRCOS43n5QMyZmjLntCZvSywDY64z4DrcfXLN",
+	"FJ+sKgMQkrENnS9GyE+0vTtyOfKodFF7QOVjmXGGfGO9AY6v5nWdA/wmsNmNP9y6alJqFpCd1TRSau1z",
+	"Hg2EKOZjHyjx0pELl87js/teyVoyqyOgRg8f2A+k6uFKLimJYC2DxmKKi97J2YOwWVtfr0MvPWWgAlg9",
+	"ctQh7+vtRKCnFqCg6to5ENRgW4uQjDB5cQQGPCIHVGOQ9vXqDl0r7yBcuEvpFu27e5rEsb8jsL8nM5Ze",
+	"aaIKgfmNlmlCLNDLWuAOiI4JbBudX7qP5ebf9OLeg3Ct99FEqnmpqctsZUfFIeklx/Y/Jw/CgfAb/6bX",
+	"7T5wzGfplBPsngdLh6QXX4TEDuoMRBAGOU+Z0GC8c1AUJxzawr7A71+zSWTtLcWZoWpVtXerf3kbBrqY",
+	"z+3HfvCYlb4xVFZKL6Y/gTHNSF5YDR10sDUFvRNU3Qd/8Gq6v72uGxF5gzcwLNVY1FiDMLhmCgszg6QT",
+	"d2JXXWKV+6AfHHeSToy+lhnYZ157tJ+nbVGpt150uOZSVq63mCQkimRhFoUhQKNkobgAcWYviovkU2wb",
+	"Vt6R51nQh2ISn9yw1uuuG8d39GZo7StTbabsBFnlQAQ+gSHpntmj6ST9817vuBYb7gdHZr44qu0vcktG",
+	"yVFKOws2D+oJBs0Ia7m+j/E60I78sKARNQ3i8ekkoSfd6Jies6hHj9PoYnyeRafjZBKnZ5NulsQbgbl+",
+	"oK9TPrwc/+P95X+/7P7ndz8+/9dPj3/953GWVFG6+wmirQcsg+VMs3SYdn/8JZ3/GK//uxYbbDvuXpx0",
+	"j498mHI96yJwCQrV+Iv4Iq5H8VuG2CVPXFC/H3Tj7mmUJFE3eZvE/dj+rxPH8c9lmL//ofRzu+KM/89h",
+	"qZPKuffn9qvCjTWnND4hPongoZXTOWhEM2rFxP3geBLT3jg7jS6ykzTqZec0uqAnx9FZlkxOJ8nknMZJ",
+	"cPvxdv/2Hv6+bGnY4q8kqJRoHS+/kr4rPbzSbTPKq1+117MPO9lnxkaLqJIZv2Y0K/0PoMJbtNEp3BF/",
+	"jhBcqexoFEfICnPWWuRt9ULPxlCWW/mnWX5thT4YmhucbiLVlBlXobXJ63otDVnBy0JdxvCfEX3P4MxA",
+	"D3docUlOlJsaIv2hfoRiVr1FjAn2yVT5NeAcu7P8COr9QIEBhamWdgUqCJi/ee58B7qWP+C14ym35MDN",
+	"I0InhimsC2hWM3Iw+1g+8e4Jpx6Wu0Rbge9IqqL6ill7UapO6YrYpuf6DIYGEK4kquOMXTsoZVlZwSDn",
+	"zFutzg5PrZqH+o01YKzihIKZ0LkUU2cz2TN6+NA0G8hDQ3aqwCkjC/PwYX8gvI+h5rD2pgDMrjxAITj1",
+	"ZMZ8KbdiE8X0DN1GrvGeLuYsC0ltVRdgATsVsDEQ1O/yBFVYWi01Y245bXiek6VUVxqs3kdocboGxa4/",
+	"7ZWQS8AYbhhMPPs9NOfgBncyEN/oBUvRDrTndNLpPeiQ0Wtq2As+5yZ6bQWTNfKhwVbsnJGNumJrakrN",
+	"yOg1M2oVXdqNwOjkUVl1NLRW/1BZy28UDkT5NbrTRgDiKKOGDgtBrynP6ThnI6SNyhemmxaEo8cSO6GP",
+	"70wK8HZYzKA+vcH0UlbnebDcjm6tbaodHTrkDOVkWAhrUlMuhrIwljgbGh+WM7omg0Ms9VgvsV4vhK41",
+	"iId2PlIO51Sshp5dtD2gjpm2B2wWU1cvh7goS5C7Bwj+RmX7bTP44LLMdkuVTVa4tDReFTf/4QQNkJOd",
+	"lRzvnlV1L7QTTnZPaO+uFwa9bnf35PXW2fchEVPmnGOfTCkVsWi+Xgq6KRsbSk4jWGABapeb3y+YVXBK",
+	"LxVOIO9evwhd4keZB8KdA94FKKQiGROcaXQMOUkC0SDvq2iWCI3ZAHyMfW80g83kuKC9OczxLnv9RmHV",
+	"YxBu+LcYPBjCM7OR80ZZMWHl9ycXeoNgTb4E3zY6vgYi6cbe89XWbl6mV22MDcMYjWYLX8bfoCtSncu0",
+	"tInaYsEeSTu2xCn7e2llfruPjTko4rh76olvaFYL9q2rH67aPJVtmw41bPbnbu29tfZic/HnnPbGy2fq",
+	"ZW47jfm/A0l+ay3a3snp2flF/RMeqT3Eb/V1mrab6wccTVm512Lyvd96nyCn+4/N0eOLPZhls4/zn0MO",
+	"PGY+4uPb8yDya5z/nd7k+8DPtrP7yoWPScvYIAmSCXy7pUmhIOIADXkNE2TFqNKEWrxXb7jyAVMMlfqg",
+	"6EZkZyBq9Wh1Y8MFtnxCO6ifoKG68EVWMDC7MXOAQwDEhzKoY+dtbNv1DoNmaF+oj1YxsyGEo5s64kbP",
+	"tLOzs9M4Tiw2qBg6aQVGxpB9WnC1a/6xnbs3w2h0e/tdWChk0DRAbnXBnfTjBF1wB0CPRXzt3i3IKcas",
+	"gz+0c+vPpLS+bA0C11gVILzJqeqWV2tk4hVbtiZ6Qi9fX21VjHOe1vKJLr2no/GqDbD3VQGMS0sR1kKd",
+	"jil5F8pAGJbnjyztIYfEl23AHaiMZJC75JLkXNTKHjECrx3PqimZutFnHoEsvSVWug8EZO+59jU+nbyN",
+	"v9md+nDpl8dTXD51ecMxF/IDJsrf5Wx3FrJ3PVRNK2q9gDZ7kWHjngBDrxDKKHO7UF/Ds5wqKgyqqd4n",
+	"YMo1vuidhwd54Wt1661amaMFcM39Wf23L7hz4FlpoSuXg89bWdV8mO5i7jRdy7rTdhXmstRQfJ4OhSSd",
+	"0BcvUONqUKo3qpRNPQpheI75NR0y8uEd8LC9e/vEpw+i4Jnya9bi5sf61neoin2BfoEBqPrtWw9N1aJP",
+	"l5rTo7fyaiUPEbO+BdRe+kHy5RtoBt6i03sKvdU2f6B5enrIaVVH1f7Ol//TQr5yLeQJ3Ex373fYScBk",
+	"jm4cNd3eGQzUVSY0cBQcqF22GjjM+xApqiwGTVjJkUabZSCjMlUEheJAjNxCQ1w8G5UGGRZMT2p+OA0N",
+	"P9qdVnZyyZv28RT7JadSsD+sFOvh7nYQa+NdG19MbU/hrMF1iqhrobjmWzG31DxUQ47caylvP95Bqkc+",
+	"0w9E5Octvy2K+s5lfK2/LiOEdDeB+ZKKCEiHg4o0OwbD41KXZaH1bPJGrqHdQ59Q7M48EK5kw5n/0EpY",
+	"u67qLrHZuPfTuN9GZc8Wez9IVStMMNhbNaxen8mtNo2NHnxaP2Qm+1d4TZlx+cy10qxRu4cha7TP/VwF",
+	"gNG1tza3vQ/iQ0svoaR73otbewXVNfb4vN+N+8dx52RLe5vm6LN+76Qfx0GjsU5gcRAlQDCtL5z4sNH4",
+	"PDhJ0uPJWcai0256EvXGJyw6pzGLTiZnaTJJxhdpfOzLuusgrPcV7yfdOPZ15IEphGA5VgTV313x4aZ1",
+	"Jffrea+b4Hve/YsrPtxs7i+GZTffVPFho7R+n81179pc0I9OarvKmK/poUQvodbtEAOl+Wqc38UJtBeR",
+	"1qvHEl8aljTqvuJa2VV8x0tvynXi9nWStXXW32Oza34djmTtlSZlt7Zte9j22pnDNv+5CHbvmNlmio5Z",
+	"WivMt2D8wQMDnyHR/wxK7mWWlbn+h+m4RzX19OimDCHu0n0rtVey0rflVB7oXKW98pv5giuo7/KkWCs9",
+	"0UYuINcGcr59kaaV0lhuB74eyPTWTLhkG1O9Lhwq7tq06Q5pVLiUbrqqYT3LfHYTvjJCy1b1uRx/kArt",
+	"wOPNB/7vVqbXX5z7pcp09SZUWpHcPWrU4c6R5Rvrm9r3surhsChaVGZXelTl87n0O64wgcOoFdQlzZhi",
+	"UNKFijPmXCM1bvqYNDO+0vxLVMw5X/PvNiPfuUxpPpPa9M97vV4tbXt/CbXWY+BzU5be1xpbYR4vlEMJ",
+	"uSTYOur//C5fsUh6wxqhXEmowFJQV0hXu8Zlj4ampFrWWjfcFQvCirbWiFAfCx8lNoPjZubrSRXUmGYs",
+	"x4pA0yEjh+HRpuUK6xm1CgdiNJbZCjzDmGfv4z4h9AKDa24/PMKHjaWZVQILb3eIuaRyKbAizieGplSQ",
+	"MRbLs6xDLl2l3kC4aBBxwSDtS6kUvjyXiWx7UKg82d8vKISNaYKbAXQ3GAT9QUuHk0EQDoKy4A8GbYsj",
+	"wVC7+iDo3wwCDPvwDOacp2djdkbj6CKLx1EvTVh0PjkdR93J+aQ3OaVJenIC82tRelcZBfOP4UfnXbNf",
+	"gBZUl8+D4Pa2yVncGUW+k8f6Obm3u9IpHGRQryLyBHyUVFUyEZiMcz0d+kDVSZf2euk5u0hP07UglZ+j",
+	"+VRQUygLwHUS/teJ/Hny66uLk58v3v1YJN/pyT/nkx9f/XMmrn7uLn65kBevnr46+sfR4nnv29oq5fkH",
+	"/SA5uzjpnpxYOnDNevaFyTXg2SMc6ENs3bh3WzW/aGl/c5B9+74hkLaE3/6wKVD3GX0rma9mDT9knd3a",
+	"mbCSc5tsqLHrzTkwtFZrzYnaw40bN/Tj7C26porTsWMg6wMar2HaWgTWlvQ2iiK3WISLYefd21ugMtzk",
+	"tp5MUAzUqeo5y6Kq8KblTZK+rN6bVqGviEeTpmIc9SVRKd1csFEo3exH6ma6LtYbyiQWh0hBMjanIqvN",
+	"8LHSNvCbdSnllXAzq2v08fb/BQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

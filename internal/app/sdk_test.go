@@ -175,7 +175,7 @@ func sdkReads(t *testing.T, e *endToEnd, store connect.Store) {
 	if len(meters) != 3 || meters[0] != 1000 || meters[2] != 3000 || e.faults.seen("cycling-activities") != 2 {
 		t.Errorf("rides %v in %d pages", meters, e.faults.seen("cycling-activities"))
 	}
-	tooLong := connectsdk.Date{Time: day.AddDate(0, 0, 31)}
+	tooLong := connectsdk.CalendarDate{Time: day.AddDate(0, 0, 31)}
 	var refused *connect.Error
 	if _, err := u.client.DailySteps(t.Context(), sdkKey, day, tooLong); !errors.As(err, &refused) ||
 		refused.Code != "invalid_date_range" || refused.RequestID == "" {

@@ -6,6 +6,7 @@ package connectsdk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,36 +18,18 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
-// Defines values for ActivityErrorCode.
+// Defines values for ActivityBadRequestDetailCode.
 const (
-	ActivityErrorCodeDataUnavailable    ActivityErrorCode = "data_unavailable"
-	ActivityErrorCodeInsufficientScope  ActivityErrorCode = "insufficient_scope"
-	ActivityErrorCodeInvalidAccessToken ActivityErrorCode = "invalid_access_token"
-	ActivityErrorCodeInvalidCursor      ActivityErrorCode = "invalid_cursor"
-	ActivityErrorCodeInvalidDateRange   ActivityErrorCode = "invalid_date_range"
-	ActivityErrorCodeInvalidRequest     ActivityErrorCode = "invalid_request"
-	ActivityErrorCodeNotFound           ActivityErrorCode = "not_found"
-	ActivityErrorCodeRateLimited        ActivityErrorCode = "rate_limited"
+	ActivityBadRequestDetailCodeInvalidDateRange ActivityBadRequestDetailCode = "invalid_date_range"
+	ActivityBadRequestDetailCodeInvalidRequest   ActivityBadRequestDetailCode = "invalid_request"
 )
 
-// Valid indicates whether the value is a known member of the ActivityErrorCode enum.
-func (e ActivityErrorCode) Valid() bool {
+// Valid indicates whether the value is a known member of the ActivityBadRequestDetailCode enum.
+func (e ActivityBadRequestDetailCode) Valid() bool {
 	switch e {
-	case ActivityErrorCodeDataUnavailable:
+	case ActivityBadRequestDetailCodeInvalidDateRange:
 		return true
-	case ActivityErrorCodeInsufficientScope:
-		return true
-	case ActivityErrorCodeInvalidAccessToken:
-		return true
-	case ActivityErrorCodeInvalidCursor:
-		return true
-	case ActivityErrorCodeInvalidDateRange:
-		return true
-	case ActivityErrorCodeInvalidRequest:
-		return true
-	case ActivityErrorCodeNotFound:
-		return true
-	case ActivityErrorCodeRateLimited:
+	case ActivityBadRequestDetailCodeInvalidRequest:
 		return true
 	default:
 		return false
@@ -62,6 +45,21 @@ const (
 func (e ActivityUpdatedEventType) Valid() bool {
 	switch e {
 	case ActivityUpdatedEventTypeActivityUpdated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthorizationCodeRequestGrantType.
+const (
+	AuthorizationCodeRequestGrantTypeAuthorizationCode AuthorizationCodeRequestGrantType = "authorization_code"
+)
+
+// Valid indicates whether the value is a known member of the AuthorizationCodeRequestGrantType enum.
+func (e AuthorizationCodeRequestGrantType) Valid() bool {
+	switch e {
+	case AuthorizationCodeRequestGrantTypeAuthorizationCode:
 		return true
 	default:
 		return false
@@ -140,6 +138,27 @@ func (e ConnectionRevokedEventType) Valid() bool {
 	}
 }
 
+// Defines values for CyclingActivitiesBadRequestDetailCode.
+const (
+	CyclingActivitiesBadRequestDetailCodeInvalidCursor    CyclingActivitiesBadRequestDetailCode = "invalid_cursor"
+	CyclingActivitiesBadRequestDetailCodeInvalidDateRange CyclingActivitiesBadRequestDetailCode = "invalid_date_range"
+	CyclingActivitiesBadRequestDetailCodeInvalidRequest   CyclingActivitiesBadRequestDetailCode = "invalid_request"
+)
+
+// Valid indicates whether the value is a known member of the CyclingActivitiesBadRequestDetailCode enum.
+func (e CyclingActivitiesBadRequestDetailCode) Valid() bool {
+	switch e {
+	case CyclingActivitiesBadRequestDetailCodeInvalidCursor:
+		return true
+	case CyclingActivitiesBadRequestDetailCodeInvalidDateRange:
+		return true
+	case CyclingActivitiesBadRequestDetailCodeInvalidRequest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CyclingActivitiesMetaTimeBasis.
 const (
 	CyclingActivitiesMetaTimeBasisSvcRecordedClock CyclingActivitiesMetaTimeBasis = "svc_recorded_clock"
@@ -164,6 +183,21 @@ const (
 func (e CyclingActivityGranularity) Valid() bool {
 	switch e {
 	case CyclingActivityGranularityUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DataUnavailableDetailCode.
+const (
+	DataUnavailableDetailCodeDataUnavailable DataUnavailableDetailCode = "data_unavailable"
+)
+
+// Valid indicates whether the value is a known member of the DataUnavailableDetailCode enum.
+func (e DataUnavailableDetailCode) Valid() bool {
+	switch e {
+	case DataUnavailableDetailCodeDataUnavailable:
 		return true
 	default:
 		return false
@@ -224,6 +258,51 @@ func (e GrantType) Valid() bool {
 	}
 }
 
+// Defines values for InsufficientScopeDetailCode.
+const (
+	InsufficientScopeDetailCodeInsufficientScope InsufficientScopeDetailCode = "insufficient_scope"
+)
+
+// Valid indicates whether the value is a known member of the InsufficientScopeDetailCode enum.
+func (e InsufficientScopeDetailCode) Valid() bool {
+	switch e {
+	case InsufficientScopeDetailCodeInsufficientScope:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for InvalidAccessTokenDetailCode.
+const (
+	InvalidAccessTokenDetailCodeInvalidAccessToken InvalidAccessTokenDetailCode = "invalid_access_token"
+)
+
+// Valid indicates whether the value is a known member of the InvalidAccessTokenDetailCode enum.
+func (e InvalidAccessTokenDetailCode) Valid() bool {
+	switch e {
+	case InvalidAccessTokenDetailCodeInvalidAccessToken:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotFoundDetailCode.
+const (
+	NotFoundDetailCodeNotFound NotFoundDetailCode = "not_found"
+)
+
+// Valid indicates whether the value is a known member of the NotFoundDetailCode enum.
+func (e NotFoundDetailCode) Valid() bool {
+	switch e {
+	case NotFoundDetailCodeNotFound:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OAuthErrorCode.
 const (
 	OAuthErrorCodeAccessDenied            OAuthErrorCode = "access_denied"
@@ -263,6 +342,36 @@ func (e OAuthErrorCode) Valid() bool {
 	case OAuthErrorCodeUnsupportedResponseType:
 		return true
 	case OAuthErrorCodeUnsupportedTokenType:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RateLimitedDetailCode.
+const (
+	RateLimitedDetailCodeRateLimited RateLimitedDetailCode = "rate_limited"
+)
+
+// Valid indicates whether the value is a known member of the RateLimitedDetailCode enum.
+func (e RateLimitedDetailCode) Valid() bool {
+	switch e {
+	case RateLimitedDetailCodeRateLimited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RefreshTokenRequestGrantType.
+const (
+	RefreshTokenRequestGrantTypeRefreshToken RefreshTokenRequestGrantType = "refresh_token"
+)
+
+// Valid indicates whether the value is a known member of the RefreshTokenRequestGrantType enum.
+func (e RefreshTokenRequestGrantType) Valid() bool {
+	switch e {
+	case RefreshTokenRequestGrantTypeRefreshToken:
 		return true
 	default:
 		return false
@@ -353,24 +462,24 @@ func (e TokenResponseTokenType) Valid() bool {
 	}
 }
 
-// ActivityError defines model for ActivityError.
-type ActivityError struct {
-	Error ActivityErrorDetail `json:"error"`
-
-	// RequestId The same as the header `X-Request-ID`.
-	RequestId openapi_types.UUID `json:"request_id"`
-}
-
-// ActivityErrorCode Which of them an answer can have stands with the answer.
-type ActivityErrorCode string
-
-// ActivityErrorDetail defines model for ActivityErrorDetail.
-type ActivityErrorDetail struct {
-	// Code Which of them an answer can have stands with the answer.
-	Code ActivityErrorCode `json:"code"`
+// ActivityBadRequestDetail defines model for ActivityBadRequestDetail.
+type ActivityBadRequestDetail struct {
+	// Code What went wrong.
+	Code ActivityBadRequestDetailCode `json:"code"`
 
 	// Message A fixed text for each code.
-	Message string `json:"message"`
+	Message ErrorMessage `json:"message"`
+}
+
+// ActivityBadRequestDetailCode What went wrong.
+type ActivityBadRequestDetailCode string
+
+// ActivityBadRequestError defines model for ActivityBadRequestError.
+type ActivityBadRequestError struct {
+	Error ActivityBadRequestDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
 }
 
 // ActivityUpdatedData defines model for ActivityUpdatedData.
@@ -380,13 +489,13 @@ type ActivityUpdatedData struct {
 	Datasets          []Dataset         `json:"datasets"`
 
 	// From A calendar date, `YYYY-MM-DD`.
-	From Date `json:"from"`
+	From CalendarDate `json:"from"`
 
 	// GrantId Names the connection of one user with you, in lowercase. Stable over refreshes and reconnects.
 	GrantId GrantId `json:"grant_id"`
 
 	// To A calendar date, `YYYY-MM-DD`.
-	To Date `json:"to"`
+	To CalendarDate `json:"to"`
 }
 
 // ActivityUpdatedEvent defines model for ActivityUpdatedEvent.
@@ -402,6 +511,27 @@ type ActivityUpdatedEvent struct {
 
 // ActivityUpdatedEventType The type of the event.
 type ActivityUpdatedEventType string
+
+// AuthorizationCode The code of the callback. Works once, for at most 120 seconds.
+type AuthorizationCode = string
+
+// AuthorizationCodeRequest defines model for AuthorizationCodeRequest.
+type AuthorizationCodeRequest struct {
+	// Code The code of the callback. Works once, for at most 120 seconds.
+	Code AuthorizationCode `json:"code"`
+
+	// CodeVerifier The PKCE verifier whose challenge was sent with the authorization.
+	CodeVerifier CodeVerifier `json:"code_verifier"`
+
+	// GrantType Exchange a code.
+	GrantType AuthorizationCodeRequestGrantType `json:"grant_type"`
+
+	// RedirectUri The registered callback, the same as in the authorization.
+	RedirectUri RedirectUri `json:"redirect_uri"`
+}
+
+// AuthorizationCodeRequestGrantType Exchange a code.
+type AuthorizationCodeRequestGrantType string
 
 // AuthorizationServerMetadata defines model for AuthorizationServerMetadata.
 type AuthorizationServerMetadata struct {
@@ -424,11 +554,17 @@ type AuthorizationServerMetadata struct {
 	TokenEndpointAuthMethodsSupported []ClientAuthenticationMethod `json:"token_endpoint_auth_methods_supported"`
 }
 
+// CalendarDate A calendar date, `YYYY-MM-DD`.
+type CalendarDate = openapi_types.Date
+
 // ClientAuthenticationMethod HTTP Basic.
 type ClientAuthenticationMethod string
 
 // CodeChallengeMethod SHA-256.
 type CodeChallengeMethod string
+
+// CodeVerifier The PKCE verifier whose challenge was sent with the authorization.
+type CodeVerifier = string
 
 // ConnectionRevokedData defines model for ConnectionRevokedData.
 type ConnectionRevokedData struct {
@@ -468,13 +604,33 @@ type CyclingActivities struct {
 	Meta CyclingActivitiesMeta `json:"meta"`
 }
 
+// CyclingActivitiesBadRequestDetail defines model for CyclingActivitiesBadRequestDetail.
+type CyclingActivitiesBadRequestDetail struct {
+	// Code What went wrong.
+	Code CyclingActivitiesBadRequestDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// CyclingActivitiesBadRequestDetailCode What went wrong.
+type CyclingActivitiesBadRequestDetailCode string
+
+// CyclingActivitiesBadRequestError defines model for CyclingActivitiesBadRequestError.
+type CyclingActivitiesBadRequestError struct {
+	Error CyclingActivitiesBadRequestDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
 // CyclingActivitiesMeta defines model for CyclingActivitiesMeta.
 type CyclingActivitiesMeta struct {
 	// DateBasis Dates are those that the service recorded.
 	DateBasis DateBasis `json:"date_basis"`
 
 	// From A calendar date, `YYYY-MM-DD`.
-	From Date `json:"from"`
+	From CalendarDate `json:"from"`
 
 	// NextCursor Send it as `cursor` to get the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
@@ -486,7 +642,7 @@ type CyclingActivitiesMeta struct {
 	TimeBasis CyclingActivitiesMetaTimeBasis `json:"time_basis"`
 
 	// To A calendar date, `YYYY-MM-DD`.
-	To Date `json:"to"`
+	To CalendarDate `json:"to"`
 }
 
 // CyclingActivitiesMetaTimeBasis Clock times are those that were recorded, without a zone.
@@ -495,7 +651,7 @@ type CyclingActivitiesMetaTimeBasis string
 // CyclingActivity defines model for CyclingActivity.
 type CyclingActivity struct {
 	// Date A calendar date, `YYYY-MM-DD`.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// DistanceMeters Metres of this activity. Adjustments are not allocated to activities.
 	DistanceMeters int64 `json:"distance_meters"`
@@ -540,19 +696,19 @@ type CyclingDailyMeta struct {
 	DateBasis DateBasis `json:"date_basis"`
 
 	// From A calendar date, `YYYY-MM-DD`.
-	From Date `json:"from"`
+	From CalendarDate `json:"from"`
 
 	// SnapshotAt An instant in UTC with milliseconds.
 	SnapshotAt Instant `json:"snapshot_at"`
 
 	// To A calendar date, `YYYY-MM-DD`.
-	To Date `json:"to"`
+	To CalendarDate `json:"to"`
 }
 
 // CyclingDay defines model for CyclingDay.
 type CyclingDay struct {
 	// Date A calendar date, `YYYY-MM-DD`.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// DistanceMeters Metres, with the adjustments of this date.
 	DistanceMeters int64 `json:"distance_meters"`
@@ -576,7 +732,7 @@ type DailyActivityMeta struct {
 	DateBasis DateBasis `json:"date_basis"`
 
 	// From A calendar date, `YYYY-MM-DD`.
-	From Date `json:"from"`
+	From CalendarDate `json:"from"`
 
 	// SnapshotAt An instant in UTC with milliseconds.
 	SnapshotAt Instant `json:"snapshot_at"`
@@ -585,13 +741,13 @@ type DailyActivityMeta struct {
 	Source Source `json:"source"`
 
 	// To A calendar date, `YYYY-MM-DD`.
-	To Date `json:"to"`
+	To CalendarDate `json:"to"`
 }
 
 // DailySteps defines model for DailySteps.
 type DailySteps struct {
 	// Date A calendar date, `YYYY-MM-DD`.
-	Date Date `json:"date"`
+	Date CalendarDate `json:"date"`
 
 	// Steps Recorded total with corrections, never below zero.
 	Steps int64 `json:"steps"`
@@ -600,14 +756,34 @@ type DailySteps struct {
 	UpdatedAt any `json:"updated_at"`
 }
 
+// DataUnavailableDetail defines model for DataUnavailableDetail.
+type DataUnavailableDetail struct {
+	// Code What went wrong.
+	Code DataUnavailableDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// DataUnavailableDetailCode What went wrong.
+type DataUnavailableDetailCode string
+
+// DataUnavailableError defines model for DataUnavailableError.
+type DataUnavailableError struct {
+	Error DataUnavailableDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
 // Dataset One of the three reads.
 type Dataset string
 
-// Date A calendar date, `YYYY-MM-DD`.
-type Date = openapi_types.Date
-
 // DateBasis Dates are those that the service recorded.
 type DateBasis string
+
+// ErrorMessage A fixed text for each code.
+type ErrorMessage = string
 
 // GrantId Names the connection of one user with you, in lowercase. Stable over refreshes and reconnects.
 type GrantId = openapi_types.UUID
@@ -617,6 +793,66 @@ type GrantType string
 
 // Instant An instant in UTC with milliseconds.
 type Instant = time.Time
+
+// InsufficientScopeDetail defines model for InsufficientScopeDetail.
+type InsufficientScopeDetail struct {
+	// Code What went wrong.
+	Code InsufficientScopeDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// InsufficientScopeDetailCode What went wrong.
+type InsufficientScopeDetailCode string
+
+// InsufficientScopeError defines model for InsufficientScopeError.
+type InsufficientScopeError struct {
+	Error InsufficientScopeDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
+// InvalidAccessTokenDetail defines model for InvalidAccessTokenDetail.
+type InvalidAccessTokenDetail struct {
+	// Code What went wrong.
+	Code InvalidAccessTokenDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// InvalidAccessTokenDetailCode What went wrong.
+type InvalidAccessTokenDetailCode string
+
+// InvalidAccessTokenError defines model for InvalidAccessTokenError.
+type InvalidAccessTokenError struct {
+	Error InvalidAccessTokenDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
+// NotFoundDetail defines model for NotFoundDetail.
+type NotFoundDetail struct {
+	// Code What went wrong.
+	Code NotFoundDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// NotFoundDetailCode What went wrong.
+type NotFoundDetailCode string
+
+// NotFoundError defines model for NotFoundError.
+type NotFoundError struct {
+	Error NotFoundDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
 
 // OAuthError defines model for OAuthError.
 type OAuthError struct {
@@ -630,8 +866,49 @@ type OAuthError struct {
 // OAuthErrorCode Which of them an answer can have stands with the answer. Those that stand nowhere belong to the authorization in the browser.
 type OAuthErrorCode string
 
+// RateLimitedDetail defines model for RateLimitedDetail.
+type RateLimitedDetail struct {
+	// Code What went wrong.
+	Code RateLimitedDetailCode `json:"code"`
+
+	// Message A fixed text for each code.
+	Message ErrorMessage `json:"message"`
+}
+
+// RateLimitedDetailCode What went wrong.
+type RateLimitedDetailCode string
+
+// RateLimitedError defines model for RateLimitedError.
+type RateLimitedError struct {
+	Error RateLimitedDetail `json:"error"`
+
+	// RequestId The same as the header `X-Request-ID`.
+	RequestId RequestId `json:"request_id"`
+}
+
 // RecordedTime A recorded clock time without a zone. It is not UTC; never append `Z`.
 type RecordedTime = string
+
+// RedirectUri The registered callback, the same as in the authorization.
+type RedirectUri = string
+
+// RefreshToken The current refresh token. Works once.
+type RefreshToken = string
+
+// RefreshTokenRequest defines model for RefreshTokenRequest.
+type RefreshTokenRequest struct {
+	// GrantType Refresh.
+	GrantType RefreshTokenRequestGrantType `json:"grant_type"`
+
+	// RefreshToken The current refresh token. Works once.
+	RefreshToken RefreshToken `json:"refresh_token"`
+}
+
+// RefreshTokenRequestGrantType Refresh.
+type RefreshTokenRequestGrantType string
+
+// RequestId The same as the header `X-Request-ID`.
+type RequestId = openapi_types.UUID
 
 // ResponseType Authorization code.
 type ResponseType string
@@ -658,19 +935,20 @@ type Source string
 // of them are required, and those of the other grant are refused.
 type TokenRequest struct {
 	// Code The code of the callback. Works once, for at most 120 seconds.
-	Code *string `json:"code,omitempty"`
+	Code *AuthorizationCode `json:"code,omitempty"`
 
 	// CodeVerifier The PKCE verifier whose challenge was sent with the authorization.
-	CodeVerifier *string `json:"code_verifier,omitempty"`
+	CodeVerifier *CodeVerifier `json:"code_verifier,omitempty"`
 
 	// GrantType Exchange a code, or refresh.
 	GrantType GrantType `json:"grant_type"`
 
 	// RedirectUri The registered callback, the same as in the authorization.
-	RedirectUri *string `json:"redirect_uri,omitempty"`
+	RedirectUri *RedirectUri `json:"redirect_uri,omitempty"`
 
 	// RefreshToken The current refresh token. Works once.
-	RefreshToken *string `json:"refresh_token,omitempty"`
+	RefreshToken *RefreshToken `json:"refresh_token,omitempty"`
+	union        json.RawMessage
 }
 
 // TokenResponse All fields are always present, and there are no others.
@@ -688,7 +966,7 @@ type TokenResponse struct {
 	GrantId GrantId `json:"grant_id"`
 
 	// HistoryFrom A calendar date, `YYYY-MM-DD`.
-	HistoryFrom Date `json:"history_from"`
+	HistoryFrom CalendarDate `json:"history_from"`
 
 	// RefreshToken Opaque credential for the next refresh. Works once.
 	RefreshToken string `json:"refresh_token"`
@@ -707,49 +985,40 @@ type TokenResponseTokenType string
 type Cursor = string
 
 // From A calendar date, `YYYY-MM-DD`.
-type From = Date
+type From = CalendarDate
 
 // Limit defines model for Limit.
 type Limit = int
 
 // To A calendar date, `YYYY-MM-DD`.
-type To = Date
-
-// WebhookId defines model for WebhookId.
-type WebhookId = string
-
-// WebhookSignature defines model for WebhookSignature.
-type WebhookSignature = string
-
-// WebhookTimestamp defines model for WebhookTimestamp.
-type WebhookTimestamp = int64
+type To = CalendarDate
 
 // ActivityBadRequest defines model for ActivityBadRequest.
-type ActivityBadRequest = ActivityError
+type ActivityBadRequest = ActivityBadRequestError
 
 // CyclingActivitiesBadRequest defines model for CyclingActivitiesBadRequest.
-type CyclingActivitiesBadRequest = ActivityError
+type CyclingActivitiesBadRequest = CyclingActivitiesBadRequestError
 
 // DataUnavailable defines model for DataUnavailable.
-type DataUnavailable = ActivityError
+type DataUnavailable = DataUnavailableError
 
 // DisconnectBadRequest defines model for DisconnectBadRequest.
 type DisconnectBadRequest = OAuthError
 
 // InsufficientScope defines model for InsufficientScope.
-type InsufficientScope = ActivityError
+type InsufficientScope = InsufficientScopeError
 
 // InvalidAccessToken defines model for InvalidAccessToken.
-type InvalidAccessToken = ActivityError
+type InvalidAccessToken = InvalidAccessTokenError
 
 // InvalidClient defines model for InvalidClient.
 type InvalidClient = OAuthError
 
 // NotFound defines model for NotFound.
-type NotFound = ActivityError
+type NotFound = NotFoundError
 
 // RateLimited defines model for RateLimited.
-type RateLimited = ActivityError
+type RateLimited = RateLimitedError
 
 // RevokeBadRequest defines model for RevokeBadRequest.
 type RevokeBadRequest = OAuthError
@@ -798,6 +1067,199 @@ type RevokeTokenFormdataRequestBody = RevokeRequest
 
 // RequestTokenFormdataRequestBody defines body for RequestToken for application/x-www-form-urlencoded ContentType.
 type RequestTokenFormdataRequestBody = TokenRequest
+
+// AsAuthorizationCodeRequest returns the union data inside the TokenRequest as a AuthorizationCodeRequest
+func (t TokenRequest) AsAuthorizationCodeRequest() (AuthorizationCodeRequest, error) {
+	var body AuthorizationCodeRequest
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromAuthorizationCodeRequest overwrites any union data inside the TokenRequest as the provided AuthorizationCodeRequest
+func (t *TokenRequest) FromAuthorizationCodeRequest(v AuthorizationCodeRequest) error {
+	t.GrantType = "authorization_code"
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"grant_type":"authorization_code"}`))
+	t.union = b
+	return err
+}
+
+// MergeAuthorizationCodeRequest performs a merge with any union data inside the TokenRequest, using the provided AuthorizationCodeRequest
+func (t *TokenRequest) MergeAuthorizationCodeRequest(v AuthorizationCodeRequest) error {
+	t.GrantType = "authorization_code"
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"grant_type":"authorization_code"}`))
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsRefreshTokenRequest returns the union data inside the TokenRequest as a RefreshTokenRequest
+func (t TokenRequest) AsRefreshTokenRequest() (RefreshTokenRequest, error) {
+	var body RefreshTokenRequest
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRefreshTokenRequest overwrites any union data inside the TokenRequest as the provided RefreshTokenRequest
+func (t *TokenRequest) FromRefreshTokenRequest(v RefreshTokenRequest) error {
+	t.GrantType = "refresh_token"
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"grant_type":"refresh_token"}`))
+	t.union = b
+	return err
+}
+
+// MergeRefreshTokenRequest performs a merge with any union data inside the TokenRequest, using the provided RefreshTokenRequest
+func (t *TokenRequest) MergeRefreshTokenRequest(v RefreshTokenRequest) error {
+	t.GrantType = "refresh_token"
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"grant_type":"refresh_token"}`))
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t TokenRequest) Discriminator() (string, error) {
+	var discriminator struct {
+		Discriminator string `json:"grant_type"`
+	}
+	err := json.Unmarshal(t.union, &discriminator)
+	return discriminator.Discriminator, err
+}
+
+func (t TokenRequest) ValueByDiscriminator() (interface{}, error) {
+	discriminator, err := t.Discriminator()
+	if err != nil {
+		return nil, err
+	}
+	switch discriminator {
+	case "authorization_code":
+		return t.AsAuthorizationCodeRequest()
+	case "refresh_token":
+		return t.AsRefreshTokenRequest()
+	default:
+		return nil, errors.New("unknown discriminator value: " + discriminator)
+	}
+}
+
+func (t TokenRequest) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	object := make(map[string]json.RawMessage)
+	if t.union != nil {
+		err = json.Unmarshal(b, &object)
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	if t.Code != nil {
+		object["code"], err = json.Marshal(t.Code)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'code': %w", err)
+		}
+	}
+
+	if t.CodeVerifier != nil {
+		object["code_verifier"], err = json.Marshal(t.CodeVerifier)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'code_verifier': %w", err)
+		}
+	}
+
+	object["grant_type"], err = json.Marshal(t.GrantType)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'grant_type': %w", err)
+	}
+
+	if t.RedirectUri != nil {
+		object["redirect_uri"], err = json.Marshal(t.RedirectUri)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'redirect_uri': %w", err)
+		}
+	}
+
+	if t.RefreshToken != nil {
+		object["refresh_token"], err = json.Marshal(t.RefreshToken)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'refresh_token': %w", err)
+		}
+	}
+	b, err = json.Marshal(object)
+	return b, err
+}
+
+func (t *TokenRequest) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	if err != nil {
+		return err
+	}
+	object := make(map[string]json.RawMessage)
+	err = json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["code"]; found {
+		err = json.Unmarshal(raw, &t.Code)
+		if err != nil {
+			return fmt.Errorf("error reading 'code': %w", err)
+		}
+	}
+
+	if raw, found := object["code_verifier"]; found {
+		err = json.Unmarshal(raw, &t.CodeVerifier)
+		if err != nil {
+			return fmt.Errorf("error reading 'code_verifier': %w", err)
+		}
+	}
+
+	if raw, found := object["grant_type"]; found {
+		err = json.Unmarshal(raw, &t.GrantType)
+		if err != nil {
+			return fmt.Errorf("error reading 'grant_type': %w", err)
+		}
+	}
+
+	if raw, found := object["redirect_uri"]; found {
+		err = json.Unmarshal(raw, &t.RedirectUri)
+		if err != nil {
+			return fmt.Errorf("error reading 'redirect_uri': %w", err)
+		}
+	}
+
+	if raw, found := object["refresh_token"]; found {
+		err = json.Unmarshal(raw, &t.RefreshToken)
+		if err != nil {
+			return fmt.Errorf("error reading 'refresh_token': %w", err)
+		}
+	}
+
+	return err
+}
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error

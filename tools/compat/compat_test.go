@@ -55,6 +55,11 @@ func (d tree) parameter(name string) tree       { return d.at("components", "par
 func (d tree) response(name string) tree        { return d.at("components", "responses", name) }
 func (d tree) operation(path, verb string) tree { return d.at("paths", path, verb) }
 
+// eventID is the parameter webhook-id of a webhook.
+func (d tree) eventID() tree {
+	return d.at("webhooks", "activity.updated", "post")["parameters"].([]any)[0].(map[string]any)
+}
+
 func (d tree) rename(old, new string) {
 	d[new] = d[old]
 	delete(d, old)
@@ -172,9 +177,9 @@ var planted = []struct {
 		activities + " GET parameters query limit schema type", `changed: {"added":["string"],"deleted":["integer"]}`},
 	{"input type widened", func(d tree) { d.parameter("Limit").at("schema")["type"] = "number" }, "", ""},
 	{"input type added", func(d tree) { d.parameter("Limit").at("schema")["type"] = values("integer", "string") }, "", ""},
-	{"input pattern changed", func(d tree) { d.field("TokenRequest", "code_verifier")["pattern"] = "^[a-z]{43,128}$" },
-		"POST " + token, "changed the pattern of the request property `code_verifier` from `^[A-Za-z0-9._~-]{43,128}$` to `^[a-z]{43,128}$`"},
-	{"input pattern removed", func(d tree) { delete(d.field("TokenRequest", "code_verifier"), "pattern") }, "", ""},
+	{"input pattern changed", func(d tree) { d.schema("CodeVerifier")["pattern"] = "^[a-z]{43,128}$" },
+		"POST " + token, "changed the pattern of the request property `oneOf[#/components/schemas/AuthorizationCodeRequest]/code_verifier` from `^[A-Za-z0-9._~-]{43,128}$` to `^[a-z]{43,128}$`"},
+	{"input pattern removed", func(d tree) { delete(d.schema("CodeVerifier"), "pattern") }, "", ""},
 	{"input pattern added", func(d tree) { d.parameter("Cursor").at("schema")["pattern"] = "^cc1_" },
 		"GET " + activities, "added the pattern `^cc1_` to the `query` request parameter `cursor`"},
 	{"input format added", func(d tree) { d.parameter("Cursor").at("schema")["format"] = "uuid" },
@@ -201,15 +206,17 @@ var planted = []struct {
 	{"input values listed", func(d tree) { d.field("RevokeRequest", "token")["enum"] = values("a") },
 		"POST /oauth/revoke", "request property `token` was restricted to a list of enum values"},
 	{"input object opened", func(d tree) { delete(d.schema("RevokeRequest"), "additionalProperties") }, "", ""},
-	{"input condition tightened", func(d tree) { d.schema("TokenRequest").at("then").list("required", plus("code")) },
-		"POST " + token, "the request property `/then/code` became required"},
-	{"input condition refuses more", func(d tree) { d.schema("TokenRequest").at("else", "properties")["code"] = false },
-		"POST " + token, "the schema of the request property `/else/code` became `false`: no value passes validation"},
-	{"input condition refuses less", func(d tree) { d.schema("TokenRequest").at("else", "properties")["refresh_token"] = true }, "", ""},
-	{"input condition changed", func(d tree) { d.schema("TokenRequest").at("if", "properties", "grant_type")["const"] = "x" },
-		token + " POST requestBody content application/x-www-form-urlencoded schema if", `"grant_type":{"const":{"from":"refresh_token","to":"x"}}`},
-	{"input condition removed", func(d tree) { delete(d.schema("TokenRequest"), "if") },
-		token + " POST requestBody content application/x-www-form-urlencoded schema if", `changed: {"schemaDeleted":true}`},
+	{"input choice tightened", func(d tree) {
+		d.schema("RefreshTokenRequest").at("properties")["device"] = object{"type": "string"}
+		d.schema("RefreshTokenRequest").list("required", plus("device"))
+	}, "POST " + token, "added the new required request property `oneOf[#/components/schemas/RefreshTokenRequest]/device`"},
+	{"input choice refuses more", func(d tree) { delete(d.schema("AuthorizationCodeRequest").at("properties"), "code") },
+		"POST " + token, "removed the request property `oneOf[#/components/schemas/AuthorizationCodeRequest]/code`"},
+	{"input choice refuses less", func(d tree) { d.schema("AuthorizationCodeRequest").list("required", minus("code_verifier")) }, "", ""},
+	{"input choice changed", func(d tree) { d.schema("RefreshTokenRequest").at("properties", "grant_type")["const"] = "x" },
+		"POST " + token, "the `grant_type` request property const value changed from `refresh_token` to `x`"},
+	{"input choice removed", func(d tree) { d.schema("TokenRequest").list("oneOf", func(list []any) []any { return list[1:] }) },
+		"POST " + token, "removed `#/components/schemas/AuthorizationCodeRequest` from the request body `oneOf` list"},
 	{"unknown keyword", func(d tree) { d.schema("RevokeRequest")["propertyNames"] = object{"maxLength": 5} },
 		"POST /oauth/revoke", "added 'propertyNames' constraint to the request body"},
 	{"body removed", func(d tree) { delete(d.operation(token, "post"), "requestBody") }, "POST " + token, "removed the request body"},
@@ -269,10 +276,12 @@ var planted = []struct {
 	{"output type narrowed", func(d tree) { d.field("CyclingActivity", "recorded_end_time")["type"] = "string" }, "", ""},
 	{"output null gets a value", func(d tree) { d.field("DailySteps", "updated_at")["type"] = values("string", "null") },
 		"GET " + steps, "`data/items/updated_at` response's property `type` was widened from `null` to `string, null`"},
-	{"output value added", func(d tree) { d.schema("ActivityErrorCode").list("enum", plus("gone")) },
+	{"output value added", func(d tree) { d.field("CyclingActivitiesBadRequestDetail", "code").list("enum", plus("gone")) },
 		"GET " + activities, "added the new `gone` enum value to the `error/code` response property"},
-	{"output value removed", func(d tree) { d.schema("ActivityErrorCode").list("enum", minus("not_found")) },
-		"GET " + activities, "removed the `not_found` enum value from the `error/code` response property"},
+	{"output value removed", func(d tree) {
+		d.field("CyclingActivitiesBadRequestDetail", "code").list("enum", minus("invalid_cursor"))
+	},
+		"GET " + activities, "removed the `invalid_cursor` enum value from the `error/code` response property"},
 	{"output const changed", func(d tree) { d.schema("Source")["const"] = "SVC" },
 		"GET " + activities, "`source` response property const value changed from `svc` to `SVC`"},
 	{"output const dropped", func(d tree) { delete(d.schema("Source"), "const") },
@@ -298,7 +307,7 @@ var planted = []struct {
 	{"output items changed", func(d tree) { d.field("DailyActivity", "data")["items"] = object{"type": "string"} },
 		"GET " + steps, "`data/items/` response's property `type` changed from `object` to `string`"},
 	{"output choice", func(d tree) {
-		d.schema("Date")["anyOf"] = values(object{"maxLength": 10}, object{"maxLength": 12})
+		d.schema("CalendarDate")["anyOf"] = values(object{"maxLength": 10}, object{"maxLength": 12})
 	}, "GET " + activities, "added `subschema #1, subschema #2` to the `data/items/date` response property `anyOf` list"},
 	{"error's text", func(d tree) {
 		d.at("components", "examples", "RateLimited", "value", "error")["message"] = "Slow down."
@@ -324,11 +333,11 @@ var planted = []struct {
 	{"event's header removed", func(d tree) {
 		d.at("webhooks", "activity.updated", "post").list("parameters", func(list []any) []any { return list[1:] })
 	}, "POST webhook activity.updated", "removed the required property `header webhook-id`"},
-	{"event's header became optional", func(d tree) { d.parameter("WebhookId")["required"] = false },
+	{"event's header became optional", func(d tree) { d.eventID()["required"] = false },
 		"POST webhook activity.updated", "the response property `header webhook-id` became optional"},
-	{"event's header wider", func(d tree) { d.parameter("WebhookId").at("schema")["maxLength"] = 500 },
+	{"event's header wider", func(d tree) { d.eventID().at("schema")["maxLength"] = 500 },
 		"POST webhook activity.updated", "`header webhook-id` response property's maxLength was increased from `255`"},
-	{"event's header narrower", func(d tree) { d.parameter("WebhookId").at("schema")["maxLength"] = 100 }, "", ""},
+	{"event's header narrower", func(d tree) { d.eventID().at("schema")["maxLength"] = 100 }, "", ""},
 	{"event's header added", func(d tree) {
 		d.at("webhooks", "activity.updated", "post").list("parameters", plus(object{"name": "traceparent", "in": "header", "required": true, "schema": object{"type": "string"}}))
 	}, "", ""},
@@ -377,7 +386,7 @@ var planted = []struct {
 	{"component added", func(d tree) { d.at("components", "schemas")["Sleep"] = object{"type": "integer"} }, "", ""},
 	{"prose", func(d tree) {
 		d.at("info")["description"], d.at("info")["version"] = "Other words.", "1.1.0"
-		d.schema("Date")["description"], d.schema("Date")["title"] = "A day.", "Day"
+		d.schema("CalendarDate")["description"], d.schema("CalendarDate")["title"] = "A day.", "Day"
 		d.operation(token, "post")["summary"] = "Tokens"
 		d.response("NotFound")["description"] = "Not there."
 		d["tags"], d["x-logo"] = values(object{"name": "OAuth"}), "logo.svg"

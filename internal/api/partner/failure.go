@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/api/contract"
@@ -65,11 +67,20 @@ var readFailures = contract.Failures{
 	Fault:       contract.Failure{Status: 503, Code: "data_unavailable", Text: "The data is temporarily unavailable."},
 	ContentType: "application/json",
 	Body: func(r *http.Request, failure contract.Failure, _ error) any {
-		return partnerapi.ActivityError{
-			Error:     partnerapi.ActivityErrorDetail{Code: partnerapi.ActivityErrorCode(failure.Code), Message: failure.Text},
-			RequestId: telemetry.EventOf(r.Context()).RequestID,
-		}
+		return readError{Error: readErrorDetail{failure.Code, failure.Text}, RequestID: telemetry.EventOf(r.Context()).RequestID}
 	},
+}
+
+// readError is the body of every error of a read. The document has a schema for each status, which lists the codes of that
+// status; they do not differ otherwise.
+type readError struct {
+	Error     readErrorDetail `json:"error"`
+	RequestID uuid.UUID       `json:"request_id"`
+}
+
+type readErrorDetail struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 // isRead says whether the path is that of a read, or could be (decisions, section 2).

@@ -58,7 +58,7 @@ func TestGeneratedClient(t *testing.T) {
 	refused, err := sdk.ReadDailyActivityWithResponse(ctx, tokens.GrantId, &connectsdk.ReadDailyActivityParams{
 		From: tokens.HistoryFrom, To: openapi_types.Date{Time: tokens.HistoryFrom.AddDate(0, 0, 31)},
 	}, asUser)
-	if err != nil || refused.JSON400 == nil || refused.JSON400.Error.Code != connectsdk.ActivityErrorCodeInvalidDateRange {
+	if err != nil || refused.JSON400 == nil || refused.JSON400.Error.Code != connectsdk.ActivityBadRequestDetailCodeInvalidDateRange {
 		t.Errorf("a range that is too long: %v %s", err, refused.Status())
 	} else if refused.Headers400.RateLimitRemaining == nil {
 		t.Error("the client does not show RateLimit-Remaining")

@@ -183,7 +183,7 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 		return err
 	}
 	return d.partner.Keep(p.key, connect.Connection{
-		GrantID: granted.GrantID, HistoryFrom: connectsdk.Date{Time: granted.HistoryFrom},
+		GrantID: granted.GrantID, HistoryFrom: connectsdk.CalendarDate{Time: granted.HistoryFrom},
 		Version: fmt.Sprint(granted.ConnectionVersion), Scope: granted.Scopes.String(), State: connect.StateActive,
 		RefreshToken: granted.RefreshToken, // the access token expired 30 days ago, too
 	}, clock.Now())

@@ -80,7 +80,7 @@ func (p *backend) steps(t *testing.T, days int) ([]connectsdk.DailySteps, error)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := p.client.DailySteps(t.Context(), key, held.HistoryFrom, connectsdk.Date{Time: held.HistoryFrom.AddDate(0, 0, days-1)})
+	read, err := p.client.DailySteps(t.Context(), key, held.HistoryFrom, connectsdk.CalendarDate{Time: held.HistoryFrom.AddDate(0, 0, days-1)})
 	return read.Data, err
 }
 
@@ -161,7 +161,7 @@ func partnerReads(t *testing.T, r *running) {
 	if days, err := p.steps(t, 14); err != nil || len(days) != 14 {
 		t.Errorf("steps of two weeks: %v, %v", days, err)
 	}
-	last := connectsdk.Date{Time: connection.HistoryFrom.AddDate(0, 0, 13)}
+	last := connectsdk.CalendarDate{Time: connection.HistoryFrom.AddDate(0, 0, 13)}
 	var seen []string
 	for ride, err := range p.client.CyclingActivities(t.Context(), key, connection.HistoryFrom, last, 5) {
 		if err != nil {
@@ -172,7 +172,7 @@ func partnerReads(t *testing.T, r *running) {
 	if len(seen) != 22 || len(slices.Compact(seen)) != 22 { // ten working days and two Sundays
 		t.Errorf("%d rides", len(seen))
 	}
-	before := connectsdk.Date{Time: connection.HistoryFrom.AddDate(0, 0, -1)}
+	before := connectsdk.CalendarDate{Time: connection.HistoryFrom.AddDate(0, 0, -1)}
 	var refused *connect.Error
 	if _, err := p.client.DailySteps(t.Context(), key, before, before); !errors.As(err, &refused) || refused.Code != "invalid_date_range" {
 		t.Errorf("a day before the consent: %v", err)
@@ -221,7 +221,7 @@ func partnerLateCursor(t *testing.T, r *running) {
 	r.advanceBy(t, 7*24*time.Hour)
 	var refused *connect.Error
 	pages := 0
-	for _, err := range p.client.CyclingPages(t.Context(), key, from, connectsdk.Date{Time: from.AddDate(0, 0, 6)}, 1) {
+	for _, err := range p.client.CyclingPages(t.Context(), key, from, connectsdk.CalendarDate{Time: from.AddDate(0, 0, 6)}, 1) {
 		if err != nil && !errors.As(err, &refused) {
 			t.Fatal(err)
 		}

@@ -325,7 +325,7 @@ func (s *sandbox) describe(ctx context.Context) (sandboxapi.Sandbox, error) {
 		MailUrl:   "http://" + s.mailPage.Addr().String(),
 		CaFile:    s.caFile,
 		Now:       instant(s.clock.Now()),
-		Client: sandboxapi.Client{
+		Client: sandboxapi.SandboxClient{
 			ClientId:      s.client.ID,
 			ClientSecret:  s.clientSecret,
 			CallbackUrl:   s.client.CallbackURL,

@@ -113,9 +113,9 @@ func (g Generator) form(r *Request, schema *openapi3.Schema) {
 	}
 	// Most forms have just the fields that go with the choice that was made.
 	branch := schema
-	if schema.If != nil {
-		if branch = schema.Else.Value; schema.If.Value.VisitJSON(fields, openapi3.EnableJSONSchema2020()) == nil {
-			branch = schema.Then.Value
+	if choice := schema.Discriminator; choice != nil {
+		if named := choice.Mapping[fmt.Sprint(fields[choice.PropertyName])].Ref; named != "" {
+			branch = schema.OneOf[slices.IndexFunc(schema.OneOf, func(one *openapi3.SchemaRef) bool { return one.Ref == named })].Value
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {

@@ -60,13 +60,23 @@ func (e *Error) Error() string {
 func refusal(operation string, a answer) *Error {
 	e := &Error{Operation: operation, Status: a.status, RequestID: a.header.Get("X-Request-ID")}
 	var oauth connectsdk.OAuthError
-	var activity connectsdk.ActivityError
+	var activity struct {
+		Error struct{ Code string }
+	}
 	if json.Unmarshal(a.body, &oauth) == nil && oauth.Error.Valid() {
 		e.Code = string(oauth.Error)
-	} else if json.Unmarshal(a.body, &activity) == nil && activity.Error.Code.Valid() {
-		e.Code = string(activity.Error.Code)
+	} else if json.Unmarshal(a.body, &activity) == nil && isReadCode(activity.Error.Code) {
+		e.Code = activity.Error.Code
 	}
 	return e
+}
+
+// isReadCode says whether a read can be refused with this code.
+func isReadCode(code string) bool {
+	return connectsdk.CyclingActivitiesBadRequestDetailCode(code).Valid() || // has those of the other reads
+		connectsdk.InvalidAccessTokenDetailCode(code).Valid() || connectsdk.InsufficientScopeDetailCode(code).Valid() ||
+		connectsdk.NotFoundDetailCode(code).Valid() || connectsdk.RateLimitedDetailCode(code).Valid() ||
+		connectsdk.DataUnavailableDetailCode(code).Valid()
 }
 
 // withoutURL takes the address out of an error of net/http: a cursor may stand in it.

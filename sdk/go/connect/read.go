@@ -14,13 +14,13 @@ import (
 )
 
 // Day is a calendar date.
-func Day(year int, month time.Month, day int) connectsdk.Date {
-	return connectsdk.Date{Time: time.Date(year, month, day, 0, 0, 0, 0, time.UTC)}
+func Day(year int, month time.Month, day int) connectsdk.CalendarDate {
+	return connectsdk.CalendarDate{Time: time.Date(year, month, day, 0, 0, 0, 0, time.UTC)}
 }
 
 // DailySteps reads the step totals of the days from the first to the last, both included, 31 at most. A day without a
 // record is absent, which is not zero.
-func (c *Client) DailySteps(ctx context.Context, key string, from, to connectsdk.Date) (connectsdk.DailyActivity, error) {
+func (c *Client) DailySteps(ctx context.Context, key string, from, to connectsdk.CalendarDate) (connectsdk.DailyActivity, error) {
 	return read[connectsdk.DailyActivity](ctx, c, key, "readDailyActivity",
 		func(ctx context.Context, grant uuid.UUID, bearer connectsdk.RequestEditorFn) (*http.Response, error) {
 			return c.api.ReadDailyActivity(ctx, grant, &connectsdk.ReadDailyActivityParams{From: from, To: to}, bearer)
@@ -28,7 +28,7 @@ func (c *Client) DailySteps(ctx context.Context, key string, from, to connectsdk
 }
 
 // CyclingDaily reads the distances of the days from the first to the last, both included, 31 at most.
-func (c *Client) CyclingDaily(ctx context.Context, key string, from, to connectsdk.Date) (connectsdk.CyclingDaily, error) {
+func (c *Client) CyclingDaily(ctx context.Context, key string, from, to connectsdk.CalendarDate) (connectsdk.CyclingDaily, error) {
 	return read[connectsdk.CyclingDaily](ctx, c, key, "readCyclingDaily",
 		func(ctx context.Context, grant uuid.UUID, bearer connectsdk.RequestEditorFn) (*http.Response, error) {
 			return c.api.ReadCyclingDaily(ctx, grant, &connectsdk.ReadCyclingDailyParams{From: from, To: to}, bearer)
@@ -42,7 +42,7 @@ func (c *Client) CyclingDaily(ctx context.Context, key string, from, to connects
 // one. After invalid_cursor, which is the answer when a traversal takes more than 15 minutes or the user connects anew
 // meanwhile, begin again from the first page.
 func (c *Client) CyclingActivities(
-	ctx context.Context, key string, from, to connectsdk.Date, pageSize int,
+	ctx context.Context, key string, from, to connectsdk.CalendarDate, pageSize int,
 ) iter.Seq2[connectsdk.CyclingActivity, error] {
 	return func(yield func(connectsdk.CyclingActivity, error) bool) {
 		for page, err := range c.CyclingPages(ctx, key, from, to, pageSize) {
@@ -61,7 +61,7 @@ func (c *Client) CyclingActivities(
 
 // CyclingPages is CyclingActivities by whole pages, for those who store a page at a time.
 func (c *Client) CyclingPages(
-	ctx context.Context, key string, from, to connectsdk.Date, pageSize int,
+	ctx context.Context, key string, from, to connectsdk.CalendarDate, pageSize int,
 ) iter.Seq2[connectsdk.CyclingActivities, error] {
 	return func(yield func(connectsdk.CyclingActivities, error) bool) {
 		params := connectsdk.ReadCyclingActivitiesParams{From: from, To: to}

@@ -31,7 +31,7 @@ const (
 type Connection struct {
 	GrantID     uuid.UUID       `json:"grant_id"`           // names it in webhooks; the same after connecting again
 	Version     string          `json:"connection_version"` // a decimal number; a webhook below it is stale
-	HistoryFrom connectsdk.Date `json:"history_from"`       // the first day that can be read
+	HistoryFrom connectsdk.CalendarDate `json:"history_from"`       // the first day that can be read
 	Scope       string          `json:"scope"`              // space-separated
 	State       State           `json:"state"`
 

@@ -235,7 +235,7 @@ export interface components {
          * Format: date
          * @description A calendar date, `YYYY-MM-DD`.
          */
-        Date: string;
+        CalendarDate: string;
         /**
          * Format: date-time
          * @description An instant in UTC with milliseconds.
@@ -314,19 +314,41 @@ export interface components {
          */
         TokenRequest: {
             grant_type: components["schemas"]["GrantType"];
-            /** @description The code of the callback. Works once, for at most 120 seconds. */
-            code?: string;
-            /** @description The registered callback, the same as in the authorization. */
-            redirect_uri?: string;
-            /** @description The PKCE verifier whose challenge was sent with the authorization. */
-            code_verifier?: string;
-            /** @description The current refresh token. Works once. */
-            refresh_token?: string;
+            code?: components["schemas"]["AuthorizationCode"];
+            redirect_uri?: components["schemas"]["RedirectUri"];
+            code_verifier?: components["schemas"]["CodeVerifier"];
+            refresh_token?: components["schemas"]["RefreshToken"];
+        } & (components["schemas"]["AuthorizationCodeRequest"] | components["schemas"]["RefreshTokenRequest"]);
+        AuthorizationCodeRequest: {
+            /**
+             * @description Exchange a code. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            grant_type: "authorization_code";
+            code: components["schemas"]["AuthorizationCode"];
+            redirect_uri: components["schemas"]["RedirectUri"];
+            code_verifier: components["schemas"]["CodeVerifier"];
         };
+        RefreshTokenRequest: {
+            /**
+             * @description Refresh. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            grant_type: "refresh_token";
+            refresh_token: components["schemas"]["RefreshToken"];
+        };
+        /** @description The code of the callback. Works once, for at most 120 seconds. */
+        AuthorizationCode: string;
+        /** @description The registered callback, the same as in the authorization. */
+        RedirectUri: string;
+        /** @description The PKCE verifier whose challenge was sent with the authorization. */
+        CodeVerifier: string;
+        /** @description The current refresh token. Works once. */
+        RefreshToken: string;
         /** @description All fields are always present, and there are no others. */
         TokenResponse: {
             grant_id: components["schemas"]["GrantId"];
-            history_from: components["schemas"]["Date"];
+            history_from: components["schemas"]["CalendarDate"];
             connection_version: components["schemas"]["ConnectionVersion"];
             /** @description Opaque bearer credential for the reads. */
             access_token: string;
@@ -356,7 +378,7 @@ export interface components {
             meta: components["schemas"]["DailyActivityMeta"];
         };
         DailySteps: {
-            date: components["schemas"]["Date"];
+            date: components["schemas"]["CalendarDate"];
             /**
              * Format: int64
              * @description Recorded total with corrections, never below zero.
@@ -366,8 +388,8 @@ export interface components {
             updated_at: null;
         };
         DailyActivityMeta: {
-            from: components["schemas"]["Date"];
-            to: components["schemas"]["Date"];
+            from: components["schemas"]["CalendarDate"];
+            to: components["schemas"]["CalendarDate"];
             date_basis: components["schemas"]["DateBasis"];
             source: components["schemas"]["Source"];
             snapshot_at: components["schemas"]["Instant"];
@@ -377,7 +399,7 @@ export interface components {
             meta: components["schemas"]["CyclingDailyMeta"];
         };
         CyclingDay: {
-            date: components["schemas"]["Date"];
+            date: components["schemas"]["CalendarDate"];
             /**
              * Format: int64
              * @description Metres, with the adjustments of this date.
@@ -388,8 +410,8 @@ export interface components {
             updated_at: null;
         };
         CyclingDailyMeta: {
-            from: components["schemas"]["Date"];
-            to: components["schemas"]["Date"];
+            from: components["schemas"]["CalendarDate"];
+            to: components["schemas"]["CalendarDate"];
             date_basis: components["schemas"]["DateBasis"];
             snapshot_at: components["schemas"]["Instant"];
         };
@@ -400,7 +422,7 @@ export interface components {
         CyclingActivity: {
             /** @description Opaque. Stable for this activity, user and client. */
             id: string;
-            date: components["schemas"]["Date"];
+            date: components["schemas"]["CalendarDate"];
             /**
              * Format: int64
              * @description Metres of this activity. Adjustments are not allocated to activities.
@@ -423,8 +445,8 @@ export interface components {
             updated_at: null;
         };
         CyclingActivitiesMeta: {
-            from: components["schemas"]["Date"];
-            to: components["schemas"]["Date"];
+            from: components["schemas"]["CalendarDate"];
+            to: components["schemas"]["CalendarDate"];
             date_basis: components["schemas"]["DateBasis"];
             /**
              * @description Clock times are those that were recorded, without a zone.
@@ -445,24 +467,97 @@ export interface components {
          * @enum {string}
          */
         OAuthErrorCode: "invalid_request" | "invalid_client" | "invalid_grant" | "unauthorized_client" | "unsupported_token_type" | "unsupported_grant_type" | "unsupported_response_type" | "invalid_scope" | "access_denied" | "server_error" | "temporarily_unavailable";
-        ActivityError: {
-            error: components["schemas"]["ActivityErrorDetail"];
-            /**
-             * Format: uuid
-             * @description The same as the header `X-Request-ID`.
-             */
-            request_id: string;
+        ActivityBadRequestError: {
+            error: components["schemas"]["ActivityBadRequestDetail"];
+            request_id: components["schemas"]["RequestId"];
         };
-        ActivityErrorDetail: {
-            code: components["schemas"]["ActivityErrorCode"];
-            /** @description A fixed text for each code. */
-            message: string;
+        ActivityBadRequestDetail: {
+            /**
+             * @description What went wrong.
+             * @enum {string}
+             */
+            code: "invalid_request" | "invalid_date_range";
+            message: components["schemas"]["ErrorMessage"];
+        };
+        CyclingActivitiesBadRequestError: {
+            error: components["schemas"]["CyclingActivitiesBadRequestDetail"];
+            request_id: components["schemas"]["RequestId"];
+        };
+        CyclingActivitiesBadRequestDetail: {
+            /**
+             * @description What went wrong.
+             * @enum {string}
+             */
+            code: "invalid_request" | "invalid_date_range" | "invalid_cursor";
+            message: components["schemas"]["ErrorMessage"];
+        };
+        InvalidAccessTokenError: {
+            error: components["schemas"]["InvalidAccessTokenDetail"];
+            request_id: components["schemas"]["RequestId"];
+        };
+        InvalidAccessTokenDetail: {
+            /**
+             * @description What went wrong.
+             * @constant
+             */
+            code: "invalid_access_token";
+            message: components["schemas"]["ErrorMessage"];
+        };
+        InsufficientScopeError: {
+            error: components["schemas"]["InsufficientScopeDetail"];
+            request_id: components["schemas"]["RequestId"];
+        };
+        InsufficientScopeDetail: {
+            /**
+             * @description What went wrong.
+             * @constant
+             */
+            code: "insufficient_scope";
+            message: components["schemas"]["ErrorMessage"];
+        };
+        NotFoundError: {
+            error: components["schemas"]["NotFoundDetail"];
+            request_id: components["schemas"]["RequestId"];
+        };
+        NotFoundDetail: {
+            /**
+             * @description What went wrong.
+             * @constant
+             */
+            code: "not_found";
+            message: components["schemas"]["ErrorMessage"];
+        };
+        RateLimitedError: {
+            error: components["schemas"]["RateLimitedDetail"];
+            request_id: components["schemas"]["RequestId"];
+        };
+        RateLimitedDetail: {
+            /**
+             * @description What went wrong.
+             * @constant
+             */
+            code: "rate_limited";
+            message: components["schemas"]["ErrorMessage"];
+        };
+        DataUnavailableError: {
+            error: components["schemas"]["DataUnavailableDetail"];
+            request_id: components["schemas"]["RequestId"];
+        };
+        DataUnavailableDetail: {
+            /**
+             * @description What went wrong.
+             * @constant
+             */
+            code: "data_unavailable";
+            message: components["schemas"]["ErrorMessage"];
         };
         /**
-         * @description Which of them an answer can have stands with the answer.
-         * @enum {string}
+         * Format: uuid
+         * @description The same as the header `X-Request-ID`.
          */
-        ActivityErrorCode: "invalid_request" | "invalid_date_range" | "invalid_cursor" | "invalid_access_token" | "insufficient_scope" | "not_found" | "rate_limited" | "data_unavailable";
+        RequestId: string;
+        /** @description A fixed text for each code. */
+        ErrorMessage: string;
         ConnectionRevokedEvent: {
             /**
              * @description The type of the event.
@@ -494,8 +589,8 @@ export interface components {
             grant_id: components["schemas"]["GrantId"];
             connection_version: components["schemas"]["ConnectionVersion"];
             datasets: components["schemas"]["Dataset"][];
-            from: components["schemas"]["Date"];
-            to: components["schemas"]["Date"];
+            from: components["schemas"]["CalendarDate"];
+            to: components["schemas"]["CalendarDate"];
         };
         /**
          * @description One of the three reads.
@@ -592,7 +687,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ActivityError"];
+                "application/json": components["schemas"]["ActivityBadRequestError"];
             };
         };
         /**
@@ -613,7 +708,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ActivityError"];
+                "application/json": components["schemas"]["CyclingActivitiesBadRequestError"];
             };
         };
         /** @description The access token is missing, malformed, expired or revoked, the connection is revoked or lapsed, the user is deleted, or the client is disabled. */
@@ -627,7 +722,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ActivityError"];
+                "application/json": components["schemas"]["InvalidAccessTokenError"];
             };
         };
         /** @description The connection lacks the scope of this operation. */
@@ -641,7 +736,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ActivityError"];
+                "application/json": components["schemas"]["InsufficientScopeError"];
             };
         };
         /** @description The `grant_id` is not the one that was returned with this access token. */
@@ -654,7 +749,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ActivityError"];
+                "application/json": components["schemas"]["NotFoundError"];
             };
         };
         /** @description The rate or the concurrency budget is exhausted. This request was counted, too. */
@@ -671,7 +766,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ActivityError"];
+                "application/json": components["schemas"]["RateLimitedError"];
             };
         };
         /** @description The data, or what coordinates access to it, is unavailable for the moment. */
@@ -687,22 +782,8 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ActivityError"];
+                "application/json": components["schemas"]["DataUnavailableError"];
             };
-        };
-        /** @description You have the event. Answer within 5 seconds; of the body at most 8 KB is read. */
-        WebhookAccepted: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content?: never;
-        };
-        /** @description Any other answer, also a redirect, is a failure, and the event is delivered again later. */
-        WebhookFailed: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content?: never;
         };
     };
     parameters: {
@@ -715,12 +796,12 @@ export interface components {
          * @description First date, inclusive. Not before `history_from`. A missing or bad date is `invalid_date_range`.
          * @example 2026-11-20
          */
-        From: components["schemas"]["Date"];
+        From: components["schemas"]["CalendarDate"];
         /**
          * @description Last date, inclusive. At most 30 days after `from`, not after tomorrow in UTC. A missing or bad date is `invalid_date_range`.
          * @example 2026-11-21
          */
-        To: components["schemas"]["Date"];
+        To: components["schemas"]["CalendarDate"];
         /**
          * @description The most activities on a page, a plain decimal without leading zeros. Leaving it out equals `limit=100`.
          * @example 100
@@ -731,21 +812,6 @@ export interface components {
          * @example cc1_AbHWAXQ0b3N2c2xvd2x5
          */
         Cursor: string;
-        /**
-         * @description Names the event. The same in every try to deliver it.
-         * @example msg_0193a4b8d6c07d5f9f1c2a3b4c5d6e7f
-         */
-        WebhookId: string;
-        /**
-         * @description When this try was made, in seconds since 1970-01-01 UTC.
-         * @example 1795255200
-         */
-        WebhookTimestamp: number;
-        /**
-         * @description One `v1,<base64 of the HMAC-SHA-256>`, or two separated by a space while the secret is being replaced.
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        WebhookSignature: string;
     };
     requestBodies: never;
     headers: {
@@ -1061,17 +1127,17 @@ export interface operations {
                  * @description Names the event. The same in every try to deliver it.
                  * @example msg_0193a4b8d6c07d5f9f1c2a3b4c5d6e7f
                  */
-                "webhook-id": components["parameters"]["WebhookId"];
+                "webhook-id": string;
                 /**
                  * @description When this try was made, in seconds since 1970-01-01 UTC.
                  * @example 1795255200
                  */
-                "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
+                "webhook-timestamp": number;
                 /**
                  * @description One `v1,<base64 of the HMAC-SHA-256>`, or two separated by a space while the secret is being replaced.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
-                "webhook-signature": components["parameters"]["WebhookSignature"];
+                "webhook-signature": string;
             };
             path?: never;
             cookie?: never;
@@ -1082,8 +1148,20 @@ export interface operations {
             };
         };
         responses: {
-            "2XX": components["responses"]["WebhookAccepted"];
-            default: components["responses"]["WebhookFailed"];
+            /** @description You have the event. Answer within 5 seconds; of the body at most 8 KB is read. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Any other answer, also a redirect, is a failure, and the event is delivered again later. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
     activityUpdated: {
@@ -1094,17 +1172,17 @@ export interface operations {
                  * @description Names the event. The same in every try to deliver it.
                  * @example msg_0193a4b8d6c07d5f9f1c2a3b4c5d6e7f
                  */
-                "webhook-id": components["parameters"]["WebhookId"];
+                "webhook-id": string;
                 /**
                  * @description When this try was made, in seconds since 1970-01-01 UTC.
                  * @example 1795255200
                  */
-                "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
+                "webhook-timestamp": number;
                 /**
                  * @description One `v1,<base64 of the HMAC-SHA-256>`, or two separated by a space while the secret is being replaced.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
-                "webhook-signature": components["parameters"]["WebhookSignature"];
+                "webhook-signature": string;
             };
             path?: never;
             cookie?: never;
@@ -1115,8 +1193,20 @@ export interface operations {
             };
         };
         responses: {
-            "2XX": components["responses"]["WebhookAccepted"];
-            default: components["responses"]["WebhookFailed"];
+            /** @description You have the event. Answer within 5 seconds; of the body at most 8 KB is read. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Any other answer, also a redirect, is a failure, and the event is delivered again later. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
 }

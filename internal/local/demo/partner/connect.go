@@ -85,7 +85,7 @@ type Activity struct {
 
 // Read reads 31 days at most, none before the connection's HistoryFrom. It refreshes and tries again by itself. If the
 // error Is connect.ErrReconnect, show the button "Connect"; otherwise log it, and try again later.
-func (c *Connector) Read(ctx context.Context, user string, from, to connectsdk.Date) (a Activity, err error) {
+func (c *Connector) Read(ctx context.Context, user string, from, to connectsdk.CalendarDate) (a Activity, err error) {
 	steps, err := c.Client.DailySteps(ctx, user, from, to)
 	if err != nil {
 		return a, err

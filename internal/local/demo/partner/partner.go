@@ -199,7 +199,7 @@ func (p *Partner) read(ctx context.Context, member Member, k kept) (*reading, *s
 	ctx, trace := traced(ctx)
 	now := time.Now().In(member.Timezone)
 	to := connect.Day(now.Date())
-	from := connectsdk.Date{Time: to.AddDate(0, 0, 1-mostDates)}
+	from := connectsdk.CalendarDate{Time: to.AddDate(0, 0, 1-mostDates)}
 	if k.HistoryFrom.After(from.Time) {
 		from = k.HistoryFrom
 	}

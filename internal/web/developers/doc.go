@@ -4,7 +4,8 @@
 //	pages/*.md ──goldmark──▶ templates/page.html ────▶ <name>.html   the guides
 //	gen/redoc, static/reference.js ───────────────────▶ reference.html   drawn in the browser from openapi.yaml
 //	gen/sdk ──────────────────────────────────────────▶ sdk/connect-1.0.0.tgz, go/…   both SDKs, for npm and the go command
-//	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte
+//	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte, with the operator's contact
+//	gen/openapi30 ────────────────────────────────────▶ openapi-3.0.yaml   the same in OpenAPI 3.0.3
 //
 // # Invariants
 //

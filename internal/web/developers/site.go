@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"embed"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -14,6 +16,7 @@ import (
 	"strings"
 
 	"connect-svc/api"
+	"connect-svc/gen/openapi30"
 	"connect-svc/gen/redoc"
 	"connect-svc/internal/brand"
 )
@@ -95,9 +98,36 @@ func New(config Config) (*Site, error) {
 	if err := s.addSDKs(); err != nil {
 		return nil, fmt.Errorf("developers: %w", err)
 	}
-	s.files["openapi.yaml"] = newFile("application/yaml", api.Partner)
-	s.files["sandbox.yaml"] = newFile("application/yaml", api.Sandbox)
+	for name, document := range map[string][]byte{
+		"openapi.yaml": api.Partner, "openapi-3.0.yaml": openapi30.Partner, "sandbox.yaml": api.Sandbox,
+	} {
+		if document, err = withContact(document, s.brand.SupportURL); err != nil {
+			return nil, fmt.Errorf("developers: %s: %w", name, err)
+		}
+		s.files[name] = newFile("application/yaml", document)
+	}
 	return s, nil
+}
+
+// withContact puts where the operator gives help into a document's info; without such an address it stays as it is.
+func withContact(document []byte, support string) ([]byte, error) {
+	if support == "" {
+		return document, nil
+	}
+	field, address := "url", support
+	if recipient, isMail := strings.CutPrefix(support, "mailto:"); isMail {
+		field, address = "email", recipient
+	}
+	quoted, err := json.Marshal(address)
+	if err != nil {
+		return nil, err
+	}
+	const license = "\n  license:\n" // the contact comes before it
+	if !bytes.Contains(document, []byte(license)) {
+		return nil, errors.New("info has no license")
+	}
+	contact := fmt.Sprintf("\n  contact:\n    %s: %s%s", field, quoted, license)
+	return bytes.Replace(document, []byte(license), []byte(contact), 1), nil
 }
 
 // addAssets adds what pages need under names that change with the content, so that browsers may keep it forever. The licenses

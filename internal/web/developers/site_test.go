@@ -9,11 +9,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
+	"github.com/getkin/kin-openapi/openapi3"
 
 	"connect-svc/internal/brand"
 )
@@ -265,6 +267,33 @@ func TestHeaders(t *testing.T) {
 		hashed := strings.HasPrefix(name, "static/") && !strings.HasSuffix(name, ".txt") || path.Ext(name) == ".tgz" || path.Ext(name) == ".zip"
 		if got := h.Get("Cache-Control"); strings.Contains(got, "immutable") != hashed || got == "" {
 			t.Errorf("%s: Cache-Control is %q", name, got)
+		}
+	}
+}
+
+// TestContact: each document says where the operator gives help.
+func TestContact(t *testing.T) {
+	t.Parallel()
+	for support, want := range map[string]*openapi3.Contact{
+		"":                          nil,
+		"https://acme.example/#a:b": {URL: "https://acme.example/#a:b"},
+		"mailto:help@acme.example":  {Email: "help@acme.example"},
+	} {
+		site, err := New(brand.Brand{SupportURL: support})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"openapi.yaml", "openapi-3.0.yaml", "sandbox.yaml"} {
+			document, err := openapi3.NewLoader().LoadFromData(site.files[name].Content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := document.Validate(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got := document.Info.Contact; !reflect.DeepEqual(got, want) {
+				t.Errorf("%q: %s has the contact %v", support, name, got)
+			}
 		}
 	}
 }

@@ -313,7 +313,8 @@ export interface components {
          *     of them are required, and those of the other grant are refused.
          */
         TokenRequest: {
-            grant_type: components["schemas"]["GrantType"];
+            /** @description Exchange a code, or refresh. */
+            grant_type: string;
             code?: components["schemas"]["AuthorizationCode"];
             redirect_uri?: components["schemas"]["RedirectUri"];
             code_verifier?: components["schemas"]["CodeVerifier"];

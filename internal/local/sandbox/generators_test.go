@@ -1,0 +1,92 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"connect-svc/gen/sandboxapi"
+)
+
+// What the client of a generator reads of a day, and why it is refused days before the consent.
+type readByGenerated struct {
+	Steps, Meters, Rides []int64
+	Refused              string
+}
+
+// Clients that common generators make with their default options compile, and read real answers.
+func TestGenerators(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	sandboxDocument := absolute(t, "../../../api/sandbox.yaml")
+	for edition, document := range map[string]string{
+		"3.1": absolute(t, "../../../api/openapi.yaml"), "3.0": absolute(t, "../../../gen/openapi30/openapi-3.0.yaml"),
+	} {
+		t.Run(edition, func(t *testing.T) {
+			t.Parallel()
+			typescript, program := t.TempDir(), t.TempDir()
+			succeed(t, exec.CommandContext(t.Context(), "testdata/generators/typescript.sh", document, typescript))
+			succeed(t, exec.CommandContext(t.Context(), "testdata/generators/go.sh", t.TempDir(), document, sandboxDocument, program))
+			for name, command := range map[string][]string{
+				"openapi-typescript":     {"node", typescript + "/compiled/openapi-typescript.js"},
+				"hey-api":                {"node", typescript + "/compiled/hey-api.js"},
+				"orval":                  {"node", typescript + "/compiled/orval-client.js"},
+				"swagger-typescript-api": {"node", typescript + "/compiled/swagger-typescript-api.js"},
+				"oapi-codegen":           {program + "/partner"},
+			} {
+				t.Run(name, func(t *testing.T) { r.readsByGenerated(t, command) })
+			}
+		})
+	}
+}
+
+// readsByGenerated has a user with one ride today consent, and runs a program that reads it.
+func (r *running) readsByGenerated(t *testing.T, command []string) {
+	t.Helper()
+	p := r.newPartner(t, sandboxapi.KindNew)
+	begun := p.client.Begin()
+	code := p.callback(t, begun, sandboxapi.AuthorizationDecisionDecisionAllow).Get("code")
+	day := r.clock.Now().UTC().Format("2006-01-02")
+	want[sandboxapi.ActivityBatchResult](t, r, 200, "POST", "/sandbox/users/"+p.user.String()+"/activity", `{
+		"daily_steps": [{"date": "`+day+`", "steps": 8421}],
+		"cycling_activities": [{"source_id": "`+uuid.NewString()+`", "recorded_start_time": "`+day+`T07:45:00", "distance_meters": 12840}]}`)
+	run := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	run.Env = append(os.Environ(), "BASE_URL="+r.described.BaseUrl, "DAY="+day, "CODE="+code, "CODE_VERIFIER="+begun.Verifier,
+		"CLIENT_ID="+r.described.Client.ClientId.String(), "CLIENT_SECRET="+url.QueryEscape(r.described.Client.ClientSecret),
+		"CALLBACK_URL="+r.described.Client.CallbackUrl, "NODE_EXTRA_CA_CERTS="+r.described.CaFile, "SSL_CERT_FILE="+r.described.CaFile)
+	var got readByGenerated
+	if err := json.Unmarshal(succeed(t, run), &got); err != nil {
+		t.Fatal(err)
+	}
+	wanted := readByGenerated{Steps: []int64{8421}, Meters: []int64{12840}, Rides: []int64{12840}, Refused: "invalid_date_range"}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// succeed runs a program and returns what it printed.
+func succeed(t *testing.T, command *exec.Cmd) []byte {
+	t.Helper()
+	printed, err := command.Output()
+	if failed, is := err.(*exec.ExitError); is {
+		t.Fatalf("%v: %v\n%s%s", command.Args, err, printed, failed.Stderr)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return printed
+}
+
+func absolute(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

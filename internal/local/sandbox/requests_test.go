@@ -83,7 +83,7 @@ func TestDeletedAccount(t *testing.T) {
 	p := r.newPartner(t, sandboxapi.KindActive)
 	grant := p.connect(t).GrantID
 	want[nothing](t, r, 204, "DELETE", "/sandbox/users/"+p.user.String(), "")
-	sent := r.webhook(t, uuid.UUID(grant), func(w sandboxapi.Webhook) bool { return w.Type == sandboxapi.WebhookTypeConnectionRevoked })
+	sent := r.webhook(t, grant, func(w sandboxapi.Webhook) bool { return w.Type == sandboxapi.WebhookTypeConnectionRevoked })
 	if !strings.Contains(sent.Body, "account_deleted") {
 		t.Errorf("the webhook says %s", sent.Body)
 	}

@@ -39,7 +39,7 @@ func TestSeedRepeats(t *testing.T) {
 	}
 	one, two := look(), look()
 	places := cmpopts.IgnoreFields(sandboxapi.Sandbox{}, "BaseUrl", "DriverUrl", "MailUrl", "CaFile", "Now")
-	receiver := cmpopts.IgnoreFields(sandboxapi.Client{}, "WebhookUrl")
+	receiver := cmpopts.IgnoreFields(sandboxapi.SandboxClient{}, "WebhookUrl")
 	if diff := cmp.Diff(one, two, places, receiver); diff != "" || len(one.Rides) == 0 {
 		t.Errorf("%d rides; (-one +two):\n%s", len(one.Rides), diff)
 	}

@@ -279,7 +279,7 @@ func TestContact(t *testing.T) {
 		"https://acme.example/#a:b": {URL: "https://acme.example/#a:b"},
 		"mailto:help@acme.example":  {Email: "help@acme.example"},
 	} {
-		site, err := New(brand.Brand{SupportURL: support})
+		site, err := New(Config{Brand: brand.Brand{SupportURL: support}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,11 +29,11 @@ const (
 // Connection is what a [Store] keeps for a key. The tokens are secret: a store keeps them encrypted, and printing or
 // logging a Connection leaves them out.
 type Connection struct {
-	GrantID     uuid.UUID       `json:"grant_id"`           // names it in webhooks; the same after connecting again
-	Version     string          `json:"connection_version"` // a decimal number; a webhook below it is stale
+	GrantID     uuid.UUID               `json:"grant_id"`           // names it in webhooks; the same after connecting again
+	Version     string                  `json:"connection_version"` // a decimal number; a webhook below it is stale
 	HistoryFrom connectsdk.CalendarDate `json:"history_from"`       // the first day that can be read
-	Scope       string          `json:"scope"`              // space-separated
-	State       State           `json:"state"`
+	Scope       string                  `json:"scope"`              // space-separated
+	State       State                   `json:"state"`
 
 	AccessToken  string    `json:"access_token,omitempty"`
 	UseUntil     time.Time `json:"use_until"` // when AccessToken is to be refreshed: a little before it expires

@@ -28,37 +28,44 @@ func TestChromiumEveryLanguage(t *testing.T) {
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	tab := browsertest.Start(t).NewTab(t)
+	chromium := browsertest.Start(t)
 	for _, tag := range locale.Default().Tags() {
-		for _, s := range samples() {
-			tab.Open(server.URL + "/" + tag + "/" + s.Name)
-			name := s.Name + " in " + tag
-			for _, width := range []int64{1280, 390, 320} {
-				tab.Do(chromedp.EmulateViewport(width, 844))
-				for _, fault := range tab.LayoutFaults() {
-					t.Errorf("%s at %d px: %s", name, width, fault)
-				}
+		t.Run(tag, func(t *testing.T) {
+			t.Parallel()
+			tab := chromium.NewTab(t)
+			for _, s := range samples() {
+				tab.Open(server.URL + "/" + tag + "/" + s.Name)
+				look(t, tab, s.Name, tag == "en")
 			}
-			for _, violation := range tab.Violations() {
-				t.Errorf("%s: %s", name, violation)
-			}
-			var size string
-			tab.Evaluate("document.documentElement.style.fontSize = '200%'", &size)
-			for _, fault := range tab.LayoutFaults() {
-				t.Errorf("%s with letters twice as large: %s", name, fault)
-			}
-			tab.Evaluate("document.documentElement.style.fontSize = ''", &size)
-			if tag != "en" {
-				continue
-			}
-			for _, color := range [][2]string{{"prefers-color-scheme", "dark"}, {"forced-colors", "active"}} {
-				tab.Media(color[0], color[1])
-				for _, fault := range append(tab.Violations(), tab.LayoutFaults()...) {
-					t.Errorf("%s, %s: %s", name, color[1], fault)
-				}
-				tab.Media(color[0], "")
-			}
+		})
+	}
+}
+
+// look holds the page that a tab shows against the rules.
+func look(t *testing.T, tab *browsertest.Tab, name string, inAllColors bool) {
+	t.Helper()
+	for _, width := range []int64{1280, 390, 320} {
+		tab.Do(chromedp.EmulateViewport(width, 844))
+		for _, fault := range tab.LayoutFaults() {
+			t.Errorf("%s at %d px: %s", name, width, fault)
 		}
+	}
+	for _, violation := range tab.Violations() {
+		t.Errorf("%s: %s", name, violation)
+	}
+	if inAllColors {
+		for _, color := range [][2]string{{"prefers-color-scheme", "dark"}, {"forced-colors", "active"}} {
+			tab.Media(color[0], color[1])
+			for _, fault := range append(tab.Violations(), tab.LayoutFaults()...) {
+				t.Errorf("%s, %s: %s", name, color[1], fault)
+			}
+			tab.Media(color[0], "")
+		}
+	}
+	var size string
+	tab.Evaluate("document.documentElement.style.fontSize = '200%'", &size)
+	for _, fault := range tab.LayoutFaults() {
+		t.Errorf("%s with letters twice as large: %s", name, fault)
 	}
 }
 

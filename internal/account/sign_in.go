@@ -114,9 +114,9 @@ type CodeRequest struct {
 	Language string       // of the page, and so of the email: a BCP 47 tag; English where there are no texts in it
 }
 
-// SendCode makes a new code and puts its email into the database, from where Run sends it. Its result does not reveal whether the address has an
-// account. The new code replaces the old one of this sign-in and its attempts. A browser that has signed in to the account
-// before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail,
+// SendCode makes a new code and puts its email into the database, from where Run sends it. Its result does not reveal whether
+// the address has an account. The new code replaces the old one of this sign-in and its attempts. A browser that has signed in
+// to the account before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail,
 // *TooManyCodesError.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if !validEmail(request.Email) {

@@ -59,6 +59,12 @@ type Ending struct {
 	Partner Partner
 }
 
+// allowed is a request that ended with a code.
+type allowed struct {
+	redirectURI, state string
+	code               authorizationCode
+}
+
 // Allow ends the request with a code, and returns the address to send the browser to. It is ErrRequestEnded unless
 // the consent was shown, is still good, and has no scope mismatch.
 func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (string, error) {

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -116,4 +117,14 @@ func (s *Server) issue(userID, clientID uuid.UUID, connection granted, refreshTo
 		RefreshToken:      refreshToken,
 		Scopes:            connection.scopes,
 	}, nil
+}
+
+// Sweep deletes rows that can have no effect any more: ended authorization requests, and revoked access tokens that
+// have expired. It ends the connections that the offboarding of a client has left. It is meant to run every minute or so;
+// nothing depends on when.
+func (s *Server) Sweep(ctx context.Context) error {
+	_, requests := s.store.queries.SweepAuthorizationRequests(ctx)
+	_, tokens := s.store.queries.SweepRevokedAccessTokens(ctx)
+	_, connections := s.store.endOffboarded(ctx, nil)
+	return errors.Join(requests, tokens, connections)
 }

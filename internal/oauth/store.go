@@ -176,12 +176,6 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 	return consent, nil
 }
 
-// allowed is a request that ended with a code.
-type allowed struct {
-	redirectURI, state string
-	code               authorizationCode
-}
-
 // allow ends a request with a code, issued under the connection's present version. What changes of the connection
 // between its statements, the exchange of the code finds out.
 func (s store) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte, codeLifetime time.Duration) (allowed, error) {
@@ -415,16 +409,6 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 		Burst:             int(row.Burst),
 		ConcurrentReads:   int(row.ConcurrentReads),
 	}, nil
-}
-
-// Sweep deletes rows that can have no effect any more: ended authorization requests, and revoked access tokens that
-// have expired. It ends the connections that the offboarding of a client has left. It is meant to run every minute or so;
-// nothing depends on when.
-func (s *Server) Sweep(ctx context.Context) error {
-	_, requests := s.store.queries.SweepAuthorizationRequests(ctx)
-	_, tokens := s.store.queries.SweepRevokedAccessTokens(ctx)
-	_, connections := s.store.endOffboarded(ctx, nil)
-	return errors.Join(requests, tokens, connections)
 }
 
 // disconnect ends a connection, whatever state it is in. Error: ErrNotConnected.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -233,13 +232,11 @@ func TestChromiumConsentFits(t *testing.T) {
 				if !slices.Equal(lines, []bool{true, true}) {
 					t.Errorf("%s in %s at %d × %d: the words of a button need a second line", scopes, tag, size[0], size[1])
 				}
-				s.ScreenshotWindow(filepath.Join(t.ArtifactDir(), fmt.Sprintf("fits-%s-%d-%d.png", tag, len(scopes.Names()), size[0])))
 			}
 			s.Do(chromedp.EmulateViewport(320, 700))
 			for _, fault := range s.LayoutFaults() {
 				t.Errorf("%s in %s at 320 px: %s", scopes, tag, fault)
 			}
-			s.Screenshot(filepath.Join(t.ArtifactDir(), fmt.Sprintf("fits-%s-%d-320.png", tag, len(scopes.Names()))))
 		}
 	}
 }
@@ -301,8 +298,8 @@ func TestChromium5TwoTabs(t *testing.T) {
 	other.isBack(t, "error")
 }
 
-// TestChromiumEveryPage brings up every page there is and holds each against the rules for all: complete at 320 px and
-// wide, in light and dark, with contrast, sizes and names (WCAG 2.2 AA). `go test -artifacts` keeps a picture of each.
+// TestChromiumEveryPage brings up every page there is. TestChromiumEveryLanguage looks at the same pages at all sizes and in all
+// colors; this test shows that the service sends them, and what a screen reader is told then.
 func TestChromiumEveryPage(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
@@ -392,52 +389,24 @@ func otherThan(code string) string {
 	return "000000"
 }
 
-// lookAt holds one page against the rules for all of them.
+// lookAt holds one page, as the service sends it, against what a sample of it cannot show: that a screen reader is told what
+// happened, and that nothing is lost when the page runs from right to left.
 func (s *screen) lookAt(t *testing.T, name string) {
 	t.Helper()
-	for _, scheme := range []string{"light", "dark"} {
-		s.Media("prefers-color-scheme", scheme)
-		for _, width := range []int64{1024, 320} {
-			s.Do(chromedp.EmulateViewport(width, 700))
-			for _, fault := range s.LayoutFaults() {
-				t.Errorf("%s, %s, %d px: %s", name, scheme, width, fault)
-			}
-			file := fmt.Sprintf("%s-%s-%d.png", strings.NewReplacer(", ", "-", " ", "-").Replace(name), scheme, width)
-			s.Screenshot(filepath.Join(t.ArtifactDir(), file))
-		}
-		for _, violation := range s.Violations() {
-			t.Errorf("%s, %s: %s", name, scheme, violation)
-		}
-		var light bool
-		s.Evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/)[0] > 128`, &light)
-		if light != (scheme == "light") {
-			t.Errorf("%s: not drawn for %s", name, scheme)
-		}
-	}
-	s.Media("prefers-color-scheme", "light")
-	for _, way := range []struct {
-		name, on, off string
-		width         int64
-	}{
-		{"right to left", "dir = 'rtl'", "dir = 'ltr'", 320},
-		{"with letters twice as large", "style.fontSize = '200%'", "style.fontSize = ''", 640},
-	} {
-		s.Do(chromedp.EmulateViewport(way.width, 700))
-		var done string
-		s.Evaluate("document.documentElement."+way.on, &done)
-		for _, fault := range s.LayoutFaults() {
-			t.Errorf("%s, %s: %s", name, way.name, fault)
-		}
-		s.Evaluate("document.documentElement."+way.off, &done)
-	}
-	s.Media("forced-colors", "active")
 	for _, violation := range s.Violations() {
-		t.Errorf("%s, forced colors: %s", name, violation)
+		t.Errorf("%s: %s", name, violation)
 	}
-	s.Media("forced-colors", "none")
 	for _, fault := range accessibilityFaults(s.Accessible(), strings.Contains(name, ",") && !strings.Contains(name, "sent again")) {
 		t.Errorf("%s: %s", name, fault)
 	}
+	var direction string
+	s.Evaluate("document.documentElement.dir = 'rtl'", &direction)
+	s.Do(chromedp.EmulateViewport(320, 700))
+	for _, fault := range s.LayoutFaults() {
+		t.Errorf("%s from right to left: %s", name, fault)
+	}
+	s.Evaluate("document.documentElement.dir = 'ltr'", &direction)
+	s.Do(chromedp.EmulateViewport(1024, 700))
 }
 
 // accessibilityFaults are what a person with a screen reader would miss. A page of a problem must announce it, and tell

@@ -78,8 +78,8 @@ test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists
 bench: tools build ## measure throughput and latency next to bare PostgreSQL and net/http: ten minutes, writes bin/bench.json
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	@[ -z "$(PROFILES)" ] || go build -trimpath -tags profile -o bin/connect-svc-profile ./cmd/connect-svc
-	bin/connect-bench -seconds $(BENCH_SECONDS) -rounds $(BENCH_ROUNDS) -connections $(BENCH_CONNECTIONS) -only '$(BENCH_ONLY)' \
-		-steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),-profiles $(PROFILES) -program bin/connect-svc-profile)
+	bin/connect-bench --seconds $(BENCH_SECONDS) --rounds $(BENCH_ROUNDS) --connections $(BENCH_CONNECTIONS) --only '$(BENCH_ONLY)' \
+		--steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),--profiles $(PROFILES) --program bin/connect-svc-profile)
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
 	go test -run '^$$' -bench . ./internal/credential ./internal/api/partner ./internal/ratelimit
 	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook
@@ -88,7 +88,7 @@ bench: tools build ## measure throughput and latency next to bare PostgreSQL and
 .PHONY: bench-isolation
 bench-isolation: tools build ## measure whether one caller's trouble reaches others: two minutes, writes bin/isolation.json; fails if it does
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
-	bin/connect-bench isolation -only '$(BENCH_ONLY)'
+	bin/connect-bench isolation --seconds 6 --only '$(BENCH_ONLY)'
 
 .PHONY: bench-compare
 bench-compare: ## compare bin/bench.json with an older one: make bench-compare OLD=file.json

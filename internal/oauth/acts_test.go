@@ -197,3 +197,34 @@ func TestAuthenticateClient_5_1(t *testing.T) {
 		t.Error("the new secret is refused")
 	}
 }
+
+// A refresh writes its row in place and no index, so that the table and its indexes do not grow with refreshes.
+func TestRefreshesWriteNoIndex(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCluster(t, "the counts are those of the nodes' own tables")
+	f := newFixture(t)
+	pool, err := postgres.Open(t.Context(), f.db.URL, postgres.WithClock(f.db.Clock), postgres.WithMaxConns(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	tokens := f.connect(t, scope.All)
+	server := New(pool, f.keys, f.settings)
+	const refreshes = 50
+	for range refreshes {
+		if tokens, err = server.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A session counts for itself, until it is told to.
+	if _, err := pool.Exec(t.Context(), "select pg_stat_force_next_flush()"); err != nil {
+		t.Fatal(err)
+	}
+	var inPlace int
+	if err := pool.QueryRow(t.Context(), "select n_tup_hot_upd from pg_stat_user_tables where relname = 'connections'").Scan(&inPlace); err != nil {
+		t.Fatal(err)
+	}
+	if inPlace < refreshes*9/10 {
+		t.Errorf("%d of %d refreshes wrote no index", inPlace, refreshes)
+	}
+}

@@ -25,7 +25,7 @@ type connection struct {
 
 // nextPairs are some that were never connected: more than a service can exchange in one measurement.
 func (s *stage) nextPairs() []pair {
-	pairs := make([]pair, 2500*s.settings.seconds)
+	pairs := make([]pair, 2500*s.Seconds)
 	for i := range pairs {
 		pairs[i] = pair{(s.usedPairs / many) % users, firstPair + s.usedPairs%many}
 		s.usedPairs++
@@ -51,8 +51,8 @@ func (s *stage) codes(ctx context.Context, pairs []pair) ([]string, error) {
 	userIDs, clientIDs := ids(pairs)
 	browser, challenge := sha256.Sum256(nil), sha256.Sum256([]byte(verifier))
 	if _, err := s.conn.Exec(ctx, `insert into authorization_requests (request_id, browser_hash, client_id, redirect_uri, scopes, state,
-			code_challenge, expires_at, user_id, consent_day)
-		select request, $4, client, $5, 7, '0123456789012345678901', $6, now() + interval '10 minutes', person, current_date
+			code_challenge, expires_at, user_id, session_hash, consent_day)
+		select request, $4, client, $5, 7, '0123456789012345678901', $6, now() + interval '10 minutes', person, $4, current_date
 		from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as t (request, person, client)`,
 		requests, userIDs, clientIDs, browser[:], callback, challenge[:]); err != nil {
 		return nil, err

@@ -1,10 +1,10 @@
 // Command connect-bench measures connect-svc on this machine beside what PostgreSQL and net/http can do alone there.
 // `make bench` runs it.
 //
-//	connect-bench [-seconds 2] [-rounds 3] …   measure, print, write bin/bench.json
-//	connect-bench isolation [-only regexp] …   whether callers feel each other; write bin/isolation.json
-//	connect-bench compare OLD NEW              what has changed between two files
-//	connect-bench constant, others             processes that connect-bench starts itself
+//	connect-bench [--seconds 2] [--rounds 3] …   measure, print, write bin/bench.json
+//	connect-bench isolation [--only regexp] …    whether callers feel each other; write bin/isolation.json
+//	connect-bench compare OLD NEW                what has changed between two files
+//	connect-bench constant                       a process that connect-bench starts itself
 //
 // # What runs
 //

@@ -1,18 +1,33 @@
 package main
 
 import (
+	"reflect"
 	"runtime"
 	"slices"
 	"syscall"
 	"time"
 )
 
-// Sample is the raw outcome of a measurement. Its name is public for net/rpc.
-type Sample struct {
-	Latencies    []time.Duration // of one worker after the other, each in order
-	Statuses     map[int]int     // how often each status came; 0: no response
-	BodySize     int             // of the last response
-	Elapsed, CPU time.Duration   // CPU is what this process took to send
+// sample is the raw outcome of a measurement.
+type sample struct {
+	Latencies    []time.Duration
+	Statuses     map[int]int   // how often each status came; 0: no response
+	BodySize     int           // of the last response
+	Elapsed, CPU time.Duration // CPU is what this process took to send
+}
+
+func (s *sample) add(status int, latency time.Duration) {
+	s.Statuses[status]++
+	s.Latencies = append(s.Latencies, latency)
+}
+
+// merge adds what other callers measured at the same time.
+func (s *sample) merge(other sample) {
+	s.Latencies = append(s.Latencies, other.Latencies...)
+	s.BodySize = max(s.BodySize, other.BodySize)
+	for status, n := range other.Statuses {
+		s.Statuses[status] += n
+	}
 }
 
 func ownCPU() time.Duration {
@@ -38,11 +53,12 @@ type figures struct {
 	BodySize  float64 `json:"body_bytes"`
 }
 
-func (s Sample) figures() figures {
+func (s sample) figures() figures {
 	sorted := slices.Sorted(slices.Values(s.Latencies))
+	elapsed := max(s.Elapsed, 1).Seconds()
 	return figures{
-		Rate: float64(len(sorted)) / s.Elapsed.Seconds(), P50: percentile(sorted, 50), P99: percentile(sorted, 99),
-		LoadShare: share(s.CPU, s.Elapsed), BodySize: float64(s.BodySize),
+		Rate: float64(len(sorted)) / elapsed, P50: percentile(sorted, 50), P99: percentile(sorted, 99),
+		LoadShare: s.CPU.Seconds() / elapsed / float64(runtime.NumCPU()), BodySize: float64(s.BodySize),
 	}
 }
 
@@ -56,30 +72,16 @@ func percentile(sorted []time.Duration, p int) float64 {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// share of the machine that processor time was.
-func share(cpu, elapsed time.Duration) float64 {
-	return float64(cpu) / float64(elapsed) / float64(runtime.NumCPU())
-}
-
 // median has the median of each figure.
 func median(rounds []figures) (m figures) {
-	for _, field := range []func(*figures) *float64{
-		func(f *figures) *float64 { return &f.Rate },
-		func(f *figures) *float64 { return &f.P50 },
-		func(f *figures) *float64 { return &f.P99 },
-		func(f *figures) *float64 { return &f.CPU },
-		func(f *figures) *float64 { return &f.Allocations },
-		func(f *figures) *float64 { return &f.PeakRSS },
-		func(f *figures) *float64 { return &f.LoadShare },
-		func(f *figures) *float64 { return &f.BodySize },
-	} {
+	for field := range reflect.TypeFor[figures]().NumField() {
 		values := make([]float64, len(rounds))
-		for i := range rounds {
-			values[i] = *field(&rounds[i])
+		for i, round := range rounds {
+			values[i] = reflect.ValueOf(round).Field(field).Float()
 		}
 		slices.Sort(values)
 		n := len(values)
-		*field(&m) = (values[(n-1)/2] + values[n/2]) / 2
+		reflect.ValueOf(&m).Elem().Field(field).SetFloat((values[(n-1)/2] + values[n/2]) / 2)
 	}
 	return m
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // othersOf is a sample whose latencies are all the same.
-func othersOf(latency time.Duration, statuses map[int]int) Sample {
-	s := Sample{Elapsed: time.Second, Statuses: statuses}
+func othersOf(latency time.Duration, statuses map[int]int) sample {
+	s := sample{Elapsed: time.Second, Statuses: statuses}
 	for _, n := range statuses {
 		s.Latencies = append(s.Latencies, slices.Repeat([]time.Duration{latency}, n)...)
 	}
@@ -28,20 +28,17 @@ func TestJudge(t *testing.T) {
 		isolationCase
 		quiet, beside, reference time.Duration
 		statuses                 map[int]int
-		aborted                  *aborted
 		want                     []string
 	}{
-		"within the quiet bound":        {quiet: 10 * ms, reference: 1 * ms, beside: 30 * ms, statuses: good},
-		"within the reference's":        {quiet: 10 * ms, reference: 30 * ms, beside: 45 * ms, statuses: good},
-		"above both":                    {quiet: 10 * ms, reference: 30 * ms, beside: 46 * ms, statuses: good, want: []string{"others_p99_ms"}},
-		"a row has a bound of its own":  {isolationCase: isolationCase{times: 2}, quiet: 10 * ms, reference: 30 * ms, beside: 21 * ms, statuses: good, want: []string{"others_p99_ms"}},
-		"an error":                      {quiet: 10 * ms, beside: 10 * ms, statuses: map[int]int{200: 239, 503: 1}, want: []string{"others_errors"}},
-		"no answer":                     {quiet: 10 * ms, beside: 10 * ms, statuses: map[int]int{200: 239, 0: 1}, want: []string{"others_errors"}},
-		"nothing was sent":              {quiet: 10 * ms, want: []string{"others sent"}},
-		"aborts":                        {quiet: 10 * ms, beside: 10 * ms, statuses: good, aborted: &aborted{NewConnections: 5}},
-		"aborts leave something behind": {quiet: 10 * ms, beside: 10 * ms, statuses: good, aborted: &aborted{NewConnections: 6, LeasesLeft: 1}, want: []string{"new_connections", "leases_left"}},
+		"within the quiet bound":       {quiet: 10 * ms, reference: 1 * ms, beside: 30 * ms, statuses: good},
+		"within the reference's":       {quiet: 10 * ms, reference: 30 * ms, beside: 45 * ms, statuses: good},
+		"above both":                   {quiet: 10 * ms, reference: 30 * ms, beside: 46 * ms, statuses: good, want: []string{"others_p99_ms"}},
+		"a row has a bound of its own": {isolationCase: isolationCase{times: 2}, quiet: 10 * ms, reference: 30 * ms, beside: 21 * ms, statuses: good, want: []string{"others_p99_ms"}},
+		"an error":                     {quiet: 10 * ms, beside: 10 * ms, statuses: map[int]int{200: 239, 503: 1}, want: []string{"others_errors"}},
+		"no answer":                    {quiet: 10 * ms, beside: 10 * ms, statuses: map[int]int{200: 239, 0: 1}, want: []string{"others_errors"}},
+		"nothing was sent":             {quiet: 10 * ms, want: []string{"others sent"}},
 	} {
-		o := outcome{aborted: test.aborted}
+		o := outcome{}
 		o.judge(test.isolationCase, othersOf(test.quiet, good), othersOf(test.beside, test.statuses), othersOf(test.reference, good))
 		if !slices.EqualFunc(o.Broken, test.want, strings.HasPrefix) {
 			t.Errorf("%s: broken %q, want %q", name, o.Broken, test.want)
@@ -54,8 +51,8 @@ func TestReportIsolation(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "isolation.json")
 	var table bytes.Buffer
-	outcomes := []*outcome{{Case: "used_code"}, {Case: "aborts", Broken: []string{"leases_left 3"}, aborted: &aborted{LeasesLeft: 3}}}
-	if err := reportIsolation(&table, file, outcomes); err == nil || !strings.Contains(err.Error(), "aborts: leases_left 3") {
+	outcomes := []*outcome{{Case: "used_code"}, {Case: "import", Broken: []string{"others_errors 3"}}}
+	if err := reportIsolation(&table, file, outcomes); err == nil || !strings.Contains(err.Error(), "import: others_errors 3") {
 		t.Errorf("error %v", err)
 	}
 	text, err := os.ReadFile(filepath.Clean(file))
@@ -70,9 +67,6 @@ func TestReportIsolation(t *testing.T) {
 		if _, found := written[0][key]; !found {
 			t.Errorf("no %s in %s", key, text)
 		}
-	}
-	if _, found := written[0]["leases_left"]; found || written[1]["leases_left"] != 3.0 {
-		t.Errorf("leases_left is what the aborts add: %s", text)
 	}
 	if !strings.Contains(table.String(), "used_code") {
 		t.Error("the table lacks a case")

@@ -11,10 +11,9 @@ import (
 	"connect-svc/internal/oauth"
 )
 
-func send(t *testing.T, server *httptest.Server, l load) (Sample, error) {
+func runLoad(t *testing.T, server *httptest.Server, l load) (sample, error) {
 	t.Helper()
-	l.address = server.Listener.Addr().String()
-	callers, err := l.connect()
+	callers, err := l.connect(endpoint{address: server.Listener.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +26,7 @@ func TestLoadEndsWithItsRequests(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	sample, err := send(t, server, load{connections: 3, requests: eachOnce(slices.Repeat([]string{getRequest("/", "")}, 50))})
+	sample, err := runLoad(t, server, load{connections: 3, requests: eachOnce(slices.Repeat([]request{{path: "/"}}, 50))})
 	if err != nil || len(sample.Latencies) != 50 || sample.Elapsed > time.Minute || sample.figures().Rate < 1 {
 		t.Errorf("%+v, %v", sample, err)
 	}
@@ -37,7 +36,10 @@ func TestLoadEndsWithItsRequests(t *testing.T) {
 func TestLoadCountsStatuses(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == discovery.path {
+			return // connects
+		}
 		switch n.Add(1) % 4 {
 		case 0:
 			panic(http.ErrAbortHandler)
@@ -48,8 +50,8 @@ func TestLoadCountsStatuses(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	l := load{connections: 2, requests: eachOnce(slices.Repeat([]string{getRequest("/", "")}, 40)), anyStatus: true}
-	sample, err := send(t, server, l)
+	l := load{connections: 2, requests: eachOnce(slices.Repeat([]request{{path: "/"}}, 40)), anyStatus: true}
+	sample, err := runLoad(t, server, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,12 +71,12 @@ func TestLoadFollowsChains(t *testing.T) {
 		connected = append(connected, connection{Tokens: oauth.Tokens{RefreshToken: chain + ".0"}})
 	}
 	refresh, left := chains(connected), [2]int{10, 20}
-	l := load{connections: 2, requests: func(n int, body []byte) (string, bool) {
+	l := load{connections: 2, requests: func(n int, body []byte) (request, bool) {
 		left[n]--
-		request, more := refresh(n, body)
-		return request, more && left[n] >= 0
+		next, more := refresh(n, body)
+		return next, more && left[n] >= 0
 	}}
-	if _, err := send(t, server, l); err != nil || a.current["1"] != 10 || a.current["2"] != 20 {
+	if _, err := runLoad(t, server, l); err != nil || a.current["1"] != 10 || a.current["2"] != 20 {
 		t.Errorf("%v, %v: %v", a.current, a.failures, err)
 	}
 }

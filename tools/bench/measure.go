@@ -5,92 +5,84 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
+// measureCommand measures operations and their limits.
+type measureCommand struct {
+	settings
+	Rounds      int    `default:"3" help:"Rounds, of which the median counts."`
+	Connections []int  `default:"1,8,32" help:"Connections at one time."`
+	Out         string `default:"bin/bench.json" help:"File for the figures."`
+}
+
 // cell is an operation at one number of connections, which is measured in each round.
 type cell struct {
-	operation      *operation
-	limit          *limit
+	*operation
 	connections    int
 	rounds, limits []figures
 }
 
-// plan is the cells whose operations match: in each part those that have their limit and number of connections in common.
-func plan(only *regexp.Regexp, levels []int) (parts [][]*cell) {
-	for g := range groups {
-		for _, level := range levels {
-			var part []*cell
-			for i := range groups[g].operations {
-				if operation := &groups[g].operations[i]; only.MatchString(operation.name) {
-					part = append(part, &cell{operation: operation, limit: &groups[g].limit, connections: level})
-				}
-			}
-			if len(part) > 0 {
-				parts = append(parts, part)
+// cells are the operations that match, at each number of connections.
+func (m *measureCommand) cells() (cells []*cell) {
+	for _, connections := range m.Connections {
+		for i := range operations {
+			if m.Only.MatchString(operations[i].name) {
+				cells = append(cells, &cell{operation: &operations[i], connections: connections})
 			}
 		}
 	}
-	return parts
+	return cells
 }
 
-func measure(ctx context.Context, settings settings) error {
-	only, err := regexp.Compile(settings.operations)
-	if err != nil {
-		return err
-	}
-	if settings.profiles != "" {
-		if err := os.MkdirAll(settings.profiles, 0o755); err != nil {
-			return err
-		}
-	}
-	began := time.Now()
-	progress := func(format string, args ...any) {
-		fmt.Printf("%s after %.0f s; load of the machine: %s", fmt.Sprintf(format, args...), time.Since(began).Seconds(), loadAverage())
-	}
-	s := &stage{settings: settings}
+// Run prints the figures, and writes them to a file.
+func (m *measureCommand) Run(ctx context.Context) error {
+	s := &stage{settings: m.settings}
 	defer s.close()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	progress("ready")
-	parts := plan(only, settings.levels)
-	for round := range settings.rounds {
-		for _, part := range parts {
-			if err := s.measurePart(ctx, part); err != nil {
-				return err
-			}
+	cells := m.cells()
+	for round := range m.Rounds {
+		if err := s.measureAll(ctx, cells); err != nil {
+			return err
 		}
-		progress("round %d of %d done", round+1, settings.rounds)
+		fmt.Printf("round %d of %d done; load of the machine: %s", round+1, m.Rounds, loadAverage())
 	}
-	notes, err := s.checks(ctx)
-	if err != nil {
+	entries := make([]entry, len(cells))
+	for i, c := range cells {
+		entries[i] = c.entry()
+	}
+	fmt.Printf("\nMedians of %d rounds of %d s on %d cores. Ratios are to the limit.\n\n", m.Rounds, m.Seconds, runtime.NumCPU())
+	if err := printEntries(os.Stdout, entries); err != nil {
 		return err
 	}
-	return report(os.Stdout, settings, parts, notes)
+	for _, target := range []*service{s.tls, s.redis, s.plain} {
+		fmt.Printf("service %s: start to ready, on a migrated database, %d ms; memory at the end %.0f MiB\n", target.name,
+			target.startToReady.Milliseconds(), target.peakRSS())
+	}
+	return writeJSON(m.Out, entries)
 }
 
-// measurePart measures a limit, and right after it its operations. A constant response follows its operation, whose size it
+// measureAll measures each limit, and right after it its operations. A constant response follows its operation, whose size it
 // has.
-func (s *stage) measurePart(ctx context.Context, part []*cell) error {
-	var bound Sample
-	var err error
-	for i, c := range part {
-		if i == 0 && !c.limit.constant {
+func (s *stage) measureAll(ctx context.Context, cells []*cell) (err error) {
+	var bound sample
+	for i, c := range cells {
+		again := i > 0 && cells[i-1].limit == c.limit && cells[i-1].connections == c.connections
+		if !again && !c.limit.constant {
 			if bound, err = s.measureLimit(ctx, *c.limit, c.connections); err != nil {
-				return fmt.Errorf("limit of %s: %w", c.operation.name, err)
+				return fmt.Errorf("limit of %s: %w", c.name, err)
 			}
 		}
-		measured, err := s.measureOperation(ctx, c.operation, c.connections)
+		measured, err := s.measureOperation(ctx, c)
 		if err != nil {
-			return fmt.Errorf("%s (%s, %s): %w", c.operation.name, c.operation.limiter, c.operation.variant, err)
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		if c.limit.constant {
-			if bound, err = s.measureConstant(!c.operation.plain, int(measured.BodySize), c.connections); err != nil {
+			if bound, err = s.measureConstant(!c.plain, int(measured.BodySize), c.connections); err != nil {
 				return err
 			}
 		}
@@ -99,56 +91,54 @@ func (s *stage) measurePart(ctx context.Context, part []*cell) error {
 	return nil
 }
 
-func (s *stage) measureOperation(ctx context.Context, op *operation, connections int) (figures, error) {
-	work, err := op.load(ctx, s, connections)
+// measureOperation sends a load to a service, and measures both.
+func (s *stage) measureOperation(ctx context.Context, c *cell) (measured figures, err error) {
+	work, err := c.load(ctx, s, c.connections)
 	if err != nil {
-		return figures{}, err
+		return measured, err
 	}
-	_, measured, err := s.send(ctx, s.service(op.instance()), work, s.duration(), op.name)
-	return measured, err
-}
-
-// send sends a load to a service, and measures both.
-func (s *stage) send(ctx context.Context, target *service, work load, duration time.Duration, name string) (Sample, figures, error) {
-	work.endpoint = target.endpoint
-	callers, err := work.connect()
+	target := c.service(s)
+	callers, err := work.connect(target.endpoint)
 	if err != nil {
-		return Sample{}, figures{}, err
+		return measured, err
 	}
 	defer callers.close()
 	runtime.GC() // what was prepared is not collected during the measurement
 	target.forgetPeak()
 	var profile errgroup.Group
-	if s.settings.profiles != "" {
-		profile.Go(func() error { return s.profile(ctx, target, work.connections, duration, name) })
+	if s.Profiles != "" {
+		profile.Go(func() error { return s.profile(ctx, target, c) })
 	}
 	before, err := target.spent(ctx)
 	if err != nil {
-		return Sample{}, figures{}, err
+		return measured, err
 	}
-	sample, err := callers.run(duration)
+	sample, err := callers.run(s.duration())
 	if err != nil {
-		return sample, figures{}, err
+		return measured, err
 	}
 	after, err := target.spent(ctx)
 	if err != nil {
-		return sample, figures{}, err
+		return measured, err
 	}
-	measured, n := sample.figures(), float64(len(sample.Latencies))
-	measured.CPU = milliseconds(after.cpu-before.cpu) / n
+	n := float64(len(sample.Latencies))
+	measured = sample.figures()
+	measured.CPU = (after.cpu - before.cpu) / n
 	measured.Allocations = (after.allocations - before.allocations) / n
-	measured.PeakRSS = target.peakMemory()
-	return sample, measured, profile.Wait()
+	measured.PeakRSS = target.peakRSS()
+	return measured, profile.Wait()
 }
 
 // profile takes a CPU profile of a service while it works.
-func (s *stage) profile(ctx context.Context, target *service, connections int, duration time.Duration, name string) error {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", target.profiles, max(1, int(duration.Seconds())))
-	taken, err := get(ctx, url)
+func (s *stage) profile(ctx context.Context, target *service, c *cell) error {
+	taken, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", target.profiles, s.Seconds))
 	if err != nil {
 		return fmt.Errorf("profile (was the program built with -tags profile?): %w", err)
 	}
-	file := filepath.Join(s.settings.profiles, fmt.Sprintf("%s-%s-%d.pprof", name, target.name, connections))
+	if err := os.MkdirAll(s.Profiles, 0o755); err != nil {
+		return err
+	}
+	file := filepath.Join(s.Profiles, fmt.Sprintf("%s-%s-%d.pprof", c.name, target.name, c.connections))
 	return os.WriteFile(file, taken, 0o644) //nolint:gosec // profiles are no secret
 }
 

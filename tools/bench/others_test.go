@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"connect-svc/internal/oauth"
 )
 
 // tokenServer answers refreshes of chains as the service does, where one failure loses the chain.
@@ -49,74 +51,53 @@ func (a *tokenServer) fail(what string) {
 	a.failures = append(a.failures, what)
 }
 
-func startOthers(t *testing.T, handler http.Handler, task Task) *Others {
-	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	task.Address = server.Listener.Addr().String()
-	o := &Others{}
-	if err := o.Connect(task, nil); err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
-func grants(n int) []*Grant {
-	list := make([]*Grant, n)
-	for i := range list {
-		list[i] = &Grant{ReadPath: "/"}
-	}
-	return list
+// sendFor lets the others send for a while, with nobody else.
+func sendFor(o *others, duration time.Duration) (sample, error) {
+	return o.during(duration, func(begin func()) error {
+		begin()
+		return nil
+	})
 }
 
 func TestOthersFollowChains(t *testing.T) {
 	t.Parallel()
 	a := &tokenServer{current: map[string]int{}, under: map[string]bool{}}
-	o := startOthers(t, a, Task{Pool: 4, Rate: 400, Grants: []*Grant{
-		{"/1", "", "1.0"}, {"/bad", "", "bad.0"}, {"/2", "", "2.0"}, {"/3", "", "3.0"}, {"/4", "", "4.0"},
-	}})
+	server := httptest.NewServer(a)
+	defer server.Close()
+	var connected []connection
+	for _, chain := range []string{"1", "bad", "2", "3", "4"} {
+		connected = append(connected, connection{Tokens: oauth.Tokens{RefreshToken: chain + ".0"}})
+	}
+	o := newOthers(endpoint{address: server.Listener.Addr().String()}, connected)
+	sent := 0
 	for range 2 { // the chains go on
-		var sample Sample
-		if err := o.Run(250*time.Millisecond, &sample); err != nil || len(sample.Latencies) != 100 || sample.Elapsed < 240*time.Millisecond {
-			t.Errorf("%d requests in %v, want 100 in 250 ms: %v", len(sample.Latencies), sample.Elapsed, err)
+		got, err := sendFor(o, 490*time.Millisecond)
+		if err != nil || len(got.Latencies) < 20 || got.Elapsed < 480*time.Millisecond {
+			t.Errorf("%d requests in %v, want 20 in 490 ms: %v", len(got.Latencies), got.Elapsed, err)
 		}
+		sent += (len(got.Latencies) + 1) / 2
 	}
 	if len(a.failures) > 0 {
 		t.Error(strings.Join(a.failures, "\n"))
 	}
-	if got := a.current["1"] + a.current["2"] + a.current["3"] + a.current["4"]; got != 99 {
-		t.Errorf("%d refreshes succeeded, want all 100 but the one that lost its chain", got)
+	if got := a.current["1"] + a.current["2"] + a.current["3"] + a.current["4"]; got != sent-1 {
+		t.Errorf("%d refreshes succeeded, want all %d but the one that lost its chain", got, sent)
 	}
 }
 
-// Who waits for a connection has waited since the instant at which the request was due.
+// Who waits for a response has waited since the instant at which the request was due.
 func TestOthersCountFromTheInstant(t *testing.T) {
 	t.Parallel()
-	var first sync.Once
-	slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		first.Do(func() { <-time.After(100 * time.Millisecond) })
-	})
-	o := startOthers(t, slow, Task{Pool: 1, Rate: 100, Grants: grants(5)})
-	var sample Sample
-	if err := o.Run(50*time.Millisecond, &sample); err != nil || sample.Statuses[http.StatusOK] != 5 || sample.figures().P50 < 60 {
-		t.Errorf("5 requests in 50 ms behind one of 100 ms: %+v, %v", sample, err)
-	}
-}
-
-// A stop that comes after its run does not end the next one.
-func TestOthersAreStopped(t *testing.T) {
-	t.Parallel()
-	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
-	o := startOthers(t, handler, Task{Pool: 2, Rate: 1000, Grants: grants(9)})
-	stop := func() {
-		if err := o.Stop(struct{}{}, nil); err != nil {
-			t.Error(err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != discovery.path {
+			<-time.After(100 * time.Millisecond)
 		}
-	}
-	stop()
-	time.AfterFunc(50*time.Millisecond, stop)
-	var sample Sample
-	if err := o.Run(time.Hour, &sample); err != nil || sample.Elapsed < 50*time.Millisecond {
-		t.Errorf("stopped after %v, want 50 ms: %v", sample.Elapsed, err)
+		fmt.Fprint(w, "{}")
+	}))
+	defer server.Close()
+	o := newOthers(endpoint{address: server.Listener.Addr().String()}, make([]connection, 1))
+	got, err := sendFor(o, 60*time.Millisecond)
+	if err != nil || len(got.Latencies) < 2 || got.figures().P50 < 100 || got.figures().P99 < 150 {
+		t.Errorf("requests every 25 ms, of which one is under way at a time for 100 ms: %+v, %v", got, err)
 	}
 }

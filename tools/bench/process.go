@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -20,12 +19,11 @@ import (
 // process is a child that lives as long as the stage.
 type process struct {
 	cmd  *exec.Cmd
-	log  string
 	done chan struct{}
 }
 
 // start runs a program until the stage is closed, and waits until it is ready.
-func (s *stage) start(ctx context.Context, name string, cmd *exec.Cmd, ready func() bool) (*process, error) {
+func (s *stage) start(ctx context.Context, name string, cmd *exec.Cmd, ready func() error) (*process, error) {
 	log, err := os.Create(filepath.Join(s.dir, name+".log"))
 	if err != nil {
 		return nil, err
@@ -36,16 +34,16 @@ func (s *stage) start(ctx context.Context, name string, cmd *exec.Cmd, ready fun
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd, log.Name(), make(chan struct{})}
+	p := &process{cmd, make(chan struct{})}
 	s.processes = append(s.processes, p)
 	go func() {
 		_ = cmd.Wait() // its log says why it ended
 		close(p.done)
 	}()
-	for !ready() {
+	for ready() != nil {
 		select {
 		case <-p.done:
-			text, _ := os.ReadFile(p.log)
+			text, _ := os.ReadFile(log.Name())
 			return nil, fmt.Errorf("%s ended: %s", name, bytes.TrimSpace(text))
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -66,13 +64,13 @@ func (p *process) stop() {
 	}
 }
 
-// accepts says whether somebody listens on an address.
-func accepts(address string) bool {
+// dial says whether somebody listens on an address.
+func dial(address string) error {
 	conn, err := net.Dial("tcp", address)
 	if err == nil {
 		_ = conn.Close()
 	}
-	return err == nil
+	return err
 }
 
 // freeAddresses are as many as are asked for.
@@ -97,9 +95,6 @@ type service struct {
 	startToReady            time.Duration
 }
 
-// profileVariable names the listener for profiles of a connect-svc that was built with -tags profile. No other has one.
-const profileVariable = "CONNECT_PROFILE_LISTEN"
-
 // serve starts the program and waits until it says that it is ready.
 func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...string) (*service, error) {
 	addresses, err := freeAddresses(3)
@@ -107,7 +102,7 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 		return nil, err
 	}
 	started := &service{endpoint: endpoint{address: addresses[0]}, name: name, private: addresses[1], profiles: addresses[2]}
-	cmd := exec.Command(s.settings.program, "serve")
+	cmd := exec.Command(s.Program, "serve")
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"),
 		"CONNECT_BASE_URL=" + baseURL,
@@ -118,8 +113,8 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 		"CONNECT_SMTP_URL=smtp://127.0.0.1:1", // nobody signs in
 		"CONNECT_MAIL_FROM=no-reply@connect.example",
 	}, environ...)
-	if s.settings.profiles != "" {
-		cmd.Env = append(cmd.Env, profileVariable+"="+started.profiles)
+	if s.Profiles != "" {
+		cmd.Env = append(cmd.Env, "CONNECT_PROFILE_LISTEN="+started.profiles)
 	}
 	if secure {
 		started.roots = s.authority.Roots
@@ -131,9 +126,9 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 		}
 	}
 	began := time.Now()
-	started.process, err = s.start(ctx, name, cmd, func() bool {
+	started.process, err = s.start(ctx, name, cmd, func() error {
 		_, err := get(ctx, "http://"+started.private+"/readyz")
-		return err == nil
+		return err
 	})
 	started.startToReady = time.Since(began)
 	return started, err
@@ -156,61 +151,33 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// spent is what a service has used since it began.
-type spent struct {
-	cpu         time.Duration
-	allocations float64
-}
+// spent is what a service has used since it began: milliseconds of processors, and allocations.
+type spent struct{ cpu, allocations float64 }
 
-// spent asks the kernel, and the service's own metrics.
-func (s *service) spent(ctx context.Context) (used spent, err error) {
-	if used.cpu, err = cpuOf(s.cmd.Process.Pid); err != nil {
-		return used, err
-	}
+var (
+	cpuSeconds  = regexp.MustCompile(`(?m)^process_cpu_seconds_total (.*)$`)
+	allocations = regexp.MustCompile(`(?m)^go_memstats_mallocs_total (.*)$`)
+	peakMemory  = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
+)
+
+// spent asks the service's own metrics.
+func (s *service) spent(ctx context.Context) (spent, error) {
 	metrics, err := get(ctx, "http://"+s.private+"/metrics")
-	if err != nil {
-		return used, err
-	}
-	for line := range strings.Lines(string(metrics)) {
-		if value, found := strings.CutPrefix(line, "go_memstats_mallocs_total "); found {
-			used.allocations, err = strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return used, err
-		}
-	}
-	return used, errors.New("the service does not count its allocations")
+	return spent{1000 * number(cpuSeconds, metrics), number(allocations, metrics)}, err
 }
 
-// cpuOf sums the threads of a process, to the nanosecond: the sum that the kernel offers has ticks of 10 ms.
-func cpuOf(pid int) (sum time.Duration, err error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("process %d: no figures of its threads in /proc", pid)
+// number is what a pattern finds in a text.
+func number(pattern *regexp.Regexp, text []byte) (n float64) {
+	if found := pattern.FindSubmatch(text); found != nil {
+		n, _ = strconv.ParseFloat(string(found[1]), 64)
 	}
-	for _, thread := range threads {
-		text, err := os.ReadFile(filepath.Clean(thread))
-		if err != nil {
-			continue // it has just ended
-		}
-		first, _, _ := strings.Cut(string(text), " ")
-		nanoseconds, err := strconv.ParseInt(first, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", thread, err)
-		}
-		sum += time.Duration(nanoseconds)
-	}
-	return sum, nil
+	return n
 }
 
-// peakMemory is the most that a process had in memory since forgetPeak, in MiB.
-func (p *process) peakMemory() float64 {
+// peakRSS is the most that a process had in memory since forgetPeak, in MiB.
+func (p *process) peakRSS() float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, "VmHWM:"); found {
-			kilobytes, _ := strconv.ParseFloat(strings.Fields(value)[0], 64)
-			return kilobytes / 1024
-		}
-	}
-	return 0
+	return number(peakMemory, text) / 1024
 }
 
 func (p *process) forgetPeak() {

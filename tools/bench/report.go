@@ -1,22 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
 	"text/tabwriter"
 )
 
 // entry is a line of bench.json: medians of all rounds.
 type entry struct {
 	Operation   string `json:"operation"`
-	Variant     string `json:"variant"`
 	Connections int    `json:"connections"`
 	Limiter     string `json:"limiter"`
 	figures
@@ -27,86 +23,80 @@ type entry struct {
 }
 
 func (c *cell) entry() entry {
-	limit := median(c.limits)
+	bound := median(c.limits)
 	return entry{
-		Operation: c.operation.name, Variant: c.operation.variant, Connections: c.connections, Limiter: c.operation.limiter,
-		figures: median(c.rounds),
-		Limit:   c.limit.name, LimitRate: limit.Rate, LimitP50: limit.P50, LimitP99: limit.P99,
+		Operation: c.name, Connections: c.connections, Limiter: c.limiter, figures: median(c.rounds),
+		Limit: c.limit.name, LimitRate: bound.Rate, LimitP50: bound.P50, LimitP99: bound.P99,
 	}
 }
 
-// report prints the table and writes two files: one with the entries without a variant, and one with all.
-func report(out io.Writer, s settings, parts [][]*cell, notes []string) error {
-	entries := []entry{}
-	for _, c := range slices.Concat(parts...) {
-		entries = append(entries, c.entry())
-	}
-	details := slices.Clone(entries)
-	slices.SortStableFunc(details, func(a, b entry) int { return cmp.Compare(a.Connections, b.Connections) })
-	printTable(out, s, details)
-	for _, note := range notes {
-		fmt.Fprintln(out, note)
-	}
-	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.Variant != "" })
-	if err := writeJSON(s.out, entries); err != nil {
-		return err
-	}
-	return writeJSON(strings.TrimSuffix(s.out, ".json")+"-details.json", map[string]any{"seconds": s.seconds, "rounds": s.rounds,
-		"cores": runtime.NumCPU(), "steps_rows": s.stepsRows, "measurements": details, "notes": notes})
-}
-
-func printTable(out io.Writer, s settings, entries []entry) {
-	fmt.Fprintf(out, "\nMedians of %d rounds of %d s on %d cores. Ratios are to the limit, which is below the table.\n\n",
-		s.rounds, s.seconds, runtime.NumCPU())
-	table := newTable(out)
-	fmt.Fprintln(table, "operation\tconnections\tlimiter\trate/s\tp50 ms\tp99 ms\tlimit/s\tlimit p99\trate ratio\tp99 ratio\tCPU ms\tallocs\tpeak MiB\tload gen. %\t")
-	var limits []string
-	for _, e := range entries {
-		name := e.Operation
-		if e.Variant != "" {
-			name += ", " + e.Variant
-		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%.0f\t%.3f\t%.3f\t%.0f\t%.3f\t%.2f\t%.2f\t%.3f\t%.0f\t%.1f\t%.0f\t\n",
-			name, e.Connections, e.Limiter, e.Rate, e.P50, e.P99, e.LimitRate, e.LimitP99, e.Rate/e.LimitRate,
-			e.P99/e.LimitP99, e.CPU, e.Allocations, e.PeakRSS, 100*e.LoadShare)
-		if line := "limit of " + name + ": " + e.Limit; e.Limiter != "redis" && e.Variant != oneClientVariant && !slices.Contains(limits, line) {
-			limits = append(limits, line)
-		}
-	}
-	_ = table.Flush() // to a terminal or a pipe
-	fmt.Fprintf(out, "\n%s\n\n", strings.Join(limits, "\n"))
+// columns of the tables.
+var columns = []struct {
+	name, format string
+	value        func(entry) float64
+	compared     bool
+}{
+	{"rate/s", "%.0f", func(e entry) float64 { return e.Rate }, true},
+	{"p50 ms", "%.3f", func(e entry) float64 { return e.P50 }, false},
+	{"p99 ms", "%.3f", func(e entry) float64 { return e.P99 }, false},
+	{"limit/s", "%.0f", func(e entry) float64 { return e.LimitRate }, false},
+	{"limit p99", "%.3f", func(e entry) float64 { return e.LimitP99 }, false},
+	{"rate ratio", "%.2f", func(e entry) float64 { return e.Rate / e.LimitRate }, true},
+	{"p99 ratio", "%.2f", func(e entry) float64 { return e.P99 / e.LimitP99 }, true},
+	{"CPU ms", "%.3f", func(e entry) float64 { return e.CPU }, true},
+	{"allocs", "%.0f", func(e entry) float64 { return e.Allocations }, true},
+	{"peak MiB", "%.1f", func(e entry) float64 { return e.PeakRSS }, true},
+	{"load gen. %", "%.0f", func(e entry) float64 { return 100 * e.LoadShare }, false},
 }
 
 func newTable(out io.Writer) *tabwriter.Writer {
 	return tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
 }
 
-func writeJSON(path string, value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
+func printEntries(out io.Writer, entries []entry) error {
+	table := newTable(out)
+	fmt.Fprint(table, "operation\tconnections\tlimiter\t")
+	for _, column := range columns {
+		fmt.Fprint(table, column.name, "\t")
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+	fmt.Fprintln(table, "  limit")
+	for _, e := range entries {
+		fmt.Fprintf(table, "%s\t%d\t%s\t", e.Operation, e.Connections, e.Limiter)
+		for _, column := range columns {
+			fmt.Fprintf(table, column.format+"\t", column.value(e))
+		}
+		fmt.Fprintln(table, "  "+e.Limit)
 	}
-	return os.WriteFile(path, append(text, '\n'), 0o644) //nolint:gosec // figures are no secret
+	return table.Flush()
 }
 
-// compare prints what has changed between two files, by ratios to the limits: two runs see different machines.
-func compare(out io.Writer, oldFile, newFile string) error {
-	before, err := readEntries(oldFile)
+// compareCommand prints what has changed between two files, by ratios to the limits: two runs see different machines.
+type compareCommand struct {
+	Old, New string `arg:"" help:"File of a run."`
+}
+
+// Run prints the comparison.
+func (c *compareCommand) Run() error {
+	before, err := readEntries(c.Old)
 	if err != nil {
 		return err
 	}
-	after, err := readEntries(newFile)
+	after, err := readEntries(c.New)
 	if err != nil {
 		return err
 	}
+	return compare(os.Stdout, before, after)
+}
+
+func compare(out io.Writer, before, after []entry) error {
 	table := newTable(out)
-	fmt.Fprintln(table, "operation\tconnections\tlimiter\trate/s\t\trate ratio\t\tp99 ratio\t\tCPU ms\t\tallocs\t\tpeak MiB\t\t")
-	change := func(format string, from, to float64) string {
-		return fmt.Sprintf(format+" → "+format+"\t%+.0f%%", from, to, 100*(to-from)/from)
+	fmt.Fprint(table, "operation\tconnections\tlimiter\t")
+	for _, column := range columns {
+		if column.compared {
+			fmt.Fprint(table, column.name, "\t\t")
+		}
 	}
+	fmt.Fprintln(table)
 	for _, now := range after {
 		i := slices.IndexFunc(before, func(e entry) bool {
 			return e.Operation == now.Operation && e.Connections == now.Connections && e.Limiter == now.Limiter
@@ -114,13 +104,13 @@ func compare(out io.Writer, oldFile, newFile string) error {
 		if i < 0 {
 			continue
 		}
-		then := before[i]
-		fmt.Fprintln(table, strings.Join([]string{
-			now.Operation, fmt.Sprint(now.Connections), now.Limiter,
-			change("%.0f", then.Rate, now.Rate), change("%.2f", then.Rate/then.LimitRate, now.Rate/now.LimitRate),
-			change("%.2f", then.P99/then.LimitP99, now.P99/now.LimitP99), change("%.3f", then.CPU, now.CPU),
-			change("%.0f", then.Allocations, now.Allocations), change("%.1f", then.PeakRSS, now.PeakRSS), "",
-		}, "\t"))
+		fmt.Fprintf(table, "%s\t%d\t%s\t", now.Operation, now.Connections, now.Limiter)
+		for _, column := range columns {
+			if from, to := column.value(before[i]), column.value(now); column.compared {
+				fmt.Fprintf(table, column.format+" → "+column.format+"\t%+.0f%%\t", from, to, 100*(to-from)/from)
+			}
+		}
+		fmt.Fprintln(table)
 	}
 	return table.Flush()
 }
@@ -134,4 +124,15 @@ func readEntries(file string) (entries []entry, err error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return entries, nil
+}
+
+func writeJSON(path string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644) //nolint:gosec // figures are no secret
 }

@@ -21,7 +21,7 @@ import (
 
 // stage is everything that runs.
 type stage struct {
-	settings   settings
+	settings
 	dir        string
 	statements map[string]string
 	database   *embedded.Server
@@ -31,7 +31,7 @@ type stage struct {
 	authority  *authority.Authority
 	processes  []*process
 
-	services                []*service
+	tls, redis, plain       *service // with the limiter in PostgreSQL, in Redis, and as the first without TLS
 	constant, plainConstant endpoint
 
 	readers              map[readerSet][]connection
@@ -63,31 +63,14 @@ func (s *stage) open(ctx context.Context) (err error) {
 	if err := s.startConstant(ctx); err != nil {
 		return err
 	}
-	for _, instance := range []struct {
-		name    string
-		secure  bool
-		environ []string
-	}{
-		{"tls", true, nil},
-		{"redis", true, []string{"CONNECT_LIMITER_URL=" + redis}},
-		{"plain", false, nil},
-	} {
-		started, err := s.serve(ctx, instance.name, instance.secure, instance.environ...)
-		if err != nil {
-			return err
-		}
-		s.services = append(s.services, started)
+	if s.tls, err = s.serve(ctx, "tls", true); err != nil {
+		return err
 	}
-	return nil
-}
-
-func (s *stage) service(name string) *service {
-	for _, service := range s.services {
-		if service.name == name {
-			return service
-		}
+	if s.redis, err = s.serve(ctx, "redis", true, "CONNECT_LIMITER_URL="+redis); err != nil {
+		return err
 	}
-	panic("no service " + name)
+	s.plain, err = s.serve(ctx, "plain", false)
+	return err
 }
 
 // openDatabase starts a PostgreSQL and fills it, and makes the keys of the services.
@@ -120,13 +103,11 @@ func (s *stage) openDatabase(ctx context.Context) (err error) {
 	lifetimes := oauth.DefaultSettings
 	lifetimes.AccessTokenLifetime = 24 * time.Hour // outlasts the run
 	s.oauth = oauth.New(s.pool, keys, lifetimes)
-	fmt.Printf("filling the database: %d clients, %d users, %d rows of steps\n", clients, users, max(s.settings.stepsRows, users*days))
-	return s.populate(ctx)
+	fmt.Printf("filling the database: %d clients, %d users, %d rows of steps\n", clients, users, max(s.StepsRows, users*days))
+	return errors.Join(s.populate(ctx), s.move(ctx))
 }
 
 func (s *stage) keysetFile() string { return filepath.Join(s.dir, "keyset.json") }
-
-func (s *stage) duration() time.Duration { return time.Duration(s.settings.seconds) * time.Second }
 
 func (s *stage) connectReaders(ctx context.Context) (err error) {
 	s.readers = map[readerSet][]connection{}
@@ -163,7 +144,7 @@ func (s *stage) startRedis(ctx context.Context) (url string, err error) {
 		return "", err
 	}
 	cmd := exec.Command(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.dir, "--loglevel", "warning")
-	_, err = s.start(ctx, "redis-server", cmd, func() bool { return accepts(addresses[0]) })
+	_, err = s.start(ctx, "redis-server", cmd, func() error { return dial(addresses[0]) })
 	return "redis://" + addresses[0], err
 }
 
@@ -178,8 +159,8 @@ func (s *stage) startConstant(ctx context.Context) error {
 		return err
 	}
 	s.constant, s.plainConstant = endpoint{addresses[0], s.authority.Roots}, endpoint{addresses[1], nil}
-	_, err = s.start(ctx, "constant", exec.Command(self, "constant", s.dir, addresses[0], addresses[1]), func() bool {
-		return accepts(addresses[0]) && accepts(addresses[1])
+	_, err = s.start(ctx, "constant", exec.Command(self, "constant", s.dir, addresses[0], addresses[1]), func() error {
+		return errors.Join(dial(addresses[0]), dial(addresses[1]))
 	})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -31,31 +32,26 @@ func (s *isolation) lockRow(ctx context.Context, begin func(), o *outcome) error
 	}
 	begin()
 	const interval = 50 * time.Millisecond
-	refreshes := int((s.duration() + settle) / interval) // the row is held for longer than the others ask
-	responses := make(chan int, refreshes)
-	began, sent := time.Now(), 0
-	for sent < refreshes && until(began.Add(time.Duration(sent)*interval), ctx.Done()) {
-		sent++
+	refreshes := int(s.duration() / interval)
+	client, responses := s.service.client(refreshes), make(chan int, refreshes)
+	began := time.Now()
+	for sent := range refreshes {
+		until(began.Add(time.Duration(sent)*interval), ctx.Done())
 		go func() {
-			status, _, _ := s.service.ask(refresh) // 0 without a response
+			status, _ := send(client, refresh, nil)
 			responses <- status
 		}()
-		o.Connections = max(o.Connections, sent-len(responses))
+		o.Connections = max(o.Connections, sent+1-len(responses))
 	}
 	if err := tx.Rollback(ctx); err != nil {
 		return err
 	}
-	o.Statuses = count(responses, sent)
-	return nil
-}
-
-// count counts n statuses as they come.
-func count(responses <-chan int, n int) statuses {
 	counts := map[int]int{}
-	for range n {
+	for range refreshes {
 		counts[<-responses]++
 	}
-	return named(counts)
+	o.Statuses = counts
+	return nil
 }
 
 // repeatCode exchanges a code, and then again and again.
@@ -65,13 +61,13 @@ func (s *isolation) repeatCode(ctx context.Context, begin func(), o *outcome) er
 		return err
 	}
 	exchange := exchangeRequest(o.partnerA, codes[0])
-	if err := s.expect(exchange, http.StatusOK); err != nil {
-		return fmt.Errorf("the first exchange: %w", err)
+	if status, err := send(s.service.client(1), exchange, nil); status != http.StatusOK {
+		return errors.Join(fmt.Errorf("the first exchange: status %d", status), err)
 	}
 	o.Connections = 500
-	l := load{connections: o.Connections, requests: eachOnce(slices.Repeat([]string{exchange}, 2000))}
+	l := load{connections: o.Connections, requests: eachOnce(slices.Repeat([]request{exchange}, 2000))}
 	sample, err := s.flood(l, time.Minute, begin)
-	o.Statuses, o.Seconds = named(sample.Statuses), sample.Elapsed.Seconds()
+	o.Statuses, o.Seconds = sample.Statuses, sample.Elapsed.Seconds()
 	return err
 }
 
@@ -82,8 +78,12 @@ func (s *isolation) exceedBudget(ctx context.Context, begin func(), o *outcome) 
 		return err
 	}
 	o.Connections = 500
-	sample, err := s.flood(load{connections: o.Connections, requests: inTurns(readsOf(connected)...)}, s.beside(), begin)
-	o.Statuses = named(sample.Statuses)
+	requests := make([]request, len(connected))
+	for i, c := range connected {
+		requests[i] = readRequest(readPath(c, "daily-activity"), c.AccessToken)
+	}
+	sample, err := s.flood(load{connections: o.Connections, requests: inTurns(requests...)}, s.duration(), begin)
+	o.Statuses = sample.Statuses
 	return err
 }
 
@@ -96,9 +96,9 @@ func (s *isolation) importSteps(ctx context.Context, begin func(), o *outcome) e
 	if err := writeSteps(file, firstUser, rows); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.settings.program, "import", "daily-steps", file)
+	cmd := exec.CommandContext(ctx, s.Program, "import", "daily-steps", file)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "CONNECT_DATABASE_URL=" + s.database.URL()}
 	begin()
 	began := time.Now()
@@ -127,13 +127,4 @@ func writeSteps(name string, firstUser, rows int) error {
 		return err
 	}
 	return file.Close()
-}
-
-// expect sends a request whose response must have a status, or the case would show nothing.
-func (s *isolation) expect(request string, want int) error {
-	status, body, err := s.service.ask(request)
-	if err == nil && status != want {
-		err = statusError(status, want, body)
-	}
-	return err
 }

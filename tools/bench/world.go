@@ -57,7 +57,7 @@ func theClients(first, n int) string {
 	return fmt.Sprintf("client_id in (select md5('client ' || n)::uuid from generate_series(%d, %d) n)", first, first+n-1)
 }
 
-// populate fills an empty database. Triggers and foreign keys are off, but for what a trigger must always do.
+// populate fills an empty database, but for the activity. Foreign keys are off.
 func (s *stage) populate(ctx context.Context) error {
 	for _, statement := range []struct {
 		sql  string
@@ -70,11 +70,6 @@ func (s *stage) populate(ctx context.Context) error {
 			[]any{callback, secretHash[:], clients}},
 		{`insert into users (user_id, email, timezone, registered_on, created_at)
 			select md5('user ' || n)::uuid, n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(0, $1 - 1) n`, []any{users}},
-		{`insert into cycling_activities (user_id, start_time, end_time, distance_meters, source_id)
-			select md5('user ' || n)::uuid, at, at + interval '40 minutes', 5000 + (n * 31 + r) % 20000, 'ride-' || r
-			from generate_series(0, 2 * $1 - 1) n, generate_series(0, $2 - 1) r,
-				lateral (select current_date - 30 + make_interval(secs => 86400 * 30.9 * r / case when n < $1 then $3 else $2 end) as at) t
-			where r < case when n < $1 then $3 else $2 end`, []any{readers, pageRides, 2 * days}},
 		{`insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
 				refresh_generation, refresh_hash, refresh_deadline, last_read_at)
 			select md5('user ' || n)::uuid, md5('client ' || c)::uuid, gen_random_uuid(), 1, 'authorized', 7, current_date - 30, now(),
@@ -88,26 +83,24 @@ func (s *stage) populate(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", strings.Fields(statement.sql)[:4], err)
 		}
 	}
-	if err := s.walk(ctx); err != nil {
-		return fmt.Errorf("daily steps: %w", err)
-	}
-	for _, statement := range []string{"set session_replication_role = origin", "vacuum analyze", "checkpoint"} {
-		if _, err := s.conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
 	return nil
 }
 
-// walk records the steps of all users, by date and then by user, as a feed brings them: a user's rows are not beside each
-// other. The key is made at the end, so that a hundred million rows take minutes and not hours; the statements are bounded,
-// because a trigger looks at the rows of each.
-func (s *stage) walk(ctx context.Context) error {
+// move records the rides of readers and the steps of all users, by date and then by user, as a feed brings them: a user's rows are not beside each
+// other. The key is made at the end, so that a hundred million rows take minutes and not hours; the statements are bounded.
+func (s *stage) move(ctx context.Context) error {
+	if _, err := s.conn.Exec(ctx, `insert into cycling_activities (user_id, start_time, end_time, distance_meters, source_id)
+		select md5('user ' || n)::uuid, at, at + interval '40 minutes', 5000 + (n * 31 + r) % 20000, 'ride-' || r
+		from generate_series(0, 2 * $1 - 1) n, generate_series(0, $2 - 1) r,
+			lateral (select current_date - 30 + make_interval(secs => 86400 * 30.9 * r / case when n < $1 then $3 else $2 end) as at) t
+		where r < case when n < $1 then $3 else $2 end`, readers, pageRides, 2*days); err != nil {
+		return err
+	}
 	if _, err := s.conn.Exec(ctx, "alter table daily_steps drop constraint daily_steps_pkey"); err != nil {
 		return err
 	}
 	const daysAtOnce = 2_000_000 / users
-	for first := max(s.settings.stepsRows/users, days) - 1; first >= 0; first -= daysAtOnce {
+	for first := max(s.StepsRows/users, days) - 1; first >= 0; first -= daysAtOnce {
 		if _, err := s.conn.Exec(ctx, `insert into daily_steps (user_id, date, steps)
 			select u.user_id, current_date - d, 1000 + (u.n * 7919 + d * 31) % 15000
 			from generate_series($1::int, $2, -1) d,
@@ -116,6 +109,11 @@ func (s *stage) walk(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := s.conn.Exec(ctx, "alter table daily_steps add primary key (user_id, date)")
-	return err
+	for _, statement := range []string{"alter table daily_steps add primary key (user_id, date)",
+		"set session_replication_role = origin", "vacuum analyze", "checkpoint"} {
+		if _, err := s.conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -105,10 +106,11 @@ type demo struct {
 	partnerListener            net.Listener
 	opened                     []net.Listener // all of them
 
-	database *embedded.Server
-	service  *app.App
-	partner  *partner.Partner
-	people   []person
+	database  *embedded.Server
+	service   *app.App
+	partner   *partner.Partner
+	partnerDB *sql.DB
+	people    []person
 }
 
 func (d *demo) path(name string) string { return filepath.Join(d.config.Dir, name) }
@@ -248,7 +250,7 @@ func (d *demo) run(ctx context.Context) error {
 			return errors.New("the embedded PostgreSQL ended by itself")
 		}
 	})
-	fmt.Fprint(d.config.Out, d.screen())
+	fmt.Fprint(d.config.Out, d.screen(ctx))
 	if d.config.Started != nil {
 		d.config.Started(d.addresses)
 	}
@@ -262,6 +264,9 @@ func (d *demo) close() {
 	}
 	for _, l := range d.opened {
 		_ = l.Close() // served and closed already, if it came to that
+	}
+	if d.partnerDB != nil {
+		_ = d.partnerDB.Close()
 	}
 	if d.database != nil {
 		if err := d.database.Stop(); err != nil {

@@ -419,7 +419,7 @@ func removeDatabase(t *testing.T, dir string) {
 func TestEphemeralKeepsNothing(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{Ephemeral: true, Dir: filepath.Join(t.TempDir(), "unused")})
-	if _, err := os.Stat(filepath.Join(r.Dir, "partner-connections.json")); err != nil {
+	if _, err := os.Stat(filepath.Join(r.Dir, "partner.json")); err != nil {
 		t.Errorf("while it runs: %v", err)
 	}
 	testHosts(t, r)

@@ -1,13 +1,14 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 )
 
 // screen is what there is to open, in one screen.
-func (d *demo) screen() string {
+func (d *demo) screen(ctx context.Context) string {
 	a := d.addresses
 	kept := "Everything is deleted when the demo stops."
 	if !d.config.Ephemeral {
@@ -15,7 +16,7 @@ func (d *demo) screen() string {
 	}
 	alex, robin := d.people[0], d.people[1]
 	state := alex.name + " is not connected at present."
-	if d.partner.Connected(alex.key) {
+	if d.partner.Connected(ctx, alex.key) {
 		state = alex.name + " is already connected: a month of steps and rides is there to see."
 	}
 	return fmt.Sprintf(`

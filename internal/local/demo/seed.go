@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the partner's database
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
@@ -24,6 +26,7 @@ import (
 	"connect-svc/internal/scope"
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
+	"connect.invalid/connect-go/connect/pgstore"
 )
 
 // connectedDays is how many days ago the first sample user agreed: as far back as one read reaches.
@@ -35,10 +38,23 @@ type registration struct {
 	Secret        string    `json:"client_secret"`
 	CallbackURL   string    `json:"callback_url"`
 	WebhookSecret string    `json:"webhook_secret"`
+	TokensKey     []byte    `json:"tokens_key"` // the partner's own
 }
 
 // seed makes what is missing: users, their year of activity, the client, the first connection.
 func (d *demo) seed(ctx context.Context) error {
+	// The partner has the database that every PostgreSQL has, and the service has one of its own.
+	own, err := url.Parse(d.database.URL())
+	if err != nil {
+		return err
+	}
+	own.Path = "/postgres"
+	if d.partnerDB, err = sql.Open("pgx", own.String()); err != nil {
+		return err
+	}
+	if _, err := d.partnerDB.ExecContext(ctx, pgstore.Schema); err != nil {
+		return err
+	}
 	d.people = samplePeople()
 	for i := range d.people {
 		if err := d.seedPerson(ctx, &d.people[i]); err != nil {
@@ -50,12 +66,12 @@ func (d *demo) seed(ctx context.Context) error {
 		return fmt.Errorf("partner.json: %w", err)
 	}
 	if found {
-		return d.openPartner(r)
+		return d.openPartner(ctx, r)
 	}
 	if r, err = d.register(ctx); err != nil {
 		return err
 	}
-	if err := d.openPartner(r); err != nil {
+	if err := d.openPartner(ctx, r); err != nil {
 		return err
 	}
 	if err := d.connectInThePast(ctx, r, d.people[0]); err != nil {
@@ -68,8 +84,8 @@ func (d *demo) seed(ctx context.Context) error {
 	return os.WriteFile(d.path("partner.json"), append(text, '\n'), 0o600) // last: an interrupted start registers again
 }
 
-// findRegistration finds the partner's registration if it is of use: the partner has the same address as then, its file
-// of connections is there, and the database is the same one.
+// findRegistration finds the partner's registration if it is of use: the partner has the same address as then, and the
+// database is the same one.
 func (d *demo) findRegistration(ctx context.Context) (r registration, found bool, err error) {
 	text, err := os.ReadFile(d.path("partner.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,8 +97,7 @@ func (d *demo) findRegistration(ctx context.Context) (r registration, found bool
 	if err != nil {
 		return r, false, err
 	}
-	_, missing := os.Stat(d.path("partner-connections.json"))
-	if missing != nil || r.WebhookSecret == "" || r.CallbackURL != d.addresses.Partner+partner.CallbackPath {
+	if len(r.TokensKey) == 0 || r.CallbackURL != d.addresses.Partner+partner.CallbackPath {
 		return r, false, nil
 	}
 	_, err = d.service.Clients.Get(ctx, r.ID)
@@ -94,7 +109,7 @@ func (d *demo) findRegistration(ctx context.Context) (r registration, found bool
 
 // register makes a client that has no connections.
 func (d *demo) register(ctx context.Context) (r registration, err error) {
-	if err := os.RemoveAll(d.path("partner-connections.json")); err != nil {
+	if _, err := d.partnerDB.ExecContext(ctx, "delete from connect_connections"); err != nil {
 		return r, err
 	}
 	r.CallbackURL = d.addresses.Partner + partner.CallbackPath
@@ -110,29 +125,34 @@ func (d *demo) register(ctx context.Context) (r registration, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.ID, r.Secret = created.ID, secret
+	r.ID, r.Secret, r.TokensKey = created.ID, secret, make([]byte, pgstore.KeyBytes)
+	_, _ = rand.Read(r.TokensKey)
 	r.WebhookSecret, err = d.service.Webhooks.SetEndpoint(ctx, r.ID, d.addresses.Partner+partner.WebhookPath)
 	return r, err
 }
 
-func (d *demo) openPartner(r registration) (err error) {
+func (d *demo) openPartner(ctx context.Context, r registration) error {
+	store, err := pgstore.New(d.partnerDB, r.TokensKey)
+	if err != nil {
+		return err
+	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.authority.Roots}
 	transport.Proxy = nil // everything is on this machine
 	config := partner.Config{
-		Issuer:          d.addresses.Service,
-		ClientID:        r.ID.String(),
-		ClientSecret:    r.Secret,
-		WebhookSecret:   r.WebhookSecret,
-		BaseURL:         d.addresses.Partner,
-		Transport:       transport,
-		ConnectionsFile: d.path("partner-connections.json"),
-		MailPage:        d.addresses.Mail + "/",
+		Issuer:        d.addresses.Service,
+		ClientID:      r.ID.String(),
+		ClientSecret:  r.Secret,
+		WebhookSecret: r.WebhookSecret,
+		BaseURL:       d.addresses.Partner,
+		Transport:     transport,
+		Store:         store,
+		MailPage:      d.addresses.Mail + "/",
 	}
 	for _, p := range d.people {
 		config.Members = append(config.Members, partner.Member{Key: p.key, Name: p.name, Email: p.email, Timezone: p.location})
 	}
-	d.partner, err = partner.New(config)
+	d.partner, err = partner.New(ctx, config)
 	return err
 }
 
@@ -182,11 +202,11 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 	if err != nil {
 		return err
 	}
-	return d.partner.Keep(p.key, connect.Connection{
+	return d.partner.Keep(ctx, p.key, connect.Connection{
 		GrantID: granted.GrantID, HistoryFrom: connectsdk.CalendarDate{Time: granted.HistoryFrom},
 		Version: fmt.Sprint(granted.ConnectionVersion), Scope: granted.Scopes.String(), State: connect.StateActive,
 		RefreshToken: granted.RefreshToken, // the access token expired 30 days ago, too
-	}, clock.Now())
+	})
 }
 
 // sinceConnected is how long ago noon of that day was, on the user's own calendar: where the clocks were changed

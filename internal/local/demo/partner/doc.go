@@ -21,5 +21,5 @@
 //     it, and mask.go removes the credentials before they are kept. No token, secret or grant_id ever goes to a browser
 //     (specification 5.5).
 //   - inbox.go shows the webhooks and works on them.
-//   - store.go keeps the tokens in a file that only its owner can read. A partner in production would encrypt them.
+//   - Its tokens are in package pgstore's table, encrypted, as those of a partner in production would be.
 package partner

@@ -109,9 +109,9 @@ func (p *Partner) describe(row *received, event webhook.Event) {
 	}
 }
 
+// nameOf is called with the lock held.
 func (p *Partner) nameOf(grant uuid.UUID) string {
-	key, _ := p.store.memberOf(context.Background(), grant)
-	member, _ := p.member(key)
+	member, _ := p.member(p.owners[grant])
 	return member.Name
 }
 
@@ -132,7 +132,7 @@ func (p *Partner) work(ctx context.Context, t task) {
 	outcome, member, err := p.connector.Work(ctx, t.event)
 	revoked, isRevoked := t.event.(webhook.ConnectionRevoked)
 	if err == nil && isRevoked && member != "" {
-		err = p.noteReason(member, revoked.Data)
+		err = p.noteReason(ctx, member, revoked.Data)
 	}
 	text := outcomes[outcome]
 	if err != nil {
@@ -148,14 +148,17 @@ func (p *Partner) work(ctx context.Context, t task) {
 }
 
 // noteReason keeps why a connection is over, for the page.
-func (p *Partner) noteReason(member string, revoked connectsdk.ConnectionRevokedData) error {
-	return p.store.note(member, func(k *kept) {
-		forgotten := revoked.Reason == connectsdk.ConnectionRevokedDataReasonUserDisconnected ||
-			revoked.Reason == connectsdk.ConnectionRevokedDataReasonAccountDeleted
-		if k.over() && k.Version == revoked.ConnectionVersion && (forgotten || k.Why == "") {
-			k.Why, k.Forgotten = because(revoked.Reason), forgotten
-		}
-	})
+func (p *Partner) noteReason(ctx context.Context, member string, revoked connectsdk.ConnectionRevokedData) error {
+	forgotten := revoked.Reason == connectsdk.ConnectionRevokedDataReasonUserDisconnected ||
+		revoked.Reason == connectsdk.ConnectionRevokedDataReasonAccountDeleted
+	held, state, err := p.held(ctx, member)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	over := ended{member, revoked.ConnectionVersion}
+	if state == "over" && held.Version == over.version && (forgotten || p.endings[over].Why == "") {
+		p.endings[over] = ending{because(revoked.Reason), forgotten}
+	}
+	return err
 }
 
 // because says why a member must connect again.
@@ -201,6 +204,7 @@ func (p *Partner) listReceived(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Connection-State", p.state(member.Key))
+	_, state, _ := p.held(r.Context(), member.Key)
+	w.Header().Set("Connection-State", state)
 	_, _ = part.WriteTo(w)
 }

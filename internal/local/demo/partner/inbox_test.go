@@ -102,12 +102,13 @@ func TestWebhooks(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			k, _ := p.store.get("alex")
-			if ended := test.want.Outcome == thrown; k.over() != ended || ended && k.RefreshToken+k.AccessToken != "" {
-				t.Errorf("the connection is %v, ended: %t", k.Connection, ended)
+			held, state, _ := p.held(t.Context(), "alex")
+			over := test.want.Outcome == thrown
+			if (state == "over") != over || over && held.RefreshToken+held.AccessToken != "" {
+				t.Errorf("the connection is %v, over: %t", held, over)
 			}
-			if k.Why != test.why || k.Forgotten != (test.why != "") {
-				t.Errorf("why %q, forgotten: %t", k.Why, k.Forgotten)
+			if why := p.endings[ended{"alex", held.Version}]; why.Why != test.why || why.Forgotten != (test.why != "") {
+				t.Errorf("%+v", why)
 			}
 			if n := len(p.shownCalls(time.UTC)); n != 1 {
 				t.Errorf("%d rows", n)
@@ -127,8 +128,8 @@ func TestReasonComesLater(t *testing.T) {
 	b.do("POST", "/refresh")
 	b.call("msg_1", revokedEvent(grant, "3", "user_disconnected"), nil)
 	worked(t, p)
-	if k, _ := p.store.get("alex"); !k.over() || !k.Forgotten || k.Why == "" {
-		t.Errorf("%v: %q", k.Connection, k.Why)
+	if why := p.endings[ended{"alex", "3"}]; !why.Forgotten || why.Why == "" {
+		t.Errorf("%+v", why)
 	}
 }
 

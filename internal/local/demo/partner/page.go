@@ -40,16 +40,17 @@ type view struct {
 	Members  []Member
 	MailPage string
 	State    string // none, connected or over
-	kept
-	Notice  *step // what went wrong just now
-	Live    bool
-	Reading *reading
-	Calls   []received // to the webhook address
-	Story   [][]step   // by chapters, the newest first
+	Held     connect.Connection
+	Ending   ending
+	Notice   *step // what went wrong just now
+	Live     bool
+	Reading  *reading
+	Calls    []received // to the webhook address
+	Story    [][]step   // by chapters, the newest first
 }
 
 // Uncertain reports that a refresh may have used up its token.
-func (v view) Uncertain() bool { return v.kept.State == connect.StateUncertain }
+func (v view) Uncertain() bool { return v.Held.State == connect.StateUncertain }
 
 // reading is all that was read of one member, drawn.
 type reading struct {
@@ -65,23 +66,29 @@ type ride struct{ Date, Start, Lasted, Distance string }
 func (p *Partner) page(w http.ResponseWriter, r *http.Request) {
 	_, member := p.session(w, r)
 	v := view{Notice: p.notice(member.Key)}
-	if k, found := p.store.get(member.Key); found && !k.over() {
+	if held, state, _ := p.held(r.Context(), member.Key); state == "connected" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor) // a browser that leaves is no trouble to show
 		defer cancel()
 		var failed *step
-		v.Reading, failed = p.read(ctx, member, k)
+		v.Reading, failed = p.read(ctx, member, held.HistoryFrom)
 		v.Notice = cmp.Or(v.Notice, failed)
 		v.Live = failed == nil && r.URL.Query().Has("live")
 	}
-	p.write(w, http.StatusOK, member, v)
+	p.write(w, r, http.StatusOK, member, v)
 }
 
 // write adds what all pages have.
-func (p *Partner) write(w http.ResponseWriter, status int, member Member, v view) {
+func (p *Partner) write(w http.ResponseWriter, r *http.Request, status int, member Member, v view) {
 	v.Member, v.Members, v.MailPage = member, p.config.Members, p.config.MailPage
-	v.kept, _ = p.store.get(member.Key)
-	v.ConnectedAt = v.ConnectedAt.In(member.Timezone)
-	v.State, v.Calls, v.Story = p.state(member.Key), p.shownCalls(member.Timezone), p.story(member)
+	var err error
+	if v.Held, v.State, err = p.held(r.Context(), member.Key); err != nil {
+		http.Error(w, "the connections cannot be read", http.StatusInternalServerError)
+		return
+	}
+	v.Calls, v.Story = p.shownCalls(member.Timezone), p.story(member)
+	p.mu.Lock()
+	v.Ending = p.endings[ended{member.Key, v.Held.Version}]
+	p.mu.Unlock()
 	var page bytes.Buffer
 	if err := pageTemplate.Execute(&page, v); err != nil {
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 )
@@ -21,8 +23,7 @@ type Config struct {
 	ClientSecret string
 	BaseURL      string            // the partner's own https origin; the registered callback is beneath it
 	Transport    http.RoundTripper // how the service is reached
-	// ConnectionsFile keeps the connections with their tokens. It is made when it is missing.
-	ConnectionsFile string
+	Store        connect.Store     // keeps the connections with their tokens
 	// WebhookSecret is the signing secret of the address that the operator configured, BaseURL with WebhookPath.
 	WebhookSecret string
 	Members       []Member // at least one; the first is signed in until the browser says otherwise
@@ -31,7 +32,7 @@ type Config struct {
 
 // Member is somebody who has an account at the partner. There is no sign-in there: the page has a switch.
 type Member struct {
-	Key      string // in forms and in the file
+	Key      string // in forms and in the store
 	Name     string
 	Email    string // of the account at the service
 	Timezone *time.Location
@@ -50,9 +51,10 @@ const (
 type Partner struct {
 	config    Config
 	connector *Connector
-	store     *fileStore
 
 	mu       sync.Mutex
+	owners   map[uuid.UUID]string // also of connections that are gone, whose last event may yet come
+	endings  map[ended]ending
 	sessions map[string]string    // the member of each
 	stories  map[string][]step    // by member, newest first
 	received []*received          // calls to the webhook address, newest first
@@ -61,43 +63,88 @@ type Partner struct {
 	inbox chan task // what Run works on
 }
 
-// New opens the file of connections and reaches nobody.
-func New(config Config) (*Partner, error) {
-	store, err := openStore(config.ConnectionsFile)
-	if err != nil {
-		return nil, err
-	}
+// ended is a connection of a member that is over.
+type ended struct{ member, version string }
+
+// ending is why a member must connect again, if it is known.
+type ending struct {
+	Why       string
+	Forgotten bool // the service forgot the consent, so that a new connection begins with its own first day
+}
+
+// New looks at the connections in the store and reaches nobody.
+func New(ctx context.Context, config Config) (*Partner, error) {
 	client, err := connect.New(connect.Config{
 		BaseURL: config.Issuer, ClientID: config.ClientID, ClientSecret: config.ClientSecret,
 		CallbackURL: config.BaseURL + CallbackPath,
 		Scopes:      []connectsdk.Scope{connectsdk.ScopeDailyStepsRead, connectsdk.ScopeCyclingDailyRead, connectsdk.ScopeCyclingActivitiesRead},
-		Store:       store, HTTPClient: &http.Client{Transport: recorder{config.Transport}},
+		Store:       config.Store, HTTPClient: &http.Client{Transport: recorder{config.Transport}},
 		Timeout: 10 * time.Second, // a person is waiting
 	})
 	if err != nil {
 		return nil, fmt.Errorf("partner: %w", err)
 	}
 	p := &Partner{
-		config: config, store: store,
+		config: config, owners: map[uuid.UUID]string{}, endings: map[ended]ending{},
 		sessions: map[string]string{}, stories: map[string][]step{},
 		seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
 	}
-	p.connector = &Connector{Client: client, WebhookSecret: config.WebhookSecret, PutAside: p.putAside, UserOf: store.memberOf}
+	p.connector = &Connector{Client: client, WebhookSecret: config.WebhookSecret, PutAside: p.putAside, UserOf: p.memberOf}
+	for _, member := range config.Members {
+		if _, _, err := p.held(ctx, member.Key); err != nil {
+			return nil, fmt.Errorf("partner: %w", err)
+		}
+	}
 	return p, nil
+}
+
+// held is the connection of a member, and its state: none, connected or over.
+func (p *Partner) held(ctx context.Context, member string) (connect.Connection, string, error) {
+	held, err := p.connector.Client.Connection(ctx, member)
+	if errors.Is(err, connect.ErrNotConnected) {
+		return held, "none", nil
+	}
+	if err != nil {
+		return held, "", err
+	}
+	p.mu.Lock()
+	p.owners[held.GrantID] = member
+	p.mu.Unlock()
+	if held.State == connect.StateEnded || held.State == connect.StateUncertain {
+		return held, "over", nil
+	}
+	return held, "connected", nil
+}
+
+// memberOf finds whose connection has the grant, or had it; empty for nobody's.
+func (p *Partner) memberOf(_ context.Context, grant uuid.UUID) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.owners[grant], nil
 }
 
 // Begin begins an authorization without a browser, for a connection that the demo makes in the past.
 func (p *Partner) Begin() connect.Authorization { return p.connector.Client.Begin() }
 
-// Keep stores a connection that a member made at the given time, in place of the one that was there.
-func (p *Partner) Keep(member string, connection connect.Connection, connectedAt time.Time) error {
-	return p.store.change(func(members map[string]kept) {
-		members[member] = kept{Connection: connection, ConnectedAt: connectedAt}
-	})
+// Keep stores a connection that a member made, in place of the one that was there.
+func (p *Partner) Keep(ctx context.Context, member string, connection connect.Connection) error {
+	lock, err := p.config.Store.Lock(ctx, member)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := lock.Save(ctx, connection); err != nil {
+		return err
+	}
+	_, _, err = p.held(ctx, member)
+	return err
 }
 
 // Connected reports whether the member has a connection that is not over.
-func (p *Partner) Connected(member string) bool { return p.state(member) == "connected" }
+func (p *Partner) Connected(ctx context.Context, member string) bool {
+	_, state, err := p.held(ctx, member)
+	return err == nil && state == "connected"
+}
 
 // Wait returns when no refresh is under way any more. Call it when no request is served any more.
 func (p *Partner) Wait() { p.connector.Client.Wait() }
@@ -143,7 +190,7 @@ func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 	user, err := p.connector.Callback(ctx, id, r.URL.Query())
 	if errors.Is(err, connect.ErrState) {
 		wrong := failure(err, "connect you", nil)
-		p.write(w, http.StatusBadRequest, member, view{Notice: &wrong})
+		p.write(w, r, http.StatusBadRequest, member, view{Notice: &wrong})
 		return
 	}
 	p.setMember(id, user)
@@ -158,6 +205,7 @@ func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 		p.add(user, failure(err, "connect you", sent))
 	} else {
 		p.add(user, newStep("exchanged", nil, sent...))
+		_, _, _ = p.held(ctx, user) // whose its webhooks are
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
@@ -190,18 +238,22 @@ func (p *Partner) revoke(ctx context.Context, member string) error {
 	if err := p.connector.Client.Revoke(ctx, member); err != nil {
 		return err
 	}
-	return p.store.note(member, func(k *kept) { k.Why = "we gave our keys back ourselves" })
+	held, _, err := p.held(ctx, member)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endings[ended{member, held.Version}] = ending{Why: "we gave our keys back ourselves"}
+	return err
 }
 
 // read reads the last 31 days, or what the connection reaches of them, and adds that to the story. If it fails, the
 // second result says how.
-func (p *Partner) read(ctx context.Context, member Member, k kept) (*reading, *step) {
+func (p *Partner) read(ctx context.Context, member Member, first connectsdk.CalendarDate) (*reading, *step) {
 	ctx, trace := traced(ctx)
 	now := time.Now().In(member.Timezone)
 	to := connect.Day(now.Date())
 	from := connectsdk.CalendarDate{Time: to.AddDate(0, 0, 1-mostDates)}
-	if k.HistoryFrom.After(from.Time) {
-		from = k.HistoryFrom
+	if first.After(from.Time) {
+		from = first
 	}
 	if from.After(to.Time) {
 		to = from // the service's calendar may be ahead of ours by a moment at midnight
@@ -222,17 +274,5 @@ func (p *Partner) read(ctx context.Context, member Member, k kept) (*reading, *s
 	s := newStep("read", fmt.Sprintf("%s of %d", count(a.Pages, "page"), pageSize), reads...)
 	s.read = true
 	p.add(member.Key, s)
-	return drawn(a, now, to.AddDate(0, 0, 1-mostDates), k.HistoryFrom.Time, to.Time), nil
-}
-
-// state is none, connected or over.
-func (p *Partner) state(member string) string {
-	switch k, found := p.store.get(member); {
-	case !found:
-		return "none"
-	case k.over():
-		return "over"
-	default:
-		return "connected"
-	}
+	return drawn(a, now, to.AddDate(0, 0, 1-mostDates), first.Time, to.Time), nil
 }

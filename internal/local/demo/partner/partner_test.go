@@ -11,9 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -132,14 +130,14 @@ func (s *service) count(end string) int {
 // partner has two members, Alex and Robin, and no connection.
 func (s *service) partner(t *testing.T) *Partner {
 	t.Helper()
-	return s.open(t, filepath.Join(t.TempDir(), "connections.json"))
+	return s.open(t, connect.NewMemoryStore())
 }
 
-func (s *service) open(t *testing.T, file string) *Partner {
+func (s *service) open(t *testing.T, store connect.Store) *Partner {
 	t.Helper()
-	p, err := New(Config{
+	p, err := New(t.Context(), Config{
 		Issuer: "https://connect.example", ClientID: clientID, ClientSecret: clientSecret, BaseURL: "https://partner.example",
-		Transport: s, WebhookSecret: webhookSecret, ConnectionsFile: file, MailPage: "http://mail.example/",
+		Transport: s, WebhookSecret: webhookSecret, Store: store, MailPage: "http://mail.example/",
 		Members: []Member{{Key: "alex", Name: "Alex", Timezone: time.UTC}, {Key: "robin", Name: "Robin", Timezone: time.UTC}},
 	})
 	if err != nil {
@@ -151,10 +149,10 @@ func (s *service) open(t *testing.T, file string) *Partner {
 // keep gives Alex a connection whose access token has run out.
 func keep(t *testing.T, p *Partner, version string) {
 	t.Helper()
-	err := p.Keep("alex", connect.Connection{
+	err := p.Keep(t.Context(), "alex", connect.Connection{
 		GrantID: uuid.MustParse(grant), Version: version, State: connect.StateActive, RefreshToken: "svcr2_first",
 		HistoryFrom: connect.Day(time.Now().Date()),
-	}, time.Now())
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +228,7 @@ func TestStateBelongsToTheBrowser(t *testing.T) {
 	}
 }
 
-// What the file holds is found again, also what a process did not live to finish (specification 5.4).
+// What the store holds is found again, also what a process did not live to finish (specification 5.4).
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := newService()
@@ -239,26 +237,21 @@ func TestRestart(t *testing.T) {
 	if _, err := p.connector.Client.Refresh(t.Context(), "alex"); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(p.config.ConnectionsFile); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file: %v, %v", info, err)
+	again := s.open(t, p.config.Store)
+	b := &browserOf{t: t, handler: again.Handler()}
+	b.call("msg_1", updatedEvent("3", "2026-11-20", "2026-11-20"), nil)
+	if got := worked(t, again); got.About != "Alex" {
+		t.Errorf("after a restart, whose event: %+v", got)
 	}
-	again := s.open(t, p.config.ConnectionsFile)
-	before, _ := p.store.get("alex")
-	after, found := again.store.get("alex")
-	if !found || after.RefreshToken != before.RefreshToken || after.RefreshToken == "svcr2_first" || !after.ConnectedAt.Equal(before.ConnectedAt) {
-		t.Errorf("after a restart: %+v", after)
-	}
-
-	lock, err := again.store.Lock(t.Context(), "alex")
-	if err != nil {
-		t.Fatal(err)
+	after, state, err := again.held(t.Context(), "alex")
+	if err != nil || state != "connected" {
+		t.Fatalf("after a restart: %q, %v", state, err)
 	}
 	after.State = connect.StateRefreshing
-	if err := lock.Save(t.Context(), after.Connection); err != nil {
+	if err := again.Keep(t.Context(), "alex", after); err != nil {
 		t.Fatal(err)
 	}
-	lock.Unlock()
-	last, calls := s.open(t, p.config.ConnectionsFile), s.count("token")
+	last, calls := s.open(t, p.config.Store), s.count("token")
 	if _, err := last.connector.Client.Refresh(t.Context(), "alex"); !errors.Is(err, connect.ErrReconnect) || s.count("token") != calls {
 		t.Errorf("after a refresh that was cut off: %v, %d requests", err, s.count("token")-calls)
 	}

@@ -111,7 +111,7 @@ func TestStory(t *testing.T) {
 		w.do("POST", "/revoke")
 		w.says(w.look(), "We gave the keys back", "POST /oauth/revoke → 200", "token=svcr2_…", "token_type_hint=refresh_token",
 			"Alex must connect again", "we gave our keys back ourselves")
-		if w.p.Connected("alex") {
+		if w.p.Connected(t.Context(), "alex") {
 			t.Error("a connection that is over counts as one")
 		}
 		w.connect()

@@ -2,12 +2,9 @@ package telemetry
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -133,19 +130,13 @@ func statusOf(written int, event *Event) int {
 }
 
 func write(r *http.Request, logger *slog.Logger, event *Event) {
-	if handler, isOurs := logger.Handler().(traced); isOurs && handler.lines != nil && event.isPlain() {
-		if handler.Enabled(r.Context(), slog.LevelInfo) {
-			writeEvent(handler.lines, time.Now(), r, event)
-		}
-		return
-	}
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("request_id", event.RequestID.String()),
 		slog.String("operation", event.Operation),
 		slog.String("method", method(r)),
 		slog.Int("status", event.Status),
-		slog.Float64("duration_ms", event.milliseconds()),
+		slog.Float64("duration_ms", float64(event.Duration.Microseconds())/1000),
 	}
 	if event.ClientID != uuid.Nil {
 		attrs = append(attrs, slog.String("client_id", event.ClientID.String()))
@@ -168,61 +159,6 @@ func write(r *http.Request, logger *slog.Logger, event *Event) {
 	}
 	// The request's own context may have ended with the caller; the event is written all the same.
 	logger.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
-}
-
-func (e *Event) milliseconds() float64 { return float64(e.Duration.Microseconds()) / 1000 }
-
-// isPlain reports whether the event contains only the service's own words, which need no redaction or escaping.
-func (e *Event) isPlain() bool {
-	return e.Cause == nil && isPlain(e.Operation) && isPlain(e.Code) && isPlain(e.Reason) && isPlain(string(e.Limiter)) && isPlain(string(e.Refresh))
-}
-
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
-}
-
-var eventLines = sync.Pool{New: func() any { return new([]byte) }}
-
-// writeEvent writes a plain event as the logger would, which takes longer than some requests take to be handled. A test
-// compares the output of both.
-func writeEvent(to *lineWriter, now time.Time, r *http.Request, event *Event) {
-	line := eventLines.Get().(*[]byte) //nolint:errcheck // nothing else is in the pool
-	defer eventLines.Put(line)
-	b := append((*line)[:0], `{"time":"`...)
-	b = now.AppendFormat(b, time.RFC3339Nano)
-	b = append(b, `","level":"INFO","msg":"request","request_id":"`...)
-	b = append(b, event.RequestID.String()...)
-	b = append(b, `","operation":"`...)
-	b = append(b, event.Operation...)
-	b = append(b, `","method":"`...)
-	b = append(b, method(r)...)
-	b = append(b, `","status":`...)
-	b = strconv.AppendInt(b, int64(event.Status), 10)
-	b = append(b, `,"duration_ms":`...)
-	b = strconv.AppendFloat(b, event.milliseconds(), 'f', -1, 64)
-	if event.ClientID != uuid.Nil {
-		b = append(b, `,"client_id":"`...)
-		b = append(append(b, event.ClientID.String()...), '"')
-	}
-	for _, optional := range [...]struct{ key, value string }{
-		{`,"code":"`, event.Code}, {`,"reason":"`, event.Reason}, {`,"limiter":"`, string(event.Limiter)}, {`,"refresh":"`, string(event.Refresh)},
-	} {
-		if optional.value != "" {
-			b = append(append(append(b, optional.key...), optional.value...), '"')
-		}
-	}
-	if span := trace.SpanContextFromContext(r.Context()); span.HasTraceID() {
-		id := span.TraceID()
-		b = append(b, `,"trace_id":"`...)
-		b = append(hex.AppendEncode(b, id[:]), '"')
-	}
-	*line = append(b, "}\n"...)
-	to.writeSoon(*line)
 }
 
 // method keeps methods that a caller has made up out of the log.

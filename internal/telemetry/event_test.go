@@ -2,20 +2,16 @@ package telemetry
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // serve sends one request through [Requests] and returns the lines that were logged.
@@ -117,47 +113,5 @@ func TestEventAndHandlerShareTheRequestID(t *testing.T) {
 	events := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen = EventOf(r.Context()).RequestID.String() })
 	if events[0]["request_id"] != seen {
 		t.Errorf("logged %v, the handler saw %v", events[0]["request_id"], seen)
-	}
-}
-
-// The event of a request is written without slog, and is what slog would have written.
-func TestEventIsWhatTheLoggerWouldWrite(t *testing.T) {
-	t.Parallel()
-	id := uuid.MustParse("0f1e2d3c-4b5a-4978-8a7b-6c5d4e3f2a1b")
-	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: [16]byte{0xab, 1, 2, 15: 7}, SpanID: [8]byte{1}})
-	untraced := context.Background()
-	for name, test := range map[string]struct {
-		ctx   context.Context
-		event Event
-	}{
-		"nothing": {untraced, Event{}},
-		"most": {untraced, Event{
-			RequestID: id, Operation: "readDailyActivity", ClientID: id, Code: "rate_limited", Limiter: LimiterRate,
-			Refresh: RefreshReplayed, Status: 429, Duration: 1234567,
-		}},
-		"traced":   {trace.ContextWithSpanContext(untraced, span), Event{RequestID: id, Operation: "none", Status: 404, Duration: time.Hour}},
-		"fraction": {untraced, Event{RequestID: id, Operation: "/account/{id}", Status: 200, Duration: 999 * time.Nanosecond}},
-		"quoted":   {untraced, Event{RequestID: id, Operation: `a "b" <c> \ ` + "\n\u00e9\x7f", Status: 200}},
-		"failed":   {untraced, Event{RequestID: id, Operation: "none", Status: 500, Cause: errors.New("x")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			request := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(test.ctx)
-			var ours, theirs bytes.Buffer
-			write(request, NewLogger(&ours, slog.LevelInfo), &test.event)
-			write(request, slog.New(traced{Handler: NewLogger(&theirs, slog.LevelInfo).Handler().(traced).Handler}), &test.event)
-			clock := regexp.MustCompile(`^\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"`)
-			if !clock.Match(ours.Bytes()) {
-				t.Errorf("the time: %s", &ours)
-			}
-			if diff := cmp.Diff(clock.ReplaceAllString(theirs.String(), ""), clock.ReplaceAllString(ours.String(), "")); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-	var out bytes.Buffer
-	write(httptest.NewRequest(http.MethodGet, "/", nil), NewLogger(&out, slog.LevelWarn), &Event{})
-	if out.Len() > 0 {
-		t.Errorf("written below the level: %s", &out)
 	}
 }

@@ -18,15 +18,15 @@ func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return newLogger(&lineWriter{w: w}, level)
 }
 
-// NewGatheringLogger is like [NewLogger], but buffers the events of requests without a fault: they are written together,
-// at most a tenth of a second after the first of them, and before any other line. Call flush at the end.
+// NewGatheringLogger is like [NewLogger], but writes lines together: at most a tenth of a second after the first of them, and at
+// once with a warning or an error. Call flush at the end.
 func NewGatheringLogger(w io.Writer, level slog.Leveler) (logger *slog.Logger, flush func()) {
 	lines := &lineWriter{w: w, delay: 100 * time.Millisecond}
 	return newLogger(lines, level), lines.flush
 }
 
 func newLogger(lines *lineWriter, level slog.Leveler) *slog.Logger {
-	return slog.New(traced{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: redact}), lines})
+	return slog.New(traced{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: redact}), lines.flush})
 }
 
 // maxBuffered is how many bytes a lineWriter may buffer.
@@ -35,31 +35,27 @@ const maxBuffered = 32 << 10
 // lineWriter writes whole lines, in order.
 type lineWriter struct {
 	w     io.Writer
-	delay time.Duration // how long writeSoon may buffer a line
+	delay time.Duration // how long a line may be buffered
 
 	mu     sync.Mutex
 	buffer []byte
 }
 
-// Write writes a line immediately.
+// Write writes a line together with others, when the buffer is full or the delay is over.
 func (l *lineWriter) Write(line []byte) (int, error) {
+	if l.delay == 0 {
+		return l.w.Write(line)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writeBuffer()
-	return l.w.Write(line)
-}
-
-// writeSoon writes a line together with others, when the buffer is full or the delay is over.
-func (l *lineWriter) writeSoon(line []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.buffer) == 0 && l.delay > 0 {
+	if len(l.buffer) == 0 {
 		time.AfterFunc(l.delay, l.flush)
 	}
 	l.buffer = append(l.buffer, line...)
-	if l.delay == 0 || len(l.buffer) >= maxBuffered {
+	if len(l.buffer) >= maxBuffered {
 		l.writeBuffer()
 	}
+	return len(line), nil
 }
 
 func (l *lineWriter) flush() {

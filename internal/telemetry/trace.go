@@ -178,22 +178,27 @@ func queryName(sql string) string {
 	return "query"
 }
 
-// traced is a handler that adds the trace id to records that belong to a trace.
+// traced is a handler that adds the trace id to records that belong to a trace, and flushes what is worse than INFO.
 type traced struct {
 	slog.Handler
-	lines *lineWriter // for writeEvent; nil if the handler has attributes or a group
+	flush func()
 }
 
 func (h traced) Handle(ctx context.Context, record slog.Record) error {
 	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
 		record.AddAttrs(slog.String("trace_id", span.TraceID().String()))
 	}
-	return h.Handler.Handle(ctx, record)
+	err := h.Handler.Handle(ctx, record)
+	if record.Level > slog.LevelInfo {
+		h.flush()
+	}
+	return err
 }
 
 func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return traced{Handler: h.Handler.WithAttrs(attrs)}
+	return traced{h.Handler.WithAttrs(attrs), h.flush}
 }
+
 func (h traced) WithGroup(name string) slog.Handler {
-	return traced{Handler: h.Handler.WithGroup(name)}
+	return traced{h.Handler.WithGroup(name), h.flush}
 }

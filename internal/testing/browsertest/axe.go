@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -27,9 +28,8 @@ var axe = sync.OnceValues(func() (string, error) {
 })
 
 // Violations are what axe-core finds wrong with the page as it is now, by the rules of WCAG 2.2 AA and by those that it
-// calls best practices: the rule, what it asks for, and where. It runs as in a developer's console, which the page's content
-// security policy does not restrict.
-func (tab *Tab) Violations() []string {
+// calls best practices: the rule, what it asks for, and where. It runs as in a developer's console, which the X
+func (tab *Tab) Violations(rules ...string) []string {
 	tab.t.Helper()
 	source, err := axe()
 	if err != nil {
@@ -40,8 +40,12 @@ func (tab *Tab) Violations() []string {
 	}
 	// Without preload it puts no copies of style sheets into the page, which the page's policy refuses: one rule needs them, for
 	// pages that lock the screen's orientation, and no style sheet of ours asks for it.
-	const run = `axe.run(document, {preload: false, resultTypes: ["violations"]}).then((result) => {
-		if (result.passes.length < 10) throw new Error("axe-core has checked next to nothing");
+	only, passes := "", 10
+	if len(rules) > 0 {
+		only, passes = ", runOnly: "+asJSON(rules), 1
+	}
+	run := `axe.run(document, {preload: false, resultTypes: ["violations"]` + only + `}).then((result) => {
+		if (result.passes.length < ` + strconv.Itoa(passes) + `) throw new Error("axe-core has checked next to nothing");
 		return result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.target.join(" ")).join(", "));
 	})`
 	return value(tab, chromedp.Evaluate[[]string](run, chromedp.EvalAwaitPromise))

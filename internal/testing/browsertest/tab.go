@@ -126,6 +126,18 @@ func (tab *Tab) Media(feature, setting string) {
 	})
 }
 
+// Print makes the page look as on paper.
+func (tab *Tab) Print() {
+	tab.t.Helper()
+	command(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+}
+
+// WithoutScripts makes the browser run no script of the pages that are opened from now on.
+func (tab *Tab) WithoutScripts() {
+	tab.t.Helper()
+	command(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+}
+
 // Language makes the browser ask for pages in these languages, in the form of an Accept-Language.
 func (tab *Tab) Language(accept string) {
 	tab.t.Helper()

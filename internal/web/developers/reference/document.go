@@ -1,0 +1,223 @@
+package reference
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// Document is an OpenAPI document as pages show it.
+type Document struct {
+	Version     string
+	Description string // Markdown
+	Schemes     []Scheme
+	Groups      []Group
+	Codes       []Code
+}
+
+// Scheme is a way to authenticate.
+type Scheme struct {
+	ID, Label, Description string
+	Scopes                 []Scope
+}
+
+// Scope is a permission.
+type Scope struct{ Name, Description string }
+
+// Group are the operations of a tag.
+type Group struct {
+	ID, Label, Description string
+	Operations             []Operation
+}
+
+// Operation is a request to the service or, as a webhook, from it.
+type Operation struct {
+	ID, Label, Description string
+	Webhook                string // its name; empty for what partners ask
+	Method, Path           string
+	Scheme                 *Scheme // nil where none is needed
+	Scopes                 []string
+	Parameters             []Parameters
+	Bodies                 []Body // more than one where the body is one of several
+	Answers, Errors        []Answer
+	Samples                []Sample // of requests
+}
+
+// Parameters are those of one place.
+type Parameters struct {
+	Label  string
+	Fields []Field
+}
+
+// Body is that of a request.
+type Body struct {
+	Label     string // says which of several; else empty
+	MediaType string
+	Fields    []Field
+}
+
+// Answer is what comes back.
+type Answer struct {
+	ID, Status, Label, Description string
+	Headers, Fields                []Field
+	Codes                          []string
+	Samples                        []Sample
+}
+
+// Sample is an example, as it is sent.
+type Sample struct{ Label, Language, Text string }
+
+// Code is an error code with the answers that have it, if any.
+type Code struct {
+	Name string
+	Uses []Use
+}
+
+// Use are the operations that answer with a code, a status and a text.
+type Use struct {
+	Status, Text string
+	Operations   []Operation
+}
+
+// Read reads a document.
+func Read(document []byte) (*Document, error) {
+	parsed, err := openapi3.NewLoader().LoadFromData(document)
+	if err != nil {
+		return nil, err
+	}
+	r := &Document{Version: parsed.Info.Version, Description: parsed.Info.Description}
+	r.readSchemes(parsed)
+	for _, tag := range parsed.Tags {
+		r.Groups = append(r.Groups, Group{ID: "group-" + strings.ToLower(tag.Name), Label: tag.Name, Description: tag.Description})
+	}
+	var operations []Operation
+	for path, item := range parsed.Paths.Map() {
+		for method, operation := range item.Operations() {
+			operations = append(operations, r.operation(parsed, path, "", method, item, operation))
+		}
+	}
+	for name, item := range parsed.Webhooks {
+		for method, operation := range item.Operations() {
+			operations = append(operations, r.operation(parsed, "", name, method, item, operation))
+		}
+	}
+	// The library keeps no order: that of the document is where its text names them.
+	place := func(o Operation) int { return bytes.Index(document, []byte("operationId: "+o.ID+"\n")) }
+	slices.SortFunc(operations, func(a, b Operation) int { return place(a) - place(b) })
+	for _, o := range operations {
+		tag := parsed.Paths.Find(o.Path)
+		if o.Webhook != "" {
+			tag = parsed.Webhooks[o.Webhook]
+		}
+		named := tag.GetOperation(o.Method).Tags
+		at := slices.IndexFunc(r.Groups, func(g Group) bool { return len(named) == 1 && g.Label == named[0] })
+		if at < 0 {
+			return nil, fmt.Errorf("%s: has not one tag that the document knows: %q", o.ID, named)
+		}
+		r.Groups[at].Operations = append(r.Groups[at].Operations, o)
+	}
+	r.readCodes(parsed, operations)
+	return r, nil
+}
+
+func (r *Document) readSchemes(parsed *openapi3.T) {
+	labels := map[string]string{"http": "Client credentials", "oauth2": "Access token"}
+	for name, scheme := range parsed.Components.SecuritySchemes {
+		s := Scheme{ID: "scheme-" + name, Label: labels[scheme.Value.Type], Description: scheme.Value.Description}
+		if flows := scheme.Value.Flows; flows != nil {
+			for scope, description := range flows.AuthorizationCode.Scopes {
+				s.Scopes = append(s.Scopes, Scope{scope, description})
+			}
+			slices.SortFunc(s.Scopes, func(a, b Scope) int { return -strings.Compare(a.Name, b.Name) })
+		}
+		r.Schemes = append(r.Schemes, s)
+	}
+	slices.SortFunc(r.Schemes, func(a, b Scheme) int { return -strings.Compare(a.ID, b.ID) })
+}
+
+func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, item *openapi3.PathItem, from *openapi3.Operation) Operation {
+	o := Operation{ID: from.OperationID, Label: from.Summary, Description: from.Description, Webhook: webhook, Method: method, Path: path}
+	needs := parsed.Security
+	if from.Security != nil {
+		needs = *from.Security
+	}
+	for _, need := range needs {
+		for name, scopes := range need {
+			at := slices.IndexFunc(r.Schemes, func(s Scheme) bool { return s.ID == "scheme-"+name })
+			o.Scheme, o.Scopes = &r.Schemes[at], scopes
+		}
+	}
+	parameters := slices.Concat(item.Parameters, from.Parameters)
+	for _, place := range []struct{ in, label string }{{"path", "Path"}, {"query", "Query"}, {"header", "Headers"}} {
+		var fields []Field
+		for _, p := range parameters {
+			if p.Value.In != place.in {
+				continue
+			}
+			f := sent.fieldOf(o.ID+"-request", p.Value.Name, p.Value.Schema, p.Value.Required)
+			f.Description = p.Value.Description
+			fields = append(fields, f)
+		}
+		if fields != nil {
+			o.Parameters = append(o.Parameters, Parameters{place.label, fields})
+		}
+	}
+	var examples []example
+	if from.RequestBody != nil {
+		for mediaType, media := range from.RequestBody.Value.Content {
+			o.Bodies = bodiesOf(o.ID+"-request", mediaType, media.Schema)
+			examples = examplesOf(media)
+		}
+	}
+	o.Samples = requestSamples(o, parameters, examples)
+	for status, answer := range from.Responses.Map() {
+		a := answerOf(o.ID, status, answer.Value)
+		if len(a.Codes) > 0 {
+			o.Errors = append(o.Errors, a)
+		} else {
+			o.Answers = append(o.Answers, a)
+		}
+	}
+	for _, answers := range [][]Answer{o.Answers, o.Errors} {
+		slices.SortFunc(answers, func(a, b Answer) int { return strings.Compare(a.Status, b.Status) })
+	}
+	return o
+}
+
+func answerOf(operation, status string, from *openapi3.Response) Answer {
+	a := Answer{ID: operation + "-" + status, Status: status, Description: *from.Description}
+	switch status {
+	case "2XX":
+		a.Label = "Taken"
+	case "default":
+		a.Status, a.Label = "else", "Not taken"
+	default:
+		var number int
+		_, _ = fmt.Sscan(status, &number) // three digits, as OpenAPI demands
+		a.Label = http.StatusText(number)
+	}
+	for name, header := range from.Headers {
+		f := received.fieldOf(a.ID+"-header", name, header.Value.Schema, header.Value.Required)
+		f.Description = header.Value.Description
+		a.Headers = append(a.Headers, f)
+	}
+	slices.SortFunc(a.Headers, func(x, y Field) int { return strings.Compare(x.Name, y.Name) })
+	for _, media := range from.Content {
+		a.Fields = received.fieldsOf(a.ID, media.Schema.Value)
+		for _, e := range examplesOf(media) {
+			a.Samples = append(a.Samples, Sample{e.label, "json", jsonOf(e.value, media.Schema.Value)})
+			if code, _ := errorOf(e.value); code != "" {
+				a.Codes = append(a.Codes, code)
+			}
+		}
+		// The OAuth shape lists all codes that there are: which an answer can have, its examples say.
+		if len(a.Codes) > 0 && a.Fields[0].Values != nil {
+			a.Fields[0].Values = a.Codes
+		}
+	}
+	return a
+}

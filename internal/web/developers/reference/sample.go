@@ -1,0 +1,144 @@
+package reference
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// example is one of the document's.
+type example struct {
+	label  string
+	value  any
+	schema *openapi3.Schema
+}
+
+func examplesOf(media *openapi3.MediaType) (examples []example) {
+	for _, name := range slices.Sorted(maps.Keys(media.Examples)) {
+		e := media.Examples[name].Value
+		label := e.Summary
+		if label == "" && len(media.Examples) > 1 {
+			label = name
+		}
+		examples = append(examples, example{label, e.Value, media.Schema.Value})
+	}
+	return examples
+}
+
+// serverURL stands in the examples for the address of the service.
+const serverURL = "{base_url}"
+
+// requestSamples are a request as curl sends it, for each example of its body, or a webhook as it comes.
+func requestSamples(o Operation, parameters openapi3.Parameters, bodies []example) (samples []Sample) {
+	if o.Webhook != "" {
+		for _, body := range bodies {
+			text := "POST <your webhook address>\ncontent-type: application/json\n"
+			for _, p := range parameters {
+				text += fmt.Sprintf("%s: %v\n", p.Value.Name, plain(p.Value.Example))
+			}
+			samples = append(samples, Sample{body.label, "http", text + "\n" + jsonOf(body.value, body.schema)})
+		}
+		return samples
+	}
+	if bodies == nil {
+		bodies = []example{{}}
+	}
+	for _, body := range bodies {
+		address := serverURL + o.Path
+		var fields []string
+		for _, p := range parameters {
+			value := fmt.Sprint(plain(p.Value.Example))
+			switch {
+			case p.Value.In == openapi3.ParameterInPath:
+				address = strings.ReplaceAll(address, "{"+p.Value.Name+"}", value)
+			case p.Value.Required:
+				fields = append(fields, fmt.Sprintf("--data-urlencode %s=%s", p.Value.Name, value))
+			}
+		}
+		if object, is := body.value.(map[string]any); is {
+			for _, name := range inOrder(object, body.schema) {
+				fields = append(fields, fmt.Sprintf("--data-urlencode %s=%v", name, object[name]))
+			}
+		}
+		command := "curl "
+		switch {
+		case o.Method == "GET" && fields != nil:
+			command += "--get "
+		case o.Method == "DELETE":
+			command += "--request DELETE "
+		}
+		lines := []string{command + `"` + address + `"`}
+		switch {
+		case o.Scheme == nil:
+		case len(o.Scopes) > 0:
+			lines = append(lines, `--header "Authorization: Bearer $ACCESS_TOKEN"`)
+		default:
+			lines = append(lines, `--user "$CLIENT_ID:$CLIENT_SECRET"`)
+		}
+		lines = append(lines, fields...)
+		samples = append(samples, Sample{body.label, "bash", strings.Join(lines, " \\\n  ") + "\n"})
+	}
+	return samples
+}
+
+// plain writes numbers without an exponent.
+func plain(value any) any {
+	if number, is := value.(float64); is {
+		return int64(number)
+	}
+	return value
+}
+
+// inOrder are the names of an object's fields, as the schema has them.
+func inOrder(object map[string]any, schema *openapi3.Schema) (ordered []string) {
+	if schema != nil {
+		for _, choice := range schema.OneOf {
+			if first := inOrder(object, choice.Value); len(first) == len(object) {
+				return first
+			}
+		}
+		ordered = slices.DeleteFunc(names(schema), func(name string) bool { _, has := object[name]; return !has })
+	}
+	return ordered
+}
+
+// jsonOf is a value with its fields in the order of the schema, each on a line.
+func jsonOf(value any, schema *openapi3.Schema) string {
+	var compact bytes.Buffer
+	write(&compact, value, schema)
+	var text bytes.Buffer
+	_ = json.Indent(&text, compact.Bytes(), "", "  ") // is valid
+	return text.String() + "\n"
+}
+
+func write(w *bytes.Buffer, value any, schema *openapi3.Schema) {
+	switch value := value.(type) {
+	case map[string]any:
+		w.WriteByte('{')
+		for i, name := range inOrder(value, schema) {
+			if i > 0 {
+				w.WriteByte(',')
+			}
+			fmt.Fprintf(w, "%q:", name)
+			write(w, value[name], schema.Properties[name].Value)
+		}
+		w.WriteByte('}')
+	case []any:
+		w.WriteByte('[')
+		for i, item := range value {
+			if i > 0 {
+				w.WriteByte(',')
+			}
+			write(w, item, schema.Items.Value)
+		}
+		w.WriteByte(']')
+	default:
+		text, _ := json.Marshal(value) // came from such a text
+		w.Write(text)
+	}
+}

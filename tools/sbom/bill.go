@@ -20,7 +20,7 @@ import (
 // program around it is published.
 var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "PostgreSQL", "Unlicense"}
 
-// billOf is the bill of materials of a program: the modules that the Go tool has linked, and Redoc, which is embedded.
+// billOf is the bill of materials of a program: the modules that the Go tool has linked.
 func billOf(program string) (*cdx.BOM, error) {
 	build, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -37,11 +37,6 @@ func billOf(program string) (*cdx.BOM, error) {
 		}
 		components = append(components, component)
 	}
-	redoc, err := redoc()
-	if err != nil {
-		return nil, err
-	}
-	components = append(components, redoc)
 	bom := cdx.NewBOM()
 	bom.Components = &components
 	bom.Metadata = &cdx.Metadata{Component: &cdx.Component{
@@ -70,32 +65,6 @@ func componentOf(module *debug.Module) (cdx.Component, error) {
 		PackageURL: "pkg:golang/" + module.Path + "@" + module.Version,
 		Licenses:   licensed(licenses...),
 		Properties: &[]cdx.Property{{Name: "go.sum", Value: module.Sum}},
-	}, nil
-}
-
-// redoc is what draws the reference of the developers' site. npm knows its license.
-func redoc() (cdx.Component, error) {
-	text, err := os.ReadFile("../.ci/redoc/package-lock.json")
-	if err != nil {
-		text, err = os.ReadFile("../../.ci/redoc/package-lock.json") // in a test
-	}
-	if err != nil {
-		return cdx.Component{}, err
-	}
-	var lock struct {
-		Packages map[string]struct{ Version, License, Integrity string }
-	}
-	if err := json.Unmarshal(text, &lock); err != nil {
-		return cdx.Component{}, err
-	}
-	found := lock.Packages["node_modules/redoc"]
-	if err := accept([]string{found.License}); err != nil {
-		return cdx.Component{}, fmt.Errorf("redoc: %w", err)
-	}
-	return cdx.Component{
-		Type: cdx.ComponentTypeLibrary, Name: "redoc", Version: found.Version, PackageURL: "pkg:npm/redoc@" + found.Version,
-		Licenses:   licensed(found.License),
-		Properties: &[]cdx.Property{{Name: "npm:integrity", Value: found.Integrity}},
 	}, nil
 }
 

@@ -2,7 +2,9 @@
 // the reference and the contract to download. `make docs` writes the same files to a folder, for any static host.
 //
 //	pages/*.md ──goldmark──▶ templates/page.html ────▶ <name>.html   the guides
-//	gen/redoc, static/reference.js ───────────────────▶ reference.html   drawn in the browser from openapi.yaml
+//	api/openapi.yaml ──reference──▶ templates/reference.html ──▶ reference.html, rules.html, the answers in error-codes.html
+//	samples/*.md ─────────────────────────────────────▶ the examples of the SDKs in reference.html
+//	all of these ─────────────────────────────────────▶ site-index.html, and places.js to search
 //	gen/sdk ──────────────────────────────────────────▶ sdk/connect-1.0.0.tgz, go/…   both SDKs, for npm and the go command
 //	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte, with the operator's contact
 //	gen/openapi30 ────────────────────────────────────▶ openapi-3.0.yaml   the same in OpenAPI 3.0.3
@@ -12,7 +14,11 @@
 //   - The pages are the same for everybody: they contain nothing of a request or the database, and of the settings only
 //     the brand, the service's address and the path of the Go module. They are made once, at start.
 //   - Links are relative, so that the site works in any folder. Every link and every anchor leads somewhere.
-//   - Pages are complete without scripts, except the reference, and none asks another host for anything.
+//   - Pages are complete without scripts, and none asks another host for anything. One script, static/site.js, copies examples,
+//     shows them in one language at a time and searches. It runs in a sandbox, with an origin of its own, and can store nothing.
+//   - Headings, operations, fields and error codes can be linked to. Neighboring examples in different languages are one example.
+//   - Each error code of the contract is explained in pages/error-codes.md, and each of its versions has a date in
+//     pages/changelog.md.
 //   - Every example runs or compiles as it stands in the Markdown: tests take it from there. The guides agree with the
 //     specification and the contract.
 //   - What has a version in its name is the same bytes for that version.

@@ -1,6 +1,7 @@
 package developers
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/text"
+	"golang.org/x/tools/txtar"
+
+	"connect-svc/gen/sdk"
 )
 
 // example is a block of code of a page, as it stands there.
@@ -26,6 +30,9 @@ var saveAs = regexp.MustCompile("Save as `([^`]+)`")
 func examplesOf(t *testing.T, page string) (examples []example) {
 	t.Helper()
 	source, err := fs.ReadFile(files, "pages/"+page+".md")
+	if errors.Is(err, fs.ErrNotExist) {
+		source, err = fs.ReadFile(sdkSamples, "samples/"+page+".md")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +48,7 @@ func examplesOf(t *testing.T, page string) (examples []example) {
 				found.file = string(name[1])
 			}
 		}
-		if languages[found.language] == "" {
+		if languages[found.language].label == "" {
 			t.Errorf("%s: the language %q has no name", page, found.language)
 		}
 		examples = append(examples, found)
@@ -49,13 +56,21 @@ func examplesOf(t *testing.T, page string) (examples []example) {
 	return examples
 }
 
-// guides are the pages whose examples are parts of a program. The quick start has whole ones ([TestQuickStart]), and those of
-// the libraries are run against the service (TestLibraries of the app).
-func guides() (names []string) {
+// guides are the pages whose examples are parts of a program, and the operations that the SDKs have such examples for. The quick
+// start has whole ones ([TestQuickStart]), and those of the libraries are run against the service (TestLibraries of the app).
+func guides(t *testing.T) (names []string) {
+	t.Helper()
 	for _, name := range markdownPages() {
 		if name != "quick-start" && name != "libraries" {
 			names = append(names, name)
 		}
+	}
+	entries, err := fs.ReadDir(sdkSamples, "samples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, strings.TrimSuffix(entry.Name(), ".md"))
 	}
 	return names
 }
@@ -88,7 +103,7 @@ func inbox(ctx context.Context, id string, body []byte) error { return nil }
 func TestGoExamples(t *testing.T) {
 	t.Parallel()
 	program := goBefore
-	for _, page := range guides() {
+	for _, page := range guides(t) {
 		for i, e := range examplesOf(t, page) {
 			switch {
 			case e.language != "go":
@@ -135,27 +150,31 @@ declare function inbox(id: string, body: Uint8Array): Promise<void>;
 export async function example(): Promise<void> {
 `
 
-// The TypeScript of the guides compiles against the SDK, packed and installed as npm does it.
+// The TypeScript of the guides compiles against the package that the service hands out.
 func TestTypeScriptExamples(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	if output, err := exec.CommandContext(t.Context(), "../../../.ci/typescript", folder).CombinedOutput(); err != nil {
-		t.Fatalf("the package cannot be made: %v\n%s", err, output)
+	for _, f := range txtar.Parse(sdk.TypeScript).Files {
+		write(t, folder, "node_modules/connect-svc-sdk/"+strings.TrimPrefix(f.Name, "package/"), string(f.Data))
 	}
+	write(t, folder, "package.json", `{"type":"module"}`)
 	tools, err := exec.CommandContext(t.Context(), "../../../.ci/typescript").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"openapi-fetch", "openapi-typescript-helpers", "@types"} {
+		if err := os.Symlink(filepath.Join(strings.TrimSpace(string(tools)), "node_modules", name), filepath.Join(folder, "node_modules", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	arguments := []string{"--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck", "--types", "node"}
-	for _, page := range guides() {
+	for _, page := range guides(t) {
 		for i, e := range examplesOf(t, page) {
 			if e.language != "ts" {
 				continue
 			}
 			name := fmt.Sprintf("%s%d.ts", page, i)
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(tsBefore+e.code+"}\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, folder, name, tsBefore+e.code+"}\n")
 			arguments = append(arguments, name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -17,8 +18,11 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// section is a heading of the second level, for the list of what is on a page.
-type section struct{ ID, Label string }
+// section is a heading of the second level, for the list of what is on a page, with those below it where the list has them.
+type section struct {
+	ID, Label string
+	Sections  []section
+}
 
 var markdown = goldmark.New(
 	goldmark.WithExtensions(extension.Table),
@@ -38,16 +42,19 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 		switch node := node.(type) {
 		case *ast.Heading:
 			label := string(node.Lines().Value(source)) // headings are plain text
+			if name.MatchString(label) {
+				node.SetAttributeString("id", []byte(label)) // an error code, whose anchor is itself
+			}
 			switch node.Level {
 			case 1:
 				title = label
 			case 2:
 				id, _ := node.AttributeString("id")
-				sections = append(sections, section{string(id.([]byte)), label})
+				sections = append(sections, section{ID: string(id.([]byte)), Label: label})
 			}
 		case *ast.Link:
-			name, anchor, _ := strings.Cut(string(node.Destination), "#")
-			if page, is := strings.CutSuffix(name, ".md"); is && !strings.Contains(page, "/") {
+			file, anchor, _ := strings.Cut(string(node.Destination), "#")
+			if page, is := strings.CutSuffix(file, ".md"); is && !strings.Contains(page, "/") {
 				if anchor != "" {
 					anchor = "#" + anchor
 				}
@@ -56,44 +63,40 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 		}
 		return ast.WalkContinue, nil
 	})
+	together(document, source)
 	if err == nil && title == "" {
 		err = errors.New("no title")
 	}
 	if err != nil {
 		return "", "", nil, err
 	}
-	var rendered bytes.Buffer
-	if err := markdown.Renderer().Render(&rendered, source, document); err != nil {
-		return "", "", nil, err
-	}
-	return title, template.HTML(rendered.String()), sections, nil //nolint:gosec // of Markdown that is ours
+	body, err = render(document, source)
+	return title, body, sections, err
 }
+
+func render(document ast.Node, source []byte) (template.HTML, error) {
+	var rendered bytes.Buffer
+	err := markdown.Renderer().Render(&rendered, source, document)
+	return template.HTML(rendered.String()), err //nolint:gosec // of Markdown that is ours
+}
+
+// described makes HTML of a description in the contract.
+func described(description string) (template.HTML, error) {
+	source := []byte(description)
+	return render(markdown.Parser().Parse(text.NewReader(source)), source)
+}
+
+// name is one word as programs write it, which no other heading is.
+var name = regexp.MustCompile(`^[a-z]+(_[a-z]+)+$`)
 
 // wide renders what may be wider than the window, code and tables: each scrolls for itself, also by keyboard.
 type wide struct{}
 
 func (wide) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, renderCode)
+	r.Register(kindExamples, renderExamples)
 	r.Register(ast.KindHeading, renderHeading)
 	r.Register(extensionast.KindTable, renderTable)
-}
-
-// languages are the names of those that the pages have examples in.
-var languages = map[string]string{"bash": "Shell", "go": "Go", "ts": "TypeScript", "js": "JavaScript", "python": "Python", "json": "JSON"}
-
-func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	block := node.(*ast.FencedCodeBlock)
-	_, _ = w.WriteString(`<pre tabindex="0" data-language="` + languages[string(block.Language(source))] + `"><code>`)
-	lines := block.Lines()
-	for i := range lines.Len() {
-		line := lines.At(i)
-		template.HTMLEscape(w, line.Value(source))
-	}
-	_, _ = w.WriteString("</code></pre>\n")
-	return ast.WalkSkipChildren, nil
 }
 
 // renderHeading lets readers link to each section.

@@ -102,7 +102,7 @@ func (s *Site) addSDKs() error {
 
 // newArchive is sent as it is, since a package manager may take a content coding for its own archive.
 func newArchive(mediaType string, content []byte) *file {
-	return &file{File: static.NewPacked(mediaType, content), policy: pagePolicy, forever: true}
+	return &file{File: static.NewPacked(mediaType, content), forever: true}
 }
 
 // versionOf is that of package.json, which is the contract's.
@@ -163,7 +163,7 @@ func (s *Site) AsksForModule(r *http.Request) bool {
 }
 
 func (s *Site) serveModule(w http.ResponseWriter) {
-	headers(w.Header(), pagePolicy)
+	headers(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	content := html.EscapeString(s.module + " mod " + s.baseURL + Path + "go")

@@ -60,9 +60,10 @@ func newcomer(t *testing.T, authority string) []string {
 	// Beside it whom this machine trusts on the way to others: a setting of its own for npm would hide ours.
 	trusted := run(t, t.TempDir(), os.Environ(), `cat '`+authority+`' && if [ -n "${SSL_CERT_FILE:-}" ]; then cat "$SSL_CERT_FILE"; else node -p 'tls.rootCertificates.join("\n")'; fi`)
 	authorities := write(t, t.TempDir(), "authorities.pem", trusted)
+	// With -trimpath what was compiled for one folder is good for every other.
 	return append(os.Environ(), "NODE_EXTRA_CA_CERTS="+authorities, "SSL_CERT_FILE="+authorities, "npm_config_cafile="+authorities,
 		"npm_config_prefer_offline=true", "npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_update_notifier=false",
-		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off", "GOSUMDB=off",
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GOSUMDB=off",
 		"GOPROXY=file://"+filepath.ToSlash(cache)+"/cache/download,"+proxies)
 }
 

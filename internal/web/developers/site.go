@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"mime"
 	"os"
@@ -17,7 +16,6 @@ import (
 
 	"connect-svc/api"
 	"connect-svc/gen/openapi30"
-	"connect-svc/gen/redoc"
 	"connect-svc/internal/brand"
 )
 
@@ -40,9 +38,15 @@ type group struct {
 	Pages []page
 }
 
-const referenceName = "reference"
+// What is not made of a Markdown page alone.
+const (
+	referenceName = "reference"
+	rulesName     = "rules" // of the contract's description
+	codesName     = "error-codes"
+	indexName     = "site-index"
+)
 
-// contents is the site from top to bottom. Each page but the reference is pages/NAME.md.
+// contents is the site from top to bottom. Each page but the reference, the rules and the site's index is pages/NAME.md.
 var contents = []group{
 	{"Start", []page{
 		{"index", "Overview", "Read a user's walking and cycling activity, with the user's consent: what there is, and where to begin."},
@@ -61,7 +65,11 @@ var contents = []group{
 		{"going-live", "Going live", "The checklist before the first real user."},
 	}},
 	{"Reference", []page{
-		{referenceName, "API reference", "Every operation, field, limit and error of the partner API."},
+		{referenceName, "API reference", "Every operation, parameter, field and answer of the partner API, and its webhooks."},
+		{rulesName, "Rules", "What the contract says in words: the flow, errors and retries, limits, webhooks, versions."},
+		{codesName, "Error codes", "Each error code of the partner API: what it means, and what to do."},
+		{"changelog", "API changelog", "What changed in the partner API, by version and date."},
+		{indexName, "Site index", "Every page, heading, operation and field of this site."},
 	}},
 }
 
@@ -69,9 +77,10 @@ var contents = []group{
 type Site struct {
 	brand   brand.Brand
 	baseURL string
-	module  string           // of the Go SDK
-	files   map[string]*file // by their path below [Path]
-	missing *file            // the page for what is not there
+	module  string            // of the Go SDK
+	files   map[string]*file  // by their path below [Path]
+	assets  map[string]string // such paths by the names of what lies in static/
+	missing *file             // the page for what is not there
 }
 
 // Config is whose site it is.
@@ -83,16 +92,15 @@ type Config struct {
 
 // New makes the site from what is embedded, for an operator. An error says that the parts do not fit together.
 func New(config Config) (*Site, error) {
-	s := &Site{brand: config.Brand, baseURL: config.BaseURL, module: config.SDKModule, files: map[string]*file{}}
+	s := &Site{brand: config.Brand, baseURL: config.BaseURL, module: config.SDKModule, files: map[string]*file{}, assets: map[string]string{}}
 	s.brand.Name = cmp.Or(s.brand.Name, brand.DefaultName)
 	if s.module == "" {
 		s.module = DefaultModule(s.baseURL)
 	}
-	names, err := s.addAssets()
-	if err != nil {
+	if err := s.addAssets(); err != nil {
 		return nil, fmt.Errorf("developers: %w", err)
 	}
-	if err := s.addPages(names); err != nil {
+	if err := s.addPages(); err != nil {
 		return nil, fmt.Errorf("developers: %w", err)
 	}
 	if err := s.addSDKs(); err != nil {
@@ -101,7 +109,8 @@ func New(config Config) (*Site, error) {
 	for name, document := range map[string][]byte{
 		"openapi.yaml": api.Partner, "openapi-3.0.yaml": openapi30.Partner, "sandbox.yaml": api.Sandbox,
 	} {
-		if document, err = withContact(document, s.brand.SupportURL); err != nil {
+		document, err := withContact(document, s.brand.SupportURL)
+		if err != nil {
 			return nil, fmt.Errorf("developers: %s: %w", name, err)
 		}
 		s.files[name] = newFile("application/yaml", document)
@@ -130,110 +139,35 @@ func withContact(document []byte, support string) ([]byte, error) {
 	return bytes.Replace(document, []byte(license), []byte(contact), 1), nil
 }
 
-// addAssets adds what pages need under names that change with the content, so that browsers may keep it forever. The licenses
-// keep their name, which the head of the program gives. It returns the names by those of the files.
-func (s *Site) addAssets() (names map[string]string, err error) {
-	names = map[string]string{}
-	add := func(base string, content []byte) {
-		extension := path.Ext(base)
-		f := newFile(mime.TypeByExtension(extension), content)
-		name := "static/" + base
-		if extension != ".txt" {
-			f.forever = true
-			name = strings.TrimSuffix(name, extension) + "." + f.Tag[:16] + extension
-		}
-		names[base] = name
-		s.files[name] = f
-	}
-	add("redoc.standalone.js", redoc.Script)
-	add("redoc.standalone.js.LICENSE.txt", redoc.Licenses)
+// addAssets adds what pages need.
+func (s *Site) addAssets() error {
 	entries, err := fs.ReadDir(files, "static")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, entry := range entries {
 		content, err := fs.ReadFile(files, "static/"+entry.Name())
 		if err != nil {
-			return nil, err
+			return err
 		}
-		add(entry.Name(), content)
+		s.addAsset(entry.Name(), content)
 	}
 	for _, own := range s.brand.Files() {
 		f := newFile(own.MediaType, own.Content)
 		f.forever = true
-		names[own.Name] = "static/" + own.Name
+		s.assets[own.Name] = "static/" + own.Name
 		s.files["static/"+own.Name] = f
 	}
-	return names, nil
+	return nil
 }
 
-// view is what the layout shows.
-type view struct {
-	Brand    brand.Brand
-	Root     string // before each link; empty where the page lies in the root of the site
-	Page     page
-	Title    string
-	Contents []group
-	Body     template.HTML // of a Markdown page
-	Sections []section     // of it
-	Before   *page         // the neighbours, in the order of reading
-	After    *page
-}
-
-func (s *Site) addPages(names map[string]string) error {
-	layouts, err := template.New("").Funcs(template.FuncMap{"asset": func(name string) (string, error) {
-		if names[name] == "" {
-			return "", fmt.Errorf("no file static/%s", name)
-		}
-		return names[name], nil
-	}}).ParseFS(files, "templates/*.html")
-	if err != nil {
-		return err
-	}
-	render := func(layout string, v view) (*file, error) {
-		v.Contents, v.Brand = contents, s.brand
-		var text bytes.Buffer
-		if err := layouts.ExecuteTemplate(&text, layout, v); err != nil {
-			return nil, err
-		}
-		return newFile("text/html; charset=utf-8", text.Bytes()), nil
-	}
-	var all []page
-	for _, g := range contents {
-		all = append(all, g.Pages...)
-	}
-	for i, p := range all {
-		v := view{Page: p, Title: p.Label}
-		layout := "page.html"
-		if p.Name == referenceName {
-			layout = "reference.html"
-		} else if err := v.read(p, s.own); err != nil {
-			return fmt.Errorf("pages/%s.md: %w", p.Name, err)
-		}
-		if i > 0 {
-			v.Before = &all[i-1]
-		}
-		if i+1 < len(all) {
-			v.After = &all[i+1]
-		}
-		if s.files[p.File()], err = render(layout, v); err != nil {
-			return err
-		}
-	}
-	s.files[referenceName+".html"].policy = referencePolicy
-	s.files[""] = s.files["index.html"]
-	s.missing, err = render("missing.html", view{Root: Path, Title: "Not found"})
-	return err
-}
-
-// read takes title, body and sections of a Markdown page, which own makes the service's.
-func (v *view) read(p page, own func([]byte) []byte) error {
-	source, err := fs.ReadFile(files, "pages/"+p.Name+".md")
-	if err != nil {
-		return err
-	}
-	v.Title, v.Body, v.Sections, err = convert(own(source))
-	return err
+// addAsset adds a file under a name that changes with its content, so that browsers may keep it forever.
+func (s *Site) addAsset(base string, content []byte) {
+	extension := path.Ext(base)
+	f := newFile(mime.TypeByExtension(extension), content)
+	f.forever = true
+	s.assets[base] = "static/" + strings.TrimSuffix(base, extension) + "." + f.Tag[:16] + extension
+	s.files[s.assets[base]] = f
 }
 
 // Write puts the site into a folder, which is made if it is missing. Nothing in it is removed.

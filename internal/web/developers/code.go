@@ -1,0 +1,129 @@
+package developers
+
+import (
+	"html/template"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/util"
+)
+
+// language is one that examples are in.
+type language struct {
+	label string
+	// program says that examples in it stand for each other: neighbors in different languages are the same example twice.
+	program bool
+	// words finds what is highlighted. Its groups are comments, strings, keywords and numbers.
+	words *regexp.Regexp
+}
+
+const (
+	slashes = `//.*|/\*[\s\S]*?\*/`
+	hashes  = `(?:^|\s)#.*`
+	quotes  = `"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'`
+	numbers = `\b\d[\d_]*(?:\.\d+)?\b`
+)
+
+func words(comments, strings, keywords string) *regexp.Regexp {
+	keywords = regexp.MustCompile(`\s+`).ReplaceAllString(keywords, "|")
+	return regexp.MustCompile(`(?m)(` + comments + `)|(` + strings + `)|(\b(?:` + keywords + `)\b)|(` + numbers + `)`)
+}
+
+// languages are those that the pages have examples in, by their names in Markdown.
+var languages = map[string]language{
+	"bash": {"Shell", true, words(hashes, quotes, `if then else elif fi for in do done while case esac function export set exit return`)},
+	"sh":   {"Shell", true, words(hashes, quotes, `if then else elif fi for in do done while case esac function export set exit return`)},
+	"go": {"Go", true, words(slashes, quotes+"|`[^`]*`",
+		`break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false`)},
+	"ts": {"TypeScript", true, script},
+	"js": {"JavaScript", true, script},
+	"python": {"Python", true, words(hashes, `"""[\s\S]*?"""|`+quotes,
+		`and as assert async await break class continue def del elif else except finally for from global if import in is lambda not or pass raise return try while with yield None True False`)},
+	"php": {"PHP", true, words(slashes+"|"+hashes, quotes,
+		`abstract as break case catch class const continue declare default do echo else elseif extends final finally fn for foreach function if implements instanceof match namespace new null private protected public readonly return static switch throw true false try use while yield`)},
+	"json": {"JSON", false, words(`\A\z`, `"(?:\\.|[^"\\\n])*"`, `true false null`)},
+	"http": {"HTTP", false, words(`\A\z`, `"(?:\\.|[^"\\\n])*"`, `GET POST PUT DELETE true false null`)},
+	"text": {"Text", false, regexp.MustCompile(`()()()()\A\z\z.`)},
+}
+
+var script = words(slashes, quotes+"|`(?:\\\\.|[^`\\\\])*`",
+	`as async await break case catch class const continue declare default do else enum export extends false finally for from function if implements import in instanceof interface let new null of return static switch this throw true try type typeof undefined var void while yield`)
+
+// highlighted is code as HTML, in which comments, strings, keywords and numbers are marked.
+func highlighted(name, code string) template.HTML {
+	var marked strings.Builder
+	last := 0
+	for _, at := range languages[name].words.FindAllStringSubmatchIndex(code, -1) {
+		marked.WriteString(template.HTMLEscapeString(code[last:at[0]]))
+		for group, class := range []string{"comment", "string", "keyword", "number"} {
+			if at[2*group+2] >= 0 {
+				marked.WriteString(`<span class="` + class + `">` + template.HTMLEscapeString(code[at[0]:at[1]]) + `</span>`)
+			}
+		}
+		last = at[1]
+	}
+	marked.WriteString(template.HTMLEscapeString(code[last:]))
+	return template.HTML(marked.String()) //nolint:gosec // is escaped
+}
+
+// listing is a block of code. What belongs to it, such as a button that copies it, a script adds.
+func listing(name, code string) template.HTML {
+	label := languages[name].label
+	if strings.HasPrefix(code, "curl ") {
+		label = "curl"
+	}
+	return template.HTML(`<div class="code" data-language="`+name+`"><p class="language">`+label+ //nolint:gosec // both are ours
+		`</p><pre tabindex="0"><code>`) + highlighted(name, code) + "</code></pre></div>\n"
+}
+
+func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if entering {
+		block := node.(*ast.FencedCodeBlock)
+		_, _ = w.WriteString(string(listing(string(block.Language(source)), string(block.Lines().Value(source)))))
+	}
+	return ast.WalkSkipChildren, nil
+}
+
+// examples is the same example in several languages.
+type examples struct{ ast.BaseBlock }
+
+var kindExamples = ast.NewNodeKind("Examples")
+
+func (*examples) Kind() ast.NodeKind { return kindExamples }
+
+func (e *examples) Dump(source []byte, level int) { ast.DumpHelper(e, source, level, nil, nil) }
+
+func renderExamples(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+	if entering {
+		_, _ = w.WriteString("<div class=\"examples\">\n")
+	} else {
+		_, _ = w.WriteString("</div>\n")
+	}
+	return ast.WalkContinue, nil
+}
+
+// together puts examples together that stand for each other: blocks of code in different languages with nothing between them.
+func together(document ast.Node, source []byte) {
+	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
+		var seen []string
+		var blocks []ast.Node
+		for next := node; next != nil; next = next.NextSibling() {
+			block, is := next.(*ast.FencedCodeBlock)
+			if !is || !languages[string(block.Language(source))].program || slices.Contains(seen, string(block.Language(source))) {
+				break
+			}
+			seen, blocks = append(seen, string(block.Language(source))), append(blocks, next)
+		}
+		if len(blocks) < 2 {
+			continue
+		}
+		one := &examples{}
+		document.InsertBefore(document, node, one)
+		for _, block := range blocks {
+			one.AppendChild(one, block) // takes it from where it was
+		}
+		node = one
+	}
+}

@@ -1,0 +1,171 @@
+package developers
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/PuerkitoBio/goquery"
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/api"
+)
+
+// headings are those of the second level, as they are written.
+func headings(t *testing.T, page string) (labels []string) {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("pages", page+".md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllSubmatch(source, -1) {
+		labels = append(labels, string(found[1]))
+	}
+	return labels
+}
+
+// Each error code of the contract is explained, and no other. Its anchor is the code itself, and what answers with it is linked.
+func TestErrorCodes(t *testing.T) {
+	t.Parallel()
+	parsed, err := openapi3.NewLoader().LoadFromData(api.Partner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	know := func(value any) {
+		if code, is := value.(string); is {
+			known[code] = true
+		}
+	}
+	// The shapes of errors: a field error.code, or a field error whose schema lists the codes.
+	for _, schema := range parsed.Components.Schemas {
+		field := schema.Value.Properties["error"]
+		if field == nil {
+			continue
+		}
+		if code := field.Value.Properties["code"]; code != nil {
+			field = code
+		}
+		know(field.Value.Const)
+		for _, value := range field.Value.Enum {
+			know(value)
+		}
+	}
+	var want []string
+	for code := range known {
+		want = append(want, code)
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, headings(t, codesName)); diff != "" || len(want) < 15 {
+		t.Errorf("%d codes\n%s", len(want), diff)
+	}
+	site := newSite(t)
+	page, reference := parse(t, site.files[codesName+".html"]), parse(t, site.files[referenceName+".html"])
+	for _, code := range want {
+		if page.Find(`h2[id="`+code+`"]`).Length() != 1 {
+			t.Errorf("%s has no anchor", code)
+		}
+	}
+	answers := 0
+	reference.Find(".refusals > div").Each(func(_ int, answer *goquery.Selection) {
+		id := answer.AttrOr("id", "")
+		answer.Find(".codes a").Each(func(_ int, code *goquery.Selection) {
+			answers++
+			heading := page.Find(`h2[id="` + code.Text() + `"]`)
+			if heading.NextUntil("h2").Find(`a[href="reference.html#`+id+`"]`).Length() != 1 {
+				t.Errorf("%s does not lead to %s", code.Text(), id)
+			}
+		})
+	})
+	if answers < 30 {
+		t.Errorf("the reference has %d error answers", answers)
+	}
+}
+
+// The changelog has each version of the contract, with the date of its release.
+func TestChangelog(t *testing.T) {
+	t.Parallel()
+	released, err := filepath.Glob("../../../api/released/openapi-*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, name := range released {
+		want = append(want, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "openapi-"), ".yaml"))
+	}
+	slices.Sort(want)
+	slices.Reverse(want)
+	got := headings(t, "changelog")
+	if parsed := regexp.MustCompile(`(?m)^  version: "?([\d.]+)"?$`).FindSubmatch(api.Partner); len(got) > 0 && got[0] != string(parsed[1]) {
+		t.Errorf("the newest version is %s, and the contract is %s", got[0], parsed[1])
+	} else if !slices.Contains(want, string(parsed[1])) {
+		want = slices.Insert(want, 0, string(parsed[1])) // is not released yet
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	page, err := os.ReadFile("pages/changelog.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("../../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range got {
+		date := regexp.MustCompile(`(?m)^## ` + regexp.QuoteMeta(version) + `\n\n(\d{4}-\d\d-\d\d)$`).FindSubmatch(page)
+		if date == nil || !strings.Contains(string(program), "## ["+version+"] - "+string(date[1])+"\n") {
+			t.Errorf("%s has no date, or another than in CHANGELOG.md: %q", version, date)
+		}
+	}
+}
+
+// The site's index and the search have every page, heading and field.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	site := newSite(t)
+	index := map[string]bool{}
+	parse(t, site.files[indexName+".html"]).Find("main a").Each(func(_ int, link *goquery.Selection) { index[link.AttrOr("href", "")] = true })
+	list := string(site.files[site.assets["places.js"]].Content)
+	found := 0
+	for _, name := range pageNames() {
+		if name == indexName {
+			continue
+		}
+		page := parse(t, site.files[name+".html"])
+		addresses := []string{name + ".html"}
+		page.Find("article h2, article h3, article .field").Each(func(_ int, element *goquery.Selection) {
+			if element.Closest("details").Length() == 0 {
+				addresses = append(addresses, name+".html#"+element.AttrOr("id", ""))
+			}
+		})
+		for _, address := range addresses {
+			found++
+			if !index[address] || !strings.Contains(list, `"`+address+`"`) {
+				t.Errorf("%s is in the index: %t, in the search: %t", address, index[address], strings.Contains(list, `"`+address+`"`))
+			}
+		}
+	}
+	if found < 200 {
+		t.Errorf("only %d places", found)
+	}
+}
+
+// The reference says whose it is: no address of the contract's examples is left.
+func TestReferenceIsOfTheService(t *testing.T) {
+	t.Parallel()
+	site, err := New(Config{BaseURL: "https://connect.acme.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{referenceName, rulesName, "consent"} {
+		text := string(site.files[name+".html"].Content)
+		if !strings.Contains(text, "https://connect.acme.test") || strings.Contains(text, "connect.example") || strings.Contains(text, "{base_url}") {
+			t.Errorf("%s is not of the service", name)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package developers
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/web/developers/reference"
+)
+
+// view is what the layout shows.
+type view struct {
+	Brand    brand.Brand
+	Root     string // before each link; empty where the page lies in the root of the site
+	Page     page
+	Title    string
+	Contents []group
+	Outline  []section     // of the reference, which the contents list while it is open
+	Body     template.HTML // all but the frame
+	Sections []section     // of it
+	Before   *page         // the neighbors, in the order of reading
+	After    *page
+}
+
+// addPages makes the bodies of all pages first: the site's index and the search list what is in them.
+func (s *Site) addPages() error {
+	document, err := contract()
+	if err != nil {
+		return err
+	}
+	layouts, err := s.layouts(document)
+	if err != nil {
+		return err
+	}
+	var all []page
+	for _, g := range contents {
+		all = append(all, g.Pages...)
+	}
+	var places []place
+	views := make([]view, len(all))
+	for i, p := range all {
+		v := view{Page: p, Title: p.Label, Contents: contents, Brand: s.brand, Outline: outlineOf(document)}
+		if i > 0 {
+			v.Before = &all[i-1]
+		}
+		if i+1 < len(all) {
+			v.After = &all[i+1]
+		}
+		switch p.Name {
+		case referenceName:
+			v.Body, err = execute(layouts, "reference.html", document)
+			v.Body = template.HTML(s.ofService([]byte(v.Body))) //nolint:gosec // an address is an origin
+		case rulesName:
+			v.Title, v.Body, v.Sections, err = convert(s.ofService([]byte("# " + p.Label + "\n\n" + document.Description)))
+		case indexName:
+			v.Body, err = execute(layouts, "site-index.html", places)
+		default:
+			v.Title, v.Body, v.Sections, err = s.read(p, document)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		found, err := placesOf(p, v.Body)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if p.Name != indexName { // which would be everything again
+			places = append(places, found...)
+		}
+		views[i] = v
+	}
+	index, err := searchIndex(places)
+	if err != nil {
+		return err
+	}
+	s.addAsset("places.js", index)
+	for _, v := range views {
+		text, err := execute(layouts, "page.html", v)
+		if err != nil {
+			return err
+		}
+		s.files[v.Page.File()] = newFile("text/html; charset=utf-8", []byte(text))
+	}
+	s.files[""] = s.files["index.html"]
+	text, err := execute(layouts, "missing.html", view{Root: Path, Title: "Not found", Contents: contents, Brand: s.brand})
+	s.missing = newFile("text/html; charset=utf-8", []byte(text))
+	return err
+}
+
+// read takes title, body and sections of a Markdown page.
+func (s *Site) read(p page, document *reference.Document) (title string, body template.HTML, sections []section, err error) {
+	source, err := fs.ReadFile(files, "pages/"+p.Name+".md")
+	if err != nil {
+		return "", "", nil, err
+	}
+	if p.Name == codesName {
+		source = withAnswers(source, document)
+	}
+	return convert(bytes.ReplaceAll(s.own(source), []byte("{base_url}"), []byte(s.baseURL)))
+}
+
+// ofService puts the service's address into what comes from the contract.
+func (s *Site) ofService(text []byte) []byte {
+	text = bytes.ReplaceAll(text, []byte("{base_url}"), []byte(s.baseURL))
+	return bytes.ReplaceAll(text, []byte("https://connect.example"), []byte(s.baseURL))
+}
+
+func (s *Site) layouts(document *reference.Document) (*template.Template, error) {
+	return template.New("").Funcs(template.FuncMap{
+		"asset": func(name string) (string, error) {
+			if s.assets[name] == "" {
+				return "", fmt.Errorf("no file static/%s", name)
+			}
+			return s.assets[name], nil
+		},
+		"markdown": described,
+		"listing":  listing,
+		"samples":  addSamples,
+		"lower":    strings.ToLower,
+		"isCode": func(value string) bool {
+			return slices.ContainsFunc(document.Codes, func(c reference.Code) bool { return c.Name == value })
+		},
+	}).ParseFS(files, "templates/*.html")
+}
+
+func execute(layouts *template.Template, layout string, data any) (template.HTML, error) {
+	var text bytes.Buffer
+	err := layouts.ExecuteTemplate(&text, layout, data)
+	return template.HTML(text.String()), err //nolint:gosec // of templates that escape
+}

@@ -51,6 +51,12 @@ func inLanguages(t *testing.T, browser *browsertest.Browser, servers map[string]
 			if got := strings.Join(shownIn(tab), " "); strings.Contains(got, "go") || !strings.Contains(got, "ts") {
 				t.Errorf("after the choice they are in %s", got)
 			}
+			tab.Do(chromedp.Evaluate[chromedp.Void](`self.kept = true`), chromedp.Evaluate[chromedp.Void](`document.querySelector("article .anchor").click()`))
+			var same bool // the page was not loaded again
+			tab.Evaluate(`self.kept === true`, &same)
+			if got := tab.Location(); !strings.HasSuffix(got, "consent.html?language=ts#begin") || !same {
+				t.Errorf("a link on the page leads to %s, on the same page: %t", got, same)
+			}
 			tab.Submit(chromedp.Click(chromedp.CSS(`.contents [href^="refresh.html"], .contents [href*="/refresh.html"]`)))
 			if got := strings.Join(shownIn(tab), " "); strings.Contains(got, "go") || !strings.Contains(got, "ts") {
 				t.Errorf("on the next page they are in %s", got)

@@ -95,18 +95,27 @@ func textOf(d *xml.Decoder) (text string, err error) {
 
 // searchIndex is a script that hands the places over to the one that searches. A script can be loaded from a disk, too.
 func searchIndex(places []place) ([]byte, error) {
-	type entry [4]string // label, where it is, address, text
+	type entry [4]string // label, where it is, address, and text, which for a field begins with its label
 	entries := make([]entry, len(places))
 	for i, p := range places {
 		where, address := p.Page.Label, p.Page.File()
+		if p.ID == "" {
+			where = groupOf(p.Page)
+		}
 		if p.Within != "" {
 			where += " › " + p.Within
 		}
 		if p.ID != "" {
 			address += "#" + p.ID
 		}
-		entries[i] = entry{p.Label, where, address, strings.Join(strings.Fields(p.Text), " ")}
+		entries[i] = entry{p.Label, where, address, strings.TrimPrefix(strings.Join(strings.Fields(p.Text), " "), p.Label+" ")}
 	}
 	list, err := json.Marshal(entries)
 	return slices.Concat([]byte("self.places = "), list, []byte(";\n")), err
+}
+
+// groupOf is the part of the navigation that a page is in.
+func groupOf(p page) string {
+	at := slices.IndexFunc(contents, func(g group) bool { return slices.Contains(g.Pages, p) })
+	return contents[at].Label
 }

@@ -42,7 +42,7 @@
   // Languages.
   const groups = [];
   const remember = (link) => {
-    if (!link.href.startsWith(root) || !/\.html$/.test(link.pathname)) return;
+    if (!link.href.startsWith(root) || !/\.html$/.test(link.pathname) || link.pathname === location.pathname) return;
     const url = new URL(link.href);
     url.searchParams.set("language", chosen);
     link.href = url.href;
@@ -61,6 +61,9 @@
     chosen = language;
     for (const group of groups) if (group.some(({ name }) => name === language)) show(group, language);
     for (const link of document.links) remember(link);
+    const here = new URL(location.href);
+    here.searchParams.set("language", chosen);
+    history.replaceState(null, "", here); // for those who load the page again, or pass it on
     scrollBy({ top: tab.getBoundingClientRect().top - before, behavior: "instant" }); // what the reader looks at stays there
     tab.focus();
   };
@@ -117,9 +120,11 @@
     return sum - where.length / 100;
   };
   const excerpt = (text, words) => {
-    const at = Math.max(0, Math.min(...words.map((word) => text.toLowerCase().indexOf(word)).filter((i) => i >= 0), text.length));
-    const from = at > 60 ? text.lastIndexOf(" ", at - 40) + 1 : 0;
-    return (from > 0 ? "… " : "") + text.slice(at < text.length ? from : 0).slice(0, 140);
+    const found = words.map((word) => text.toLowerCase().indexOf(word)).filter((at) => at >= 0);
+    const first = found.length > 0 ? Math.min(...found) : 0;
+    const from = first > 60 ? text.indexOf(" ", first - 40) + 1 : 0;
+    const to = text.length > from + 140 ? text.lastIndexOf(" ", from + 140) : text.length;
+    return (from > 0 ? "… " : "") + text.slice(from, to) + (to < text.length ? " …" : "");
   };
   const close = () => { results.hidden = true; };
   const search = () => {

@@ -43,7 +43,7 @@ func TestInChromium(t *testing.T) {
 	browser, servers := browsertest.Start(t), forms(t)
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser, map[string]*httptest.Server){
 		"pages": pages, "skip link": skipLink, "languages": inLanguages, "copy": copies, "search": searches,
-		"without scripts": withoutScripts, "forced colors": forcedColors,
+		"without scripts": withoutScripts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,8 +63,20 @@ func pages(t *testing.T, browser *browsertest.Browser, servers map[string]*httpt
 			tab := browser.NewTab(t)
 			for i := first; i < len(names); i += tabs {
 				tab.Open(server.URL + names[i] + ".html")
-				looks(t, tab, names[i], "light")
-				looks(t, tab, names[i], "dark", "color-contrast", "link-in-text-block") // what the colors decide
+				looks(t, tab, names[i], "light", 320, 1280)
+				for _, violation := range tab.Violations() {
+					t.Errorf("%s: %s", names[i], violation)
+				}
+				looks(t, tab, names[i], "dark", 1280)
+				for _, violation := range tab.Violations("color-contrast", "link-in-text-block") { // which colors decide
+					t.Errorf("%s, dark: %s", names[i], violation)
+				}
+				if pictures() {
+					looks(t, tab, names[i], "dark", 320)
+				}
+				if names[i] == referenceName {
+					forcedColors(t, tab)
+				}
 			}
 			for _, address := range tab.Requests() {
 				if !strings.HasPrefix(address, server.URL) {
@@ -80,11 +92,11 @@ func pages(t *testing.T, browser *browsertest.Browser, servers map[string]*httpt
 	}
 }
 
-// looks looks at a page on a wide screen and on a narrow one, with these rules of axe or all.
-func looks(t *testing.T, tab *browsertest.Tab, page, scheme string, rules ...string) {
+// looks measures a page at these widths.
+func looks(t *testing.T, tab *browsertest.Tab, page, scheme string, widths ...int64) {
 	t.Helper()
 	tab.Media("prefers-color-scheme", scheme)
-	for _, width := range []int64{320, 1280} {
+	for _, width := range widths {
 		tab.Do(chromedp.EmulateViewport(width, 800))
 		for _, fault := range tab.LayoutFaults() {
 			t.Errorf("%s, %s, %d px: %s", page, scheme, width, fault)
@@ -93,13 +105,27 @@ func looks(t *testing.T, tab *browsertest.Tab, page, scheme string, rules ...str
 			tab.ScreenshotWindow(filepath.Join(t.ArtifactDir(), fmt.Sprintf("%s-%s-%d.png", page, scheme, width)))
 		}
 	}
-	for _, violation := range tab.Violations(rules...) {
-		t.Errorf("%s, %s: %s", page, scheme, violation)
-	}
 	var light bool
 	tab.Evaluate(`getComputedStyle(document.body).backgroundColor.match(/\d+/)[0] > 128`, &light)
 	if light != (scheme == "light") {
 		t.Errorf("%s: not drawn for %s", page, scheme)
+	}
+}
+
+// Where the system sets all colors, everything can be read, and the chosen tab told from the others.
+func forcedColors(t *testing.T, tab *browsertest.Tab) {
+	t.Helper()
+	tab.Media("forced-colors", "active")
+	for _, fault := range tab.LayoutFaults() {
+		t.Errorf("forced colors: %s", fault)
+	}
+	if pictures() {
+		tab.ScreenshotWindow(filepath.Join(t.ArtifactDir(), "forced-colors.png"))
+	}
+	var borders []string
+	tab.Evaluate(`[...document.querySelector(".tabs").children].map((e) => getComputedStyle(e).borderBottomColor)`, &borders)
+	if len(borders) < 2 || borders[0] == borders[1] {
+		t.Errorf("the tabs have the borders %q", borders)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestScriptIsNobodyToOtherPages(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	browser := browsertest.Start(t)
-	for _, page := range []string{"reference.html", "consent.html", "no-such-page.html"} {
+	for _, page := range []string{"reference.html", "no-such-page.html"} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			tab := browser.NewTab(t)

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
@@ -39,9 +40,12 @@ func markdownPages() []string {
 	})
 }
 
+// nobodys is the site as it stands in the sources. Nothing changes a site once it is made.
+var nobodys = sync.OnceValues(func() (*Site, error) { return New(Config{BaseURL: nobodysURL}) })
+
 func newSite(t *testing.T) *Site {
 	t.Helper()
-	site, err := New(Config{BaseURL: nobodysURL})
+	site, err := nobodys()
 	if err != nil {
 		t.Fatal(err)
 	}

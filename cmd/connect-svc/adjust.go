@@ -29,7 +29,7 @@ type adjustStepsCommand struct {
 }
 
 func (c adjustStepsCommand) Run(p *program, group *adjustCommands) error {
-	return group.run(p, "steps", c.adjustment, c.Delta, func(data *activity.Store) error {
+	return group.run(p, "steps", c.adjustment, c.Delta, func(data *activity.Store) (uuid.UUID, error) {
 		return data.AdjustSteps(p.ctx, c.User, c.Date.Time, c.Delta, c.Note)
 	})
 }
@@ -40,26 +40,28 @@ type adjustCyclingCommand struct {
 }
 
 func (c adjustCyclingCommand) Run(p *program, group *adjustCommands) error {
-	return group.run(p, "metres", c.adjustment, c.DeltaMeters, func(data *activity.Store) error {
+	return group.run(p, "metres", c.adjustment, c.DeltaMeters, func(data *activity.Store) (uuid.UUID, error) {
 		return data.AdjustCycling(p.ctx, c.User, c.Date.Time, c.DeltaMeters, c.Note)
 	})
 }
 
 type adjustmentJSON struct {
 	UserID uuid.UUID `json:"user_id"`
+	ID     uuid.UUID `json:"adjustment_id"` // names it when it is to be removed
 	Date   string    `json:"date"`
 	Delta  int       `json:"delta"`
 	Note   string    `json:"note"`
 }
 
-func (c adjustCommands) run(p *program, unit string, a adjustment, delta int, act func(*activity.Store) error) error {
+func (c adjustCommands) run(p *program, unit string, a adjustment, delta int, act func(*activity.Store) (uuid.UUID, error)) error {
 	return inActivity(p, c.databaseSetting, func(data *activity.Store) error {
-		if err := act(data); err != nil {
+		id, err := act(data)
+		if err != nil {
 			return err
 		}
-		result := adjustmentJSON{a.User, a.Date.String(), delta, a.Note}
+		result := adjustmentJSON{a.User, id, a.Date.String(), delta, a.Note}
 		return c.print(p, result, func(w io.Writer) {
-			fmt.Fprintf(w, "%+d %s on %s\n", delta, unit, result.Date)
+			fmt.Fprintf(w, "%+d %s on %s: adjustment %s\n", delta, unit, result.Date, id)
 		})
 	})
 }

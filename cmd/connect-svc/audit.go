@@ -60,27 +60,18 @@ func toAuditEventJSON(e audit.Event) auditEventJSON {
 
 func (c auditListCommand) Run(p *program, group *auditCommands) error {
 	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		const page = 1000
-		log, rows := audit.New(pool, 0), []auditEventJSON{}
-		for after := (audit.Position{}); ; {
-			list, err := log.List(p.ctx, audit.Filter{ClientID: c.Client, UserID: c.User, Since: c.Since.Time}, after, page)
-			if err != nil {
-				return err
+		log, after := audit.New(pool, 0), audit.Position{}
+		rows := paged(func() ([]audit.Event, error) {
+			list, err := log.List(p.ctx, audit.Filter{ClientID: c.Client, UserID: c.User, Since: c.Since.Time}, after, listPage)
+			if len(list) > 0 {
+				after = list[len(list)-1].Position()
 			}
-			for _, event := range list {
-				rows = append(rows, toAuditEventJSON(event))
-				after = event.Position()
-			}
-			if len(list) < page {
-				break
-			}
-		}
-		return group.print(p, rows, func(w io.Writer) {
-			fmt.Fprintln(w, "AT\tACTOR\tACTION\tCLIENT ID\tUSER ID\tVERSION\tDETAIL")
-			for _, row := range rows {
+			return list, err
+		})
+		return stream(group.output, p, mapped(rows, toAuditEventJSON), "AT\tACTOR\tACTION\tCLIENT ID\tUSER ID\tVERSION\tDETAIL",
+			func(w io.Writer, row auditEventJSON) {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Actor, row.Action,
 					orDash(row.ClientID), orDash(row.UserID), orDash(row.ConnectionVersion), row.Detail)
-			}
-		})
+			})
 	})
 }

@@ -20,12 +20,13 @@ type commands struct {
 	Brand      brandCommands      `cmd:"" group:"Set up:" help:"Preview the pages and emails that users see."`
 	Keys       keysCommands       `cmd:"" group:"Set up:" help:"Create and rotate the keyset that seals credentials."`
 	Client     clientCommands     `cmd:"" group:"Partners:" help:"Register partners; manage their secrets and webhooks."`
-	User       userCommands       `cmd:"" group:"Users and data:" help:"Create, list and delete users."`
+	User       userCommands       `cmd:"" group:"Users and data:" help:"Create, list, change and delete users."`
 	Connection connectionCommands `cmd:"" group:"Users and data:" help:"List and end users' connections with partners."`
 	Audit      auditCommands      `cmd:"" group:"Support:" help:"Show who changed clients, users and connections."`
 	Webhook    webhookCommands    `cmd:"" group:"Partners:" help:"Inspect, resend, test and verify webhook deliveries."`
-	Import     importCommands     `cmd:"" group:"Users and data:" help:"Import recorded activity from CSV files."`
+	Import     importCommands     `cmd:"" group:"Users and data:" help:"Import users and recorded activity from CSV files."`
 	Adjust     adjustCommands     `cmd:"" group:"Users and data:" help:"Correct recorded activity."`
+	Remove     removeCommands     `cmd:"" group:"Users and data:" help:"Remove recorded activity and corrections."`
 	Usage      usageCommand       `cmd:"" group:"Support:" help:"Show a client's requests, refusals, latency and budget." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
 	SampleData sampleDataCommand  `cmd:"" group:"Users and data:" help:"Generate plausible activity for a user." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
 	Version    versionCommand     `cmd:"" group:"Support:" help:"Print the versions of the program and of the partner API." example:"connect-svc version --output json"`

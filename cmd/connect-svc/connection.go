@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"iter"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -61,45 +63,44 @@ func (c connectionListCommand) Run(p *program, group *connectionCommands) error 
 		if err != nil {
 			return err
 		}
-		rows := make([]connectionJSON, len(list))
-		for i, connection := range list {
-			rows[i] = toConnectionJSON(connection)
-		}
-		return group.print(p, rows, func(w io.Writer) {
-			fmt.Fprintln(w, "USER ID\tCLIENT ID\tCLIENT\tSTATE\tVERSION\tFROM\tLAST READ\tSCOPES")
-			for i, row := range rows {
+		return stream(group.output, p, mapped(list, toConnectionJSON), "USER ID\tCLIENT ID\tCLIENT\tSTATE\tVERSION\tFROM\tLAST READ\tSCOPES",
+			func(w io.Writer, row connectionJSON) {
 				lastRead := "never"
 				if row.LastRead != nil {
 					lastRead = row.LastRead.Format(time.RFC3339)
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", row.UserID, row.ClientID, row.ClientName, row.State,
-					row.Version, row.HistoryFrom, lastRead, list[i].Scopes)
-			}
-		})
+					row.Version, row.HistoryFrom, lastRead, strings.Join(row.Scopes, " "))
+			})
 	})
 }
 
-func (c connectionListCommand) list(p *program, pool *postgres.Pool) (all []oauth.Connection, err error) {
+func (c connectionListCommand) list(p *program, pool *postgres.Pool) (iter.Seq2[oauth.Connection, error], error) {
 	server := oauth.New(pool, nil, oauth.Settings{})
 	if c.User != uuid.Nil {
 		if _, err := accountsOf(pool).GetUser(p.ctx, c.User); err != nil {
 			return nil, fmt.Errorf("user %s: %w", c.User, err)
 		}
-		return server.ConnectionsOfUser(p.ctx, c.User)
+		all, err := server.ConnectionsOfUser(p.ctx, c.User) // not more than there are clients
+		return func(yield func(oauth.Connection, error) bool) {
+			for _, connection := range all {
+				if !yield(connection, nil) {
+					return
+				}
+			}
+		}, err
 	}
 	if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
 		return nil, err
 	}
-	const page = 1000
-	for last := uuid.Nil; ; last = all[len(all)-1].UserID {
-		list, err := server.ConnectionsOfClient(p.ctx, c.Client, last, page)
-		if err != nil {
-			return nil, err
+	last := uuid.Nil
+	return paged(func() ([]oauth.Connection, error) {
+		list, err := server.ConnectionsOfClient(p.ctx, c.Client, last, listPage)
+		if len(list) > 0 {
+			last = list[len(list)-1].UserID
 		}
-		if all = append(all, list...); len(list) < page {
-			return all, nil
-		}
-	}
+		return list, err
+	}), nil
 }
 
 type connectionDisconnectCommand struct {

@@ -81,7 +81,14 @@ func TestImportRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkRefusal(t, call(t, env(db), tt.file, "import", "daily-steps", "-"), statusFailed, tt.says)
+			got := call(t, env(db), tt.file, "import", "daily-steps", "-")
+			if first, summary, two := strings.Cut(strings.TrimSuffix(got.stderr, "\n"), "\n"); two {
+				if want := "connect-svc: 1 of 2 rows cannot be taken; nothing was imported"; summary != want {
+					t.Errorf("summed up as %q, want %q", summary, want)
+				}
+				got.stderr = first + "\n"
+			}
+			checkRefusal(t, got, statusFailed, tt.says)
 			if got := stepsOf(t, db); got != "" {
 				t.Errorf("rows were taken in: %s", got)
 			}
@@ -115,10 +122,10 @@ func TestAdjust(t *testing.T) {
 	t.Parallel()
 	db := withWalker(t)
 	steps := succeedJSON[adjustmentJSON](t, env(db), "", "adjust", "steps", "--user", walker, "--date", "2026-01-02", "--delta", "-500", "--note", "swing")
-	if diff := cmp.Diff(adjustmentJSON{steps.UserID, "2026-01-02", -500, "swing"}, steps); diff != "" || steps.UserID.String() != walker {
+	if diff := cmp.Diff(adjustmentJSON{steps.UserID, steps.ID, "2026-01-02", -500, "swing"}, steps); diff != "" || steps.UserID.String() != walker {
 		t.Errorf("%s %s", steps.UserID, diff)
 	}
-	if got := succeed(t, env(db), "", "adjust", "cycling", "--user", walker, "--date", "2026-01-02", "--delta-meters", "1200", "--note", "tunnel"); got != "+1200 metres on 2026-01-02\n" {
+	if got := succeed(t, env(db), "", "adjust", "cycling", "--user", walker, "--date", "2026-01-02", "--delta-meters", "1200", "--note", "tunnel"); !strings.HasPrefix(got, "+1200 metres on 2026-01-02: adjustment ") {
 		t.Errorf("%q", got)
 	}
 	if got := pgtest.Value[string](t, db, "select user_id || ' ' || date || ' ' || delta || ' ' || note from step_corrections"); got != walker+" 2026-01-02 -500 swing" {

@@ -17,6 +17,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/intake"
 )
 
 // Exit statuses of every command.
@@ -101,9 +102,15 @@ func asUsage(err error) (usage error, isUsage bool) {
 	return err, found || errors.Is(err, activity.ErrAdjustment)
 }
 
-// fail prints err as one line without a credential, and returns the exit status.
+// fail prints err as one line without a credential, and returns the exit status. Bad rows have a line each before it.
 func (p *program) fail(err error) int {
 	status := statusFailed
+	if bad, found := errors.AsType[*intake.BadRows](err); found {
+		for _, row := range bad.Named {
+			fmt.Fprintln(p.stderr, "connect-svc:", credential.Redact(row.Error()))
+		}
+		err = fmt.Errorf("%w; nothing was imported", bad)
+	}
 	if usage, isUsage := asUsage(err); isUsage {
 		err, status = usage, statusUsage
 	}

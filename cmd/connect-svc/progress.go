@@ -10,7 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"connect-svc/internal/activity"
+	"connect-svc/internal/intake"
 )
 
 // input opens a file to import, or standard input for "-". It returns its size in bytes too, or -1 if that is unknown.
@@ -41,26 +41,38 @@ func interruptible(ctx context.Context, source io.Reader) io.ReadCloser {
 }
 
 // progress shows how far an import of size bytes is, with its rate and the time that remains, if standard error is a
-// terminal. finish removes the display.
-func (p *program) progress(size int64) (show func(activity.Progress), finish func()) {
+// terminal: first reading its bytes, then storing its rows. finish removes the display.
+func (p *program) progress(size int64) (show func(intake.Progress), finish func()) {
 	screen, isFile := p.stderr.(*os.File)
 	if !isFile || !term.IsTerminal(int(screen.Fd())) {
 		return nil, func() {}
 	}
-	bar := progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(screen),
-		progressbar.OptionShowBytes(true),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionThrottle(100*time.Millisecond),
-	)
-	// A display that fails does not stop the import.
-	show = func(done activity.Progress) {
-		what := "reading row"
-		if done.Merging {
-			what = "storing rows:"
+	return showProgress(screen, size)
+}
+
+// A display that fails does not stop the import.
+func showProgress(screen io.Writer, size int64) (show func(intake.Progress), finish func()) {
+	newBar := func(size int64, options ...progressbar.Option) *progressbar.ProgressBar {
+		return progressbar.NewOptions64(size, append(options,
+			progressbar.OptionSetWriter(screen),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionThrottle(100*time.Millisecond),
+		)...)
+	}
+	bar, storing := newBar(size, progressbar.OptionShowBytes(true)), false
+	show = func(done intake.Progress) {
+		if !done.Storing {
+			bar.Describe(fmt.Sprintf("reading row %d", done.Rows))
+			_ = bar.Set64(done.Bytes)
+			return
 		}
-		bar.Describe(fmt.Sprintf("%s %d", what, done.Rows))
-		_ = bar.Set64(done.Bytes)
+		if !storing {
+			storing = true
+			_ = bar.Clear()
+			bar = newBar(done.Rows, progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"), progressbar.OptionShowCount())
+			bar.Describe("storing rows")
+		}
+		_ = bar.Set64(done.Stored)
 	}
 	return show, func() { _ = bar.Clear() }
 }

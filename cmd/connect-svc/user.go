@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,14 +18,15 @@ type userCommands struct {
 	databaseSetting
 	Create userCreateCommand `cmd:"" help:"Create a user." example:"connect-svc user create --email ada@example.com --timezone Europe/Berlin --registered-on 2026-01-31"`
 	List   userListCommand   `cmd:"" help:"List all users." example:"connect-svc user list --output json"`
-	Show   userShowCommand   `cmd:"" help:"Show one user." example:"connect-svc user show 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
+	Show   userShowCommand   `cmd:"" help:"Show one user." example:"connect-svc user show ada@example.com"`
+	Update userUpdateCommand `cmd:"" help:"Change a user." detail:"A changed address ends the user's sign-ins, sessions and undecided requests. A changed time zone decides calendar days from now on: the first readable dates of connections stay. A changed registration day bounds the reads of steps at once, of existing connections too." example:"connect-svc user update 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --timezone Asia/Tokyo"`
 	Delete userDeleteCommand `cmd:"" help:"Permanently delete a user, their connections and their data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
 }
 
 // accountsOf is the users in the database. It has neither keys nor a mailer: no command here seals anything or sends mail.
 func accountsOf(pool *postgres.Pool) *account.Accounts {
 	return account.New(pool, nil, nil, account.Settings{
-		EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUser,
+		EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
 	})
 }
 
@@ -70,25 +72,16 @@ type userListCommand struct{}
 
 func (userListCommand) Run(p *program, group *userCommands) error {
 	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		const page = 1000
-		users, rows := accountsOf(pool), []userJSON{}
-		for last := uuid.Nil; ; last = rows[len(rows)-1].UserID {
-			list, err := users.ListUsers(p.ctx, last, page)
-			if err != nil {
-				return err
+		users, last := accountsOf(pool), uuid.Nil
+		rows := paged(func() ([]account.User, error) {
+			list, err := users.ListUsers(p.ctx, last, listPage)
+			if len(list) > 0 {
+				last = list[len(list)-1].ID
 			}
-			for _, user := range list {
-				rows = append(rows, toUserJSON(user))
-			}
-			if len(list) < page {
-				break
-			}
-		}
-		return group.print(p, rows, func(w io.Writer) {
-			fmt.Fprintln(w, "USER ID\tE-MAIL\tTIME ZONE\tREGISTERED ON")
-			for _, user := range rows {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", user.UserID, user.Email, user.Timezone, user.RegisteredOn)
-			}
+			return list, err
+		})
+		return stream(group.output, p, mapped(rows, toUserJSON), "USER ID\tE-MAIL\tTIME ZONE\tREGISTERED ON", func(w io.Writer, row userJSON) {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.UserID, row.Email, row.Timezone, row.RegisteredOn)
 		})
 	})
 }
@@ -98,22 +91,62 @@ type userID struct {
 	ID uuid.UUID `arg:"" help:"The user's id."`
 }
 
-type userShowCommand struct{ userID }
+type userShowCommand struct {
+	ID string `arg:"" help:"The user's id or e-mail address."`
+}
 
 func (c userShowCommand) Run(p *program, group *userCommands) error {
+	id, err := uuid.Parse(c.ID)
+	byEmail := strings.Contains(c.ID, "@")
+	if err != nil && !byEmail {
+		return usagef("<id>: must be a user's id, a UUID, or e-mail address")
+	}
 	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		found, err := accountsOf(pool).GetUser(p.ctx, c.ID)
+		var found account.User
+		if byEmail {
+			found, err = accountsOf(pool).FindUser(p.ctx, c.ID)
+		} else {
+			found, err = accountsOf(pool).GetUser(p.ctx, id)
+		}
 		if err != nil {
 			return fmt.Errorf("user %s: %w", c.ID, err)
 		}
-		row := toUserJSON(found)
-		return group.print(p, row, func(w io.Writer) {
-			fmt.Fprintf(w, "user id\t%s\n", row.UserID)
-			fmt.Fprintf(w, "e-mail\t%s\n", row.Email)
-			fmt.Fprintf(w, "time zone\t%s\n", row.Timezone)
-			fmt.Fprintf(w, "registered on\t%s\n", row.RegisteredOn)
-			fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
-		})
+		return group.printUser(p, found)
+	})
+}
+
+func (c userCommands) printUser(p *program, user account.User) error {
+	row := toUserJSON(user)
+	return c.print(p, row, func(w io.Writer) {
+		fmt.Fprintf(w, "user id\t%s\n", row.UserID)
+		fmt.Fprintf(w, "e-mail\t%s\n", row.Email)
+		fmt.Fprintf(w, "time zone\t%s\n", row.Timezone)
+		fmt.Fprintf(w, "registered on\t%s\n", row.RegisteredOn)
+		fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
+	})
+}
+
+type userUpdateCommand struct {
+	userID
+	Email        *string `help:"Another address for the user's sign-in codes."`
+	Timezone     *string `placeholder:"AREA/CITY" help:"Another time zone."`
+	RegisteredOn *date   `placeholder:"YYYY-MM-DD" help:"Another registration day."`
+}
+
+func (c userUpdateCommand) Run(p *program, group *userCommands) error {
+	change := account.UserChange{Email: c.Email, Timezone: c.Timezone}
+	if c.RegisteredOn != nil {
+		change.RegisteredOn = &c.RegisteredOn.Time
+	}
+	if change == (account.UserChange{}) {
+		return usagef("nothing to change: give --email, --timezone or --registered-on")
+	}
+	return group.inDatabase(p, func(pool *postgres.Pool) error {
+		changed, err := accountsOf(pool).ChangeUser(p.ctx, c.ID, change)
+		if err != nil {
+			return fmt.Errorf("user %s: %w", c.ID, err)
+		}
+		return group.printUser(p, changed)
 	})
 }
 

@@ -42,6 +42,39 @@ func TestUser(t *testing.T) {
 	}
 }
 
+// Shown by id or by address, in any case, and changed field by field.
+func TestUserShowAndUpdate(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	want := succeedJSON[userJSON](t, env(db), "", "user", "show", walker)
+	for _, name := range []string{"ada@example.com", "ADA@Example.com", strings.ToUpper(walker)} {
+		if diff := cmp.Diff(want, succeedJSON[userJSON](t, env(db), "", "user", "show", name)); diff != "" {
+			t.Errorf("show %s (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, change := range []struct {
+		flags []string
+		make  func(*userJSON)
+	}{
+		{[]string{"--email", "lovelace@example.com"}, func(u *userJSON) { u.Email = "lovelace@example.com" }},
+		{[]string{"--timezone", "Asia/Tokyo", "--registered-on", "2025-12-31"}, func(u *userJSON) { u.Timezone, u.RegisteredOn = "Asia/Tokyo", "2025-12-31" }},
+	} {
+		change.make(&want)
+		got := succeedJSON[userJSON](t, env(db), "", append([]string{"user", "update", walker}, change.flags...)...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("update %v (-want +got):\n%s", change.flags, diff)
+		}
+	}
+	if diff := cmp.Diff(want, succeedJSON[userJSON](t, env(db), "", "user", "show", "lovelace@example.com")); diff != "" {
+		t.Errorf("shown after the updates (-want +got):\n%s", diff)
+	}
+	refuse(t, env(db), statusFailed, []string{"no such user"}, "user", "show", "ada@example.com")
+	refuse(t, env(db), statusFailed, []string{"no such user"}, "user", "update", "00000000-0000-4000-8000-000000000000", "--timezone", "UTC")
+	refuse(t, env(db), statusUsage, []string{"nothing to change"}, "user", "update", walker)
+	refuse(t, env(db), statusUsage, []string{"--timezone: must"}, "user", "update", walker, "--timezone", "Mars/Phobos")
+	refuse(t, env(db), statusUsage, []string{"--registered-on: must"}, "user", "update", walker, "--registered-on", "1899-12-31")
+}
+
 func TestUserDelete(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

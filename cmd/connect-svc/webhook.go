@@ -96,28 +96,19 @@ func (c webhookListCommand) Run(p *program, group *webhookCommands) error {
 				return err
 			}
 		}
-		const page = 1000
-		rows, filter := []eventJSON{}, webhook.Filter{ClientID: c.Client, State: c.State, Limit: page}
-		for {
+		filter := webhook.Filter{ClientID: c.Client, State: c.State, Limit: listPage}
+		rows := paged(func() ([]webhook.Event, error) {
 			events, err := webhooks.Events(p.ctx, filter)
-			if err != nil {
-				return err
+			if len(events) > 0 {
+				filter.After = events[len(events)-1].Position()
 			}
-			for _, event := range events {
-				rows = append(rows, toEventJSON(event))
-			}
-			if len(events) < page {
-				break
-			}
-			filter.After = events[page-1].Position()
-		}
-		return group.print(p, rows, func(w io.Writer) {
-			fmt.Fprintln(w, "CREATED\tWEBHOOK ID\tCLIENT ID\tTYPE\tSTATE\tATTEMPTS\tNEXT ATTEMPT\tABOUT")
-			for _, row := range rows {
+			return events, err
+		})
+		return stream(group.output, p, mapped(rows, toEventJSON), "CREATED\tWEBHOOK ID\tCLIENT ID\tTYPE\tSTATE\tATTEMPTS\tNEXT ATTEMPT\tABOUT",
+			func(w io.Writer, row eventJSON) {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", row.CreatedAt.Format(time.RFC3339), row.WebhookID,
 					row.ClientID, row.Type, row.State, row.Attempts, row.next(), row.about())
-			}
-		})
+			})
 	})
 }
 

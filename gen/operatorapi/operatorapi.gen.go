@@ -113,24 +113,30 @@ func (e Scope) Valid() bool {
 
 // ActivityBatch At most 10,000 rows in all.
 type ActivityBatch struct {
-	CyclingActivities  []RideRow              `json:"cycling_activities,omitempty"`
-	CyclingAdjustments []CyclingAdjustmentRow `json:"cycling_adjustments,omitempty"`
-	DailySteps         []StepsRow             `json:"daily_steps,omitempty"`
-	Removals           []RemovalRow           `json:"removals,omitempty"`
-	StepCorrections    []StepCorrectionRow    `json:"step_corrections,omitempty"`
+	CyclingActivities         []RideRow                     `json:"cycling_activities,omitempty"`
+	CyclingAdjustmentRemovals []CyclingAdjustmentRemovalRow `json:"cycling_adjustment_removals,omitempty"`
+	CyclingAdjustments        []CyclingAdjustmentRow        `json:"cycling_adjustments,omitempty"`
+	DailySteps                []StepsRow                    `json:"daily_steps,omitempty"`
+	DailyStepsRemovals        []StepsRemovalRow             `json:"daily_steps_removals,omitempty"`
+	Removals                  []RemovalRow                  `json:"removals,omitempty"`
+	StepCorrectionRemovals    []StepCorrectionRemovalRow    `json:"step_correction_removals,omitempty"`
+	StepCorrections           []StepCorrectionRow           `json:"step_corrections,omitempty"`
 }
 
 // ActivityBatchResult defines model for ActivityBatchResult.
 type ActivityBatchResult struct {
 	// CyclingActivities Each row is counted once more, as inserted, updated or unchanged.
-	CyclingActivities Written `json:"cycling_activities"`
+	CyclingActivities         Written `json:"cycling_activities"`
+	CyclingAdjustmentRemovals Removed `json:"cycling_adjustment_removals"`
 
 	// CyclingAdjustments Each row is counted once more, as inserted, updated or unchanged.
 	CyclingAdjustments Written `json:"cycling_adjustments"`
 
 	// DailySteps Each row is counted once more, as inserted, updated or unchanged.
-	DailySteps Written `json:"daily_steps"`
-	Removals   Removed `json:"removals"`
+	DailySteps             Written `json:"daily_steps"`
+	DailyStepsRemovals     Removed `json:"daily_steps_removals"`
+	Removals               Removed `json:"removals"`
+	StepCorrectionRemovals Removed `json:"step_correction_removals"`
 
 	// StepCorrections Each row is counted once more, as inserted, updated or unchanged.
 	StepCorrections Written `json:"step_corrections"`
@@ -177,6 +183,15 @@ type Connections struct {
 
 // Count defines model for Count.
 type Count = int32
+
+// CyclingAdjustmentRemovalRow defines model for CyclingAdjustmentRemovalRow.
+type CyclingAdjustmentRemovalRow struct {
+	// AdjustmentId A UUID. Answers have it in lowercase.
+	AdjustmentId Id `json:"adjustment_id"`
+
+	// UserId A UUID. Answers have it in lowercase.
+	UserId Id `json:"user_id"`
+}
 
 // CyclingAdjustmentRow defines model for CyclingAdjustmentRow.
 type CyclingAdjustmentRow struct {
@@ -303,6 +318,15 @@ type Scope string
 // SourceId The name that the source gave the ride, unique for the user; 1 to 128 bytes without NUL. Partners never see it.
 type SourceId = string
 
+// StepCorrectionRemovalRow defines model for StepCorrectionRemovalRow.
+type StepCorrectionRemovalRow struct {
+	// CorrectionId A UUID. Answers have it in lowercase.
+	CorrectionId Id `json:"correction_id"`
+
+	// UserId A UUID. Answers have it in lowercase.
+	UserId Id `json:"user_id"`
+}
+
 // StepCorrectionRow defines model for StepCorrectionRow.
 type StepCorrectionRow struct {
 	// CorrectionId A UUID. Answers have it in lowercase.
@@ -316,6 +340,15 @@ type StepCorrectionRow struct {
 
 	// Note Why, for those who look later. Without NUL.
 	Note Note `json:"note"`
+
+	// UserId A UUID. Answers have it in lowercase.
+	UserId Id `json:"user_id"`
+}
+
+// StepsRemovalRow defines model for StepsRemovalRow.
+type StepsRemovalRow struct {
+	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Date CalendarDate `json:"date"`
 
 	// UserId A UUID. Answers have it in lowercase.
 	UserId Id `json:"user_id"`
@@ -352,13 +385,42 @@ type User struct {
 	UserId Id `json:"user_id"`
 }
 
+// UserBatch defines model for UserBatch.
+type UserBatch struct {
+	Users []UserRow `json:"users"`
+}
+
+// UserBatchResult defines model for UserBatchResult.
+type UserBatchResult struct {
+	// Users Each row is counted once more, as inserted, updated or unchanged.
+	Users Written `json:"users"`
+}
+
 // UserChange defines model for UserChange.
 type UserChange struct {
 	// Email A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
 	Email *Email `json:"email,omitempty"`
 
+	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	RegisteredOn *CalendarDate `json:"registered_on,omitempty"`
+
 	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
 	Timezone *Timezone `json:"timezone,omitempty"`
+}
+
+// UserRow defines model for UserRow.
+type UserRow struct {
+	// Email A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
+	Email Email `json:"email"`
+
+	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	RegisteredOn CalendarDate `json:"registered_on"`
+
+	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
+	Timezone Timezone `json:"timezone"`
+
+	// UserId A UUID. Answers have it in lowercase.
+	UserId Id `json:"user_id"`
 }
 
 // Written Each row is counted once more, as inserted, updated or unchanged.
@@ -416,6 +478,9 @@ type PutActivityJSONRequestBody = ActivityBatch
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = NewUser
 
+// PutUsersJSONRequestBody defines body for PutUsers for application/json ContentType.
+type PutUsersJSONRequestBody = UserBatch
+
 // ChangeUserJSONRequestBody defines body for ChangeUser for application/json ContentType.
 type ChangeUserJSONRequestBody = UserChange
 
@@ -427,6 +492,9 @@ type ServerInterface interface {
 	// CreateUser Create a user
 	// (POST /operator/v1/users)
 	CreateUser(w http.ResponseWriter, r *http.Request)
+	// PutUsers Create or change a batch of users
+	// (PUT /operator/v1/users)
+	PutUsers(w http.ResponseWriter, r *http.Request)
 	// DeleteUser Delete a user
 	// (DELETE /operator/v1/users/{user_id})
 	DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId)
@@ -457,6 +525,12 @@ func (_ Unimplemented) PutActivity(w http.ResponseWriter, r *http.Request) {
 // CreateUser Create a user
 // (POST /operator/v1/users)
 func (_ Unimplemented) CreateUser(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PutUsers Create or change a batch of users
+// (PUT /operator/v1/users)
+func (_ Unimplemented) PutUsers(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -518,6 +592,20 @@ func (siw *ServerInterfaceWrapper) CreateUser(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateUser(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutUsers operation middleware
+func (siw *ServerInterfaceWrapper) PutUsers(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutUsers(w, r)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -781,6 +869,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/users", wrapper.CreateUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/operator/v1/users", wrapper.PutUsers)
 	})
 	r.Group(func(r chi.Router) {
 		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.DeleteUser)
@@ -1204,6 +1295,147 @@ type CreateUser500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateUser500ApplicationProblemPlusJSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutUsersRequestObject struct {
+	Body *PutUsersJSONRequestBody
+}
+
+type PutUsersResponseObject interface {
+	VisitPutUsersResponse(w http.ResponseWriter) error
+}
+
+type PutUsers200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type PutUsers200JSONResponse struct {
+	Body    UserBatchResult
+	Headers PutUsers200ResponseHeaders
+}
+
+func (response PutUsers200JSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutUsers400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response PutUsers400ApplicationProblemPlusJSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutUsers401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PutUsers401ApplicationProblemPlusJSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutUsers413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response PutUsers413ApplicationProblemPlusJSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutUsers415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response PutUsers415ApplicationProblemPlusJSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutUsers422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response PutUsers422ApplicationProblemPlusJSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutUsers500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response PutUsers500ApplicationProblemPlusJSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1808,6 +2040,9 @@ type StrictServerInterface interface {
 	// CreateUser Create a user
 	// (POST /operator/v1/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
+	// PutUsers Create or change a batch of users
+	// (PUT /operator/v1/users)
+	PutUsers(ctx context.Context, request PutUsersRequestObject) (PutUsersResponseObject, error)
 	// DeleteUser Delete a user
 	// (DELETE /operator/v1/users/{user_id})
 	DeleteUser(ctx context.Context, request DeleteUserRequestObject) (DeleteUserResponseObject, error)
@@ -1919,6 +2154,37 @@ func (sh *strictHandler) CreateUser(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateUserResponseObject); ok {
 		if err := validResponse.VisitCreateUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutUsers operation middleware
+func (sh *strictHandler) PutUsers(w http.ResponseWriter, r *http.Request) {
+	var request PutUsersRequestObject
+
+	var body PutUsersJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutUsers(ctx, request.(PutUsersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutUsers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutUsersResponseObject); ok {
+		if err := validResponse.VisitPutUsersResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -2069,104 +2335,114 @@ func (sh *strictHandler) DisconnectUser(w http.ResponseWriter, r *http.Request, 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7D0Lc9u4mX8Fw+vMJj1SJmXJD3k6d46TXHPNOjuxc7mt7VoQ+dFCTQFaALSidfTfb/AgCUqURTlO673u",
-	"TLuWRID48L3wPZF7L2aTKaNApfAG9x58wZNpBvrzmwkm2Tm+Baq+3eEsB/WBwy85CHlNEm/g9dIo3U92",
-	"Ieh3cS/oxQcQHMZ7cbA/CvFBGiaHaTfyfE9ILHPhDXrhoe9JIjPwBt4xZXIMHOUCOBpjgeSYCASBWhbh",
-	"JOEgRMfzPTmfquE5p4OYUQqxDMRdPJhyNspgMgA1PpAazsXC997RO5yR5IRRCVTWQAfOGRfe4OLeS0Bi",
-	"knkDb5ILiUaAsEQZYCFR6PnelBEqgXsDbyfBJJtfCwlTsRPt7+gP3uLK/zY8dLsVHt4SyBKBWIrkGJB9",
-	"LcIcEDFbaYEEOzKI7a4VIn7EWcr4BJKP5pVPSMWwgv7cgZkINCkWbQF0OTawL9BgnzJ5YgZD8oQg9+og",
-	"a6YjAlEmUVwsh2ZEjg0bKrHAdN5iF5TJoHxDsYO3LKffD3rFGhr0MaE3SH1vCWeqwVIwngG/A/5GCcST",
-	"gdlfxxcxy7NEo3oEGrMZyFYcIjSUgZZbDfY5Y+8xv4GnQ220W4d5xJK5wq5kDGVqqRZgSsYCPVbD+Ini",
-	"XI4ZJ78+KQNHdTjZFDiWjCPJboFq0SNCKH5gHM04ozctAM9dUA3sIp9OGZeQ/AgJwed6/pPhut+A61IB",
-	"T6cZibEkjO78XTDaCvwS2mCiwA30BL0RAfw1aD77TqeXUSGVxiAJmmGBEmjL3Gp+YIeXML/5QoQ5iv8x",
-	"IINery20ZnQJ7D9M0SGRx2MNfVtIXW238L0x4AS4xusJjsegrAPOMvU9ARFzMlV8p40SMQMu9PFL4Q44",
-	"EpJxQ0+1M8IVQ0meg++JeAwTrN4RM6rOV4+yQA+vgBSSE3qjMXYyxlkG1Civ+qp/ZjMkGVLCCFQqKQD0",
-	"4uPbE7S33w9ftlv7FWAOHHHA2eRPl564i4NCR1x6jQC9Z0bcVuFRwjnFclwYJQXm10MxxVICV3P/tlMs",
-	"u3MX7aiZYuciDA5xkAZX97t7iz80AmONlHfJKjSneAKiZhwRqr9m7OZhqP7AIfUG3r/tVFbujnkqdt5Z",
-	"1phijicgC+7ICNBGKBROYv0UvXtdIMYxE4gapJDm+R7FE7U9M1xJwjcBaYRtHUwFbRrWV4++efWFmi2m",
-	"jArHLThhNM1ILC0DFpa2q8OtOP670uXLroVrs6+BoRi+47ghCpZ2kP9kFjfgL0t4k9vh+BvLuiJwlEXT",
-	"mnb8Tk2xLHzvfwPL08G715vmVty/aPZhHoHkZZ9gE6KXFn0SZGuhMS8srG11RrI4nwCVkPjKWsGIsxmi",
-	"WsqxPaPGDCUMzAx96nTQqbV31SkbjzG9MVr5GZCr9LQeSalVR2gTrVZ8uyejVqFilWRg9EsOfI6Mmjak",
-	"Ujbbc0P7K5bM/1+j3kdEitI1UTLx32cfTtUx+On8bXDgI0wRG/0d4mJySiBLkJyRGBTZJowDkmNM0V7P",
-	"PBNa8jJlziFMEzvb2D3V6AOUAEyfCbmXAwOPoHbdV99E6dqCC9+rbMoWM9+WrvaT8EZ5WhmjdARAH4pb",
-	"HKFhCe0QzbQlLQujTr+GoU+f3r1+LgfeUjjiEaSthQo20cdd7klIdMYmYE6nFJMMEiU+5Yk3ZzlHKc4z",
-	"+Uyw7UZRHoHqKtyxCc/lQk8mB1oHKgaulFS0h34kr/y6novC0A/DEGm39Llw+XJk6BG4z5de8SD6Py2H",
-	"d56EBO0iT0+F7s+fPwfHjl+8cX7pZX8rrZojYY+iWWOYajP1GiB4OipSQENr6wfq1cNCXQ2XI3FDH+FM",
-	"jWc2eDQ8UgY4FyD/lMs0OBg+F/kSwP9Jnqnv1cJ5G2nrhCeLuVCG/jZOfVPF4b6TP0wSRW3XNdYKdoyT",
-	"4vkzorkbh3ykVbitXWdp1n5qDc6nkuLV+Ghbw+9ZUK/EgobhOJbkjsj5KyzjsaZfkhC1V5z9xNWhI4mi",
-	"V4ozAStMLNGECYkic+pzNhPKO8JZpjY6IdR9Q+R7U+frvRfP44zQm2tsILC/EgkTsYk+H0kCH9lMoWGC",
-	"v7wzU6Iw1KkwE+TEnOO5GlAuk/w9F3JS5NxbrXNi5h6XU9su6uSvWy92pka3XYDDhN3hbAuUmQlt369A",
-	"v44Z5xArYm+3i5NyXrvlFuUPxiFWU2p8+RFEnsmN3NmGvx6C/TMnUppzZQ3XtJy9RP6Ws1yabiSlOcKa",
-	"yNRqtYUbnb6oAew3Ya5hqWYkOdu4aiDrCc6AJpi/tkblkkJBsX2OEizBR8Off/755+DHH4PXr4c+Sjmb",
-	"oOgwDIMwCsIISYYODw8Pg6gb7EZK5aSMT7D0Bp6a7flufuRFdPj1ohscXl2EweHVS/3f++4iWPnQkCjx",
-	"PRuRsGmbLZiwcgWusdwY+adCYqrxVCUxWmQLyuEmA9GUr1BPGtInKxuNy41e3wEXjXmq/wKqfBHCaPXG",
-	"YpaPMEogJhOcIZpPRiZL4tDhIipocB/60UEzum843mLzYyIk4/NrxR4bNbrLfwvfy7CQ1xxwQZ76Tj+P",
-	"gbooQ2o4UsN9xXzKLFfnHUVjlvMjRPMsU6c/RUTaY1+usGUgyWSJNy8vk/veIlB/usWfc/NnUPtzedlR",
-	"H3YXf63QdlHgzffU+t6VPt/ZdIvj9EwNr+vpXX1+F0p7SWH7Xk7JLznYx5LnsDDp5Abue4+nAhJlMWGH",
-	"T0yoZmZwhDikHMQYEpRqD5ehjNGbI6Sjqhzu2C0k2nciElGARJT5UYRvMNFVC0DzicKG43wr8qrFtVLS",
-	"L3F0kpMFdTWhmz10pcphykYpKfZfIn+JL/0lVbDEeo26slxFbKl1EixxeyOn0m2LhpO5fkxIvAbU3Fj/",
-	"JasTKne7nmYpMlGU6Ua9/d7B7l5vX7OW+bEyBQiVcANcv6zJ6tpS7ZZzW2uR5IEwxzrtkUAm8XWVx35o",
-	"7ms11ga0Ny50yswCRS65XcLaJVWVha7jwi/OxhrsFqom0hq4G1SjCbXiJIHkCI0gYzP0K3CmFKPy5BGe",
-	"4bmv0xxKxMMOOtaHutaaLJdasmPGEyQknovyZ0ahmIUkkzhDNwyEs0BNo7Zjs6D89aCJ4XRIockaGWEO",
-	"lSdeQPhLziSYBA7NJ8BJjMZMSOEjbB2ibr+HRnMJooOOzWxdSoElSkiaAldeUlFIOMolirEAnQRSak3g",
-	"iS5/m+Av74HeyLE36PZ7ejfF992GM1MXtJax/G2UhS3KXUvhOIap1NF14NBB76RNh3CYApZGF+uIr/X6",
-	"CiijBijLGt+Go1bX3uq3jViiWMfk2+wUW5pzGEYvjxBMpnJuDosxoNmYZdq6IXIJcbo40rUCdy7+tnP1",
-	"x5d/bC6HcQWogNQvENQkHE3lIcfG1UdFUdMY3+mDi1CUsRlwRewaD+e5lkvXSDKVO8fB26v7A2OaFl97",
-	"23yN1pizhaHZUIiFiHlm0pwnJvQ4IVlGBMSMJuK7GzQOnKcw+yRgW4aGQpwfUplG5jXNb4iQwCG5ZnTb",
-	"A0Bt/VdGN+rz82JcXafjLPuQ6sr4Tdr9al168geBSHKEMKIw0yaSiT4RLboZpBKxXHZWuNvgyNnAMiKa",
-	"uP2UNRl4n8dz34oiE1oYUcbYLcqwBN5Bn63WPP30fkk4IzcUUBG9CL5tSXTbZbACnQ6dL1XlDE1ovYMK",
-	"HacTKH6hfhhPgBe+jdUDmu9b2VOOIl4OfTxkVC/qzQ1tTJaigLPJ4TPPik1grYscj885/Wzl56oaS8kX",
-	"pfXhi9TkBRyPkZre6Dg+lFxZCquWKRWXIfX8AphyazWcNLGk+8oGziRxUU05UW6aQQOKlcemtLLSdIko",
-	"Evkumgpvon0Xhd+u3ttv0Srgt62y9Vv2R/itCoz9dkXTfqumIL9F3b6/bY2537oVx2/X3XDVwMkftVUK",
-	"idLZTWLB7XMUZyy+RUqDOjbtr9p+1RyVT5UtLMgXlHIcGz2GEnJDTOn3Y4JT58WHwcqHF5eXHfM58vcW",
-	"L/+j8UB1osDbqVfBch5DC810pge+S57Ke6kWbhL/IhS63WZ4NevBOCubCa2W1d+WY3NqiyTbH+9m6soB",
-	"f8qksbjRCFLGQWcCKZ6ArTBbPdM1nH65OxeYRtzZJMqW3gJRSjOGll6vCQxoQI3UXANNrmWzaBlXQkjM",
-	"ZQed5lnmlxaM2rzBQzXG1x+B6uBSTm8pm9F/qGA1hd7KfWoQy50+HM93FM7Cfw6y1rwPf4X6jXxlxcX1",
-	"0fd6ro9uk0APR4FMUHKFST5QQFPguviF1QJ/Tg5jwAEnToJCP1r+scpumCdNZ0GJ4fVBde3Wa57UY9GN",
-	"Mix02wRJwEcmUlq6qiZbrFMXUffABAnK00OZyOgnzCVVfqNthAFYdWuj7sFGT3s1Ebdl+qyc+/1DaM82",
-	"dlZHQj129lDQrMzlbh233RqBrbKMpRp+CqRYJJiFm3Z/7njFy9aTm4jSppMaiBIs8QgL8E1NBRZo+CZX",
-	"qNl5BTwjdNhBryEmCVSR/x+EmyycL0nIXm+jgDwishBzwHLbVN5vJxzxaI7YGE3wXdQ1sYwuItPGykaS",
-	"bKor2Q7f26OsqVqhyKtvVz/zRnnUnM2QLiHPqdRZrtj0AvhKCggVwHXHTj5VYqfrw0qzThs7tb0X45+3",
-	"aXummztRRm7t8elYuBymGY4hQaM5wiaGpFFkVcYIy3jc0eAYhLSDvtlSLrFVve1ho1mpW4hzTuT8TL3f",
-	"IL0ozT1ntn5x1VLQ4XG1h+HJh9PTNyfn1x9+evPx+PzDx+vzD395c6prOTXIarmRbiqt/LexlFNTi0Zo",
-	"ylZXeGuNC+Xakhh+EIjNKMLTqc5R6CYWHN8CTXTwngg9UPOaiXBxcocl6L4UoMBNcMwkYRjN5mg2Jhno",
-	"bpeitZWWVcgCJHqxblcvj9C0MGfG1i4iXENXdKP5aMimQPGUdOZ4kg07l/SSnimjXp8QehlstL4unj22",
-	"oRRdfzBApv92iEylWwe9YgkB01Cz3KxTFKvZwvXC6DKNOZfU2nGkapSreuE07AodlZ/v9Poc2UoHs+zM",
-	"qAK1svH1i1jjKbP40+lvfKvAvKRuw5Heu44cmlfZkAUyCQhhMiCHvf7+S79eL+zWWZZHpZKgoeKg4REa",
-	"VmG0oa/oGY91aicTTKH2khr8oaFbVTj0UUposrYJGH0uCx2LbkOW6rReeTEJlqYFw0dDE6Ad2o5DvaiW",
-	"dKHgdBM9wsn0IEIlc9fXWnHYeD/McGAjLlEYFkG/DjpG/TBEAs/FJS1SbixFs6L8IGEUjpAytecOeUa5",
-	"sen1qWULXXDVyK9ZgCKS6FDiCGwqDBIkcArZXBPyZAzxrUA8pwZpRNjAMrbMnRIupFGAqaavCT+KgWX7",
-	"F70weumbItIXvbD30l9qT1MeVqkYWTK/pC96YeijXrSr/tN/6ZeEedHrdl9qh5mavSvRNWpYvdpHvfDQ",
-	"SHyv29Xeiq7mZGnhWOvNi5edS3WYZyQGKvSZSRKgkqRE39vz3vz+EdJAHX6cgMR8XrVGuz8qXZpPJurj",
-	"wHsLJr9YqDADik4j4FQdAUqONAQF9gh3qknMVQr2BgPrQKGighDZAgd0Vry77KU4/umd53tloZMXdcJO",
-	"qCCzKskbeLudqBOaoMJYa/tao731IXUf5JSJhozaJ8uSyxWyvmYpOje70qkHpd8kx1SYYOFADaui10rS",
-	"sGILxhHVCuXYnIZl15MAKi+pLoixrbrldTWaIb8idRiir+gvMEdf0bnNNaNbmJsyGvT1kn4NgqD8v5oz",
-	"dGRtiL7aqhuamGT+1+LAFlZfS5whM2/Vz65NH5bRhuHyW4znrEhexHkYsy9drkKsv7Lmrq28tnpqXm5K",
-	"DKt3N5Qz1l9fq6RYeX31tPn1RV3kWiwY5ak099cSDYquNqB3ZBjEaXGTTi26Vq9qpUv6IUVyxgyz6UC0",
-	"mqeIrDiv5BkwxWzqmbY9hWIovaQsk2LmJFNwWhiUri5qFOybiLikmJr1jXYo1ei7xBt401wWklilczb0",
-	"Djf2iGBTn15eedJU33vREKCMuge9sDEA6XXD7l4QRUE3PA8PBt1wsBt2+muCX/XR+4NefxCGtaDZwFPo",
-	"C9SwKOqGQeQ53pW3m4a4N0r2gsOkHwe95AAHh7i/G+wnUbqXRukBDiNtKzeWHl+s1DR5/SjeTfcTCPa6",
-	"cT/ojfoQHOAQgn66H0dpNDqMw93CW3eBX679GUTdMCxCK57MKYXscZDXyp4v7huXtk8Pet3oUWtURdIX",
-	"9+twHx0G3cftYLWe+mIlEtYG8d2HEO8Ngr6D8QTudMO4Ek4xM+HkrUFftG9uqXd8LOq+ka3lrN090g3D",
-	"7yGrrrcaFq5oVPMzQ8fNix7o5dj0nsh5T9jQnlHOjzbDES5V6pfJpHVz13VTbLfoYwlsWycaOpk+G887",
-	"dgJyCoxn0mHWM0zXNKNkzp36XRR6VrR5Vr1B1/d60e7mSVVTtZrQb7NKUyOp7/W63c2Tl2+F8b1+G3ys",
-	"dNiXBvZnTiQUp78ylvGNUm5lm413pcavXiK13rDVhTXGCWKp6bZXbkLNa2r2joxxb50dNHRKEIbaQems",
-	"2BAmeKgDtt9iQuAE128mNZFC9ft/2nGdWNdqL0VhjRIPo2A3cqOcA68WpH6E3m4v1EUpXCt9HX0jYtw4",
-	"d3WARedROAjV/zphGP61jPv+NhBYYW/9bV5PpffcO94emleO++3oyvCwxSS3I/xfRMGeaJGxQSJHwX7S",
-	"WnSNdt25t/y+MPo1g6YCy9dE2FCHsIEq245k4znGAnF7YpR6zbKqUqkIU5g6zRvGko52/0lSuJI35A4o",
-	"kkz5clVnunYJYQpSZzSWVHbV8dzk9pnNlCq7pp566+/UU/A4l3n+5gyRbxCsXjvBcrvhv5FnzV0I63nW",
-	"925Arq3TqS5znq2e2Bxw0kz88Pez6Z96Nv0uCk2i8BFw8pAguPeVrkl6VkN27M2hiysdNza+cJ2yJzY+",
-	"a/IA+ip6HXbDHIwu7qAzckMDQlHMkqJ7aAZUIpsQ0UjmRXcSEpJN0YzxW0JvOqi4XqSssLikia2fcIsm",
-	"hGmppmyGGD1ykhJKfPEo04UZoNMATrBdN2w16Xzjun6zmV4WZ5Yy7wjlsSB455zdztm2AmbLC75LwON3",
-	"JaVYUdi2E3si/ItFER6jtVqZ0/W7f/9V7GktrY+2p3fievN0oyHzyiQzGu5GqMoDTFOT1b4cUFIa48ZC",
-	"rWvAjAjptm1/s2KxlUmlYjGd3RcrF0sspTKi/mA37HT7Wsk4d0l44WgvjXC/G+ziAwh6eDcODkcHSbA3",
-	"itIw3k+7SRQudb4PvM84u0UfYYZ5Ipq73wfertshP/AO4v0R7OMwOEzCUdCLIwgO0r1R0E0P0l66h6O4",
-	"319ukV+KldevZqB5llUXGzRU+16VNxC4VwBsFRl3Kbf+WmU35/y7UfY9jbL3REirAX4QLuodfeDS7BsM",
-	"tS3Uyc59KVAPuu3HWWZtN12ywG6BitULU2qGm42M2rI3RsHedqFvx1CTBFCpnPKGizQuqauaimYJ01sv",
-	"WKOLXo7fyk0v7kJRnvqSMvxdHGqTlq8y/lZ3vcS2vkpFU+HJJcHfOLL8xxoWV25BpF5kqRTy4konVfWO",
-	"in8BbOVfvFiqPuzo3j1lFN/bR9fFo4Xne3eYE+WZmMzE0gDDsLrizJZNisFOIbsdXV1Gceb5jXcPlEWM",
-	"P3189z/H52+u3787O39zOjQlGIpDEyV62lqwl9AwNNJ3FqxM/fOHs/Oz4RHSXtiMCNDxOCJQrxt1FKNe",
-	"lXRbbVpVBkcRsTMWdacqoTL2jyJTQzbPVEgVYT9nVpnmaZpI4rFlJwJ6q4ntOLGTa8fi1eL/AgAA//8=",
+	"7D2Lcts4kr+C4m3VJHukTMryS66tO8dJbnObcaZi53KztteCyKaFNQVoAMiKxtG/X+FBEpQoiZKdWc9N",
+	"qnYntoVHo9Hd6LcevJgNR4wClcLrPnjwBQ9HGeif3wwxyS7wHVD12z3OxqB+4PDLGIS8IYnX9TpplB4k",
+	"uxDstXEn6MSHEBzF+3Fw0A/xYRomR2k78nxPSCzHwut2wiPfk0Rm4HW9E8rkADgaC+BogAWSAyIQBGpb",
+	"hJOEgxAtz/fkdKSGjzntxoxSiGUg7uPuiLN+BsMuqPGB1HDOZr73jt7jjCSnjEqgsgI6cM648LqXD14C",
+	"EpPM63rDsZCoDwhLlAEWEoWe740YoRK41/V2Ekyy6Y2QMBI70cGO/sGbXfuPw0O7XeLhLYEsEYilSA4A",
+	"2WUR5oCIOUoDJNiRQWxPrRDxI85SxoeQfDRLPuEthiX0Fw7MRKBhvmkDoIuxgV1Ag33G5KkZDMkTgtyp",
+	"gqyJjghEmURxvh2aEDkwZKjYAtNpg1NQJoNihfwEb9mYfjvoFWlo0AeE3iL1e0M4Uw2WgvEc+D3wN4oh",
+	"ngzMvWV0EbNxlmhU90FjNgPZiEKEhjLQfKvBvmDsPea38HSojXarMPdZMlXYlYyhTG3VAEzJWKDHahg/",
+	"UTyWA8bJr09KwFEVTjYCjiXjSLI7oJr1iBCKHhhHE87obQPAxy6oBnYxHo0Yl5D8CAnBF3r+k+F6rwbX",
+	"hQAejTISY0kY3fmnYLQR+AW0wVCBG+gJ+iAC+GvQdPaNXi8jQkqJQRI0wQIl0JS41fzADi9gfvOFCPMU",
+	"/zYgg96vKbRmdAHsbybokBjHAw19U0hdaTfzvQHgBLjG6ymOB6C0A84y9XsCIuZkpOhOKyViAlzo55fC",
+	"PXAkJOPmPtXJCFcEJfkYfE/EAxhitUbMqHpfPcoCPbwEUkhO6K3G2OkAZxlQI7yqu/6VTZBkSDEjUKm4",
+	"ANCLj29P0f7BXviy2d6vAHPgiAPOhn+58sR9HOQy4sqrBeg9M+y2CI9izhGWg1wpyTG/HIoRlhK4mvuP",
+	"nXzbnftoR80UO5dhcISDNLh+2N2f/akWGKukvEsWoTnDQxAV5YhQ/WvGbldD9ScOqdf1/m2n1HJ3zKdi",
+	"550ljRHmeAgyp46MAK2FQuEk1p+id69zxDhqAlGDFNI836N4qI5nhitOeBSQhtmWwZTfTc3+6qNH7z5T",
+	"s8WIUeGYBaeMphmJpSXAXNN2Zbhlx39XsnzetHB19iUw5MN3HDNEwdIM8p/M5gb8eQ6vMzsce2NeVgSO",
+	"sKjb047fqQiWme/9b2BpOnj3et3ckvpn9TbMFkietwnWIXpu0ydBtmYas2Cubas3ksXjIVAJia+0FYw4",
+	"myCquRzbN2rAUMLAzNCvTgudWX1XvbLxANNbI5WfwXUVltaWN7VoCK27qwXb7sluKxexijMw+mUMfIqM",
+	"mDZXpXS254b2VyyZ/r9GvY+IFIVponjiv88/nKln8NPF2+DQR5gi1v8nxPnklECWIDkhMahrGzIOSA4w",
+	"Rfsd85nQnJcpdQ5hmtjZRu8pRx+iBGD0TK573jGwxW1XbfV1N13ZcOZ7pU7ZYObbwtR+EtooXiujlPYB",
+	"6Cq/xTHqFdD20ERr0jJX6vQyDH369O71c3nw5twRW1xtxVWw7n7c7Z7kis7ZEMzrlGKSQaLYp3jxpmzM",
+	"UYrHmXwm2Ha9KFugunR3rMNzsdGT8YGWgYqASyEV7aMfySu/KueiMPTDMETaLH0uVD7vGdoC9+O5JVai",
+	"/9O8e+dJrqCZ5+mp0P358+fgxLGL184vrOzH3lW9J2yrO6t1U62/vRoInu4WKaCe1fUDtXQvF1e9eU9c",
+	"z0c4U+OZdR71jpUCzgXIv4xlGhz2ngt/CeD/IsvU9yruvLV367gn87lQuP7WTn1T+uG+kT1MEnXbrmms",
+	"BewAJ/nnz+jOXT/kllrhpnqdvbPmUytwPhUXL/pHmyp+z+L2CixoGE5iSe6JnL7CMh7o+0sSos6Ks5+4",
+	"enQkUfeV4kzAAhFLNGRCosi8+pxNhLKOcJapgw4JdVeIfG/k/PrgxdM4I/T2BhsI7F+JhKFYdz8fSQIf",
+	"2UShYYi/vDNTojDUoTDj5MSc46kaUGyT/HMs5BCovOEwZPc4a77fqVnjpFjio1lhexges3fDTZ0YeuPN",
+	"ztXoLTbYHKVmp83QuPEmG66vjnITM84hVhS+3aFOi/mP233rXRttNyv+YHwQakpFFHwEMc7kWoHQhKVX",
+	"wf6ZEynNU76GUdfes3nUl7BaQxjmeGbzWduAvMWUVZS63RLNzztzAxuXFZT5dRRQs1X9NS1BpIOgFQdf",
+	"TT/XNeR+ijOgCeavrX0z97ah2H6OEizBR72ff/755+DHH4PXr3s+SjkbougoDIMwCsIISYaOjo6Ogqgd",
+	"7Ebq9UsZH2LpdT012/PdUN2L6OjrZTs4ur4Mg6Prl/q/D+1ZsPBDTczO96xzzEYQN2DO0iq9wXJtEIoK",
+	"ianGUxlPaxC4KoabYFhd6Ex9UhPJWzhoXBz05h64qA2Z/hdQZRYTRssV81k+wiiBmAxxhuh42DcBO+ce",
+	"LqP8Dh5CPzqsR/ctxxscfkCEZHx6o8hj7cPu0t/M9zIsFMXi/HqqJ/08AOqiDKnhSA33FfEpC1GpXhQN",
+	"2JgfIzrOMqWIUkSk1UDlAlkGkgznaPPqKnnozAL1Tzv/58L80638c3XVUj/szv5eou0yx5vvqf29a61q",
+	"stEGmt25Gl59v3a1Kpk/ZnMPme+NKfllDPZjyccwM5kNNdT3Ho8EJEp5xw6dGK/hxOAIcUg5iAEkKNXO",
+	"FoYyRm+PkXbwc7hnd5BoM55IRAESUYTqEb7FRCfQAB0PFTYcP5C6XrW5lmZ6EUcmOQF5V7K6gWyXqxyi",
+	"rOWS/PwF8ufo0p8TBXOkVysri13EhlInwRI313VL2Tar0Viqz47ES0AdG0O0IHVC5W7b0yRFhupm2lHn",
+	"oHO4u9850KRl/liqSIRKuAWuF1uh+G8ofctXqakwyRMJmmUruMgpUxCq29biq86++OZnS1Y4FZcJyAQy",
+	"iW/KrJFVc1+rsTZ8tHajM2Y2eHqE+/nzX4HdQlV3GwbuGulvAhs4SSA5Rn3I2AT9Cpwp2S/xHSA8wVNf",
+	"BxWVFAtb6ETrLfphYGOphVfMeIKExFNR/JlRyGchySTO0C0D4WxQeTSacVJQ/PWwjqe0A69O4epjDqXf",
+	"K4fwlzGTYMKldDwETmI0YEIKH2HrfmjvdVB/KkG00ImZrROXsEQJSVPgiNAibbc/lijGAnTIVUlugYc6",
+	"2XSIv7wHeisHXre919GnyX/frVELdPp4ETnbRB7aFPilNxzHMJI6lgUcWuidtMFHDiPA0jw3Or5ifSw5",
+	"lFENlEVGfY02oTPd9Wp9lijSMdFtO8Umwh2F0ctjBMORnJr3cABoMmCZVuCInEOcTkV2Fd2dy3/sXP/5",
+	"5Z/rk89cBsoh9XME1TFHXTLWiXGsoTyFcIDv9dtMKMrYBLi67AoNj8eaL1090OTJnQRvrx8Ojfad/9rZ",
+	"5Ndoicae69I1aY+ImM9MUsGpcfQPSZYRATGjifjmOpsD5xlMPgnYlKAhZ+dVItPwvL7zWyIkcEhuGN30",
+	"AVBH/5XRtfL8Ih9Xlek4yz6kug5lnXS/XpYM8INAJDlGGFGYaC3Q+HqJZt0MUonYWLYWqNvgyDnAPCLq",
+	"qP2M1emwnwdT37IiE5oZUcbYHcqwBN5Cn63UPPv0fo45I9cLVF567ure8NJtTc8CdDpQNZcD1zOBrBbK",
+	"ZZwOV/q5+GE8AZ6bb1YOaLpvpDI6gnje67XKbphVS4maqCx5unSdTWs+yw+BtSxyjFrn9bN51otiLCVf",
+	"lNSHL1JfL+B4gNT0Wtt4VShzLohRBDBdgtTzc2CKo1VwUkeS7pI1lEniPHd5qCxRgwYUK6NUSWUl6RKR",
+	"p824aMoNpuY1S36z6gq/QWGO3zSn3W9YjeQ3Suf3m5Uo+I1K8PwGVTL+phUdfuPCN79ZLdF1DSV/1Fop",
+	"JEpm17EFt5+jOGPxHVIS1NFpf9X6q6ao8UjpwoJ8QSnHsZFjKCG3xBRabON/u8h/6C788OLqqmV+jvz9",
+	"2cv/qH1QtzYWBRvzGBpIpnM98OnMxXLjOvbPvcebHYaXs1a6ptlEaLGs/m04dkxtSnLz591MXXjgz5g0",
+	"GjfqQ8o46Lg7xUOw+ZyLb7qG0y9O5wJTizsbstzQWiBKaMbQ0Oo1vg8NqOGaG6DJjaxnLWNKCIm5bKGz",
+	"cZb5hQajDm/wUI7x9Y9Atf9sTO8om9DflLHqvIvFOTWIxUlXh0AcgTPznwOv1Z/DX7j9Wrqy7OLa6Psd",
+	"10a38b/Vji7jd10gkg8U0Ai4TjVjFd+mE6rpcsCJE4DRH83/sQwImU/q3oICw8vjBtqs1zSpx6JbpVjo",
+	"IiWSgI+MM7gwVU1uho7ORO1D4yQoXg+lIqOfMJdU2Y227Axg0ayN2odrLe2lkd8NA6hlZOu39BJWt60j",
+	"s8UY8zc/2NYuwmfrG6wioeobXOUUnM+V2NgDvzEen+K0et/lx/lNztEokl+8mk926nzjutNfOE6MeWXX",
+	"DY1qTVcNRAmWuI8F+CbhDAvUezNWqNl5BTwjtNdCryEmCZSxqB+EG76ezgm0/c5aebaFIyjmgOWmweXf",
+	"j/doa4pY6/zxXdTVkYy6jGb5edUb0WXAjYNvapfGyUPzRxWrAd8qm6gAf5u0lNVAnWpNfS0861IYnzX1",
+	"zpacfXPJ+51J6z20Oe1tljX7BscDXXurC8fGVOqEgthUAPpKvBMqgOs63fFIvSc6K7wwL7XRVbmffPzz",
+	"NrHPdUsHlJE7q8Y7ljaHUYZjSFB/irDxZWsU2bewr2RIS4NjENIM+nqLvcBWudpq413pERCPOZHTc7W+",
+	"QXpekHPBbNXCosWiw3TqDL3TD2dnb04vbj789ObjycWHjzcXH/725kxXcGiQ1XZ93Uqi9CMNpByZDHRC",
+	"U7a4w1tr5Ajg9ySGHwRiE4rwaKRjpbp0Fcd3QBMdRCRCD9S0ZjztnNxjCboaFShw46Q3wWBGsymaDEgG",
+	"usY1b2hBi9ojARK9WHaql8dolJtVA2ufEa6hy2vQfdRjI6B4RFpTPMx6rSt6Rc+BJkb10dtgo87okpkT",
+	"69LVqV5dZLpu9JDJb2+hVywhYMpo50t08xR1W66WG3+mHPeKWnuSlOXxZQW8hl2ho/Q3OhW+xzapzGw7",
+	"MaJA7Wx8jnnM44xZ/OlMI3ynwLyibpmxPruOYJilrOsUmUCoMJHYo87ewUu/WiXkVlcUOqDioJ6ioN4x",
+	"6pXu/J6v7jMe6BBzJphC7RU1+EM9t5ag56OU0GRp6w/0uShvyHsMsFSnFxTtyLA0hZc+6plAUc/2GdCb",
+	"ak4XCk434CyciDMiVDJ3fy0Ve7Vd4Xpd6/mNwjAPPrTQCdoLQyTwVFzRPPTPUjTJM70SRuEYKZN/6lxP",
+	"f2x8C1odszmFuGzfo0mAIpLokEYfbEgeEiRwCtlUX+TpAOI7gfiYGqQRYQNc2BJ3SriQRgCm+n5NGER0",
+	"Ldm/6ITRS9+UjrzohJ2X/lxResr4sBCMLJle0RedMPRRJ9pV/9l76RcX86LTbr/Ujjtqzq5Y14hhtbSP",
+	"OuGR4fhOu629JrqGg6W5g08fXrxsXSktNSMxUKGfZpIAlSQlulvfe/P3j5AG6vHjBCTm07IhivtHJUvH",
+	"w6H6seu9BZPnkIswA4oOZ+JUPQGKjzQEOfYIdxL3TAMl27fIOnJQnsSObC4ZOs/XLiooT3565/lekVPq",
+	"Ra2wFSrIrEjyut5uK2qFxrk50NK+0l7H+rJ094MREzWR/U+WJOfrYnxNUnRqTqVDoEq+SY6pMEGLrhpW",
+	"RtEUp2FFFowjqgXKiXkNi1pnAVReUZ17aBt0FE3qNEF+ReoxRF/R32CKvqILm/OC7mBqMhbR1yv6NQiC",
+	"4v9qTs/htR76ahMcaWKSir7mD7aw8lriDJl5i/6+yvRe4fXsza9iPHjqynN/M2N20fkE8uqSFbfKwrLl",
+	"p2Zxk81drl2TiV5dvpLRtbB8+WnN8g72zxTOv67FdZGyXod0tZ/68QdhUU4EsvGHY725gyKd52UYSiuZ",
+	"RTKwjr+bxwpTmFgs1G5bvaz8jpxd66+n/gyL11S9ncVlVyT0r7mh6sXMrXxFPzttAkzQpxDoZpQj7fUD",
+	"1kIfUiQnzLCyDjcqtlUspPi64EgwWdnqM410UeQ8XNES6UmxT39a5KDZNdTrWWz6qXjYoFQPTFAKK21E",
+	"GStGNBdv2LvE63qjsczFYBnTX9OupbYsFxuXQ9Flrq6+57ImShW1DzthbRTKa4ft/SCKgnZ4ER5222F3",
+	"N2ztLYmAVEcfdDt73TCsRE66nqLIQA2LonYYRJ5jDnq7aYg7/WQ/OEr24qCTHOLgCO/tBgdJlO6nUXqI",
+	"w0gbKitLjy4XEly9vSjeTQ8SCPbb8V7Q6e9BcIhDCPbSgzhKo/5RHO49FSRbQ7CbeyNdNM6nonajdhjm",
+	"nnBPjimFbDvIK6VTlw+1W9tPDzvt6LF7VC9obrPocLszVNZcQmXRUdDebvXlRVuXCwGSJhfceRIwtt6+",
+	"vYq+vG6w5xBWAve6KZISlmJigrgbgz5rXsBdrWqeVT0Btkik0l+vHYbfQji6vpkwd7xEFa9K6Dg1ovVl",
+	"kEU2xZLlohXlxutAiRxQwpoK4mJ+tP4o4Yq6yOIMy9aZK4psMn5VReQW87c58Lb0aZ3jNc0GPhs3WeyE",
+	"hRQYz6QJRMfwTN2Mgrd2qu3i9Kxo/axqDx3f60S76yeVfY/UhL0mu9T1evG9Tru9fvJ840bf22uCj4Um",
+	"WIU1/JkTCbkyqSxbfKtkc1GW7V2r8Yt9XpdboTob13gsWGoaYimbvuLiqHdlGMPBeiZQz8lb7GlvQmtB",
+	"5zQhLB02fIzKiRNc/fIAE3pQf/9PO64V6xq2uTCDeYPCKNiNXDd+16uESrd4dpozdZ4/3+i5iR6JGDfa",
+	"Wr6/0UUUdkP1v1YYhn8vAhu/DwSW2FvecPep5J7bhnnVvGLc70dWhkcNJrlNm/4gAvZUs4z16DoC9pMJ",
+	"Fc98ZTiv8eUZb+RWbru8xa4AJZCJ0DUkRCDLyUrkmp5QjMIV7UPMdGtegQw4fUjMl07UegDRcgegPh4a",
+	"4qktFCxK5Ng9cNPIQBcbmM3zQnIbc0MnedfffKLuUFXkpgxw7mWjQlE8jW3t3RW1hefa76SG5l/+kYcx",
+	"630qJKn3o5xQ85FWiDKmIZLM7Vw8weKK2rT5/P0qgU6RYEPQjQzVYOv9ySvgND4ZN95ZgwjOJr6+SON7",
+	"WeJnMbTzmBdPTlhFsNs3/fI5vH1+CUSf9RsB0Q7COSBOdNEmVs/jzc+M320KR3sz069MlvkmZt+S66o1",
+	"FtorDL1tTvTdUPhuKJTvGONWlBYOaJaa96nmbau1HHYeLCPOzKunROfi+/eaCBtzEzZialuQ2MCisa7d",
+	"PhhK9GZZWbqTx8tM4eItY0lLx6HsM8gkuiX3QJFkVxQ7jRHV66MME6lTa+bMkbLhXp1oNocpzJEKy3eW",
+	"f6WDgsf5LpnfHe88QmnsNFMa3WaMj6Rj04pzlT52C3Jp4Ur5XWKTRWuUA07qLz/8bnf9S+2u76xQxwof",
+	"AScrDRPn63KWZN+VQ3bsF9fMrnUCg3FTV2/21NoJJiFFfxOiVq2VvqtlcQudk1saKJOCJXk7jYkyNGxm",
+	"jkYyL/RrIdkITRi/U1YHyrvbFnaCUsxNhrqbli6M9UHZBDF67GTHKPbF/cxEu7Xy7mR96Mh2uYdhJ5vB",
+	"k+Ap6qs7sblGaiGj/EsY6cQkRnWeiUmBUrYYS81XnRB66+5yXLYMMYVwbsuoH0QdoMjabGZb/ef+FBFZ",
+	"9z6Zl/vR7rKisrKQT67iLQjeuWB3U7apMLDp0d9Egf4uUBXbCJuKYV+vP5iSvo2EbeTWqn5N1h/FHsit",
+	"gCXPxxrdfyeuNnerVbpemUyVmt6NZU6tkaf2peCAksJwMNp0VQJmREi3rdyjBYutGigEi+k8d7nQ+HIu",
+	"BSXa6+6GrfaeFjJOr0sv7O+nEd5rB7v4EIIO3o2Do/5hEuz3ozSMD9J2EoVznfm63mec3aGPMME8EfXd",
+	"+brertvBr+sdxgd9OMBhcJSE/aATRxAcpvv9oJ0epp10H0fx3t58C7+5kHu1dSQdZ1nZeLGmVPe66JDo",
+	"tijcyMvi3tzybyBzEzW/K5DfUoF8T4S0EuAH4aLekQfunT1CqdxAnOw8FAy10sVwkmVWz9R5vuwOqFhs",
+	"6FpRMq2H19aKMAq2G6fu3mnc0VRq9/Vio88r6oqmXMEzjfEEq3UnFOM3cinkvVqJWBCG39mhMmn+W78e",
+	"61oosK31dn0LT84J/tqRxfeazq7dKiK9yVz90OW1zs3SJ8q/LH/hy2HnSnZauvGOUoof7Ec3+Uczz/fu",
+	"MSfKCjEZAnMDDMHqMg1bayS6OznvtnRJBsWZ59c2Diwqf376+O5/Ti7e3Lx/d37x5qxnMm0VhSaK9bS2",
+	"YJvkMtTXDQcXpv71w/nFee/YhJ8mRID2HRKBOu2opQj1uri3xY5TSuHIvYtGo26VdQdG/1HXVOMsN4G8",
+	"3EXpzCrSLeomknhgyYmAPmpi20XYyZVn8Xr2fwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -179,24 +179,30 @@ func (e WebhookType) Valid() bool {
 
 // ActivityBatch At most 10,000 rows in all.
 type ActivityBatch struct {
-	CyclingActivities  []RideRow              `json:"cycling_activities,omitempty"`
-	CyclingAdjustments []CyclingAdjustmentRow `json:"cycling_adjustments,omitempty"`
-	DailySteps         []StepsRow             `json:"daily_steps,omitempty"`
-	Removals           []RemovalRow           `json:"removals,omitempty"`
-	StepCorrections    []StepCorrectionRow    `json:"step_corrections,omitempty"`
+	CyclingActivities         []RideRow                     `json:"cycling_activities,omitempty"`
+	CyclingAdjustmentRemovals []CyclingAdjustmentRemovalRow `json:"cycling_adjustment_removals,omitempty"`
+	CyclingAdjustments        []CyclingAdjustmentRow        `json:"cycling_adjustments,omitempty"`
+	DailySteps                []StepsRow                    `json:"daily_steps,omitempty"`
+	DailyStepsRemovals        []StepsRemovalRow             `json:"daily_steps_removals,omitempty"`
+	Removals                  []RemovalRow                  `json:"removals,omitempty"`
+	StepCorrectionRemovals    []StepCorrectionRemovalRow    `json:"step_correction_removals,omitempty"`
+	StepCorrections           []StepCorrectionRow           `json:"step_corrections,omitempty"`
 }
 
 // ActivityBatchResult defines model for ActivityBatchResult.
 type ActivityBatchResult struct {
 	// CyclingActivities Each row is counted once more, as inserted, updated or unchanged.
-	CyclingActivities Written `json:"cycling_activities"`
+	CyclingActivities         Written `json:"cycling_activities"`
+	CyclingAdjustmentRemovals Removed `json:"cycling_adjustment_removals"`
 
 	// CyclingAdjustments Each row is counted once more, as inserted, updated or unchanged.
 	CyclingAdjustments Written `json:"cycling_adjustments"`
 
 	// DailySteps Each row is counted once more, as inserted, updated or unchanged.
-	DailySteps Written `json:"daily_steps"`
-	Removals   Removed `json:"removals"`
+	DailySteps             Written `json:"daily_steps"`
+	DailyStepsRemovals     Removed `json:"daily_steps_removals"`
+	Removals               Removed `json:"removals"`
+	StepCorrectionRemovals Removed `json:"step_correction_removals"`
 
 	// StepCorrections Each row is counted once more, as inserted, updated or unchanged.
 	StepCorrections Written `json:"step_corrections"`
@@ -228,6 +234,12 @@ type ClockAdvance struct {
 
 // Count defines model for Count.
 type Count = int32
+
+// CyclingAdjustmentRemovalRow defines model for CyclingAdjustmentRemovalRow.
+type CyclingAdjustmentRemovalRow struct {
+	// AdjustmentId A UUID. Answers have it in lowercase.
+	AdjustmentId Id `json:"adjustment_id"`
+}
 
 // CyclingAdjustmentRow defines model for CyclingAdjustmentRow.
 type CyclingAdjustmentRow struct {
@@ -434,6 +446,12 @@ type Scope string
 // SourceId The name that the source gave the ride, unique for the user; 1 to 128 bytes without NUL. Partners never see it.
 type SourceId = string
 
+// StepCorrectionRemovalRow defines model for StepCorrectionRemovalRow.
+type StepCorrectionRemovalRow struct {
+	// CorrectionId A UUID. Answers have it in lowercase.
+	CorrectionId Id `json:"correction_id"`
+}
+
 // StepCorrectionRow defines model for StepCorrectionRow.
 type StepCorrectionRow struct {
 	// CorrectionId A UUID. Answers have it in lowercase.
@@ -447,6 +465,12 @@ type StepCorrectionRow struct {
 
 	// Note Why. Without NUL.
 	Note Note `json:"note"`
+}
+
+// StepsRemovalRow defines model for StepsRemovalRow.
+type StepsRemovalRow struct {
+	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Date CalendarDate `json:"date"`
 }
 
 // StepsRow defines model for StepsRow.
@@ -2757,150 +2781,152 @@ func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lk9s2kjj+VVDcrdrYR2pIjeYlV2r/Yzv+r+9sJ+tHfInlkyASkpChAC0AjqxM5rv/Ct0AHxI1kuzJ",
-	"lnO5qt1YIwFgA93odzdvglTOF1IwYXTQvwnYJzpf5Aw+PxfXNOfZEykME8Z+c03zgsEwpaTSQf/DTZAx",
-	"Q3ke9IN5oQ0ZM0INyRnVhsRBGCwkF4apoB8cZZTnq6E2bKGPkrMj+BDcfgwDxf5VMG2GPAv6QW+STM6y",
-	"YxaddGkv6qXnLLpIT9PobBzT80mcXUy6SRAG2lBT6KDf63bDwHCTs6AfPOMszzSRE2JmjLhlCVWMcNxK",
-	"JwgDs1rYsYUS/VQKwVIT6eu0v1BynLN5342MUrfr29sweEnziVRzlr3GJRtH8UXQx3EF/dsazFyTuX/o",
-	"HkCXYyO3AID9SponOJhl9whyrwlyoZmy8AppSOofR5bczIiZcU0sfVGx2mMXQpqoXMHv4JksxO8HvSUN",
-	"AH3GxZTYv/eEcwJgWRjfpHLBXnI9pyad3SOgF+3HvHbE0syYItrCoPcAHQZGcw8twM/UNVPf2Qt9b9Cf",
-	"bKPrVBZ5BqQyZkAZOTN7UbgGKCPgOwD2WylfUDVl93fiyXET5rHMVvbEjZQkt4/aA0wjZQRjAcZ3QheL",
-	"hVSGZS9ZxulbmHxv8J60wFsy4cUi5yk1XIqjX7QUe8BeVNBGcwtuBBNgI5qpf9tdJLpIZ0Dv+wCtmYrq",
-	"F/I2DGaMZkyBCHtC0xmzAkzJ3P6dMZ0qvrDHEvSDS6GXTGmQEIJd24tkpEJ6tDvjyjJOowoWBjqdsTm1",
-	"a6RSWBEQCBnB8ApIbRQXUzgxJymeZ5tPfUXnTDckFBfwZy6ndz/5r4pNgn7wl6NKZh/hr/roudv8gio6",
-	"Z8bvP+dMtEJhKSaFX8nzp15kaiqysfz0N+1+suBwO3pBzSwIA0Hndp/4o0X6F0GLdNUG3CWyuyZUW4Cx",
-	"I78YlFs7Wy+k0NtUn7T6WL9bjg7/w96xdf1pXZXYAoifcrT2UAvUflv4AYHAfbSgGRf0Qppqksm0mDNh",
-	"WBYSqUhKhWPJmRSsQ145ebikmqQzKqZ4JdbvVVS7WG3gufFHjUt4Gwb/HbnbET1/umtudY9uG5rYZ6Jk",
-	"U1HahZQN3e/e0OJv/4xqQsm/CqZWBDmIxQkFfv61Hftjma3+Vx99SLjRpei3t+I/33z/ynLod2+fRech",
-	"oYLI8S8s9ZMn1uYgZslTZtE2l4oRM6OCnPbwNw1XLOfaaEJF5maj0KlGn5OMscVXgu51w+EzsN3U5Xdh",
-	"uvHA2zCoBPoeM5+Vqvi90AZIHotb1AjGjIl2uwaE4CMyKoEdkSVoMVZmWRmFq0jy7t3zp/orQe2GtfIZ",
-	"uF0zInahqPnI+8XT3QZRWEOI1dqsEFzQKfOIucxzueyQp1y7RciEK22+FlQ1DbPPQVTdaNqJptrj7gVJ",
-	"b+ScoR4xoTxnmWV0pRKykoUiE1rkpkPeGCoyqjICgK5pfUTTlSbLGf1a0FI3PD8DJ5WFuAsh5YPu7cqA",
-	"WLO0X8md5JS85I/DpuhK4jiM45iAmfe1cK5txvRn4GCLpbsLIa0Q3BtypGBk5HT/yC498ndltG7Mj0JC",
-	"czteKmR6o0dWT1eamW8LM4nOR18Lztb8Bp+pSByqCoTBmltgJ2brcN4XRjf9GfsqC18F9spTABguU8Ov",
-	"uVk99iKfZhm3e6X5D0oumDLc4mtCc83Wz+LSkLnUhiTIVZRcaqtQ0zy3G51zUV8hCYNF7c+bIF2lORfT",
-	"IUUI3LfcsLnehZ/XPGOv5dIew5x+eo5TkjgG7yS6bKhSdGUHlI/Jfim0mft4yF7PeYJzL8up+z60FhLZ",
-	"+2Fv7Oh9H6DYXF7T/IAjwwn7rm9BH6ZSKZZaZB+2iyflvP0ed1t+gTaUndKgy9dMF7nZSZ370NddsL9X",
-	"3Bgm7qCaPWevoX/PWXWc7kQl2lNtaNrrabd1r9qHBsBh28m1PKr9kGrb+NiG1sLMpOK/gnx4ylKuOYqG",
-	"AxBL62sMC5W3O0GXM5kz8u71C2IkWc54OnM8WRnBFFlCxEIzkcHXY8u9mOqQ56b0tSs+nYET1xqMKwIh",
-	"z5BQTSbox3FTAiDwF0xMzSzod5HC51z4b5INP7JlpNXWm6C/t8q08XbQQjGtUVVjophbXFFr3AR2CbGq",
-	"nXG1tnec2qPK8+8nEM3d5Sn9GG7AIYnmU2FZemeDYDZxENYctuXu2kjgCc2ZNQueUsPaPMSp+51k1LCQ",
-	"jH766aefopcvo6dPRyGZKDknyUUcR3ESxYlF7cXFxUWUdKPjxJ7SRKo5NUE/sLODMFhQY5iyK//PN8nF",
-	"bx+60cXHD3F08fEB/PemexttfPhr0HKqT3KZXl1m11Sk7FCCxVlDzVIpMr256ccrMpNLMi/SWUiKhd3V",
-	"8ekpyehKN/bEhTnuIrnxuaWG4+S02+05esOvKmrjwrApU5u4WwOnFUmyQHVu+7O7Se+sd3582jurPT3e",
-	"fHoYtIrRQ4/Qz3WUvYueQySAXQK+TotwLXNDh1WY5a65T+1Y59Ta+aBXdswmIuqbCj3JNoBwy7fhCAFo",
-	"ZyBcE5plLHtExiyXS/IrU9KSlaFXjNAlXYXgs7RWSNwhl3DXwOSQhSGUKJZKlRFtwEZ3X0vB/CxipKE5",
-	"mUqmaw+4m1Zb6SUqvz1voxxI/Cg9JQfQi09e2Xo4acoWBnwXTDHg+ugWVGzBqMEwHpjJTpW9i5mXuTCb",
-	"TwNjAaOA1kgPCUW/s5tCvnn97Ak5vYiTB48Imy/MCmSLKcWXnBBu1iQMBOHrfO3ow/8cfXz44OFfWyOW",
-	"dYrzkIb+gNro6plUKcswhnqoziUz1i6N0QVUeVkxWByiDUU1GSlq2DDnc25YBmZubYcfaPTr8ONNEvbi",
-	"duZsYUBRxNuijoKUA+yJjuSCCbrgnRWd56O6bJ0y09BQ0Hf2khmaUUODMqXprbxiAv68lles+otmT60m",
-	"5ZVX953jf/BT86vLuoaVle7K/19RYVplu4+xtx0x/mY3SIU7b+OViWr/M7pDppxcXNQuaC9uZemGz/1F",
-	"A2cfXIwmSP+wEo2KlQ/KaDJlxlHz9qcn8YHSrIH68oBCJMU28m6PS4N5TnziwIxeM8JB98vlkqmUataA",
-	"uyjgaXUajaMLGk0uo2cfb85Rl/B/9g75M9mifzwX2lCUyRvUzfE3jGY9wVs253nOnYgPyXi1kQcg06sN",
-	"hSmyeG3uazDILIj2n67/5y3+02/8Mxh07Ifj259b4f8vLrIt/JiirotCp6nr2vthAdILqrT9MKVooqAh",
-	"wiwSBFu23pUXcjptpPYdom+YnUqGw8dtuJPrOcc3BeJ6RESR586E0EWaMl1L8Prg4Q8DOyz4WGduh3K2",
-	"EJNRZGFAkFCIkYBLeCSkYKNOG54Uo7rdLlnZG7Gkmig2KbTVLQ7dST2raB8Vbj9uV51tbUNblV8TNOCo",
-	"H+869ygPo42NvGLLd/pgAXnFxc69w01xPPZXKXbqlm/9uPW9wsNaYZdtptf72apD3jtl79W7F2tqR1L3",
-	"3FT04n2lh52DzzPegAG83msJNiP0ineI196WSkJEHxUrqbIqp8hpOECIezmsairmuqcK5JD/s80H9++n",
-	"5jKxblOCTfgnq8+yTwauJKPpjNjprbf8rrjImhe8jIbUSQvme2Bq96Z2Jm2EV1+yhf54OnNHMLc6DB4D",
-	"SalAgWwZbqa9Elk/Ji8v9s+jDvfIAg73zU4M90x9DvfN3w33SEQND034DPfOjQ/3S9dtE7qvQYizzDKl",
-	"NipV7ndUQIjlcTW781ewMQHB6AbR/BOZKJoiWyEZn3KjO5/p13nrP/Q3PnwzGHTwcxKe3j74e6sK85pl",
-	"3GodB/I65aZtd1WOXkiMmI0qjd15F52fcspMZ6d113hQ2/WrBQEO24KWhUrZHpzuDQx0WaB12KoVtgKG",
-	"+UQHHWw5605/uVxq4Nf23z3HFsLlR+7vRcWpG37UV9Kgk4GM2UQq1L8EnTOXXLbpWwU4w3J3dWDazw44",
-	"2gs5PdRHQtF9tJeYbCrTGzGdlpBOM75gaDvwLpJ3IOTcioKU7empQ2cmgITMZ8hENjTtHApdP9pQZTrk",
-	"VZHnIcnZxBDwgCmHxGoM6thMZFYvKcSVkEvxb+VP7Xq22yeAWO707qBSjW9bZeUeb3w7QOEGGlsJxF3a",
-	"usfgtLfuMYh3uaDfoOF7IJ2NqWbtXPt7xadclEqniyld/vAc6YFrXaBmUqODmTEL3T8Cb91/tAqYlA4n",
-	"vE27e8ZzVuk9qYVwwlNqGHGBGLMC764qtAnJD9+9BI8mt6YaMBGynDHRzL4ycqFbVUPMf9yJdlwH6xDA",
-	"da74NVN7nZbi1xb0nGvDBFM+m2905IAbEa5bzu7Oo5tTnrc//BJTA61OvGBykXsFA06DT0XEBbHmnkbZ",
-	"u7SgzCGx7VAYBDKyPb0GVodssQae140aLqrI5QpBSxWjrrRqL8YNRurtDv5cEnoDj7VTrWgTt1mSid9H",
-	"291t0shhuSWYzT3l2lTejdpVs/StibJktJA5TyGr+zSOK2cjJXMuCsNCQsm4UNrYFU5jjGAkMUmlSAul",
-	"mDBEMYpupzVnNs3zMU2v2skKffuweUj5hiRUO7wqs7ALaOfx3HLN9jYe3XDNUsVanIDvpTKzst5RFkbz",
-	"jOGZcV0vtNn0KENGbbteCqFmy6FDR4ZcYywcHrM3CUKicFNnOK7b1sdr1Gk1Hv6vgrmfjSrYbRgs2Xgm",
-	"5dXWI3gDwWprO7bu00+/A5luiCZTSYRc7la46/VSTQSFTeopj7kJx8amWm8RnN4mTxWMLJiac605lgF6",
-	"I7iWzNG3pF3L1ICf1r+s0jzwlzazrpTyrXRi1dnKckHBT6bWZAcHJM9YSBClZXgL0+YggJ90z8l4ZVgV",
-	"aXz17kWH/IA33efra8Y2Q2FJ93xndG4zI+nQmJaf+/uHnn//mHNzN82Y813B5jI77WAb4+CT2Ctvyun0",
-	"m3YGC/wKbdvwbokDtnCIVF8Dx07dBoX37K4rK3CXnLAD74gdSKwBZYV0LWD6XWHBPHrMVM7FqEOespRn",
-	"rgDV3q6/6XoqzWrt5pz2dl6ct2r1e0ZNtrlDywQoxVJmdRHn5ysDDmV+rWXZmFy77jD9UOr+pVXUFgdw",
-	"ILSh6DN8+2zemnIAgjTLFNPOdVnlokHYq0qyasHBIfECVJfsQQ0xgHPIpTs82NBINNujJrh++lWqGGyw",
-	"9vj1bYTuWNtw9B6F56FGnSt1bNE36bKZpWHYp3blrZbE3f7km7aUv7WUL7jpPsJMfIh5Y5d8i9AdOd0h",
-	"4hv5EnM9HbqY8seb4y0BZaN4m973fZ4x7Qqm0JjNKeR4x3vre5ZxHBhLMVsiAo4VsGurXWuXD+cVHeeg",
-	"tuoPJmJYSnLazKpTLKw0aFNn1ogR6NB5yD1iQyQTf0p3UN8lXu0DibDdUhUEfASQtAqsgpKZ1AZMlspJ",
-	"bi9PCNFcrZdSZVhVPFF0Onel/Y101N4uFWn9bqo7b5v+Pb2M/kbfm3/RJzwfZnx+R9MZUXKJZYiFMCwj",
-	"UqRY1wsZwFxopqDM3pGZRULpp920Jf34r9tX/Qa6ZJCcXzl1vuayVmyR05RlZLwilOTUMAVH5FSVMTXp",
-	"rAPguHu3F/Ttru/ytKrV7vaC23W4mMjNOzWqRbFI6V8CN6Su5dlppq6h0tuyY7mwhlvoMhucx+Fvmhim",
-	"je6ve/w28y4I1QPBDeE6tAvSUnsrKyWnVqfb4pMjb63J7js5QLjbs0EAAOKhmSRjBjY+N/AQM2MDse5Z",
-	"Ay9gJhmWm7FPHHuS0HK79cpNWroJMBuSZaBapYplTBhOc22NuNyqMXWgl3azcJ6+UncURehEioy8YmIE",
-	"JyYwIO0L9HF5eDxU2z9mVDFFYAK6aKbMaNKLk5LxcdMZiIHwOQCZPUJfjAV/+Bwn3NvfNJFLQWhqUeYy",
-	"jJYziT4NbQePfvj+zVvinY5HjZR2PYK6LaubsYxwMRAWJldrzDJkAVUNQEi82MH0BGA6dpCDCXNMpPMQ",
-	"26WoD4C67aCbluPZ4k/j1UBUuqJHWebU/MoP00f3ZQhJrRY79hB1SNJCaal0iG6ycZHZI/UifaFdTlAl",
-	"RBEwS5UDQb0zBEBS3G55SrnokCeV8xn7Htj1UGySkdUmXbYGmUq/e8VoDrYMIPAvfyFWudb282/EKq/k",
-	"N+Il/cqnHv82EL9FUQT/t+NGmAo2Ir8RsO5cTUZGV4+IWUpwMmgsD3gpRUbBH/5M8cynOkNZpSBvCvgR",
-	"18SssvU1J3xiZgQnwrq17xkTZuZmT+lC27nWGPPQWZYhOBhsKzxrUXrl7G8Tfm0FiD1KJAP4hOuVOW1r",
-	"iz5yz8cKeNgaRJ8sxFQxUs4L3UAN6tKMuFNwPk/8zcy4yspFnAuI+EgM5o3/UmhL4wiVYEsLT6WVEyPL",
-	"Q3Upe36Lj6yhg+xqJQu45HaVgSirJi0WfAsgYAhW/yfecYQBNZrnZFwY9+jag5PzGM7ViaUOATkNqev2",
-	"snKjHTdHsAYCyAH6frApFwJcoyL0GzBSepLfSEIs+Tbzd1I7bR2g9pzS7u3hw8vaJUJnMhKinWZPWk7K",
-	"LgVSPHwYItuijt6WmIH+RpJGswJHPJYv1HjCRKolVVl/ILz9CN5KeK4F3G4RMyfs74ItwfQn3yvADCTN",
-	"eEZlHJoUiBXA/FgWxt9Rr+7ZP7+z9AQPMhKrA9Aw5wJEUE0ceEexoVeWPeS5z+cBHcLOFqUxLCfweO3n",
-	"zOmKjO0lHQgvg9HNX493QW1WKucMj9guV0XAvJyc03RmLyHEw7BPS4mQKgVWLkWHfMfhVi3pCo50BTcK",
-	"5GfWIU9A4cCUan9sYwZPp8IZJVY8cQE8qMy29SILYIEoRCOS43n5QMyZmjLntCZvSywDY64z4DrcfXLN",
-	"FJ+sKgMQkrENnS9GyE+0vTtyOfKodFF7QOVjmXGGfGO9AY6v5nWdA/wmsNmNP9y6alJqFpCd1TRSau1z",
-	"Hg2EKOZjHyjx0pELl87js/teyVoyqyOgRg8f2A+k6uFKLimJYC2DxmKKi97J2YOwWVtfr0MvPWWgAlg9",
-	"ctQh7+vtRKCnFqCg6to5ENRgW4uQjDB5cQQGPCIHVGOQ9vXqDl0r7yBcuEvpFu27e5rEsb8jsL8nM5Ze",
-	"aaIKgfmNlmlCLNDLWuAOiI4JbBudX7qP5ebf9OLeg3Ct99FEqnmpqctsZUfFIeklx/Y/Jw/CgfAb/6bX",
-	"7T5wzGfplBPsngdLh6QXX4TEDuoMRBAGOU+Z0GC8c1AUJxzawr7A71+zSWTtLcWZoWpVtXerf3kbBrqY",
-	"z+3HfvCYlb4xVFZKL6Y/gTHNSF5YDR10sDUFvRNU3Qd/8Gq6v72uGxF5gzcwLNVY1FiDMLhmCgszg6QT",
-	"d2JXXWKV+6AfHHeSToy+lhnYZ157tJ+nbVGpt150uOZSVq63mCQkimRhFoUhQKNkobgAcWYviovkU2wb",
-	"Vt6R51nQh2ISn9yw1uuuG8d39GZo7StTbabsBFnlQAQ+gSHpntmj6ST9817vuBYb7gdHZr44qu0vcktG",
-	"yVFKOws2D+oJBs0Ia7m+j/E60I78sKARNQ3i8ekkoSfd6Jies6hHj9PoYnyeRafjZBKnZ5NulsQbgbl+",
-	"oK9TPrwc/+P95X+/7P7ndz8+/9dPj3/953GWVFG6+wmirQcsg+VMs3SYdn/8JZ3/GK//uxYbbDvuXpx0",
-	"j498mHI96yJwCQrV+Iv4Iq5H8VuG2CVPXFC/H3Tj7mmUJFE3eZvE/dj+rxPH8c9lmL//ofRzu+KM/89h",
-	"qZPKuffn9qvCjTWnND4hPongoZXTOWhEM2rFxP3geBLT3jg7jS6ykzTqZec0uqAnx9FZlkxOJ8nknMZJ",
-	"cPvxdv/2Hv6+bGnY4q8kqJRoHS+/kr4rPbzSbTPKq1+117MPO9lnxkaLqJIZv2Y0K/0PoMJbtNEp3BF/",
-	"jhBcqexoFEfICnPWWuRt9ULPxlCWW/mnWX5thT4YmhucbiLVlBlXobXJ63otDVnBy0JdxvCfEX3P4MxA",
-	"D3docUlOlJsaIv2hfoRiVr1FjAn2yVT5NeAcu7P8COr9QIEBhamWdgUqCJi/ee58B7qWP+C14ym35MDN",
-	"I0InhimsC2hWM3Iw+1g+8e4Jpx6Wu0Rbge9IqqL6ill7UapO6YrYpuf6DIYGEK4kquOMXTsoZVlZwSDn",
-	"zFutzg5PrZqH+o01YKzihIKZ0LkUU2cz2TN6+NA0G8hDQ3aqwCkjC/PwYX8gvI+h5rD2pgDMrjxAITj1",
-	"ZMZ8KbdiE8X0DN1GrvGeLuYsC0ltVRdgATsVsDEQ1O/yBFVYWi01Y245bXiek6VUVxqs3kdocboGxa4/",
-	"7ZWQS8AYbhhMPPs9NOfgBncyEN/oBUvRDrTndNLpPeiQ0Wtq2As+5yZ6bQWTNfKhwVbsnJGNumJrakrN",
-	"yOg1M2oVXdqNwOjkUVl1NLRW/1BZy28UDkT5NbrTRgDiKKOGDgtBrynP6ThnI6SNyhemmxaEo8cSO6GP",
-	"70wK8HZYzKA+vcH0UlbnebDcjm6tbaodHTrkDOVkWAhrUlMuhrIwljgbGh+WM7omg0Ms9VgvsV4vhK41",
-	"iId2PlIO51Sshp5dtD2gjpm2B2wWU1cvh7goS5C7Bwj+RmX7bTP44LLMdkuVTVa4tDReFTf/4QQNkJOd",
-	"lRzvnlV1L7QTTnZPaO+uFwa9bnf35PXW2fchEVPmnGOfTCkVsWi+Xgq6KRsbSk4jWGABapeb3y+YVXBK",
-	"LxVOIO9evwhd4keZB8KdA94FKKQiGROcaXQMOUkC0SDvq2iWCI3ZAHyMfW80g83kuKC9OczxLnv9RmHV",
-	"YxBu+LcYPBjCM7OR80ZZMWHl9ycXeoNgTb4E3zY6vgYi6cbe89XWbl6mV22MDcMYjWYLX8bfoCtSncu0",
-	"tInaYsEeSTu2xCn7e2llfruPjTko4rh76olvaFYL9q2rH67aPJVtmw41bPbnbu29tfZic/HnnPbGy2fq",
-	"ZW47jfm/A0l+ay3a3snp2flF/RMeqT3Eb/V1mrab6wccTVm512Lyvd96nyCn+4/N0eOLPZhls4/zn0MO",
-	"PGY+4uPb8yDya5z/nd7k+8DPtrP7yoWPScvYIAmSCXy7pUmhIOIADXkNE2TFqNKEWrxXb7jyAVMMlfqg",
-	"6EZkZyBq9Wh1Y8MFtnxCO6ifoKG68EVWMDC7MXOAQwDEhzKoY+dtbNv1DoNmaF+oj1YxsyGEo5s64kbP",
-	"tLOzs9M4Tiw2qBg6aQVGxpB9WnC1a/6xnbs3w2h0e/tdWChk0DRAbnXBnfTjBF1wB0CPRXzt3i3IKcas",
-	"gz+0c+vPpLS+bA0C11gVILzJqeqWV2tk4hVbtiZ6Qi9fX21VjHOe1vKJLr2no/GqDbD3VQGMS0sR1kKd",
-	"jil5F8pAGJbnjyztIYfEl23AHaiMZJC75JLkXNTKHjECrx3PqimZutFnHoEsvSVWug8EZO+59jU+nbyN",
-	"v9md+nDpl8dTXD51ecMxF/IDJsrf5Wx3FrJ3PVRNK2q9gDZ7kWHjngBDrxDKKHO7UF/Ds5wqKgyqqd4n",
-	"YMo1vuidhwd54Wt1661amaMFcM39Wf23L7hz4FlpoSuXg89bWdV8mO5i7jRdy7rTdhXmstRQfJ4OhSSd",
-	"0BcvUONqUKo3qpRNPQpheI75NR0y8uEd8LC9e/vEpw+i4Jnya9bi5sf61neoin2BfoEBqPrtWw9N1aJP",
-	"l5rTo7fyaiUPEbO+BdRe+kHy5RtoBt6i03sKvdU2f6B5enrIaVVH1f7Ol//TQr5yLeQJ3Ex373fYScBk",
-	"jm4cNd3eGQzUVSY0cBQcqF22GjjM+xApqiwGTVjJkUabZSCjMlUEheJAjNxCQ1w8G5UGGRZMT2p+OA0N",
-	"P9qdVnZyyZv28RT7JadSsD+sFOvh7nYQa+NdG19MbU/hrMF1iqhrobjmWzG31DxUQ47caylvP95Bqkc+",
-	"0w9E5Octvy2K+s5lfK2/LiOEdDeB+ZKKCEiHg4o0OwbD41KXZaH1bPJGrqHdQ59Q7M48EK5kw5n/0EpY",
-	"u67qLrHZuPfTuN9GZc8Wez9IVStMMNhbNaxen8mtNo2NHnxaP2Qm+1d4TZlx+cy10qxRu4cha7TP/VwF",
-	"gNG1tza3vQ/iQ0svoaR73otbewXVNfb4vN+N+8dx52RLe5vm6LN+76Qfx0GjsU5gcRAlQDCtL5z4sNH4",
-	"PDhJ0uPJWcai0256EvXGJyw6pzGLTiZnaTJJxhdpfOzLuusgrPcV7yfdOPZ15IEphGA5VgTV313x4aZ1",
-	"Jffrea+b4Hve/YsrPtxs7i+GZTffVPFho7R+n81179pc0I9OarvKmK/poUQvodbtEAOl+Wqc38UJtBeR",
-	"1qvHEl8aljTqvuJa2VV8x0tvynXi9nWStXXW32Oza34djmTtlSZlt7Zte9j22pnDNv+5CHbvmNlmio5Z",
-	"WivMt2D8wQMDnyHR/wxK7mWWlbn+h+m4RzX19OimDCHu0n0rtVey0rflVB7oXKW98pv5giuo7/KkWCs9",
-	"0UYuINcGcr59kaaV0lhuB74eyPTWTLhkG1O9Lhwq7tq06Q5pVLiUbrqqYT3LfHYTvjJCy1b1uRx/kArt",
-	"wOPNB/7vVqbXX5z7pcp09SZUWpHcPWrU4c6R5Rvrm9r3surhsChaVGZXelTl87n0O64wgcOoFdQlzZhi",
-	"UNKFijPmXCM1bvqYNDO+0vxLVMw5X/PvNiPfuUxpPpPa9M97vV4tbXt/CbXWY+BzU5be1xpbYR4vlEMJ",
-	"uSTYOur//C5fsUh6wxqhXEmowFJQV0hXu8Zlj4ampFrWWjfcFQvCirbWiFAfCx8lNoPjZubrSRXUmGYs",
-	"x4pA0yEjh+HRpuUK6xm1CgdiNJbZCjzDmGfv4z4h9AKDa24/PMKHjaWZVQILb3eIuaRyKbAizieGplSQ",
-	"MRbLs6xDLl2l3kC4aBBxwSDtS6kUvjyXiWx7UKg82d8vKISNaYKbAXQ3GAT9QUuHk0EQDoKy4A8GbYsj",
-	"wVC7+iDo3wwCDPvwDOacp2djdkbj6CKLx1EvTVh0PjkdR93J+aQ3OaVJenIC82tRelcZBfOP4UfnXbNf",
-	"gBZUl8+D4Pa2yVncGUW+k8f6Obm3u9IpHGRQryLyBHyUVFUyEZiMcz0d+kDVSZf2euk5u0hP07UglZ+j",
-	"+VRQUygLwHUS/teJ/Hny66uLk58v3v1YJN/pyT/nkx9f/XMmrn7uLn65kBevnr46+sfR4nnv29oq5fkH",
-	"/SA5uzjpnpxYOnDNevaFyTXg2SMc6ENs3bh3WzW/aGl/c5B9+74hkLaE3/6wKVD3GX0rma9mDT9knd3a",
-	"mbCSc5tsqLHrzTkwtFZrzYnaw40bN/Tj7C26porTsWMg6wMar2HaWgTWlvQ2iiK3WISLYefd21ugMtzk",
-	"tp5MUAzUqeo5y6Kq8KblTZK+rN6bVqGviEeTpmIc9SVRKd1csFEo3exH6ma6LtYbyiQWh0hBMjanIqvN",
-	"8LHSNvCbdSnllXAzq2v08fb/BQAA//8=",
+	"7L0Lk9s2kjj+VVDcrdrER2pIjeYlV2r/Yzv+r+9sJ+tHfInlkyASkpChAC0Ajqw4891/hW6AD4kaSePx",
+	"lnO5qt1YIxFAo9Hodzc/BamcL6Rgwuig/ylgH+l8kTP4/Exc05xnj6UwTBj7zTXNCwaPKSWVDvrvPwUZ",
+	"M5TnQT+YF9qQMSPUkJxRbUgchMFCcmGYCvrBUUZ5vhpqwxb6KDk7gg/BzYcwUOxfBdNmyLOgH/QmyeQs",
+	"O2bRSZf2ol56zqKL9DSNzsYxPZ/E2cWkmwRhoA01hQ76vW43DAw3OQv6wVPO8kwTOSFmxoibllDFCMet",
+	"dIIwMKuFfbZQop9KIVhqIn2d9hdKjnM277sno9Tt+uYmDF7QfCLVnGWvcMoGKj4L+jiuoH9Tg5lrMveL",
+	"7gF0+WzkJgCwX0rzGB9m2T2C3GuCXGimLLxCGpL65ciSmxkxM66JpS8qVnvsQkgTlTP4HTyVhfhy0FvS",
+	"ANBnXEyJ/XtPOCcAloXxdSoX7AXXc2rS2T0CetGO5jUUSzNjimgLg94DdHgwmntoAX6mrpn63l7oe4P+",
+	"ZBtdp7LIMyCVMQPKyJnZi8I1QBkB3wGw30j5nKopuz+MJ8dNmMcyW1mMGylJbpfaA0wjZQTPAoxvhS4W",
+	"C6kMy16wjNM3MPje4D1pgbdkwotFzlNquBRHv2op9oC9qKCN5hbcCAbARjRT/7a7SHSRzoDe9wFaMxXV",
+	"L+RNGMwYzZgCEfaYpjNmBZiSuf07YzpVfGHREvSDS6GXTGmQEIJd24tkpEJ6tDvjyjJOowoWBjqdsTm1",
+	"c6RSWBEQCBnB4xWQ2igupoAxJymeZZurvqRzphsSigv4M5fT21f+q2KToB/85aiS2Uf4qz565ja/oIrO",
+	"mfH7zzkTrVBYiknhV/LsiReZmopsLD/+TbufLDjcPr2gZhaEgaBzu0/80R76Z0GLdNUG3CWyuyZUW4Cx",
+	"T342KDd2tF5IobepPmn1sX63HB3+h71j6/rTuiqxBRA/5GhtUQvUflv4EYHAfbQcM07ohTTVJJNpMWfC",
+	"sCwkUpGUCseSMylYh7x08nBJNUlnVEzxSqzfq6h2sdrAc88fNS7hTRj8d+RuR/Tsya6x1T26aWhidzyS",
+	"TUVp16Fs6H73diz+9s+oJpT8q2BqRZCD2DOhwM+/NrQ/ktnqfzXqQ8KNLkW/vRX/+fqHl5ZDv33zNDoP",
+	"CRVEjn9lqR88sTYHMUueMntsc6kYMTMqyGkPf9NwxXKujSZUZG40Cp3q6XOSMbb4So573XC4w2k3dfld",
+	"J91Y8CYMKoG+x8inpSp+L7QBkseeLWoEY8ZEu10DQvAhGZXAjsgStBgrs6yMwlkkefv22RP9lRzthrVy",
+	"h7NdMyJ2HVFzyfs9p9sNorB2IFZrs0JwQafMH8xlnstlhzzh2k1CJlxp87UcVdMwu8tB1Y2mncdUW+5e",
+	"Dum1nDPUIyaU5yyzjK5UQlayUGRCi9x0yGtDRUZVRgDQNa2PaLrSZDmjX8ux1A3PO5xJZSHuOpByoXu7",
+	"MiDWLO1Xcic5JS/4o7ApupI4DuM4JmDmfS2ca5sxfYcz2GLp7jqQVgju7XCkYGTkdP/ITj3yd2W0bsyP",
+	"QkJz+7xUyPRGD62erjQz3xVmEp2PvpYzW/Mb3FGROFQVCIM1t8DOk63DeV8nuunP2FdZ+CpOr8QCwHCZ",
+	"Gn7NzeqRF/k0y7jdK81/VHLBlOH2vCY012wdF5eGzKU2JEGuouRSW4Wa5rnd6JyL+gxJGCxqf34K0lWa",
+	"czEdUoTAfcsNm+td5/OKZ+yVXFo0zOnHZzgkiWPwTqLLhipFV/aBcpns10IbaxwPFZvLa5rvv95jnOOy",
+	"nOIVznB3GD5n7T0XrYVl9l7stX36DgscjlJc6TA0HrzIgfPbrQxTqRRLLYXfbVOPy/Gft/qdV91ruZvy",
+	"CzRb7ZAGK3jFdJGbnQxhnyt9G+zvFDeGiT0u6s5zRgtzy1XbE4a1O3P4qLuAfIcht1Hq3abYf783dYfs",
+	"+wbKwjYKaFmq/Zi2ILKGoFs2fjv9fGgj98LMpOK/garyhKVcc9RSDiB4Wp9jWKi83R+/nMmckbevnhMj",
+	"yXLG05lTD5QRTJElBM80Exl8PbaClKkOeWbKsI/i0xnEE9g1UysC0feQUE0m6FJ0QwK4+M+ZmJpZ0O/i",
+	"zZ9z4b9JNkIaVqZXW2+C/s7adcab5AvFtEargYlibs+eWjvbnhsTqxqOq7m9D9+iKs9/mEBiwS6n/Ydw",
+	"Aw5JNJ8Kq110Nghw8wzCWuyg3F0bCTymObMW6hNqWFuwInW/k4waFpLRzz///HP04kX05MkoJBMl5yS5",
+	"iOMoTqI4sUd7cXFxESXd6DixWJpINacm6Ad2dBAGC2oMU3bm//kmufj9fTe6+PA+ji4+fAv//dS9iTY+",
+	"/DVowerjXKZXl9k1FSk7lGBx1FCzVIpMb2760YrM5JLMi3QWkmJhd3V8ekoyutKNPXFhjrtIbnxuqeE4",
+	"Oe12e47e8KuK2rgwbMrU5tmtgdN6SLJAy2L72t2kd9Y7Pz7tndVWjzdXD4PbNLlDMVmyGZ7tGRZrbr0+",
+	"vnXjbZrfFwYyRGLdpZPW7w2wkNzQYRWdvG3sE/us8wXvXOilfeZ2zIX+ejWAcNO3oRUBaGd2XBOaZSx7",
+	"SMYsl0vyG1PSXgFDrxihS7oKwdVvjfe4Qy6BL4ClLgtDKFEslSoj2oBry30tBfOjiJGG5mQqma4tcPu9",
+	"aqXtqPz2vI3KIV+qdDAeQC8+52srctKULQy4/JhiIKHQm67YglGD0W/wLjkL8DbBU6aQba4GNjYGz8cy",
+	"s1jHcI0bQr559fQxOb2Ik28fEjZfmBXIQVOKWjkh3KxJQ8hdqfPgo/f/c/ThwbcP/toa6K9TnIc09Ahq",
+	"o6unUqUsw9SDQ/VmmbF2zQE9p1VwAnMsQnQ9UE1Giho2zPmcG5aBd6i2w/c0+m344VMS9uJ2QWJhQLHJ",
+	"24L1gpQPWIyO5IIJuuCdFZ3no7oeMGWmoU2hy/kFMzSjhgZlJuAbecUE/Hktr1j1F82eWM3PGyDuO8f/",
+	"4KfmV5d17TIrvfz/v6LCtOohPjWlDcX4m90gFQ7fxis+1f5ndIf8O7m4qF3QXtwqfgyf+4sGPnK4GE2Q",
+	"/mGlLxUrH8vUZMqMo+btqyfxgZK3cfQlgkIkxTbybk/nAK8W8fk2M3rNCAc9NZdLplKqWQPuooDV6jQa",
+	"Rxc0mlxGTz98Oke9x//ZO+TPZIuu9ExoQ1F/2KBujr9hEPgx3rI5z3Pu1JGQjFcb6TMyvdpQ7iJ7rs19",
+	"DQaZBdH+0/X/vMF/+o1/BoOO/XB880sr/P/FRbaFH1PUy1HoNPVyez8sQHpBlbYfphTNM7ScmD0EwZat",
+	"d+W5nE4bGbGH6Btmp5LhzuMm3Mn1XLyIAnE9JKLIc2fu6CJNma7lRb738IeBfSz4UGduh3K2EHO4ZGFA",
+	"kFAILUIkZSSkYKNO2zkpRnW7DbWyN2JJNVFsUmirWxy6k3oy3j4q3H7crsJtbUNbFXUTNOCoo3ede5TI",
+	"aGMjL9nyrT5YQF5xsXPvcFMcj/1Nip265Rv/3PpeYbFW2GWbmfhutuqQd07Ze/n2+ZrakdS9bxW9+BDD",
+	"YXjw6fkbMECwaC0vbYTBpA7x2ttSSUiEQcVKqqxKxXMaDhDiXk7Hmoq57m0EOeT/bPPi/vupucxH3ZRg",
+	"E/7R6rPso4EryWg6I3Z46y2/LZy4Fjwqg4h10oLxHpjavanhpI3w6lO20B9PZw4Fc6vDIBpISgUKZMtw",
+	"M+2VyDqavLzYv/wg3CN5Ptw3qTfcs2Ig3DftPdwjfzs8NE863LukJNwvy71N6L4CIc4yy5TaqFS531EB",
+	"IZbH1ezO38DGhANGl43mH8lE0RTZCsn4lBvduaMP6o3/0N/48M1g0MHPSXh68+3fW1WYVyzjVus4kNcp",
+	"N2y7W3X0XGKgeVRp7M4T6nyqU2Y6O627xkJt1+/OPiItC5WyPTjda3iwxUtUzbAVMEzDOwix5ahbYwVy",
+	"qYFf23/3fLYQLq14f48vDt3w+b6UBp0MZMwmUqH+JeicuZzMTT8wwBmWu6sD04474GjP5fRQHwlF99Fe",
+	"YrKpTG/E5VrCcs3YiqHtwLsA+IGQcysKUranpw4drwASMp8hE9nQtHModP1oQ5XpkJdFnockZxNDwAOm",
+	"3CFWz6COzURm9ZJCXAm5FP9W/tSuZ7t9AojlTm8PqNX4tlVW7vHGtwMUbhxjK4G4S1v3GJz21j0G8S53",
+	"+Ws0fA+kszHVrJ1r/6D4lItS6XTxr8sfnyE9cK0L1ExqdDAzZqH7R+Ct+49WAZPS4YS3aXdPec4qvSe1",
+	"EE54Sg0jLmhkVuDdVYU2Ifnx+xfg0eTWVAMmQpYzJppJi0YudKtqiGnDO48d58HyHXCdK37N1F7YUvza",
+	"gp5zbZhgyifBjo4ccCPCdQvubkXdnPK8ffFLzKi1OvGCyUXuFQzABp+KiAtizT2NsndpQZlDPuihMAhk",
+	"ZHt6DawO2WINPKsbNVxUUdYVgpYqRl1F4l6MG4zUmx38uST0xjnWsFrRJm6zJBO/j7a726SRw1KysAhi",
+	"yrWpvBu1q2bpWxNlyWghc55CMcRpHFfORkrmXBSGhYSScaG0sTOcxhjBSGKSSpEWSjFhiGIU3U5rzmya",
+	"52OaXrWTFfr2YfNQKQG52/bxqjrJTqCdx3PLNdvbeHSPa5Yq1uIEfCeVmZVlwrIwmmcMccZ1vT5t06MM",
+	"iejteimExS2HDh0Zco1xe1hmbxKE/PqmznBct62P16jTajz8XwVzPxtVsJswWLLxTMqrrSh4DYF1azu2",
+	"7tMPv+Uw3SOaTCURcrlb4a6XGTYPKGxST4nmJhwbm2q9RYC9TZ4qGFkwNedac6ye9UZwLfmkb0m7llIC",
+	"P61/WaW44C9tZl0p5VvpxKqzleWCgp9MrckODkiesZDgkZbhLcw2hWSDpHtOxivDqkjjy7fPO+RHvOm+",
+	"zEUzthkKS7rnO6NzW3PZDg1tlbk6dwqTN8e3HvRG+tsXhvAzYuRfPjje3E0zOH5bVHw9H/Ngm+hAhGxa",
+	"OrfB9W8ACHPL9jWK2sD3M7Rtw/t1DtjCIWrRGjh26DYovGt8XdsDZuS0BXAv2QeJtUCtllOLOH9fWDCP",
+	"HjGVczHqkCcs5ZkrfLfs6W+6nje1WmM9p72dnOeNWn3JsNM2f3KZ7aZYyqwy5xylZcSmzOu3Mg+T+tc9",
+	"zu9L46k0K9sCKQ6EtiO6Q3CEzVtzNkATyTLFtPP9VomHEDesMupazuCQgAvqmxZRQ4yAHXLpDo/WNLIK",
+	"D5QmVV4gbLC2/Po2QofWtjN6h9rHoVaxK7FuUdjpspnmYtjHdu23VjzSvvKntvzOtfw+uOk+RE98jH5j",
+	"l3yL1jJyylfENxJO5no6dEH5D5+Ot0TkjeJtivMPeca0K9REb0BOobYk3lthtozjwGCU2RJScayAXVvz",
+	"RLvkR68pOg+/1R8xk8VSklMHV51iYaVBmz64RoxAhy7E4A82RDLxWLqF+i7xah9IhO2mviDgZIEMZWAV",
+	"lMykNmDzVVEGe3lCCIdrvZQqw24GE0Wnc9dSpJF73NulY67fTXXrbdNf0k3rb/S9OWh9tvxh1vv3NJ0R",
+	"JZdY/lwIwzIiRYr9BCDdmwvNFLT3cGRmD6F0dG8a4/75r9vZ/xq685CcXzl7qObzV2yR05RlZLwilOTU",
+	"MAUocqrKmJp01gFw3L3bC/r22EGJrWq228MIdh4uJnLzTo1qYUBSOujAj6triYqaqWvoMGHZsVxYyzd0",
+	"qSHOZfM3TQzTRvfXXaabiSuE6oHghnAd2glpqb2VFdpTq9NtcWqSNzNedZCBfAHPBgEACChnkowZOEm4",
+	"gUXMjA3EumsS3KiZZFjmyj5y7IVEy+3WK8Zp6WfBdFKWgWqVKpYxYTjNtbWCc6vG1IFe2s0CPn2HgFEU",
+	"oRcuMvKKiRFgTGBE3zcGwelheejy8YhRxRSBAejjmjKjSS9OSsbHTWcgBsInUWQWhb4IFP7wSWK4t79p",
+	"IpeC0NQemUvRWs4kOoW0fXj04w+v3xDvtT1q1C/oEdSLWt2MZYSLgbAwuR4HLEMWUBV8hMSLHczvAKZj",
+	"H3IwYZKOdC52OxX1EWS3HfRzc8Qt/jReDUSlK/ojy5yaXzmy+uj/DSEr2J6ORaIOSVooLZUO0c84LjKL",
+	"Ui/SF9olVVVCFAGzVDkQ1HuTACTF7ZanlIsOeVx577Hfip0PxSYZWW3SpbuQqfS7V4zmYMvAAf7lL8Qq",
+	"19p+/p1Y5ZX8TrykX/nc7d8H4vcoiuD/9rkR5tKNyO8ErDtXgJPR1UNilhK8NBprQV5IkVEIKDxVPPO5",
+	"4lDOLcjrAn7EOTEtb33OCZ+YGcGBMG/te8aEmbnRU7rQdqw1xjx0lmUIDgbbCnEtSrem/W3Cr60AsahE",
+	"MoBPOF+ZFLg26UO3PnbegK1B+M5CTBUj5bjQPahBXZoRhwXnNMbfzIyrrJzE+dCID2Vh4v2vhbY0jlAJ",
+	"trTwVFo5MbJEqst59Ft8aA0dZFcrWcAlt7MMRFmtbU/Btx4DhmD1f+I9bxiRpHlOxoVxS9cWTs5jwKsT",
+	"Sx0Cchpy/+1l5UY7bo5gDQSQA/QbYlMuBPiWReg3YKT0JL+RxVnybebvpHbaOkDtOaXd24MHl7VLhN54",
+	"JEQ7zGJaTsruKFI8eBAi26KO3paYwv9akkaTFEc8li/UeMJEqiVVWX8gvP0I7l5Y1wJut4ipJ/Z3wZZg",
+	"+pMfFJwMZB15RmXcMSkQK3DyY1kYf0e9umf//N7SEyxkJJZXoGHOBYigmjjwnnZDryx7yHOfEAU6hB0t",
+	"SmNYTmB57cfM6YqM7SUdCC+DMU5SDxhCIV4q5wxRbKerQoheTs5pOrOXEAKK2B+qPJAqh1guRYd8z+FW",
+	"LekKULqCGwXyM+uQx6BwYE66R9uYwepUOKPEiicugAeV6cpeZAEsEMZphMI8Lx+IOVNT5rz+5E15ysCY",
+	"6wy4DnefXDPFJ6vKAIRsdkPnixHyE23vjlyO/FG6tAc4ykcy4wz5xnrjLd9FwHUs8ZvAJlseuXXVpNQs",
+	"IL2taaTU2nY9HAhRzMc+0uSlIxcuH8qnR76UtWxgR0CN3mGwH8h1xJlcVhfBYhCN1SgXvZOzb8NmT496",
+	"/4vSUwYqgNUjRx3yrt7GCHr5wRFU3YIHghpspxOSEWZ/jsCAx8MB1Rikfb08RtfqYwgX7lK6SfvuniZx",
+	"7O8I7O/xjKVXmqhCYIKoZZoQTPWyFrgDHscEto3OL93HNhff9OLet+Faz7WJVPNSU5fZyj4Vh6SXHNv/",
+	"nHwbDoTf+De9bvdbx3yWTjnBrp0wdUh68UVI7EOdgQjCIOcpExqMdw6K4oRDO+rn+P0rNomsvaU4M1St",
+	"qraS9S9vwkAX87n92A8esdI3hspK6cX0GBjTjOSF1dBBB1tT0DtB1fX0R6+m+9vruqCR13gDw1KNRY01",
+	"CINrprAKN0g6cSd25TlWuQ/6wXEn6cToa5mBfea1R/t52hbWe+NFh2tqZ+V6i0lCokgWZlEYAjRKFooL",
+	"EGf2orhUCIrtCss78iwL+lCN47ND1npsduP4lp4wrf2sqs2UHWirJJLAZ4Ak3TOLmk7SP+/1jmvB9X5w",
+	"ZOaLo9r+IjdllByltLNg86CeodEMUZfz+yC5A+3IPxY0ws5BPD6dJPSkGx3Tcxb16HEaXYzPs+h0nEzi",
+	"9GzSzZJ4I7LZD/R1yoeX43+8u/zvF93//P6nZ//6+dFv/zzOkirMeT9RyPWIb7CcaZYO0+5Pv6bzn+L1",
+	"f9eCq23o7sVJ9/jIx3nX01YCl+FRPX8RX8T1NIiWR+yUJy4roh904+5plCRRN3mTxP3Y/q8Tx/EvZZ5E",
+	"/33p53bVLf+fO6VOKufen9uvKl/WnNK4QnwSwaKV0zloRDNqleP94HgS0944O40uspM06mXnNLqgJ8fR",
+	"WZZMTifJ5JzGSXDz4Wb/tkL+vmxpFOWvJKiUaB0vv5J+Tz280m0jyqtftfW0i53sM2KjNV3JjF8xmpX+",
+	"B1Dh7bHRKdwRj0cIrlR2NIojZIU5a63ot3qhZ2Moy6380yy/tkIfDM0NTjeRasqMK3Hb5HW9lkbQ4GWh",
+	"LuX6z3h8TwFnoIe7Y3FZYpSb2kF6pH6AamC9RYwJ9tFUCUrgHLu1fgsKJkGBAYWplrcGKgiYv3nufAe6",
+	"loDhteMpt+TAzUNCJ4YpLKxoloNyMPtYPvHuCacelrtEW4HvyEqj+opZe1GqTumK2Kbn+hSQBhCupqzj",
+	"jF37UMqysgREzpm3Wp0dnlo1D/Uba8BYxQkFM6FzKabOZrI4evDANF9cAS+CoAqcMrIwDx70B8L7GGoO",
+	"a28KwOjKAxSCU09mzNfCKzZRTM/QbeQafupizrKQ1GZ1ARawU+E0BoL6XZ6gCkurqWbMTacNz3OylOpK",
+	"g9X7EC1O1xjd9cW+EnIJJ4YbBhPPfg+dWLjBnQzEN3rBUrQDLZ5OOr1vO2T0ihr2nM+5iV5ZwWSNfGjs",
+	"FztnZKMw25qaUjMyesWMWkWXdiPwdPKwLNsaWqt/qKzlNwoHovwa3WkjAHGUUUOHhaDXlOd0nLMR0kbl",
+	"C9NNC8LRY3k6oY/vTArwdtiTQX16g+mlrM7zYLodXaLbVDs6dIczlJNhIaxJTbkYysJY4mxofFgP6pqb",
+	"DrFWZr1Gfb2SvPZiCuhpJeVwTsVq6NlF2wL1k2lbYLMavXopzUVZw909QPA3WgPcNIMPLk1vt1TZZIVL",
+	"S+NVdfgfTtAAOdlRyfHuUVXXVDvgZPeA9q6eYdDrdncPXm/Zfx8SMWXOOfbRlFIRuw7Ua2k3ZWNDyWkE",
+	"CyxA7XLzhwWzCk7ppcIB5O2r56FL/CjzQLhzwLsAhVQkY4IzjY4hJ0kgGuR9Fc0aqzEbgI+x741msJkc",
+	"F7Q3hzneZa/fKKx6m8IN/w6DB0NYMxs5b5QVE1Z+f3ShNwjW5EvwbaPjayCSbuw9X22vuZDpVRtjwzBG",
+	"o1vF5/E3aIFV5zItPcG2WLBH0j5bnin7e2llfrePjTko4rh76olvaFYL9p0rwK56epU9ug41bPbnbu2N",
+	"1PZic/FdsL3x0qt6neBOY/7vQJLfWYu2d3J6dn5R/4QotUj8Tl+nabu5fgBqytLHFpPv3db7BEnxf2yO",
+	"Hl/swSyb/eP/HHLgEfMRH9/fCA+/xvnf6k2+D/xsO7uvXPiY9Y0dpiCZwPermhQKIg7QCNwwQVaMKk2o",
+	"PffqzXo+YIqhUh8U3YjsDEStoK9ubLjAlq8IAPUTNFQXvsgKBmY3Zg5wCID4UAZ17LyNbbtGcdD57jP1",
+	"0SpmNoRwdFNH3GiQd3Z2dhrHiT0NKoZOWoGRMWQfF1ztGn9sx+7NMBqt/b4IC4UMmgbIrS64k36coAvu",
+	"AOixCrLduwU5xZh18Id2bv2ZlNYXrUHgGquCA29yqrrl1RqZeMmWrYme0EPcl6sV45yntXyiS+/paLzi",
+	"B+x9VQDj0lKEtVCnY0rehTIQhuX5Q0t7yCHxJT9wByojGeQuuSQ5F7W6UYzAa8ezakqmbrzfAoEsvSVW",
+	"ug8EZO+5/j8+nbyNv9md+nDp58dTXD51ecMxF/I9Jsrf5mx3FrJ3PVRdP2rNlDabuWHnowBDrxDKKHO7",
+	"UF9DXE4VFQbVVO8TMOUcn/Wu1YO88LXC/1atzNECuOb+rP7b59w58Ky00JXLweetrGo+THcxd5quZeFu",
+	"uwpzWWooPk+HQpJO6IsXqHE1KNWbnMquKIUwPMf8mg4Z+fAOeNjevnns0wdR8Ez5NWtx82OB8FtUxT5D",
+	"v8AAVP32rYematGnS83p0Rt5tZKHiFnfQ2sv/SD5/A00A2/R6T2F3mqbP9A8PT0EWxWq2t819X9ayFeu",
+	"hTyGm+nu/Q47CZjM0SdHTTe3BgN1lQkNHAUf1C5bDRzmfYgUVRaDJqzkSKPNMpBRmSqCQnEgRm6iIU6e",
+	"jUqDDCvOJzU/nIaOKe1OKzu45E37eIr9lFMp2B9WivVwdzuItfGOn8+mtieAa3Cd4tG1UFzzbbxbah6q",
+	"R47c63BvPtxCqkc+0w9E5N2m3xZFfesyvtZf0xNCupvAfElFBKTDQUWafQbD41KXZaH1bPJGrqHdQ59Q",
+	"bG89EK5kw5n/0ItZuxb6LrHZuPdiud9GZdMbez9IVcNMMNhbdfxeH8mtNl1GTvFlnHJC/IsfXK1b2dCl",
+	"MxDYVsPXAEAas3/P4JQZl/xcq+Matbsjskaz4rtqC4yuvVq+7Q0q71s6NyXd817c2pmprt7H5/1u3D+O",
+	"Oydbmgk1nz7r9076cRw02hgF9sCiBKjr1le0vN9oNx+cJOnx5Cxj0Wk3PYl64xMWndOYRSeTszSZJOOL",
+	"ND7ZMvGdJzz2Re/1va23h+8n3Tj2VfaBKYRgOdYl1V8A8/5T60zu1/NeN1kb0sTG2tjkAlZoPLKB5xie",
+	"2f56l/cb/Qr2wUmvbdY7z9a9DcNBPzqpoTZjvryJEr2Esr9DbLXm28m+iD9srytYL6RLfJVc0iiBi2sV",
+	"aPHu1xmVTfji9umSW14bVoKybewaKOtvAts1vr6V5Jb3G5V72IaStZcb7fP8bW82usP4u5zdXenTvTJr",
+	"m1NhzNJaiwULxh88xHMH3ezPYK5cZllZtXGYtXJUMzSOPpXB4F1WTGXASFZ6KZ3yCk3ctDdjMl86B5V6",
+	"nhRrRUTayAVkTUH2vi+3tfoWFk6C1w5y9jUTLm0K/cOQVwW1k212UYc0apVKh2v17gaW+Tw1fHuKlq2G",
+	"UPn8QcaQA483F/zfbRatv3r9c82i6l3atCK5e7SNwp1Poua+YUctq24ci6LF+HFFZFVmpkuk5ApTcYxa",
+	"QYXZjCkGxXloAmH2PFLjprdQM+N7BnyO/j/na576Zg5DLlOaz6Q2/fNer1dLwN9fQq11i7hr8tm7Wo83",
+	"zMiGwjYhlwS7qP2fB+0rFkmvWSMoLwkVWNTrSiJr17jsttGUVMtaE47bonpYm9ga2+tjCavEvojczHxl",
+	"sIJq4YzlWNtpOmTkTni06YOA+YxahQMxGstsBT5+rJjwEbwQ2uLBNbcfHuJiY2lmlcDC2x1iVrBcCqxt",
+	"9Cm+KRVkjG0PWNYhl67mciBcXI+4sJ72RXEKX7/ORLY9vFdi9suF97DFUPBpAH0qBkF/0NKrZhCEg6As",
+	"3YSHtkUE4VE7+yDofxoEGMDjGYw5T8/G7IzG0UUWj6NemrDofHI6jrqT80lvckqT9OQExtfyLVyNG4w/",
+	"hh+dn9R+AVpQXT4PgpubJmdxOIp8T5Z1PLn3g9MpIDKo14N5Aj5KqnqnCCzeuZ4OfcjxpEt7vfScXaSn",
+	"6Vq40Y/RfCqoKZQF4DoJ/+tE/jL57eXFyS8Xb38qku/15J/zyU8v/zkTV790F79eyIuXT14e/eNo8az3",
+	"XW2WEv9BP0jOLk66JyeWDlzbpX1hcq2U9gjs+mBpN+7dVG1MWhoZHWSev2sIpC2B1D9sMtt9xlFL5qtZ",
+	"w6NcZ7d2JMzk3Ecbaux6mxUMkta61KL28Mk9N/TP2Vt0TRWnY8dA1h9ovJFsazlfW/riKIrcZBFOhk2o",
+	"b26AynCT27prQVlXp6rMLcvjwk8tL4D1DRK8aRX63gZo0lSMoz4lKqWbEzZK3puted1I19B9Q5nEMh8p",
+	"SMbmVGS1ET7q3QZ+s8KovBJuZHWNPtz8vwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

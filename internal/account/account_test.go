@@ -54,7 +54,7 @@ func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mai
 	}
 	log := new(syncBuffer)
 	settings.EndConnections = func(context.Context, pgx.Tx, uuid.UUID) (int64, error) { return 0, nil }
-	settings.EndRequests = func(context.Context, pgx.Tx, uuid.UUID) error { return nil } // another domain's
+	settings.EndRequests = func(context.Context, pgx.Tx, []uuid.UUID) error { return nil } // another domain's
 	settings.Logger = slog.New(slog.NewTextHandler(log, nil))
 	b := &bench{Accounts: New(db.Pool, keys, mailer, settings), db: db, post: post, log: log}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -20,6 +20,7 @@ import (
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/postgres"
 )
@@ -70,9 +71,9 @@ type Settings struct {
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it
 	// ended: connections are another domain's. [Accounts.DeleteUser] needs it.
 	EndConnections func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error)
-	// EndRequests ends what a user signed in to and has not decided yet, within the transaction that changes the user's
-	// address. [Accounts.ChangeUser] needs it.
-	EndRequests func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error
+	// EndRequests ends what users signed in to and have not decided yet, within the transaction that changes their
+	// addresses. [Accounts.ChangeUser], [Accounts.PutUsers] and [Accounts.ImportUsers] need it.
+	EndRequests func(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error
 }
 
 // Accounts are the users and their sign-ins. It is safe for concurrent use.
@@ -83,6 +84,9 @@ type Accounts struct {
 	mailer   *Mailer
 	outbox   *outbox
 	codes    codeCounts
+
+	timezones timezones
+	batches   *fairqueue.Queue // of users
 }
 
 // New returns the accounts in the database of pool. No email is sent until Run is called.
@@ -101,6 +105,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 		mailer:   mailer,
 		outbox:   newOutbox(),
 		codes:    newCodeCounts(),
+		batches:  fairqueue.New(batchesAtOnce, batchesWaiting),
 	}
 }
 
@@ -244,6 +249,20 @@ func (a *Accounts) verify(ctx context.Context, signIn uuid.UUID, code string) (v
 // Sweep deletes sign-ins whose code has expired, limits whose hour is over, and ended sessions. Every server may call it
 // at any time; once a minute is enough.
 func (a *Accounts) Sweep(ctx context.Context) error { return a.store.sweep(ctx) }
+
+func (s store) sweep(ctx context.Context) error {
+	for what, sweep := range map[string]func(context.Context) (int64, error){
+		"sign-ins": s.queries.DeleteExpiredSignIns,
+		"limits":   s.queries.DeletePastLimits,
+		"sessions": s.queries.DeleteExpiredSessions,
+		"browsers": s.queries.DeletePastBrowsers,
+	} {
+		if _, err := sweep(ctx); err != nil {
+			return fmt.Errorf("account: sweep %s: %w", what, err)
+		}
+	}
+	return nil
+}
 
 const codeDigits = 6
 

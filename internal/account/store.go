@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 
 // changeUser holds the user's row while a changed address moves, so that of two changes one is the last.
 func (s store) changeUser(
-	ctx context.Context, id uuid.UUID, change UserChange, endRequests func(context.Context, pgx.Tx, uuid.UUID) error,
+	ctx context.Context, id uuid.UUID, change UserChange, endRequests func(context.Context, pgx.Tx, []uuid.UUID) error,
 ) (user User, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
@@ -63,11 +64,13 @@ func (s store) changeUser(
 			if err := moveAddress(ctx, queries, id, before, *change.Email); err != nil {
 				return err
 			}
-			if err := endRequests(ctx, tx, id); err != nil {
+			if err := endRequests(ctx, tx, []uuid.UUID{id}); err != nil {
 				return err
 			}
 		}
-		row, err := queries.UpdateUser(ctx, accountdb.UpdateUserParams{UserID: id, Email: change.Email, Timezone: change.Timezone})
+		row, err := queries.UpdateUser(ctx, accountdb.UpdateUserParams{
+			UserID: id, Email: change.Email, Timezone: change.Timezone, RegisteredOn: change.RegisteredOn,
+		})
 		user = userOf(accountdb.User(row))
 		return err
 	})
@@ -84,13 +87,7 @@ func (s store) changeUser(
 
 // moveAddress ends what began with the former address, too.
 func moveAddress(ctx context.Context, queries *accountdb.Queries, id uuid.UUID, before, after string) error {
-	if err := queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserID: id, Email: before}); err != nil {
-		return err
-	}
-	if err := queries.DeleteSessionsOf(ctx, id); err != nil {
-		return err
-	}
-	if err := queries.DeleteBrowsersOf(ctx, id); err != nil {
+	if err := endSignIns(ctx, queries, []uuid.UUID{id}, []string{before}); err != nil {
 		return err
 	}
 	if err := queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: before}); err != nil {
@@ -99,11 +96,13 @@ func moveAddress(ctx context.Context, queries *accountdb.Queries, id uuid.UUID, 
 	return queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: id, Email: after})
 }
 
-// knowsTimezone compares the exact name: "at time zone" would also accept abbreviations, offsets and any case. The query
-// is not generated, because sqlc does not know the view.
-func (s store) knowsTimezone(ctx context.Context, name string) (known bool, err error) {
-	const query = "select exists (select from pg_timezone_names where name = $1)"
-	return known, s.pool.QueryRow(ctx, query, name).Scan(&known)
+// endSignIns ends what began with the former addresses of users: codes under way, sessions, and known browsers.
+func endSignIns(ctx context.Context, queries *accountdb.Queries, ids []uuid.UUID, former []string) error {
+	return cmp.Or(
+		queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: ids, Emails: former}),
+		queries.DeleteSessionsOf(ctx, ids),
+		queries.DeleteBrowsersOf(ctx, ids),
+	)
 }
 
 func (s store) getUser(ctx context.Context, id uuid.UUID) (User, error) {
@@ -115,6 +114,17 @@ func (s store) getUser(ctx context.Context, id uuid.UUID) (User, error) {
 		return User{}, fmt.Errorf("account: get user: %w", err)
 	}
 	return userOf(row), nil
+}
+
+func (s store) findUser(ctx context.Context, email string) (User, error) {
+	id, err := s.queries.GetUserOfAddress(ctx, email)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return User{}, ErrUserNotFound
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("account: find user: %w", err)
+	}
+	return s.getUser(ctx, id)
 }
 
 func (s store) listUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
@@ -143,7 +153,7 @@ func (s store) deleteUser(
 		if connections, err = endConnections(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserID: id, Email: email}); err != nil {
+		if err := queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Emails: []string{email}}); err != nil {
 			return err
 		}
 		if err := queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: email}); err != nil {
@@ -477,20 +487,6 @@ func (s store) forgetBrowser(ctx context.Context, session SessionKey, id uuid.UU
 	})
 	if err != nil {
 		return fmt.Errorf("account: forget a browser: %w", err)
-	}
-	return nil
-}
-
-func (s store) sweep(ctx context.Context) error {
-	for what, sweep := range map[string]func(context.Context) (int64, error){
-		"sign-ins": s.queries.DeleteExpiredSignIns,
-		"limits":   s.queries.DeletePastLimits,
-		"sessions": s.queries.DeleteExpiredSessions,
-		"browsers": s.queries.DeletePastBrowsers,
-	} {
-		if _, err := sweep(ctx); err != nil {
-			return fmt.Errorf("account: sweep %s: %w", what, err)
-		}
 	}
 	return nil
 }

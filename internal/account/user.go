@@ -3,11 +3,9 @@ package account
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/mail"
 	"strings"
 	"time"
-	_ "time/tzdata" // for machines without a time zone database
 	"unicode"
 	"unicode/utf8"
 
@@ -55,10 +53,9 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if err := checkEmail(user.Email); err != nil {
 		return User{}, err
 	}
-	year, month, day := user.RegisteredOn.Date()
-	user.RegisteredOn = time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
-	if year < 1900 || year > 9999 {
-		return User{}, &InvalidUserError{"registered_on", "a date from 1900-01-01 to 9999-12-31"}
+	var err error
+	if user.RegisteredOn, err = dateOf(user.RegisteredOn); err != nil {
+		return User{}, err
 	}
 	if err := a.checkTimezone(ctx, user.Timezone); err != nil {
 		return User{}, err
@@ -68,8 +65,9 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 
 // UserChange holds the new values of a user's fields; nil leaves one as it is. The rules are those of [NewUser].
 type UserChange struct {
-	Email    *string // codes, sessions and undecided requests of the former address end
-	Timezone *string // applies from now on; the first readable day of existing connections stays
+	Email        *string    // codes, sessions and undecided requests of the former address end
+	Timezone     *string    // applies from now on; the first readable day of existing connections stays
+	RegisteredOn *time.Time // bounds every read of steps from now on, those of existing connections too
 }
 
 // ChangeUser changes a user and returns the user as changed. Errors: *InvalidUserError, ErrUserNotFound, ErrEmailTaken.
@@ -84,48 +82,61 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 			return User{}, err
 		}
 	}
+	if change.RegisteredOn != nil {
+		date, err := dateOf(*change.RegisteredOn)
+		if err != nil {
+			return User{}, err
+		}
+		change.RegisteredOn = &date
+	}
 	return a.store.changeUser(ctx, id, change, a.settings.EndRequests)
 }
 
+// What is wanted of each field.
+var (
+	errEmail        = &InvalidUserError{"email", "an address such as name@example.com, at most 254 bytes"}
+	errTimezone     = &InvalidUserError{"timezone", "a name of the time zone database such as Europe/Berlin"}
+	errRegisteredOn = &InvalidUserError{"registered_on", "a date from 1900-01-01 to 9999-12-31"}
+)
+
 func checkEmail(text string) error {
 	if !validEmail(text) {
-		return &InvalidUserError{"email", "an address such as name@example.com, at most 254 bytes"}
+		return errEmail
 	}
 	return nil
+}
+
+// dateOf is the date of a time, as the database has it: midnight UTC.
+func dateOf(t time.Time) (time.Time, error) {
+	year, month, day := t.Date()
+	if year < 1900 || year > 9999 {
+		return time.Time{}, errRegisteredOn
+	}
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC), nil
 }
 
 func (a *Accounts) checkTimezone(ctx context.Context, name string) error {
-	known, err := a.knowsTimezone(ctx, name)
+	known, err := a.timezones.known(ctx, a.store.listTimezones)
 	if err != nil {
-		return fmt.Errorf("account: look up the time zone: %w", err)
+		return err
 	}
-	if !known {
-		return &InvalidUserError{"timezone", "a name of the time zone database such as Europe/Berlin"}
+	if !known[name] {
+		return errTimezone
 	}
 	return nil
-}
-
-// knowsTimezone reports whether both Go and PostgreSQL, which calculate with the time zone, know it. Go takes "" for UTC
-// and "Local" for the machine's own; PostgreSQL's list has neither.
-func (a *Accounts) knowsTimezone(ctx context.Context, name string) (bool, error) {
-	// Not every machine's database has these names, and some mean another zone on each machine.
-	for _, prefix := range []string{"posix/", "right/", "posixrules", "localtime"} {
-		if strings.HasPrefix(name, prefix) {
-			return false, nil
-		}
-	}
-	if name == "" || name == "Local" || strings.ContainsRune(name, 0) {
-		return false, nil
-	}
-	if _, err := time.LoadLocation(name); err != nil {
-		return false, nil
-	}
-	return a.store.knowsTimezone(ctx, name)
 }
 
 // GetUser finds a user by id. Error: ErrUserNotFound.
 func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 	return a.store.getUser(ctx, id)
+}
+
+// FindUser finds a user by their e-mail address, in any case. Error: ErrUserNotFound.
+func (a *Accounts) FindUser(ctx context.Context, email string) (User, error) {
+	if !validEmail(email) {
+		return User{}, ErrUserNotFound
+	}
+	return a.store.findUser(ctx, email)
 }
 
 // DeleteUser ends all connections of a user, as a disconnect does, and removes everything that is known of the user,

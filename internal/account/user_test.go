@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,56 @@ func TestCreateUser(t *testing.T) {
 	}
 	if _, err := b.CreateUser(ctx, NewUser{ID: id, Email: "x@example.com", Timezone: "UTC", RegisteredOn: day}); !errors.Is(err, ErrUserExists) {
 		t.Errorf("the id again: %v, want ErrUserExists", err)
+	}
+}
+
+func TestFindUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ada := b.user(t, "Ada@example.com")
+	b.user(t, "grace@example.com")
+	if got, err := b.FindUser(t.Context(), "aDA@example.com"); err != nil || got != ada {
+		t.Errorf("%+v, %v; want %+v", got, err, ada)
+	}
+	for _, nobody := range []string{"nobody@example.com", "", "a\x00@example.com"} {
+		if _, err := b.FindUser(t.Context(), nobody); !errors.Is(err, ErrUserNotFound) {
+			t.Errorf("%q: %v, want ErrUserNotFound", nobody, err)
+		}
+	}
+}
+
+// PostgreSQL is asked for its time zones once: it reads its whole database of them to answer.
+func TestTimezonesAreHeld(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	var zones timezones
+	list := func(context.Context) ([]string, error) {
+		if asked++; asked == 1 {
+			return nil, errors.New("away")
+		}
+		return []string{"Europe/Berlin", "UTC", "posix/UTC", "right/UTC", "localtime", "posixrules", "Mars/Phobos", "Local", ""}, nil
+	}
+	if _, err := zones.known(t.Context(), list); err == nil {
+		t.Error("no error of a database that is away")
+	}
+	for range 3 {
+		known, err := zones.known(t.Context(), list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for name, is := range known {
+			if is {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		if diff := cmp.Diff([]string{"Europe/Berlin", "UTC"}, names); diff != "" {
+			t.Errorf("time zones (-want +got):\n%s", diff)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
 	}
 }
 
@@ -135,6 +186,7 @@ func TestChangeUser(t *testing.T) {
 	ctx := context.Background()
 	ada, grace := b.user(t, "ada@example.com"), b.user(t, "grace@example.com")
 	text := func(s string) *string { return &s }
+	earlier, never := time.Date(2024, 12, 31, 0, 0, 0, 0, time.UTC), time.Time{}
 	var invalid *InvalidUserError
 	for _, test := range []struct {
 		name   string
@@ -143,6 +195,7 @@ func TestChangeUser(t *testing.T) {
 	}{
 		{"address of another", UserChange{Email: text("GRACE@example.com")}, func(err error) bool { return errors.Is(err, ErrEmailTaken) }},
 		{"no address", UserChange{Email: text("grace")}, func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "email" }},
+		{"no date", UserChange{RegisteredOn: &never}, func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "registered_on" }},
 		{"no time zone", UserChange{Email: text("ada@example.net"), Timezone: text("Europe/Atlantis")},
 			func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "timezone" }},
 	} {
@@ -162,6 +215,7 @@ func TestChangeUser(t *testing.T) {
 		{Email: text("ADA@example.com")}, // her own, written in another way
 		{Timezone: text("Asia/Tokyo")},
 		{Email: text("ada@example.net"), Timezone: text("UTC")},
+		{RegisteredOn: &earlier},
 	} {
 		if change.Email != nil {
 			ada.Email = *change.Email
@@ -169,14 +223,22 @@ func TestChangeUser(t *testing.T) {
 		if change.Timezone != nil {
 			ada.Timezone = *change.Timezone
 		}
+		if change.RegisteredOn != nil {
+			ada.RegisteredOn = *change.RegisteredOn
+		}
 		got, err := b.ChangeUser(ctx, ada.ID, change)
 		if err != nil || got != ada {
 			t.Errorf("%+v, %v; want %+v", got, err, ada)
 		}
 	}
 	const changes = `select string_agg(detail::text, ' ' order by id) from audit_log where action = 'user.changed'`
-	if got, want := pgtest.Value[string](t, b.db, changes), `{"email": false, "timezone": false} {"email": true, "timezone": false} `+
-		`{"email": false, "timezone": true} {"email": true, "timezone": true}`; got != want {
+	if got, want := pgtest.Value[string](t, b.db, changes), strings.Join([]string{
+		`{"email": false, "timezone": false, "registered_on": false}`,
+		`{"email": true, "timezone": false, "registered_on": false}`,
+		`{"email": false, "timezone": true, "registered_on": false}`,
+		`{"email": true, "timezone": true, "registered_on": false}`,
+		`{"email": false, "timezone": false, "registered_on": true}`,
+	}, " "); got != want {
 		t.Errorf("the audit log has %s, want %s", got, want)
 	}
 	if got, err := b.GetUser(ctx, grace.ID); err != nil || got != grace {

@@ -1,15 +1,18 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/intake"
 	"connect-svc/internal/postgres"
 )
 
@@ -22,34 +25,40 @@ type Batch struct {
 	CyclingActivities  []RideRecord       // upserted by user and source id, also when the start has changed
 	StepCorrections    []AdjustmentRecord // upserted by user and id, also when the date has changed
 	CyclingAdjustments []AdjustmentRecord // the same
-	Removals           []RideRemoval      // rides to delete; one that is not there is no error
+
+	// What is deleted. What is not there is no error.
+	DailyStepsRemovals        []StepsRemoval
+	Removals                  []RideRemoval
+	StepCorrectionRemovals    []AdjustmentRemoval
+	CyclingAdjustmentRemovals []AdjustmentRemoval
+
+	noClock []BadRow // rides with times that no clock shows
 }
 
-// AddRide adds a ride whose clock times are text that a JSON schema has checked for its form. A nil end is unknown. The
-// error is a [BatchError]: no clock shows such a time.
-func (b *Batch) AddRide(userID uuid.UUID, sourceID, start string, end *string, meters int) error {
+// AddRide adds a ride whose clock times are text that a JSON schema has checked for its form. A nil end is unknown. Where no
+// clock shows such a time, [Store.Put] says so.
+func (b *Batch) AddRide(userID uuid.UUID, sourceID, start string, end *string, meters int) {
 	ride := RideRecord{UserID: userID, SourceID: sourceID, DistanceMeters: meters}
-	noClock := func(column string) error {
-		return &BatchError{PartCyclingActivities, &RowError{len(b.CyclingActivities) + 1, column, errNoClock}}
-	}
-	var err error
-	if ride.Start, err = time.Parse(clockLayout, start); err != nil {
-		return noClock("recorded_start_time")
-	}
-	if end != nil {
-		if ride.End, err = time.Parse(clockLayout, *end); err != nil {
-			return noClock("recorded_end_time")
+	read := func(column, text string) time.Time {
+		at, err := time.Parse(clockLayout, text)
+		if err != nil {
+			row := intake.RowError{Line: len(b.CyclingActivities) + 1, Column: column, Err: errNoClock}
+			b.noClock = append(b.noClock, BadRow{PartCyclingActivities, &row})
 		}
+		return at
+	}
+	ride.Start = read("recorded_start_time", start)
+	if end != nil {
+		ride.End = read("recorded_end_time", *end)
 	}
 	b.CyclingActivities = append(b.CyclingActivities, ride)
-	return nil
 }
 
 // BatchResult says what became of the rows of each part.
 type BatchResult struct {
 	DailySteps, CyclingActivities, StepCorrections, CyclingAdjustments Result
 
-	Removals Removed
+	DailyStepsRemovals, Removals, StepCorrectionRemovals, CyclingAdjustmentRemovals Removed
 }
 
 // Removed counts rows that name what is to be deleted.
@@ -64,47 +73,92 @@ type Part string
 
 // The parts, in the order in which their rows are checked.
 const (
-	PartDailySteps         Part = "daily_steps"
-	PartCyclingActivities  Part = "cycling_activities"
-	PartStepCorrections    Part = "step_corrections"
-	PartCyclingAdjustments Part = "cycling_adjustments"
-	PartRemovals           Part = "removals"
+	PartDailySteps                Part = "daily_steps"
+	PartCyclingActivities         Part = "cycling_activities"
+	PartStepCorrections           Part = "step_corrections"
+	PartCyclingAdjustments        Part = "cycling_adjustments"
+	PartDailyStepsRemovals        Part = "daily_steps_removals"
+	PartRemovals                  Part = "removals"
+	PartStepCorrectionRemovals    Part = "step_correction_removals"
+	PartCyclingAdjustmentRemovals Part = "cycling_adjustment_removals"
 )
 
-// BatchError says which part of a batch has a row that cannot be taken. Nothing of the batch was written then.
-type BatchError struct {
-	Part Part // empty when the batch as a whole cannot be taken
-	*RowError
+// BadRow is a row of a batch that cannot be taken: its line is its number in its part, from 1.
+type BadRow struct {
+	Part Part
+	*intake.RowError
 }
-
-func (e *BatchError) Unwrap() error { return e.RowError }
 
 // Path leads to the field in a JSON document that has the lists of a [Batch].
-func (e *BatchError) Path() []string {
-	if e.Part == "" {
-		return nil
-	}
-	return []string{string(e.Part), strconv.Itoa(e.Line - 1), e.Column}
+func (r BadRow) Path() []string { return []string{string(r.Part), strconv.Itoa(r.Line - 1), r.Column} }
+
+// BatchError says which rows of a batch cannot be taken: those of a part in their order, and 100 in all. Nothing of the batch was
+// written then.
+type BatchError []BadRow
+
+func (e BatchError) Error() string {
+	return fmt.Sprintf("%d faults in rows, the first in %s: %v", len(e), e[0].Part, e[0].RowError)
 }
 
-// Put writes a batch in one transaction, whole or not at all: then the error is a [BatchError], which holds a [RowError]
-// with the number of the row in its part, from 1. Of two rows with one key the last one wins; a ride that is written and
-// removed by one batch is an error. A batch that is sent again changes nothing. Batches for the same user wait for each
-// other.
+// Unwrap is what is wrong with each.
+func (e BatchError) Unwrap() []error {
+	all := make([]error, len(e))
+	for i, row := range e {
+		all[i] = row.RowError
+	}
+	return all
+}
+
+// ErrBatchSize says that a batch has more rows than one may have.
+var ErrBatchSize = fmt.Errorf("must have at most %d rows in all", maxBatchRows)
+
+// Put writes a batch in one transaction, whole or not at all: then the error is a [BatchError]. Of two rows with one key the
+// last one wins; what is written and removed by one batch is an error. A batch that is sent again changes nothing. Batches
+// for the same user wait for each other. The other error of the caller is [ErrBatchSize].
 func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 	var result BatchResult
 	steps := newPart(PartDailySteps, stepsTable, batch.DailySteps, StepsRecord.check)
 	rides := newPart(PartCyclingActivities, ridesTable, batch.CyclingActivities, RideRecord.check)
 	corrections := newPart(PartStepCorrections, stepCorrectionsTable, batch.StepCorrections, AdjustmentRecord.checkSteps)
 	adjustments := newPart(PartCyclingAdjustments, cyclingAdjustmentsTable, batch.CyclingAdjustments, AdjustmentRecord.checkMeters)
-	removals := newPart(PartRemovals, removalsTable, batch.Removals, checkRemoval(batch.CyclingActivities))
-	parts := []part{steps, rides, corrections, adjustments, removals}
+	written := []struct {
+		part
+		result *Result
+	}{
+		{steps, &result.DailySteps},
+		{rides, &result.CyclingActivities},
+		{corrections, &result.StepCorrections},
+		{adjustments, &result.CyclingAdjustments},
+	}
+	removed := []struct {
+		part
+		kept   part // what the batch writes to the same table
+		result *Removed
+	}{
+		{newPart(PartDailyStepsRemovals, stepsTable.keys(), batch.DailyStepsRemovals, checkStepsRemoval(batch.DailySteps)),
+			steps, &result.DailyStepsRemovals},
+		{newPart(PartRemovals, ridesTable.keys(), batch.Removals, checkRideRemoval(batch.CyclingActivities)),
+			rides, &result.Removals},
+		{newPart(PartStepCorrectionRemovals, stepCorrectionsTable.keys(), batch.StepCorrectionRemovals,
+			checkAdjustmentRemoval("correction_id", batch.StepCorrections)), corrections, &result.StepCorrectionRemovals},
+		{newPart(PartCyclingAdjustmentRemovals, cyclingAdjustmentsTable.keys(), batch.CyclingAdjustmentRemovals,
+			checkAdjustmentRemoval("adjustment_id", batch.CyclingAdjustments)), adjustments, &result.CyclingAdjustmentRemovals},
+	}
+	var parts []part
+	for _, w := range written {
+		parts = append(parts, w.part)
+	}
+	for _, r := range removed {
+		parts = append(parts, r.part)
+	}
 	rows := 0
+	var users []any
 	for _, p := range parts {
-		rows += p.rows
+		rows += len(p.users)
+		users = append(users, p.arrays[0]...)
 	}
 	if rows > maxBatchRows {
-		return result, &BatchError{RowError: &RowError{Err: fmt.Errorf("must have at most %d rows in all", maxBatchRows)}}
+		return result, ErrBatchSize
 	}
 	if err := s.batches.Acquire(ctx); err != nil {
 		return result, fmt.Errorf("activity: put: %w", err)
@@ -118,45 +172,38 @@ func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 		if err != nil {
 			return err
 		}
-		if !around.sharded {
-			if err := lockUsers(ctx, tx, parts); err != nil {
-				return err
-			}
+		known, err := lockUsers(ctx, tx, users, around.sharded)
+		if err != nil {
+			return err
 		}
-		for _, p := range parts {
-			if err := p.check(ctx, tx); err != nil {
-				return err
-			}
+		if err := check(batch.noClock, parts, known); err != nil {
+			return err
 		}
-		if removals.rows > 0 {
+		for _, from := range removed {
+			if len(from.users) == 0 {
+				continue
+			}
 			if !around.sharded {
-				if err := lockRides(ctx, tx, removals, rides); err != nil {
+				if err := lockRows(ctx, tx, from.part, from.kept); err != nil {
 					return err
 				}
 			}
-			removed, err := removeRides(ctx, tx, removals, around.told)
+			n, err := remove(ctx, tx, from.part, around.told)
 			if err != nil {
 				return err
 			}
-			result.Removals = Removed{Removed: removed, Rows: int64(removals.rows), Unchanged: int64(removals.rows) - removed}
+			rows := int64(len(from.users))
+			*from.result = Removed{Removed: n, Rows: rows, Unchanged: rows - n}
 		}
-		for _, to := range []struct {
-			part
-			result *Result
-		}{
-			{steps, &result.DailySteps},
-			{rides, &result.CyclingActivities},
-			{corrections, &result.StepCorrections},
-			{adjustments, &result.CyclingAdjustments},
-		} {
-			if to.rows == 0 {
+		for _, to := range written {
+			if len(to.users) == 0 {
 				continue
 			}
-			merged, err := merge(ctx, tx, to.table, to.arrayRows(), around.told, to.args()...)
+			merged, err := merge(ctx, tx, to.table, to.arrayRows(), "", around.told, to.args()...)
 			if err != nil {
 				return err
 			}
-			merged.settle(int64(to.rows))
+			merged.settle(int64(len(to.users)))
 			*to.result = merged
 		}
 		return nil
@@ -171,9 +218,9 @@ func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 type part struct {
 	table
 	name   Part
-	rows   int
-	bad    *RowError // the first row that is bad by itself
-	arrays [][]any   // the rows before it, an array for each column
+	users  []uuid.UUID // of the rows
+	bad    []BadRow    // by themselves
+	arrays [][]any     // the rows, an array for each column
 }
 
 // args are the arguments of [table.arrayRows].
@@ -185,14 +232,15 @@ func (p part) args() []any {
 	return args
 }
 
-func newPart[R record](name Part, into table, records []R, check func(R) *RowError) part {
-	p := part{table: into, name: name, rows: len(records), arrays: make([][]any, len(into.types))}
+func newPart[R record](name Part, into table, records []R, check func(R) faults) part {
+	p := part{table: into, name: name, arrays: make([][]any, len(into.types))}
 	var values []any
 	for i, r := range records {
-		if p.bad = check(r); p.bad != nil {
-			p.bad.Line = i + 1
-			break
+		for _, fault := range check(r) {
+			fault.Line = i + 1
+			p.bad = append(p.bad, BadRow{name, fault})
 		}
+		p.users = append(p.users, r.user())
 		values = r.appendValues(values[:0])
 		for c, value := range values {
 			p.arrays[c] = append(p.arrays[c], value)
@@ -201,32 +249,64 @@ func newPart[R record](name Part, into table, records []R, check func(R) *RowErr
 	return p
 }
 
-// check finds the first bad row, now that the users are known, too.
-func (p part) check(ctx context.Context, tx pgx.Tx) error {
-	if p.rows == 0 {
+// check finds the rows that cannot be taken, now that it is known which users exist. noClock are found already.
+func check(noClock []BadRow, parts []part, known map[uuid.UUID]bool) error {
+	found := BatchError(slices.Clone(noClock))
+	for _, p := range parts {
+		for i, user := range p.users {
+			if !known[user] {
+				found = append(found, BadRow{p.name, &intake.RowError{Line: i + 1, Column: "user_id", Err: ErrUnknownUser}})
+			}
+		}
+		found = append(found, p.bad...)
+	}
+	if len(found) == 0 {
 		return nil
 	}
-	err := firstBadRow(ctx, tx, p.bad, p.arrayRows(), p.args()...)
-	if bad := (*RowError)(nil); errors.As(err, &bad) {
-		return &BatchError{p.name, bad}
-	}
-	return err
+	slices.SortStableFunc(found, func(a, b BadRow) int {
+		return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	// A time that no clock shows is out of bounds, too: one reason is enough.
+	found = slices.CompactFunc(found, func(a, b BadRow) bool {
+		return a.Part == b.Part && a.Line == b.Line && a.Column == b.Column
+	})
+	return found[:min(len(found), intake.MaxNamed)]
 }
 
-// checkRemoval refuses what the same batch writes: sent again, it would not leave what it left the first time.
-func checkRemoval(written []RideRecord) func(RideRemoval) *RowError {
+// What the same batch writes is not removed: sent again, it would not leave what it left the first time.
+
+func checkStepsRemoval(written []StepsRecord) func(StepsRemoval) faults {
+	kept := make(map[StepsRemoval]bool, len(written))
+	for _, r := range written {
+		kept[StepsRemoval{r.UserID, r.Date}] = true
+	}
+	return func(r StepsRemoval) (bad faults) {
+		bad.unless(dateInBounds(r.Date), "date", errDate)
+		bad.unless(!kept[r], "date", errRemoved)
+		return bad
+	}
+}
+
+func checkRideRemoval(written []RideRecord) func(RideRemoval) faults {
 	kept := make(map[RideRemoval]bool, len(written))
 	for _, r := range written {
 		kept[RideRemoval{r.UserID, r.SourceID}] = true
 	}
-	return func(r RideRemoval) *RowError {
-		switch {
-		case !isSourceID(r.SourceID):
-			return &RowError{Column: "source_id", Err: errSourceID}
-		case kept[r]:
-			return &RowError{Column: "source_id", Err: errRemoved}
-		}
-		return nil
+	return func(r RideRemoval) (bad faults) {
+		bad.unless(isSourceID(r.SourceID), "source_id", errSourceID)
+		bad.unless(!kept[r], "source_id", errRemoved)
+		return bad
+	}
+}
+
+func checkAdjustmentRemoval(column string, written []AdjustmentRecord) func(AdjustmentRemoval) faults {
+	kept := make(map[AdjustmentRemoval]bool, len(written))
+	for _, r := range written {
+		kept[AdjustmentRemoval{r.UserID, r.ID}] = true
+	}
+	return func(r AdjustmentRemoval) (bad faults) {
+		bad.unless(!kept[r], column, errRemoved)
+		return bad
 	}
 }
 
@@ -234,16 +314,19 @@ func checkRemoval(written []RideRecord) func(RideRemoval) *RowError {
 var ErrAdjustment = errors.New("invalid adjustment")
 
 // AdjustSteps adds delta (-2^31 to 2^31-1) to what is recorded for a user's date, now and whatever is recorded for it
-// later. It makes no date that has no record (specification 2.5). The note says why, in at most 1,000 characters. The
-// error is [ErrAdjustment] or [ErrUnknownUser] where the caller is to blame.
-func (s *Store) AdjustSteps(ctx context.Context, userID uuid.UUID, date time.Time, delta int, note string) error {
-	return s.adjust(ctx, Batch{StepCorrections: []AdjustmentRecord{{userID, uuid.New(), date, delta, note}}})
+// later. It makes no date that has no record (specification 2.5). The note says why, in at most 1,000 characters. The id is
+// that of the correction, by which it can be removed. The error is [ErrAdjustment] or [ErrUnknownUser] where the caller is to
+// blame.
+func (s *Store) AdjustSteps(ctx context.Context, userID uuid.UUID, date time.Time, delta int, note string) (id uuid.UUID, err error) {
+	one := AdjustmentRecord{userID, uuid.New(), date, delta, note}
+	return one.ID, s.adjust(ctx, Batch{StepCorrections: []AdjustmentRecord{one}})
 }
 
 // AdjustCycling adds deltaMeters to the distance of the rides that started on a user's date, and to no ride
 // (specification 2.6, 2.7). All else is as with [Store.AdjustSteps].
-func (s *Store) AdjustCycling(ctx context.Context, userID uuid.UUID, date time.Time, deltaMeters int, note string) error {
-	return s.adjust(ctx, Batch{CyclingAdjustments: []AdjustmentRecord{{userID, uuid.New(), date, deltaMeters, note}}})
+func (s *Store) AdjustCycling(ctx context.Context, userID uuid.UUID, date time.Time, deltaMeters int, note string) (id uuid.UUID, err error) {
+	one := AdjustmentRecord{userID, uuid.New(), date, deltaMeters, note}
+	return one.ID, s.adjust(ctx, Batch{CyclingAdjustments: []AdjustmentRecord{one}})
 }
 
 func (s *Store) adjust(ctx context.Context, one Batch) error {
@@ -251,8 +334,8 @@ func (s *Store) adjust(ctx context.Context, one Batch) error {
 	if errors.Is(err, ErrUnknownUser) {
 		return ErrUnknownUser
 	}
-	if bad := (*BatchError)(nil); errors.As(err, &bad) {
-		return fmt.Errorf("%w: %s %w", ErrAdjustment, bad.Column, bad.Err)
+	if bad := (BatchError)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("%w: %s %w", ErrAdjustment, bad[0].Column, bad[0].Err)
 	}
 	return err
 }

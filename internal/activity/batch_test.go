@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/activity"
+	"connect-svc/internal/intake"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -31,6 +32,10 @@ func everything() activity.Batch {
 			{UserID: user, ID: uuid.UUID{1}, Date: day("2026-04-02"), Delta: 50, Note: "tunnel"},
 		},
 		Removals: []activity.RideRemoval{{UserID: user, SourceID: "r1"}},
+		// What is not there.
+		DailyStepsRemovals:        []activity.StepsRemoval{{UserID: user, Date: day("2026-04-09")}},
+		StepCorrectionRemovals:    []activity.AdjustmentRemoval{{UserID: user, ID: uuid.UUID{9}}},
+		CyclingAdjustmentRemovals: []activity.AdjustmentRemoval{{UserID: user, ID: uuid.UUID{9}}},
 	}
 }
 
@@ -68,11 +73,14 @@ func TestPutBatch(t *testing.T) {
 		"ride r2 700\nsteps 2026-04-01 1000\nsteps 2026-04-02 500"
 	one, none := activity.Result{Rows: 1, Inserted: 1}, activity.Result{Rows: 1, Unchanged: 1}
 	put(activity.Batch{}, activity.BatchResult{}, untouched)
+	absent := activity.Removed{Rows: 1, Unchanged: 1}
 	put(everything(), activity.BatchResult{
+		DailyStepsRemovals: absent, StepCorrectionRemovals: absent, CyclingAdjustmentRemovals: absent,
 		DailySteps: one, CyclingActivities: one, StepCorrections: one, CyclingAdjustments: one,
 		Removals: activity.Removed{Rows: 1, Removed: 1},
 	}, first)
 	put(everything(), activity.BatchResult{
+		DailyStepsRemovals: absent, StepCorrectionRemovals: absent, CyclingAdjustmentRemovals: absent,
 		DailySteps: none, CyclingActivities: none, StepCorrections: none, CyclingAdjustments: none,
 		Removals: activity.Removed{Rows: 1, Unchanged: 1},
 	}, first)
@@ -84,6 +92,7 @@ func TestPutBatch(t *testing.T) {
 	changed.CyclingAdjustments[0].Note = "bridge"
 	changed.Removals = append(changed.Removals, activity.RideRemoval{UserID: uuid.MustParse(userU), SourceID: "never"})
 	put(changed, activity.BatchResult{
+		DailyStepsRemovals: absent, StepCorrectionRemovals: absent, CyclingAdjustmentRemovals: absent,
 		DailySteps: none, CyclingActivities: none,
 		StepCorrections:    activity.Result{Rows: 2, Updated: 1, Unchanged: 1},
 		CyclingAdjustments: activity.Result{Rows: 1, Updated: 1},
@@ -126,17 +135,130 @@ func TestPutBatchBadRows(t *testing.T) {
 		{"adjustment with a time", func(b *activity.Batch) { b.CyclingAdjustments[0].Date = clock("2026-04-01T01:00:00") }, activity.PartCyclingAdjustments, "date"},
 		{"removal without name", func(b *activity.Batch) { b.Removals[0].SourceID = "" }, activity.PartRemovals, "source_id"},
 		{"removal of what is written", func(b *activity.Batch) { b.Removals[0].SourceID = "r2" }, activity.PartRemovals, "source_id"},
+		{"removal of the day that is written", func(b *activity.Batch) { b.DailyStepsRemovals[0].Date = day("2026-04-02") },
+			activity.PartDailyStepsRemovals, "date"},
+		{"removal of a day with a time", func(b *activity.Batch) { b.DailyStepsRemovals[0].Date = clock("2026-04-02T01:00:00") },
+			activity.PartDailyStepsRemovals, "date"},
+		{"removal of nobody's day", func(b *activity.Batch) { b.DailyStepsRemovals[0].UserID = uuid.New() },
+			activity.PartDailyStepsRemovals, "user_id"},
+		{"removal of the correction that is written", func(b *activity.Batch) { b.StepCorrectionRemovals[0].ID = uuid.UUID{1} },
+			activity.PartStepCorrectionRemovals, "correction_id"},
+		{"removal of nobody's correction", func(b *activity.Batch) { b.StepCorrectionRemovals[0].UserID = uuid.New() },
+			activity.PartStepCorrectionRemovals, "user_id"},
+		{"removal of the adjustment that is written", func(b *activity.Batch) { b.CyclingAdjustmentRemovals[0].ID = uuid.UUID{1} },
+			activity.PartCyclingAdjustmentRemovals, "adjustment_id"},
+		{"removal of nobody's adjustment", func(b *activity.Batch) { b.CyclingAdjustmentRemovals[0].UserID = uuid.New() },
+			activity.PartCyclingAdjustmentRemovals, "user_id"},
 		{"removal of nobody's", func(b *activity.Batch) { b.Removals[0].UserID = uuid.New() }, activity.PartRemovals, "user_id"},
 	} {
 		batch := everything()
 		test.change(&batch)
 		_, err := w.Put(t.Context(), batch)
-		var bad *activity.BatchError
-		if !errors.As(err, &bad) || bad.Part != test.part || bad.Line != 1 || bad.Column != test.column {
+		var bad activity.BatchError
+		if !errors.As(err, &bad) || len(bad) != 1 || bad[0].Part != test.part || bad[0].Line != 1 || bad[0].Column != test.column {
 			t.Errorf("%s: error %v, want part %s, line 1, column %s", test.name, err, test.part, test.column)
 		}
 		if diff := cmp.Diff(untouched, w.rows(t)); diff != "" {
 			t.Fatalf("%s: rows (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+// All bad rows are named, up to a hundred, each with all that is wrong with it.
+func TestPutBatchNamesAllBadRows(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	user, end := uuid.MustParse(userU), "2026-04-02T25:00:00"
+	var batch activity.Batch
+	batch.AddRide(user, "r2", "2026-02-30T08:00:00", &end, -1)
+	batch.AddRide(uuid.New(), "", "2026-04-02T08:00:00", nil, 1)
+	batch.DailySteps = []activity.StepsRecord{
+		{UserID: user, Date: day("2026-04-02"), Steps: 1}, {UserID: user, Steps: -1}, {UserID: uuid.New(), Date: day("2026-04-02")},
+	}
+	_, err := w.Put(t.Context(), batch)
+	var bad activity.BatchError
+	if !errors.As(err, &bad) {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, row := range bad {
+		named = append(named, strings.Join(row.Path(), "/")+": "+row.Err.Error())
+	}
+	const clocks = "must be a clock time that exists"
+	if diff := cmp.Diff([]string{
+		"cycling_activities/0/distance_meters: must be a whole number from 0 to 2147483647",
+		"cycling_activities/0/recorded_end_time: " + clocks,
+		"cycling_activities/0/recorded_start_time: " + clocks,
+		"cycling_activities/1/source_id: must have 1 to 128 bytes of UTF-8 without NUL",
+		"cycling_activities/1/user_id: no such user",
+		"daily_steps/1/date: must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31",
+		"daily_steps/1/steps: must be a whole number from 0 to 2147483647",
+		"daily_steps/2/user_id: no such user",
+	}, named); diff != "" {
+		t.Errorf("named (-want +got):\n%s", diff)
+	}
+	many := activity.Batch{}
+	for range 150 {
+		many.DailySteps = append(many.DailySteps, activity.StepsRecord{UserID: uuid.New(), Date: day("2026-04-02")})
+	}
+	if _, err := w.Put(t.Context(), many); !errors.As(err, &bad) || len(bad) != intake.MaxNamed || bad[99].Line != 100 {
+		t.Errorf("%d of 150 rows are named", len(bad))
+	}
+}
+
+// What a batch removes is gone from what is read: a day without its record, even where a correction stays, and a correction or
+// an adjustment.
+func TestPutBatchRemoves(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	user := uuid.MustParse(userU)
+	put := func(batch activity.Batch) activity.BatchResult {
+		t.Helper()
+		result, err := w.Put(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	id := uuid.UUID{1}
+	put(activity.Batch{
+		StepCorrections:    []activity.AdjustmentRecord{{UserID: user, ID: id, Date: day("2026-04-01"), Delta: 5}},
+		CyclingAdjustments: []activity.AdjustmentRecord{{UserID: user, ID: id, Date: day("2026-04-01"), Delta: 7}},
+	})
+	read := func() string {
+		t.Helper()
+		steps, err := w.DailySteps(t.Context(), user, april)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rides, err := w.CyclingDaily(t.Context(), user, april)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(steps, rides)
+	}
+	for _, step := range []struct {
+		batch activity.Batch
+		want  string
+	}{
+		{activity.Batch{}, "[{2026-04-01 00:00:00 +0000 UTC 1005}] [{2026-04-01 00:00:00 +0000 UTC 1007}]"},
+		{activity.Batch{CyclingAdjustmentRemovals: []activity.AdjustmentRemoval{{UserID: user, ID: id}}},
+			"[{2026-04-01 00:00:00 +0000 UTC 1005}] [{2026-04-01 00:00:00 +0000 UTC 1000}]"},
+		{activity.Batch{DailyStepsRemovals: []activity.StepsRemoval{{UserID: user, Date: day("2026-04-01")}}},
+			"[] [{2026-04-01 00:00:00 +0000 UTC 1000}]"},
+		{activity.Batch{DailySteps: []activity.StepsRecord{{UserID: user, Date: day("2026-04-01"), Steps: 10}}},
+			"[{2026-04-01 00:00:00 +0000 UTC 15}] [{2026-04-01 00:00:00 +0000 UTC 1000}]"},
+		{activity.Batch{StepCorrectionRemovals: []activity.AdjustmentRemoval{{UserID: user, ID: id}, {UserID: user, ID: id}}},
+			"[{2026-04-01 00:00:00 +0000 UTC 10}] [{2026-04-01 00:00:00 +0000 UTC 1000}]"},
+	} {
+		result := put(step.batch)
+		if got := read(); got != step.want {
+			t.Errorf("after %+v: %s, want %s", step.batch, got, step.want)
+		}
+		if n := len(step.batch.StepCorrectionRemovals); n > 0 {
+			if want := (activity.Removed{Removed: 1, Rows: 2, Unchanged: 1}); result.StepCorrectionRemovals != want {
+				t.Errorf("%+v, want %+v", result.StepCorrectionRemovals, want)
+			}
 		}
 	}
 }
@@ -182,7 +304,7 @@ func TestPutBatchesAtOnce(t *testing.T) {
 			file += fmt.Sprintf("%s,%s,2026-04-03T08:00:00,,%d\n", userU, ride(i).SourceID, i)
 		}
 		for range 5 {
-			if _, err := w.ImportCyclingActivities(context.Background(), strings.NewReader(file), nil); err != nil {
+			if _, err := w.ImportCyclingActivities(context.Background(), strings.NewReader(file), activity.ImportOptions{}); err != nil {
 				t.Errorf("import: %v", err)
 			}
 		}
@@ -237,7 +359,7 @@ func TestPutBadRecords(t *testing.T) {
 		"distance below 0":  {rides(goodRide, func(r *activity.RideRecord) { r.DistanceMeters = -1 }), 2, "distance_meters"},
 		"ride of nobody":    {rides(func(r *activity.RideRecord) { r.UserID = uuid.New() }), 1, "user_id"},
 	} {
-		var bad *activity.RowError
+		var bad *intake.RowError
 		if !errors.As(test.err, &bad) || bad.Line != test.line || bad.Column != test.column {
 			t.Errorf("%s: error %v, want line %d, column %s", name, test.err, test.line, test.column)
 		}
@@ -295,10 +417,10 @@ func TestAdjustRefuses(t *testing.T) {
 		{"largest", user, day("2026-04-01"), 1<<31 - 1, "", nil},
 		{"smallest", user, day("2026-04-01"), -1 << 31, "", nil},
 	} {
-		if err := w.AdjustSteps(t.Context(), test.user, test.date, test.delta, test.note); !errors.Is(err, test.want) {
+		if _, err := w.AdjustSteps(t.Context(), test.user, test.date, test.delta, test.note); !errors.Is(err, test.want) {
 			t.Errorf("%s: AdjustSteps: %v, want %v", test.name, err, test.want)
 		}
-		if err := w.AdjustCycling(t.Context(), test.user, test.date, test.delta, test.note); !errors.Is(err, test.want) {
+		if _, err := w.AdjustCycling(t.Context(), test.user, test.date, test.delta, test.note); !errors.Is(err, test.want) {
 			t.Errorf("%s: AdjustCycling: %v, want %v", test.name, err, test.want)
 		}
 	}

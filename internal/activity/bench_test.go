@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/activity"
 )
 
 // The rows of a month for 10,000 users: what a feed sends, in no order of ours.
@@ -55,7 +57,7 @@ func BenchmarkImportDailySteps(b *testing.B) {
 		b.StartTimer()
 	}
 	imported := func(b *testing.B) {
-		if _, err := w.ImportDailySteps(b.Context(), bytes.NewReader(file), nil); err != nil {
+		if _, err := w.ImportDailySteps(b.Context(), bytes.NewReader(file), activity.ImportOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}

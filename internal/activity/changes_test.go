@@ -53,13 +53,13 @@ func TestChangesAreNoted(t *testing.T) {
 	}
 	steps := func(rows string) func() error {
 		return func() error {
-			_, err := w.ImportDailySteps(t.Context(), strings.NewReader(stepsHeader+names.Replace(rows)), nil)
+			_, err := w.ImportDailySteps(t.Context(), strings.NewReader(stepsHeader+names.Replace(rows)), activity.ImportOptions{})
 			return err
 		}
 	}
 	rides := func(rows string) func() error {
 		return func() error {
-			_, err := w.ImportCyclingActivities(t.Context(), strings.NewReader(ridesHeader+names.Replace(rows)), nil)
+			_, err := w.ImportCyclingActivities(t.Context(), strings.NewReader(ridesHeader+names.Replace(rows)), activity.ImportOptions{})
 			return err
 		}
 	}
@@ -100,9 +100,9 @@ func TestChangesAreNoted(t *testing.T) {
 		{"the same correction", put(correction("2026-04-12", -3)), nil},
 		{"a correction of another day", put(correction("2026-04-11", -3)), []string{"1 2026-04-11 2026-04-12"}},
 		{"an adjustment", put(adjustment("2026-04-12", 30)), []string{"2 2026-04-12 2026-04-12"}},
-		{"another adjustment by hand", func() error { return w.AdjustCycling(t.Context(), user, day("2026-04-13"), 5, "n") },
+		{"another adjustment by hand", func() error { _, err := w.AdjustCycling(t.Context(), user, day("2026-04-13"), 5, "n"); return err },
 			[]string{"2 2026-04-13 2026-04-13"}},
-		{"an adjustment before the history", func() error { return w.AdjustSteps(t.Context(), user, day("2026-04-09"), 5, "n") }, nil},
+		{"an adjustment before the history", func() error { _, err := w.AdjustSteps(t.Context(), user, day("2026-04-09"), 5, "n"); return err }, nil},
 	} {
 		if err := step.act(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
@@ -153,11 +153,11 @@ func TestChangesAreNotedForWhoMayRead(t *testing.T) {
 			w.Exec(t, "delete from daily_steps")
 			w.Exec(t, "delete from cycling_activities")
 			w.Exec(t, "delete from webhook_changes")
-			if _, err := writer.ImportDailySteps(t.Context(), strings.NewReader(stepsHeader+names.Replace("U,2026-04-12,5\n")), nil); err != nil {
+			if _, err := writer.ImportDailySteps(t.Context(), strings.NewReader(stepsHeader+names.Replace("U,2026-04-12,5\n")), activity.ImportOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := writer.ImportCyclingActivities(t.Context(),
-				strings.NewReader(ridesHeader+names.Replace("U,r,2026-04-12T08:00:00,,5\n")), nil); err != nil {
+				strings.NewReader(ridesHeader+names.Replace("U,r,2026-04-12T08:00:00,,5\n")), activity.ImportOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, w.takeChanges(t, client), cmpopts.EquateEmpty()); diff != "" {

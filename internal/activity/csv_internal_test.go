@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"connect-svc/internal/intake"
 )
 
 // Whatever a file holds: each row is taken as what it says, or refused with its line.
@@ -15,7 +17,7 @@ func FuzzStepsFile(f *testing.F) {
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-01,1000\n")
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-31,-1\r\n\"x")
 	f.Fuzz(func(t *testing.T, rows string) {
-		readAll(t, stepsColumns, rows, func(row []string) *RowError {
+		readAll(t, stepsColumns, rows, func(row []string) faults {
 			record, err := parseStepsRow(row)
 			if err != nil {
 				return err
@@ -38,7 +40,7 @@ func FuzzRidesFile(f *testing.F) {
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,r1,2026-04-01T08:00:00,2026-04-01T09:00:00.123456,1000\n")
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,\"a\nb\",2026-04-01T08:00:00.5,,0\n")
 	f.Fuzz(func(t *testing.T, rows string) {
-		readAll(t, ridesColumns, rows, func(row []string) *RowError {
+		readAll(t, ridesColumns, rows, func(row []string) faults {
 			record, err := parseRideRow(row)
 			if err != nil {
 				return err
@@ -60,29 +62,28 @@ func FuzzRidesFile(f *testing.F) {
 	})
 }
 
-func readAll(t *testing.T, columns []string, rows string, parse func(row []string) *RowError) {
-	file, err := openCSV(strings.NewReader(strings.Join(columns, ",")+"\n"+rows), columns)
+// readAll goes on behind what is no row, as an import does.
+func readAll(t *testing.T, columns []string, rows string, parse func(row []string) faults) {
+	file, err := intake.Open(strings.NewReader(strings.Join(columns, ",")+"\n"+rows), columns)
 	if err != nil {
 		t.Fatalf("a file with its header: %v", err)
 	}
 	for last := 1; ; {
-		row, line, err := file.next()
+		row, line, err := file.Next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		var bad *RowError
+		var bad *intake.RowError
 		if errors.As(err, &bad) {
-			if bad.Line <= last {
-				t.Errorf("%v after line %d", bad, last)
-			}
-			return
+			line = bad.Line
+		} else if err != nil {
+			t.Fatalf("after line %d: %v", last, err)
 		}
-		if err != nil || line <= last {
-			t.Fatalf("row at line %d after line %d: %v", line, last, err)
+		if line <= last {
+			t.Fatalf("line %d after line %d: %v", line, last, err)
 		}
-		last = line
-		if parse(row) != nil {
-			return
+		if last = line; bad == nil {
+			parse(row)
 		}
 	}
 }

@@ -3,105 +3,86 @@ package activity
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/intake"
 	"connect-svc/internal/postgres"
 )
 
-// Progress of an import.
-type Progress struct {
-	Rows    int64 // read from the file
-	Bytes   int64 // read from the file
-	Merging bool  // all rows are read and are now being written
+// ImportOptions say how an import is done. The zero value is good.
+type ImportOptions struct {
+	Progress func(intake.Progress)
+
+	// SkipUnknown gets the rows of users who do not exist, as the file has them, and the others are taken. Without it, such a
+	// row is a bad one. It is called before the others are taken: they may still not be, and then the import fails.
+	SkipUnknown func(row []string) error
 }
 
-// progressEvery is the number of rows between two reports of progress.
-const progressEvery = 10_000
-
 // ImportDailySteps takes a file with the columns user_id,date,steps: upserts by user and date, the last row of the
-// file wins. Either the whole file is taken or nothing of it: then the error is a [RowError], for the row that comes
-// first of those that the file is to blame for, or says what else failed. Memory does not grow with the file.
-// progress may be nil.
-func (s *Store) ImportDailySteps(ctx context.Context, file io.Reader, progress func(Progress)) (Result, error) {
-	return importFile(ctx, s.pool, file, progress, stepsTable, stepsColumns, parseStepsRow)
+// file wins. Either the whole file is taken or nothing of it: then the error is an [intake.BadRows] or, for the header, an
+// [intake.RowError], or says what else failed. Memory does not grow with the file.
+func (s *Store) ImportDailySteps(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
+	return importFile(ctx, s.pool, file, options, stepsTable, stepsColumns, parseStepsRow)
 }
 
 // ImportCyclingActivities takes a file with the columns
 // user_id,source_id,recorded_start_time,recorded_end_time,distance_meters: upserts by user and source id, also when
 // the start has changed. All else is as with [Store.ImportDailySteps].
-func (s *Store) ImportCyclingActivities(ctx context.Context, file io.Reader, progress func(Progress)) (Result, error) {
-	return importFile(ctx, s.pool, file, progress, ridesTable, ridesColumns, parseRideRow)
+func (s *Store) ImportCyclingActivities(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
+	return importFile(ctx, s.pool, file, options, ridesTable, ridesColumns, parseRideRow)
 }
 
-// importFile copies the rows to a staging table, which only this transaction sees, and merges them from there: the
-// rows that others read are locked only at the end, and in one order, so that two imports never wait for each other in
-// a circle.
+// DailyStepsColumns and CyclingActivitiesColumns are the headers of the files.
+func DailyStepsColumns() []string { return slices.Clone(stepsColumns) }
+
+// CyclingActivitiesColumns is the header of a file of rides.
+func CyclingActivitiesColumns() []string { return slices.Clone(ridesColumns) }
+
+// importFile copies the rows to a staging table, which only this transaction sees, puts them in order, and merges them from there
+// part by part: the rows that others read are locked only at the end, and in one order, so that two imports never wait for
+// each other in a circle.
 func importFile[R record](
-	ctx context.Context, pool *postgres.Pool, file io.Reader, progress func(Progress),
-	into table, header []string, parse func([]string) (R, *RowError),
-) (Result, error) {
-	csv, err := openCSV(file, header)
+	ctx context.Context, pool *postgres.Pool, file io.Reader, options ImportOptions,
+	into table, header []string, parse func([]string) (R, faults),
+) (result Result, err error) {
+	reader, err := intake.NewReader(file, header, options.Progress, func(values []any, row []string, line int) ([]any, []*intake.RowError) {
+		record, bad := parse(row)
+		for _, fault := range bad {
+			fault.Line = line
+		}
+		if bad != nil {
+			return nil, bad
+		}
+		return record.appendValues(append(values, line)), nil
+	})
 	if err != nil {
 		return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
 	}
-	var read int64    // rows
-	var bad *RowError // ends reading; a row before it may have a fault that only the database knows
-	report := func(merging bool) {
-		if progress != nil {
-			progress(Progress{Rows: read, Bytes: csv.file.read, Merging: merging})
-		}
-	}
-	var values []any
-	next := func() ([]any, error) {
-		row, line, err := csv.next()
-		if errors.Is(err, io.EOF) || errors.As(err, &bad) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the file: %w", err)
-		}
-		record, wrong := parse(row)
-		if wrong != nil {
-			wrong.Line, bad = line, wrong
-			return nil, nil
-		}
-		if read++; read%progressEvery == 0 {
-			report(false)
-		}
-		values = record.appendValues(append(values[:0], line))
-		return values, nil
-	}
-	var result Result
 	err = postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
-		if err := stage(ctx, tx, into, pgx.CopyFromFunc(next)); err != nil {
+		if err := postgres.Stage(ctx, tx, 0, into.columns(), into.stagedTypes(), reader); err != nil {
 			return err
 		}
 		around, err := look(ctx, tx)
 		if err != nil {
 			return err
 		}
-		usersLocked := false
-		if !around.sharded {
-			if usersLocked, err = lockStagedUsers(ctx, tx); err != nil {
-				return err
+		usersLocked, err := settleUsers(ctx, tx, into, reader, around, options.SkipUnknown, &result)
+		if err != nil {
+			return err
+		}
+		reader.Storing(0)
+		if err := mergeStaged(ctx, tx, into, usersLocked, around.told, reader.Storing, &result); err != nil {
+			if postgres.IsForeignKeyViolation(err, "") { // a user was deleted meanwhile
+				return cmp.Or(unknownUsers(ctx, tx, reader), err)
 			}
+			return err
 		}
-		if bad != nil || !usersLocked {
-			if err := firstBadRow(ctx, tx, bad, stagedRows); err != nil {
-				return err
-			}
-		}
-		report(true)
-		result, err = mergeStaged(ctx, tx, into, read, usersLocked, around.told)
-		if postgres.IsForeignKeyViolation(err, "") { // a user was deleted meanwhile
-			return cmp.Or(firstBadRow(ctx, tx, nil, stagedRows), err)
-		}
-		result.settle(read)
-		return err
+		result.settle(reader.Rows())
+		return nil
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
@@ -109,23 +90,72 @@ func importFile[R record](
 	return result, nil
 }
 
-// firstBadRow is the error of the row that comes first: the one that is bad by itself, or one before it whose user does
-// not exist. rows holds those before it.
-func firstBadRow(ctx context.Context, tx pgx.Tx, bad *RowError, rows string, args ...any) error {
-	line, err := firstUnknownUser(ctx, tx, rows, args)
-	switch {
-	case err != nil:
-		return err
-	case line > 0:
-		return &RowError{Line: line, Column: "user_id", Err: ErrUnknownUser}
-	case bad != nil:
-		return bad
+// settleUsers locks the users of the staged rows where it can, and says whether all are locked. It fails if a row is bad. Rows of
+// unknown users are bad, or are passed to skip.
+func settleUsers(
+	ctx context.Context, tx pgx.Tx, into table, reader *intake.Reader, around surroundings, skip func([]string) error, result *Result,
+) (locked bool, err error) {
+	if bad := reader.Bad(); bad.Count > 0 && skip != nil {
+		return false, bad.Err(reader.Rows())
 	}
-	return nil
+	for {
+		if !around.sharded {
+			if locked, err = lockStagedUsers(ctx, tx); err != nil {
+				return false, err
+			}
+		}
+		if skip == nil {
+			if reader.Bad().Count > 0 || !locked {
+				err = unknownUsers(ctx, tx, reader)
+			}
+			return locked, err
+		}
+		if locked {
+			return true, nil
+		}
+		// One who was deleted since is found by the next lock.
+		skipped, err := skipUnknownUsers(ctx, tx, into, skip)
+		if err != nil {
+			return false, err
+		}
+		if result.Skipped += skipped; around.sharded {
+			return false, nil
+		}
+	}
+}
+
+// unknownUsers is the error of all bad rows, those of users who do not exist among them; nil if there are none.
+func unknownUsers(ctx context.Context, tx pgx.Tx, reader *intake.Reader) error {
+	bad := reader.Bad()
+	if err := findUnknownUsers(ctx, tx, bad); err != nil {
+		return err
+	}
+	return bad.Err(reader.Rows())
+}
+
+// mergeStaged writes the staged rows, and adds to result. In a savepoint, so that after an error the staged rows are still there.
+func mergeStaged(
+	ctx context.Context, tx pgx.Tx, into table, usersLocked, told bool, progress func(share float64), result *Result,
+) error {
+	return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, into.sortStaged()); err != nil {
+			return fmt.Errorf("sort: %w", err)
+		}
+		return postgres.InParts(ctx, tx, "sorted", func(part postgres.Part) error {
+			merged, err := mergePart(ctx, tx, into, part, usersLocked, told)
+			if err != nil {
+				return err
+			}
+			result.Inserted += merged.Inserted
+			result.Updated += merged.Updated
+			progress(part.Share)
+			return nil
+		})
+	})
 }
 
 // settle counts the rest: what changed nothing.
 func (r *Result) settle(rows int64) {
 	r.Rows = rows
-	r.Unchanged = rows - r.Inserted - r.Updated
+	r.Unchanged = rows - r.Inserted - r.Updated - r.Skipped
 }

@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/intake"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
@@ -28,7 +29,7 @@ func TestImportSetsForeignKeyAside(t *testing.T) {
 	w.Exec(t, `create trigger told after insert on daily_steps for each row execute function told()`)
 
 	file := stepsHeader + names.Replace("U,2026-04-02,5\n")
-	if result, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), nil); err != nil || result.Inserted != 1 {
+	if result, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{}); err != nil || result.Inserted != 1 {
 		t.Errorf("as a role that may: %+v, %v", result, err)
 	}
 	if role := pgtest.Value[string](t, w.DB, "show session_replication_role"); role != "origin" {
@@ -37,11 +38,11 @@ func TestImportSetsForeignKeyAside(t *testing.T) {
 
 	file = stepsHeader + names.Replace("U,2026-04-03,5\n")
 	other := activity.New(w.poolOfPlainRole(t), nil, activity.Settings{})
-	if _, err := other.ImportDailySteps(t.Context(), strings.NewReader(file), nil); err == nil || !strings.Contains(err.Error(), "row by row") {
+	if _, err := other.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{}); err == nil || !strings.Contains(err.Error(), "row by row") {
 		t.Errorf("as a role that may not: %v", err)
 	}
 	w.Exec(t, "drop trigger told on daily_steps")
-	if result, err := other.ImportDailySteps(t.Context(), strings.NewReader(file), nil); err != nil || result.Inserted != 1 {
+	if result, err := other.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{}); err != nil || result.Inserted != 1 {
 		t.Errorf("as a role that may not: %+v, %v", result, err)
 	}
 }
@@ -65,7 +66,7 @@ func TestImportMeetsDeletion(t *testing.T) {
 		start := make(chan struct{})
 		both.Go(func() {
 			<-start
-			_, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), nil)
+			_, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), activity.ImportOptions{})
 			if err != nil && !errors.Is(err, activity.ErrUnknownUser) {
 				t.Error(err)
 			}
@@ -96,7 +97,7 @@ func TestImportMeetsImport(t *testing.T) {
 			all.Go(func() {
 				<-start
 				file := stepsHeader + names.Replace(fmt.Sprintf("U,2026-05-%02d,%d\nU,2026-06-%02d,%d\n", round+1, steps, round+1, steps))
-				if _, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), nil); err != nil {
+				if _, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -119,11 +120,11 @@ func TestImportInterruptedWhileStoring(t *testing.T) {
 	w := newImportWorld(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	file := strings.NewReader(stepsHeader + names.Replace("U,2026-04-01,7\nU,2026-04-02,5\n"))
-	_, err := w.ImportDailySteps(ctx, file, func(p activity.Progress) {
-		if p.Merging {
+	_, err := w.ImportDailySteps(ctx, file, activity.ImportOptions{Progress: func(p intake.Progress) {
+		if p.Storing {
 			interrupt()
 		}
-	})
+	}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/activity"
+	"connect-svc/internal/intake"
 )
 
 const (
@@ -104,7 +105,7 @@ func TestImportDailySteps(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := newImportWorld(t)
-			result, err := w.ImportDailySteps(t.Context(), strings.NewReader(names.Replace(test.file)), nil)
+			result, err := w.ImportDailySteps(t.Context(), strings.NewReader(names.Replace(test.file)), activity.ImportOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +176,7 @@ func TestImportCyclingActivities(t *testing.T) {
 			t.Parallel()
 			w := newImportWorld(t)
 			file := strings.NewReader(ridesHeader + names.Replace(test.rows))
-			result, err := w.ImportCyclingActivities(t.Context(), file, nil)
+			result, err := w.ImportCyclingActivities(t.Context(), file, activity.ImportOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,8 +245,8 @@ func TestImportBadRows(t *testing.T) {
 				table, take = "cycling_activities", w.ImportCyclingActivities
 			}
 			before := w.stored(t, table)
-			result, err := take(t.Context(), strings.NewReader(test.header+names.Replace(test.rows)), nil)
-			var bad *activity.RowError
+			result, err := take(t.Context(), strings.NewReader(test.header+names.Replace(test.rows)), activity.ImportOptions{})
+			var bad *intake.RowError
 			if !errors.As(err, &bad) || bad.Error() != test.want {
 				t.Errorf("error %v\nwant %s", err, test.want)
 			}
@@ -265,7 +266,7 @@ func TestImportBrokenFile(t *testing.T) {
 	w := newImportWorld(t)
 	broken := errors.New("cable cut")
 	file := io.MultiReader(strings.NewReader(stepsHeader+names.Replace("U,2026-04-02,5\n")), iotest.ErrReader(broken))
-	_, err := w.ImportDailySteps(t.Context(), file, nil)
+	_, err := w.ImportDailySteps(t.Context(), file, activity.ImportOptions{})
 	if !strings.Contains(fmt.Sprint(err), "cable cut") {
 		t.Errorf("error %v, want %v", err, broken)
 	}
@@ -289,11 +290,11 @@ func TestImportLeavesUnchangedRows(t *testing.T) {
 	}
 	before := versions()
 	steps := strings.NewReader(stepsHeader + names.Replace("U,2026-04-01,1000\n"))
-	if _, err := w.ImportDailySteps(t.Context(), steps, nil); err != nil {
+	if _, err := w.ImportDailySteps(t.Context(), steps, activity.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rides := strings.NewReader(ridesHeader + names.Replace("U,r1,2026-04-01T08:00:00,2026-04-01T09:00:00,1000\n"))
-	if _, err := w.ImportCyclingActivities(t.Context(), rides, nil); err != nil {
+	if _, err := w.ImportCyclingActivities(t.Context(), rides, activity.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := versions(); after != before {
@@ -309,24 +310,20 @@ func TestImportProgress(t *testing.T) {
 	for i := range 25_000 {
 		fmt.Fprintf(&file, "%s,2026-04-01,%d\n", userU, i)
 	}
-	var seen []activity.Progress
-	if _, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), func(p activity.Progress) {
-		seen = append(seen, p)
+	var seen []intake.Progress
+	if _, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), activity.ImportOptions{
+		Progress: func(p intake.Progress) { seen = append(seen, p) },
 	}); err != nil {
 		t.Fatal(err)
 	}
-	var rows []int64
-	for i, p := range seen {
-		rows = append(rows, p.Rows)
-		if p.Merging != (i == 2) {
-			t.Errorf("progress %d: %+v", i, p)
-		}
-	}
-	if diff := cmp.Diff([]int64{10_000, 20_000, 25_000}, rows); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
-	if last := seen[len(seen)-1]; last.Bytes != int64(file.Len()) {
-		t.Errorf("%d bytes at the end, want %d", last.Bytes, file.Len())
+	bytes := int64(file.Len())
+	if diff := cmp.Diff([]intake.Progress{
+		{Rows: 10_000, Bytes: seen[0].Bytes},
+		{Rows: 20_000, Bytes: seen[1].Bytes},
+		{Rows: 25_000, Bytes: bytes, Storing: true},
+		{Rows: 25_000, Bytes: bytes, Storing: true, Stored: 25_000},
+	}, seen); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 }
 

@@ -72,12 +72,12 @@ func TestDailySteps(t *testing.T) {
 			w.putSteps(t, other, "2026-04-05", 99)
 			for date, deltas := range test.corrections {
 				for _, delta := range deltas {
-					if err := w.AdjustSteps(t.Context(), user, day(date), delta, "asked for by the user"); err != nil {
+					if _, err := w.AdjustSteps(t.Context(), user, day(date), delta, "asked for by the user"); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			if err := w.AdjustSteps(t.Context(), other, day("2026-04-01"), 7777, ""); err != nil {
+			if _, err := w.AdjustSteps(t.Context(), other, day("2026-04-01"), 7777, ""); err != nil {
 				t.Fatal(err)
 			}
 			got, err := w.DailySteps(t.Context(), user, april)
@@ -154,12 +154,12 @@ func TestCyclingDaily(t *testing.T) {
 			w.putRides(t, activity.RideRecord{UserID: other, SourceID: "a", Start: clock("2026-04-02T08:00:00"), DistanceMeters: 9})
 			for date, deltas := range test.adjustments {
 				for _, delta := range deltas {
-					if err := w.AdjustCycling(t.Context(), user, day(date), delta, ""); err != nil {
+					if _, err := w.AdjustCycling(t.Context(), user, day(date), delta, ""); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			if err := w.AdjustCycling(t.Context(), other, day("2026-04-02"), 7777, ""); err != nil {
+			if _, err := w.AdjustCycling(t.Context(), other, day("2026-04-02"), 7777, ""); err != nil {
 				t.Fatal(err)
 			}
 			got, err := w.CyclingDaily(t.Context(), user, april)
@@ -216,7 +216,7 @@ func TestRides(t *testing.T) {
 			test.ride.UserID, test.ride.SourceID, test.ride.DistanceMeters = reader.UserID, "source-1", 1234
 			w.putRides(t, test.ride)
 			// 2.7: support adjustments are not allocated to activities.
-			if err := w.AdjustCycling(t.Context(), reader.UserID, day(test.wantDate), 500, ""); err != nil {
+			if _, err := w.AdjustCycling(t.Context(), reader.UserID, day(test.wantDate), 500, ""); err != nil {
 				t.Fatal(err)
 			}
 			page, err := w.CyclingPage(t.Context(), reader, april, 100, "")

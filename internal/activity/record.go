@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"connect-svc/internal/intake"
 )
 
 const (
@@ -44,10 +45,23 @@ type AdjustmentRecord struct {
 	Note   string    // why; at most 1,000 characters of UTF-8 without NUL
 }
 
+// StepsRemoval names a day whose recorded steps are deleted. Its corrections stay, and count again when the day is recorded
+// anew.
+type StepsRemoval struct {
+	UserID uuid.UUID
+	Date   time.Time // midnight UTC
+}
+
 // RideRemoval names a ride to delete.
 type RideRemoval struct {
 	UserID   uuid.UUID
 	SourceID string
+}
+
+// AdjustmentRemoval names a step correction or a cycling adjustment to delete.
+type AdjustmentRemoval struct {
+	UserID uuid.UUID
+	ID     uuid.UUID
 }
 
 // Result of a write. Each row is counted in Rows and in one of the others.
@@ -56,30 +70,14 @@ type Result struct {
 	Inserted  int64
 	Updated   int64
 	Unchanged int64 // stored like that before, or replaced by a later row of the same write
+	Skipped   int64 // of unknown users, where an import was told to pass over them
 }
-
-// RowError says which row was the first that could not be taken, and why. Nothing was written then.
-type RowError struct {
-	Line   int    // of the file, or number of the row in the batch; from 1
-	Column string // empty when the whole line is wrong
-	Err    error  // the reason, without the value: that may be personal
-}
-
-func (e *RowError) Error() string {
-	if e.Column == "" {
-		return fmt.Sprintf("line %d: %v", e.Line, e.Err)
-	}
-	return fmt.Sprintf("line %d, column %s: %v", e.Line, e.Column, e.Err)
-}
-
-func (e *RowError) Unwrap() error { return e.Err }
 
 var (
 	errDate     = errors.New("must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31")
 	errClock    = errors.New("must be a clock time YYYY-MM-DDTHH:MM:SS with up to 6 fractional digits and no zone")
 	errNoClock  = errors.New("must be a clock time that exists")
 	errCount    = errors.New("must be a whole number from 0 to 2147483647")
-	errUser     = errors.New("must be a UUID")
 	errSourceID = errors.New("must have 1 to 128 bytes of UTF-8 without NUL")
 	errDelta    = errors.New("must be a whole number from -2147483648 to 2147483647, and not 0")
 	errNote     = fmt.Errorf("must have at most %d characters of UTF-8 without NUL", maxNote)
@@ -88,35 +86,41 @@ var (
 
 // record is a row as it comes in. appendValues appends what the row has for its table's key and values.
 type record interface {
+	user() uuid.UUID
 	appendValues(to []any) []any
 }
 
-// The checks of records leave the line of the error to the caller.
+// faults are what is wrong with a record. The line is left to the caller.
+type faults []*intake.RowError
 
-func (r StepsRecord) check() *RowError {
-	switch {
-	case !dateInBounds(r.Date):
-		return &RowError{Column: "date", Err: errDate}
-	case !countInBounds(r.Steps):
-		return &RowError{Column: "steps", Err: errCount}
+func (f *faults) unless(good bool, column string, wanted error) {
+	if !good {
+		*f = append(*f, &intake.RowError{Column: column, Err: wanted})
 	}
-	return nil
+}
+
+func (r StepsRecord) user() uuid.UUID       { return r.UserID }
+func (r RideRecord) user() uuid.UUID        { return r.UserID }
+func (r AdjustmentRecord) user() uuid.UUID  { return r.UserID }
+func (r StepsRemoval) user() uuid.UUID      { return r.UserID }
+func (r RideRemoval) user() uuid.UUID       { return r.UserID }
+func (r AdjustmentRemoval) user() uuid.UUID { return r.UserID }
+
+func (r StepsRecord) check() (bad faults) {
+	bad.unless(dateInBounds(r.Date), "date", errDate)
+	bad.unless(countInBounds(r.Steps), "steps", errCount)
+	return bad
 }
 
 func (r StepsRecord) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), r.Date, r.Steps)
 }
 
-func (r RideRecord) check() *RowError {
-	switch {
-	case !isSourceID(r.SourceID):
-		return &RowError{Column: "source_id", Err: errSourceID}
-	case !yearInBounds(r.Start):
-		return &RowError{Column: "recorded_start_time", Err: errClock}
-	case !countInBounds(r.DistanceMeters):
-		return &RowError{Column: "distance_meters", Err: errCount}
-	}
-	return nil
+func (r RideRecord) check() (bad faults) {
+	bad.unless(isSourceID(r.SourceID), "source_id", errSourceID)
+	bad.unless(yearInBounds(r.Start), "recorded_start_time", errClock)
+	bad.unless(countInBounds(r.DistanceMeters), "distance_meters", errCount)
+	return bad
 }
 
 func (r RideRecord) appendValues(to []any) []any {
@@ -131,31 +135,34 @@ func (r RideRecord) end() *time.Time {
 	return &r.End
 }
 
-func (r AdjustmentRecord) checkSteps() *RowError  { return r.check("delta") }
-func (r AdjustmentRecord) checkMeters() *RowError { return r.check("delta_meters") }
+func (r AdjustmentRecord) checkSteps() faults  { return r.check("delta") }
+func (r AdjustmentRecord) checkMeters() faults { return r.check("delta_meters") }
 
-func (r AdjustmentRecord) check(delta string) *RowError {
-	switch {
-	case !dateInBounds(r.Date):
-		return &RowError{Column: "date", Err: errDate}
-	case r.Delta < math.MinInt32 || r.Delta > math.MaxInt32 || r.Delta == 0:
-		return &RowError{Column: delta, Err: errDelta}
-	case !isText(r.Note) || utf8.RuneCountInString(r.Note) > maxNote:
-		return &RowError{Column: "note", Err: errNote}
-	}
-	return nil
+func (r AdjustmentRecord) check(delta string) (bad faults) {
+	bad.unless(dateInBounds(r.Date), "date", errDate)
+	bad.unless(r.Delta >= math.MinInt32 && r.Delta <= math.MaxInt32 && r.Delta != 0, delta, errDelta)
+	bad.unless(intake.IsText(r.Note) && utf8.RuneCountInString(r.Note) <= maxNote, "note", errNote)
+	return bad
 }
 
 func (r AdjustmentRecord) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), pgUUID(r.ID), r.Date, r.Delta, r.Note)
 }
 
+func (r StepsRemoval) appendValues(to []any) []any { return append(to, pgUUID(r.UserID), r.Date) }
+
 func (r RideRemoval) appendValues(to []any) []any { return append(to, pgUUID(r.UserID), r.SourceID) }
+
+func (r AdjustmentRemoval) appendValues(to []any) []any {
+	return append(to, pgUUID(r.UserID), pgUUID(r.ID))
+}
 
 // pgUUID spares the driver finding out, for each row again, how a uuid.UUID is to be written.
 func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
-func isSourceID(text string) bool { return text != "" && len(text) <= maxSourceID && isText(text) }
+func isSourceID(text string) bool {
+	return text != "" && len(text) <= maxSourceID && intake.IsText(text)
+}
 
 func countInBounds(n int) bool { return n >= 0 && n <= math.MaxInt32 }
 
@@ -164,6 +171,3 @@ func yearInBounds(t time.Time) bool { return t.Year() >= 1900 && t.Year() <= 999
 func dateInBounds(t time.Time) bool {
 	return yearInBounds(t) && t.Location() == time.UTC && t.Equal(t.Truncate(24*time.Hour))
 }
-
-// isText tells whether PostgreSQL takes the text.
-func isText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }

@@ -13,6 +13,7 @@ import (
 	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/intake"
 	"connect-svc/internal/postgres"
 )
 
@@ -106,39 +107,51 @@ func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, err
 	return now, nil
 }
 
-// stage copies rows to a staging table of this transaction, which may then take as long as the file does.
-func stage(ctx context.Context, tx pgx.Tx, into table, rows pgx.CopyFromSource) error {
-	for _, statement := range []string{
-		"set local statement_timeout = 0",
-		"set local idle_in_transaction_session_timeout = 0",
-		"set local work_mem = '64MB'", // of one sort, on one connection
-		"set local jit = off",         // compiling takes longer than it saves
-		into.createStaging(),
-	} {
-		if _, err := tx.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("prepare: %w", err)
-		}
-	}
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"staged"}, into.columns(), rows); err != nil {
-		return fmt.Errorf("copy: %w", err)
-	}
-	return nil
-}
-
-// firstUnknownUser is the first line whose user does not exist, or 0.
-func firstUnknownUser(ctx context.Context, tx pgx.Tx, rows string, args []any) (line int, err error) {
-	err = tx.QueryRow(ctx, `
+// findUnknownUsers notes the staged rows whose users do not exist.
+func findUnknownUsers(ctx context.Context, tx pgx.Tx, bad *intake.BadRows) error {
+	rows, err := tx.Query(ctx, `
 with named as materialized (
-	select line, user_id from `+rows+`
+	select line, user_id from staged
 ), known as materialized (
 	select users.user_id from users join (select distinct user_id from named) wanted on wanted.user_id = users.user_id
 )
-select coalesce(min(named.line), 0) from named left join known on known.user_id = named.user_id
-where known.user_id is null`, args...).Scan(&line)
+select named.line, count(*) over () from named left join known on known.user_id = named.user_id
+where known.user_id is null order by named.line limit $1`, intake.MaxNamed)
 	if err != nil {
-		return 0, fmt.Errorf("look for unknown users: %w", err)
+		return fmt.Errorf("look for unknown users: %w", err)
 	}
-	return line, nil
+	var line int
+	var count int64
+	var unknown []*intake.RowError
+	_, err = pgx.ForEachRow(rows, []any{&line, &count}, func() error {
+		unknown = append(unknown, &intake.RowError{Line: line, Column: "user_id", Err: ErrUnknownUser})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for unknown users: %w", err)
+	}
+	bad.Found(count, unknown...)
+	return nil
+}
+
+// skipUnknownUsers takes the rows of users who do not exist out of the staged ones, and passes them on as a file has them.
+func skipUnknownUsers(ctx context.Context, tx pgx.Tx, from table, skip func(row []string) error) (skipped int64, err error) {
+	rows, err := tx.Query(ctx, from.skipUnknown())
+	if err != nil {
+		return 0, fmt.Errorf("skip unknown users: %w", err)
+	}
+	row := make([]string, len(from.texts))
+	into := make([]any, len(row))
+	for i := range row {
+		into[i] = &row[i]
+	}
+	if _, err := pgx.ForEachRow(rows, into, func() error {
+		skipped++
+		return skip(row)
+	}); err != nil {
+		return 0, fmt.Errorf("skip unknown users: %w", err)
+	}
+	return skipped, nil
 }
 
 // lockStagedUsers keeps the users of the staged rows from being deleted until the transaction ends, by the lock that a
@@ -167,17 +180,16 @@ type surroundings struct {
 }
 
 func look(ctx context.Context, tx pgx.Tx) (found surroundings, err error) {
-	err = tx.QueryRow(ctx, `select exists (select from webhook_endpoints where stopped_at is null),
-		to_regclass('pg_catalog.pg_dist_node') is not null`).Scan(&found.told, &found.sharded)
+	err = tx.QueryRow(ctx, `select exists (select from webhook_endpoints where stopped_at is null), `+postgres.IsSharded).Scan(&found.told, &found.sharded)
 	return found, err
 }
 
-// mergeStaged is merge for a staged file, which has many rows and most of them new. usersLocked is what
+// mergePart is merge for a part of a sorted file, which has many rows and most of them new. usersLocked is what
 // [lockStagedUsers] said.
-func mergeStaged(ctx context.Context, tx pgx.Tx, into table, rows int64, usersLocked, told bool) (Result, error) {
-	var inserted int64
+func mergePart(ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, told bool) (Result, error) {
+	var inserted, rows int64
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) (err error) { // a savepoint
-		inserted, err = insertStaged(ctx, tx, into, usersLocked, told)
+		inserted, rows, err = insertPart(ctx, tx, into, part, usersLocked, told)
 		return err
 	})
 	switch {
@@ -188,15 +200,17 @@ func mergeStaged(ctx context.Context, tx pgx.Tx, into table, rows int64, usersLo
 	case inserted == rows:
 		return Result{Inserted: inserted}, nil
 	}
-	result, err := merge(ctx, tx, into, stagedRows, told)
+	result, err := merge(ctx, tx, into, partRows, partUsers, told, part.Args()...)
 	result.Inserted += inserted
 	return result, err
 }
 
-// insertStaged inserts the new rows. Where all users are locked already, the foreign key has nothing left to find out,
+// insertPart inserts the new rows. Where all users are locked already, the foreign key has nothing left to find out,
 // and checking it again for each row would take longer than all else together: that is turned off for this one
 // statement, where the role may do so (PostgreSQL: session_replication_role).
-func insertStaged(ctx context.Context, tx pgx.Tx, into table, usersLocked, told bool) (rows int64, err error) {
+func insertPart(
+	ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, told bool,
+) (inserted, rows int64, err error) {
 	setRole := func(role string) error {
 		if !usersLocked {
 			return nil
@@ -206,19 +220,19 @@ func insertStaged(ctx context.Context, tx pgx.Tx, into table, usersLocked, told 
 		return err
 	}
 	if err := setRole("replica"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	if err := tx.QueryRow(ctx, into.insertNew(told)).Scan(&rows); err != nil {
-		return 0, err
+	if err := tx.QueryRow(ctx, into.insertNew(told), part.Args()...).Scan(&inserted, &rows); err != nil {
+		return 0, 0, err
 	}
-	return rows, setRole("origin")
+	return inserted, rows, setRole("origin")
 }
 
-// merge writes rows to their table and counts what it inserted and updated.
-func merge(ctx context.Context, tx pgx.Tx, into table, rows string, told bool, args ...any) (result Result, err error) {
+// merge writes rows to their table and counts what it inserted and updated. stored is a condition as [table.merge] takes it.
+func merge(ctx context.Context, tx pgx.Tx, into table, rows, stored string, told bool, args ...any) (result Result, err error) {
 	for {
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
-			return tx.QueryRow(ctx, into.merge(rows, told), args...).Scan(&result.Inserted, &result.Updated)
+			return tx.QueryRow(ctx, into.merge(rows, stored, told), args...).Scan(&result.Inserted, &result.Updated)
 		})
 		// Rides and adjustments have two unique keys, and a conflict is resolved by one of them. Of two merges that
 		// insert the same row at the same moment one can meet the other in the other key first; the second time it
@@ -239,40 +253,47 @@ func allowTime(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// lockUsers puts batches for the same users in order, and keeps the users from being deleted until the batch is done. It
-// is the weakest lock that does so: connecting, signing in and imports go on. Those who do not exist are passed over.
-func lockUsers(ctx context.Context, tx pgx.Tx, parts []part) error {
-	var users []any
-	for _, p := range parts {
-		users = append(users, p.arrays[0]...)
+// lockUsers returns which users exist. It puts batches for the same users in order, and keeps the users from being deleted until
+// the batch is done. It is the weakest lock that does so: connecting, signing in and imports go on. Where users are sharded it
+// locks none.
+func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known map[uuid.UUID]bool, err error) {
+	query := "select user_id from users where user_id = any ($1) order by user_id"
+	if !sharded {
+		query += " for no key update"
 	}
-	_, err := tx.Exec(ctx, `
-select from users where user_id = any ($1) order by user_id for no key update`, users)
+	rows, err := tx.Query(ctx, query, users)
 	if err != nil {
-		return fmt.Errorf("lock the users: %w", err)
+		return nil, fmt.Errorf("lock the users: %w", err)
 	}
-	return nil
+	known = map[uuid.UUID]bool{}
+	var user uuid.UUID
+	if _, err = pgx.ForEachRow(rows, []any{&user}, func() error {
+		known[user] = true
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("lock the users: %w", err)
+	}
+	return known, nil
 }
 
-// removeRides deletes rides and counts those that there were.
-func removeRides(ctx context.Context, tx pgx.Tx, removals part, told bool) (removed int64, err error) {
-	if err := tx.QueryRow(ctx, removalsTable.remove(told), removals.args()...).Scan(&removed); err != nil {
-		return 0, fmt.Errorf("remove rides: %w", err)
+// remove deletes the rows that a part names and counts those that there were.
+func remove(ctx context.Context, tx pgx.Tx, named part, told bool) (removed int64, err error) {
+	if err := tx.QueryRow(ctx, named.remove(told), named.args()...).Scan(&removed); err != nil {
+		return 0, fmt.Errorf("remove from %s: %w", named.stored, err)
 	}
 	return removed, nil
 }
 
-// lockRides locks the rides that a batch removes and those that it writes in the order in which a merge locks them, so that the
+// lockRows locks the rows that a batch removes and those that it writes in the order in which a merge locks them, so that the
 // batch does not wait in a circle with an import.
-func lockRides(ctx context.Context, tx pgx.Tx, removals, written part) error {
-	users := slices.Concat(removals.arrays[0], written.arrays[0])
-	sources := slices.Concat(removals.arrays[1], written.arrays[1])
-	if _, err := tx.Exec(ctx, `
-select from cycling_activities
-where (user_id, source_id) in (select * from unnest($1::uuid[], $2::text[]))
-order by user_id, source_id
-for update`, users, sources); err != nil {
-		return fmt.Errorf("lock rides: %w", err)
+func lockRows(ctx context.Context, tx pgx.Tx, removals, written part) error {
+	both := removals
+	both.arrays = make([][]any, len(removals.key))
+	for i := range both.arrays {
+		both.arrays[i] = slices.Concat(removals.arrays[i], written.arrays[i])
+	}
+	if _, err := tx.Exec(ctx, both.lock(), both.args()...); err != nil {
+		return fmt.Errorf("lock rows of %s: %w", both.stored, err)
 	}
 	return nil
 }

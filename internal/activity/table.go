@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
@@ -22,6 +23,8 @@ type table struct {
 
 	readers int    // the scopes that read the table, as bits of scope_set
 	date    string // of a row
+
+	texts []string // the columns as an import's file has them
 }
 
 var stepsTable = table{
@@ -31,6 +34,7 @@ var stepsTable = table{
 	types:   []string{"uuid", "date", "integer"},
 	readers: int(scope.DailySteps),
 	date:    "date",
+	texts:   []string{"user_id::text", "to_char(date, 'YYYY-MM-DD')", "steps::text"},
 }
 
 var ridesTable = table{
@@ -41,6 +45,10 @@ var ridesTable = table{
 	primaryKey: "cycling_activities_pkey",
 	readers:    int(scope.CyclingDaily | scope.CyclingActivities),
 	date:       "start_time::date",
+	texts: []string{
+		"user_id::text", "source_id", `to_char(start_time, 'YYYY-MM-DD"T"HH24:MI:SS.US')`,
+		`coalesce(to_char(end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), '')`, "distance_meters::text",
+	},
 }
 
 var stepCorrectionsTable = table{
@@ -65,52 +73,76 @@ var cyclingAdjustmentsTable = table{
 	date:       "date",
 }
 
-// removalsTable describes the names of rides to delete, which are not merged.
-var removalsTable = table{
-	stored: "cycling_activities",
-	key:    []string{"user_id", "source_id"},
-	types:  []string{"uuid", `text collate "C"`},
-
-	readers: ridesTable.readers,
-	date:    ridesTable.date,
+// keys is the table of rows that name what is to be deleted, which are not merged.
+func (t table) keys() table {
+	t.values, t.types = nil, t.types[:len(t.key)]
+	return t
 }
 
 // columns are those of a row of a file or a batch.
 func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.values) }
 
-// insertNew is the statement that inserts the new rows of a file and counts them: of each key that is not stored yet, the last
-// row. It makes large files fast: where most rows are new, an "on conflict" for each of them would take half as long again. If
-// somebody else stores one of the keys meanwhile, the statement fails as a whole, and the merge takes all rows. told says
-// whether anybody may want to know.
+// stagedTypes are the types of columns in the staging table.
+func (t table) stagedTypes() []string { return slices.Concat([]string{"bigint"}, t.types) }
+
+// skipUnknown is the statement that takes the rows of unknown users out of the staging table, and returns them as a file has them.
+func (t table) skipUnknown() string {
+	return `
+with known as materialized (
+	select users.user_id from users join (select distinct user_id from staged) wanted on wanted.user_id = users.user_id
+), skipped as (
+	delete from staged where not exists (select from known where known.user_id = staged.user_id) returning *
+)
+select ` + strings.Join(t.texts, ", ") + ` from skipped order by line`
+}
+
+// sortStaged is the statement that puts the rows of a file into the order of their keys: of those with one key, the last one.
+func (t table) sortStaged() string {
+	return t.fill(`
+create temporary table sorted on commit drop as
+select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)
+}
+
+// partRows are the rows of a part of a sorted file in a from clause. In brackets a database that is spread over several nodes
+// can join them. partUsers keeps the other side of such a join to the same users.
+const (
+	partRows  = "(select * from sorted where " + postgres.InPart + ") as fresh"
+	partUsers = "\n\twhere stored." + postgres.OfPart
+)
+
+// insertNew is the statement that inserts the new rows of a part of a file and counts them. It makes large files fast: where
+// most rows are new, an "on conflict" for each of them would take half as long again. If somebody else stores one of the keys
+// meanwhile, the statement fails as a whole, and the merge takes all rows. told says whether anybody may want to know.
 func (t table) insertNew(told bool) string {
 	return t.fill(`
 with existing as (
-	select STORED.KEY from TABLE stored join ` + stagedRows + ` on (STORED.KEY) = (FRESH.KEY)
+	select STORED.KEY from TABLE stored join ` + partRows + ` on (STORED.KEY) = (FRESH.KEY)` + partUsers + `
 ), changes as (
 	insert into TABLE (COLUMNS)
-	select distinct on (FRESH.KEY) FRESH.COLUMNS
-	from ` + stagedRows + `
+	select FRESH.COLUMNS
+	from ` + partRows + `
 	left join existing on (EXISTING.KEY) = (FRESH.KEY)
 	where existing.user_id is null
-	order by FRESH.KEY, line desc
+	order by FRESH.KEY
 	returning user_id, DATE as date
 )` + t.note(told) + `
-select count(*) from changes`)
+select count(*), (select count(*) from ` + partRows + `) from changes`)
 }
 
 // merge is the statement that writes rows and counts what it inserted and updated. Of the rows with one key it takes the
 // last one. It locks rows in the order of the key, so that two merges never wait for each other in a circle. A row that
 // is stored like that already is left out twice: before, so that it is not even locked, and in the conflict, for what
 // another merge stores meanwhile. A row that the statement itself inserted has no xmax; one that it updated has its own
-// lock there. A row that moves to another date changes both. told says whether anybody may want to know.
-func (t table) merge(rows string, told bool) string {
+// lock there. A row that moves to another date changes both. told says whether anybody may want to know. stored is a
+// condition on the rows of the table that may be meant, or nothing.
+func (t table) merge(rows, stored string, told bool) string {
 	return t.fill(`
 with latest as materialized (
 	select distinct on (KEY) COLUMNS
 	from ` + rows + `
 	order by KEY, line desc
 ), before as materialized (
-	select STORED.COLUMNS from TABLE stored join latest on (STORED.KEY) = (LATEST.KEY)
+	select STORED.COLUMNS from TABLE stored join latest on (STORED.KEY) = (LATEST.KEY)` + stored + `
 ), changing as materialized (
 	select LATEST.COLUMNS
 	from latest
@@ -141,6 +173,12 @@ with changes as (
 	returning user_id, DATE as date
 )` + t.note(told) + `
 select count(*) from changes`)
+}
+
+// lock is the statement that locks rows by their keys.
+func (t table) lock() string {
+	return t.fill(`
+select from TABLE where (KEY) in (select KEY from ` + t.arrayRows() + `) order by KEY for update`)
 }
 
 // note is the part of a statement that tells webhooks of its changes, which are rows of a user and a date: for connections that
@@ -179,19 +217,6 @@ func (t table) fill(statement string) string {
 	words = append(words, "TABLE", t.stored, "DATE", t.date, "KEY", strings.Join(t.key, ", "),
 		"VALUES", strings.Join(t.values, ", "), "COLUMNS", list, "INSERTED", inserted, "SOURCES", sources)
 	return strings.NewReplacer(words...).Replace(statement)
-}
-
-// stagedRows is the staging table in a from clause. In brackets a database that is spread over several nodes can join it.
-const stagedRows = "(select * from staged) as fresh"
-
-// createStaging is the statement that makes the staging table. It lives as long as the transaction and is written to no
-// log.
-func (t table) createStaging() string {
-	var columns strings.Builder
-	for i, name := range t.columns()[1:] {
-		fmt.Fprintf(&columns, ", %s %s", name, t.types[i])
-	}
-	return "create temporary table staged (line bigint" + columns.String() + ") on commit drop"
 }
 
 // arrayRows are rows in a from clause, given as one array for each column but the line, which is counted.

@@ -129,7 +129,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Texts:           config.Texts,
 		Logger:          config.Logger,
 		EndConnections:  oauth.EndConnectionsOfUser,
-		EndRequests:     oauth.EndRequestsOfUser,
+		EndRequests:     oauth.EndRequestsOfUsers,
 	})
 	a.audit = audit.New(a.Pool, config.AuditRetention)
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/activity"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -186,7 +187,7 @@ func (e *endToEnd) importSteps(t *testing.T) {
 	for day := range 1000 {
 		fmt.Fprintf(&file, "%s,%s,%d\n", e.user.ID, time.Date(2020, 1, 1+day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly), time.Now().UnixMilli()%10000)
 	}
-	if _, err := e.app.Activity.ImportDailySteps(t.Context(), strings.NewReader(file.String()), nil); err != nil {
+	if _, err := e.app.Activity.ImportDailySteps(t.Context(), strings.NewReader(file.String()), activity.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int](t, e.db, "select count(*) from daily_steps where user_id = $1", e.user.ID); n < 1000 {

@@ -432,12 +432,12 @@ func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int
 	if err != nil {
 		return 0, err
 	}
-	return n, errors.Join(queries.DeleteGrants(ctx, grants), queries.DeleteRequestsOfUser(ctx, userID))
+	return n, errors.Join(queries.DeleteGrants(ctx, grants), queries.DeleteRequestsOfUsers(ctx, []uuid.UUID{userID}))
 }
 
-// EndRequestsOfUser ends the authorization requests that a user signed in to, within a transaction.
-func EndRequestsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error {
-	return oauthdb.New(tx).DeleteRequestsOfUser(ctx, userID)
+// EndRequestsOfUsers ends the authorization requests that users signed in to, within a transaction.
+func EndRequestsOfUsers(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error {
+	return oauthdb.New(tx).DeleteRequestsOfUsers(ctx, userIDs)
 }
 
 // endOffboarded disconnects users from clients that were offboarded, in parts of a thousand: from one, or nil for all.

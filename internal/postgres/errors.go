@@ -30,6 +30,9 @@ func IsForeignKeyViolation(err error, constraint string) bool {
 	return isViolation(err, codeForeignKeyViolation, constraint)
 }
 
+// IsDeadlock reports whether err says that two transactions waited for each other, and that this one was chosen to fail.
+func IsDeadlock(err error) bool { return isViolation(err, codeDeadlock, "") }
+
 // IsTimeout reports whether err says that a statement took longer than statement_timeout allows.
 func IsTimeout(err error) bool { return isViolation(err, codeQueryCanceled, "") }
 

@@ -17,13 +17,15 @@ select user_id, email, timezone, registered_on, created_at from created;
 -- name: UpdateUser :one
 with changed as (
     update users
-    set email = coalesce(sqlc.narg(email)::text, email), timezone = coalesce(sqlc.narg(timezone)::text, timezone)
+    set email = coalesce(sqlc.narg(email)::text, email), timezone = coalesce(sqlc.narg(timezone)::text, timezone),
+        registered_on = coalesce(sqlc.narg(registered_on)::date, registered_on)
     where users.user_id = @user_id::uuid
     returning *
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, detail)
     select user_id, 'operator', 'user.changed', user_id,
-        jsonb_build_object('email', sqlc.narg(email)::text is not null, 'timezone', sqlc.narg(timezone)::text is not null)
+        jsonb_build_object('email', sqlc.narg(email)::text is not null, 'timezone', sqlc.narg(timezone)::text is not null,
+            'registered_on', sqlc.narg(registered_on)::date is not null)
     from changed
 )
 select user_id, email, timezone, registered_on, created_at from changed;
@@ -35,10 +37,13 @@ delete from user_addresses where address = lower(@email) and user_id = @user_id;
 insert into user_addresses (address, user_id, email) values (lower(@email), @user_id, @email);
 
 -- name: DeleteSessionsOf :exec
-delete from account_sessions where user_id = @user_id;
+delete from account_sessions where user_id = any (@user_ids::uuid[]);
 
 -- name: GetUser :one
 select * from users where user_id = @user_id;
+
+-- name: GetUserOfAddress :one
+select user_id from user_addresses where address = lower(@email);
 
 -- name: ListUsers :many
 select * from users where user_id > @after order by user_id limit sqlc.arg(row_limit)::int;
@@ -49,7 +54,8 @@ select email from users where user_id = @user_id for update;
 
 -- name: DeleteSignInsOf :exec
 -- Also those that began when the address had no account.
-delete from sign_ins where lower(email) = lower(@email) or user_id = @user_id::uuid;
+delete from sign_ins
+where lower(email) in (select lower(former) from unnest(@emails::text[]) as former) or user_id = any (@user_ids::uuid[]);
 
 -- name: DeleteUser :exec
 -- What belongs to the user goes with the row, where it refers to it with "on delete cascade".
@@ -184,7 +190,7 @@ order by signed_in_at desc, browser_id;
 delete from known_browsers where user_id = @user_id and browser_id = @browser_id;
 
 -- name: DeleteBrowsersOf :exec
-delete from known_browsers where user_id = @user_id;
+delete from known_browsers where user_id = any (@user_ids::uuid[]);
 
 -- name: EndOtherSessions :exec
 delete from account_sessions where user_id = @user_id and secret_hash <> @secret_hash;

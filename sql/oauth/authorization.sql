@@ -106,9 +106,9 @@ with denied as (
 )
 select redirect_uri, state from denied;
 
--- name: DeleteRequestsOfUser :exec
--- When the user's address changes, or the user is deleted.
-delete from authorization_requests where user_id = @user_id::uuid;
+-- name: DeleteRequestsOfUsers :exec
+-- When the users' addresses change, or the user is deleted.
+delete from authorization_requests where user_id = any (@user_ids::uuid[]);
 
 -- name: SweepAuthorizationRequests :execrows
 -- An hour after the end, in which whoever comes late is told why. What is beyond what a statement can delete in its time is left for the next one.

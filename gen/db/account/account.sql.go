@@ -153,11 +153,11 @@ func (q *Queries) DeleteAddress(ctx context.Context, arg DeleteAddressParams) er
 }
 
 const deleteBrowsersOf = `-- name: DeleteBrowsersOf :exec
-delete from known_browsers where user_id = $1
+delete from known_browsers where user_id = any ($1::uuid[])
 `
 
-func (q *Queries) DeleteBrowsersOf(ctx context.Context, userID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteBrowsersOf, userID)
+func (q *Queries) DeleteBrowsersOf(ctx context.Context, userIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteBrowsersOf, userIds)
 	return err
 }
 
@@ -237,26 +237,27 @@ func (q *Queries) DeletePastLimits(ctx context.Context) (int64, error) {
 }
 
 const deleteSessionsOf = `-- name: DeleteSessionsOf :exec
-delete from account_sessions where user_id = $1
+delete from account_sessions where user_id = any ($1::uuid[])
 `
 
-func (q *Queries) DeleteSessionsOf(ctx context.Context, userID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteSessionsOf, userID)
+func (q *Queries) DeleteSessionsOf(ctx context.Context, userIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteSessionsOf, userIds)
 	return err
 }
 
 const deleteSignInsOf = `-- name: DeleteSignInsOf :exec
-delete from sign_ins where lower(email) = lower($1) or user_id = $2::uuid
+delete from sign_ins
+where lower(email) in (select lower(former) from unnest($1::text[]) as former) or user_id = any ($2::uuid[])
 `
 
 type DeleteSignInsOfParams struct {
-	Email  string
-	UserID uuid.UUID
+	Emails  []string
+	UserIds []uuid.UUID
 }
 
 // Also those that began when the address had no account.
 func (q *Queries) DeleteSignInsOf(ctx context.Context, arg DeleteSignInsOfParams) error {
-	_, err := q.db.Exec(ctx, deleteSignInsOf, arg.Email, arg.UserID)
+	_, err := q.db.Exec(ctx, deleteSignInsOf, arg.Emails, arg.UserIds)
 	return err
 }
 
@@ -464,6 +465,17 @@ func (q *Queries) GetUser(ctx context.Context, userID uuid.UUID) (User, error) {
 		&i.CreatedAt,
 	)
 	return i, err
+}
+
+const getUserOfAddress = `-- name: GetUserOfAddress :one
+select user_id from user_addresses where address = lower($1)
+`
+
+func (q *Queries) GetUserOfAddress(ctx context.Context, email string) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, getUserOfAddress, email)
+	var user_id uuid.UUID
+	err := row.Scan(&user_id)
+	return user_id, err
 }
 
 const insertAddress = `-- name: InsertAddress :exec
@@ -861,22 +873,25 @@ func (q *Queries) UncountCode(ctx context.Context, arg UncountCodeParams) error 
 const updateUser = `-- name: UpdateUser :one
 with changed as (
     update users
-    set email = coalesce($1::text, email), timezone = coalesce($2::text, timezone)
-    where users.user_id = $3::uuid
+    set email = coalesce($1::text, email), timezone = coalesce($2::text, timezone),
+        registered_on = coalesce($3::date, registered_on)
+    where users.user_id = $4::uuid
     returning user_id, email, timezone, registered_on, created_at
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, detail)
     select user_id, 'operator', 'user.changed', user_id,
-        jsonb_build_object('email', $1::text is not null, 'timezone', $2::text is not null)
+        jsonb_build_object('email', $1::text is not null, 'timezone', $2::text is not null,
+            'registered_on', $3::date is not null)
     from changed
 )
 select user_id, email, timezone, registered_on, created_at from changed
 `
 
 type UpdateUserParams struct {
-	Email    *string
-	Timezone *string
-	UserID   uuid.UUID
+	Email        *string
+	Timezone     *string
+	RegisteredOn *time.Time
+	UserID       uuid.UUID
 }
 
 type UpdateUserRow struct {
@@ -888,7 +903,12 @@ type UpdateUserRow struct {
 }
 
 func (q *Queries) UpdateUser(ctx context.Context, arg UpdateUserParams) (UpdateUserRow, error) {
-	row := q.db.QueryRow(ctx, updateUser, arg.Email, arg.Timezone, arg.UserID)
+	row := q.db.QueryRow(ctx, updateUser,
+		arg.Email,
+		arg.Timezone,
+		arg.RegisteredOn,
+		arg.UserID,
+	)
 	var i UpdateUserRow
 	err := row.Scan(
 		&i.UserID,

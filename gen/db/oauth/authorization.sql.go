@@ -106,13 +106,13 @@ func (q *Queries) CreateAuthorizationRequest(ctx context.Context, arg CreateAuth
 	return err
 }
 
-const deleteRequestsOfUser = `-- name: DeleteRequestsOfUser :exec
-delete from authorization_requests where user_id = $1::uuid
+const deleteRequestsOfUsers = `-- name: DeleteRequestsOfUsers :exec
+delete from authorization_requests where user_id = any ($1::uuid[])
 `
 
-// When the user's address changes, or the user is deleted.
-func (q *Queries) DeleteRequestsOfUser(ctx context.Context, userID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteRequestsOfUser, userID)
+// When the users' addresses change, or the user is deleted.
+func (q *Queries) DeleteRequestsOfUsers(ctx context.Context, userIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteRequestsOfUsers, userIds)
 	return err
 }
 

@@ -63,7 +63,7 @@ type problem struct {
 func problemOf(r *http.Request, failure Failure, err error) any {
 	var fields ContentError
 	_ = errors.As(err, &fields)
-	return problem{TypePrefix + failure.Code, failure.Text, failure.Status, RequestID(r.Context()), fields}
+	return problem{TypePrefix + failure.Code, failure.Text, failure.Status, RequestID(r.Context()), fields.sorted()}
 }
 
 // Fail responds with an error.

@@ -26,20 +26,19 @@ func (h handlers) PutActivity(
 func PutActivity(
 	ctx context.Context, store *activity.Store, body *operatorapi.ActivityBatch,
 ) (operatorapi.ActivityBatchResult, error) {
-	batch, err := readBatch(body)
-	if err != nil {
-		return operatorapi.ActivityBatchResult{}, err
-	}
-	result, err := store.Put(ctx, batch)
+	result, err := store.Put(ctx, readBatch(body))
 	if err != nil {
 		return operatorapi.ActivityBatchResult{}, batchError(err)
 	}
 	return operatorapi.ActivityBatchResult{
-		DailySteps:         written(result.DailySteps),
-		CyclingActivities:  written(result.CyclingActivities),
-		StepCorrections:    written(result.StepCorrections),
-		CyclingAdjustments: written(result.CyclingAdjustments),
-		Removals:           operatorapi.Removed(result.Removals),
+		DailySteps:                written(result.DailySteps),
+		CyclingActivities:         written(result.CyclingActivities),
+		StepCorrections:           written(result.StepCorrections),
+		CyclingAdjustments:        written(result.CyclingAdjustments),
+		DailyStepsRemovals:        operatorapi.Removed(result.DailyStepsRemovals),
+		Removals:                  operatorapi.Removed(result.Removals),
+		StepCorrectionRemovals:    operatorapi.Removed(result.StepCorrectionRemovals),
+		CyclingAdjustmentRemovals: operatorapi.Removed(result.CyclingAdjustmentRemovals),
 	}, nil
 }
 
@@ -49,16 +48,23 @@ func written(result activity.Result) operatorapi.Written {
 	}
 }
 
-// batchError names the field that the domain refuses. The texts of the domain are fixed and hold no values.
+// batchError names the fields that the domain refuses. The texts of the domain are fixed and hold no values.
 func batchError(err error) error {
-	if bad := (*activity.BatchError)(nil); errors.As(err, &bad) {
-		return contract.Field(bad.Err.Error(), bad.Path()...)
+	if errors.Is(err, activity.ErrBatchSize) {
+		return contract.Field(activity.ErrBatchSize.Error())
+	}
+	if bad := (activity.BatchError)(nil); errors.As(err, &bad) {
+		var fields contract.ContentError
+		for _, row := range bad {
+			fields = append(fields, contract.Field(row.Err.Error(), row.Path()...)...)
+		}
+		return fields
 	}
 	return err
 }
 
 // readBatch turns the body into what the domain takes.
-func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch, err error) {
+func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
 	for _, row := range body.DailySteps {
 		batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{
 			UserID: row.UserId, Date: row.Date.Time, Steps: int(row.Steps),
@@ -66,9 +72,7 @@ func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch, err error
 	}
 	for _, row := range body.CyclingActivities {
 		meters := int(row.DistanceMeters)
-		if err := batch.AddRide(row.UserId, row.SourceId, row.RecordedStartTime, row.RecordedEndTime, meters); err != nil {
-			return batch, batchError(err)
-		}
+		batch.AddRide(row.UserId, row.SourceId, row.RecordedStartTime, row.RecordedEndTime, meters)
 	}
 	for _, row := range body.StepCorrections {
 		batch.StepCorrections = append(batch.StepCorrections, activity.AdjustmentRecord{
@@ -83,5 +87,14 @@ func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch, err error
 	for _, row := range body.Removals {
 		batch.Removals = append(batch.Removals, activity.RideRemoval{UserID: row.UserId, SourceID: row.SourceId})
 	}
-	return batch, nil
+	for _, row := range body.DailyStepsRemovals {
+		batch.DailyStepsRemovals = append(batch.DailyStepsRemovals, activity.StepsRemoval{UserID: row.UserId, Date: row.Date.Time})
+	}
+	for _, row := range body.StepCorrectionRemovals {
+		batch.StepCorrectionRemovals = append(batch.StepCorrectionRemovals, activity.AdjustmentRemoval{UserID: row.UserId, ID: row.CorrectionId})
+	}
+	for _, row := range body.CyclingAdjustmentRemovals {
+		batch.CyclingAdjustmentRemovals = append(batch.CyclingAdjustmentRemovals, activity.AdjustmentRemoval{UserID: row.UserId, ID: row.AdjustmentId})
+	}
+	return batch
 }

@@ -71,6 +71,10 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 			{"409 email-taken", "POST", "/operator/v1/users", newUser(uuid.New(), strings.ToUpper(taken.Email))},
 			{"422 invalid-content", "POST", "/operator/v1/users", `{}`},
 		},
+		"putUsers": {
+			{"200", "PUT", "/operator/v1/users", `{"users":[` + newUser(uuid.New(), "one@example.com") + `]}`},
+			{"422 invalid-content", "PUT", "/operator/v1/users", `{}`},
+		},
 		"readUser": {
 			{"200", "GET", user, ""},
 			{"404 user-not-found", "GET", nobody, ""},

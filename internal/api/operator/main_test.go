@@ -58,7 +58,7 @@ func newFixture(t testing.TB) *fixture {
 	f.config = Config{
 		TokenHash: credential.Hash(token),
 		Accounts: account.New(f.db.Pool, keys, nil, account.Settings{
-			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUser,
+			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
 		}),
 		Activity: activity.New(f.db.Pool, keys, activity.Settings{CursorLifetime: time.Minute}),
 		OAuth:    oauth.New(f.db.Pool, keys, oauth.DefaultSettings),

@@ -57,7 +57,7 @@ func New(config Config) (http.Handler, error) {
 
 // timeOf is the time limit of a request.
 func timeOf(r *http.Request) time.Duration {
-	if r.URL.Path == Path+"v1/activity" {
+	if r.URL.Path == Path+"v1/activity" || r.URL.Path == Path+"v1/users" && r.Method == http.MethodPut {
 		return contract.BatchTime
 	}
 	return contract.RequestTime

@@ -53,9 +53,11 @@ func (h handlers) ReadUser(
 func (h handlers) ChangeUser(
 	ctx context.Context, request operatorapi.ChangeUserRequestObject,
 ) (operatorapi.ChangeUserResponseObject, error) {
-	user, err := h.Accounts.ChangeUser(ctx, request.UserId, account.UserChange{
-		Email: request.Body.Email, Timezone: request.Body.Timezone,
-	})
+	change := account.UserChange{Email: request.Body.Email, Timezone: request.Body.Timezone}
+	if day := request.Body.RegisteredOn; day != nil {
+		change.RegisteredOn = &day.Time
+	}
+	user, err := h.Accounts.ChangeUser(ctx, request.UserId, change)
 	if err != nil {
 		return nil, userError(err)
 	}

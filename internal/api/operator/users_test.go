@@ -59,6 +59,11 @@ func TestUser(t *testing.T) {
 		t.Errorf("read after change: %s", got.body)
 	}
 
+	f.send(t, outgoing{method: "PATCH", path: path, body: `{"registered_on":"2026-01-01"}`}).check(t, "change the day", 200, "")
+	if got := f.send(t, outgoing{method: "GET", path: path}); got.body != strings.Replace(want, "2026-01-31", "2026-01-01", 1) {
+		t.Errorf("read after another registration day: %s", got.body)
+	}
+
 	without := f.post(t, "/operator/v1/users", `{"email":"b@example.com","timezone":"UTC","registered_on":"1900-01-01"}`)
 	without.check(t, "create without an id", 201, "")
 	if id := read[operatorapi.User](t, without).UserId; id == uuid.Nil || !strings.HasSuffix(without.header.Get("Location"), id.String()) {
@@ -120,7 +125,7 @@ func TestInvalidUser(t *testing.T) {
 		`{"email":"nobody"}`:             {"/email": email},
 		`{"timezone":"posix/UTC"}`:       {"/timezone": timezone},
 		`{"email":null}`:                 {"/email": "must be of type string"},
-		`{"registered_on":"2026-01-31"}`: {"/registered_on": "is not known"},
+		`{"registered_on":"2026-02-30"}`: {"/registered_on": date},
 	} {
 		f.send(t, outgoing{method: "PATCH", path: path, body: body}).wantErrors(t, body, want)
 	}

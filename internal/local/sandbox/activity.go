@@ -36,6 +36,15 @@ func (d driver) AddActivity(
 	for i := range batch.Removals {
 		batch.Removals[i].UserId = user
 	}
+	for i := range batch.DailyStepsRemovals {
+		batch.DailyStepsRemovals[i].UserId = user
+	}
+	for i := range batch.StepCorrectionRemovals {
+		batch.StepCorrectionRemovals[i].UserId = user
+	}
+	for i := range batch.CyclingAdjustmentRemovals {
+		batch.CyclingAdjustmentRemovals[i].UserId = user
+	}
 	result, err := operator.PutActivity(ctx, d.service.Activity, &batch)
 	if err != nil {
 		return nil, err

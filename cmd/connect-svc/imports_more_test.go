@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/intake"
+	"connect-svc/internal/testing/pgtest"
+)
+
+const stranger = "00000000-0000-4000-8000-000000000000"
+
+func TestImportUsers(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	const header = "user_id,email,timezone,registered_on\n"
+	users := header + walker + ",lovelace@example.com,Asia/Tokyo,2026-01-01\n,bob@example.com,UTC,2026-01-02\n"
+	got := succeedJSON[importJSON](t, env(db), users, "import", "users", "-")
+	if diff := cmp.Diff(importJSON{Rows: 2, Inserted: 1, Updated: 1}, got); diff != "" {
+		t.Error(diff)
+	}
+	bob := succeedJSON[userJSON](t, env(db), "", "user", "show", "bob@example.com")
+	again := header + bob.UserID.String() + ",bob@example.com,UTC,2026-01-02\n"
+	if got, want := succeed(t, env(db), "", "import", "users", writeFile(t, again)), "imported 1 row: 0 new, 0 changed, 1 unchanged\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	bad := call(t, env(db), header+walker+",nobody,Mars/Phobos,2026-01-01\n"+stranger+",BOB@example.com,UTC,2026-01-01\n,x@example.com,UTC,2026-01-01\n",
+		"import", "users", "-")
+	want := `connect-svc: line 2, column email: must be an address such as name@example.com, at most 254 bytes
+connect-svc: line 2, column timezone: must be a name of the time zone database such as Europe/Berlin
+connect-svc: line 3, column email: another user has this e-mail address
+connect-svc: 2 of 3 rows cannot be taken; nothing was imported
+`
+	if bad.status != statusFailed || bad.stdout != "" || bad.stderr != want {
+		t.Errorf("status %d, stdout %q, stderr:\n%s", bad.status, bad.stdout, bad.stderr)
+	}
+}
+
+// A hundred bad rows have a line each, and one line sums up.
+func TestImportNamesBadRows(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	file := "user_id,date,steps\n" + strings.Repeat(stranger+",2026-01-02,1\n"+walker+",2026-01-02,x\n"+walker+",2026-01-02,1\n", 100)
+	got := call(t, env(db), file, "import", "daily-steps", "-")
+	lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
+	if got.status != statusFailed || len(lines) != 101 {
+		t.Fatalf("status %d and %d lines", got.status, len(lines))
+	}
+	for i, want := range map[int]string{
+		0:   "connect-svc: line 2, column user_id: no such user",
+		1:   "connect-svc: line 3, column steps: must be a whole number from 0 to 2147483647",
+		100: "connect-svc: 200 of 300 rows cannot be taken; the first 100 faults are named; nothing was imported",
+	} {
+		if lines[i] != want {
+			t.Errorf("line %d is %q, want %q", i, lines[i], want)
+		}
+	}
+}
+
+// --skip-unknown takes the rows of those who exist, and writes a file of the others that can be imported later.
+func TestImportSkipUnknown(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	folder := t.TempDir()
+	rest := filepath.Join(folder, "rest.csv")
+	const header = "user_id,date,steps\n"
+	file := writeFile(t, header+stranger+",2026-01-02,7\n"+walker+",2026-01-02,100\n"+stranger+",2026-01-03,8\n")
+	want := "imported 1 row: 1 new, 0 changed, 0 unchanged; 2 rows of unknown users skipped\n"
+	if got := succeed(t, env(db), "", "import", "daily-steps", file, "--skip-unknown", rest); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	written := func() string {
+		t.Helper()
+		text, err := os.ReadFile(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	left := header + stranger + ",2026-01-02,7\n" + stranger + ",2026-01-03,8\n"
+	if got := written(); got != left {
+		t.Errorf("the file of unknown users:\n%s", got)
+	}
+
+	got := call(t, env(db), header+walker+",2026-01-04,x\n"+stranger+",2026-01-02,7\n", "import", "daily-steps", "-", "--skip-unknown", rest)
+	if got.status != statusFailed || !strings.Contains(got.stderr, "line 2, column steps") || strings.Contains(got.stderr, "line 3") {
+		t.Errorf("a bad row: status %d, stderr %s", got.status, got.stderr)
+	}
+	if written() != left {
+		t.Error("an import that failed changed the file")
+	}
+	refuse(t, env(db), statusUsage, []string{"must not be the file"}, "import", "daily-steps", file, "--skip-unknown", file)
+	refuse(t, env(db), statusFailed, []string{"--skip-unknown"}, "import", "daily-steps", file, "--skip-unknown", "/nowhere/rest.csv")
+
+	succeed(t, env(db), "", "user", "create", "--id", stranger, "--email", "s@example.com", "--timezone", "UTC", "--registered-on", "2026-01-01")
+	all := succeedJSON[importJSON](t, env(db), "", "import", "daily-steps", rest, "--skip-unknown", rest+"2")
+	if diff := cmp.Diff(importJSON{Rows: 2, Inserted: 2}, all); diff != "" {
+		t.Error(diff)
+	}
+	rides := "user_id,source_id,recorded_start_time,recorded_end_time,distance_meters\n"
+	cycled := succeedJSON[importJSON](t, env(db), rides+"00000000-0000-4000-8000-000000000001,a,2026-01-02T08:00:00,,5\n",
+		"import", "cycling-activities", "-", "--skip-unknown", rest)
+	if diff := cmp.Diff(importJSON{Rows: 1, Skipped: 1}, cycled); diff != "" || !strings.HasPrefix(written(), rides) {
+		t.Errorf("%s, written %s", diff, written())
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 2 {
+		t.Errorf("files: %v, %v", files, err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	succeed(t, env(db), "user_id,date,steps\n"+walker+",2026-01-02,100\n", "import", "daily-steps", "-")
+	succeed(t, env(db), "user_id,source_id,recorded_start_time,recorded_end_time,distance_meters\n"+walker+",r1,2026-01-02T08:00:00,,5\n",
+		"import", "cycling-activities", "-")
+	adjusted := succeedJSON[adjustmentJSON](t, env(db), "", "adjust", "steps", "--user", walker, "--date", "2026-01-02", "--delta", "5", "--note", "n")
+	for _, what := range [][]string{
+		{"steps", "--date", "2026-01-02"}, {"ride", "--source-id", "r1"}, {"adjustment", "--id", adjusted.ID.String()},
+	} {
+		args := append(append([]string{"remove"}, what...), "--user", walker)
+		refuse(t, env(db), statusUsage, []string{"add --yes"}, args...)
+		args = append(args, "--yes")
+		if got := succeedJSON[removedJSON](t, env(db), "", args...); got.Removed != 1 {
+			t.Errorf("%v: %+v", what, got)
+		}
+		refuse(t, env(db), statusFailed, []string{"has not"}, args...)
+		args[len(args)-2] = stranger
+		refuse(t, env(db), statusFailed, []string{"no such user"}, args...)
+	}
+	if n := pgtest.Value[int](t, db, `select ((select count(*) from daily_steps) + (select count(*) from cycling_activities)
+		+ (select count(*) from step_corrections))::int`); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+	refuse(t, env(db), statusUsage, []string{"date must"}, "remove", "steps", "--user", walker, "--date", "1800-01-01", "--yes")
+}
+
+// While rows are stored the display goes on, with a rate and the time that remains.
+func TestProgressWhileStoring(t *testing.T) {
+	t.Parallel()
+	var screen bytes.Buffer
+	show, finish := showProgress(&screen, 1000)
+	show(intake.Progress{Rows: 50, Bytes: 500})
+	for stored := range int64(100) {
+		show(intake.Progress{Rows: 100, Bytes: 1000, Storing: true, Stored: stored})
+	}
+	show(intake.Progress{Rows: 100, Bytes: 1000, Storing: true, Stored: 100})
+	finish()
+	for _, want := range []string{"reading row 50", "storing rows", "(100/100", "rows/s"} {
+		if !strings.Contains(screen.String(), want) {
+			t.Errorf("the display has no %q:\n%q", want, screen.String())
+		}
+	}
+}

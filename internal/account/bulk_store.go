@@ -1,0 +1,190 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/intake"
+	"connect-svc/internal/postgres"
+)
+
+// compare makes the table of what is to be written: of the staged rows with one id the last one, in the order of the ids, beside
+// what is stored; rows that are stored like that are left out. First it locks what it will change, in one order, so that it
+// compares with what stays.
+func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
+	var sharded bool
+	if err := tx.QueryRow(ctx, "select "+postgres.IsSharded).Scan(&sharded); err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	if !sharded {
+		if _, err := tx.Exec(ctx, `select from users stored join staged using (user_id)
+			where (stored.email, stored.timezone, stored.registered_on) is distinct from (staged.email, staged.timezone, staged.registered_on)
+			order by stored.user_id for no key update of stored`); err != nil {
+			return fmt.Errorf("lock: %w", err)
+		}
+	}
+	for _, statement := range []string{
+		`create temporary table writing on commit drop as
+		select latest.*, stored.email as former_email, stored.timezone as former_timezone,
+			stored.registered_on as former_registered_on, stored.user_id is null as is_new
+		from (select distinct on (user_id) * from staged order by user_id, line desc) latest
+		left join users stored on stored.user_id = latest.user_id
+		where stored.user_id is null
+			or (stored.email, stored.timezone, stored.registered_on) is distinct from (latest.email, latest.timezone, latest.registered_on)
+		order by latest.user_id`,
+		"analyze writing",
+	} {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("compare: %w", err)
+		}
+	}
+	return nil
+}
+
+// namesDeleted says whether one of the new ids was a deleted user's.
+func (w *bulkWriter) namesDeleted(ctx context.Context, tx pgx.Tx) (deleted bool, err error) {
+	err = tx.QueryRow(ctx, `select exists (select from writing join audit_log e on e.subject = writing.user_id
+		where writing.is_new and e.action = 'user.deleted')`).Scan(&deleted)
+	if err != nil {
+		return false, fmt.Errorf("look for deleted users: %w", err)
+	}
+	return deleted, nil
+}
+
+// findFaults is the error of all bad rows, those among them that only the database knows; nil if there are none. An address is
+// taken if another user has it and does not give it up in the same write.
+func (w *bulkWriter) findFaults(ctx context.Context, tx pgx.Tx, rows int64) error {
+	found, err := tx.Query(ctx, `
+with wanted as materialized (
+	select line, user_id, lower(email) as address from writing where is_new or email <> former_email
+), kept as materialized (
+	select a.address, a.user_id from user_addresses a join wanted on wanted.address = a.address where a.user_id <> wanted.user_id
+	except
+	select lower(former_email), user_id from writing where lower(email) <> lower(former_email)
+), faults as (
+	select line, 'user_id' as field, 1 as reason from writing join audit_log e on e.subject = writing.user_id
+	where writing.is_new and e.action = 'user.deleted'
+	union all
+	select wanted.line, 'email', 2 from wanted join kept on kept.address = wanted.address
+	union all
+	select line, 'email', 3 from (select line, row_number() over (partition by address order by line) as nth from wanted) as same
+	where nth > 1
+)
+select distinct on (line, field) line, field, reason, (select count(distinct line) from faults)
+from faults order by line, field, reason limit $1`, intake.MaxNamed)
+	if err != nil {
+		return fmt.Errorf("look for faults: %w", err)
+	}
+	var line, reason int
+	var field string
+	var count int64
+	var faults []*intake.RowError
+	if _, err := pgx.ForEachRow(found, []any{&line, &field, &reason, &count}, func() error {
+		reasons := []error{1: ErrUserDeleted, 2: ErrEmailTaken, 3: errSameEmail}
+		faults = append(faults, &intake.RowError{Line: line, Column: field, Err: reasons[reason]})
+		return nil
+	}); err != nil {
+		return fmt.Errorf("look for faults: %w", err)
+	}
+	w.bad.Found(count, faults...)
+	return w.bad.Err(rows)
+}
+
+// writeChanges writes what compare has found. Should a row have changed since it was compared, the error is errOvertaken; should
+// somebody else add one of the ids or addresses, a unique violation.
+func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx) (result BulkResult, err error) {
+	if err := tx.QueryRow(ctx, "select count(*) filter (where is_new), count(*) filter (where not is_new) from writing").
+		Scan(&result.Inserted, &result.Updated); err != nil {
+		return result, fmt.Errorf("count: %w", err)
+	}
+	if result.Updated > 0 {
+		// Before anything is added: an address may go from one user to another.
+		if err := postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error { return w.leaveAddresses(ctx, tx, part) }); err != nil {
+			return result, err
+		}
+	}
+	var updated int64
+	err = postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error {
+		n, err := w.writePart(ctx, tx, part)
+		updated += n
+		w.progress(part.Share)
+		return err
+	})
+	if err == nil && updated != result.Updated {
+		err = errOvertaken
+	}
+	return result, err
+}
+
+// leaveAddresses does what [moveAddress] does to the former addresses of a part.
+func (w *bulkWriter) leaveAddresses(ctx context.Context, tx pgx.Tx, part postgres.Part) error {
+	const moving = "from writing where " + postgres.InPart + " and not is_new and email <> former_email"
+	args := part.Args()[:2]
+	rows, err := tx.Query(ctx, "select user_id, former_email "+moving, args...)
+	if err != nil {
+		return fmt.Errorf("read former addresses: %w", err)
+	}
+	var id uuid.UUID
+	var email string
+	var ids []uuid.UUID
+	var former []string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &email}, func() error {
+		ids, former = append(ids, id), append(former, email)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read former addresses: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	const atOnce = 10_000
+	queries := w.store.queries.WithTx(tx)
+	addresses := slices.Collect(slices.Chunk(former, atOnce))
+	for i, users := range slices.Collect(slices.Chunk(ids, atOnce)) {
+		if err := endSignIns(ctx, queries, users, addresses[i]); err != nil {
+			return fmt.Errorf("end sign-ins: %w", err)
+		}
+		if err := w.endRequests(ctx, tx, users); err != nil {
+			return fmt.Errorf("end requests: %w", err)
+		}
+	}
+	if _, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (select lower(former_email), user_id `+moving+")", args...); err != nil {
+		return fmt.Errorf("delete former addresses: %w", err)
+	}
+	return nil
+}
+
+// writePart writes a part, with the addresses and the entries of the audit log that belong to it. It returns how many users it
+// changed: those that are as they were when they were compared.
+func (w *bulkWriter) writePart(ctx context.Context, tx pgx.Tx, part postgres.Part) (updated int64, err error) {
+	const inPart = " from writing where " + postgres.InPart
+	args := part.Args()
+	changed, err := tx.Exec(ctx, `
+update users as stored
+set email = w.email, timezone = w.timezone, registered_on = w.registered_on
+from (select *`+inPart+` and not is_new) as w
+where stored.user_id = w.user_id and stored.`+postgres.OfPart+`
+	and (stored.email, stored.timezone, stored.registered_on) = (w.former_email, w.former_timezone, w.former_registered_on)`, args...)
+	if err != nil {
+		return 0, fmt.Errorf("change users: %w", err)
+	}
+	for _, statement := range []string{
+		`insert into users (user_id, email, timezone, registered_on, created_at)
+		select user_id, email, timezone, registered_on, (select connect_now())` + inPart + ` and is_new order by user_id`,
+		`insert into user_addresses (address, user_id, email)
+		select lower(email), user_id, email` + inPart + ` and (is_new or email <> former_email) order by lower(email) collate "C"`,
+		`insert into audit_log (subject, at, actor, action, user_id, detail)
+		select user_id, (select connect_now()), 'operator', case when is_new then 'user.created' else 'user.changed' end, user_id,
+			case when is_new then '{}' else jsonb_build_object('email', email <> former_email, 'timezone', timezone <> former_timezone,
+				'registered_on', registered_on <> former_registered_on) end` + inPart + ` order by user_id`,
+	} {
+		if _, err := tx.Exec(ctx, statement, args[:2]...); err != nil {
+			return 0, fmt.Errorf("write users: %w", err)
+		}
+	}
+	return changed.RowsAffected(), nil
+}

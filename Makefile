@@ -80,7 +80,7 @@ bench: tools build ## measure throughput and latency next to bare PostgreSQL and
 	@[ -z "$(PROFILES)" ] || go build -trimpath -tags profile -o bin/connect-svc-profile ./cmd/connect-svc
 	bin/connect-bench --seconds $(BENCH_SECONDS) --rounds $(BENCH_ROUNDS) --connections $(BENCH_CONNECTIONS) --only '$(BENCH_ONLY)' \
 		--steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),--profiles $(PROFILES) --program bin/connect-svc-profile)
-	go test -run '^$$' -bench . -benchtime 3x ./internal/activity
+	go test -run '^$$' -bench . -benchtime 3x ./internal/activity ./internal/account
 	go test -run '^$$' -bench . ./internal/credential ./internal/api/partner ./internal/ratelimit
 	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook
 	go test -run '^$$' -bench Import -benchtime 1x ./internal/webhook

@@ -22,6 +22,8 @@
 //     the page says so. Where a server dies just after it has handed an email over, the email is sent twice, with the same
 //     code.
 //   - Networks take turns: the emails that one network asks for wait behind each other.
+//   - Users come one at a time, or many by a file or a batch, all of them or none. Those are compared with what is stored under
+//     a lock, and written with their addresses and their entries of the audit log; addresses may go from one to another.
 //   - A session of the account pages lasts 30 minutes from its sign-in, whatever is done in it, or until the user signs
 //     out. The database holds a hash of its secret.
 //   - Deleting a user ends all connections and removes what is known of the user in one transaction. Every table that

@@ -23,6 +23,7 @@
 //     which no two rides of a user share, so that pages neither skip nor repeat rides of equal start.
 //   - A cursor is sealed and holds all that it is bound to. It expires by the database's clock, counted from the first
 //     page of its traversal.
+//   - A file or a batch names all of its bad rows, up to a hundred.
 //   - A file or a batch is written whole or not at all, and there is one merge for each kind of record. The key of a row
 //     comes from its source, so that rows that are sent again change nothing.
 //   - A source id never leaves the service: the id that a partner sees is a keyed function of ride, user and client.

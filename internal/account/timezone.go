@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	_ "time/tzdata" // for machines without a time zone database
 
@@ -14,16 +14,14 @@ import (
 // timezones are the names of time zones that both Go and PostgreSQL know, which calculate with them. PostgreSQL reads its
 // whole time zone database to list them, so they are asked for once and held from then on.
 type timezones struct {
-	mu    sync.Mutex
-	names map[string]bool // nil until they are known
+	names atomic.Pointer[map[string]bool] // nil until they are known
 }
 
-// known returns the names. Callers do not change them.
+// known returns the names. Callers do not change them. Several callers may list them before the first one is done: none waits for
+// another, which may have longer to wait for the database.
 func (z *timezones) known(ctx context.Context, list func(context.Context) ([]string, error)) (map[string]bool, error) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	if z.names != nil {
-		return z.names, nil
+	if names := z.names.Load(); names != nil {
+		return *names, nil
 	}
 	listed, err := list(ctx)
 	if err != nil {
@@ -36,7 +34,7 @@ func (z *timezones) known(ctx context.Context, list func(context.Context) ([]str
 			names[name] = err == nil
 		}
 	}
-	z.names = names
+	z.names.Store(&names)
 	return names, nil
 }
 

@@ -138,9 +138,11 @@ func (w *whole) operatorAsks(t *testing.T) []ask {
 	users := "/operator/v1/users"
 	named := users + "/" + user.ID.String()
 	newcomer := fmt.Sprintf(`{"user_id":%q,"email":"%s@users.example","timezone":"Europe/Berlin","registered_on":"2026-01-31"}`, uuid.New(), uuid.New())
+	many := fmt.Sprintf(`{"users":[{"user_id":%q,"email":"%s@users.example","timezone":"UTC","registered_on":"2026-01-31"}]}`, uuid.New(), uuid.New())
 	batch := fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-11-20","steps":8421}]}`, user.ID)
 	return []ask{
 		one("createUser", http.MethodPost, users, newcomer, actLimit, 201),
+		one("putUsers", http.MethodPut, users, many, batchLimit, 200),
 		one("readUser", http.MethodGet, named, "", actLimit, 200),
 		one("changeUser", http.MethodPatch, named, `{"timezone":"Asia/Tokyo"}`, actLimit, 200),
 		one("deleteUser", http.MethodDelete, users+"/"+deleted.String(), "", actLimit, 204),

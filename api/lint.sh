@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Lints the OpenAPI documents that redocly.yaml names; a warning fails, too. The linter is one self-contained npm package,
-# kept under bin/, which git ignores.
+# Lints the OpenAPI documents: those that redocly.yaml names with Redocly, and the same and what is made of the partners' with
+# Spectral. A warning or a hint fails, too. Both linters are kept under bin/, which git ignores. Redocly is one self-contained
+# npm package; Spectral comes with the packages of its lock file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,4 +12,7 @@ if [ ! -x "$dir/node_modules/.bin/redocly" ]; then
   npm install --silent --no-fund --no-audit --no-save --prefix "$dir" "@redocly/cli@$version"
 fi
 export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
-exec "$dir/node_modules/.bin/redocly" lint --max-problems 1000 "$@"
+"$dir/node_modules/.bin/redocly" lint --max-problems 1000 "$@"
+spectral=$(.ci/npm .ci/spectral)
+"$spectral/node_modules/.bin/spectral" lint --ruleset .ci/spectral/rules.yaml --fail-severity hint \
+  api/openapi.yaml api/operator.yaml api/sandbox.yaml gen/openapi30/openapi-3.0.yaml

@@ -38,7 +38,7 @@ func TestStrictClients(t *testing.T) {
 func installedClients(t *testing.T) string {
 	t.Helper()
 	var complaint strings.Builder
-	install := exec.CommandContext(t.Context(), filepath.Join("testdata", "clients", "install.sh"))
+	install := exec.CommandContext(t.Context(), "../../.ci/npm", filepath.Join("testdata", "clients"))
 	install.Stderr = &complaint
 	installed, err := install.Output()
 	if err != nil {

@@ -118,7 +118,7 @@ func New(config Config) (*Site, error) {
 	return s, nil
 }
 
-// withContact puts where the operator gives help into a document's info; without such an address it stays as it is.
+// withContact adds where the operator gives help to the contact in a document's info; without such an address it stays as it is.
 func withContact(document []byte, support string) ([]byte, error) {
 	if support == "" {
 		return document, nil
@@ -131,12 +131,11 @@ func withContact(document []byte, support string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	const license = "\n  license:\n" // the contact comes before it
-	if !bytes.Contains(document, []byte(license)) {
-		return nil, errors.New("info has no license")
+	const contact = "\n  contact:\n    name: The operator of the service\n"
+	if !bytes.Contains(document, []byte(contact)) {
+		return nil, errors.New("info has no contact")
 	}
-	contact := fmt.Sprintf("\n  contact:\n    %s: %s%s", field, quoted, license)
-	return bytes.Replace(document, []byte(license), []byte(contact), 1), nil
+	return bytes.Replace(document, []byte(contact), fmt.Appendf(nil, "%s    %s: %s\n", contact, field, quoted), 1), nil
 }
 
 // addAssets adds what pages need.

@@ -280,10 +280,11 @@ func TestHeaders(t *testing.T) {
 // TestContact: each document says where the operator gives help.
 func TestContact(t *testing.T) {
 	t.Parallel()
+	const operator = "The operator of the service"
 	for support, want := range map[string]*openapi3.Contact{
-		"":                          nil,
-		"https://acme.example/#a:b": {URL: "https://acme.example/#a:b"},
-		"mailto:help@acme.example":  {Email: "help@acme.example"},
+		"":                          {Name: operator},
+		"https://acme.example/#a:b": {Name: operator, URL: "https://acme.example/#a:b"},
+		"mailto:help@acme.example":  {Name: operator, Email: "help@acme.example"},
 	} {
 		site, err := New(Config{Brand: brand.Brand{SupportURL: support}})
 		if err != nil {

@@ -4,7 +4,7 @@
 set -euo pipefail
 document=$1 out=$2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-generators=$("$here/install.sh")
+generators=$("$here/../../../../../.ci/npm" "$here")
 bin=$generators/node_modules/.bin
 export ORVAL_TELEMETRY_DISABLED=1 DO_NOT_TRACK=1
 

@@ -135,7 +135,6 @@ func %s%d(ctx context.Context, client *connect.Client, user string, sessions map
 }
 
 const tsBefore = `import { type IncomingMessage, type ServerResponse } from "node:http";
-import { buffer } from "node:stream/consumers";
 import {
   ConnectClient, DeniedError, NotConnectedError, ReconnectError, ServiceError, verifyWebhook,
   type Authorization, type ClientOptions, type Lock, type Store, type StoredConnection,

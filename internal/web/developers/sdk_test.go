@@ -258,14 +258,16 @@ func TestSDKsAreThose(t *testing.T) {
 	}
 	root := os.DirFS(filepath.Join("..", "..", "..", "sdk"))
 	names := []string{"typescript/README.md", "typescript/package.json"}
-	err := fs.WalkDir(root, "go", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			names = append(names, name)
+	for _, folder := range []string{"go", "typescript/examples"} {
+		err := fs.WalkDir(root, folder, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				names = append(names, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, name := range names {
 		want, err := fs.ReadFile(root, name)

@@ -50,8 +50,9 @@ func (ConnectionRevoked) isEvent() {}
 func (ActivityUpdated) isEvent()   {}
 func (Unknown) isEvent()           {}
 
-// parse reads the body of a genuine call. It ignores unknown fields, since the contract grows.
-func parse(id string, body []byte) (Event, error) {
+// Parse reads the body of a call that was verified before, such as one that waited in your queue. It ignores unknown fields,
+// since the contract grows.
+func Parse(id string, body []byte) (Event, error) {
 	var envelope struct {
 		Type string `json:"type"`
 	}

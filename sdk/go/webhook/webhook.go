@@ -57,7 +57,7 @@ func VerifyAt(secret string, header http.Header, body []byte, received time.Time
 	if err := key.VerifyIgnoringTimestamp(body, header); err != nil {
 		return nil, ErrSignature
 	}
-	return parse(id, body)
+	return Parse(id, body)
 }
 
 // SignedAt is the time that a call states as its signing time. Nothing is verified.

@@ -33,6 +33,7 @@ func TestQuickStart(t *testing.T) {
 	driver := startSandbox(t, program)
 	sandbox := askSandbox(t, driver)
 	atNoon(t, driver)
+	tryAsPartner(t, driver, sandbox.CAFile)
 
 	script := "set -euo pipefail\n"
 	for _, e := range installs {

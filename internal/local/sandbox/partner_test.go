@@ -127,26 +127,29 @@ func ofType(name sandboxapi.WebhookType) func(sandboxapi.Webhook) bool {
 }
 
 // What a partner's CI does, with the Go SDK. The scenarios come one after the other: they share the clock.
+var partnerScenarios = []struct {
+	name string
+	play func(*testing.T, *running)
+}{
+	{"connect and read", partnerReads},
+	{"the user says no", partnerDenied},
+	{"a code expires", partnerLateCode},
+	{"an access token expires", partnerLateAccessToken},
+	{"a cursor expires", partnerLateCursor},
+	{"a connection lapses", partnerLapses},
+	{"a used refresh token is replayed", partnerReplays},
+	{"429 and 503", partnerHeldBack},
+	{"the budget is used up and filled", partnerBudget},
+	{"a refresh of uncertain outcome", partnerUncertain},
+	{"the partner revokes and disconnects", partnerEnds},
+	{"the user disconnects", partnerDisconnected},
+	{"activity changes", partnerActivity},
+}
+
 func TestPartner(t *testing.T) {
 	t.Parallel()
 	r := start(t)
-	for _, scenario := range []struct {
-		name string
-		play func(*testing.T, *running)
-	}{
-		{"connect and read", partnerReads},
-		{"the user says no", partnerDenied},
-		{"a code expires", partnerLateCode},
-		{"an access token expires", partnerLateAccessToken},
-		{"a cursor expires", partnerLateCursor},
-		{"a connection lapses", partnerLapses},
-		{"a used refresh token is replayed", partnerReplays},
-		{"429 and 503", partnerHeldBack},
-		{"the budget is used up and filled", partnerBudget},
-		{"a refresh of uncertain outcome", partnerUncertain},
-		{"the user disconnects", partnerDisconnected},
-		{"activity changes", partnerActivity},
-	} {
+	for _, scenario := range partnerScenarios {
 		t.Run(scenario.name, func(t *testing.T) { scenario.play(t, r) })
 	}
 }
@@ -311,6 +314,25 @@ func partnerUncertain(t *testing.T, r *running) {
 	p.reconnect(t, err, connect.StateUncertain)
 	if status, _ := p.refresh(t, token); status != 200 { // the document says so: it was not reached
 		t.Errorf("the token was consumed: %d", status)
+	}
+}
+
+func partnerEnds(t *testing.T, r *running) {
+	p := r.newPartner(t, sandboxapi.KindActive)
+	day := p.connect(t).HistoryFrom
+	if _, err := p.client.CyclingDaily(t.Context(), key, day, day); err != nil {
+		t.Error(err)
+	}
+	if err := p.client.Revoke(t.Context(), key); err != nil {
+		t.Error(err)
+	}
+	_, err := p.client.CyclingDaily(t.Context(), key, day, day)
+	p.reconnect(t, err, connect.StateEnded)
+	if err := p.client.Disconnect(t.Context(), key); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.client.CyclingDaily(t.Context(), key, day, day); !errors.Is(err, connect.ErrNotConnected) {
+		t.Errorf("the error is %v", err)
 	}
 }
 

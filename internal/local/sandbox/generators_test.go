@@ -59,6 +59,7 @@ func (r *running) readsByGenerated(t *testing.T, command []string) {
 	run := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	run.Env = append(os.Environ(), "BASE_URL="+r.described.BaseUrl, "DAY="+day, "CODE="+code, "CODE_VERIFIER="+begun.Verifier,
 		"CLIENT_ID="+r.described.Client.ClientId.String(), "CLIENT_SECRET="+url.QueryEscape(r.described.Client.ClientSecret),
+		"CONNECT_CLIENT_ID="+r.described.Client.ClientId.String(), "CONNECT_CLIENT_SECRET="+r.described.Client.ClientSecret,
 		"CALLBACK_URL="+r.described.Client.CallbackUrl, "NODE_EXTRA_CA_CERTS="+r.described.CaFile, "SSL_CERT_FILE="+r.described.CaFile)
 	var got readByGenerated
 	if err := json.Unmarshal(succeed(t, run), &got); err != nil {

@@ -89,6 +89,7 @@ import (
 	"time"
 
 	connectsdk "connect.invalid/connect-go"
+	api "connect.invalid/connect-go" // in place of a partner's own generated package: TestGenerators of the sandbox has that
 	"connect.invalid/connect-go/connect"
 	"connect.invalid/connect-go/connect/pgstore"
 	"connect.invalid/connect-go/webhook"

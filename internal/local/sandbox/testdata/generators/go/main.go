@@ -26,32 +26,23 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	basic := func(_ context.Context, r *http.Request) error {
-		r.SetBasicAuth(os.Getenv("CLIENT_ID"), os.Getenv("CLIENT_SECRET"))
-		return nil
+	first, err := exchange(ctx, client, os.Getenv("CODE"), os.Getenv("CALLBACK_URL"), os.Getenv("CODE_VERIFIER"))
+	if err != nil {
+		return err
 	}
-	code, callback, verifier := os.Getenv("CODE"), os.Getenv("CALLBACK_URL"), os.Getenv("CODE_VERIFIER")
-	first, err := client.RequestTokenWithFormdataBodyWithResponse(ctx, api.TokenRequest{
-		GrantType: "authorization_code", Code: &code, RedirectUri: &callback, CodeVerifier: &verifier,
-	}, basic)
-	if err != nil || first.JSON200 == nil {
-		return fmt.Errorf("exchange: %w", err)
-	}
-	tokens, err := client.RequestTokenWithFormdataBodyWithResponse(ctx, api.TokenRequest{
-		GrantType: "refresh_token", RefreshToken: &first.JSON200.RefreshToken,
-	}, basic)
-	if err != nil || tokens.JSON200 == nil {
-		return fmt.Errorf("refresh: %w", err)
+	tokens, err := refresh(ctx, client, first.RefreshToken)
+	if err != nil {
+		return err
 	}
 	bearer := func(_ context.Context, r *http.Request) error {
-		r.Header.Set("Authorization", "Bearer "+tokens.JSON200.AccessToken)
+		r.Header.Set("Authorization", "Bearer "+tokens.AccessToken)
 		return nil
 	}
 	at, err := time.Parse(time.DateOnly, os.Getenv("DAY"))
 	if err != nil {
 		return err
 	}
-	grant, day := tokens.JSON200.GrantId, types.Date{Time: at}
+	grant, day := tokens.GrantId, types.Date{Time: at}
 	steps, err := client.ReadDailyActivityWithResponse(ctx, grant, &api.ReadDailyActivityParams{From: day, To: day}, bearer)
 	if err != nil || steps.JSON200 == nil {
 		return fmt.Errorf("steps: %w", err)

@@ -163,5 +163,5 @@ sbom: build ## write the bill of materials of bin/connect-svc as CycloneDX JSON:
 	go run -C tools ./sbom "$(CURDIR)/bin/connect-svc" >bin/connect-svc.cdx.json
 
 .PHONY: tools
-tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, Chromium, Node.js), or install it where possible
+tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, HAProxy, nginx, Chromium, Node.js), or install it
 	@.ci/tools

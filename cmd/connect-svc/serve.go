@@ -22,13 +22,17 @@ type serveCommand struct {
 	databaseSetting
 	DatabaseReadURL string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas that may answer activity reads: postgres://user:password@host,host/name. Empty: the primary."`
 
-	KeysetFile    *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
-	Listen        string              `setting:"" type:"address" default:":8443" help:"The public listener."`
-	TLSCert       string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
-	TLSKey        string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
-	PrivateListen string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
-	PrivateHosts  []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
-	OperatorToken []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
+	KeysetFile     *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
+	Listen         string              `setting:"" type:"address" default:":8443" help:"The public listener."`
+	TLSCert        string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
+	TLSKey         string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
+	PrivateListen  string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
+	PrivateTLSCert string              `setting:"" name:"private-tls-cert" placeholder:"FILE" help:"Certificate chain of the private listener, PEM. Without it and the key: plain HTTP."`
+	PrivateTLSKey  string              `setting:"" name:"private-tls-key" placeholder:"FILE" help:"That certificate's key, PEM."`
+	PrivateHosts   []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
+	ReadyListen    string              `setting:"" type:"address" placeholder:"ADDRESS" help:"A listener of /healthz and /readyz alone, for load balancers. Empty: none."`
+	DrainDelay     time.Duration       `setting:"" type:"0 to 60s" default:"5s" help:"After SIGTERM /readyz is 503 for this long while everything is still served, 0s to 60s."`
+	OperatorToken  []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
 
 	DevelopersSite bool   `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
 	SDKModule      string `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
@@ -65,6 +69,8 @@ func (s serveCommand) config() (app.Config, error) {
 		Listen:         s.Listen,
 		PrivateListen:  s.PrivateListen,
 		PrivateHosts:   s.PrivateHosts,
+		ReadyListen:    s.ReadyListen,
+		DrainDelay:     s.DrainDelay,
 		Brand:          s.brand(),
 		Texts:          s.TextsDir,
 		OperatorHash:   s.OperatorToken,
@@ -86,9 +92,13 @@ func (s serveCommand) config() (app.Config, error) {
 		CodesPerNetwork:       s.SignInCodesPerNetwork,
 	}
 	var err error
-	if config.Certificate, err = readCertificate(s.TLSCert, s.TLSKey); err == nil {
-		config.Mailer, err = newMailer(s.SMTPURL, s.MailFrom)
+	if config.Certificate, err = readCertificate("tls", s.TLSCert, s.TLSKey); err != nil {
+		return config, err
 	}
+	if config.PrivateCertificate, err = readCertificate("private-tls", s.PrivateTLSCert, s.PrivateTLSKey); err != nil {
+		return config, err
+	}
+	config.Mailer, err = newMailer(s.SMTPURL, s.MailFrom)
 	return config, err
 }
 
@@ -112,7 +122,7 @@ func (s serveCommand) Run(p *program, command *kong.Context) error {
 	return service.Run(p.ctx)
 }
 
-// stopTraces uses what is left of the fifteen seconds that stopping may take.
+// stopTraces uses what is left of the fifteen seconds that stopping may take after the drain delay.
 func stopTraces(traces *telemetry.Traces) {
 	ctx, cancel := context.WithTimeout(context.Background(), 800*time.Millisecond)
 	defer cancel()

@@ -34,6 +34,7 @@ func settings(t *testing.T, db *pgtest.DB) []string {
 		"CONNECT_KEYSET_FILE="+keyset,
 		"CONNECT_LISTEN=127.0.0.1:0",
 		"CONNECT_PRIVATE_LISTEN=127.0.0.1:0",
+		"CONNECT_DRAIN_DELAY=0",
 		"CONNECT_SMTP_URL=smtp://127.0.0.1:25",
 		"CONNECT_MAIL_FROM=no-reply@example.com",
 	)
@@ -44,8 +45,8 @@ func with(env []string, more ...string) []string { return slices.Concat(env, mor
 
 // service is a `connect-svc serve` that runs.
 type service struct {
-	public, private string // addresses
-	log             logBuffer
+	public, private, ready string // addresses
+	log                    logBuffer
 }
 
 // logBuffer is a log that is read while it is written.
@@ -73,11 +74,11 @@ func (s *service) watch(t *testing.T, log io.Reader) <-chan struct{} {
 	lines := bufio.NewScanner(log)
 	for s.public == "" && lines.Scan() {
 		fmt.Fprintln(&s.log, lines.Text())
-		var event struct{ Msg, Public, Private string }
+		var event struct{ Msg, Public, Private, Ready string }
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			t.Fatalf("the log is not JSON: %s", lines.Text())
 		}
-		s.public, s.private = event.Public, event.Private
+		s.public, s.private, s.ready = event.Public, event.Private, event.Ready
 	}
 	if s.public == "" {
 		t.Fatalf("the service did not start:\n%s", s.log.String())
@@ -242,15 +243,62 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-// SIGTERM: nothing new is accepted, the request that runs gets its answer, and the process ends with status 0.
-func TestServeStopsGracefully(t *testing.T) {
+// The private listener has TLS of its own, and the one for load balancers has none.
+func TestServePrivateTLS(t *testing.T) {
 	t.Parallel()
+	cert, key, pool := certificateFiles(t)
+	s := start(t, with(settings(t, pgtest.New(t)), "CONNECT_PRIVATE_TLS_CERT="+cert, "CONNECT_PRIVATE_TLS_KEY="+key, "CONNECT_READY_LISTEN=127.0.0.1:0"))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	if status, body := get(t, client, "https://"+s.private+"/metrics"); status != http.StatusOK ||
+		!strings.Contains(body, `connect_certificate_expiry_timestamp_seconds{listener="private"}`) {
+		t.Errorf("metrics over TLS: %d", status)
+	}
+	if status, _ := get(t, http.DefaultClient, "http://"+s.public+"/.well-known/oauth-authorization-server"); status != http.StatusOK {
+		t.Errorf("discovery: %d", status)
+	}
+	if status, _ := get(t, http.DefaultClient, "http://"+s.ready+"/readyz"); status != http.StatusOK {
+		t.Errorf("readyz for load balancers: %d", status)
+	}
+}
+
+// The first SIGTERM begins the drain delay, the second ends it with everything else.
+func TestServeEndsAtTheSecondSignal(t *testing.T) {
+	t.Parallel()
+	cmd, s, ended := startProcess(t, with(settings(t, pgtest.New(t)), "CONNECT_DRAIN_DELAY=60s"))
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for { // until it drains
+		if status, _ := get(t, http.DefaultClient, "http://"+s.private+"/readyz"); status == http.StatusServiceUnavailable {
+			break
+		}
+	}
+	if status, _ := get(t, http.DefaultClient, "http://"+s.public+"/.well-known/oauth-authorization-server"); status != http.StatusOK {
+		t.Errorf("discovery while it drains: %d", status)
+	}
+	signaled := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("the process ended with %v", err)
+	}
+	if took := time.Since(signaled); took > 30*time.Second {
+		t.Errorf("ending took %s", took)
+	}
+}
+
+// startProcess runs serve as a process, for tests that send it signals. It returns what is closed when its log has ended.
+func startProcess(t *testing.T, env []string, args ...string) (*exec.Cmd, *service, <-chan struct{}) {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "serve")
-	cmd.Env = with(settings(t, pgtest.New(t)), asProgram+"=1")
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"serve"}, args...)...)
+	cmd.Env = with(env, asProgram+"=1")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +307,13 @@ func TestServeStopsGracefully(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := new(service)
-	ended := s.watch(t, stderr)
+	return cmd, s, s.watch(t, stderr)
+}
+
+// SIGTERM: nothing new is accepted, the request that runs gets its answer, and the process ends with status 0.
+func TestServeStopsGracefully(t *testing.T) {
+	t.Parallel()
+	cmd, s, ended := startProcess(t, settings(t, pgtest.New(t)))
 
 	// A request whose body is not complete: the server is in the middle of it.
 	conn, err := net.Dial("tcp", s.public)

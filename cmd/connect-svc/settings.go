@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/app"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
@@ -244,6 +245,15 @@ var settingTypes = map[string]settingType{
 	"1s to 15m":  duration(15 * time.Minute),
 	"1s to 1h":   duration(time.Hour),
 	"1s or more": duration(0),
+	"0 to 60s": {
+		accepted: "whole seconds from 0s to 60s, such as 5s",
+		parse: func(s string) (any, error) {
+			if d, err := time.ParseDuration(s); err == nil && d == 0 {
+				return d, nil
+			}
+			return duration(time.Minute).parse(s)
+		},
+	},
 	"0 or 1s or more": {
 		accepted: "0 for forever, or whole seconds, 1s or more, such as 720h",
 		parse: func(s string) (any, error) {
@@ -325,22 +335,27 @@ func duration(most time.Duration) settingType {
 	}}
 }
 
-// readCertificate reads the two files that make one certificate. Both are set or neither.
-func readCertificate(certFile, keyFile string) (*tls.Certificate, error) {
-	const accepted = "PEM files, the certificate with its chain and its key, or neither for plain HTTP behind a proxy"
+// readCertificate checks the two files that make one certificate, and returns how to read them. Both are set or neither. The
+// settings' names begin with prefix.
+func readCertificate(prefix, certFile, keyFile string) (app.Certificate, error) {
+	const accepted = "PEM files, the certificate with its chain and its key, or neither for plain HTTP"
+	cert, key := prefix+"-cert", prefix+"-key"
 	switch {
 	case certFile == "" && keyFile == "":
 		return nil, nil
 	case certFile == "":
-		return nil, settingError{"tls-cert", "is not set, but CONNECT_TLS_KEY is", accepted}
+		return nil, settingError{cert, "is not set, but " + variable(key) + " is", accepted}
 	case keyFile == "":
-		return nil, settingError{"tls-key", "is not set, but CONNECT_TLS_CERT is", accepted}
+		return nil, settingError{key, "is not set, but " + variable(cert) + " is", accepted}
 	}
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		return nil, settingError{"tls-cert", fmt.Sprintf("cannot be used with CONNECT_TLS_KEY (--tls-key): %v", err), accepted}
+	read := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		return &pair, err
 	}
-	return &pair, nil
+	if _, err := read(); err != nil {
+		return nil, settingError{cert, fmt.Sprintf("cannot be used with %s (--%s): %v", variable(key), key, err), accepted}
+	}
+	return read, nil
 }
 
 // newMailer reads the two settings that it is made of. Both are required.

@@ -171,6 +171,25 @@ func TestServeSettings(t *testing.T) {
 			values: map[string]string{"CONNECT_TLS_CERT": cert},
 		},
 		{
+			name:   "CONNECT_PRIVATE_TLS_CERT",
+			wrong:  []string{filepath.Join(t.TempDir(), "none.pem"), writeFile(t, "no PEM"), key},
+			right:  []string{cert},
+			values: map[string]string{"CONNECT_PRIVATE_TLS_KEY": key},
+		},
+		{
+			name:   "CONNECT_PRIVATE_TLS_CERT",
+			wrong:  []string{notSet},
+			values: map[string]string{"CONNECT_PRIVATE_TLS_KEY": key},
+		},
+		{
+			name:   "CONNECT_PRIVATE_TLS_KEY",
+			wrong:  []string{notSet, otherKey, writeFile(t, "no PEM")},
+			right:  []string{key},
+			values: map[string]string{"CONNECT_PRIVATE_TLS_CERT": cert},
+		},
+		{name: "CONNECT_READY_LISTEN", wrong: []string{"9091", ":x"}, right: []string{notSet, "127.0.0.1:0"}},
+		{name: "CONNECT_DRAIN_DELAY", wrong: []string{"-1s", "61s", "1500ms", "5", "x"}, right: []string{"0", "0s", "5s", "1m"}},
+		{
 			name:  "CONNECT_TRUSTED_PROXIES",
 			wrong: []string{"10.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all"},
 			right: []string{"10.0.0.0/8", "10.0.0.0/8, 2001:db8::/32"},

@@ -20,7 +20,7 @@ func TestAlerts(t *testing.T) {
 	}
 	alerts, guide := read("alerts.yaml"), read("operations.md")
 	e := newEndToEnd(t, func(c *Config) {
-		c.Certificate = certificateFor(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour))
+		c.Certificate = FixedCertificate(certificateFor(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
 	})
 	e.private(t, "/healthz") // or no request would have been counted
 	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)

@@ -2,13 +2,13 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,11 +40,15 @@ type Config struct {
 	Listen         string       // the public listener; port 0 is any free one
 	Listener       net.Listener // the public listener, open already, in place of Listen; the App closes it
 	PrivateListen  string
-	PrivateHosts   []string         // names in lower case by which the private listener is reached, besides IP addresses and localhost
-	Certificate    *tls.Certificate // nil: plain HTTP behind a proxy that terminates TLS
-	TrustedProxies []netip.Prefix   // whose X-Forwarded-For is believed
-	LimiterURL     string           // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
+	PrivateHosts   []string       // names in lower case by which the private listener is reached, besides IP addresses and localhost
+	ReadyListen    string         // a listener of /healthz and /readyz alone, for load balancers; empty: none
+	DrainDelay     time.Duration  // how long everything is still served, and /readyz is 503, after a stop was asked for
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	LimiterURL     string         // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
 	Mailer         *account.Mailer
+
+	Certificate        Certificate // of the public listener; nil: plain HTTP behind a proxy that terminates TLS
+	PrivateCertificate Certificate // of the private listener; nil: plain HTTP
 
 	OperatorHash []byte // credential.Hash of the operator token; nil: the operator API is off
 
@@ -93,15 +97,21 @@ type App struct {
 	logger          *slog.Logger
 	metrics         *telemetry.Metrics
 	public, private *server
+	probing         *server        // for load balancers; nil: none
+	certificates    []*certificate // of the listeners that speak TLS
 	stopping        atomic.Bool
 
-	drainTimeout, stopTimeout time.Duration
+	drainDelay, drainTimeout, stopTimeout, certificateInterval time.Duration
 }
 
-// Open connects to the database, checks its schema, and opens both listeners. Connections wait until [App.Run] serves
+// Open connects to the database, checks its schema, and opens the listeners. Connections wait until [App.Run] serves
 // them. Every error is one line that says what could not be opened. Call Run or Close afterwards.
 func Open(ctx context.Context, config Config) (*App, error) {
-	a := &App{logger: config.Logger, drainTimeout: drainTimeout, stopTimeout: stopTimeout}
+	a := &App{
+		logger:     config.Logger,
+		drainDelay: config.DrainDelay, drainTimeout: drainTimeout, stopTimeout: stopTimeout,
+		certificateInterval: certificateInterval,
+	}
 	if err := a.open(ctx, config); err != nil {
 		a.Close()
 		return nil, err
@@ -176,16 +186,33 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 	public = config.Traces.Handler(telemetry.Requests(a.logger, public, observers...))
 	private = telemetry.Requests(a.logger, OnlyHosts(config.PrivateHosts, private), a.metrics.Observe)
-	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, config.TrustedProxies, public, a.logger); err != nil {
+	return a.listen(ctx, config, public, private)
+}
+
+// listen opens the listeners. Connections wait until they are served.
+func (a *App) listen(ctx context.Context, config Config, public, private http.Handler) (err error) {
+	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, config.TrustedProxies,
+		a.closing(public), a.logger); err != nil {
 		return err
 	}
-	if config.Certificate != nil {
-		a.public.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*config.Certificate}}
-		if err := a.watchCertificate(config); err != nil {
+	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, nil,
+		a.closing(private), a.logger); err != nil {
+		return err
+	}
+	if config.ReadyListen != "" {
+		probes := telemetry.Requests(a.logger, a.closing(a.probes(brief)), a.metrics.Observe)
+		if a.probing, err = listen(ctx, "listener for load balancers (CONNECT_READY_LISTEN)", nil, config.ReadyListen, nil, probes, a.logger); err != nil {
 			return err
 		}
 	}
-	a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, nil, private, a.logger)
+	host, err := hostOf(config.BaseURL)
+	if err != nil {
+		return fmt.Errorf("base URL (CONNECT_BASE_URL): %w", err)
+	}
+	if a.public.TLSConfig, err = a.secure("public", "CONNECT_TLS_CERT", host, config.Certificate, config.Clock.Now); err != nil {
+		return err
+	}
+	a.private.TLSConfig, err = a.secure("private", "CONNECT_PRIVATE_TLS_CERT", "", config.PrivateCertificate, config.Clock.Now)
 	return err
 }
 
@@ -253,13 +280,17 @@ func (a *App) PublicAddr() net.Addr { return a.public.listener.Addr() }
 // PrivateAddr is the address of the private listener, with the port that it got.
 func (a *App) PrivateAddr() net.Addr { return a.private.listener.Addr() }
 
+// servers are those of the listeners that there are, in the order in which they stop: readiness can say no while requests
+// run.
+func (a *App) servers() []*server {
+	return slices.DeleteFunc([]*server{a.public, a.private, a.probing}, func(s *server) bool { return s == nil })
+}
+
 // Close releases what Open took. Run calls it as well.
 func (a *App) Close() {
-	for _, s := range []*server{a.public, a.private} {
-		if s != nil {
-			s.breakOff()
-			_ = s.listener.Close() // may be closed already
-		}
+	for _, s := range a.servers() {
+		s.breakOff()
+		_ = s.listener.Close() // may be closed already
 	}
 	if a.closeLimiter != nil {
 		a.closeLimiter()

@@ -35,7 +35,7 @@ func newWhole(t *testing.T, db *pgtest.DB, change ...func(*Config)) *whole {
 		c.OperatorHash, c.DevelopersSite = credential.Hash(operatorToken), true
 		config = *c
 	})...)}
-	config.Certificate = &w.server.TLS.Certificates[0]
+	config.Certificate = FixedCertificate(&w.server.TLS.Certificates[0])
 	w.service = runUntilCleanup(t, config)
 	w.public, w.private = "https://"+w.service.PublicAddr().String(), "http://"+w.service.PrivateAddr().String()
 	w.tls = manyConnections(t, w.tls.(*http.Transport), w.public+"/.well-known/oauth-authorization-server")

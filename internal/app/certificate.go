@@ -1,39 +1,155 @@
 package app
 
 import (
+	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// watchCertificate warns of a certificate with which no caller can connect, and adds to the metrics when it ends. The
-// service starts all the same: a proxy in front of it may not look.
-func (a *App) watchCertificate(config Config) error {
-	leaf, err := x509.ParseCertificate(config.Certificate.Certificate[0])
-	if err != nil {
-		return fmt.Errorf("certificate (CONNECT_TLS_CERT): %w", err)
+// Certificate reads a listener's certificate with its chain and key. It is called at the start and again and again after it,
+// so that one that was renewed is used without a restart.
+type Certificate func() (*tls.Certificate, error)
+
+// FixedCertificate is one that is never renewed.
+func FixedCertificate(pair *tls.Certificate) Certificate {
+	return func() (*tls.Certificate, error) { return pair, nil }
+}
+
+// certificateInterval is how often certificates are read. Reading is cheap, and unlike notifications of a file system it sees
+// every way in which files are replaced: links that are swapped (Kubernetes, certbot), new files, files that are written over.
+const certificateInterval = 5 * time.Second
+
+// certificate is what a listener presents.
+type certificate struct {
+	setting string // its name in the log
+	host    string // that callers connect to; empty: not known
+	read    Certificate
+	now     func() time.Time
+	logger  *slog.Logger
+
+	current atomic.Pointer[tls.Certificate] // with its Leaf
+
+	mu        sync.Mutex // of what follows
+	complaint string     // about what was read last; empty: none
+	seen      int        // how often in a row
+}
+
+// secure makes the TLS of a listener and adds to the metrics when its certificate ends. Without a certificate there is none.
+func (a *App) secure(listener, setting, host string, read Certificate, now func() time.Time) (*tls.Config, error) {
+	if read == nil {
+		return nil, nil
 	}
-	base, err := url.Parse(config.BaseURL)
+	c := &certificate{setting: setting, host: host, read: read, now: now, logger: a.logger}
+	pair, err := c.readPair()
 	if err != nil {
-		return fmt.Errorf("base URL (CONNECT_BASE_URL): %w", err)
+		return nil, fmt.Errorf("certificate (%s): %w", setting, err)
 	}
+	// The service starts with one that no caller can use all the same: a proxy in front of it may not look.
+	if problem := c.problem(pair.Leaf); problem != "" {
+		a.logger.Warn("the certificate ("+setting+") cannot be used by callers", "problem", problem,
+			"host", host, "from", pair.Leaf.NotBefore.UTC(), "to", pair.Leaf.NotAfter.UTC())
+	}
+	c.current.Store(pair)
+	a.certificates = append(a.certificates, c)
+	a.metrics.Gauge("certificate_expiry_timestamp_seconds", "When the certificate that a listener presents ends, in Unix time.",
+		prometheus.Labels{"listener": listener}, func() float64 { return float64(c.current.Load().Leaf.NotAfter.Unix()) })
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
+	}, nil
+}
+
+// readPair reads the certificate and parses its first part.
+func (c *certificate) readPair() (*tls.Certificate, error) {
+	read, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	pair := *read // which may be shared
+	if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+		return nil, err
+	}
+	return &pair, nil
+}
+
+// problem is why no caller can connect with a certificate, or nothing.
+func (c *certificate) problem(leaf *x509.Certificate) string {
 	var problems []string
-	now := config.Clock.Now()
+	now := c.now()
 	if now.After(leaf.NotAfter) {
 		problems = append(problems, "has expired")
 	}
 	if now.Before(leaf.NotBefore) {
 		problems = append(problems, "is not valid yet")
 	}
-	if leaf.VerifyHostname(base.Hostname()) != nil {
+	if c.host != "" && leaf.VerifyHostname(c.host) != nil {
 		problems = append(problems, "is not for the host of the base URL")
 	}
-	if len(problems) > 0 {
-		a.logger.Warn("the certificate (CONNECT_TLS_CERT) cannot be used by callers", "problem", strings.Join(problems, ", "),
-			"host", base.Hostname(), "from", leaf.NotBefore.UTC(), "to", leaf.NotAfter.UTC())
+	return strings.Join(problems, ", ")
+}
+
+// refresh reads the certificate again and presents it from now on, unless it cannot be used and the one before can. That is
+// kept, with one warning. The first sight of trouble is no reason for a warning yet, unless told so: certificate and key are
+// two files, and only one of them may have been replaced by now.
+func (c *certificate) refresh(insist bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, complaint := c.current.Load(), ""
+	pair, err := c.readPair()
+	switch {
+	case err != nil:
+		complaint = err.Error()
+	case slices.EqualFunc(pair.Certificate, old.Certificate, slices.Equal[[]byte]):
+		// nothing new
+	case c.problem(pair.Leaf) != "" && c.problem(old.Leaf) == "":
+		complaint = c.problem(pair.Leaf)
+	default:
+		c.current.Store(pair)
+		c.logger.Info("a new certificate ("+c.setting+") is in use", "from", pair.Leaf.NotBefore.UTC(), "to", pair.Leaf.NotAfter.UTC())
 	}
-	a.metrics.Gauge("certificate_expiry_timestamp_seconds", "When the certificate of the public listener ends, in Unix time.", nil,
-		func() float64 { return float64(leaf.NotAfter.Unix()) })
-	return nil
+	if complaint != c.complaint {
+		c.complaint, c.seen = complaint, 0
+	}
+	c.seen++
+	if insist {
+		c.seen = 2
+	}
+	if complaint != "" && c.seen == 2 {
+		c.logger.Warn("the new certificate ("+c.setting+") cannot be used; the old one is kept", "problem", complaint,
+			"to", old.Leaf.NotAfter.UTC())
+	}
+}
+
+// watchCertificates reads the certificates regularly until ctx ends.
+func (a *App) watchCertificates(ctx context.Context) {
+	ticker := time.NewTicker(a.certificateInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			for _, c := range a.certificates {
+				c.refresh(false)
+			}
+		}
+	}
+}
+
+func hostOf(origin string) (string, error) {
+	base, err := url.Parse(origin)
+	if err != nil {
+		return "", err
+	}
+	return base.Hostname(), nil
 }

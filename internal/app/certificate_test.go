@@ -51,7 +51,12 @@ func TestCertificate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, _, log := openWith(t, func(c *Config) { c.BaseURL, c.Certificate = "https://"+host+":8443", test.certificate })
+			a, _, log := openWith(t, func(c *Config) {
+				c.BaseURL = "https://" + host + ":8443"
+				if test.certificate != nil {
+					c.Certificate = FixedCertificate(test.certificate)
+				}
+			})
 			defer a.Close()
 			if test.warns == "" && log.Len() > 0 ||
 				test.warns != "" && (strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), `"level":"WARN"`) || !strings.Contains(log.String(), `"problem":"`+test.warns+`"`)) {
@@ -59,7 +64,7 @@ func TestCertificate(t *testing.T) {
 			}
 			answer := httptest.NewRecorder()
 			a.private.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/metrics", nil))
-			_, after, found := strings.Cut(answer.Body.String(), "\nconnect_certificate_expiry_timestamp_seconds ")
+			_, after, found := strings.Cut(answer.Body.String(), "\nconnect_certificate_expiry_timestamp_seconds{listener=\"public\"} ")
 			value, _, _ := strings.Cut(after, "\n")
 			seconds, err := strconv.ParseFloat(value, 64)
 			if found != (test.certificate != nil) || found && (err != nil || int64(seconds) != test.expiry.Unix()) {

@@ -18,11 +18,13 @@ const readinessTimeout = 2 * time.Second
 
 var errStopping = errors.New("stopping")
 
-// privateHandler serves the operator and the operator's tools. GET /healthz says that the process responds; GET /readyz
-// says whether it should be sent requests: 503 with the reason while the database cannot be reached, has a schema that
-// this program does not work on, or the service is stopping. GET /metrics is for Prometheus, GET /usage for people. The
-// operator API is off without a token: its paths are 404.
-func (a *App) privateHandler(config Config) (http.Handler, error) {
+// brief is for those who probe from anywhere: no reasons, which name hosts and schemas.
+const brief = true
+
+// probes serves GET /healthz, which says that the process responds, and GET /readyz, which says whether it should be sent
+// requests: 503 while the database cannot be reached, has a schema that this program does not work on, or the service is
+// stopping.
+func (a *App) probes(brief bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Operation = "healthz"
@@ -32,11 +34,21 @@ func (a *App) privateHandler(config Config) (http.Handler, error) {
 		telemetry.EventOf(r.Context()).Operation = "readyz"
 		if err := a.ready(r.Context()); err != nil {
 			telemetry.EventOf(r.Context()).Code = "not_ready"
+			if brief {
+				err = nil
+			}
 			writeStatus(w, http.StatusServiceUnavailable, "not ready", err)
 			return
 		}
 		writeStatus(w, http.StatusOK, "ready", nil)
 	})
+	return mux
+}
+
+// privateHandler serves the operator and the operator's tools: the probes with reasons, GET /metrics for Prometheus, GET
+// /usage for people. The operator API is off without a token: its paths are 404.
+func (a *App) privateHandler(config Config) (http.Handler, error) {
+	mux := a.probes(!brief)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Operation = "metrics"
 		a.metrics.ServeHTTP(w, r)

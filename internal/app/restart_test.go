@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -230,6 +231,14 @@ func (l *faultLog) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
+
+func (l *faultLog) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+func (l *faultLog) contains(text string) bool { return l.count(text) > 0 }
 
 type faultEvent struct {
 	Operation  string

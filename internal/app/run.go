@@ -1,25 +1,33 @@
 package app
 
 import (
-	"connect-svc/internal/postgres"
 	"context"
-	"github.com/jackc/pgx/v5"
+	"net/http"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/postgres"
 )
 
-// How long stopping may take. Running requests finish first, then the emails that are on their way to the mail server. In
-// all it stays below the fifteen seconds after which a supervisor may kill the process.
+// How long stopping may take after the drain delay. Running requests finish first, then the emails that are on their way to
+// the mail server. In all it stays below the fifteen seconds after which a supervisor may kill the process.
 const (
 	drainTimeout = 10 * time.Second
 	stopTimeout  = 14 * time.Second
 )
 
+// backlogTime is enough to accept the connections that wait for it. A proxy that does not ask /readyz, such as nginx, sends
+// requests until it is refused.
+const backlogTime = 50 * time.Millisecond
+
 // sweepEvery is how often expired rows are deleted. Nothing depends on it: an expired row is refused all the same.
 const sweepEvery = time.Minute
 
-// Run serves until ctx ends or a listener fails. Then it accepts nothing more, finishes running requests and the emails
-// on their way, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
+// Run serves until ctx ends or a listener fails. When ctx ends it says on /readyz that it should be sent nothing more, and
+// goes on serving for the drain delay, in which load balancers notice. Then it accepts nothing more, finishes running requests
+// and the emails on their way, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
 func (a *App) Run(ctx context.Context) error {
 	// Background work outlives ctx: requests that finish may still need it.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -28,25 +36,28 @@ func (a *App) Run(ctx context.Context) error {
 	work.Go(func() { a.Accounts.Run(background) })
 	work.Go(func() { a.sweepRegularly(background) })
 	work.Go(func() { a.Usage.Run(background) })
-	// The delivery of webhooks ends with ctx: pending events wait for another server, or for the next start.
-	delivering, endDelivering := context.WithCancel(ctx)
+	// The delivery of webhooks ends before: pending events wait for another server, or for the next start.
+	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
 	work.Go(func() { a.Webhooks.Run(delivering) })
 	work.Go(func() { a.replicas.Run(background) })
 
-	failures := make(chan error, 2)
-	for _, s := range []*server{a.public, a.private} {
+	work.Go(func() { a.watchCertificates(background) })
+
+	failures := make(chan error, len(a.servers()))
+	for _, s := range a.servers() {
 		work.Go(func() {
 			if err := s.run(); err != nil {
 				failures <- err
 			}
 		})
 	}
-	a.logger.Info("serving", "public", a.PublicAddr().String(), "private", a.PrivateAddr().String())
+	a.logger.Info("serving", a.addresses()...)
 
 	var failure error
 	select {
 	case <-ctx.Done():
+		failure = a.drain(failures)
 	case failure = <-failures:
 	}
 	a.logger.Info("stopping")
@@ -56,16 +67,56 @@ func (a *App) Run(ctx context.Context) error {
 	return failure
 }
 
-// stop ends everything in order, within the time limits. The private listener outlives the public one, so that readiness
-// can say no while requests run.
+// addresses are those of the listeners, for the log.
+func (a *App) addresses() []any {
+	list := []any{"public", a.PublicAddr().String(), "private", a.PrivateAddr().String()}
+	if a.probing != nil {
+		list = append(list, "ready", a.probing.listener.Addr().String())
+	}
+	return list
+}
+
+// drain serves for the drain delay, or until a listener fails. Whoever sends requests is told to send them elsewhere: by
+// /readyz, and by each answer, see closing. So nobody is about to send one when the listeners close.
+func (a *App) drain(failures <-chan error) error {
+	a.stopping.Store(true)
+	if a.drainDelay == 0 {
+		return nil
+	}
+	a.logger.Info("draining", "seconds", a.drainDelay.Seconds())
+	select {
+	case <-time.After(a.drainDelay):
+	case failure := <-failures:
+		return failure
+	}
+	if takeNoMore(a.public.socket) {
+		<-time.After(backlogTime)
+	}
+	return nil
+}
+
+// closing closes the connection with each answer while the service stops: HTTP/1 is told "Connection: close", HTTP/2 GOAWAY,
+// which lets the streams end that have begun.
+func (a *App) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.stopping.Load() {
+			w.Header().Set("Connection", "close") // net/http makes a GOAWAY of it
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// stop ends everything in order, within the time limits. The public listener ends first, so that readiness can say no while
+// requests run.
 func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	a.stopping.Store(true)
 	limit, cancel := context.WithTimeout(context.Background(), a.stopTimeout)
 	defer cancel()
 	running, cancelRunning := context.WithTimeout(limit, a.drainTimeout)
 	defer cancelRunning()
-	a.public.drain(running, a.logger)
-	a.private.drain(running, a.logger)
+	for _, s := range a.servers() {
+		s.drain(running, a.logger)
+	}
 	endBackground()
 
 	done := make(chan struct{})

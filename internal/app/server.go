@@ -29,6 +29,7 @@ type server struct {
 	http.Server
 	name     string
 	listener net.Listener
+	socket   net.Listener       // which listener accepts from
 	breakOff context.CancelFunc // ends the contexts of all requests
 }
 
@@ -39,8 +40,10 @@ func listen(
 	logger *slog.Logger,
 ) (*server, error) {
 	if open == nil {
+		var config net.ListenConfig
+		config.SetMultipathTCP(false) // which knows no filters, see takeNoMore
 		var err error
-		if open, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+		if open, err = config.Listen(ctx, "tcp", address); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -60,6 +63,7 @@ func listen(
 		},
 		name:     name,
 		listener: pacedListener{open, proxies},
+		socket:   open,
 		breakOff: breakOff,
 	}, nil
 }

@@ -110,6 +110,7 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 		"CONNECT_KEYSET_FILE=" + s.keysetFile(),
 		"CONNECT_LISTEN=" + started.address,
 		"CONNECT_PRIVATE_LISTEN=" + started.private,
+		"CONNECT_DRAIN_DELAY=0",
 		"CONNECT_SMTP_URL=smtp://127.0.0.1:1", // nobody signs in
 		"CONNECT_MAIL_FROM=no-reply@connect.example",
 	}, environ...)

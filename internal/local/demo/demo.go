@@ -147,7 +147,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		Keys:           d.keys,
 		Listener:       d.serviceListener,
 		PrivateListen:  "127.0.0.1:0",
-		Certificate:    &d.authority.Server,
+		Certificate:    app.FixedCertificate(&d.authority.Server),
 		Mailer:         mailer,
 		OAuth:          oauth.DefaultSettings,
 		CursorLifetime: 15 * time.Minute,

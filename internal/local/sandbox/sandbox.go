@@ -238,7 +238,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Listener:        s.public,
 		PrivateListener: s.private,
 		PrivateHosts:    s.config.Hosts,
-		Certificate:     &s.authority.Server,
+		Certificate:     app.FixedCertificate(&s.authority.Server),
 		Mailer:          mailer,
 		OAuth:           settings,
 		CursorLifetime:  15 * time.Minute,

@@ -141,7 +141,7 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 		t.Fatal(err)
 	}
 	s.env = []string{
-		"CONNECT_BASE_URL=" + baseURL, "CONNECT_KEYSET_FILE=" + keyset, "CONNECT_LISTEN=127.0.0.1:0", "CONNECT_PRIVATE_LISTEN=127.0.0.1:0",
+		"CONNECT_BASE_URL=" + baseURL, "CONNECT_KEYSET_FILE=" + keyset, "CONNECT_LISTEN=127.0.0.1:0", "CONNECT_PRIVATE_LISTEN=127.0.0.1:0", "CONNECT_DRAIN_DELAY=1s",
 		"CONNECT_OPERATOR_TOKEN=" + operatorToken, "CONNECT_SMTP_URL=smtp://" + s.mail.address, "CONNECT_MAIL_FROM=no-reply@example.com",
 		"CONNECT_SIGN_IN_CODES_PER_EMAIL=0", "CONNECT_SIGN_IN_CODES_PER_NETWORK=0", "CONNECT_ACTIVITY_UPDATED_WINDOW=1s",
 		"CONNECT_WEBHOOK_ALLOW_CIDRS=127.0.0.0/8", "SSL_CERT_FILE=" + s.receiver.authority,

@@ -1,0 +1,34 @@
+package app
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// takeNoMore lets the kernel drop attempts to connect to a listener, and tells whether it does. Who attempts it tries again
+// after a second and is refused by then, because the listener is closed. Connections that are there are not affected, nor those
+// that wait to be accepted: closing the listener would reset them, with the requests that may be on them.
+func takeNoMore(listener net.Listener) bool {
+	socket, isSocket := listener.(syscall.Conn)
+	if !isSocket {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	const flags, syn = 13, 0x02 // the offset in a TCP header, and the bit that only the first packet of a client has (RFC 9293, 3.1)
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
+		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: syn, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},      // drop it
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff}, // let it through
+	}
+	failure := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+	})
+	return failure == nil && err == nil
+}

@@ -33,8 +33,8 @@ type commands struct {
 	Completion completionCommand  `cmd:"" group:"Set up:" help:"Print a shell completion script." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
 }
 
-// newParser builds the command line of p.
-func newParser(p *program) *kong.Kong {
+// newParser builds the command line of p, and what it fills in.
+func newParser(p *program) (*kong.Kong, *commands) {
 	options := []kong.Option{
 		kong.Name("connect-svc"),
 		kong.Description("Lets partner companies read users' walking and cycling activity, with consent."),
@@ -49,7 +49,8 @@ func newParser(p *program) *kong.Kong {
 	for name, mapper := range settingTypes {
 		options = append(options, kong.NamedMapper(name, mapper))
 	}
-	return kong.Must(&commands{}, options...)
+	line := new(commands)
+	return kong.Must(line, options...), line
 }
 
 // describe moves the settings of each command out of its list of flags into a table with one line for each, and adds

@@ -13,8 +13,8 @@ import (
 // atTerminal is call where somebody at a terminal gives an answer.
 func atTerminal(ctx context.Context, env []string, answer string, args ...string) outcome {
 	var stdout, stderr bytes.Buffer
-	p := &program{ctx, env, strings.NewReader(answer), &stdout, &stderr, true}
-	status := p.run(args)
+	p := &program{ctx, args, env, strings.NewReader(answer), &stdout, &stderr, true}
+	status := p.run()
 	return outcome{status, stdout.String(), stderr.String()}
 }
 
@@ -76,8 +76,8 @@ func TestConfirmationInterrupted(t *testing.T) {
 	var stdout bytes.Buffer
 	silent, writer := io.Pipe()
 	defer func() { _ = writer.Close() }()
-	p := &program{ctx, env(db), silent, &stdout, stderr, true}
-	if status := p.run([]string{"client", "offboard", company.ID.String()}); status != statusFailed || !strings.HasSuffix(stderr.String(), "connect-svc: stopped\n") {
+	p := &program{ctx, []string{"client", "offboard", company.ID.String()}, env(db), silent, &stdout, stderr, true}
+	if status := p.run(); status != statusFailed || !strings.HasSuffix(stderr.String(), "connect-svc: stopped\n") {
 		t.Errorf("status %d, stderr %q", status, stderr.String())
 	}
 	if status := pgtest.Value[string](t, db, "select status from clients"); status != "active" {

@@ -24,7 +24,7 @@ func TestHelpIsOneLineForEachCommand(t *testing.T) {
 	if want := []string{"Flags", "Run", "Set up", "Partners", "Users and data", "Support"}; !slices.Equal(headings, want) {
 		t.Errorf("headings %q, want %q", headings, want)
 	}
-	_ = kong.Visit(newParser(&program{ctx: t.Context()}).Model, func(visited kong.Visitable, next kong.Next) error {
+	_ = kong.Visit(modelOf(t), func(visited kong.Visitable, next kong.Next) error {
 		node, isNode := visited.(*kong.Node)
 		if app, isApp := visited.(*kong.Application); isApp {
 			node, isNode = app.Node, true

@@ -36,7 +36,7 @@ func main() {
 // program is what a command gets from outside.
 type program struct {
 	ctx            context.Context
-	environ        []string
+	args, environ  []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	asks           bool // standard input is a terminal, where somebody can answer
@@ -44,7 +44,7 @@ type program struct {
 
 // run carries out one command and returns the exit status. The end of ctx asks the command to stop.
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	return (&program{ctx, environ, stdin, stdout, stderr, isTerminal(stdin)}).run(args)
+	return (&program{ctx, args, environ, stdin, stdout, stderr, isTerminal(stdin)}).run()
 }
 
 func isTerminal(stdin io.Reader) bool {
@@ -52,7 +52,7 @@ func isTerminal(stdin io.Reader) bool {
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
-func (p *program) run(args []string) (status int) {
+func (p *program) run() (status int) {
 	defer func() {
 		switch cause := recover().(type) {
 		case nil:
@@ -62,12 +62,12 @@ func (p *program) run(args []string) (status int) {
 			panic(cause)
 		}
 	}()
-	if len(args) == 0 {
-		args = []string{"--help"}
+	if len(p.args) == 0 {
+		p.args = []string{"--help"}
 	}
-	parser := newParser(p)
+	parser, _ := newParser(p)
 	kongcompletion.Register(parser) // answers a shell that asks for completions, and exits
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(p.args)
 	if err != nil {
 		return p.fail(usageError{err})
 	}

@@ -88,7 +88,7 @@ func checkRefusal(t *testing.T, got outcome, status int, words []string) {
 // Decisions section 1: every command has --help with an example, on standard output, with status 0.
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	t.Parallel()
-	leaves := newParser(&program{ctx: t.Context()}).Model.Leaves(false)
+	leaves := modelOf(t).Leaves(false)
 	if len(leaves) == 0 {
 		t.Fatal("no commands")
 	}
@@ -127,4 +127,11 @@ func TestWrongUsage(t *testing.T) {
 			refuse(t, nil, statusUsage, []string{"connect-svc: "}, args...)
 		})
 	}
+}
+
+// modelOf describes the command line.
+func modelOf(t *testing.T) *kong.Application {
+	t.Helper()
+	parser, _ := newParser(&program{ctx: t.Context()})
+	return parser.Model
 }

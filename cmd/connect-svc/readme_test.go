@@ -16,7 +16,7 @@ func TestReadmeListsEverySetting(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(text), "\n## Settings\n")
 	rows := strings.Split(table, "\n")
-	for _, leaf := range newParser(&program{ctx: t.Context()}).Model.Leaves(false) {
+	for _, leaf := range modelOf(t).Leaves(false) {
 		if leaf.Name != "serve" {
 			continue
 		}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -103,6 +106,9 @@ func (s serveCommand) config() (app.Config, error) {
 }
 
 func (s serveCommand) Run(p *program, command *kong.Context) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	config, err := s.config()
 	if err != nil {
 		return err
@@ -119,7 +125,36 @@ func (s serveCommand) Run(p *program, command *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	return service.Run(p.ctx)
+	ctx, stop := context.WithCancel(p.ctx)
+	defer stop()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangups:
+				reload(p, service, logger)
+			}
+		}
+	}()
+	return service.Run(ctx)
+}
+
+// reload reads all settings again, and what their files hold. Where one cannot be used, nothing changes.
+func reload(p *program, service *app.App, logger *slog.Logger) {
+	parser, line := newParser(p)
+	_, err := parser.Parse(p.args)
+	if err == nil {
+		var config app.Config
+		if config, err = line.Serve.config(); err == nil {
+			err = service.Reload(config)
+		}
+	}
+	if err != nil {
+		logger.Warn("the settings cannot be used; the old ones are kept", "problem", err)
+		return
+	}
+	logger.Info("the settings were read again")
 }
 
 // stopTraces uses what is left of the fifteen seconds that stopping may take after the drain delay.

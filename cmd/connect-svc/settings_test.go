@@ -269,7 +269,7 @@ func TestServeSettings(t *testing.T) {
 		}
 	}
 
-	for _, leaf := range newParser(&program{ctx: t.Context()}).Model.Leaves(false) {
+	for _, leaf := range modelOf(t).Leaves(false) {
 		if leaf.Name != "serve" {
 			continue
 		}

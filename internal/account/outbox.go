@@ -186,9 +186,10 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	}
 	settled := func() {}
 	defer func() { settled() }()
+	look := a.look.Load()
 	err = a.mailer.send(ctx, codeEmail{
-		to: recipient, code: a.codeOf(email.signIn, email.seed), partner: email.partner, brand: a.settings.Brand,
-		host: a.settings.Host, in: a.settings.Texts.Locale(email.language), sent: sent,
+		to: recipient, code: a.codeOf(email.signIn, email.seed), partner: email.partner, brand: look.brand,
+		host: a.settings.Host, in: look.texts.Locale(email.language), sent: sent,
 	}, func() error {
 		if err := a.store.markSent(ctx, email); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -81,6 +82,7 @@ type Accounts struct {
 	store    store
 	keys     *credential.Keyring
 	settings Settings
+	look     atomic.Pointer[look]
 	mailer   *Mailer
 	outbox   *outbox
 	codes    codeCounts
@@ -91,14 +93,10 @@ type Accounts struct {
 
 // New returns the accounts in the database of pool. No email is sent until Run is called.
 func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
-	if settings.Texts == nil {
-		settings.Texts = locale.Default()
-	}
 	if settings.Host == "" && mailer != nil {
 		settings.Host = mailer.domain
 	}
-	settings.Brand.Name = cmp.Or(settings.Brand.Name, brand.DefaultName)
-	return &Accounts{
+	a := &Accounts{
 		store:    newStore(pool),
 		keys:     keys,
 		settings: settings,
@@ -107,6 +105,23 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 		codes:    newCodeCounts(),
 		batches:  fairqueue.New(batchesAtOnce, batchesWaiting),
 	}
+	a.SetLook(settings.Brand, settings.Texts)
+	return a
+}
+
+// look is what emails say besides the code. It can change while they are sent.
+type look struct {
+	brand brand.Brand
+	texts *locale.Catalogue
+}
+
+// SetLook changes whose the emails are, and in which words, from the next one on. See [Settings].
+func (a *Accounts) SetLook(of brand.Brand, texts *locale.Catalogue) {
+	of.Name = cmp.Or(of.Name, brand.DefaultName)
+	if texts == nil {
+		texts = locale.Default()
+	}
+	a.look.Store(&look{of, texts})
 }
 
 // CodeRequest asks for a one-time code.

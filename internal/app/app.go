@@ -27,7 +27,6 @@ import (
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/developers"
-	"connect-svc/internal/web/pages"
 	"connect-svc/internal/webhook"
 )
 
@@ -90,6 +89,8 @@ type App struct {
 	Usage    *usage.Usage
 	Webhooks *webhook.Webhooks
 
+	config          Config // as it was at the start
+	edges           atomic.Pointer[edges]
 	audit           *audit.Log
 	replicas        *postgres.Replicas // nil: none
 	limiter         *ratelimit.Limiter
@@ -108,6 +109,7 @@ type App struct {
 // them. Every error is one line that says what could not be opened. Call Run or Close afterwards.
 func Open(ctx context.Context, config Config) (*App, error) {
 	a := &App{
+		config:     config,
 		logger:     config.Logger,
 		drainDelay: config.DrainDelay, drainTimeout: drainTimeout, stopTimeout: stopTimeout,
 		certificateInterval: certificateInterval,
@@ -166,14 +168,16 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
 
+	edges, err := a.newEdges(config)
+	if err != nil {
+		return err
+	}
+	a.edges.Store(edges)
 	public, err := a.publicHandler(config)
 	if err != nil {
 		return err
 	}
-	private, err := a.privateHandler(config)
-	if err != nil {
-		return err
-	}
+	private := a.privateHandler()
 	if config.Public != nil {
 		public = config.Public(public)
 	}
@@ -244,32 +248,15 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	userPages, err := pages.New(pages.Config{
-		OAuth:           a.OAuth,
-		Accounts:        a.Accounts,
-		Clients:         a.Clients,
-		RequestLifetime: config.OAuth.RequestLifetime,
-		TrustedProxies:  config.TrustedProxies,
-		Brand:           config.Brand,
-		Texts:           config.Texts,
-	})
-	if err != nil {
-		return nil, err
-	}
-	var site *developers.Site
-	if config.DevelopersSite {
-		if site, err = developers.New(developers.Config{Brand: config.Brand, BaseURL: config.BaseURL, SDKModule: config.SDKModule}); err != nil {
-			return nil, err
-		}
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		edges := a.edges.Load()
 		switch {
 		case partner.IsBackend(r.URL.Path):
 			api.ServeHTTP(w, r)
-		case site != nil && (developers.Serves(r.URL.Path) || site.AsksForModule(r)):
-			site.ServeHTTP(w, r)
+		case edges.site != nil && (developers.Serves(r.URL.Path) || edges.site.AsksForModule(r)):
+			edges.site.ServeHTTP(w, r)
 		default:
-			userPages.ServeHTTP(w, r)
+			edges.pages.ServeHTTP(w, r)
 		}
 	}), nil
 }

@@ -1,18 +1,27 @@
 package app
 
 import (
+	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"connect-svc/internal/telemetry"
 )
 
 // certificateFor is one for a host that is good from one time to another, without its parsed form.
@@ -69,6 +78,134 @@ func TestCertificate(t *testing.T) {
 			seconds, err := strconv.ParseFloat(value, 64)
 			if found != (test.certificate != nil) || found && (err != nil || int64(seconds) != test.expiry.Unix()) {
 				t.Errorf("the metric is %q, %v", value, err)
+			}
+		})
+	}
+}
+
+// presented is the certificate that the public listener presents now.
+func presented(t *testing.T, a *App) *x509.Certificate {
+	t.Helper()
+	conn, err := tls.Dial("tcp", a.PublicAddr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0]
+}
+
+// writePair writes a certificate and its key as they come from an authority.
+func writePair(t *testing.T, certFile, keyFile string, pair *tls.Certificate) {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{
+		certFile: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if file == "" {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// relink lets a link lead elsewhere, in one step.
+func relink(t *testing.T, link, to string) {
+	t.Helper()
+	if err := os.Symlink(to, link+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(link+".new", link); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A renewed certificate is presented without a restart, in whichever way its files are replaced. One that callers cannot use is
+// not, and there is one warning.
+func TestCertificateIsRenewed(t *testing.T) {
+	t.Parallel()
+	const host = "connect.example.com"
+	now := time.Now().Truncate(time.Second)
+	for name, replace := range map[string]func(t *testing.T, dir string, n int, pair *tls.Certificate){
+		"written over": func(t *testing.T, dir string, _ int, pair *tls.Certificate) {
+			writePair(t, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), pair)
+		},
+		"certbot": func(t *testing.T, dir string, n int, pair *tls.Certificate) { // live/… are links to archive/…
+			for file, archived := range map[string]string{"cert.pem": fmt.Sprintf("archive/cert%d.pem", n), "key.pem": fmt.Sprintf("archive/key%d.pem", n)} {
+				cert, key := filepath.Join(dir, archived), ""
+				if file == "key.pem" {
+					cert, key = "", cert
+				}
+				writePair(t, cert, key, pair)
+				relink(t, filepath.Join(dir, file), archived)
+			}
+		},
+		"Kubernetes": func(t *testing.T, dir string, n int, pair *tls.Certificate) { // files are links into ..data, which is one itself
+			version := fmt.Sprintf("..version%d", n)
+			writePair(t, filepath.Join(dir, version, "cert.pem"), filepath.Join(dir, version, "key.pem"), pair)
+			relink(t, filepath.Join(dir, "..data"), version)
+			if n == 0 {
+				relink(t, filepath.Join(dir, "cert.pem"), "..data/cert.pem")
+				relink(t, filepath.Join(dir, "key.pem"), "..data/key.pem")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			pairs := []*tls.Certificate{
+				certificateFor(t, host, now.Add(-time.Hour), now.Add(time.Hour)),
+				certificateFor(t, host, now.Add(-time.Hour), now.Add(2*time.Hour)),
+				certificateFor(t, "connect.example.org", now.Add(-time.Hour), now.Add(3*time.Hour)),
+				certificateFor(t, host, now.Add(-time.Hour), now.Add(4*time.Hour)),
+			}
+			replace(t, dir, 0, pairs[0])
+			log := new(faultLog)
+			a, _, _ := openWith(t, func(c *Config) {
+				c.Certificate = func() (*tls.Certificate, error) {
+					pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+					return &pair, err
+				}
+				c.Logger = telemetry.NewLogger(log, slog.LevelInfo)
+			})
+			a.certificateInterval = 5 * time.Millisecond
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- a.Run(ctx) }()
+
+			is := func(n int) bool { return bytes.Equal(presented(t, a).Raw, pairs[n].Certificate[0]) }
+			if !is(0) {
+				t.Error("the first one is not presented")
+			}
+			replace(t, dir, 1, pairs[1])
+			eventually(t, "the second one is presented", func() bool { return is(1) })
+			replace(t, dir, 2, pairs[2])
+			eventually(t, "there is a warning", func() bool { return log.contains(`"problem":"is not for the host of the base URL"`) })
+			if !is(1) {
+				t.Error("one for another host took the place of a good one")
+			}
+			replace(t, dir, 3, pairs[3])
+			eventually(t, "the fourth one is presented", func() bool { return is(3) })
+			if err := os.Remove(filepath.Join(dir, "key.pem")); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "there is a warning", func() bool { return log.contains("no such file") })
+			if !is(3) {
+				t.Error("the last one is not kept")
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if n := log.count(`"level":"WARN","msg":"the new certificate (CONNECT_TLS_CERT) cannot be used; the old one is kept","problem":"is not for`); n != 1 {
+				t.Errorf("%d warnings, want 1", n)
 			}
 		})
 	}

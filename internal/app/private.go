@@ -10,7 +10,6 @@ import (
 
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/telemetry"
-	"connect-svc/internal/web/usagepage"
 )
 
 // readinessTimeout bounds the check of the database, because a probe does not wait for long.
@@ -47,35 +46,23 @@ func (a *App) probes(brief bool) *http.ServeMux {
 
 // privateHandler serves the operator and the operator's tools: the probes with reasons, GET /metrics for Prometheus, GET
 // /usage for people. The operator API is off without a token: its paths are 404.
-func (a *App) privateHandler(config Config) (http.Handler, error) {
+func (a *App) privateHandler() http.Handler {
 	mux := a.probes(!brief)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Operation = "metrics"
 		a.metrics.ServeHTTP(w, r)
 	})
-	page := usagepage.New(a.Usage, config.Brand, config.Clock.Now)
-	mux.Handle("/usage", page)
-	mux.Handle("/usage/", page)
-	if config.OperatorHash == nil {
-		return mux, nil
-	}
-	api, err := operator.New(operator.Config{
-		TokenHash: config.OperatorHash,
-		Accounts:  a.Accounts,
-		Activity:  a.Activity,
-		OAuth:     a.OAuth,
-	})
-	if err != nil {
-		return nil, err
-	}
+	usage := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.edges.Load().usage.ServeHTTP(w, r) })
+	mux.Handle("/usage", usage)
+	mux.Handle("/usage/", usage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// No pattern of the mux, which would redirect paths that it finds untidy.
-		if strings.HasPrefix(r.URL.Path, operator.Path) {
+		if api := a.edges.Load().operator; api != nil && strings.HasPrefix(r.URL.Path, operator.Path) {
 			api.ServeHTTP(w, r)
 		} else {
 			mux.ServeHTTP(w, r)
 		}
-	}), nil
+	})
 }
 
 func (a *App) ready(ctx context.Context) error {

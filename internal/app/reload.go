@@ -1,0 +1,66 @@
+package app
+
+import (
+	"net/http"
+
+	"connect-svc/internal/api/operator"
+	"connect-svc/internal/web/developers"
+	"connect-svc/internal/web/pages"
+	"connect-svc/internal/web/usagepage"
+)
+
+// edges are the handlers that are made of what can be read again while the service runs.
+type edges struct {
+	pages    http.Handler
+	site     *developers.Site // nil: off
+	usage    http.Handler
+	operator http.Handler // nil: off
+}
+
+func (a *App) newEdges(config Config) (e *edges, err error) {
+	e = &edges{usage: usagepage.New(a.Usage, config.Brand, config.Clock.Now)}
+	if e.pages, err = pages.New(pages.Config{
+		OAuth:           a.OAuth,
+		Accounts:        a.Accounts,
+		Clients:         a.Clients,
+		RequestLifetime: config.OAuth.RequestLifetime,
+		TrustedProxies:  config.TrustedProxies,
+		Brand:           config.Brand,
+		Texts:           config.Texts,
+	}); err != nil {
+		return nil, err
+	}
+	if config.DevelopersSite {
+		if e.site, err = developers.New(developers.Config{Brand: config.Brand, BaseURL: config.BaseURL, SDKModule: config.SDKModule}); err != nil {
+			return nil, err
+		}
+	}
+	if config.OperatorHash != nil {
+		if e.operator, err = operator.New(operator.Config{
+			TokenHash: config.OperatorHash,
+			Accounts:  a.Accounts,
+			Activity:  a.Activity,
+			OAuth:     a.OAuth,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// Reload takes over what config says of brand, texts and operator token, and reads the certificates again. What else config
+// says needs a restart. Requests that are being answered are not affected.
+func (a *App) Reload(config Config) error {
+	renewed := a.config
+	renewed.Brand, renewed.Texts, renewed.OperatorHash = config.Brand, config.Texts, config.OperatorHash
+	edges, err := a.newEdges(renewed)
+	if err != nil {
+		return err
+	}
+	a.edges.Store(edges)
+	a.Accounts.SetLook(config.Brand, config.Texts)
+	for _, c := range a.certificates {
+		c.refresh(true)
+	}
+	return nil
+}

@@ -11,9 +11,11 @@ import (
 // commands is the command line. Its groups are the headings of --help. Each command has a help of one line and an example,
 // and where that line is not enough a detail; describe puts them into its --help.
 type commands struct {
+	Config      string           `type:"settings file" placeholder:"FILE" help:"Settings, a line CONNECT_NAME=value for each; the environment and flags override them."`
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 
 	Serve      serveCommand       `cmd:"" group:"Run:" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
+	Check      checkCommand       `cmd:"" group:"Run:" help:"Check every setting and all that the service needs." detail:"Exit status: 0 when the service can run with these settings, 1 when something it needs is wrong, 2 when a setting is. It changes nothing, and may run beside the service." example:"connect-svc check --config /etc/connect-svc/settings"`
 	Demo       demoCommand        `cmd:"" group:"Run:" help:"Run everything locally, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
 	Sandbox    sandboxCommand     `cmd:"" group:"Run:" help:"Run a throwaway service for a partner's automated tests." detail:"It has synthetic users, and a driver that consents on their behalf, moves the clock and forces errors." example:"connect-svc sandbox --listen 127.0.0.1:0 --private-listen 127.0.0.1:0 --output json"`
 	Migrate    migrateCommands    `cmd:"" group:"Set up:" help:"Upgrade or roll back the database schema."`
@@ -33,24 +35,36 @@ type commands struct {
 	Completion completionCommand  `cmd:"" group:"Set up:" help:"Print a shell completion script." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
 }
 
-// newParser builds the command line of p, and what it fills in.
-func newParser(p *program) (*kong.Kong, *commands) {
+// newParser builds the command line of p, with what it fills in and where its settings come from.
+func newParser(p *program) (*kong.Kong, *commands, *source) {
+	from := newSource(p.environ)
 	options := []kong.Option{
 		kong.Name("connect-svc"),
 		kong.Description("Lets partner companies read users' walking and cycling activity, with consent."),
 		kong.Vars{"version": built().String()},
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
-		kong.Resolvers(environment(p.environ)),
+		kong.Resolvers(from),
+		kong.Bind(from),
+		kong.NamedMapper("secret file", secretFile{from}),
+		kong.NamedMapper("settings file", settingsFile{from}),
 		kong.WithHyphenPrefixedParameters(true), // --delta -500
 		kong.PostBuild(describe),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	}
 	for name, mapper := range settingTypes {
-		options = append(options, kong.NamedMapper(name, mapper))
+		options = append(options, kong.NamedMapper(name, noting{mapper, from}))
 	}
 	line := new(commands)
-	return kong.Must(line, options...), line
+	parser := kong.Must(line, options...)
+	for _, command := range parser.Model.Leaves(false) {
+		for _, flags := range command.AllFlags(false) {
+			for _, flag := range flags {
+				from.known[variable(flag.Name)] = flag.Tag.Has("setting") || from.known[variable(flag.Name)]
+			}
+		}
+	}
+	return parser, line, from
 }
 
 // describe moves the settings of each command out of its list of flags into a table with one line for each, and adds

@@ -8,7 +8,8 @@ import (
 
 // databaseSetting is the one setting of the commands that work on the database.
 type databaseSetting struct {
-	DatabaseURL string `setting:"required" type:"database" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name (required)."`
+	DatabaseURLFile string `setting:"" type:"secret file" name:"database-url-file" placeholder:"FILE" help:"A file with the database URL in it."`
+	DatabaseURL     string `setting:"required" type:"database" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name (required)."`
 }
 
 // inDatabase connects, checks that this program can work on the schema, and runs act.

@@ -65,11 +65,14 @@ func (p *program) run() (status int) {
 	if len(p.args) == 0 {
 		p.args = []string{"--help"}
 	}
-	parser, _ := newParser(p)
+	parser, _, from := newParser(p)
 	kongcompletion.Register(parser) // answers a shell that asks for completions, and exits
 	command, err := parser.Parse(p.args)
 	if err != nil {
 		return p.fail(usageError{err})
+	}
+	if _, checks := command.Selected().Target.Addr().Interface().(*checkCommand); len(from.problems) > 0 && !checks {
+		return p.fail(from.problems)
 	}
 	if err := command.Run(p); err != nil {
 		return p.fail(err)
@@ -89,8 +92,11 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // asUsage finds the caller's mistake in err, if it is one. Domains name the field that is wrong; it is a flag here.
 func asUsage(err error) (usage error, isUsage bool) {
-	if setting, found := errors.AsType[settingError](err); found {
-		return setting, true // without the parser's words around it
+	if all, found := errors.AsType[problems](err); found {
+		return all, true
+	}
+	if setting, found := errors.AsType[settingError](err); found { // of a setting that only some ways of calling need
+		return setting, true
 	}
 	if wrong, found := errors.AsType[*client.FieldError](err); found {
 		return fmt.Errorf("--%s: %s", wrong.Field, wrong.Problem), true
@@ -102,7 +108,8 @@ func asUsage(err error) (usage error, isUsage bool) {
 	return err, found || errors.Is(err, activity.ErrAdjustment)
 }
 
-// fail prints err as one line without a credential, and returns the exit status. Bad rows have a line each before it.
+// fail prints err as one line without a credential, or each of its problems as one, and returns the exit status. Bad rows have
+// a line each before it.
 func (p *program) fail(err error) int {
 	status := statusFailed
 	if bad, found := errors.AsType[*intake.BadRows](err); found {
@@ -114,10 +121,20 @@ func (p *program) fail(err error) int {
 	if usage, isUsage := asUsage(err); isUsage {
 		err, status = usage, statusUsage
 	}
-	line := strings.Join(strings.Fields(err.Error()), " ")
 	if p.ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		line = "stopped"
+		err = errors.New("stopped")
 	}
-	fmt.Fprintln(p.stderr, "connect-svc:", credential.Redact(line))
+	lines, several := errors.AsType[problems](err)
+	if !several {
+		lines = problems{err}
+	}
+	for _, line := range lines {
+		fmt.Fprintln(p.stderr, "connect-svc:", oneLine(line))
+	}
 	return status
+}
+
+// oneLine is err as one line without a credential.
+func oneLine(err error) string {
+	return credential.Redact(strings.Join(strings.Fields(err.Error()), " "))
 }

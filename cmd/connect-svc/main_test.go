@@ -132,6 +132,6 @@ func TestWrongUsage(t *testing.T) {
 // modelOf describes the command line.
 func modelOf(t *testing.T) *kong.Application {
 	t.Helper()
-	parser, _ := newParser(&program{ctx: t.Context()})
+	parser, _, _ := newParser(&program{ctx: t.Context()})
 	return parser.Model
 }

@@ -121,13 +121,14 @@ func TestServeIsNoSandbox(t *testing.T) {
 		t.Errorf("the log has errors:\n%s", s.log.String())
 	}
 
-	var command serveCommand
+	var command serviceSettings
 	for i := range reflect.TypeOf(command).NumField() { // every setting has some value: whether it is a good one is not asked
 		if field := reflect.ValueOf(&command).Elem().Field(i); field.Kind() == reflect.String {
 			field.SetString("sandbox")
 		}
 	}
-	config, _ := command.config()
+	command.complete(newSource(nil))
+	config := command.config
 	if config.Public != nil || config.Private != nil || config.WebhookTransport != nil || config.PrivateListener != nil || config.Observe != nil || config.Clock != nil {
 		t.Errorf("a setting of serve leads to %+v", config)
 	}

@@ -19,31 +19,44 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// serveCommand is the table of the service's settings.
-type serveCommand struct {
+type serveCommand struct{ serviceSettings }
+
+// AfterApply implements a hook of kong: settings that only make sense together are checked before any of them is told.
+func (c *serveCommand) AfterApply(from *source) error { c.complete(from); return nil }
+
+// serviceSettings is the table of the service's settings.
+type serviceSettings struct {
+	config app.Config // what they say
+
 	BaseURL string `setting:"required" type:"origin" placeholder:"ORIGIN" help:"The issuer: an exact https://host[:port] origin (required)."`
 	databaseSetting
-	DatabaseReadURL string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas that may answer activity reads: postgres://user:password@host,host/name. Empty: the primary."`
+	DatabaseReadURLFile string `setting:"" type:"secret file" name:"database-read-url-file" placeholder:"FILE" help:"A file with that URL in it."`
+	DatabaseReadURL     string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas that may answer activity reads: postgres://user:password@host,host/name. Empty: the primary."`
 
-	KeysetFile     *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
-	Listen         string              `setting:"" type:"address" default:":8443" help:"The public listener."`
-	TLSCert        string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
-	TLSKey         string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
-	PrivateListen  string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
-	PrivateTLSCert string              `setting:"" name:"private-tls-cert" placeholder:"FILE" help:"Certificate chain of the private listener, PEM. Without it and the key: plain HTTP."`
-	PrivateTLSKey  string              `setting:"" name:"private-tls-key" placeholder:"FILE" help:"That certificate's key, PEM."`
-	PrivateHosts   []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
-	ReadyListen    string              `setting:"" type:"address" placeholder:"ADDRESS" help:"A listener of /healthz and /readyz alone, for load balancers. Empty: none."`
-	DrainDelay     time.Duration       `setting:"" type:"0 to 60s" default:"5s" help:"After SIGTERM /readyz is 503 for this long while everything is still served, 0s to 60s."`
-	OperatorToken  []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
+	KeysetFile        *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
+	Listen            string              `setting:"" type:"address" default:":8443" help:"The public listener."`
+	TLSCert           string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
+	TLSKey            string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
+	PrivateListen     string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
+	PrivateTLSCert    string              `setting:"" name:"private-tls-cert" placeholder:"FILE" help:"Certificate chain of the private listener, PEM. Without it and the key: plain HTTP."`
+	PrivateTLSKey     string              `setting:"" name:"private-tls-key" placeholder:"FILE" help:"That certificate's key, PEM."`
+	PrivateHosts      []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
+	ReadyListen       string              `setting:"" type:"address" placeholder:"ADDRESS" help:"A listener of /healthz and /readyz alone, for load balancers. Empty: none."`
+	DrainDelay        time.Duration       `setting:"" type:"0 to 60s" default:"5s" help:"After SIGTERM /readyz is 503 for this long while everything is still served, 0s to 60s."`
+	OperatorTokenFile string              `setting:"" type:"secret file" placeholder:"FILE" help:"A file with the operator token in it."`
+	OperatorToken     []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
 
 	DevelopersSite bool   `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
 	SDKModule      string `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
 
+	LogLevel slog.Level `setting:"" type:"log level" default:"info" help:"What is logged: debug, info, warn or error. Probes that went well are logged at debug."`
+
+	LimiterURLFile string         `setting:"" type:"secret file" name:"limiter-url-file" placeholder:"FILE" help:"A file with the limiter URL in it."`
 	LimiterURL     string         `setting:"" type:"limiter" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: redis://host:6379. Empty: PostgreSQL."`
 	TrustedProxies []netip.Prefix `setting:"" type:"networks" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is trusted, for the sign-in limits."`
-	SMTPURL        string         `setting:"" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`
-	MailFrom       string         `setting:"" placeholder:"ADDRESS" help:"Sender of one-time codes (required)."`
+	SMTPURLFile    string         `setting:"" type:"secret file" name:"smtp-url-file" placeholder:"FILE" help:"A file with the mail server's URL in it."`
+	SMTPURL        string         `setting:"required" type:"mail server" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`
+	MailFrom       string         `setting:"required" type:"sender" placeholder:"ADDRESS" help:"Sender of one-time codes (required)."`
 
 	brandSettings
 
@@ -62,9 +75,9 @@ type serveCommand struct {
 	SignInCodesPerNetwork int `setting:"" type:"hourly limit" default:"30" help:"One-time codes requested from one network address per hour; 0: no limit."`
 }
 
-// config is what the settings say. Those that only make sense together are checked here.
-func (s serveCommand) config() (app.Config, error) {
-	config := app.Config{
+// complete makes the configuration, and checks the settings that only make sense together.
+func (s *serviceSettings) complete(from *source) {
+	s.config = app.Config{
 		BaseURL:        s.BaseURL,
 		DatabaseURL:    s.DatabaseURL,
 		ReadURL:        s.DatabaseReadURL,
@@ -94,27 +107,30 @@ func (s serveCommand) config() (app.Config, error) {
 		CodesPerEmail:         s.SignInCodesPerEmail,
 		CodesPerNetwork:       s.SignInCodesPerNetwork,
 	}
+	note := func(err error) {
+		if err != nil {
+			from.problems = append(from.problems, err)
+		}
+	}
 	var err error
-	if config.Certificate, err = readCertificate("tls", s.TLSCert, s.TLSKey); err != nil {
-		return config, err
-	}
-	if config.PrivateCertificate, err = readCertificate("private-tls", s.PrivateTLSCert, s.PrivateTLSKey); err != nil {
-		return config, err
-	}
-	config.Mailer, err = newMailer(s.SMTPURL, s.MailFrom)
-	return config, err
+	s.config.Certificate, err = readCertificate("tls", s.TLSCert, s.TLSKey)
+	note(err)
+	s.config.PrivateCertificate, err = readCertificate("private-tls", s.PrivateTLSCert, s.PrivateTLSKey)
+	note(err)
+	s.config.Mailer, err = newMailer(s.SMTPURL, s.MailFrom)
+	note(err)
 }
 
-func (s serveCommand) Run(p *program, command *kong.Context) error {
+// Run serves until it is asked to stop.
+func (c *serveCommand) Run(p *program, command *kong.Context) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	config, err := s.config()
-	if err != nil {
-		return err
-	}
-	logger, flush := telemetry.NewGatheringLogger(p.stderr, slog.LevelInfo)
+	level := new(slog.LevelVar)
+	level.Set(c.LogLevel)
+	logger, flush := telemetry.NewGatheringLogger(p.stderr, level)
 	defer flush()
+	config := c.config
 	config.Logger = logger
 	warnOfUnknown(logger, p.environ, command)
 	if config.Traces, err = telemetry.NewTraces(p.ctx, logger); err != nil {
@@ -133,7 +149,11 @@ func (s serveCommand) Run(p *program, command *kong.Context) error {
 			case <-ctx.Done():
 				return
 			case <-hangups:
-				reload(p, service, logger)
+				if err := reload(p, service, level); err != nil {
+					logger.Warn("the settings cannot be used; the old ones are kept", "problem", err)
+				} else {
+					logger.Info("the settings were read again")
+				}
 			}
 		}
 	}()
@@ -141,20 +161,19 @@ func (s serveCommand) Run(p *program, command *kong.Context) error {
 }
 
 // reload reads all settings again, and what their files hold. Where one cannot be used, nothing changes.
-func reload(p *program, service *app.App, logger *slog.Logger) {
-	parser, line := newParser(p)
-	_, err := parser.Parse(p.args)
-	if err == nil {
-		var config app.Config
-		if config, err = line.Serve.config(); err == nil {
-			err = service.Reload(config)
-		}
+func reload(p *program, service *app.App, level *slog.LevelVar) error {
+	parser, line, from := newParser(p)
+	if _, err := parser.Parse(p.args); err != nil {
+		return err
 	}
-	if err != nil {
-		logger.Warn("the settings cannot be used; the old ones are kept", "problem", err)
-		return
+	if len(from.problems) > 0 {
+		return from.problems
 	}
-	logger.Info("the settings were read again")
+	if err := service.Reload(line.Serve.config); err != nil {
+		return err
+	}
+	level.Set(line.Serve.LogLevel)
+	return nil
 }
 
 // stopTraces uses what is left of the fifteen seconds that stopping may take after the drain delay.

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -35,23 +35,6 @@ import (
 // variable is the environment variable of a setting: base-url is CONNECT_BASE_URL.
 func variable(flag string) string {
 	return "CONNECT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// environment resolves the settings that the command line does not name. A variable that is set to nothing counts as
-// not set.
-func environment(environ []string) kong.Resolver {
-	values := make(map[string]string, len(environ))
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		values[name] = value
-	}
-	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		value := values[variable(flag.Name)]
-		if !flag.Tag.Has("setting") || value == "" && flag.HasDefault {
-			return nil, nil
-		}
-		return value, nil // "" as well, so that the setting's type can refuse it
-	})
 }
 
 // settingError is a setting that cannot be used: what is wrong with it, and what is accepted.
@@ -117,6 +100,36 @@ var settingTypes = map[string]settingType{
 				return nil, errors.New("is not the URL of a Redis or Valkey server")
 			}
 			return s, nil
+		},
+	},
+	"mail server": {
+		accepted: "smtp://host:port or smtps://user:password@host:port",
+		secret:   true,
+		parse: func(s string) (any, error) {
+			if _, err := account.NewMailer(s, "no-reply@example.com"); err != nil {
+				return nil, errors.New("is not the URL of a mail server")
+			}
+			return s, nil
+		},
+	},
+	"sender": {
+		accepted: "an address such as no-reply@example.com or Example <no-reply@example.com>",
+		parse: func(s string) (any, error) {
+			if _, err := account.NewMailer("smtp://localhost:25", s); err != nil {
+				return nil, errors.New("is not a mail address")
+			}
+			return s, nil
+		},
+	},
+	"log level": {
+		accepted: "debug, info, warn or error",
+		parse: func(s string) (any, error) {
+			for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+				if strings.EqualFold(level.String(), s) {
+					return level, nil
+				}
+			}
+			return nil, errors.New("is not a level")
 		},
 	},
 	"keyset": {
@@ -358,21 +371,10 @@ func readCertificate(prefix, certFile, keyFile string) (app.Certificate, error) 
 	return read, nil
 }
 
-// newMailer reads the two settings that it is made of. Both are required.
+// newMailer makes the mailer of its two settings, if both can be used.
 func newMailer(smtpURL, from string) (*account.Mailer, error) {
-	const acceptedURL = "smtp://host:port or smtps://user:password@host:port"
-	const acceptedFrom = "an address such as no-reply@example.com or Example <no-reply@example.com>"
-	if smtpURL == "" {
-		return nil, settingError{"smtp-url", "is not set", acceptedURL}
+	if smtpURL == "" || from == "" {
+		return nil, nil // which has been told
 	}
-	mailer, err := account.NewMailer(smtpURL, cmp.Or(from, "no-reply@example.com"))
-	switch {
-	case errors.Is(err, account.ErrMailFrom):
-		return nil, settingError{"mail-from", fmt.Sprintf("%q is not a mail address", from), acceptedFrom}
-	case err != nil: // the URL may hold a password: nothing of it is repeated
-		return nil, settingError{"smtp-url", "is not the URL of a mail server", acceptedURL}
-	case from == "":
-		return nil, settingError{"mail-from", "is not set", acceptedFrom}
-	}
-	return mailer, nil
+	return account.NewMailer(smtpURL, from)
 }

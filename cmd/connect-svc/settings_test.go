@@ -84,6 +84,7 @@ func TestServeSettings(t *testing.T) {
 	const notSet = ""
 	logo := writeNamed(t, "logo.svg", `<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`)
 	wrongLogos := []string{filepath.Join(t.TempDir(), "none.svg"), t.TempDir(), writeFile(t, "a logo"), writeFile(t, strings.Repeat(" ", 70000))}
+	noFiles := []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), writeFile(t, "\n"), writeFile(t, strings.Repeat("hush", 20000))}
 	tests := []struct {
 		name   string // of the setting that is refused
 		values map[string]string
@@ -188,6 +189,22 @@ func TestServeSettings(t *testing.T) {
 			values: map[string]string{"CONNECT_PRIVATE_TLS_CERT": cert},
 		},
 		{name: "CONNECT_READY_LISTEN", wrong: []string{"9091", ":x"}, right: []string{notSet, "127.0.0.1:0"}},
+		{name: "CONNECT_LOG_LEVEL", wrong: []string{"loud", "info+2", "0"}, right: []string{"debug", "INFO", "warn", "error"}},
+		{
+			name:   "CONNECT_DATABASE_URL_FILE",
+			values: map[string]string{"CONNECT_DATABASE_URL": ""},
+			wrong:  append(noFiles, notSet, writeFile(t, "mysql://u:hush@h/n\n")),
+			right:  []string{writeFile(t, "postgres://u:hush@127.0.0.1:1/n\n")},
+		},
+		{name: "CONNECT_DATABASE_READ_URL_FILE", wrong: append(noFiles, writeFile(t, "hush")), right: []string{notSet, writeFile(t, "postgres://u:hush@h1,h2/n")}},
+		{name: "CONNECT_LIMITER_URL_FILE", wrong: append(noFiles, writeFile(t, "http://u:hush@h")), right: []string{notSet, writeFile(t, "redis://u:hush@h:6379\r\n")}},
+		{name: "CONNECT_OPERATOR_TOKEN_FILE", wrong: append(noFiles, writeFile(t, "hush")), right: []string{notSet, writeFile(t, strings.Repeat("hush", 8)+"\n")}},
+		{
+			name:   "CONNECT_SMTP_URL_FILE",
+			values: map[string]string{"CONNECT_SMTP_URL": ""},
+			wrong:  append(noFiles, notSet, writeFile(t, "smtp://u:hush@h")),
+			right:  []string{writeFile(t, "smtps://u:hush@mail.example.com:465\n")},
+		},
 		{name: "CONNECT_DRAIN_DELAY", wrong: []string{"-1s", "61s", "1500ms", "5", "x"}, right: []string{"0", "0s", "5s", "1m"}},
 		{
 			name:  "CONNECT_TRUSTED_PROXIES",
@@ -255,7 +272,7 @@ func TestServeSettings(t *testing.T) {
 			t.Run(tt.name+"="+value, func(t *testing.T) {
 				t.Parallel()
 				got := call(t, environ(tt.values, tt.name, value), "", "serve")
-				checkRefusal(t, got, statusUsage, []string{tt.name, flag, "; accepted: "})
+				checkRefusal(t, got, statusUsage, []string{strings.TrimSuffix(tt.name, "_FILE"), strings.TrimSuffix(flag, "-file"), "; accepted: "})
 				if strings.Contains(got.stderr, "hush") {
 					t.Errorf("the line holds a password: %s", got.stderr)
 				}
@@ -293,6 +310,8 @@ func TestServeSettings(t *testing.T) {
 
 func TestSettingsAsFlags(t *testing.T) {
 	t.Parallel()
-	refuse(t, nil, statusUsage, []string{`CONNECT_BASE_URL (--base-url): "http://h" is not an https origin`},
-		"serve", "--base-url", "http://h")
+	got := call(t, nil, "", "serve", "--base-url", "http://h")
+	if got.status != statusUsage || !strings.Contains(got.stderr, `connect-svc: CONNECT_BASE_URL (--base-url): "http://h" is not an https origin`) {
+		t.Errorf("status %d, %s", got.status, got.stderr)
+	}
 }

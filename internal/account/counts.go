@@ -18,6 +18,7 @@ type Counts struct {
 
 	EmailsSent   uint64
 	EmailsFailed uint64 // given up, or refused by the mail server
+	MailRefusals uint64 // sessions that the mail server refused, and attempts to reach it in vain
 }
 
 // Counts returns the counts of this process up to now.
@@ -26,11 +27,21 @@ func (a *Accounts) Counts() Counts {
 		Codes:        map[string]uint64{},
 		EmailsSent:   a.outbox.sent.Load(),
 		EmailsFailed: a.outbox.failed.Load(),
+		MailRefusals: a.outbox.refusals.Load(),
 	}
 	for outcome, count := range a.codes {
 		counts.Codes[outcome] = count.Load()
 	}
 	return counts
+}
+
+// MailTrouble is why this server's last session with the mail server failed, without any address. It is empty if the session went
+// well; used is false if there was none yet.
+func (a *Accounts) MailTrouble() (trouble string, used bool) {
+	if last := a.outbox.trouble.Load(); last != nil {
+		return *last, true
+	}
+	return "", false
 }
 
 // EmailsWaiting is how many emails wait in the database or are being sent just now, and the age of the oldest, including those

@@ -87,6 +87,16 @@ func parseSMTPURL(text string) (host string, options []mail.Option, err error) {
 	return parsed.Hostname(), options, nil
 }
 
+// Check opens a session with the mail server as an email would, with greeting, encryption and login, and ends it.
+func (m *Mailer) Check(ctx context.Context) error {
+	session, err := m.client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return err
+	}
+	defer session.Close() //nolint:errcheck // it has answered
+	return session.Quit()
+}
+
 // stepError says which command of the session failed. Its text may repeat the recipient's address.
 type stepError struct {
 	command string

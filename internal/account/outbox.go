@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/textproto"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,21 @@ type outbox struct {
 	sending map[[32]byte]int // by network
 
 	sent, failed atomic.Uint64
+
+	refusals atomic.Uint64          // sessions that the mail server refused, and attempts to reach it
+	trouble  atomic.Pointer[string] // why the last session failed; empty: it went well; nil: there was none
+}
+
+// noteSession notes whether the mail server took a session, up to where a recipient would be named.
+func (o *outbox) noteSession(taken bool, err error) {
+	trouble := ""
+	if !taken {
+		o.refusals.Add(1)
+		for _, attr := range failure(err) {
+			trouble = strings.TrimSpace(trouble + " " + attr.Value.String())
+		}
+	}
+	o.trouble.Store(&trouble)
 }
 
 func newOutbox() *outbox {
@@ -186,11 +202,12 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	}
 	settled := func() {}
 	defer func() { settled() }()
-	look := a.look.Load()
+	look, taken := a.look.Load(), false
 	err = a.mailer.send(ctx, codeEmail{
 		to: recipient, code: a.codeOf(email.signIn, email.seed), partner: email.partner, brand: look.brand,
 		host: a.settings.Host, in: look.texts.Locale(email.language), sent: sent,
 	}, func() error {
+		taken = true
 		if err := a.store.markSent(ctx, email); err != nil {
 			return err
 		}
@@ -203,6 +220,9 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 			return ctx.Err()
 		}
 	})
+	if taken || ctx.Err() == nil { // else this server stopped, or was slow
+		a.outbox.noteSession(taken, err)
+	}
 	if err == nil && recipient != "" {
 		a.outbox.sent.Add(1)
 	}

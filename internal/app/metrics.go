@@ -61,6 +61,8 @@ func (a *App) collectAccounts() {
 		func() float64 { return float64(a.Accounts.Counts().EmailsSent) })
 	a.metrics.Counter("emails_total", emails, prometheus.Labels{"outcome": "failed"},
 		func() float64 { return float64(a.Accounts.Counts().EmailsFailed) })
+	a.metrics.Counter("mail_server_failures_total", "Sessions that the mail server refused, and attempts to reach it in vain.", nil,
+		func() float64 { return float64(a.Accounts.Counts().MailRefusals) })
 	a.metrics.Register(&emailMetrics{
 		app:     a,
 		waiting: prometheus.NewDesc("connect_emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", nil, nil),

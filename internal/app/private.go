@@ -26,22 +26,29 @@ const brief = true
 func (a *App) probes(brief bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		telemetry.EventOf(r.Context()).Operation = "healthz"
-		writeStatus(w, http.StatusOK, "ok", nil)
+		probed(r, "healthz")
+		writeStatus(w, http.StatusOK, status{Status: "ok"})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		telemetry.EventOf(r.Context()).Operation = "readyz"
-		if err := a.ready(r.Context()); err != nil {
+		probed(r, "readyz")
+		code, answer := http.StatusOK, status{Status: "ready"}
+		err := a.ready(r.Context())
+		if err != nil {
 			telemetry.EventOf(r.Context()).Code = "not_ready"
-			if brief {
-				err = nil
-			}
-			writeStatus(w, http.StatusServiceUnavailable, "not ready", err)
-			return
+			code, answer.Status = http.StatusServiceUnavailable, "not ready"
 		}
-		writeStatus(w, http.StatusOK, "ready", nil)
+		if !brief {
+			answer.describe(a, err, r.URL.Query().Has("verbose"))
+		}
+		writeStatus(w, code, answer)
 	})
 	return mux
+}
+
+// probed names the operation of a request that comes again and again.
+func probed(r *http.Request, operation string) {
+	event := telemetry.EventOf(r.Context())
+	event.Operation, event.Probe = operation, true
 }
 
 // privateHandler serves the operator and the operator's tools: the probes with reasons, GET /metrics for Prometheus, GET
@@ -49,7 +56,7 @@ func (a *App) probes(brief bool) *http.ServeMux {
 func (a *App) privateHandler() http.Handler {
 	mux := a.probes(!brief)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		telemetry.EventOf(r.Context()).Operation = "metrics"
+		probed(r, "metrics")
 		a.metrics.ServeHTTP(w, r)
 	})
 	usage := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.edges.Load().usage.ServeHTTP(w, r) })
@@ -74,13 +81,36 @@ func (a *App) ready(ctx context.Context) error {
 	return CheckSchema(ctx, a.Pool)
 }
 
-func writeStatus(w http.ResponseWriter, status int, word string, reason error) {
-	body := map[string]string{"status": word}
-	if reason != nil {
-		body["reason"] = reason.Error()
+// status is what probes are told.
+type status struct {
+	Status string            `json:"status"`
+	Reason string            `json:"reason,omitempty"`
+	Checks map[string]string `json:"checks,omitempty"`
+}
+
+// describe adds the reason for not being ready, if there is one. A mail server that refuses is none: sign-ins need it, but
+// refreshes and reads do not, and other servers have the same.
+func (s *status) describe(a *App, err error, verbose bool) {
+	service := "ok"
+	if err != nil {
+		s.Reason, service = err.Error(), err.Error()
 	}
+	if !verbose {
+		return
+	}
+	mail, used := a.Accounts.MailTrouble()
+	switch {
+	case !used:
+		mail = "not used yet"
+	case mail == "":
+		mail = "ok"
+	}
+	s.Checks = map[string]string{"service": service, "mail_server": mail}
+}
+
+func writeStatus(w http.ResponseWriter, code int, answer status) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // fails only if the prober is gone
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(answer) // fails only if the prober is gone
 }

@@ -24,13 +24,31 @@ const neverRotates = "identifiers"
 // CheckKeyset returns an error unless the keyset has every key that a keyset was used with before on this database, and
 // remembers the keys that it has. Of servers that start on an empty database at the same time, the first decides.
 func CheckKeyset(ctx context.Context, pool *Pool, keyset Keyset) error {
-	return markKeyset(ctx, pool, keyset, func(_ pgx.Tx, key string) error {
-		if key == neverRotates {
-			return errForeignKeyset
+	return InTx(ctx, pool, func(tx pgx.Tx) error { return markKeyset(ctx, tx, keyset, refuseForeign) })
+}
+
+// TryKeyset returns what [CheckKeyset] would, and leaves the database as it is.
+func TryKeyset(ctx context.Context, pool *Pool, keyset Keyset) error {
+	err := InTx(ctx, pool, func(tx pgx.Tx) error {
+		if err := markKeyset(ctx, tx, keyset, refuseForeign); err != nil {
+			return err
 		}
-		return fmt.Errorf("the keyset (CONNECT_KEYSET_FILE) lacks key %s, which seals credentials of this database: "+
-			"distribute the newest keyset file, see Rotating keys in docs/operations.md", key)
+		return errTried
 	})
+	if errors.Is(err, errTried) {
+		return nil
+	}
+	return err
+}
+
+var errTried = errors.New("the keyset would do") // rolls back
+
+func refuseForeign(_ pgx.Tx, key string) error {
+	if key == neverRotates {
+		return errForeignKeyset
+	}
+	return fmt.Errorf("the keyset (CONNECT_KEYSET_FILE) lacks key %s, which seals credentials of this database: "+
+		"distribute the newest keyset file, see Rotating keys in docs/operations.md", key)
 }
 
 var errForeignKeyset = errors.New("the keyset (CONNECT_KEYSET_FILE) is not the one that this database's credentials are made with: " +
@@ -38,45 +56,45 @@ var errForeignKeyset = errors.New("the keyset (CONNECT_KEYSET_FILE) is not the o
 
 // AdoptKeyset makes a keyset the database's own, and forgets the keys that it does not have.
 func AdoptKeyset(ctx context.Context, pool *Pool, keyset Keyset) error {
-	return markKeyset(ctx, pool, keyset, func(tx pgx.Tx, key string) error {
-		_, err := tx.Exec(ctx, "delete from keyset_marks where key = $1", key)
-		return err
+	return InTx(ctx, pool, func(tx pgx.Tx) error {
+		return markKeyset(ctx, tx, keyset, func(tx pgx.Tx, key string) error {
+			_, err := tx.Exec(ctx, "delete from keyset_marks where key = $1", key)
+			return err
+		})
 	})
 }
 
 // markKeyset adds the marks of a keyset. Each that is there and that the keyset does not know is foreign.
-func markKeyset(ctx context.Context, pool *Pool, keyset Keyset, foreign func(tx pgx.Tx, key string) error) error {
+func markKeyset(ctx context.Context, tx pgx.Tx, keyset Keyset, foreign func(tx pgx.Tx, key string) error) error {
 	const add = "insert into keyset_marks (key, mark) values ($1, $2) on conflict do nothing"
 	primary, sealed, err := keyset.Mark()
 	if err != nil {
 		return err
 	}
-	return InTx(ctx, pool, func(tx pgx.Tx) error {
-		// A server that starts at the same time waits here, and then sees what was added.
-		if _, err := tx.Exec(ctx, add, neverRotates, keyset.Fingerprint()); err != nil {
+	// A server that starts at the same time waits here, and then sees what was added.
+	if _, err := tx.Exec(ctx, add, neverRotates, keyset.Fingerprint()); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, "select key, mark from keyset_marks order by key desc") // identifiers first
+	if err != nil {
+		return err
+	}
+	marks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Key, Mark string }])
+	if err != nil {
+		return err
+	}
+	for _, m := range marks {
+		if m.Key == neverRotates && m.Mark == keyset.Fingerprint() || m.Key != neverRotates && keyset.Knows(m.Mark) {
+			continue
+		}
+		if err := foreign(tx, m.Key); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, "select key, mark from keyset_marks order by key desc") // identifiers first
-		if err != nil {
+	}
+	for key, mark := range map[string]string{neverRotates: keyset.Fingerprint(), primary: sealed} {
+		if _, err := tx.Exec(ctx, add, key, mark); err != nil {
 			return err
 		}
-		marks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Key, Mark string }])
-		if err != nil {
-			return err
-		}
-		for _, m := range marks {
-			if m.Key == neverRotates && m.Mark == keyset.Fingerprint() || m.Key != neverRotates && keyset.Knows(m.Mark) {
-				continue
-			}
-			if err := foreign(tx, m.Key); err != nil {
-				return err
-			}
-		}
-		for key, mark := range map[string]string{neverRotates: keyset.Fingerprint(), primary: sealed} {
-			if _, err := tx.Exec(ctx, add, key, mark); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }

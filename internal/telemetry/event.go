@@ -33,6 +33,8 @@ type Event struct {
 	Limiter LimiterDecision
 	// Refresh is the outcome of a refresh, empty if no refresh token was presented.
 	Refresh RefreshOutcome
+	// Probe is set for requests of tools that ask again and again. Where they go well they are logged at DEBUG.
+	Probe bool
 	// Cause is the error behind an opaque 500 or 503. The caller never sees it. It raises the level to ERROR.
 	Cause error
 
@@ -131,6 +133,9 @@ func statusOf(written int, event *Event) int {
 
 func write(r *http.Request, logger *slog.Logger, event *Event) {
 	level := slog.LevelInfo
+	if event.Probe && event.Status < http.StatusBadRequest && event.Cause == nil {
+		level = slog.LevelDebug
+	}
 	attrs := []slog.Attr{
 		slog.String("request_id", event.RequestID.String()),
 		slog.String("operation", event.Operation),

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/testing/mailtest"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/redistest"
+)
+
+type checked struct {
+	OK     bool
+	Checks []struct{ Check, Status, Detail string }
+}
+
+// statuses are those of all checks by name.
+func (c checked) statuses() map[string]string {
+	all := map[string]string{}
+	for _, check := range c.Checks {
+		all[check.Check] = check.Status
+	}
+	return all
+}
+
+// Where all is well, check says so, and leaves the database as it was.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	cert, key, _ := certificateFiles(t)
+	post := mailtest.Start(t, mailtest.Config{})
+	env := with(settings(t, db), "CONNECT_BASE_URL=https://127.0.0.1:8443", "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key,
+		"CONNECT_SMTP_URL=smtp://"+post.Address, "CONNECT_LIMITER_URL="+redistest.Start(t).URL(), "CONNECT_DATABASE_READ_URL="+db.URL)
+	got := succeedJSON[checked](t, env, "", "check")
+	if diff := cmp.Diff(map[string]string{
+		"setting": "ok", "certificate": "ok", "private certificate": "skipped", "mail server": "ok", "rate limiter": "ok",
+		"read replicas": "ok", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "ok",
+	}, got.statuses()); diff != "" || !got.OK {
+		t.Errorf("ok %t (-want +got):\n%s", got.OK, diff)
+	}
+	if n := pgtest.Value[int64](t, db, "select count(*) from keyset_marks"); n != 0 {
+		t.Errorf("check left %d marks of the keyset", n)
+	}
+	if text := succeed(t, env, "", "check"); !strings.Contains(text, "keyset               ok") {
+		t.Errorf("as text:\n%s", text)
+	}
+}
+
+// All that is wrong is found at once; what cannot be checked is skipped.
+func TestCheckFindsAllProblems(t *testing.T) {
+	t.Parallel()
+	cert, key, _ := certificateFiles(t) // for 127.0.0.1
+	foreign := pgtest.New(t)
+	start(t, settings(t, foreign)) // with another keyset
+	bad := []string{"CONNECT_SMTP_URL=smtp://127.0.0.1:1", "CONNECT_LIMITER_URL=redis://u:hush@127.0.0.1:1",
+		"CONNECT_DATABASE_READ_URL=postgres://u:hush@127.0.0.1:1/n", "CONNECT_TLS_CERT=" + cert, "CONNECT_TLS_KEY=" + key}
+	for name, tt := range map[string]struct {
+		env    []string
+		status int
+		want   map[string]string
+	}{
+		"all but the database": {with(with(settings(t, foreign), env(foreign)...), bad...), statusFailed, map[string]string{
+			"setting": "ok", "certificate": "failed", "private certificate": "skipped", "mail server": "failed", "rate limiter": "failed",
+			"read replicas": "failed", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "failed",
+		}},
+		"empty database": {with(settings(t, foreign), env(pgtest.NewEmpty(t))...), statusFailed, map[string]string{
+			"setting": "ok", "certificate": "skipped", "private certificate": "skipped", "mail server": "failed", "rate limiter": "skipped",
+			"read replicas": "skipped", "database": "ok", "clock": "ok", "schema": "failed", "keyset": "skipped",
+		}},
+		"settings": {[]string{"CONNECT_SMTP_URL=http://u:hush@h", "CONNECT_DATABASE_URL=postgres://u:hush@127.0.0.1:1/n", "CONNECT_LISTEN=x"}, statusUsage, map[string]string{
+			"setting": "failed", "certificate": "skipped", "private certificate": "skipped", "mail server": "skipped", "rate limiter": "skipped",
+			"read replicas": "skipped", "database": "failed", "clock": "skipped", "schema": "skipped", "keyset": "skipped",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name != "settings" {
+				tt.env = with(tt.env, "CONNECT_SMTP_URL=smtp://127.0.0.1:1")
+			}
+			got := call(t, tt.env, "", "check", "--output", "json")
+			if got.status != tt.status || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "checks failed") {
+				t.Errorf("status %d, %s", got.status, got.stderr)
+			}
+			var result checked
+			if err := json.Unmarshal([]byte(got.stdout), &result); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, result.statuses()); diff != "" || result.OK {
+				t.Errorf("ok %t (-want +got):\n%s", result.OK, diff)
+			}
+			if strings.Contains(got.stdout, "hush") {
+				t.Errorf("a password is shown: %s", got.stdout)
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// problems are all settings that cannot be used, and lines of the settings file. Each is a line of its own.
+type problems []error
+
+func (p problems) Error() string {
+	lines := make([]string, len(p))
+	for i, problem := range p {
+		lines[i] = problem.Error()
+	}
+	return strings.Join(lines, "; ")
+}
+
+// source is where the settings of one command line come from. What the command line names counts, then the environment, then
+// the file of --config. It notes what is wrong instead of stopping at it, so that everything is told at once.
+type source struct {
+	environ, file map[string]string // by variable
+	known         map[string]bool   // variables that are settings
+	problems      problems
+
+	secrets  map[string]string // what files of secrets hold, by the flag of the secret
+	given    map[string]bool   // flags of secrets that the command line names
+	resolved map[string]bool   // flags that it does not name
+}
+
+func newSource(environ []string) *source {
+	s := &source{
+		environ: map[string]string{}, known: map[string]bool{},
+		secrets: map[string]string{}, given: map[string]bool{}, resolved: map[string]bool{},
+	}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		s.environ[name] = value
+	}
+	return s
+}
+
+// Validate implements [kong.Resolver].
+func (s *source) Validate(*kong.Application) error { return nil }
+
+// Resolve finds the value of a setting that the command line does not name. One that is set to nothing counts as not set. A file
+// with a secret is declared before the secret, so that it has been read by now.
+func (s *source) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if !flag.Tag.Has("setting") {
+		return nil, nil
+	}
+	s.resolved[flag.Name] = true
+	name := variable(flag.Name)
+	value := cmp.Or(s.environ[name], s.file[name])
+	if secret, found := s.secrets[flag.Name]; found {
+		if value != "" {
+			s.twice(flag.Name)
+		}
+		value = secret
+	}
+	if value == "" && flag.HasDefault {
+		return nil, nil
+	}
+	return value, nil // "" as well, so that the setting's type can refuse it
+}
+
+func (s *source) twice(flag string) {
+	s.problems = append(s.problems, settingError{flag, "is set, and so is " + variable(flag) + "_FILE", "one of the two"})
+}
+
+// noting is a type of settings whose problems are noted.
+type noting struct {
+	settingType
+	source *source
+}
+
+// Decode implements [kong.Mapper].
+func (n noting) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	flag := ctx.Value.Name
+	if _, fromFile := n.source.secrets[flag]; fromFile && !n.source.resolved[flag] {
+		n.source.twice(flag)
+	}
+	n.source.given[flag] = !n.source.resolved[flag]
+	err := n.settingType.Decode(ctx, target)
+	if problem, isSetting := errors.AsType[settingError](err); isSetting {
+		target.SetZero()
+		if secret, fromFile := n.source.secrets[flag]; !fromFile || secret != "" { // else it was told of the file
+			n.source.problems = append(n.source.problems, problem)
+		}
+		return nil
+	}
+	return err
+}
+
+// secretFile is the type of a setting that names a file with another setting in it.
+type secretFile struct{ source *source }
+
+// maxSecret is far above what any setting may have.
+const maxSecret = 64 << 10
+
+// Decode implements [kong.Mapper].
+func (f secretFile) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	var path string
+	if err := ctx.Scan.PopValueInto("value", &path); err != nil || path == "" {
+		return err
+	}
+	target.SetString(path)
+	flag := strings.TrimSuffix(ctx.Value.Name, "-file")
+	if f.source.given[flag] {
+		f.source.twice(flag)
+	}
+	content, err := readAtMost(path, maxSecret)
+	text := strings.TrimRight(string(content), "\r\n")
+	if err == nil && text == "" {
+		err = errors.New("is empty")
+	}
+	if err != nil {
+		text = ""
+		f.source.problems = append(f.source.problems, settingError{ctx.Value.Name, err.Error(), "a file with " + variable(flag) + " in it and nothing else"})
+	}
+	f.source.secrets[flag] = text
+	return nil
+}
+
+// settingsFile is the type of --config.
+type settingsFile struct{ source *source }
+
+// Decode implements [kong.Mapper].
+func (f settingsFile) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	var path string
+	if err := ctx.Scan.PopValueInto("file", &path); err != nil {
+		return err
+	}
+	target.SetString(path)
+	content, err := readAtMost(path, 1<<20)
+	if err != nil {
+		return err
+	}
+	f.source.file = map[string]string{}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, 1<<20+1)
+	for number := 1; lines.Scan(); number++ {
+		if problem := f.source.readLine(strings.TrimSpace(lines.Text())); problem != "" {
+			f.source.problems = append(f.source.problems, fmt.Errorf("%s:%d: %s", path, number, problem))
+		}
+	}
+	return nil
+}
+
+// readLine reads a line of the settings file and returns what is wrong with it, which never holds a value.
+func (s *source) readLine(line string) (problem string) {
+	if line == "" || strings.HasPrefix(line, "#") {
+		return ""
+	}
+	name, value, found := strings.Cut(line, "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	_, again := s.file[name]
+	switch {
+	case !found:
+		return "is not of the form CONNECT_NAME=value"
+	case !s.known[name]:
+		return fmt.Sprintf("%q is not a setting", name)
+	case again:
+		return name + " is set a second time"
+	case len(value) > 1 && strings.ContainsRune(`"'`, rune(value[0])) && value[len(value)-1] == value[0]:
+		return name + " is in quotes, which would be a part of it: leave them out"
+	}
+	s.file[name] = value
+	return ""
+}
+
+// readAtMost reads a file that must not be larger.
+func readAtMost(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = fmt.Errorf("%s is too large", path)
+	}
+	return content, err
+}

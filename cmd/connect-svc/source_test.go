@@ -1,0 +1,90 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// All that is wrong is told at one start, a line each.
+func TestAllBadSettingsAreTold(t *testing.T) {
+	t.Parallel()
+	file := writeNamed(t, "settings", "# the mail server\n\nCONNECT_SMTP_URL = http://u:hush@h\nCONNECT_BASE_ULR=https://h\nCONNECT_LISTEN\n"+
+		"CONNECT_BRAND_NAME='Acme'\nCONNECT_SMTP_URL=smtp://h:25\nCONNECT_CONFIG=x\n")
+	got := call(t, []string{"CONNECT_BASE_URL=http://h", "CONNECT_TLS_CERT=/none"}, "", "serve", "--config", file, "--code-lifetime", "1h")
+	if got.status != statusUsage || got.stdout != "" {
+		t.Errorf("status %d, stdout %q", got.status, got.stdout)
+	}
+	lines := strings.Split(strings.TrimSpace(got.stderr), "\n")
+	for _, want := range []string{
+		file + `:4: "CONNECT_BASE_ULR" is not a setting`, file + ":5: is not of the form CONNECT_NAME=value",
+		file + ":6: CONNECT_BRAND_NAME is in quotes", file + ":7: CONNECT_SMTP_URL is set a second time", file + `:8: "CONNECT_CONFIG" is not a setting`,
+		`CONNECT_CODE_LIFETIME (--code-lifetime): "1h" is out of bounds`, "CONNECT_BASE_URL (--base-url):", "CONNECT_DATABASE_URL (--database-url): is not set",
+		"CONNECT_KEYSET_FILE (--keyset-file): is not set", "CONNECT_SMTP_URL (--smtp-url): is not the URL of a mail server",
+		"CONNECT_MAIL_FROM (--mail-from): is not set", "CONNECT_TLS_KEY (--tls-key): is not set, but CONNECT_TLS_CERT is",
+	} {
+		n := 0
+		for _, line := range lines {
+			if strings.HasPrefix(line, "connect-svc: "+want) {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d lines begin with %q", n, want)
+		}
+	}
+	if len(lines) != 12 || strings.Contains(got.stderr, "hush") {
+		t.Errorf("%d lines, want 12, none with a password:\n%s", len(lines), got.stderr)
+	}
+}
+
+// Flags win over the environment, and the environment over the file.
+func TestOrderOfSettings(t *testing.T) {
+	t.Parallel()
+	const inFile, inEnvironment, inFlag = "postgres://u@127.0.0.1:1/file", "postgres://u@127.0.0.1:1/environment", "postgres://u@127.0.0.1:1/flag"
+	settings := writeFile(t, "CONNECT_DATABASE_URL="+inFile+"\nCONNECT_LISTEN=:1 # no comment\n")
+	for name, tt := range map[string]struct {
+		env, args []string
+		says      string
+	}{
+		"file":            {nil, nil, `database "file"`},
+		"environment":     {[]string{"CONNECT_DATABASE_URL=" + inEnvironment}, nil, `database "environment"`},
+		"set to nothing":  {[]string{"CONNECT_DATABASE_URL="}, nil, `database "file"`},
+		"flag":            {[]string{"CONNECT_DATABASE_URL=" + inEnvironment}, []string{"--database-url", inFlag}, `database "flag"`},
+		"flag, no effect": {nil, []string{"--output", "json"}, `database "file"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, tt.env, statusFailed, []string{tt.says, "connection refused"}, append([]string{"user", "list", "--config", settings}, tt.args...)...)
+		})
+	}
+}
+
+// A secret and its file are one setting: both at once is an error, wherever either comes from.
+func TestSecretAndItsFile(t *testing.T) {
+	t.Parallel()
+	const url = "postgres://u:hush@127.0.0.1:1/n"
+	file := writeFile(t, url+"\n")
+	inFile := writeFile(t, "CONNECT_DATABASE_URL_FILE="+file+"\n")
+	for name, tt := range map[string]struct{ env, args []string }{
+		"environment":       {[]string{"CONNECT_DATABASE_URL=" + url, "CONNECT_DATABASE_URL_FILE=" + file}, nil},
+		"flags":             {nil, []string{"--database-url", url, "--database-url-file", file}},
+		"flags, reversed":   {nil, []string{"--database-url-file", file, "--database-url", url}},
+		"flag and variable": {[]string{"CONNECT_DATABASE_URL_FILE=" + file}, []string{"--database-url", url}},
+		"variable and flag": {[]string{"CONNECT_DATABASE_URL=" + url}, []string{"--database-url-file", file}},
+		"file and variable": {[]string{"CONNECT_DATABASE_URL=" + url}, []string{"--config", inFile}},
+		"file and flag":     {nil, []string{"--config", inFile, "--database-url", url}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, tt.env, statusUsage, []string{"CONNECT_DATABASE_URL (--database-url): is set, and so is CONNECT_DATABASE_URL_FILE; accepted: one of the two"},
+				append([]string{"user", "list"}, tt.args...)...)
+		})
+	}
+	for name, args := range map[string][]string{"flag": {"--database-url-file", file}, "settings file": {"--config", inFile}} {
+		t.Run("only a file, "+name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, nil, statusFailed, []string{"127.0.0.1:1", "connection refused"}, append([]string{"user", "list"}, args...)...)
+		})
+	}
+	refuse(t, nil, statusUsage, []string{"--config", "no such file"}, "user", "list", "--config", "/none")
+}

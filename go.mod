@@ -26,6 +26,7 @@ require (
 	github.com/jotaen/kong-completion v0.0.4
 	github.com/lucasb-eyer/go-colorful v1.4.1
 	github.com/mileusna/useragent v1.3.5
+	github.com/muesli/roff v0.1.0
 	github.com/nicksnyder/go-i18n/v2 v2.7.0
 	github.com/oapi-codegen/runtime v1.8.0
 	github.com/pressly/goose/v3 v3.26.0

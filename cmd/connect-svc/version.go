@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -18,6 +19,8 @@ var version string
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
+
+	at time.Time // when the commit was made; the same wherever it is built
 }
 
 func (b build) String() string { return fmt.Sprintf("%s (commit %s)", b.Version, b.Commit) }
@@ -36,8 +39,11 @@ func built() build {
 		b.Version = "development"
 	}
 	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
+		switch setting.Key {
+		case "vcs.revision":
 			b.Commit = setting.Value
+		case "vcs.time":
+			b.at, _ = time.Parse(time.RFC3339, setting.Value) // the Go tool's own form
 		}
 	}
 	return b

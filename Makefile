@@ -156,7 +156,29 @@ pages: tools ## draw all pages and emails side by side, in two languages, light 
 
 .PHONY: build
 build: ## build bin/connect-svc, reproducibly: the same commit gives the same bytes anywhere
-	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION)' -o bin/connect-svc ./cmd/connect-svc
+	CGO_ENABLED=0 GOARCH=$(ARCH) go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION)' -o bin/connect-svc ./cmd/connect-svc
+
+# What `make packages` and `make image` are for: amd64 or arm64.
+ARCH ?= $(shell go env GOARCH)
+MAINTAINER ?= the operator of connect-svc <root@localhost>
+export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
+
+.PHONY: packages
+packages: sbom ## build a .deb and an .rpm with a systemd unit, completion and a manual page: bin/*.deb, bin/*.rpm
+	@mkdir -p bin/package && rm -f bin/*.deb bin/*.rpm
+	@# What the program says of itself it says here, whatever machine the packages are for.
+	@if [ $(ARCH) = $$(go env GOARCH) ]; then cp bin/connect-svc bin/package/; else go build -o bin/package/ ./cmd/connect-svc; fi
+	@bin/package/connect-svc man | gzip -9n >bin/package/connect-svc.1.gz
+	@for shell in bash zsh fish; do bin/package/connect-svc completion $$shell | sed "s|$(CURDIR)/bin/package/connect-svc|/usr/bin/connect-svc|g" >bin/package/connect-svc.$$shell; done
+	@go build -C tools -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+	@for packager in deb rpm; do ARCH=$(ARCH) VERSION=$(VERSION) MAINTAINER='$(MAINTAINER)' \
+		bin/nfpm package --config deploy/package/nfpm.yaml --packager $$packager --target bin; done
+
+.PHONY: image
+image: sbom ## build OCI images, of the service and of the sandbox, without a container engine: bin/image, bin/image-sandbox
+	@go build -C tools -o ../bin/connect-image ./image
+	@for kind in '' -sandbox; do bin/connect-image $$kind -program bin/connect-svc -bill bin/connect-svc.cdx.json -version $(VERSION) \
+		-commit "$$(git rev-parse HEAD 2>/dev/null)" -arch $(ARCH) bin/image$$kind; done
 
 .PHONY: sbom
 sbom: build ## write the bill of materials of bin/connect-svc as CycloneDX JSON: bin/connect-svc.cdx.json

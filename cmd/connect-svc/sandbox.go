@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"slices"
 	"time"
 
 	"connect-svc/gen/sandboxapi"
@@ -23,8 +24,8 @@ type sandboxCommand struct {
 	WebhookURL    string   `name:"webhook-url" placeholder:"URL" help:"URL that receives webhooks (default: a built-in receiver)."`
 	Seed          *uint64  `placeholder:"N" help:"Make the same ids, secrets and data each time (default: random)."`
 	Now           instant  `placeholder:"TIME" help:"When its clock begins: YYYY-MM-DD (UTC) or RFC 3339 (default: now)."`
-	DriverToken   string   `placeholder:"TOKEN" help:"Bearer token that the driver asks for, 16 characters or more. With it both addresses may be 0.0.0.0."`
-	Host          []string `sep:"none" placeholder:"NAME" help:"Name besides localhost by which the sandbox is reached, such as that of its container; repeat the flag for each."`
+	DriverToken   string   `setting:"" placeholder:"TOKEN" help:"Bearer token that the driver asks for, 16 characters or more. With it both addresses may be 0.0.0.0."`
+	Host          []string `setting:"" sep:"none" placeholder:"NAME" help:"Name besides localhost by which the sandbox is reached, such as that of its container; repeat the flag for each."`
 	CAFile        string   `name:"ca-file" placeholder:"FILE" help:"File to write the certificate authority to trust to (default: a temporary file)."`
 }
 
@@ -32,6 +33,7 @@ func (c sandboxCommand) Run(p *program) error {
 	if c.DriverToken != "" && !driverToken.MatchString(c.DriverToken) {
 		return usagef("--driver-token: must be 16 to 256 letters, digits, or any of - . _ ~ + / =")
 	}
+	c.Host = slices.DeleteFunc(c.Host, func(name string) bool { return name == "" }) // a variable that is not set
 	for _, name := range c.Host {
 		if !hostName.MatchString(name) {
 			return usagef("--host: must be a name in lower case, such as sandbox or sandbox.test")

@@ -94,8 +94,8 @@ func licensesOf(module, folder string) (names []string, err error) {
 	}
 	for _, file := range files {
 		name := strings.ToUpper(file.Name())
-		if file.IsDir() || !strings.HasPrefix(name, "LICEN") && !strings.HasPrefix(name, "COPYING") {
-			continue
+		if file.IsDir() || !strings.HasPrefix(name, "LICEN") && !strings.HasPrefix(name, "COPYING") || name == "LICENSE.DOCS" {
+			continue // a license of the module's documents is not one of its code
 		}
 		text, err := os.ReadFile(filepath.Join(folder, file.Name()))
 		if err != nil {

@@ -1,0 +1,116 @@
+// Image writes an OCI image of connect-svc as a layout folder, without a container engine, the same bytes for the same files.
+//
+//	go run -C tools ./image -program FILE -bill FILE -version v1.0.0 -commit HASH -arch amd64 FOLDER
+//
+// The image is the static program, the certificate authorities that Mozilla trusts, and the bill of materials; nothing else. It
+// runs as user 65532, who owns /keys. With -sandbox it also has this machine's PostgreSQL with the libraries that it needs, and
+// runs `connect-svc sandbox`. SOURCE_DATE_EPOCH, in seconds, is the time of all files; without it they are from 1970.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// account is the number of the user that the program runs as, which no person has.
+const account = 65532
+
+// source is what an image is made of.
+type source struct {
+	program, bill, version, commit, arch string
+	sandbox                              bool
+	at                                   time.Time
+}
+
+func main() {
+	var s source
+	flag.StringVar(&s.program, "program", "", "the built program")
+	flag.StringVar(&s.bill, "bill", "", "its bill of materials")
+	flag.StringVar(&s.version, "version", "", "its version")
+	flag.StringVar(&s.commit, "commit", "", "the commit that it was built from")
+	flag.StringVar(&s.arch, "arch", "", "its architecture, as Go names it")
+	flag.BoolVar(&s.sandbox, "sandbox", false, "make the image of the sandbox, with PostgreSQL inside")
+	flag.Parse()
+	if flag.NArg() != 1 || s.program == "" || s.bill == "" || s.version == "" || s.arch == "" {
+		fmt.Fprintln(os.Stderr, "usage: image -program FILE -bill FILE -version V -arch A [-commit HASH] [-sandbox] FOLDER")
+		os.Exit(2)
+	}
+	seconds, _ := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64) // none: 0
+	s.at = time.Unix(seconds, 0).UTC()
+	if err := s.write(flag.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+// write makes the layout folder anew.
+func (s source) write(folder string) error {
+	service, err := s.service()
+	if err != nil {
+		return err
+	}
+	layers, command := []tree{service}, []string{"serve"}
+	title, description := "connect-svc", "Lets partner companies read users' activity, with consent."
+	if s.sandbox {
+		database, err := postgres()
+		if err != nil {
+			return fmt.Errorf("PostgreSQL: %w", err)
+		}
+		layers = []tree{database, service} // what changes with each version comes last
+		command = []string{"sandbox", "--listen", "0.0.0.0:8443", "--private-listen", "0.0.0.0:9090"}
+		title, description = "connect-svc sandbox", "A throwaway connect-svc for partners' automated tests."
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	for _, files := range layers {
+		layer, err := files.layer(s.at)
+		if err != nil {
+			return err
+		}
+		if image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: s.at}, CreatedBy: "make image"}}); err != nil {
+			return err
+		}
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = "linux", s.arch, v1.Time{Time: s.at}
+	config.Config = v1.Config{
+		User:         fmt.Sprintf("%d:%d", account, account),
+		Entrypoint:   []string{"/connect-svc"},
+		Cmd:          command,
+		ExposedPorts: map[string]struct{}{"8443/tcp": {}, "9090/tcp": {}},
+		StopSignal:   "SIGTERM",
+		WorkingDir:   "/",
+		Labels: map[string]string{
+			"org.opencontainers.image.title":       title,
+			"org.opencontainers.image.description": description,
+			"org.opencontainers.image.version":     s.version,
+			"org.opencontainers.image.revision":    s.commit,
+			"org.opencontainers.image.created":     s.at.Format(time.RFC3339),
+		},
+	}
+	if image, err = mutate.ConfigFile(image, config); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	path, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return err
+	}
+	return path.AppendImage(image,
+		layout.WithPlatform(v1.Platform{OS: "linux", Architecture: s.arch}),
+		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": s.version}))
+}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,5 +31,33 @@ func TestReadmeListsEverySetting(t *testing.T) {
 				t.Errorf("no row for %s with the default %q", name, flag.Default)
 			}
 		}
+	}
+}
+
+// What deploy/ sets are settings of the program.
+func TestDeployedSettings(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, leaf := range modelOf(t).Leaves(false) {
+		for _, flag := range slices.Concat(leaf.AllFlags(false)...) {
+			known[variable(flag.Name)] = true
+		}
+	}
+	var found int
+	err := filepath.WalkDir("../../deploy", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range regexp.MustCompile(`CONNECT_[A-Z_]+`).FindAllString(string(text), -1) {
+			found++
+			if secret, isFile := strings.CutSuffix(name, "_FILE"); name != "CONNECT_NAME" && !known[name] && !(isFile && known[secret]) {
+				t.Errorf("%s sets %s, which is no setting", path, name)
+			}
+		}
+		return err
+	})
+	if err != nil || found < 20 {
+		t.Errorf("%d settings, %v", found, err)
 	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// Every metric that an alert asks for is there, and every alert is explained.
+// Every metric that an alert or the dashboard asks for is there, and every alert is explained.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {
@@ -18,26 +19,35 @@ func TestAlerts(t *testing.T) {
 		}
 		return string(text)
 	}
-	alerts, guide := read("alerts.yaml"), read("operations.md")
+	alerts, guide, dashboard := read("alerts.yaml"), read("operations.md"), read("../deploy/grafana/connect-svc.json")
 	e := newEndToEnd(t, func(c *Config) {
 		c.Certificate = FixedCertificate(certificateFor(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
+		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.private(t, "/healthz") // or no request would have been counted
 	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
 		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, e.partner.ID) // nor an event
 	metrics := e.private(t, "/metrics")
-	asked := regexp.MustCompile(`connect_[a-z_]+`).FindAllString(alerts, -1)
+	asked := regexp.MustCompile(`connect_[a-z_]+`).FindAllString(alerts+dashboard, -1)
 	if len(asked) < 10 {
 		t.Fatalf("the alerts ask for %q", asked)
 	}
 	for _, name := range asked {
 		if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).MatchString(metrics) {
-			t.Errorf("an alert asks for %s, which is no metric", name)
+			t.Errorf("an alert or the dashboard asks for %s, which is no metric", name)
 		}
 	}
 	for _, alert := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(alerts, -1) {
 		if !strings.Contains(guide, "| `"+alert[1]+"` |") {
 			t.Errorf("the guide does not explain %s", alert[1])
 		}
+	}
+	for _, alert := range regexp.MustCompile(`Connect[A-Z]\w+`).FindAllString(dashboard, -1) {
+		if !strings.Contains(alerts, "alert: "+alert+"\n") {
+			t.Errorf("the dashboard names %s, which is no alert", alert)
+		}
+	}
+	if !json.Valid([]byte(dashboard)) {
+		t.Error("the dashboard is no JSON")
 	}
 }

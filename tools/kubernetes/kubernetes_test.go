@@ -1,0 +1,106 @@
+// Package kubernetes has the test of what deploy/kubernetes renders to.
+package kubernetes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// What Kustomize makes of the folder is what Kubernetes knows, field by field, and its parts fit each other.
+func TestRendered(t *testing.T) {
+	t.Parallel()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../deploy/kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		deployment apps.Deployment
+		settings   core.ConfigMap
+		budget     policy.PodDisruptionBudget
+		network    networking.NetworkPolicy
+		services   []core.Service
+	)
+	for _, resource := range resources.Resources() {
+		text, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var into any
+		switch kind := resource.GetKind(); kind {
+		case "Deployment":
+			into = &deployment
+		case "ConfigMap":
+			into = &settings
+		case "PodDisruptionBudget":
+			into = &budget
+		case "NetworkPolicy":
+			into = &network
+		case "ServiceAccount":
+			into = &core.ServiceAccount{}
+		case "Service":
+			services = append(services, core.Service{})
+			into = &services[len(services)-1]
+		default:
+			t.Fatalf("a %s that this test does not know", kind)
+		}
+		if err := yaml.UnmarshalStrict(text, into); err != nil {
+			t.Errorf("%s %s: %v", resource.GetKind(), resource.GetName(), err)
+		}
+	}
+
+	pod := deployment.Spec.Template
+	server := pod.Spec.Containers[0]
+	selects := func(name string, labels map[string]string) {
+		t.Helper()
+		if len(labels) == 0 {
+			t.Errorf("%s selects every pod", name)
+		}
+		for label, value := range labels {
+			if pod.Labels[label] != value {
+				t.Errorf("%s selects pods with %s=%s, which the servers are not", name, label, value)
+			}
+		}
+	}
+	selects("the deployment", deployment.Spec.Selector.MatchLabels)
+	selects("the budget", budget.Spec.Selector.MatchLabels)
+	selects("the network policy", network.Spec.PodSelector.MatchLabels)
+	hasPort := func(name string) bool {
+		return slices.ContainsFunc(server.Ports, func(port core.ContainerPort) bool { return port.Name == name })
+	}
+	for _, service := range services {
+		selects(service.Name, service.Spec.Selector)
+		for _, port := range service.Spec.Ports {
+			if !hasPort(port.TargetPort.StrVal) {
+				t.Errorf("%s leads to the port %q, which the servers do not have", service.Name, port.TargetPort.StrVal)
+			}
+		}
+	}
+	for _, probe := range []*core.Probe{server.StartupProbe, server.LivenessProbe, server.ReadinessProbe} {
+		if probe == nil || !hasPort(probe.HTTPGet.Port.StrVal) {
+			t.Errorf("a probe asks where nobody listens: %+v", probe)
+		}
+	}
+	if server.EnvFrom[0].ConfigMapRef.Name != settings.Name || settings.Data["CONNECT_BASE_URL"] == "" {
+		t.Errorf("the servers read their settings from %q, not from %q", server.EnvFrom[0].ConfigMapRef.Name, settings.Name)
+	}
+	if *deployment.Spec.Replicas < 2 || budget.Spec.MinAvailable.IntValue() < 1 {
+		t.Error("somebody who moves a node stops the service")
+	}
+	for _, container := range append(pod.Spec.InitContainers, server) {
+		if !strings.HasPrefix(container.Image, "registry.example/connect-svc:") {
+			t.Errorf("%s has the image %s", container.Name, container.Image)
+		}
+		if context := container.SecurityContext; *context.AllowPrivilegeEscalation || !*context.ReadOnlyRootFilesystem || !slices.Contains(context.Capabilities.Drop, "ALL") {
+			t.Errorf("%s has more rights than it needs", container.Name)
+		}
+	}
+}

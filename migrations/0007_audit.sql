@@ -10,7 +10,8 @@ create table audit_log (
     subject            uuid        not null check (subject = coalesce(user_id, client_id)),
     id                 bigint      generated always as identity,
     at                 timestamptz not null default connect_now(),
-    actor              text        not null check (actor in ('user', 'client', 'operator', 'system')),
+    -- user, client, system or operator; or the name of an operator's token (internal/actor).
+    actor              text        not null check (actor ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'),
     action             text        not null check (action ~ '^[a-z]+([._][a-z]+)*$'),
     user_id            uuid,
     client_id          uuid,
@@ -21,6 +22,8 @@ create table audit_log (
 
 create index audit_log_at on audit_log (at, id);
 create index audit_log_client on audit_log (client_id, at, id);
+create index audit_log_actor on audit_log (actor, at, id);
+create index audit_log_action on audit_log (action, at, id);
 
 -- The scopes as specification 2.1 writes them.
 create function scope_text(scopes scope_set) returns text

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
 )
 
@@ -30,7 +31,7 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		queries := s.queries.WithTx(tx)
 		row, err = queries.InsertUser(ctx, accountdb.InsertUserParams{
-			UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn,
+			UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn, Actor: actor.Of(ctx),
 		})
 		if err != nil {
 			return err
@@ -69,7 +70,7 @@ func (s store) changeUser(
 			}
 		}
 		row, err := queries.UpdateUser(ctx, accountdb.UpdateUserParams{
-			UserID: id, Email: change.Email, Timezone: change.Timezone, RegisteredOn: change.RegisteredOn,
+			UserID: id, Email: change.Email, Timezone: change.Timezone, RegisteredOn: change.RegisteredOn, Actor: actor.Of(ctx),
 		})
 		user = userOf(accountdb.User(row))
 		return err
@@ -162,7 +163,7 @@ func (s store) deleteUser(
 		if err := queries.DeleteUser(ctx, id); err != nil {
 			return err
 		}
-		return queries.NoteUserDeleted(ctx, accountdb.NoteUserDeletedParams{UserID: id, Connections: connections})
+		return queries.NoteUserDeleted(ctx, accountdb.NoteUserDeletedParams{UserID: id, Connections: connections, Actor: actor.Of(ctx)})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, ErrUserNotFound

@@ -11,7 +11,7 @@ import (
 type Event struct {
 	ID       int64 // sorts events of one time, and tells one from another of its user or client
 	At       time.Time
-	Actor    string    // user, client, operator or system
+	Actor    string    // user, client, system, operator, or the name of an operator's token
 	Action   string    // what happened to what: connection.revoked
 	ClientID uuid.UUID // uuid.Nil where no client is concerned
 	UserID   uuid.UUID // uuid.Nil where no user is concerned; stays when the user is deleted

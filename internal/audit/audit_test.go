@@ -9,11 +9,14 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/webhook"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -164,5 +167,77 @@ func TestSweep(t *testing.T) {
 		if diff := cmp.Diff(test.want, actions(list(t, log, audit.Filter{}))); diff != "" {
 			t.Errorf("kept for %s (-want +got):\n%s", test.retention, diff)
 		}
+	}
+}
+
+// Who acts under the context is the actor of every act of the operator, in every domain.
+func TestActor(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	ada := actor.As(t.Context(), "ada")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	clients := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
+	partner, _, err := clients.Create(ada, client.Registration{
+		Name: "Ride Club", CallbackURL: "https://ride.example/callback", Scopes: scope.DailySteps, Policy: client.DefaultPolicy,
+	})
+	must(err)
+	must(clients.Disable(ada, partner.ID))
+	must(clients.Enable(ada, partner.ID))
+	_, err = clients.RotateSecret(ada, partner.ID)
+	must(err)
+	_, err = clients.Update(ada, partner.ID, func(r *client.Registration) { r.Name = "Walk Club" })
+	must(err)
+
+	webhooks := webhook.New(db.Pool, credential.NewTestKeyring(), webhook.Settings{})
+	_, err = webhooks.SetEndpoint(ada, partner.ID, "https://ride.example/webhooks")
+	must(err)
+	_, err = webhooks.SetEndpoint(ada, partner.ID, "https://ride.example/events")
+	must(err)
+	_, err = webhooks.RotateSecret(ada, partner.ID)
+	must(err)
+
+	accounts := account.New(db.Pool, nil, nil, account.Settings{
+		EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
+	})
+	user, err := accounts.CreateUser(ada, account.NewUser{
+		Email: "ada@example.com", Timezone: "UTC", RegisteredOn: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
+	})
+	must(err)
+	timezone := "Asia/Tokyo"
+	_, err = accounts.ChangeUser(ada, user.ID, account.UserChange{Timezone: &timezone})
+	must(err)
+	other := db.User(t)
+	connect := func(user uuid.UUID) {
+		db.Exec(t, `insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+			refresh_generation, refresh_hash, refresh_deadline)
+			values ($1, $2, gen_random_uuid(), 1, 'authorized', 1, '2026-01-31', now(), 1, sha256('x'), now() + interval '1 day')`,
+			user, partner.ID)
+	}
+	connect(user.ID)
+	connect(other.ID)
+	server := oauth.New(db.Pool, nil, oauth.Settings{})
+	must(server.DisconnectByOperator(ada, other.ID, partner.ID))
+	event := pgtest.Value[uuid.UUID](t, db, "select event_id from webhook_events")
+	must(webhooks.Replay(ada, event))
+	must(webhooks.RemoveEndpoint(ada, partner.ID))
+	_, err = accounts.DeleteUser(ada, user.ID)
+	must(err)
+	connect(db.User(t).ID)
+	_, err = clients.Offboard(ada, partner.ID)
+	must(err)
+
+	want := []string{
+		"ada client.created", "ada client.disabled", "ada client.enabled", "ada client.secret_replaced", "ada client.updated",
+		"ada webhook.created", "ada webhook.url_set", "ada webhook.secret_rotated", "ada user.created", "ada user.changed",
+		"ada connection.disconnected", "ada webhook.replayed", "ada webhook.removed", "ada connection.disconnected",
+		"ada user.deleted", "ada client.offboarded", "ada connection.disconnected",
+	}
+	if diff := cmp.Diff(want, actions(list(t, audit.New(db.Pool, 0), audit.Filter{}))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

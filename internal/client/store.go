@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	clientdb "connect-svc/gen/db/client"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
@@ -65,6 +66,7 @@ func (r *Registry) CreateAs(ctx context.Context, id uuid.UUID, bits [32]byte, re
 			TermsUrl:          registration.TermsURL,
 			Logo:              registration.Logo.Name,
 			WebhookParallel:   int16(registration.WebhookParallel), //nolint:gosec // 1 to 64
+			Actor:             actor.Of(ctx),
 		}); err != nil {
 			return err
 		}
@@ -111,7 +113,7 @@ func (r *Registry) Enable(ctx context.Context, id uuid.UUID) error {
 }
 
 func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) error {
-	n, err := r.queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status)})
+	n, err := r.queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status), Actor: actor.Of(ctx)})
 	return r.changed(ctx, id, n, err)
 }
 
@@ -119,7 +121,7 @@ func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) e
 // Errors: ErrNotFound, ErrOffboarded.
 func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID) (string, error) {
 	secret, hash := credential.NewClientSecret()
-	n, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{ClientID: id, SecretHash: hash})
+	n, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{ClientID: id, SecretHash: hash, Actor: actor.Of(ctx)})
 	if err := r.changed(ctx, id, n, err); err != nil {
 		return "", err
 	}
@@ -280,7 +282,7 @@ func audit(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action 
 	if err != nil {
 		return err
 	}
-	return queries.NoteClientChange(ctx, clientdb.NoteClientChangeParams{Action: action, ClientID: id, Detail: text})
+	return queries.NoteClientChange(ctx, clientdb.NoteClientChangeParams{Actor: actor.Of(ctx), Action: action, ClientID: id, Detail: text})
 }
 
 func fromRow(row clientdb.Client) Client {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
@@ -45,9 +46,9 @@ func (s *Server) DisconnectUser(ctx context.Context, userID, clientID uuid.UUID)
 	return s.disconnect(ctx, userID, clientID, "user")
 }
 
-// DisconnectByOperator is [Server.DisconnectUser] where the operator decided it.
+// DisconnectByOperator is [Server.DisconnectUser] where the operator decided it: whoever acts under ctx.
 func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid.UUID) error {
-	return s.disconnect(ctx, userID, clientID, "operator")
+	return s.disconnect(ctx, userID, clientID, actor.Of(ctx))
 }
 
 // EndConnectionsOfClient disconnects every user from a client that was offboarded, and returns how many connections were

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
@@ -412,9 +413,9 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 }
 
 // disconnect ends a connection, whatever state it is in. Error: ErrNotConnected.
-func (s store) disconnect(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
+func (s store) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string) error {
 	_, err := s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
-		UserID: userID, ClientID: clientID, Actor: actor,
+		UserID: userID, ClientID: clientID, Actor: by,
 	})
 	return none(err, ErrNotConnected)
 }
@@ -424,7 +425,7 @@ func (s store) disconnect(ctx context.Context, userID, clientID uuid.UUID, actor
 // so that no connection is made meanwhile. Nothing of the user is left that does not go with the user's row.
 func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
 	queries := oauthdb.New(tx)
-	n, err := queries.EndConnectionsOfUser(ctx, userID)
+	n, err := queries.EndConnectionsOfUser(ctx, oauthdb.EndConnectionsOfUserParams{UserID: userID, Actor: actor.Of(ctx)})
 	if err != nil {
 		return 0, err
 	}
@@ -445,7 +446,7 @@ func (s store) endOffboarded(ctx context.Context, clientID *uuid.UUID) (ended in
 	const part = 1000
 	for {
 		n, err := s.queries.EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
-			ClientID: clientID, MaxRows: part,
+			ClientID: clientID, Actor: actor.Of(ctx), MaxRows: part,
 		})
 		if ended += n; err != nil || n < part {
 			return ended, err

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
 )
 
@@ -50,12 +51,14 @@ type target struct {
 // setEndpoint moves the endpoint of a client, or makes it.
 func (s store) setEndpoint(ctx context.Context, clientID uuid.UUID, url, host, secret string) (created bool, err error) {
 	for range 2 { // the second time when somebody made it in between
-		n, err := s.queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{ClientID: clientID, Url: url, Host: host})
+		n, err := s.queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{
+			ClientID: clientID, Url: url, Host: host, Actor: actor.Of(ctx),
+		})
 		if err != nil || n > 0 {
 			return false, err
 		}
 		n, err = s.queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
-			ClientID: clientID, Url: url, Host: host, Secret: secret,
+			ClientID: clientID, Url: url, Host: host, Secret: secret, Actor: actor.Of(ctx),
 		})
 		if err != nil || n > 0 {
 			return true, err
@@ -76,12 +79,12 @@ const rotationOverlap = 24 * time.Hour
 
 func (s store) rotateSecret(ctx context.Context, clientID uuid.UUID, secret string) error {
 	return found(s.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
-		ClientID: clientID, Secret: secret, Overlap: rotationOverlap,
+		ClientID: clientID, Secret: secret, Overlap: rotationOverlap, Actor: actor.Of(ctx),
 	}))
 }
 
 func (s store) removeEndpoint(ctx context.Context, clientID uuid.UUID) error {
-	return found(s.queries.RemoveWebhookEndpoint(ctx, clientID))
+	return found(s.queries.RemoveWebhookEndpoint(ctx, webhookdb.RemoveWebhookEndpointParams{ClientID: clientID, Actor: actor.Of(ctx)}))
 }
 
 func found(n int64, err error) error {
@@ -208,7 +211,9 @@ func (s store) replay(ctx context.Context, id uuid.UUID) error {
 		case event.Stopped:
 			return ErrStopped
 		}
-		if err := queries.ReplayWebhookEvent(ctx, webhookdb.ReplayWebhookEventParams{UserID: row.UserID, EventID: id}); err != nil {
+		if err := queries.ReplayWebhookEvent(ctx, webhookdb.ReplayWebhookEventParams{
+			UserID: row.UserID, EventID: id, Actor: actor.Of(ctx),
+		}); err != nil {
 			return err
 		}
 		return queries.QueueReplay(ctx, webhookdb.QueueReplayParams{

@@ -10,7 +10,7 @@ with created as (
     returning *
 ), noted as (
     insert into audit_log (subject, actor, action, user_id)
-    select user_id, 'operator', 'user.created', user_id from created
+    select user_id, @actor::text, 'user.created', user_id from created
 )
 select user_id, email, timezone, registered_on, created_at from created;
 
@@ -23,7 +23,7 @@ with changed as (
     returning *
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, detail)
-    select user_id, 'operator', 'user.changed', user_id,
+    select user_id, @actor::text, 'user.changed', user_id,
         jsonb_build_object('email', sqlc.narg(email)::text is not null, 'timezone', sqlc.narg(timezone)::text is not null,
             'registered_on', sqlc.narg(registered_on)::date is not null)
     from changed
@@ -63,7 +63,7 @@ delete from users where user_id = @user_id;
 
 -- name: NoteUserDeleted :exec
 insert into audit_log (subject, actor, action, user_id, detail)
-values (@user_id::uuid, 'operator', 'user.deleted', @user_id::uuid, jsonb_build_object('connections', @connections::bigint));
+values (@user_id::uuid, @actor::text, 'user.deleted', @user_id::uuid, jsonb_build_object('connections', @connections::bigint));
 
 -- name: FindForSignIn :one
 -- Always returns one row, so that an address without an account takes the same path. Two addresses are the same, for the

@@ -9,7 +9,7 @@ with created as (
     returning client_id, name, callback_url, scopes
 )
 insert into audit_log (subject, actor, action, client_id, detail)
-select created.client_id, 'operator', 'client.created', created.client_id,
+select created.client_id, @actor::text, 'client.created', created.client_id,
     jsonb_build_object('name', created.name, 'callback_url', created.callback_url, 'scopes', scope_text(created.scopes))
 from created;
 
@@ -30,7 +30,7 @@ with found as (
     returning clients.client_id
 ), noted as (
     insert into audit_log (subject, actor, action, client_id)
-    select client_id, 'operator', case @status when 'active' then 'client.enabled' else 'client.disabled' end, client_id
+    select client_id, @actor::text, case @status when 'active' then 'client.enabled' else 'client.disabled' end, client_id
     from changed
 )
 select count(*) from found;
@@ -41,7 +41,7 @@ with replaced as (
     returning cl.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
-select replaced.client_id, 'operator', 'client.secret_replaced', replaced.client_id from replaced;
+select replaced.client_id, @actor::text, 'client.secret_replaced', replaced.client_id from replaced;
 
 -- name: LockClient :one
 select * from clients where client_id = @client_id for update;
@@ -72,4 +72,4 @@ update clients set status = 'offboarded' where client_id = @client_id and status
 -- name: NoteClientChange :exec
 -- For a change of several statements, in its transaction.
 insert into audit_log (subject, actor, action, client_id, detail)
-values (@client_id::uuid, 'operator', @action, @client_id::uuid, @detail);
+values (@client_id::uuid, @actor::text, @action, @client_id::uuid, @detail);

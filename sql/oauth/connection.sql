@@ -229,7 +229,7 @@ with before as (
     where before.state <> 'disconnected'
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select before.user_id, 'operator', 'connection.disconnected', before.user_id, before.client_id, before.version + 1,
+    select before.user_id, @actor::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1,
         jsonb_build_object('reason', 'account_deleted')
     from before where before.state <> 'disconnected'
 )
@@ -251,7 +251,7 @@ with chosen as (
     returning c.user_id, c.client_id, c.version
 )
 insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-select ended.user_id, 'operator', 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
+select ended.user_id, @actor::text, 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
     jsonb_build_object('reason', 'client_offboarded')
 from ended;
 

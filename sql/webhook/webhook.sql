@@ -15,7 +15,7 @@ with created as (
     returning client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
-select created.client_id, 'operator', 'webhook.created', created.client_id, jsonb_build_object('host', @host::text) from created;
+select created.client_id, @actor::text, 'webhook.created', created.client_id, jsonb_build_object('host', @host::text) from created;
 
 -- name: ClientExists :one
 select exists (select 1 from clients where client_id = @client_id);
@@ -28,7 +28,7 @@ with moved as (
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
-select moved.client_id, 'operator', 'webhook.url_set', moved.client_id, jsonb_build_object('host', @host::text) from moved;
+select moved.client_id, @actor::text, 'webhook.url_set', moved.client_id, jsonb_build_object('host', @host::text) from moved;
 
 -- name: RotateWebhookSecret :execrows
 with rotated as (
@@ -38,14 +38,14 @@ with rotated as (
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
-select rotated.client_id, 'operator', 'webhook.secret_rotated', rotated.client_id from rotated;
+select rotated.client_id, @actor::text, 'webhook.secret_rotated', rotated.client_id from rotated;
 
 -- name: RemoveWebhookEndpoint :execrows
 with removed as (
     delete from webhook_endpoints w where w.client_id = @client_id returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
-select removed.client_id, 'operator', 'webhook.removed', removed.client_id from removed;
+select removed.client_id, @actor::text, 'webhook.removed', removed.client_id from removed;
 
 -- name: ListWebhookEvents :many
 select * from webhook_events
@@ -80,7 +80,7 @@ with replayed as (
     returning event_id, client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
-select replayed.client_id, 'operator', 'webhook.replayed', replayed.client_id,
+select replayed.client_id, @actor::text, 'webhook.replayed', replayed.client_id,
     jsonb_build_object('event_id', replayed.event_id)
 from replayed;
 

@@ -516,7 +516,7 @@ with created as (
     returning user_id, email, timezone, registered_on, created_at
 ), noted as (
     insert into audit_log (subject, actor, action, user_id)
-    select user_id, 'operator', 'user.created', user_id from created
+    select user_id, $5::text, 'user.created', user_id from created
 )
 select user_id, email, timezone, registered_on, created_at from created
 `
@@ -526,6 +526,7 @@ type InsertUserParams struct {
 	Email        string
 	Timezone     string
 	RegisteredOn time.Time
+	Actor        string
 }
 
 type InsertUserRow struct {
@@ -545,6 +546,7 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertU
 		arg.Email,
 		arg.Timezone,
 		arg.RegisteredOn,
+		arg.Actor,
 	)
 	var i InsertUserRow
 	err := row.Scan(
@@ -714,16 +716,17 @@ func (q *Queries) NextCode(ctx context.Context, arg NextCodeParams) (NextCodeRow
 
 const noteUserDeleted = `-- name: NoteUserDeleted :exec
 insert into audit_log (subject, actor, action, user_id, detail)
-values ($1::uuid, 'operator', 'user.deleted', $1::uuid, jsonb_build_object('connections', $2::bigint))
+values ($1::uuid, $2::text, 'user.deleted', $1::uuid, jsonb_build_object('connections', $3::bigint))
 `
 
 type NoteUserDeletedParams struct {
 	UserID      uuid.UUID
+	Actor       string
 	Connections int64
 }
 
 func (q *Queries) NoteUserDeleted(ctx context.Context, arg NoteUserDeletedParams) error {
-	_, err := q.db.Exec(ctx, noteUserDeleted, arg.UserID, arg.Connections)
+	_, err := q.db.Exec(ctx, noteUserDeleted, arg.UserID, arg.Actor, arg.Connections)
 	return err
 }
 
@@ -879,7 +882,7 @@ with changed as (
     returning user_id, email, timezone, registered_on, created_at
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, detail)
-    select user_id, 'operator', 'user.changed', user_id,
+    select user_id, $5::text, 'user.changed', user_id,
         jsonb_build_object('email', $1::text is not null, 'timezone', $2::text is not null,
             'registered_on', $3::date is not null)
     from changed
@@ -892,6 +895,7 @@ type UpdateUserParams struct {
 	Timezone     *string
 	RegisteredOn *time.Time
 	UserID       uuid.UUID
+	Actor        string
 }
 
 type UpdateUserRow struct {
@@ -908,6 +912,7 @@ func (q *Queries) UpdateUser(ctx context.Context, arg UpdateUserParams) (UpdateU
 		arg.Timezone,
 		arg.RegisteredOn,
 		arg.UserID,
+		arg.Actor,
 	)
 	var i UpdateUserRow
 	err := row.Scan(

@@ -28,17 +28,18 @@ const createClient = `-- name: CreateClient :exec
 with created as (
     insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
         concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at)
-    values ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9, $10, $11, $12, $13, $14, connect_now())
+    values ($2, $3, $4, $5, $6, $7, $8,
+        $9, $10, $11, $12, $13, $14, $15, connect_now())
     returning client_id, name, callback_url, scopes
 )
 insert into audit_log (subject, actor, action, client_id, detail)
-select created.client_id, 'operator', 'client.created', created.client_id,
+select created.client_id, $1::text, 'client.created', created.client_id,
     jsonb_build_object('name', created.name, 'callback_url', created.callback_url, 'scopes', scope_text(created.scopes))
 from created
 `
 
 type CreateClientParams struct {
+	Actor             string
 	ClientID          uuid.UUID
 	Name              string
 	CallbackUrl       string
@@ -58,6 +59,7 @@ type CreateClientParams struct {
 // Registrations of partner companies.
 func (q *Queries) CreateClient(ctx context.Context, arg CreateClientParams) error {
 	_, err := q.db.Exec(ctx, createClient,
+		arg.Actor,
 		arg.ClientID,
 		arg.Name,
 		arg.CallbackUrl,
@@ -200,18 +202,24 @@ func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (Client, e
 
 const noteClientChange = `-- name: NoteClientChange :exec
 insert into audit_log (subject, actor, action, client_id, detail)
-values ($1::uuid, 'operator', $2, $1::uuid, $3)
+values ($1::uuid, $2::text, $3, $1::uuid, $4)
 `
 
 type NoteClientChangeParams struct {
 	ClientID uuid.UUID
+	Actor    string
 	Action   string
 	Detail   []byte
 }
 
 // For a change of several statements, in its transaction.
 func (q *Queries) NoteClientChange(ctx context.Context, arg NoteClientChangeParams) error {
-	_, err := q.db.Exec(ctx, noteClientChange, arg.ClientID, arg.Action, arg.Detail)
+	_, err := q.db.Exec(ctx, noteClientChange,
+		arg.ClientID,
+		arg.Actor,
+		arg.Action,
+		arg.Detail,
+	)
 	return err
 }
 
@@ -245,20 +253,21 @@ func (q *Queries) PutLogo(ctx context.Context, arg PutLogoParams) error {
 
 const replaceClientSecret = `-- name: ReplaceClientSecret :execrows
 with replaced as (
-    update clients cl set secret_hash = $1 where cl.client_id = $2 and cl.status <> 'offboarded'
+    update clients cl set secret_hash = $2 where cl.client_id = $3 and cl.status <> 'offboarded'
     returning cl.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
-select replaced.client_id, 'operator', 'client.secret_replaced', replaced.client_id from replaced
+select replaced.client_id, $1::text, 'client.secret_replaced', replaced.client_id from replaced
 `
 
 type ReplaceClientSecretParams struct {
+	Actor      string
 	SecretHash []byte
 	ClientID   uuid.UUID
 }
 
 func (q *Queries) ReplaceClientSecret(ctx context.Context, arg ReplaceClientSecretParams) (int64, error) {
-	result, err := q.db.Exec(ctx, replaceClientSecret, arg.SecretHash, arg.ClientID)
+	result, err := q.db.Exec(ctx, replaceClientSecret, arg.Actor, arg.SecretHash, arg.ClientID)
 	if err != nil {
 		return 0, err
 	}
@@ -275,7 +284,7 @@ with found as (
     returning clients.client_id
 ), noted as (
     insert into audit_log (subject, actor, action, client_id)
-    select client_id, 'operator', case $2 when 'active' then 'client.enabled' else 'client.disabled' end, client_id
+    select client_id, $3::text, case $2 when 'active' then 'client.enabled' else 'client.disabled' end, client_id
     from changed
 )
 select count(*) from found
@@ -284,11 +293,12 @@ select count(*) from found
 type SetClientStatusParams struct {
 	ClientID uuid.UUID
 	Status   string
+	Actor    string
 }
 
 // Setting the status that a client has is no change, and not noted.
 func (q *Queries) SetClientStatus(ctx context.Context, arg SetClientStatusParams) (int64, error) {
-	row := q.db.QueryRow(ctx, setClientStatus, arg.ClientID, arg.Status)
+	row := q.db.QueryRow(ctx, setClientStatus, arg.ClientID, arg.Status, arg.Actor)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

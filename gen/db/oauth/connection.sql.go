@@ -273,8 +273,8 @@ with chosen as (
     select c.user_id, c.client_id from connections c
     join clients cl on cl.client_id = c.client_id
     where c.state <> 'disconnected' and cl.status = 'offboarded'
-        and ($1::uuid is null or c.client_id = $1)
-    limit $2
+        and ($2::uuid is null or c.client_id = $2)
+    limit $3
 ), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
@@ -283,19 +283,20 @@ with chosen as (
     returning c.user_id, c.client_id, c.version
 )
 insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-select ended.user_id, 'operator', 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
+select ended.user_id, $1::text, 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
     jsonb_build_object('reason', 'client_offboarded')
 from ended
 `
 
 type EndConnectionsOfOffboardedParams struct {
+	Actor    string
 	ClientID *uuid.UUID
 	MaxRows  int32
 }
 
 // Some of the connections of a client that was offboarded, or of any that was: there is nobody left to be told.
 func (q *Queries) EndConnectionsOfOffboarded(ctx context.Context, arg EndConnectionsOfOffboardedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, endConnectionsOfOffboarded, arg.ClientID, arg.MaxRows)
+	result, err := q.db.Exec(ctx, endConnectionsOfOffboarded, arg.Actor, arg.ClientID, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -324,17 +325,22 @@ with before as (
     where before.state <> 'disconnected'
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select before.user_id, 'operator', 'connection.disconnected', before.user_id, before.client_id, before.version + 1,
+    select before.user_id, $2::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1,
         jsonb_build_object('reason', 'account_deleted')
     from before where before.state <> 'disconnected'
 )
 select count(*) from before where state <> 'disconnected'
 `
 
+type EndConnectionsOfUserParams struct {
+	UserID uuid.UUID
+	Actor  string
+}
+
 // Before the user is deleted, in one transaction, which holds the user's row. What the user's clients were told of activity
 // goes as well; that the connection has ended is delivered yet.
-func (q *Queries) EndConnectionsOfUser(ctx context.Context, userID uuid.UUID) (int64, error) {
-	row := q.db.QueryRow(ctx, endConnectionsOfUser, userID)
+func (q *Queries) EndConnectionsOfUser(ctx context.Context, arg EndConnectionsOfUserParams) (int64, error) {
+	row := q.db.QueryRow(ctx, endConnectionsOfUser, arg.UserID, arg.Actor)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

@@ -148,16 +148,17 @@ func (q *Queries) CountUnqueued(ctx context.Context) ([]CountUnqueuedRow, error)
 const createWebhookEndpoint = `-- name: CreateWebhookEndpoint :execrows
 with created as (
     insert into webhook_endpoints (client_id, url, secret)
-    select cl.client_id, $2, $3 from clients cl
-    where cl.client_id = $4 and cl.status <> 'offboarded' for share
+    select cl.client_id, $3, $4 from clients cl
+    where cl.client_id = $5 and cl.status <> 'offboarded' for share
     on conflict (client_id) do nothing
     returning client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
-select created.client_id, 'operator', 'webhook.created', created.client_id, jsonb_build_object('host', $1::text) from created
+select created.client_id, $1::text, 'webhook.created', created.client_id, jsonb_build_object('host', $2::text) from created
 `
 
 type CreateWebhookEndpointParams struct {
+	Actor    string
 	Host     string
 	Url      string
 	Secret   string
@@ -167,6 +168,7 @@ type CreateWebhookEndpointParams struct {
 // The client's row is held, so that no client is offboarded meanwhile. An endpoint that is there stays as it is.
 func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEndpointParams) (int64, error) {
 	result, err := q.db.Exec(ctx, createWebhookEndpoint,
+		arg.Actor,
 		arg.Host,
 		arg.Url,
 		arg.Secret,
@@ -558,23 +560,29 @@ func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChang
 
 const moveWebhookEndpoint = `-- name: MoveWebhookEndpoint :execrows
 with moved as (
-    update webhook_endpoints w set url = $2, stopped_at = null
+    update webhook_endpoints w set url = $3, stopped_at = null
     from clients cl
-    where w.client_id = $3 and cl.client_id = w.client_id and cl.status <> 'offboarded'
+    where w.client_id = $4 and cl.client_id = w.client_id and cl.status <> 'offboarded'
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
-select moved.client_id, 'operator', 'webhook.url_set', moved.client_id, jsonb_build_object('host', $1::text) from moved
+select moved.client_id, $1::text, 'webhook.url_set', moved.client_id, jsonb_build_object('host', $2::text) from moved
 `
 
 type MoveWebhookEndpointParams struct {
+	Actor    string
 	Host     string
 	Url      string
 	ClientID uuid.UUID
 }
 
 func (q *Queries) MoveWebhookEndpoint(ctx context.Context, arg MoveWebhookEndpointParams) (int64, error) {
-	result, err := q.db.Exec(ctx, moveWebhookEndpoint, arg.Host, arg.Url, arg.ClientID)
+	result, err := q.db.Exec(ctx, moveWebhookEndpoint,
+		arg.Actor,
+		arg.Host,
+		arg.Url,
+		arg.ClientID,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -694,14 +702,19 @@ func (q *Queries) Release(ctx context.Context, eventIds []uuid.UUID) error {
 
 const removeWebhookEndpoint = `-- name: RemoveWebhookEndpoint :execrows
 with removed as (
-    delete from webhook_endpoints w where w.client_id = $1 returning w.client_id
+    delete from webhook_endpoints w where w.client_id = $2 returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
-select removed.client_id, 'operator', 'webhook.removed', removed.client_id from removed
+select removed.client_id, $1::text, 'webhook.removed', removed.client_id from removed
 `
 
-func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, clientID uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, removeWebhookEndpoint, clientID)
+type RemoveWebhookEndpointParams struct {
+	Actor    string
+	ClientID uuid.UUID
+}
+
+func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, arg RemoveWebhookEndpointParams) (int64, error) {
+	result, err := q.db.Exec(ctx, removeWebhookEndpoint, arg.Actor, arg.ClientID)
 	if err != nil {
 		return 0, err
 	}
@@ -711,44 +724,51 @@ func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, clientID uuid.UUID)
 const replayWebhookEvent = `-- name: ReplayWebhookEvent :exec
 with replayed as (
     update webhook_events set state = 'pending', attempts_before = attempts, queued = true
-    where webhook_events.user_id = $1 and webhook_events.event_id = $2
+    where webhook_events.user_id = $2 and webhook_events.event_id = $3
     returning event_id, client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
-select replayed.client_id, 'operator', 'webhook.replayed', replayed.client_id,
+select replayed.client_id, $1::text, 'webhook.replayed', replayed.client_id,
     jsonb_build_object('event_id', replayed.event_id)
 from replayed
 `
 
 type ReplayWebhookEventParams struct {
+	Actor   string
 	UserID  uuid.UUID
 	EventID uuid.UUID
 }
 
 func (q *Queries) ReplayWebhookEvent(ctx context.Context, arg ReplayWebhookEventParams) error {
-	_, err := q.db.Exec(ctx, replayWebhookEvent, arg.UserID, arg.EventID)
+	_, err := q.db.Exec(ctx, replayWebhookEvent, arg.Actor, arg.UserID, arg.EventID)
 	return err
 }
 
 const rotateWebhookSecret = `-- name: RotateWebhookSecret :execrows
 with rotated as (
     update webhook_endpoints w
-    set previous_secret = w.secret, previous_until = connect_now() + $1::interval, secret = $2
-    where w.client_id = $3
+    set previous_secret = w.secret, previous_until = connect_now() + $2::interval, secret = $3
+    where w.client_id = $4
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
-select rotated.client_id, 'operator', 'webhook.secret_rotated', rotated.client_id from rotated
+select rotated.client_id, $1::text, 'webhook.secret_rotated', rotated.client_id from rotated
 `
 
 type RotateWebhookSecretParams struct {
+	Actor    string
 	Overlap  time.Duration
 	Secret   string
 	ClientID uuid.UUID
 }
 
 func (q *Queries) RotateWebhookSecret(ctx context.Context, arg RotateWebhookSecretParams) (int64, error) {
-	result, err := q.db.Exec(ctx, rotateWebhookSecret, arg.Overlap, arg.Secret, arg.ClientID)
+	result, err := q.db.Exec(ctx, rotateWebhookSecret,
+		arg.Actor,
+		arg.Overlap,
+		arg.Secret,
+		arg.ClientID,
+	)
 	if err != nil {
 		return 0, err
 	}

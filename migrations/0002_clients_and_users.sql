@@ -11,6 +11,9 @@ create table clients (
     scopes              scope_set   not null,
     -- SHA-256 of a secret with 256 random bits: such a secret needs no slow hash.
     secret_hash         bytea       not null check (octet_length(secret_hash) = 32),
+    -- The secret before it, where the operator lets both work for a while, and until when.
+    previous_secret_hash  bytea     check (octet_length(previous_secret_hash) = 32),
+    previous_secret_until timestamptz,
     status              text        not null default 'active' check (status in ('active', 'disabled', 'offboarded')),
     requests_per_minute integer     not null check (requests_per_minute between 1 and 1000000),
     burst               integer     not null check (burst between 1 and 1000000),
@@ -24,8 +27,18 @@ create table clients (
     logo                text        not null default '' check (octet_length(logo) <= 64),
     -- How many webhook events a server sends to the client at the same time.
     webhook_parallel    smallint    not null default 8 check (webhook_parallel between 1 and 64),
-    created_at          timestamptz not null
+    created_at          timestamptz not null,
+    check ((previous_secret_hash is null) = (previous_secret_until is null))
 );
+
+-- For the operator's list of clients.
+create index clients_created on clients (created_at, client_id);
+
+-- Whether a client's secret has this hash: it is the current one, or the one before and still works. The secrets are random, 256
+-- bits: that hashes are compared, and how fast, tells nothing. PostgreSQL puts it into the statements that ask for it.
+create function is_secret_of(presented bytea, secret_hash bytea, previous_hash bytea, previous_until timestamptz) returns boolean
+    language sql stable parallel safe
+    return presented = secret_hash or (presented = previous_hash and previous_until > connect_now());
 
 -- Logos of clients, apart from what every request reads of a client.
 create table client_logos (
@@ -57,4 +70,5 @@ drop table user_addresses;
 drop table users;
 drop table client_logos;
 drop table clients;
+drop function is_secret_of;
 drop domain scope_set;

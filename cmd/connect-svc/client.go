@@ -24,7 +24,7 @@ type clientCommands struct {
 	List         clientListCommand         `cmd:"" help:"List all clients, oldest first." example:"connect-svc client list"`
 	Show         clientShowCommand         `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Update       clientUpdateCommand       `cmd:"" help:"Change a client's registration." detail:"Only what is named changes. Giving a contact, URL or logo as an empty string removes it." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
-	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and print the new one once." detail:"The old secret stops working immediately." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and print the new one once." detail:"The old secret stops working immediately, or after --overlap. A secret older than that one stops in any case." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --overlap 24h"`
 	Disable      clientDisableCommand      `cmd:"" help:"Lock a client out; its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Enable       clientEnableCommand       `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Webhook      clientWebhookCommands     `cmd:"" help:"Manage where a client's events are sent."`
@@ -55,6 +55,8 @@ type clientSecretJSON struct {
 	ClientID      uuid.UUID `json:"client_id"`
 	ClientSecret  string    `json:"client_secret"`
 	WebhookSecret string    `json:"webhook_secret,omitempty"` // if there is a webhook
+	// OldSecretUntil is there where the secret of before works for a while yet.
+	OldSecretUntil *time.Time `json:"old_secret_until,omitempty"`
 }
 
 func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
@@ -140,6 +142,9 @@ func (c clientCommands) showSecret(p *program, row clientSecretJSON) error {
 	return c.print(p, row, func(w io.Writer) {
 		fmt.Fprintf(w, "client id\t%s\n", row.ClientID)
 		fmt.Fprintf(w, "client secret\t%s\n", row.ClientSecret)
+		if row.OldSecretUntil != nil {
+			fmt.Fprintf(w, "old secret works\tuntil %s\n", row.OldSecretUntil.Format(time.RFC3339))
+		}
 		if row.WebhookSecret == "" {
 			fmt.Fprintln(w, "Save the secret now: it is not stored and cannot be shown again.")
 			return
@@ -165,6 +170,7 @@ type clientJSON struct {
 	Logo              string        `json:"logo"` // the name under which it is served
 	WebhookParallel   int           `json:"webhook_parallel"`
 	CreatedAt         time.Time     `json:"created_at"`
+	OldSecretUntil    *time.Time    `json:"old_secret_until"` // null unless the secret of before works, too
 }
 
 func toClientJSON(c client.Client) clientJSON {
@@ -184,6 +190,7 @@ func toClientJSON(c client.Client) clientJSON {
 		Logo:              c.Logo.Name,
 		WebhookParallel:   c.WebhookParallel,
 		CreatedAt:         c.CreatedAt.UTC(),
+		OldSecretUntil:    timeOrNull(c.OverlapUntil),
 	}
 }
 
@@ -199,7 +206,9 @@ type clientListCommand struct{}
 
 func (clientListCommand) Run(p *program, group *clientCommands) error {
 	return group.inWebhooks(p, nil, func(_ *webhook.Webhooks, clients *client.Registry) error {
-		list, err := clients.List(p.ctx)
+		list, err := allPages(func(after client.Position, limit int) ([]client.Client, error) {
+			return clients.List(p.ctx, after, limit)
+		}, client.Client.Position)
 		if err != nil {
 			return err
 		}
@@ -222,11 +231,15 @@ type clientID struct {
 }
 
 type (
-	clientShowCommand         struct{ clientID }
-	clientDisableCommand      struct{ clientID }
-	clientEnableCommand       struct{ clientID }
-	clientRotateSecretCommand struct{ clientID }
+	clientShowCommand    struct{ clientID }
+	clientDisableCommand struct{ clientID }
+	clientEnableCommand  struct{ clientID }
 )
+
+type clientRotateSecretCommand struct {
+	clientID
+	Overlap time.Duration `default:"0s" placeholder:"DURATION" help:"How long the old secret keeps working, in whole seconds, up to 720h (default ${default})."`
+}
 
 func (c clientShowCommand) Run(p *program, group *clientCommands) error {
 	return group.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
@@ -253,11 +266,13 @@ func (c clientCommands) setStatus(p *program, id uuid.UUID, set func(*client.Reg
 
 func (c clientRotateSecretCommand) Run(p *program, group *clientCommands) error {
 	return group.inWebhooks(p, nil, func(_ *webhook.Webhooks, clients *client.Registry) error {
-		secret, err := clients.RotateSecret(p.ctx, c.ID)
+		rotated, err := clients.RotateSecret(p.ctx, c.ID, c.Overlap)
 		if err != nil {
 			return err
 		}
-		return group.showSecret(p, clientSecretJSON{ClientID: c.ID, ClientSecret: secret})
+		return group.showSecret(p, clientSecretJSON{
+			ClientID: c.ID, ClientSecret: rotated.Secret, OldSecretUntil: timeOrNull(rotated.OverlapUntil),
+		})
 	})
 }
 
@@ -435,6 +450,9 @@ func (c clientCommands) show(
 		fmt.Fprintf(w, "logo\t%s\n", row.Logo)
 		fmt.Fprintf(w, "webhook parallel\t%d\n", row.WebhookParallel)
 		fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
+		if row.OldSecretUntil != nil {
+			fmt.Fprintf(w, "old secret works\tuntil %s\n", row.OldSecretUntil.Format(time.RFC3339))
+		}
 		if row.Webhook != nil {
 			row.Webhook.write(w)
 		}

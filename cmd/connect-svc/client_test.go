@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -68,6 +69,16 @@ func TestClient(t *testing.T) {
 	rotated := succeedJSON[clientSecretJSON](t, env(db), "", "client", "rotate-secret", id)
 	if works(created) || !works(rotated) {
 		t.Errorf("after the rotation the old secret works: %t, the new one: %t", works(created), works(rotated))
+	}
+	overlapping := succeedJSON[clientSecretJSON](t, env(db), "", "client", "rotate-secret", id, "--overlap", "24h")
+	if overlapping.OldSecretUntil == nil || overlapping.OldSecretUntil.Sub(db.Clock.Now()).Round(time.Hour) != 24*time.Hour {
+		t.Errorf("both secrets work until %v", overlapping.OldSecretUntil)
+	}
+	if !works(rotated) || !works(overlapping) {
+		t.Errorf("meanwhile the old secret works: %t, the new one: %t", works(rotated), works(overlapping))
+	}
+	if text := succeed(t, env(db), "", "client", "show", id); !strings.Contains(text, "old secret works") {
+		t.Errorf("the overlap is not shown:\n%s", text)
 	}
 
 	second := succeedJSON[clientSecretJSON](t, env(db), "", "client", "create", "--name", "B", "--callback", "https://b.example/cb",
@@ -175,6 +186,7 @@ func TestClientRefusals(t *testing.T) {
 		"contact":        {with("--contact-email", "nobody"), statusUsage, "--contact-email: must"},
 		"id shape":       {[]string{"client", "show", "seven"}, statusUsage, "<id>"},
 		"show unknown":   {[]string{"client", "show", unknown}, statusFailed, "no such client"},
+		"overlap":        {[]string{"client", "rotate-secret", unknown, "--overlap", "721h"}, statusUsage, "--overlap: must be 0 or whole seconds, at most 720h"},
 		"rotate unknown": {[]string{"client", "rotate-secret", unknown}, statusFailed, "no such client"},
 		"disable":        {[]string{"client", "disable", unknown}, statusFailed, "no such client"},
 		"enable":         {[]string{"client", "enable", unknown}, statusFailed, "no such client"},

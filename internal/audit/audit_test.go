@@ -77,7 +77,7 @@ func TestList(t *testing.T) {
 	if err := clients.Enable(t.Context(), one.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clients.RotateSecret(t.Context(), two.ID); err != nil {
+	if _, err := clients.RotateSecret(t.Context(), two.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 
@@ -136,7 +136,7 @@ func TestRefusedChangesAreNotNoted(t *testing.T) {
 	if err := clients.Disable(t.Context(), uuid.New()); err == nil {
 		t.Error("an unknown client was disabled")
 	}
-	if _, err := clients.RotateSecret(t.Context(), uuid.New()); err == nil {
+	if _, err := clients.RotateSecret(t.Context(), uuid.New(), 0); err == nil {
 		t.Error("an unknown client has a new secret")
 	}
 	if diff := cmp.Diff([]string{"operator user.created"}, actions(list(t, log, audit.Filter{}))); diff != "" {
@@ -188,7 +188,7 @@ func TestActor(t *testing.T) {
 	must(err)
 	must(clients.Disable(ada, partner.ID))
 	must(clients.Enable(ada, partner.ID))
-	_, err = clients.RotateSecret(ada, partner.ID)
+	_, err = clients.RotateSecret(ada, partner.ID, 0)
 	must(err)
 	_, err = clients.Update(ada, partner.ID, func(r *client.Registration) { r.Name = "Walk Club" })
 	must(err)

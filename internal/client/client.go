@@ -60,6 +60,33 @@ type Client struct {
 	Registration
 	Status    Status
 	CreatedAt time.Time
+	// OverlapUntil is until when the secret of before works beside the current one. Zero: it does not.
+	OverlapUntil time.Time
+}
+
+// Position is where a list of clients goes on: after the last client of the page before. The zero value is before all.
+type Position struct {
+	CreatedAt time.Time
+	ID        uuid.UUID
+}
+
+// Position is the client's place among all.
+func (c Client) Position() Position { return Position{c.CreatedAt, c.ID} }
+
+// Secret is a client's new secret, which is not stored and cannot be shown again.
+type Secret struct {
+	Secret       string
+	OverlapUntil time.Time // until when the secret of before works, too; zero: it has ended
+}
+
+// MaxOverlap is for how long a secret can work beside the one that replaced it.
+const MaxOverlap = 30 * 24 * time.Hour
+
+func checkOverlap(overlap time.Duration) error {
+	if overlap < 0 || overlap > MaxOverlap || overlap%time.Second != 0 {
+		return &FieldError{"overlap", "must be 0 or whole seconds, at most 720h"}
+	}
+	return nil
 }
 
 // Errors of this package, next to *FieldError.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -63,12 +65,15 @@ func TestCreateGetList(t *testing.T) {
 	if diff := cmp.Diff(one, got); diff != "" {
 		t.Errorf("Get (-want +got):\n%s", diff)
 	}
-	list, err := registry.List(t.Context())
+	list, err := registry.List(t.Context(), client.Position{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]client.Client{one, two}, list); diff != "" {
 		t.Errorf("List (-want +got):\n%s", diff)
+	}
+	if second, err := registry.List(t.Context(), one.Position(), 1); err != nil || !cmp.Equal(second, []client.Client{two}) {
+		t.Errorf("a page: %v, %v", second, err)
 	}
 	if _, err := registry.Get(t.Context(), uuid.New()); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("Get of an unknown client: %v", err)
@@ -215,10 +220,11 @@ func TestSecret_5_1(t *testing.T) {
 	holds("registered", registered.ID, secret, client.Active)
 	holds("another", other.ID, otherSecret, client.Active)
 
-	replacement, err := registry.RotateSecret(t.Context(), registered.ID)
+	rotated, err := registry.RotateSecret(t.Context(), registered.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	replacement := rotated.Secret
 	if replacement == secret {
 		t.Error("the secret is the one before")
 	}
@@ -236,6 +242,70 @@ func TestSecret_5_1(t *testing.T) {
 	holds("enabled again", registered.ID, replacement, client.Active)
 }
 
+// How long two secrets may work, and what is known of it. Package oauth tests what each of them can do.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	registry := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
+	registered, _ := create(t, registry, rideClub)
+	for _, overlap := range []time.Duration{-time.Second, time.Millisecond, client.MaxOverlap + time.Second} {
+		_, err := registry.RotateSecret(t.Context(), registered.ID, overlap)
+		if wrong := new(client.FieldError); !errors.As(err, &wrong) || wrong.Field != "overlap" {
+			t.Errorf("overlap %s: %v", overlap, err)
+		}
+	}
+	rotate := func(overlap time.Duration) time.Time {
+		t.Helper()
+		rotated, err := registry.RotateSecret(t.Context(), registered.ID, overlap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := registry.Get(t.Context(), registered.ID)
+		if err != nil || !got.OverlapUntil.Equal(rotated.OverlapUntil) {
+			t.Errorf("overlap %s: %s, %v, want %s", overlap, got.OverlapUntil, err, rotated.OverlapUntil)
+		}
+		return rotated.OverlapUntil
+	}
+	if until := rotate(0); !until.IsZero() {
+		t.Errorf("without an overlap: until %s", until)
+	}
+	before := db.Clock.Now()
+	if until := rotate(client.MaxOverlap); until.Sub(before) < client.MaxOverlap-time.Minute || until.Sub(before) > client.MaxOverlap+time.Minute {
+		t.Errorf("30 days: until %s", until)
+	}
+	rotate(time.Second)
+	db.Clock.Advance(2 * time.Second)
+	if got, err := registry.Get(t.Context(), registered.ID); err != nil || !got.OverlapUntil.IsZero() {
+		t.Errorf("when it is over: %s, %v", got.OverlapUntil, err)
+	}
+	if list, err := registry.List(t.Context(), client.Position{}, 10); err != nil || !list[0].OverlapUntil.IsZero() {
+		t.Errorf("the list, when it is over: %v, %v", list, err)
+	}
+	noted := pgtest.Value[string](t, db, "select string_agg(detail::text, ' ' order by id) from audit_log where action = 'client.secret_replaced'")
+	if want := `{} {"overlap_seconds": 2592000} {"overlap_seconds": 1}`; noted != want {
+		t.Errorf("the audit log says %s, want %s", noted, want)
+	}
+
+	// Of two rotations at once each has a secret of its own, and the one that lost is the one before.
+	var group sync.WaitGroup
+	secrets := make([]string, 2)
+	for i := range secrets {
+		group.Go(func() {
+			rotated, err := registry.RotateSecret(t.Context(), registered.ID, time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			secrets[i] = rotated.Secret
+		})
+	}
+	group.Wait()
+	for _, secret := range secrets {
+		if n := pgtest.Value[int](t, db, "select count(*)::int from clients where $1 in (secret_hash, previous_secret_hash)", credential.Hash(secret)); n != 1 {
+			t.Error("a secret that was given out does not work")
+		}
+	}
+}
+
 func TestOffboardedAndUnknownClientsStay(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -250,7 +320,7 @@ func TestOffboardedAndUnknownClientsStay(t *testing.T) {
 	for name, act := range map[string]func(uuid.UUID) error{
 		"enable":  func(id uuid.UUID) error { return registry.Enable(t.Context(), id) },
 		"disable": func(id uuid.UUID) error { return registry.Disable(t.Context(), id) },
-		"rotate":  func(id uuid.UUID) error { _, err := registry.RotateSecret(t.Context(), id); return err },
+		"rotate":  func(id uuid.UUID) error { _, err := registry.RotateSecret(t.Context(), id, time.Hour); return err },
 		"update": func(id uuid.UUID) error {
 			_, err := registry.Update(t.Context(), id, func(r *client.Registration) { r.Name = "Other" })
 			return err

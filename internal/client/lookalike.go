@@ -14,8 +14,19 @@ import (
 
 // LookAlikes returns the clients whose names users could take for this one, oldest first, without the client except.
 func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
-	list, err := r.List(ctx)
-	return slices.DeleteFunc(list, func(c Client) bool { return c.ID == except || !alike(c.Name, name) }), err
+	const page = 1000
+	var found []Client
+	for after := (Position{}); ; {
+		list, err := r.List(ctx, after, page)
+		if err != nil || len(list) == 0 {
+			return found, err
+		}
+		after = list[len(list)-1].Position()
+		found = append(found, slices.DeleteFunc(list, func(c Client) bool { return c.ID == except || !alike(c.Name, name) })...)
+		if len(list) < page {
+			return found, nil
+		}
+	}
 }
 
 // alike reports whether two names look the same, or nearly: characters that are easily confused (UTS #39) are the same, and

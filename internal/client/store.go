@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -85,12 +86,14 @@ func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
 	if err != nil {
 		return Client{}, clientError(id, err)
 	}
-	return fromRow(row), nil
+	return fromRow(clientdb.ListClientsRow(row)), nil
 }
 
-// List returns all clients, oldest first.
-func (r *Registry) List(ctx context.Context) ([]Client, error) {
-	rows, err := r.queries.ListClients(ctx)
+// List returns clients, oldest first: at most limit of them, those after a position.
+func (r *Registry) List(ctx context.Context, after Position, limit int) ([]Client, error) {
+	rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{
+		AfterTime: after.CreatedAt, AfterID: after.ID, MaxRows: int32(limit),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list clients: %w", err)
 	}
@@ -117,15 +120,28 @@ func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) e
 	return r.changed(ctx, id, n, err)
 }
 
-// RotateSecret replaces the secret of a client and returns the new one. The old secret no longer works when it returns.
-// Errors: ErrNotFound, ErrOffboarded.
-func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID) (string, error) {
-	secret, hash := credential.NewClientSecret()
-	n, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{ClientID: id, SecretHash: hash, Actor: actor.Of(ctx)})
-	if err := r.changed(ctx, id, n, err); err != nil {
-		return "", err
+// RotateSecret replaces the secret of a client. The one before works for overlap yet, by the database's clock: 0, or whole seconds
+// up to [MaxOverlap]. With 0 it no longer works when RotateSecret returns. An older one never works. Errors: *FieldError,
+// ErrNotFound, ErrOffboarded.
+func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration) (Secret, error) {
+	if err := checkOverlap(overlap); err != nil {
+		return Secret{}, err
 	}
-	return secret, nil
+	secret, hash := credential.NewClientSecret()
+	until, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
+		ClientID: id, SecretHash: hash, Overlap: overlap, Actor: actor.Of(ctx),
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Secret{}, r.changed(ctx, id, 0, nil)
+	}
+	if err != nil {
+		return Secret{}, clientError(id, err)
+	}
+	rotated := Secret{Secret: secret}
+	if until != nil {
+		rotated.OverlapUntil = *until
+	}
+	return rotated, nil
 }
 
 // Update changes what is registered about a client, and returns the client as it is then. change gets the present
@@ -139,7 +155,7 @@ func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Regist
 		if err != nil {
 			return err
 		}
-		updated = fromRow(row)
+		updated = fromRow(clientdb.ListClientsRow(row))
 		if updated.Status == Offboarded {
 			return ErrOffboarded
 		}
@@ -285,8 +301,9 @@ func audit(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action 
 	return queries.NoteClientChange(ctx, clientdb.NoteClientChangeParams{Actor: actor.Of(ctx), Action: action, ClientID: id, Detail: text})
 }
 
-func fromRow(row clientdb.Client) Client {
-	return Client{
+func fromRow(found clientdb.ListClientsRow) Client {
+	row := found.Client
+	c := Client{
 		ID: row.ClientID,
 		Registration: Registration{
 			Name:        row.Name,
@@ -307,4 +324,8 @@ func fromRow(row clientdb.Client) Client {
 		Status:    Status(row.Status),
 		CreatedAt: row.CreatedAt,
 	}
+	if found.Overlapping {
+		c.OverlapUntil = *row.PreviousSecretUntil
+	}
+	return c
 }

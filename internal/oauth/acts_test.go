@@ -186,14 +186,14 @@ func TestAuthenticateClient_5_1(t *testing.T) {
 			t.Errorf("the client itself: %v, want %v", err, step.want)
 		}
 	}
-	replaced, err := f.registry.RotateSecret(t.Context(), f.client.ID)
+	replaced, err := f.registry.RotateSecret(t.Context(), f.client.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := f.AuthenticateClient(t.Context(), right); !errors.Is(err, ErrInvalidClient) {
 		t.Errorf("the replaced secret: %v", err)
 	}
-	if right, err = NewCredentials(f.client.ID.String(), replaced); err != nil || f.AuthenticateClient(t.Context(), right) != nil {
+	if right, err = NewCredentials(f.client.ID.String(), replaced.Secret); err != nil || f.AuthenticateClient(t.Context(), right) != nil {
 		t.Error("the new secret is refused")
 	}
 }

@@ -14,10 +14,16 @@ select created.client_id, @actor::text, 'client.created', created.client_id,
 from created;
 
 -- name: GetClient :one
-select * from clients where client_id = @client_id;
+select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+from clients
+where client_id = @client_id;
 
 -- name: ListClients :many
-select * from clients order by created_at, client_id;
+select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+from clients
+where (created_at, client_id) > (@after_time::timestamptz, @after_id::uuid)
+order by created_at, client_id
+limit @max_rows;
 
 -- Setting the status that a client has is no change, and not noted.
 -- name: SetClientStatus :one
@@ -35,16 +41,29 @@ with found as (
 )
 select count(*) from found;
 
--- name: ReplaceClientSecret :execrows
+-- name: ReplaceClientSecret :one
+-- With an overlap the secret of before works so long; an older one never does.
 with replaced as (
-    update clients cl set secret_hash = @secret_hash where cl.client_id = @client_id and cl.status <> 'offboarded'
-    returning cl.client_id
+    update clients cl
+    set secret_hash = @secret_hash,
+        previous_secret_hash = case when @overlap::interval > interval '0' then cl.secret_hash end,
+        previous_secret_until = case when @overlap::interval > interval '0' then connect_now() + @overlap::interval end
+    where cl.client_id = @client_id and cl.status <> 'offboarded'
+    returning cl.client_id, cl.previous_secret_until
+), noted as (
+    insert into audit_log (subject, actor, action, client_id, detail)
+    select replaced.client_id, @actor::text, 'client.secret_replaced', replaced.client_id,
+        case when @overlap::interval > interval '0'
+            then jsonb_build_object('overlap_seconds', extract(epoch from @overlap::interval)::bigint) else '{}' end
+    from replaced
 )
-insert into audit_log (subject, actor, action, client_id)
-select replaced.client_id, @actor::text, 'client.secret_replaced', replaced.client_id from replaced;
+select replaced.previous_secret_until from replaced;
 
 -- name: LockClient :one
-select * from clients where client_id = @client_id for update;
+select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+from clients
+where client_id = @client_id
+for update;
 
 -- name: UpdateClient :exec
 update clients

@@ -6,10 +6,12 @@
 -- moment: between the two the client may have been enabled. What is certain to fail, as a code that was used or a token of an
 -- older generation, is found out before anything is locked.
 
--- The secret is random, 256 bits: that two hashes of it are compared, and how fast, tells nothing.
+-- is_secret_of knows the rule (migrations).
 -- name: AuthenticateClient :one
 select exists (
-    select from clients where client_id = @client_id and secret_hash = @secret_hash and status = 'active'
+    select from clients
+    where client_id = @client_id and status = 'active'
+        and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until)
 );
 
 -- The first consent of a user to a client makes the row that all later acts change, as version 0, and its directory row.
@@ -42,7 +44,7 @@ with authorized as (
         and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
         and cl.status = 'active' and cl.callback_url = @redirect_uri and cl.scopes & @scopes::scope_set = @scopes::scope_set
-        and cl.secret_hash = @secret_hash
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
@@ -70,7 +72,8 @@ select exists (
     else 'the connection has other scopes than the code'
 end)::text as reason
 from clients cl
-where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active';
+where cl.client_id = @client_id and cl.status = 'active'
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
 -- The refresh (3.2, 4.4): one conditional update of one row. The new deadline tells the time: it is as much later as the
 -- inactivity is long.
@@ -83,7 +86,8 @@ from clients cl
 where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
     and c.version = @version and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
-    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes and cl.secret_hash = @secret_hash
+    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 
 -- Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
@@ -93,7 +97,9 @@ returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 -- again: the family ends, also the token issued a moment ago (3.2). Possible says that the refresh would be done now.
 -- name: RefuseRefresh :one
 with client as (
-    select client_id, scopes from clients where client_id = @client_id and secret_hash = @secret_hash and status = 'active'
+    select client_id, scopes from clients
+    where client_id = @client_id and status = 'active'
+        and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -131,7 +137,9 @@ from client;
 -- No row where the client is not who it says, also of RevokeAccessToken.
 -- name: RevokeConnection :one
 with client as (
-    select cl.client_id from clients cl where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active'
+    select cl.client_id from clients cl
+    where cl.client_id = @client_id and cl.status = 'active'
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -157,7 +165,8 @@ with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select @user_id::uuid, @token_id::uuid, @expires_at::timestamptz from clients cl
     where @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
-        and cl.secret_hash = @secret_hash and cl.status = 'active'
+        and cl.status = 'active'
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
     on conflict do nothing
     returning user_id
 ), noted as (
@@ -165,14 +174,17 @@ with revoked as (
     select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, @client_id::uuid, @version::bigint
     from revoked
 )
-select cl.client_id from clients cl where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active';
+select cl.client_id from clients cl
+where cl.client_id = @client_id and cl.status = 'active'
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
 -- Whose grant it is: nobody's where the client has no such grant, and no row where the client is not who it says.
 -- name: FindGrant :one
 select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.client_id
-where cl.client_id = @client_id and cl.secret_hash = @secret_hash and cl.status = 'active';
+where cl.client_id = @client_id and cl.status = 'active'
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
 -- The version goes up even where the connection is disconnected already: a code may be in flight that was issued
 -- under the present version, and nothing works after a disconnect has answered (4.10). That is not worth an entry.

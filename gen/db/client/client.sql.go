@@ -7,6 +7,7 @@ package clientdb
 
 import (
 	"context"
+	"time"
 
 	"connect-svc/internal/scope"
 	"github.com/google/uuid"
@@ -88,29 +89,39 @@ func (q *Queries) DeleteLogo(ctx context.Context, clientID uuid.UUID) error {
 }
 
 const getClient = `-- name: GetClient :one
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at from clients where client_id = $1
+select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+from clients
+where client_id = $1
 `
 
-func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (Client, error) {
+type GetClientRow struct {
+	Client      Client
+	Overlapping bool
+}
+
+func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (GetClientRow, error) {
 	row := q.db.QueryRow(ctx, getClient, clientID)
-	var i Client
+	var i GetClientRow
 	err := row.Scan(
-		&i.ClientID,
-		&i.Name,
-		&i.CallbackUrl,
-		&i.Scopes,
-		&i.SecretHash,
-		&i.Status,
-		&i.RequestsPerMinute,
-		&i.Burst,
-		&i.ConcurrentReads,
-		&i.ContactEmail,
-		&i.HomepageUrl,
-		&i.PrivacyUrl,
-		&i.TermsUrl,
-		&i.Logo,
-		&i.WebhookParallel,
-		&i.CreatedAt,
+		&i.Client.ClientID,
+		&i.Client.Name,
+		&i.Client.CallbackUrl,
+		&i.Client.Scopes,
+		&i.Client.SecretHash,
+		&i.Client.PreviousSecretHash,
+		&i.Client.PreviousSecretUntil,
+		&i.Client.Status,
+		&i.Client.RequestsPerMinute,
+		&i.Client.Burst,
+		&i.Client.ConcurrentReads,
+		&i.Client.ContactEmail,
+		&i.Client.HomepageUrl,
+		&i.Client.PrivacyUrl,
+		&i.Client.TermsUrl,
+		&i.Client.Logo,
+		&i.Client.WebhookParallel,
+		&i.Client.CreatedAt,
+		&i.Overlapping,
 	)
 	return i, err
 }
@@ -132,35 +143,53 @@ func (q *Queries) GetLogo(ctx context.Context, arg GetLogoParams) ([]byte, error
 }
 
 const listClients = `-- name: ListClients :many
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at from clients order by created_at, client_id
+select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+from clients
+where (created_at, client_id) > ($1::timestamptz, $2::uuid)
+order by created_at, client_id
+limit $3
 `
 
-func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
-	rows, err := q.db.Query(ctx, listClients)
+type ListClientsParams struct {
+	AfterTime time.Time
+	AfterID   uuid.UUID
+	MaxRows   int32
+}
+
+type ListClientsRow struct {
+	Client      Client
+	Overlapping bool
+}
+
+func (q *Queries) ListClients(ctx context.Context, arg ListClientsParams) ([]ListClientsRow, error) {
+	rows, err := q.db.Query(ctx, listClients, arg.AfterTime, arg.AfterID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Client
+	var items []ListClientsRow
 	for rows.Next() {
-		var i Client
+		var i ListClientsRow
 		if err := rows.Scan(
-			&i.ClientID,
-			&i.Name,
-			&i.CallbackUrl,
-			&i.Scopes,
-			&i.SecretHash,
-			&i.Status,
-			&i.RequestsPerMinute,
-			&i.Burst,
-			&i.ConcurrentReads,
-			&i.ContactEmail,
-			&i.HomepageUrl,
-			&i.PrivacyUrl,
-			&i.TermsUrl,
-			&i.Logo,
-			&i.WebhookParallel,
-			&i.CreatedAt,
+			&i.Client.ClientID,
+			&i.Client.Name,
+			&i.Client.CallbackUrl,
+			&i.Client.Scopes,
+			&i.Client.SecretHash,
+			&i.Client.PreviousSecretHash,
+			&i.Client.PreviousSecretUntil,
+			&i.Client.Status,
+			&i.Client.RequestsPerMinute,
+			&i.Client.Burst,
+			&i.Client.ConcurrentReads,
+			&i.Client.ContactEmail,
+			&i.Client.HomepageUrl,
+			&i.Client.PrivacyUrl,
+			&i.Client.TermsUrl,
+			&i.Client.Logo,
+			&i.Client.WebhookParallel,
+			&i.Client.CreatedAt,
+			&i.Overlapping,
 		); err != nil {
 			return nil, err
 		}
@@ -173,29 +202,40 @@ func (q *Queries) ListClients(ctx context.Context) ([]Client, error) {
 }
 
 const lockClient = `-- name: LockClient :one
-select client_id, name, callback_url, scopes, secret_hash, status, requests_per_minute, burst, concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at from clients where client_id = $1 for update
+select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+from clients
+where client_id = $1
+for update
 `
 
-func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (Client, error) {
+type LockClientRow struct {
+	Client      Client
+	Overlapping bool
+}
+
+func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (LockClientRow, error) {
 	row := q.db.QueryRow(ctx, lockClient, clientID)
-	var i Client
+	var i LockClientRow
 	err := row.Scan(
-		&i.ClientID,
-		&i.Name,
-		&i.CallbackUrl,
-		&i.Scopes,
-		&i.SecretHash,
-		&i.Status,
-		&i.RequestsPerMinute,
-		&i.Burst,
-		&i.ConcurrentReads,
-		&i.ContactEmail,
-		&i.HomepageUrl,
-		&i.PrivacyUrl,
-		&i.TermsUrl,
-		&i.Logo,
-		&i.WebhookParallel,
-		&i.CreatedAt,
+		&i.Client.ClientID,
+		&i.Client.Name,
+		&i.Client.CallbackUrl,
+		&i.Client.Scopes,
+		&i.Client.SecretHash,
+		&i.Client.PreviousSecretHash,
+		&i.Client.PreviousSecretUntil,
+		&i.Client.Status,
+		&i.Client.RequestsPerMinute,
+		&i.Client.Burst,
+		&i.Client.ConcurrentReads,
+		&i.Client.ContactEmail,
+		&i.Client.HomepageUrl,
+		&i.Client.PrivacyUrl,
+		&i.Client.TermsUrl,
+		&i.Client.Logo,
+		&i.Client.WebhookParallel,
+		&i.Client.CreatedAt,
+		&i.Overlapping,
 	)
 	return i, err
 }
@@ -251,27 +291,42 @@ func (q *Queries) PutLogo(ctx context.Context, arg PutLogoParams) error {
 	return err
 }
 
-const replaceClientSecret = `-- name: ReplaceClientSecret :execrows
+const replaceClientSecret = `-- name: ReplaceClientSecret :one
 with replaced as (
-    update clients cl set secret_hash = $2 where cl.client_id = $3 and cl.status <> 'offboarded'
-    returning cl.client_id
+    update clients cl
+    set secret_hash = $1,
+        previous_secret_hash = case when $2::interval > interval '0' then cl.secret_hash end,
+        previous_secret_until = case when $2::interval > interval '0' then connect_now() + $2::interval end
+    where cl.client_id = $3 and cl.status <> 'offboarded'
+    returning cl.client_id, cl.previous_secret_until
+), noted as (
+    insert into audit_log (subject, actor, action, client_id, detail)
+    select replaced.client_id, $4::text, 'client.secret_replaced', replaced.client_id,
+        case when $2::interval > interval '0'
+            then jsonb_build_object('overlap_seconds', extract(epoch from $2::interval)::bigint) else '{}' end
+    from replaced
 )
-insert into audit_log (subject, actor, action, client_id)
-select replaced.client_id, $1::text, 'client.secret_replaced', replaced.client_id from replaced
+select replaced.previous_secret_until from replaced
 `
 
 type ReplaceClientSecretParams struct {
-	Actor      string
 	SecretHash []byte
+	Overlap    time.Duration
 	ClientID   uuid.UUID
+	Actor      string
 }
 
-func (q *Queries) ReplaceClientSecret(ctx context.Context, arg ReplaceClientSecretParams) (int64, error) {
-	result, err := q.db.Exec(ctx, replaceClientSecret, arg.Actor, arg.SecretHash, arg.ClientID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// With an overlap the secret of before works so long; an older one never does.
+func (q *Queries) ReplaceClientSecret(ctx context.Context, arg ReplaceClientSecretParams) (*time.Time, error) {
+	row := q.db.QueryRow(ctx, replaceClientSecret,
+		arg.SecretHash,
+		arg.Overlap,
+		arg.ClientID,
+		arg.Actor,
+	)
+	var previous_secret_until *time.Time
+	err := row.Scan(&previous_secret_until)
+	return previous_secret_until, err
 }
 
 const setClientStatus = `-- name: SetClientStatus :one

@@ -12,20 +12,22 @@ import (
 )
 
 type Client struct {
-	ClientID          uuid.UUID
-	Name              string
-	CallbackUrl       string
-	Scopes            scope.Set
-	SecretHash        []byte
-	Status            string
-	RequestsPerMinute int32
-	Burst             int32
-	ConcurrentReads   int32
-	ContactEmail      string
-	HomepageUrl       string
-	PrivacyUrl        string
-	TermsUrl          string
-	Logo              string
-	WebhookParallel   int16
-	CreatedAt         time.Time
+	ClientID            uuid.UUID
+	Name                string
+	CallbackUrl         string
+	Scopes              scope.Set
+	SecretHash          []byte
+	PreviousSecretHash  []byte
+	PreviousSecretUntil *time.Time
+	Status              string
+	RequestsPerMinute   int32
+	Burst               int32
+	ConcurrentReads     int32
+	ContactEmail        string
+	HomepageUrl         string
+	PrivacyUrl          string
+	TermsUrl            string
+	Logo                string
+	WebhookParallel     int16
+	CreatedAt           time.Time
 }

@@ -121,7 +121,9 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 const authenticateClient = `-- name: AuthenticateClient :one
 
 select exists (
-    select from clients where client_id = $1 and secret_hash = $2 and status = 'active'
+    select from clients
+    where client_id = $1 and status = 'active'
+        and is_secret_of($2, secret_hash, previous_secret_hash, previous_secret_until)
 )
 `
 
@@ -137,7 +139,7 @@ type AuthenticateClientParams struct {
 // did nothing is explained by a second statement (RefuseRefresh, RefuseExchange), in which client and connection are seen at one
 // moment: between the two the client may have been enabled. What is certain to fail, as a code that was used or a token of an
 // older generation, is found out before anything is locked.
-// The secret is random, 256 bits: that two hashes of it are compared, and how fast, tells nothing.
+// is_secret_of knows the rule (migrations).
 func (q *Queries) AuthenticateClient(ctx context.Context, arg AuthenticateClientParams) (bool, error) {
 	row := q.db.QueryRow(ctx, authenticateClient, arg.ClientID, arg.SecretHash)
 	var exists bool
@@ -161,7 +163,7 @@ with authorized as (
         and c.version = $7::bigint and (c.state = 'disconnected' or c.scopes = $1::scope_set)
         and $8::timestamptz > connect_now()
         and cl.status = 'active' and cl.callback_url = $9 and cl.scopes & $1::scope_set = $1::scope_set
-        and cl.secret_hash = $10
+        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
@@ -350,7 +352,8 @@ const findGrant = `-- name: FindGrant :one
 select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = $1 and g.client_id = cl.client_id
-where cl.client_id = $2 and cl.secret_hash = $3 and cl.status = 'active'
+where cl.client_id = $2 and cl.status = 'active'
+    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
 type FindGrantParams struct {
@@ -466,7 +469,8 @@ select exists (
     else 'the connection has other scopes than the code'
 end)::text as reason
 from clients cl
-where cl.client_id = $2 and cl.secret_hash = $7 and cl.status = 'active'
+where cl.client_id = $2 and cl.status = 'active'
+    and is_secret_of($7, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
 type RefuseExchangeParams struct {
@@ -503,7 +507,9 @@ func (q *Queries) RefuseExchange(ctx context.Context, arg RefuseExchangeParams) 
 const refuseRefresh = `-- name: RefuseRefresh :one
 
 with client as (
-    select client_id, scopes from clients where client_id = $2 and secret_hash = $6 and status = 'active'
+    select client_id, scopes from clients
+    where client_id = $2 and status = 'active'
+        and is_secret_of($6, secret_hash, previous_secret_hash, previous_secret_until)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -583,7 +589,8 @@ with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select $3::uuid, $4::uuid, $5::timestamptz from clients cl
     where $5::timestamptz > connect_now() and cl.client_id = $1
-        and cl.secret_hash = $2 and cl.status = 'active'
+        and cl.status = 'active'
+        and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
     on conflict do nothing
     returning user_id
 ), noted as (
@@ -591,7 +598,9 @@ with revoked as (
     select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, $1::uuid, $6::bigint
     from revoked
 )
-select cl.client_id from clients cl where cl.client_id = $1 and cl.secret_hash = $2 and cl.status = 'active'
+select cl.client_id from clients cl
+where cl.client_id = $1 and cl.status = 'active'
+    and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
 type RevokeAccessTokenParams struct {
@@ -620,7 +629,9 @@ func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenPa
 
 const revokeConnection = `-- name: RevokeConnection :one
 with client as (
-    select cl.client_id from clients cl where cl.client_id = $1 and cl.secret_hash = $2 and cl.status = 'active'
+    select cl.client_id from clients cl
+    where cl.client_id = $1 and cl.status = 'active'
+        and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -670,7 +681,8 @@ from clients cl
 where c.user_id = $3 and c.client_id = $4 and cl.client_id = c.client_id
     and c.version = $5 and c.state = 'authorized' and c.refresh_deadline > connect_now()
     and c.refresh_generation = $6 and c.refresh_hash = $7
-    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes and cl.secret_hash = $8
+    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
+    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 `
 

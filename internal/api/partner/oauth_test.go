@@ -333,12 +333,12 @@ func TestClientAuthentication_5_1(t *testing.T) {
 		t.Errorf("WWW-Authenticate is %q", challenge)
 	}
 
-	replacement, err := f.clients.RotateSecret(t.Context(), f.client.ID)
+	replacement, err := f.clients.RotateSecret(t.Context(), f.client.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unknown(good).check(t, 401, "invalid_client") // replaced secret
-	good = basic(f.client.ID.String(), replacement)
+	good = basic(f.client.ID.String(), replacement.Secret)
 	unknown(good).check(t, 400, "invalid_grant")
 
 	if err := f.clients.Disable(t.Context(), f.client.ID); err != nil {

@@ -1,0 +1,116 @@
+package oauth
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// Where the operator lets a secret and its replacement work side by side, every act of a client takes either, until the time is
+// over by the database's clock. The partner's connections notice nothing.
+func TestSecretsOverlap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	registry := client.NewRegistry(f.db.Pool, EndConnectionsOfClient)
+	with := func(secret string) Credentials { return Credentials{f.client.ID, [32]byte(credential.Hash(secret))} }
+	current, _ := f.secrets.Load(f.client.ID)
+	first := current.(string)
+	rotate := func(overlap time.Duration) string {
+		t.Helper()
+		rotated, err := registry.RotateSecret(t.Context(), f.client.ID, overlap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rotated.Secret
+	}
+	// acts are one of each, on connections of their own.
+	acts := func(what, secret string, want error) {
+		t.Helper()
+		as := with(secret)
+		code, tokens, revoked := f.code(t, scope.All), Tokens{}, Tokens{}
+		exchanged, err := f.Exchange(t.Context(), as, ExchangeParams{Code: code, RedirectURI: callback, CodeVerifier: verifier})
+		if !errors.Is(err, want) {
+			t.Errorf("%s: exchange: %v", what, err)
+		}
+		if tokens = exchanged; err != nil {
+			tokens = f.connect(t, scope.All)
+		}
+		_, err = f.Refresh(t.Context(), as, tokens.RefreshToken)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: refresh: %v", what, err)
+		}
+		revoked = f.connect(t, scope.All)
+		if err := f.Revoke(t.Context(), as, revoked.AccessToken); !errors.Is(err, want) {
+			t.Errorf("%s: revoke an access token: %v", what, err)
+		}
+		if err := f.Revoke(t.Context(), as, revoked.RefreshToken); !errors.Is(err, want) {
+			t.Errorf("%s: revoke a refresh token: %v", what, err)
+		}
+		if err := f.Disconnect(t.Context(), as, revoked.GrantID); !errors.Is(err, want) {
+			t.Errorf("%s: disconnect: %v", what, err)
+		}
+		if err := f.Disconnect(t.Context(), as, uuid.New()); want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: disconnect of nothing: %v", what, err)
+		}
+		// A token that was used is a replay for who has the secret, and nothing for others.
+		if want == nil {
+			replayed := f.connect(t, scope.All)
+			if _, err := f.Refresh(t.Context(), as, replayed.RefreshToken); err != nil {
+				t.Errorf("%s: refresh: %v", what, err)
+			}
+			if _, err := f.Refresh(t.Context(), as, replayed.RefreshToken); !errors.Is(err, ErrReplayed) {
+				t.Errorf("%s: replay: %v", what, err)
+			}
+		}
+	}
+	works, ended := error(nil), ErrInvalidClient
+
+	second := rotate(24 * time.Hour)
+	f.secrets.Store(f.client.ID, second)
+	acts("the new one", second, works)
+	acts("the one before, meanwhile", first, works)
+	f.db.Clock.Advance(24*time.Hour - time.Minute)
+	acts("the one before, a minute before the end", first, works)
+	f.db.Clock.Advance(time.Minute)
+	acts("the one before, at the end", first, ended)
+	acts("the new one, at the end", second, works)
+
+	third := rotate(time.Hour)
+	f.secrets.Store(f.client.ID, third)
+	fourth := rotate(time.Hour)
+	f.secrets.Store(f.client.ID, fourth)
+	acts("two before", second, ended)
+	acts("one before", third, works)
+	fifth := rotate(0)
+	f.secrets.Store(f.client.ID, fifth)
+	acts("after a rotation without overlap", fourth, ended)
+	acts("the last one", fifth, works)
+}
+
+// The rule of two secrets costs no call: PostgreSQL puts it into the statements, and the client is found by its key.
+func TestSecretRuleIsInlined(t *testing.T) {
+	pgtest.NotOnCluster(t, "the plan is that of a shard")
+	t.Parallel()
+	f := newFixture(t)
+	rows, err := f.db.Pool.Query(t.Context(), `explain verbose select from clients where client_id = $1 and status = 'active'
+		and is_secret_of($2, secret_hash, previous_secret_hash, previous_secret_until)`, f.client.ID, []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan := strings.Join(lines, "\n"); strings.Contains(plan, "is_secret_of") || !strings.Contains(plan, "previous_secret_hash") {
+		t.Errorf("the plan:\n%s", plan)
+	}
+}

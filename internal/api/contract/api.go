@@ -121,11 +121,12 @@ func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := a.operations[Route(r)]
 		telemetry.EventOf(r.Context()).Operation = op.ID
-		var err error
+		err := op.checkQuery(r)
 		switch {
 		case !op.CheckPath(r):
 			err = errNoOperation
-		case HasQuery(r), op.Body == nil && HasBody(r):
+		case err != nil:
+		case op.Body == nil && HasBody(r):
 			err = ErrMalformed
 		case op.Body != nil:
 			err = op.checkBody(r)

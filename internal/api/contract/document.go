@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -22,6 +23,8 @@ type Operation struct {
 	Query map[string]*openapi3.Schema
 	Body  *openapi3.Schema   // nil where no body is allowed
 	whole *jsonschema.Schema // the same, compiled: the one that knows if, then and else
+
+	written map[string]*regexp.Regexp // of the query's numbers
 }
 
 const documentURL = "https://connect.example/document.json"
@@ -53,7 +56,8 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 	for path, item := range loaded.Paths.Map() {
 		for method, described := range item.Operations() {
 			op := &Operation{ID: described.OperationID, Needs: map[string][]string{},
-				Path: map[string]*openapi3.Schema{}, Query: map[string]*openapi3.Schema{}}
+				Path: map[string]*openapi3.Schema{}, Query: map[string]*openapi3.Schema{},
+				written: map[string]*regexp.Regexp{}}
 			operations[method+" "+path] = op
 			security := &loaded.Security
 			if described.Security != nil {
@@ -71,6 +75,9 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 				case openapi3.ParameterInQuery:
 					op.Query[parameter.Value.Name] = parameter.Value.Schema.Value
 				}
+			}
+			if err := op.readWritten(); err != nil {
+				return nil, fmt.Errorf("contract: %s: %w", op.ID, err)
 			}
 			if body := described.RequestBody; body != nil {
 				schema := body.Value.Content[mediaType].Schema

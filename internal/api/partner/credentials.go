@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"net/url"
 	"strings"
+
+	"connect-svc/internal/api/contract"
 )
 
 // basicCredentials takes client ID and secret from the value of an Authorization header (specification 5.1): each of
@@ -21,10 +23,10 @@ func basicCredentials(header string) (id, secret string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	if id, err = url.QueryUnescape(id); err != nil || !clean(id) {
+	if id, err = url.QueryUnescape(id); err != nil || !contract.Clean(id) {
 		return "", "", false
 	}
-	if secret, err = url.QueryUnescape(secret); err != nil || !clean(secret) {
+	if secret, err = url.QueryUnescape(secret); err != nil || !contract.Clean(secret) {
 		return "", "", false
 	}
 	return id, secret, true

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"connect-svc/internal/api/contract"
 )
 
 // Basic credentials are form-encoded each for itself (specification 5.1; RFC 6749, section 2.3.1).
@@ -60,7 +62,7 @@ func FuzzBasicCredentials(f *testing.F) {
 			}
 			return
 		}
-		if !clean(id) || !clean(secret) {
+		if !contract.Clean(id) || !contract.Clean(secret) {
 			t.Errorf("%q gives what is no text", header)
 		}
 		if again, secretAgain, ok := basicCredentials(basic(id, secret)); !ok || again != id || secretAgain != secret {
@@ -136,7 +138,7 @@ func FuzzReadQuery(f *testing.F) {
 			return
 		}
 		for name, values := range request.URL.Query() {
-			if _, known := op.Query[name]; !known || len(values) != 1 || !clean(values[0]) {
+			if _, known := op.Query[name]; !known || len(values) != 1 || !contract.Clean(values[0]) {
 				t.Errorf("accepted %s in %q", name, raw)
 			}
 		}

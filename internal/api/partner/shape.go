@@ -6,10 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -34,8 +31,6 @@ type operation struct {
 	*contract.Operation
 	basic bool      // needs client authentication
 	scope scope.Set // the scope that an access token needs; 0 where none is taken
-	// written is how the numbers of the query are written, which is what the document means by their patterns.
-	written map[string]*regexp.Regexp
 }
 
 // readOperations reads the embedded document.
@@ -46,7 +41,7 @@ func readOperations() (map[string]*operation, error) {
 	}
 	operations := map[string]*operation{}
 	for route, read := range described {
-		op := &operation{Operation: read, written: map[string]*regexp.Regexp{}}
+		op := &operation{Operation: read}
 		_, op.basic = read.Needs[basicScheme]
 		for _, name := range read.Needs[bearerScheme] {
 			needed, err := scope.Parse(name)
@@ -54,14 +49,6 @@ func readOperations() (map[string]*operation, error) {
 				return nil, fmt.Errorf("%s: scope %q: %w", read.ID, name, err)
 			}
 			op.scope |= needed
-		}
-		for name, described := range read.Query {
-			if !described.Type.Is(openapi3.TypeInteger) {
-				continue
-			}
-			if op.written[name], err = regexp.Compile(described.Pattern); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", read.ID, name, err)
-			}
 		}
 		operations[route] = op
 	}
@@ -75,24 +62,11 @@ const (
 	maxFieldSize = 2048 // characters of a form's field
 )
 
-// clean says whether PostgreSQL and JSON can hold the text: it has no NUL and is valid UTF-8.
-func clean(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsRune(text, 0)
-}
-
 // parsePairs reads a query string or a form. Each name may occur once, and all of it must be well-formed.
 func parsePairs(encoded string) (url.Values, error) {
-	values, err := url.ParseQuery(encoded)
+	values, err := contract.ParsePairs(encoded)
 	if err != nil {
-		return nil, malformed("names and values cannot be decoded")
-	}
-	for name, list := range values {
-		if len(list) != 1 {
-			return nil, malformed("a name is repeated")
-		}
-		if !clean(name) || !clean(list[0]) {
-			return nil, malformed("there is a NUL, or text that is not UTF-8")
-		}
+		return nil, malformed(err.Error())
 	}
 	return values, nil
 }
@@ -124,15 +98,7 @@ func (op *operation) checkRead(r *http.Request, baseURL string) error {
 // accepts says whether the document accepts the text as the value of a parameter. Any date passes: whether it is allowed is
 // decided later.
 func (op *operation) accepts(name string, described *openapi3.Schema, text string) bool {
-	if described.Format == "date" {
-		return true
-	}
-	written := op.written[name]
-	if written == nil {
-		return described.VisitJSON(text) == nil
-	}
-	number, err := strconv.ParseFloat(text, 64)
-	return err == nil && written.MatchString(text) && described.VisitJSON(number) == nil
+	return described.Format == "date" || op.Accepts(name, text)
 }
 
 // readForm reads a form, all of whose fields the document must have. A field without a value counts as missing (RFC 6749,

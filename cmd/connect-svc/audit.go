@@ -21,7 +21,10 @@ type auditCommands struct {
 type auditListCommand struct {
 	Client uuid.UUID `placeholder:"UUID" help:"Only entries about this client."`
 	User   uuid.UUID `placeholder:"UUID" help:"Only entries about this user, who may have been deleted."`
+	Actor  string    `placeholder:"NAME" help:"Only what this actor did: user, client, operator, system, or the name of an operator's token."`
+	Action string    `placeholder:"ACTION" help:"Only this action, such as client.updated."`
 	Since  instant   `placeholder:"TIME" help:"Only entries since this time: YYYY-MM-DD (UTC) or RFC 3339."`
+	Until  instant   `placeholder:"TIME" help:"Only entries before this time: YYYY-MM-DD (UTC) or RFC 3339."`
 }
 
 // auditEventJSON has null for the client, user or connection that an event does not concern.
@@ -61,8 +64,11 @@ func toAuditEventJSON(e audit.Event) auditEventJSON {
 func (c auditListCommand) Run(p *program, group *auditCommands) error {
 	return group.inDatabase(p, func(pool *postgres.Pool) error {
 		log, after := audit.New(pool, 0), audit.Position{}
+		filter := audit.Filter{
+			ClientID: c.Client, UserID: c.User, Since: c.Since.Time, Until: c.Until.Time, Actor: c.Actor, Action: c.Action,
+		}
 		rows := paged(func() ([]audit.Event, error) {
-			list, err := log.List(p.ctx, audit.Filter{ClientID: c.Client, UserID: c.User, Since: c.Since.Time}, after, listPage)
+			list, err := log.List(p.ctx, filter, after, listPage)
 			if len(list) > 0 {
 				after = list[len(list)-1].Position()
 			}

@@ -28,7 +28,10 @@ type clientErrorJSON struct {
 
 func (c clientErrorsCommand) Run(p *program, group *clientCommands) error {
 	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		list, err := usage.New(pool, slog.New(slog.DiscardHandler), time.Now).Errors(p.ctx, c.ID)
+		counted := usage.New(pool, slog.New(slog.DiscardHandler), time.Now)
+		list, err := allPages(func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
+			return counted.Errors(p.ctx, c.ID, after, limit)
+		}, usage.ClientError.Position)
 		if err != nil {
 			return err
 		}

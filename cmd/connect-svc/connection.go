@@ -17,7 +17,7 @@ import (
 type connectionCommands struct {
 	output
 	databaseSetting
-	List       connectionListCommand       `cmd:"" help:"List the connections of a user or of a client." detail:"The connections of a client include those that have ended." example:"connect-svc connection list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
+	List       connectionListCommand       `cmd:"" help:"List the connections of a user or of a client." detail:"Those that have ended are listed, too." example:"connect-svc connection list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
 	Disconnect connectionDisconnectCommand `cmd:"" help:"End a user's connection with a client." example:"connect-svc connection disconnect --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
@@ -54,6 +54,7 @@ func toConnectionJSON(c oauth.Connection) connectionJSON {
 
 type connectionListCommand struct {
 	User   uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"Only this user's connections."`
+	Email  string    `placeholder:"EMAIL" xor:"of" required:"" help:"Only the connections of the user with this address."`
 	Client uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"Only this client's connections."`
 }
 
@@ -76,28 +77,30 @@ func (c connectionListCommand) Run(p *program, group *connectionCommands) error 
 }
 
 func (c connectionListCommand) list(p *program, pool *postgres.Pool) (iter.Seq2[oauth.Connection, error], error) {
-	server := oauth.New(pool, nil, oauth.Settings{})
-	if c.User != uuid.Nil {
+	server, filter := oauth.New(pool, nil, oauth.Settings{}), oauth.Filter{}
+	switch {
+	case c.User != uuid.Nil:
 		if _, err := accountsOf(pool).GetUser(p.ctx, c.User); err != nil {
 			return nil, fmt.Errorf("user %s: %w", c.User, err)
 		}
-		all, err := server.ConnectionsOfUser(p.ctx, c.User) // not more than there are clients
-		return func(yield func(oauth.Connection, error) bool) {
-			for _, connection := range all {
-				if !yield(connection, nil) {
-					return
-				}
-			}
-		}, err
+		filter.UserID = &c.User
+	case c.Email != "":
+		user, err := accountsOf(pool).FindUser(p.ctx, c.Email)
+		if err != nil {
+			return nil, err
+		}
+		filter.UserID = &user.ID
+	default:
+		if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
+			return nil, err
+		}
+		filter.ClientID = &c.Client
 	}
-	if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
-		return nil, err
-	}
-	last := uuid.Nil
+	var after oauth.Position
 	return paged(func() ([]oauth.Connection, error) {
-		list, err := server.ConnectionsOfClient(p.ctx, c.Client, last, listPage)
+		list, err := server.Connections(p.ctx, filter, after, listPage)
 		if len(list) > 0 {
-			last = list[len(list)-1].UserID
+			after = list[len(list)-1].Position()
 		}
 		return list, err
 	}), nil

@@ -55,7 +55,7 @@ func TestConnection(t *testing.T) {
 	if ended != (disconnectedJSON{ada.ID, company.ID, oauth.Disconnected}) {
 		t.Errorf("disconnect: %+v", ended)
 	}
-	if got := list("--user", ada.ID); len(got) != 0 || got == nil {
+	if got := list("--user", ada.ID); len(got) != 1 || got[0].State != oauth.Disconnected {
 		t.Errorf("the user's after the disconnect: %+v", got)
 	}
 	states := map[uuid.UUID]oauth.State{}
@@ -103,6 +103,7 @@ func TestConnectionRefusals(t *testing.T) {
 	}{
 		"list of nothing":         {[]string{"connection", "list"}, statusUsage, "--user"},
 		"list of both":            {[]string{"connection", "list", "--user", user, "--client", company}, statusUsage, "--client"},
+		"list of unknown address": {[]string{"connection", "list", "--email", "nobody@example.com"}, statusFailed, "no such user"},
 		"list of unknown user":    {[]string{"connection", "list", "--user", unknown}, statusFailed, "no such user"},
 		"list of unknown client":  {[]string{"connection", "list", "--client", unknown}, statusFailed, "no such client"},
 		"disconnect unknown user": {disconnect(unknown, company), statusFailed, "no such user"},
@@ -157,8 +158,10 @@ func TestClientOffboard(t *testing.T) {
 		t.Errorf("offboarded: %+v", got)
 	}
 	list := succeedJSON[[]connectionJSON](t, env(db), "", "connection", "list", "--user", ada.ID.String())
-	if len(list) != 1 || list[0].ClientID != other.ID {
-		t.Errorf("left of the user: %+v", list)
+	for _, c := range list {
+		if want := map[bool]oauth.State{true: oauth.Authorized, false: oauth.Disconnected}[c.ClientID == other.ID]; c.State != want || len(list) != 2 {
+			t.Errorf("of the user: %+v", list)
+		}
 	}
 	events := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--client", company.ID.String())
 	if len(events) != 3 || events[0].Action != "client.offboarded" || events[2].Action != "connection.disconnected" {

@@ -3,7 +3,6 @@ package activity
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -116,6 +115,11 @@ var ErrBatchSize = fmt.Errorf("must have at most %d rows in all", maxBatchRows)
 // last one wins; what is written and removed by one batch is an error. A batch that is sent again changes nothing. Batches
 // for the same user wait for each other. The other error of the caller is [ErrBatchSize].
 func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
+	return s.put(ctx, batch, func(pgx.Tx, BatchResult) error { return nil })
+}
+
+// put is Put with more to do at the end of the transaction.
+func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchResult) error) (BatchResult, error) {
 	var result BatchResult
 	steps := newPart(PartDailySteps, stepsTable, batch.DailySteps, StepsRecord.check)
 	rides := newPart(PartCyclingActivities, ridesTable, batch.CyclingActivities, RideRecord.check)
@@ -206,7 +210,7 @@ func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 			merged.settle(int64(len(to.users)))
 			*to.result = merged
 		}
-		return nil
+		return also(tx, result)
 	})
 	if err != nil {
 		return BatchResult{}, fmt.Errorf("activity: put: %w", err)
@@ -308,34 +312,4 @@ func checkAdjustmentRemoval(column string, written []AdjustmentRecord) func(Adju
 		bad.unless(!kept[r], column, errRemoved)
 		return bad
 	}
-}
-
-// ErrAdjustment says that a correction or adjustment cannot be taken; its text says why.
-var ErrAdjustment = errors.New("invalid adjustment")
-
-// AdjustSteps adds delta (-2^31 to 2^31-1) to what is recorded for a user's date, now and whatever is recorded for it
-// later. It makes no date that has no record (specification 2.5). The note says why, in at most 1,000 characters. The id is
-// that of the correction, by which it can be removed. The error is [ErrAdjustment] or [ErrUnknownUser] where the caller is to
-// blame.
-func (s *Store) AdjustSteps(ctx context.Context, userID uuid.UUID, date time.Time, delta int, note string) (id uuid.UUID, err error) {
-	one := AdjustmentRecord{userID, uuid.New(), date, delta, note}
-	return one.ID, s.adjust(ctx, Batch{StepCorrections: []AdjustmentRecord{one}})
-}
-
-// AdjustCycling adds deltaMeters to the distance of the rides that started on a user's date, and to no ride
-// (specification 2.6, 2.7). All else is as with [Store.AdjustSteps].
-func (s *Store) AdjustCycling(ctx context.Context, userID uuid.UUID, date time.Time, deltaMeters int, note string) (id uuid.UUID, err error) {
-	one := AdjustmentRecord{userID, uuid.New(), date, deltaMeters, note}
-	return one.ID, s.adjust(ctx, Batch{CyclingAdjustments: []AdjustmentRecord{one}})
-}
-
-func (s *Store) adjust(ctx context.Context, one Batch) error {
-	_, err := s.Put(ctx, one)
-	if errors.Is(err, ErrUnknownUser) {
-		return ErrUnknownUser
-	}
-	if bad := (BatchError)(nil); errors.As(err, &bad) {
-		return fmt.Errorf("%w: %s %w", ErrAdjustment, bad[0].Column, bad[0].Err)
-	}
-	return err
 }

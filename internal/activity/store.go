@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	activitydb "connect-svc/gen/db/activity"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/intake"
@@ -296,4 +297,37 @@ func lockRows(ctx context.Context, tx pgx.Tx, removals, written part) error {
 		return fmt.Errorf("lock rows of %s: %w", both.stored, err)
 	}
 	return nil
+}
+
+// noteAdjustment writes who adjusted something to the audit log.
+func noteAdjustment(ctx context.Context, tx pgx.Tx, dataset Adjusted, one AdjustmentRecord) error {
+	return activitydb.New(tx).NoteAdjustment(ctx, activitydb.NoteAdjustmentParams{
+		UserID: one.UserID, Actor: actor.Of(ctx), Dataset: string(dataset), AdjustmentID: one.ID,
+	})
+}
+
+func getAdjustment(ctx context.Context, tx pgx.Tx, dataset Adjusted, one AdjustmentRecord) (Adjustment, error) {
+	if dataset == AdjustedCycling {
+		row, err := activitydb.New(tx).GetCyclingAdjustment(ctx, activitydb.GetCyclingAdjustmentParams{UserID: one.UserID, AdjustmentID: one.ID})
+		return Adjustment{AdjustmentRecord{one.UserID, one.ID, row.Date, int(row.DeltaMeters), row.Note}, dataset, row.CreatedAt}, err
+	}
+	row, err := activitydb.New(tx).GetStepCorrection(ctx, activitydb.GetStepCorrectionParams{UserID: one.UserID, CorrectionID: one.ID})
+	return Adjustment{AdjustmentRecord{one.UserID, one.ID, row.Date, int(row.Delta), row.Note}, dataset, row.CreatedAt}, err
+}
+
+// Adjustments are what was corrected for a user, by date: at most limit of them, those after a position. Whoever does not exist has
+// none.
+func (s *Store) Adjustments(ctx context.Context, userID uuid.UUID, after AdjustmentPosition, limit int) ([]Adjustment, error) {
+	params := activitydb.ListAdjustmentsParams{UserID: userID, MaxRows: int32(limit)}
+	params.StepsDate, params.StepsID = after.of(AdjustedSteps)
+	params.CyclingDate, params.CyclingID = after.of(AdjustedCycling)
+	rows, err := activitydb.New(s.pool).ListAdjustments(ctx, params)
+	if err != nil {
+		return nil, fmt.Errorf("activity: adjustments: %w", err)
+	}
+	list := make([]Adjustment, len(rows))
+	for i, row := range rows {
+		list[i] = Adjustment{AdjustmentRecord{userID, row.ID, row.Date, int(row.Delta), row.Note}, adjusted[row.Dataset], row.CreatedAt}
+	}
+	return list, nil
 }

@@ -33,5 +33,8 @@ func (e Event) Position() Position { return Position{e.At, e.ID} }
 type Filter struct {
 	ClientID uuid.UUID
 	UserID   uuid.UUID
-	Since    time.Time
+	Since    time.Time // this instant and later
+	Until    time.Time // before this instant
+	Actor    string
+	Action   string
 }

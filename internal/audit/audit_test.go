@@ -94,6 +94,11 @@ func TestList(t *testing.T) {
 		"since":            {audit.Filter{Since: later, ClientID: two.ID}, []string{"operator client.created", "operator client.secret_replaced"}},
 		"since, one":       {audit.Filter{Since: later, ClientID: one.ID}, []string{"operator client.disabled", "operator client.enabled"}},
 		"user and client":  {audit.Filter{UserID: user.ID, ClientID: one.ID}, nil},
+		"until":            {audit.Filter{Until: later, ClientID: one.ID}, []string{"operator client.created"}},
+		"action":           {audit.Filter{Action: "client.created"}, []string{"operator client.created", "operator client.created"}},
+		"another action":   {audit.Filter{Action: "client"}, nil},
+		"actor and action": {audit.Filter{Actor: "operator", Action: "user.created"}, []string{"operator user.created"}},
+		"another actor":    {audit.Filter{Actor: "ada"}, nil},
 		"since the future": {audit.Filter{Since: later.Add(2 * time.Hour)}, nil},
 	} {
 		if diff := cmp.Diff(test.want, actions(list(t, log, test.filter))); diff != "" {

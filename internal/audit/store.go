@@ -14,13 +14,14 @@ import (
 // Log is the audit log of a database.
 type Log struct {
 	queries   *auditdb.Queries
+	lists     *auditdb.Queries
 	retention time.Duration
 }
 
 // New returns the audit log of a migrated database. [Log.Sweep] deletes events that are older than retention; 0 keeps them
 // for ever.
 func New(pool *postgres.Pool, retention time.Duration) *Log {
-	return &Log{auditdb.New(pool), retention}
+	return &Log{auditdb.New(pool), auditdb.New(postgres.Replanned{Pool: pool}), retention}
 }
 
 // List returns events in the order of their times: at most limit of them, those after a position.
@@ -35,7 +36,16 @@ func (l *Log) List(ctx context.Context, filter Filter, after Position, limit int
 	if filter.UserID != uuid.Nil {
 		params.UserID = &filter.UserID
 	}
-	rows, err := l.queries.ListAuditLog(ctx, params)
+	if !filter.Until.IsZero() {
+		params.Until = &filter.Until
+	}
+	if filter.Actor != "" {
+		params.Actor = &filter.Actor
+	}
+	if filter.Action != "" {
+		params.Action = &filter.Action
+	}
+	rows, err := l.lists.ListAuditLog(ctx, params)
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}

@@ -39,6 +39,15 @@ type Connection struct {
 	LastReadAt   *time.Time // to within an hour; nil where the client has not read
 }
 
+// Filter narrows a list of connections. A nil field does not.
+type Filter struct{ UserID, ClientID *uuid.UUID }
+
+// Position is where a list of connections goes on: after the last one of the page before. The zero value is before all.
+type Position struct{ UserID, ClientID uuid.UUID }
+
+// Position is the connection's place among all.
+func (c Connection) Position() Position { return Position{c.UserID, c.Partner.ClientID} }
+
 // DisconnectUser ends the user's connection with a client, as the user asked: all its codes and tokens stop working,
 // and a later connection needs fresh consent (specification 3.2). It is the same act as the client's own
 // [Server.Disconnect], and does no harm twice. Error: ErrNotConnected.

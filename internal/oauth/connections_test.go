@@ -102,7 +102,7 @@ func TestLastRead(t *testing.T) {
 	}
 }
 
-func TestConnectionsOfClient(t *testing.T) {
+func TestListOfConnections(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	users := map[uuid.UUID]bool{}
@@ -115,9 +115,10 @@ func TestConnectionsOfClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	disconnected := 0
-	after := uuid.Nil
+	var after Position
+	of := Filter{ClientID: &f.client.ID}
 	for pages := 1; ; pages++ {
-		list, err := f.ConnectionsOfClient(t.Context(), f.client.ID, after, 2)
+		list, err := f.Connections(t.Context(), of, after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +130,7 @@ func TestConnectionsOfClient(t *testing.T) {
 			if c.State == Disconnected {
 				disconnected++
 			}
-			after = c.UserID
+			after = c.Position()
 		}
 		if len(list) < 2 {
 			if pages != 3 {
@@ -141,8 +142,22 @@ func TestConnectionsOfClient(t *testing.T) {
 	if len(users) != 0 || disconnected != 1 {
 		t.Errorf("missing %v; %d disconnected, want 1", users, disconnected)
 	}
-	if list, err := f.ConnectionsOfClient(t.Context(), uuid.New(), uuid.Nil, 2); err != nil || len(list) != 0 {
-		t.Errorf("an unknown client has %+v, %v", list, err)
+	stranger := uuid.New()
+	for name, test := range map[string]struct {
+		filter Filter
+		want   int
+	}{
+		"nothing":                 {Filter{}, 5},
+		"a user":                  {Filter{UserID: &f.user}, 1},
+		"a user and a client":     {Filter{&f.user, &f.client.ID}, 1},
+		"an unknown client":       {Filter{ClientID: &stranger}, 0},
+		"an unknown user":         {Filter{UserID: &stranger}, 0},
+		"a user and a stranger":   {Filter{&f.user, &stranger}, 0},
+		"a stranger and a client": {Filter{&stranger, &f.client.ID}, 0},
+	} {
+		if list, err := f.Connections(t.Context(), test.filter, Position{}, 10); err != nil || len(list) != test.want {
+			t.Errorf("filter by %s: %d connections, %v, want %d", name, len(list), err, test.want)
+		}
 	}
 }
 

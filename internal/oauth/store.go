@@ -21,11 +21,14 @@ import (
 type store struct {
 	pool    *postgres.Pool
 	queries *oauthdb.Queries
+	lists   *oauthdb.Queries // planned for the filters that are given
 
 	newGrantID func() uuid.UUID
 }
 
-func newStore(pool *postgres.Pool) store { return store{pool, oauthdb.New(pool), uuid.New} }
+func newStore(pool *postgres.Pool) store {
+	return store{pool, oauthdb.New(pool), oauthdb.New(postgres.Replanned{Pool: pool}), uuid.New}
+}
 
 // none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
 func none(err, meaning error) error {
@@ -468,20 +471,16 @@ func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Con
 	return list, nil
 }
 
-// ConnectionsOfClient returns a client's connections, disconnected ones too, in the order of their users' ids: at most
-// limit of them, those after the given user; uuid.Nil starts at the first.
-func (s *Server) ConnectionsOfClient(ctx context.Context, clientID, after uuid.UUID, limit int32) ([]Connection, error) {
-	rows, err := s.store.queries.ListConnectionsOfClient(ctx, oauthdb.ListConnectionsOfClientParams{
-		ClientID: clientID, After: after, MaxRows: limit,
+// Connections returns connections, ended ones too, in the order of users and clients: at most limit, those after a position.
+func (s *Server) Connections(ctx context.Context, filter Filter, after Position, limit int) ([]Connection, error) {
+	rows, err := s.store.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
+		UserID: filter.UserID, ClientID: filter.ClientID, AfterUser: after.UserID, AfterClient: after.ClientID, MaxRows: int32(limit),
 	})
-	if err != nil {
-		return nil, err
-	}
 	list := make([]Connection, len(rows))
 	for i, row := range rows {
 		list[i] = connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns
 	}
-	return list, nil
+	return list, err
 }
 
 func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {

@@ -30,7 +30,18 @@ type ClientError struct {
 	Refusal
 	At       time.Time // of the last
 	Requests int64     // that were refused like this within some seconds
+
+	id uuid.UUID // nil until it is stored
 }
+
+// ErrorPosition is where a list of errors goes on: after the last one of the page before. The zero value is before the first.
+type ErrorPosition struct {
+	At time.Time
+	ID uuid.UUID
+}
+
+// Position is the error's place among those of its client.
+func (e ClientError) Position() ErrorPosition { return ErrorPosition{e.At, e.id} }
 
 // clientErrors wait to be written. Equal ones become one.
 type clientErrors struct {
@@ -40,7 +51,7 @@ type clientErrors struct {
 
 // Refuse notes a refused request. It never waits for the database, and drops what is beyond the bounds.
 func (u *Usage) Refuse(refusal Refusal) {
-	u.errors.add(ClientError{refusal, u.now(), 1})
+	u.errors.add(ClientError{Refusal: refusal, At: u.now(), Requests: 1})
 }
 
 func (e *clientErrors) add(one ClientError) {
@@ -92,9 +103,10 @@ func (u *Usage) flushErrors(ctx context.Context) {
 	}
 }
 
-// Errors are the latest refused requests of a client, newest first. Error: ErrClientNotFound.
-func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID) ([]ClientError, error) {
-	found, err := u.store.errorsOf(ctx, clientID)
+// Errors are the latest refused requests of a client, newest first: at most limit of them, those after a position. Error:
+// ErrClientNotFound.
+func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after ErrorPosition, limit int) ([]ClientError, error) {
+	found, err := u.store.errorsOf(ctx, clientID, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("usage: errors: %w", err)
 	}

@@ -241,13 +241,16 @@ func (s store) addErrors(ctx context.Context, all map[Refusal]ClientError, kept 
 	})
 }
 
-// errorsOf is what is kept of a client's errors. Error: ErrClientNotFound.
-func (s store) errorsOf(ctx context.Context, clientID uuid.UUID) ([]ClientError, error) {
+// errorsOf is a page of what is kept of a client's errors. Error: ErrClientNotFound.
+func (s store) errorsOf(ctx context.Context, clientID uuid.UUID, after ErrorPosition, limit int) ([]ClientError, error) {
 	if known, err := s.queries.ClientExists(ctx, clientID); err != nil || !known {
 		return nil, cmp.Or(err, ErrClientNotFound)
 	}
+	if after == (ErrorPosition{}) {
+		after.At = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
 	rows, err := s.queries.ListClientErrors(ctx, usagedb.ListClientErrorsParams{
-		ClientID: clientID, MaxRows: keptErrors[true] + keptErrors[false],
+		ClientID: clientID, BeforeAt: after.At, BeforeID: after.ID, MaxRows: int32(limit),
 	})
 	if err != nil {
 		return nil, err
@@ -255,7 +258,7 @@ func (s store) errorsOf(ctx context.Context, clientID uuid.UUID) ([]ClientError,
 	list := make([]ClientError, len(rows))
 	for i, row := range rows {
 		list[i] = ClientError{
-			Refusal{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}, row.At, row.Requests,
+			Refusal{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}, row.At, row.Requests, row.ErrorID,
 		}
 	}
 	return list, nil

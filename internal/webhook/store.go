@@ -20,13 +20,14 @@ import (
 type store struct {
 	pool    *postgres.Pool
 	queries *webhookdb.Queries
+	lists   *webhookdb.Queries // planned for the filters that are given
 	// slots are the connections that deliveries may use at the same time, half of the pool's: a burst of events must not
 	// make requests wait.
 	slots chan struct{}
 }
 
 func newStore(pool *postgres.Pool) store {
-	return store{pool, webhookdb.New(pool), make(chan struct{}, max(1, pool.Config().MaxConns/2))}
+	return store{pool, webhookdb.New(pool), webhookdb.New(postgres.Replanned{Pool: pool}), make(chan struct{}, max(1, pool.Config().MaxConns/2))}
 }
 
 // slot waits for one of the connections that deliveries may use.
@@ -124,7 +125,7 @@ func (s store) events(ctx context.Context, filter Filter) ([]Event, error) {
 		state := string(filter.State)
 		params.State = &state
 	}
-	rows, err := s.queries.ListWebhookEvents(ctx, params)
+	rows, err := s.lists.ListWebhookEvents(ctx, params)
 	if err != nil {
 		return nil, err
 	}

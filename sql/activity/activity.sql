@@ -39,3 +39,35 @@ limit @max_rows;
 select (connect_now() at time zone timezone)::timestamp as local_time
 from users
 where user_id = @user_id;
+
+-- name: ListAdjustments :many
+-- Corrections of steps (dataset 0) and of cycling distance (1) in the order of dates, each after a position of its own: a range of
+-- each primary key.
+select l.dataset, l.date, l.id, l.delta, l.note, l.created_at
+from (
+    (select 0::int as dataset, s.date, s.correction_id as id, s.delta, s.note, s.created_at
+    from step_corrections s
+    where s.user_id = @user_id and (s.date, s.correction_id) > (@steps_date::date, @steps_id::uuid)
+    order by s.date, s.correction_id
+    limit @max_rows)
+    union all
+    (select 1::int as dataset, c.date, c.adjustment_id as id, c.delta_meters as delta, c.note, c.created_at
+    from cycling_adjustments c
+    where c.user_id = @user_id and (c.date, c.adjustment_id) > (@cycling_date::date, @cycling_id::uuid)
+    order by c.date, c.adjustment_id
+    limit @max_rows)
+) l
+order by l.date, l.dataset, l.id
+limit @max_rows;
+
+-- name: GetStepCorrection :one
+select * from step_corrections where user_id = @user_id and correction_id = @correction_id;
+
+-- name: GetCyclingAdjustment :one
+select * from cycling_adjustments where user_id = @user_id and adjustment_id = @adjustment_id;
+
+-- name: NoteAdjustment :exec
+-- Who corrected something, and what, but not by how much: the log holds no activity.
+insert into audit_log (subject, actor, action, user_id, detail)
+values (@user_id::uuid, @actor::text, 'activity.adjusted', @user_id::uuid,
+    jsonb_build_object('dataset', @dataset::text, 'adjustment_id', @adjustment_id::uuid));

@@ -5,8 +5,11 @@
 select id, at, actor, action, user_id, client_id, connection_version, detail
 from audit_log
 where (at, id) > (@after_at::timestamptz, @after_id::bigint)
+    and (sqlc.narg(until)::timestamptz is null or at < sqlc.narg(until))
     and (sqlc.narg(client_id)::uuid is null or client_id = sqlc.narg(client_id))
     and (sqlc.narg(user_id)::uuid is null or subject = sqlc.narg(user_id))
+    and (sqlc.narg(actor)::text is null or actor = sqlc.narg(actor))
+    and (sqlc.narg(action)::text is null or action = sqlc.narg(action))
 order by at, id
 limit @max_rows;
 

@@ -9,12 +9,15 @@ join clients cl using (client_id)
 where c.user_id = @user_id and c.state <> 'disconnected'
 order by lower(cl.name), c.client_id;
 
--- name: ListConnectionsOfClient :many
+-- name: ListConnections :many
+-- Those that have ended, too. Each filter may be left out.
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
 join clients cl using (client_id)
-where c.client_id = @client_id and c.user_id > @after and c.version > 0
-order by c.user_id
+where (c.user_id, c.client_id) > (@after_user::uuid, @after_client::uuid) and c.version > 0
+    and (sqlc.narg(user_id)::uuid is null or c.user_id = sqlc.narg(user_id))
+    and (sqlc.narg(client_id)::uuid is null or c.client_id = sqlc.narg(client_id))
+order by c.user_id, c.client_id
 limit @max_rows;

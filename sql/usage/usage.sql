@@ -79,8 +79,12 @@ where e.client_id = @client_id and e.authenticated = @authenticated and (e.at, e
     offset @kept::int
 );
 
+-- The latest first. A client has some thousand at most, side by side in the primary key.
 -- name: ListClientErrors :many
-select * from client_errors where client_id = @client_id order by at desc, error_id desc limit @max_rows;
+select * from client_errors
+where client_id = @client_id and (at, error_id) < (@before_at::timestamptz, @before_id::uuid)
+order by at desc, error_id desc
+limit @max_rows;
 
 -- name: ClientExists :one
 select exists (select from clients where client_id = @client_id);

@@ -13,6 +13,149 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const getCyclingAdjustment = `-- name: GetCyclingAdjustment :one
+select user_id, date, adjustment_id, delta_meters, note, created_at from cycling_adjustments where user_id = $1 and adjustment_id = $2
+`
+
+type GetCyclingAdjustmentParams struct {
+	UserID       uuid.UUID
+	AdjustmentID uuid.UUID
+}
+
+func (q *Queries) GetCyclingAdjustment(ctx context.Context, arg GetCyclingAdjustmentParams) (CyclingAdjustment, error) {
+	row := q.db.QueryRow(ctx, getCyclingAdjustment, arg.UserID, arg.AdjustmentID)
+	var i CyclingAdjustment
+	err := row.Scan(
+		&i.UserID,
+		&i.Date,
+		&i.AdjustmentID,
+		&i.DeltaMeters,
+		&i.Note,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const getStepCorrection = `-- name: GetStepCorrection :one
+select user_id, date, correction_id, delta, note, created_at from step_corrections where user_id = $1 and correction_id = $2
+`
+
+type GetStepCorrectionParams struct {
+	UserID       uuid.UUID
+	CorrectionID uuid.UUID
+}
+
+func (q *Queries) GetStepCorrection(ctx context.Context, arg GetStepCorrectionParams) (StepCorrection, error) {
+	row := q.db.QueryRow(ctx, getStepCorrection, arg.UserID, arg.CorrectionID)
+	var i StepCorrection
+	err := row.Scan(
+		&i.UserID,
+		&i.Date,
+		&i.CorrectionID,
+		&i.Delta,
+		&i.Note,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const listAdjustments = `-- name: ListAdjustments :many
+select l.dataset, l.date, l.id, l.delta, l.note, l.created_at
+from (
+    (select 0::int as dataset, s.date, s.correction_id as id, s.delta, s.note, s.created_at
+    from step_corrections s
+    where s.user_id = $1 and (s.date, s.correction_id) > ($2::date, $3::uuid)
+    order by s.date, s.correction_id
+    limit $4)
+    union all
+    (select 1::int as dataset, c.date, c.adjustment_id as id, c.delta_meters as delta, c.note, c.created_at
+    from cycling_adjustments c
+    where c.user_id = $1 and (c.date, c.adjustment_id) > ($5::date, $6::uuid)
+    order by c.date, c.adjustment_id
+    limit $4)
+) l
+order by l.date, l.dataset, l.id
+limit $4
+`
+
+type ListAdjustmentsParams struct {
+	UserID      uuid.UUID
+	StepsDate   time.Time
+	StepsID     uuid.UUID
+	MaxRows     int32
+	CyclingDate time.Time
+	CyclingID   uuid.UUID
+}
+
+type ListAdjustmentsRow struct {
+	Dataset   int32
+	Date      time.Time
+	ID        uuid.UUID
+	Delta     int32
+	Note      string
+	CreatedAt time.Time
+}
+
+// Corrections of steps (dataset 0) and of cycling distance (1) in the order of dates, each after a position of its own: a range of
+// each primary key.
+func (q *Queries) ListAdjustments(ctx context.Context, arg ListAdjustmentsParams) ([]ListAdjustmentsRow, error) {
+	rows, err := q.db.Query(ctx, listAdjustments,
+		arg.UserID,
+		arg.StepsDate,
+		arg.StepsID,
+		arg.MaxRows,
+		arg.CyclingDate,
+		arg.CyclingID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListAdjustmentsRow
+	for rows.Next() {
+		var i ListAdjustmentsRow
+		if err := rows.Scan(
+			&i.Dataset,
+			&i.Date,
+			&i.ID,
+			&i.Delta,
+			&i.Note,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const noteAdjustment = `-- name: NoteAdjustment :exec
+insert into audit_log (subject, actor, action, user_id, detail)
+values ($1::uuid, $2::text, 'activity.adjusted', $1::uuid,
+    jsonb_build_object('dataset', $3::text, 'adjustment_id', $4::uuid))
+`
+
+type NoteAdjustmentParams struct {
+	UserID       uuid.UUID
+	Actor        string
+	Dataset      string
+	AdjustmentID uuid.UUID
+}
+
+// Who corrected something, and what, but not by how much: the log holds no activity.
+func (q *Queries) NoteAdjustment(ctx context.Context, arg NoteAdjustmentParams) error {
+	_, err := q.db.Exec(ctx, noteAdjustment,
+		arg.UserID,
+		arg.Actor,
+		arg.Dataset,
+		arg.AdjustmentID,
+	)
+	return err
+}
+
 const readCyclingActivities = `-- name: ReadCyclingActivities :many
 select start_time, end_time, distance_meters, source_id
 from cycling_activities

@@ -3,3 +3,27 @@
 //   sqlc v1.31.1
 
 package activitydb
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+type CyclingAdjustment struct {
+	UserID       uuid.UUID
+	Date         time.Time
+	AdjustmentID uuid.UUID
+	DeltaMeters  int32
+	Note         string
+	CreatedAt    time.Time
+}
+
+type StepCorrection struct {
+	UserID       uuid.UUID
+	Date         time.Time
+	CorrectionID uuid.UUID
+	Delta        int32
+	Note         string
+	CreatedAt    time.Time
+}

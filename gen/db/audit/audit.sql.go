@@ -17,17 +17,23 @@ const listAuditLog = `-- name: ListAuditLog :many
 select id, at, actor, action, user_id, client_id, connection_version, detail
 from audit_log
 where (at, id) > ($1::timestamptz, $2::bigint)
-    and ($3::uuid is null or client_id = $3)
-    and ($4::uuid is null or subject = $4)
+    and ($3::timestamptz is null or at < $3)
+    and ($4::uuid is null or client_id = $4)
+    and ($5::uuid is null or subject = $5)
+    and ($6::text is null or actor = $6)
+    and ($7::text is null or action = $7)
 order by at, id
-limit $5
+limit $8
 `
 
 type ListAuditLogParams struct {
 	AfterAt  time.Time
 	AfterID  int64
+	Until    *time.Time
 	ClientID *uuid.UUID
 	UserID   *uuid.UUID
+	Actor    *string
+	Action   *string
 	MaxRows  int32
 }
 
@@ -48,8 +54,11 @@ func (q *Queries) ListAuditLog(ctx context.Context, arg ListAuditLogParams) ([]L
 	rows, err := q.db.Query(ctx, listAuditLog,
 		arg.AfterAt,
 		arg.AfterID,
+		arg.Until,
 		arg.ClientID,
 		arg.UserID,
+		arg.Actor,
+		arg.Action,
 		arg.MaxRows,
 	)
 	if err != nil {

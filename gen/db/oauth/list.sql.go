@@ -13,24 +13,28 @@ import (
 	"github.com/google/uuid"
 )
 
-const listConnectionsOfClient = `-- name: ListConnectionsOfClient :many
+const listConnections = `-- name: ListConnections :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
     end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
 join clients cl using (client_id)
-where c.client_id = $1 and c.user_id > $2 and c.version > 0
-order by c.user_id
-limit $3
+where (c.user_id, c.client_id) > ($1::uuid, $2::uuid) and c.version > 0
+    and ($3::uuid is null or c.user_id = $3)
+    and ($4::uuid is null or c.client_id = $4)
+order by c.user_id, c.client_id
+limit $5
 `
 
-type ListConnectionsOfClientParams struct {
-	ClientID uuid.UUID
-	After    uuid.UUID
-	MaxRows  int32
+type ListConnectionsParams struct {
+	AfterUser   uuid.UUID
+	AfterClient uuid.UUID
+	UserID      *uuid.UUID
+	ClientID    *uuid.UUID
+	MaxRows     int32
 }
 
-type ListConnectionsOfClientRow struct {
+type ListConnectionsRow struct {
 	UserID       uuid.UUID
 	ClientID     uuid.UUID
 	GrantID      uuid.UUID
@@ -47,15 +51,22 @@ type ListConnectionsOfClientRow struct {
 	LastReadAt   *time.Time
 }
 
-func (q *Queries) ListConnectionsOfClient(ctx context.Context, arg ListConnectionsOfClientParams) ([]ListConnectionsOfClientRow, error) {
-	rows, err := q.db.Query(ctx, listConnectionsOfClient, arg.ClientID, arg.After, arg.MaxRows)
+// Those that have ended, too. Each filter may be left out.
+func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams) ([]ListConnectionsRow, error) {
+	rows, err := q.db.Query(ctx, listConnections,
+		arg.AfterUser,
+		arg.AfterClient,
+		arg.UserID,
+		arg.ClientID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListConnectionsOfClientRow
+	var items []ListConnectionsRow
 	for rows.Next() {
-		var i ListConnectionsOfClientRow
+		var i ListConnectionsRow
 		if err := rows.Scan(
 			&i.UserID,
 			&i.ClientID,

@@ -74,16 +74,27 @@ func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, e
 }
 
 const listClientErrors = `-- name: ListClientErrors :many
-select client_id, authenticated, at, error_id, operation, status, code, reason, requests from client_errors where client_id = $1 order by at desc, error_id desc limit $2
+select client_id, authenticated, at, error_id, operation, status, code, reason, requests from client_errors
+where client_id = $1 and (at, error_id) < ($2::timestamptz, $3::uuid)
+order by at desc, error_id desc
+limit $4
 `
 
 type ListClientErrorsParams struct {
 	ClientID uuid.UUID
+	BeforeAt time.Time
+	BeforeID uuid.UUID
 	MaxRows  int32
 }
 
+// The latest first. A client has some thousand at most, side by side in the primary key.
 func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsParams) ([]ClientError, error) {
-	rows, err := q.db.Query(ctx, listClientErrors, arg.ClientID, arg.MaxRows)
+	rows, err := q.db.Query(ctx, listClientErrors,
+		arg.ClientID,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -14,26 +14,27 @@ type commands struct {
 	Config      string           `type:"settings file" placeholder:"FILE" help:"Settings, a line CONNECT_NAME=value for each; the environment and flags override them."`
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 
-	Serve      serveCommand       `cmd:"" group:"Run:" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
-	Check      checkCommand       `cmd:"" group:"Run:" help:"Check every setting and all that the service needs." detail:"Exit status: 0 when the service can run with these settings, 1 when something it needs is wrong, 2 when a setting is. It changes nothing, and may run beside the service." example:"connect-svc check --config /etc/connect-svc/settings"`
-	Demo       demoCommand        `cmd:"" group:"Run:" help:"Run everything locally, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
-	Sandbox    sandboxCommand     `cmd:"" group:"Run:" help:"Run a throwaway service for a partner's automated tests." detail:"It has synthetic users, and a driver that consents on their behalf, moves the clock and forces errors." example:"connect-svc sandbox --listen 127.0.0.1:0 --private-listen 127.0.0.1:0 --output json"`
-	Migrate    migrateCommands    `cmd:"" group:"Set up:" help:"Upgrade or roll back the database schema."`
-	Brand      brandCommands      `cmd:"" group:"Set up:" help:"Preview the pages and emails that users see."`
-	Keys       keysCommands       `cmd:"" group:"Set up:" help:"Create and rotate the keyset that seals credentials."`
-	Client     clientCommands     `cmd:"" group:"Partners:" help:"Register partners; manage their secrets and webhooks."`
-	User       userCommands       `cmd:"" group:"Users and data:" help:"Create, list, change and delete users."`
-	Connection connectionCommands `cmd:"" group:"Users and data:" help:"List and end users' connections with partners."`
-	Audit      auditCommands      `cmd:"" group:"Support:" help:"Show who changed clients, users and connections."`
-	Webhook    webhookCommands    `cmd:"" group:"Partners:" help:"Inspect, resend, test and verify webhook deliveries."`
-	Import     importCommands     `cmd:"" group:"Users and data:" help:"Import users and recorded activity from CSV files."`
-	Adjust     adjustCommands     `cmd:"" group:"Users and data:" help:"Correct recorded activity."`
-	Remove     removeCommands     `cmd:"" group:"Users and data:" help:"Remove recorded activity and corrections."`
-	Usage      usageCommand       `cmd:"" group:"Support:" help:"Show a client's requests, refusals, latency and budget." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
-	SampleData sampleDataCommand  `cmd:"" group:"Users and data:" help:"Generate plausible activity for a user." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
-	Version    versionCommand     `cmd:"" group:"Support:" help:"Print the versions of the program and of the partner API." example:"connect-svc version --output json"`
-	Man        manCommand         `cmd:"" group:"Set up:" help:"Print the manual page." example:"connect-svc man > ~/.local/share/man/man1/connect-svc.1"`
-	Completion completionCommand  `cmd:"" group:"Set up:" help:"Print a shell completion script." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
+	Serve         serveCommand          `cmd:"" group:"Run:" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
+	Check         checkCommand          `cmd:"" group:"Run:" help:"Check every setting and all that the service needs." detail:"Exit status: 0 when the service can run with these settings, 1 when something it needs is wrong, 2 when a setting is. It changes nothing, and may run beside the service." example:"connect-svc check --config /etc/connect-svc/settings"`
+	Demo          demoCommand           `cmd:"" group:"Run:" help:"Run everything locally, with sample data and an example partner." example:"connect-svc demo --ephemeral"`
+	Sandbox       sandboxCommand        `cmd:"" group:"Run:" help:"Run a throwaway service for a partner's automated tests." detail:"It has synthetic users, and a driver that consents on their behalf, moves the clock and forces errors." example:"connect-svc sandbox --listen 127.0.0.1:0 --private-listen 127.0.0.1:0 --output json"`
+	Migrate       migrateCommands       `cmd:"" group:"Set up:" help:"Upgrade or roll back the database schema."`
+	Brand         brandCommands         `cmd:"" group:"Set up:" help:"Preview the pages and emails that users see."`
+	Keys          keysCommands          `cmd:"" group:"Set up:" help:"Create and rotate the keyset that seals credentials."`
+	OperatorToken operatorTokenCommands `cmd:"" group:"Set up:" help:"Create tokens of the operator API."`
+	Client        clientCommands        `cmd:"" group:"Partners:" help:"Register partners; manage their secrets and webhooks."`
+	User          userCommands          `cmd:"" group:"Users and data:" help:"Create, list, change and delete users."`
+	Connection    connectionCommands    `cmd:"" group:"Users and data:" help:"List and end users' connections with partners."`
+	Audit         auditCommands         `cmd:"" group:"Support:" help:"Show who changed clients, users and connections."`
+	Webhook       webhookCommands       `cmd:"" group:"Partners:" help:"Inspect, resend, test and verify webhook deliveries."`
+	Import        importCommands        `cmd:"" group:"Users and data:" help:"Import users and recorded activity from CSV files."`
+	Adjust        adjustCommands        `cmd:"" group:"Users and data:" help:"Correct recorded activity."`
+	Remove        removeCommands        `cmd:"" group:"Users and data:" help:"Remove recorded activity and corrections."`
+	Usage         usageCommand          `cmd:"" group:"Support:" help:"Show a client's requests, refusals, latency and budget." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
+	SampleData    sampleDataCommand     `cmd:"" group:"Users and data:" help:"Generate plausible activity for a user." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
+	Version       versionCommand        `cmd:"" group:"Support:" help:"Print the versions of the program and of the partner API." example:"connect-svc version --output json"`
+	Man           manCommand            `cmd:"" group:"Set up:" help:"Print the manual page." example:"connect-svc man > ~/.local/share/man/man1/connect-svc.1"`
+	Completion    completionCommand     `cmd:"" group:"Set up:" help:"Print a shell completion script." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`
 }
 
 // newParser builds the command line of p, with what it fills in and where its settings come from.

@@ -33,18 +33,19 @@ type serviceSettings struct {
 	DatabaseReadURLFile string `setting:"" type:"secret file" name:"database-read-url-file" placeholder:"FILE" help:"A file with that URL in it."`
 	DatabaseReadURL     string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas that may answer activity reads: postgres://user:password@host,host/name. Empty: the primary."`
 
-	KeysetFile        *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
-	Listen            string              `setting:"" type:"address" default:":8443" help:"The public listener."`
-	TLSCert           string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
-	TLSKey            string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
-	PrivateListen     string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
-	PrivateTLSCert    string              `setting:"" name:"private-tls-cert" placeholder:"FILE" help:"Certificate chain of the private listener, PEM. Without it and the key: plain HTTP."`
-	PrivateTLSKey     string              `setting:"" name:"private-tls-key" placeholder:"FILE" help:"That certificate's key, PEM."`
-	PrivateHosts      []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
-	ReadyListen       string              `setting:"" type:"address" placeholder:"ADDRESS" help:"A listener of /healthz and /readyz alone, for load balancers. Empty: none."`
-	DrainDelay        time.Duration       `setting:"" type:"0 to 60s" default:"5s" help:"After SIGTERM /readyz is 503 for this long while everything is still served, 0s to 60s."`
-	OperatorTokenFile string              `setting:"" type:"secret file" placeholder:"FILE" help:"A file with the operator token in it."`
-	OperatorToken     []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it that API is off."`
+	KeysetFile         *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
+	Listen             string              `setting:"" type:"address" default:":8443" help:"The public listener."`
+	TLSCert            string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
+	TLSKey             string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
+	PrivateListen      string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
+	PrivateTLSCert     string              `setting:"" name:"private-tls-cert" placeholder:"FILE" help:"Certificate chain of the private listener, PEM. Without it and the key: plain HTTP."`
+	PrivateTLSKey      string              `setting:"" name:"private-tls-key" placeholder:"FILE" help:"That certificate's key, PEM."`
+	PrivateHosts       []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
+	ReadyListen        string              `setting:"" type:"address" placeholder:"ADDRESS" help:"A listener of /healthz and /readyz alone, for load balancers. Empty: none."`
+	DrainDelay         time.Duration       `setting:"" type:"0 to 60s" default:"5s" help:"After SIGTERM /readyz is 503 for this long while everything is still served, 0s to 60s."`
+	OperatorTokenFile  string              `setting:"" type:"secret file" placeholder:"FILE" help:"A file with the operator token in it."`
+	OperatorToken      []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it and named ones that API is off."`
+	OperatorTokensFile string              `setting:"" placeholder:"FILE" help:"Named tokens of the operator API, a line NAME read|write sha256:HEX for each, made by connect-svc operator-token create."`
 
 	DevelopersSite bool   `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
 	SDKModule      string `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
@@ -89,7 +90,6 @@ func (s *serviceSettings) complete(from *source) {
 		DrainDelay:     s.DrainDelay,
 		Brand:          s.brand(),
 		Texts:          s.TextsDir,
-		OperatorHash:   s.OperatorToken,
 		DevelopersSite: s.DevelopersSite,
 		SDKModule:      s.SDKModule,
 		TrustedProxies: s.TrustedProxies,
@@ -113,6 +113,8 @@ func (s *serviceSettings) complete(from *source) {
 		}
 	}
 	var err error
+	s.config.Operators, err = readOperators(s.OperatorToken, s.OperatorTokensFile)
+	note(err)
 	s.config.Certificate, err = readCertificate("tls", s.TLSCert, s.TLSKey)
 	note(err)
 	s.config.PrivateCertificate, err = readCertificate("private-tls", s.PrivateTLSCert, s.PrivateTLSKey)

@@ -25,6 +25,7 @@ import (
 	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/operators"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/web/developers"
 )
@@ -369,6 +370,16 @@ func readCertificate(prefix, certFile, keyFile string) (app.Certificate, error) 
 		return nil, settingError{cert, fmt.Sprintf("cannot be used with %s (--%s): %v", variable(key), key, err), accepted}
 	}
 	return read, nil
+}
+
+// readOperators reads the two settings that say who may use the operator API; nil: nobody.
+func readOperators(unnamed []byte, file string) (*operators.Tokens, error) {
+	tokens, err := operators.New(unnamed, file)
+	if err != nil {
+		return nil, settingError{"operator-tokens-file", fmt.Sprintf("%q %v", file, err),
+			"a file with a line NAME read|write sha256:HEX for each token, or nothing"}
+	}
+	return tokens, nil
 }
 
 // newMailer makes the mailer of its two settings, if both can be used.

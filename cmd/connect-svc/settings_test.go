@@ -149,6 +149,11 @@ func TestServeSettings(t *testing.T) {
 			right: []string{notSet, t.TempDir(), filepath.Dir(writeNamed(t, "en.toml", "[consent]\nallow = \"Yes\""))},
 		},
 		{
+			name:  "CONNECT_OPERATOR_TOKENS_FILE",
+			wrong: []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), key, writeFile(t, "hush write sha256:0f")},
+			right: []string{notSet, writeFile(t, ""), writeFile(t, "# on call\nada write sha256:"+strings.Repeat("0f", 32)+" # since May\n")},
+		},
+		{
 			name: "CONNECT_OPERATOR_TOKEN",
 			wrong: []string{"hush", strings.Repeat("hush", 7) + "123", strings.Repeat("hush", 256) + "1",
 				strings.Repeat("hush ", 10), strings.Repeat("hush", 8) + "\n", strings.Repeat("hush", 8) + "é"},

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -20,6 +21,45 @@ import (
 	"github.com/oapi-codegen/runtime"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
+
+// Defines values for AdjustedDataset.
+const (
+	AdjustedDatasetCyclingDaily AdjustedDataset = "cycling_daily"
+	AdjustedDatasetDailySteps   AdjustedDataset = "daily_steps"
+)
+
+// Valid indicates whether the value is a known member of the AdjustedDataset enum.
+func (e AdjustedDataset) Valid() bool {
+	switch e {
+	case AdjustedDatasetCyclingDaily:
+		return true
+	case AdjustedDatasetDailySteps:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ClientStatus.
+const (
+	ClientStatusActive     ClientStatus = "active"
+	ClientStatusDisabled   ClientStatus = "disabled"
+	ClientStatusOffboarded ClientStatus = "offboarded"
+)
+
+// Valid indicates whether the value is a known member of the ClientStatus enum.
+func (e ClientStatus) Valid() bool {
+	switch e {
+	case ClientStatusActive:
+		return true
+	case ClientStatusDisabled:
+		return true
+	case ClientStatusOffboarded:
+		return true
+	default:
+		return false
+	}
+}
 
 // Defines values for ConnectionState.
 const (
@@ -42,13 +82,67 @@ func (e ConnectionState) Valid() bool {
 	}
 }
 
+// Defines values for ConnectionCountsPrecision.
+const (
+	ConnectionCountsPrecisionAtLeast   ConnectionCountsPrecision = "at_least"
+	ConnectionCountsPrecisionEstimated ConnectionCountsPrecision = "estimated"
+	ConnectionCountsPrecisionExact     ConnectionCountsPrecision = "exact"
+	ConnectionCountsPrecisionUnknown   ConnectionCountsPrecision = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the ConnectionCountsPrecision enum.
+func (e ConnectionCountsPrecision) Valid() bool {
+	switch e {
+	case ConnectionCountsPrecisionAtLeast:
+		return true
+	case ConnectionCountsPrecisionEstimated:
+		return true
+	case ConnectionCountsPrecisionExact:
+		return true
+	case ConnectionCountsPrecisionUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FoundConnectionState.
+const (
+	FoundConnectionStateAuthorized   FoundConnectionState = "authorized"
+	FoundConnectionStateDisconnected FoundConnectionState = "disconnected"
+	FoundConnectionStateLapsed       FoundConnectionState = "lapsed"
+	FoundConnectionStateRevoked      FoundConnectionState = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the FoundConnectionState enum.
+func (e FoundConnectionState) Valid() bool {
+	switch e {
+	case FoundConnectionStateAuthorized:
+		return true
+	case FoundConnectionStateDisconnected:
+		return true
+	case FoundConnectionStateLapsed:
+		return true
+	case FoundConnectionStateRevoked:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProblemType.
 const (
+	ProblemTypeUrnConnectSvcProblemClientNotFound       ProblemType = "urn:connect-svc:problem:client-not-found"
+	ProblemTypeUrnConnectSvcProblemClientOffboarded     ProblemType = "urn:connect-svc:problem:client-offboarded"
 	ProblemTypeUrnConnectSvcProblemEmailTaken           ProblemType = "urn:connect-svc:problem:email-taken"
 	ProblemTypeUrnConnectSvcProblemInvalidContent       ProblemType = "urn:connect-svc:problem:invalid-content"
+	ProblemTypeUrnConnectSvcProblemInvalidCursor        ProblemType = "urn:connect-svc:problem:invalid-cursor"
 	ProblemTypeUrnConnectSvcProblemMalformedRequest     ProblemType = "urn:connect-svc:problem:malformed-request"
+	ProblemTypeUrnConnectSvcProblemNoWebhook            ProblemType = "urn:connect-svc:problem:no-webhook"
 	ProblemTypeUrnConnectSvcProblemNotConnected         ProblemType = "urn:connect-svc:problem:not-connected"
 	ProblemTypeUrnConnectSvcProblemNotFound             ProblemType = "urn:connect-svc:problem:not-found"
+	ProblemTypeUrnConnectSvcProblemNotReplayable        ProblemType = "urn:connect-svc:problem:not-replayable"
+	ProblemTypeUrnConnectSvcProblemReadOnly             ProblemType = "urn:connect-svc:problem:read-only"
 	ProblemTypeUrnConnectSvcProblemServerError          ProblemType = "urn:connect-svc:problem:server-error"
 	ProblemTypeUrnConnectSvcProblemTooLarge             ProblemType = "urn:connect-svc:problem:too-large"
 	ProblemTypeUrnConnectSvcProblemUnauthorized         ProblemType = "urn:connect-svc:problem:unauthorized"
@@ -56,20 +150,34 @@ const (
 	ProblemTypeUrnConnectSvcProblemUserDeleted          ProblemType = "urn:connect-svc:problem:user-deleted"
 	ProblemTypeUrnConnectSvcProblemUserExists           ProblemType = "urn:connect-svc:problem:user-exists"
 	ProblemTypeUrnConnectSvcProblemUserNotFound         ProblemType = "urn:connect-svc:problem:user-not-found"
+	ProblemTypeUrnConnectSvcProblemWebhookEventNotFound ProblemType = "urn:connect-svc:problem:webhook-event-not-found"
+	ProblemTypeUrnConnectSvcProblemWebhookStopped       ProblemType = "urn:connect-svc:problem:webhook-stopped"
 )
 
 // Valid indicates whether the value is a known member of the ProblemType enum.
 func (e ProblemType) Valid() bool {
 	switch e {
+	case ProblemTypeUrnConnectSvcProblemClientNotFound:
+		return true
+	case ProblemTypeUrnConnectSvcProblemClientOffboarded:
+		return true
 	case ProblemTypeUrnConnectSvcProblemEmailTaken:
 		return true
 	case ProblemTypeUrnConnectSvcProblemInvalidContent:
 		return true
+	case ProblemTypeUrnConnectSvcProblemInvalidCursor:
+		return true
 	case ProblemTypeUrnConnectSvcProblemMalformedRequest:
+		return true
+	case ProblemTypeUrnConnectSvcProblemNoWebhook:
 		return true
 	case ProblemTypeUrnConnectSvcProblemNotConnected:
 		return true
 	case ProblemTypeUrnConnectSvcProblemNotFound:
+		return true
+	case ProblemTypeUrnConnectSvcProblemNotReplayable:
+		return true
+	case ProblemTypeUrnConnectSvcProblemReadOnly:
 		return true
 	case ProblemTypeUrnConnectSvcProblemServerError:
 		return true
@@ -84,6 +192,10 @@ func (e ProblemType) Valid() bool {
 	case ProblemTypeUrnConnectSvcProblemUserExists:
 		return true
 	case ProblemTypeUrnConnectSvcProblemUserNotFound:
+		return true
+	case ProblemTypeUrnConnectSvcProblemWebhookEventNotFound:
+		return true
+	case ProblemTypeUrnConnectSvcProblemWebhookStopped:
 		return true
 	default:
 		return false
@@ -105,6 +217,66 @@ func (e Scope) Valid() bool {
 	case ScopeCyclingDailyRead:
 		return true
 	case ScopeDailyStepsRead:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookEventDatasets.
+const (
+	WebhookEventDatasetsCyclingActivities WebhookEventDatasets = "cycling_activities"
+	WebhookEventDatasetsCyclingDaily      WebhookEventDatasets = "cycling_daily"
+	WebhookEventDatasetsDailySteps        WebhookEventDatasets = "daily_steps"
+)
+
+// Valid indicates whether the value is a known member of the WebhookEventDatasets enum.
+func (e WebhookEventDatasets) Valid() bool {
+	switch e {
+	case WebhookEventDatasetsCyclingActivities:
+		return true
+	case WebhookEventDatasetsCyclingDaily:
+		return true
+	case WebhookEventDatasetsDailySteps:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookState.
+const (
+	WebhookStateDelivered WebhookState = "delivered"
+	WebhookStateFailed    WebhookState = "failed"
+	WebhookStatePending   WebhookState = "pending"
+)
+
+// Valid indicates whether the value is a known member of the WebhookState enum.
+func (e WebhookState) Valid() bool {
+	switch e {
+	case WebhookStateDelivered:
+		return true
+	case WebhookStateFailed:
+		return true
+	case WebhookStatePending:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookType.
+const (
+	WebhookTypeActivityUpdated   WebhookType = "activity.updated"
+	WebhookTypeConnectionRevoked WebhookType = "connection.revoked"
+)
+
+// Valid indicates whether the value is a known member of the WebhookType enum.
+func (e WebhookType) Valid() bool {
+	switch e {
+	case WebhookTypeActivityUpdated:
+		return true
+	case WebhookTypeConnectionRevoked:
 		return true
 	default:
 		return false
@@ -142,8 +314,187 @@ type ActivityBatchResult struct {
 	StepCorrections Written `json:"step_corrections"`
 }
 
+// AdjustedDataset What is corrected.
+type AdjustedDataset string
+
+// Adjustment Steps or metres that are added to a day.
+type Adjustment struct {
+	// AdjustmentId A UUID. Answers have it in lowercase.
+	AdjustmentId Id `json:"adjustment_id"`
+
+	// CreatedAt An instant in UTC with milliseconds.
+	CreatedAt Instant `json:"created_at"`
+
+	// Dataset What is corrected.
+	Dataset AdjustedDataset `json:"dataset"`
+
+	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Date CalendarDate `json:"date"`
+
+	// Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
+	Delta Delta `json:"delta"`
+
+	// Note Why, for those who look later. Without NUL.
+	Note Note `json:"note"`
+}
+
+// AdjustmentPage defines model for AdjustmentPage.
+type AdjustmentPage struct {
+	Data []Adjustment `json:"data"`
+
+	// NextCursor The cursor of the next page; null on the last one.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// AuditEvent defines model for AuditEvent.
+type AuditEvent struct {
+	// Action What happened to what.
+	Action string `json:"action"`
+
+	// Actor `user`, `client`, `operator`, `system`, or the name of an operator’s token.
+	Actor string `json:"actor"`
+
+	// At An instant in UTC with milliseconds.
+	At       Instant             `json:"at"`
+	ClientId *openapi_types.UUID `json:"client_id"`
+
+	// ConnectionVersion The version after the act; null where no connection is concerned.
+	ConnectionVersion *string                `json:"connection_version"`
+	Detail            map[string]interface{} `json:"detail"`
+
+	// Id Tells events of one time apart.
+	Id     int64               `json:"id"`
+	UserId *openapi_types.UUID `json:"user_id"`
+}
+
+// AuditPage defines model for AuditPage.
+type AuditPage struct {
+	Data []AuditEvent `json:"data"`
+
+	// NextCursor The cursor of the next page; null on the last one.
+	NextCursor *string `json:"next_cursor"`
+}
+
 // CalendarDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 type CalendarDate = openapi_types.Date
+
+// ChangedClient Look-alikes are looked for where the name is given.
+type ChangedClient struct {
+	Client     Client      `json:"client"`
+	LookAlikes []LookAlike `json:"look_alikes"`
+}
+
+// Client defines model for Client.
+type Client struct {
+	Burst       int32  `json:"burst"`
+	CallbackUrl string `json:"callback_url"`
+
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId        Id     `json:"client_id"`
+	ConcurrentReads int32  `json:"concurrent_reads"`
+	ContactEmail    string `json:"contact_email"`
+
+	// CreatedAt An instant in UTC with milliseconds.
+	CreatedAt   Instant `json:"created_at"`
+	HomepageUrl string  `json:"homepage_url"`
+
+	// Logo The name under which the logo is served; empty for none.
+	Logo string `json:"logo"`
+
+	// Name The name of the company, as users see it.
+	Name string `json:"name"`
+
+	// OldSecretUntil Until when the secret of before works, too; null when it does not.
+	OldSecretUntil    *string `json:"old_secret_until"`
+	PrivacyUrl        string  `json:"privacy_url"`
+	RequestsPerMinute int32   `json:"requests_per_minute"`
+	Scopes            []Scope `json:"scopes"`
+
+	// Status Disabled can be undone and offboarded can not.
+	Status          ClientStatus `json:"status"`
+	TermsUrl        string       `json:"terms_url"`
+	WebhookParallel int32        `json:"webhook_parallel"`
+}
+
+// ClientStatus Disabled can be undone and offboarded can not.
+type ClientStatus string
+
+// ClientChange defines model for ClientChange.
+type ClientChange struct {
+	// Burst Activity requests allowed in a burst; 60 where nothing else is said.
+	Burst *int32 `json:"burst,omitempty"`
+
+	// CallbackUrl The one https callback. It must match exactly.
+	CallbackUrl *string `json:"callback_url,omitempty"`
+
+	// ConcurrentReads Activity requests at the same time; 10 where nothing else is said.
+	ConcurrentReads *int32 `json:"concurrent_reads,omitempty"`
+
+	// ContactEmail Contact at the company; empty for none.
+	ContactEmail *string `json:"contact_email,omitempty"`
+
+	// HomepageUrl Its website, https, which users see; empty for none.
+	HomepageUrl *string `json:"homepage_url,omitempty"`
+
+	// Logo An SVG or PNG file of at most 64 KiB in base64; empty for none.
+	Logo *string `json:"logo,omitempty"`
+
+	// Name The name of the company, as users see it.
+	Name *string `json:"name,omitempty"`
+
+	// PrivacyUrl Its privacy policy, https, linked from the consent page; empty for none.
+	PrivacyUrl *string `json:"privacy_url,omitempty"`
+
+	// RequestsPerMinute Sustained activity requests a minute; 600 where nothing else is said.
+	RequestsPerMinute *int32  `json:"requests_per_minute,omitempty"`
+	Scopes            []Scope `json:"scopes,omitempty"`
+
+	// TermsUrl Its terms, https, linked from the consent page; empty for none.
+	TermsUrl *string `json:"terms_url,omitempty"`
+
+	// WebhookParallel Events that each server sends at the same time; 8 where nothing else is said.
+	WebhookParallel *int32 `json:"webhook_parallel,omitempty"`
+}
+
+// ClientError defines model for ClientError.
+type ClientError struct {
+	// At An instant in UTC with milliseconds.
+	At Instant `json:"at"`
+
+	// Authenticated Whether the client proved who it is.
+	Authenticated bool   `json:"authenticated"`
+	Code          string `json:"code"`
+	Operation     string `json:"operation"`
+
+	// Reason Fixed words of the service.
+	Reason string `json:"reason"`
+
+	// Requests How many were refused like this within some seconds, of which this is the last.
+	Requests int64 `json:"requests"`
+	Status   int32 `json:"status"`
+}
+
+// ClientErrorPage defines model for ClientErrorPage.
+type ClientErrorPage struct {
+	Data []ClientError `json:"data"`
+
+	// NextCursor The cursor of the next page; null on the last one.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// ClientPage defines model for ClientPage.
+type ClientPage struct {
+	Data []Client `json:"data"`
+
+	// NextCursor The cursor of the next page; null on the last one.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// ClientSecretRotation defines model for ClientSecretRotation.
+type ClientSecretRotation struct {
+	// OverlapSeconds How long the old secret keeps working, up to 30 days; 0 where it is left out.
+	OverlapSeconds *int32 `json:"overlap_seconds,omitempty"`
+}
 
 // Connection defines model for Connection.
 type Connection struct {
@@ -176,6 +527,27 @@ type Connection struct {
 // ConnectionState Lapsed is a connection that was not refreshed for too long; as a revoked one it needs the user again.
 type ConnectionState string
 
+// ConnectionCounts defines model for ConnectionCounts.
+type ConnectionCounts struct {
+	// Authorized Connections in this state.
+	Authorized int64 `json:"authorized"`
+
+	// Disconnected Connections in this state.
+	Disconnected int64 `json:"disconnected"`
+
+	// Lapsed Connections in this state.
+	Lapsed int64 `json:"lapsed"`
+
+	// Precision A client can have too many connections to count.
+	Precision ConnectionCountsPrecision `json:"precision"`
+
+	// Revoked Connections in this state.
+	Revoked int64 `json:"revoked"`
+}
+
+// ConnectionCountsPrecision A client can have too many connections to count.
+type ConnectionCountsPrecision string
+
 // Connections defines model for Connections.
 type Connections struct {
 	Data []Connection `json:"data"`
@@ -183,6 +555,15 @@ type Connections struct {
 
 // Count defines model for Count.
 type Count = int32
+
+// CreatedClient defines model for CreatedClient.
+type CreatedClient struct {
+	Client Client `json:"client"`
+
+	// ClientSecret Shown once.
+	ClientSecret string      `json:"client_secret"`
+	LookAlikes   []LookAlike `json:"look_alikes"`
+}
 
 // CyclingAdjustmentRemovalRow defines model for CyclingAdjustmentRemovalRow.
 type CyclingAdjustmentRemovalRow struct {
@@ -226,11 +607,150 @@ type FieldError struct {
 	Pointer string `json:"pointer"`
 }
 
+// Figures defines model for Figures.
+type Figures struct {
+	// Failed Those answered with a 5xx.
+	Failed int64        `json:"failed"`
+	P50Ms  Milliseconds `json:"p50_ms"`
+	P99Ms  Milliseconds `json:"p99_ms"`
+
+	// RateLimited Those answered with 429.
+	RateLimited      int64   `json:"rate_limited"`
+	RateLimitedShare float64 `json:"rate_limited_share"`
+
+	// Refused Those answered with another 4xx.
+	Refused int64 `json:"refused"`
+
+	// Requests All.
+	Requests int64 `json:"requests"`
+}
+
+// FoundConnection defines model for FoundConnection.
+type FoundConnection struct {
+	// AuthorizedAt An instant in UTC with milliseconds.
+	AuthorizedAt Instant `json:"authorized_at"`
+
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id `json:"client_id"`
+
+	// ClientName The name of the company.
+	ClientName string `json:"client_name"`
+
+	// ConnectionVersion Generation of the connection, a decimal number.
+	ConnectionVersion string `json:"connection_version"`
+
+	// GrantId A UUID. Answers have it in lowercase.
+	GrantId Id `json:"grant_id"`
+
+	// HistoryFrom A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	HistoryFrom CalendarDate `json:"history_from"`
+
+	// LastReadAt When the company last read, to within an hour; null when it has not.
+	LastReadAt *string `json:"last_read_at"`
+	Scopes     []Scope `json:"scopes"`
+
+	// State Lapsed is a connection that was not refreshed for too long.
+	State FoundConnectionState `json:"state"`
+
+	// UserId A UUID. Answers have it in lowercase.
+	UserId Id `json:"user_id"`
+}
+
+// FoundConnectionState Lapsed is a connection that was not refreshed for too long.
+type FoundConnectionState string
+
+// FoundConnectionPage defines model for FoundConnectionPage.
+type FoundConnectionPage struct {
+	Data []FoundConnection `json:"data"`
+
+	// NextCursor The cursor of the next page; null on the last one.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// GivenInstant An instant in UTC, with up to six fractional digits.
+type GivenInstant = string
+
+// HourUsage defines model for HourUsage.
+type HourUsage struct {
+	// BusiestMinute The most requests in one minute that count for the budget.
+	BusiestMinute int64   `json:"busiest_minute"`
+	Figures       Figures `json:"figures"`
+
+	// Hour An instant in UTC with milliseconds.
+	Hour       Instant          `json:"hour"`
+	Operations []OperationUsage `json:"operations"`
+}
+
 // Id A UUID. Answers have it in lowercase.
 type Id = openapi_types.UUID
 
 // Instant An instant in UTC with milliseconds.
 type Instant = string
+
+// LookAlike A client whose name users could take for this one.
+type LookAlike struct {
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id     `json:"client_id"`
+	Name     string `json:"name"`
+}
+
+// Milliseconds defines model for Milliseconds.
+type Milliseconds = float64
+
+// NewAdjustment defines model for NewAdjustment.
+type NewAdjustment struct {
+	// AdjustmentId A UUID. Answers have it in lowercase.
+	AdjustmentId *Id `json:"adjustment_id,omitempty"`
+
+	// Dataset What is corrected.
+	Dataset AdjustedDataset `json:"dataset"`
+
+	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Date CalendarDate `json:"date"`
+
+	// Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
+	Delta Delta `json:"delta"`
+
+	// Note Why, for those who look later. Without NUL.
+	Note Note `json:"note"`
+}
+
+// NewClient defines model for NewClient.
+type NewClient struct {
+	// Burst Activity requests allowed in a burst; 60 where nothing else is said.
+	Burst *int32 `json:"burst,omitempty"`
+
+	// CallbackUrl The one https callback. It must match exactly.
+	CallbackUrl string `json:"callback_url"`
+
+	// ConcurrentReads Activity requests at the same time; 10 where nothing else is said.
+	ConcurrentReads *int32 `json:"concurrent_reads,omitempty"`
+
+	// ContactEmail Contact at the company; empty for none.
+	ContactEmail *string `json:"contact_email,omitempty"`
+
+	// HomepageUrl Its website, https, which users see; empty for none.
+	HomepageUrl *string `json:"homepage_url,omitempty"`
+
+	// Logo An SVG or PNG file of at most 64 KiB in base64; empty for none.
+	Logo *string `json:"logo,omitempty"`
+
+	// Name The name of the company, as users see it.
+	Name string `json:"name"`
+
+	// PrivacyUrl Its privacy policy, https, linked from the consent page; empty for none.
+	PrivacyUrl *string `json:"privacy_url,omitempty"`
+
+	// RequestsPerMinute Sustained activity requests a minute; 600 where nothing else is said.
+	RequestsPerMinute *int32  `json:"requests_per_minute,omitempty"`
+	Scopes            []Scope `json:"scopes"`
+
+	// TermsUrl Its terms, https, linked from the consent page; empty for none.
+	TermsUrl *string `json:"terms_url,omitempty"`
+
+	// WebhookParallel Events that each server sends at the same time; 8 where nothing else is said.
+	WebhookParallel *int32 `json:"webhook_parallel,omitempty"`
+}
 
 // NewUser defines model for NewUser.
 type NewUser struct {
@@ -249,6 +769,21 @@ type NewUser struct {
 
 // Note Why, for those who look later. Without NUL.
 type Note = string
+
+// OffboardedClient defines model for OffboardedClient.
+type OffboardedClient struct {
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id `json:"client_id"`
+
+	// ConnectionsEnded Those that were not disconnected before.
+	ConnectionsEnded int64 `json:"connections_ended"`
+}
+
+// OperationUsage defines model for OperationUsage.
+type OperationUsage struct {
+	Figures   Figures `json:"figures"`
+	Operation string  `json:"operation"`
+}
 
 // Problem defines model for Problem.
 type Problem struct {
@@ -309,6 +844,18 @@ type RideRow struct {
 	UserId Id `json:"user_id"`
 }
 
+// RotatedClientSecret defines model for RotatedClientSecret.
+type RotatedClientSecret struct {
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id `json:"client_id"`
+
+	// ClientSecret Shown once.
+	ClientSecret string `json:"client_secret"`
+
+	// OldSecretUntil Until when the secret of before works, too; null when it has ended.
+	OldSecretUntil *string `json:"old_secret_until"`
+}
+
 // Rows defines model for Rows.
 type Rows = int64
 
@@ -367,6 +914,32 @@ type StepsRow struct {
 // Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
 type Timezone = string
 
+// Usage defines model for Usage.
+type Usage struct {
+	// BudgetUsed 1 is all of it, and a burst can be a little more.
+	BudgetUsed float64 `json:"budget_used"`
+
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId    Id               `json:"client_id"`
+	Connections ConnectionCounts `json:"connections"`
+
+	// Hours Those with requests
+	Hours      []HourUsage      `json:"hours"`
+	Name       string           `json:"name"`
+	Operations []OperationUsage `json:"operations"`
+
+	// PeakBudgetUsed The same of the busiest minute.
+	PeakBudgetUsed    float64 `json:"peak_budget_used"`
+	RequestsPerMinute int32   `json:"requests_per_minute"`
+
+	// Since An instant in UTC with milliseconds.
+	Since Instant `json:"since"`
+	Total Figures `json:"total"`
+
+	// Until An instant in UTC with milliseconds.
+	Until Instant `json:"until"`
+}
+
 // User defines model for User.
 type User struct {
 	// CreatedAt An instant in UTC with milliseconds.
@@ -423,6 +996,138 @@ type UserRow struct {
 	UserId Id `json:"user_id"`
 }
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	// CreatedAt An instant in UTC with milliseconds.
+	CreatedAt Instant `json:"created_at"`
+
+	// RotatingUntil Until when the secret of before signs, too; null when it does not.
+	RotatingUntil *string `json:"rotating_until"`
+
+	// StoppedAt When the receiver answered 410, since when nothing is sent; null while events are sent.
+	StoppedAt *string `json:"stopped_at"`
+	Url       string  `json:"url"`
+}
+
+// WebhookAttempt defines model for WebhookAttempt.
+type WebhookAttempt struct {
+	// At An instant in UTC with milliseconds.
+	At Instant `json:"at"`
+
+	// Attempt From 1 on and 0 of a sample.
+	Attempt int32 `json:"attempt"`
+
+	// DurationMs Until the response was read.
+	DurationMs int64 `json:"duration_ms"`
+
+	// Fault Why there was no response, or what was wrong with it; empty for nothing.
+	Fault string `json:"fault"`
+
+	// Response The first 8,192 bytes of the body. It is the receiver’s text: escape it.
+	Response string `json:"response"`
+
+	// Status Of the response; null where there was none.
+	Status *int `json:"status"`
+
+	// WebhookTimestamp The header of that name.
+	WebhookTimestamp int64 `json:"webhook_timestamp"`
+}
+
+// WebhookEvent defines model for WebhookEvent.
+type WebhookEvent struct {
+	Attempts int32 `json:"attempts"`
+
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id `json:"client_id"`
+
+	// ConnectionVersion Generation of the connection, a decimal number.
+	ConnectionVersion string `json:"connection_version"`
+
+	// CreatedAt An instant in UTC with milliseconds.
+	CreatedAt Instant `json:"created_at"`
+
+	// Datasets Of `activity.updated`; empty of others.
+	Datasets []WebhookEventDatasets `json:"datasets"`
+
+	// From Of `activity.updated`; null of others.
+	From *openapi_types.Date `json:"from"`
+
+	// GrantId A UUID. Answers have it in lowercase.
+	GrantId Id `json:"grant_id"`
+
+	// NextAttemptAt Of a pending event; in the past it is sent as soon as a sender is free.
+	NextAttemptAt *string `json:"next_attempt_at"`
+
+	// Reason Of `connection.revoked`; null of others.
+	Reason *string `json:"reason"`
+
+	// State What became of an event.
+	State WebhookState `json:"state"`
+
+	// To Of `activity.updated`; null of others.
+	To *openapi_types.Date `json:"to"`
+
+	// Type The type of an event.
+	Type WebhookType `json:"type"`
+
+	// WebhookId The `webhook-id` of an event, the same in each attempt.
+	WebhookId WebhookId `json:"webhook_id"`
+}
+
+// WebhookEventDatasets defines model for WebhookEvent.Datasets.
+type WebhookEventDatasets string
+
+// WebhookEventDetail defines model for WebhookEventDetail.
+type WebhookEventDetail struct {
+	// Body The bytes that every attempt sends.
+	Body  string           `json:"body"`
+	Event WebhookEvent     `json:"event"`
+	Log   []WebhookAttempt `json:"log"`
+}
+
+// WebhookEventPage defines model for WebhookEventPage.
+type WebhookEventPage struct {
+	Data []WebhookEvent `json:"data"`
+
+	// NextCursor The cursor of the next page; null on the last one.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// WebhookId The `webhook-id` of an event, the same in each attempt.
+type WebhookId = string
+
+// WebhookSample defines model for WebhookSample.
+type WebhookSample struct {
+	Accepted bool           `json:"accepted"`
+	Attempt  WebhookAttempt `json:"attempt"`
+}
+
+// WebhookState What became of an event.
+type WebhookState string
+
+// WebhookTarget defines model for WebhookTarget.
+type WebhookTarget struct {
+	// Url An https URL that the service can reach.
+	Url string `json:"url"`
+}
+
+// WebhookTest defines model for WebhookTest.
+type WebhookTest struct {
+	// Type The type of an event.
+	Type WebhookType `json:"type"`
+}
+
+// WebhookType The type of an event.
+type WebhookType string
+
+// WebhookWithSecret defines model for WebhookWithSecret.
+type WebhookWithSecret struct {
+	Webhook Webhook `json:"webhook"`
+
+	// WebhookSecret Shown once; null where the secret is the one of before.
+	WebhookSecret *string `json:"webhook_secret"`
+}
+
 // Written Each row is counted once more, as inserted, updated or unchanged.
 type Written struct {
 	Inserted Rows `json:"inserted"`
@@ -436,11 +1141,56 @@ type Written struct {
 // ClientId A UUID. Answers have it in lowercase.
 type ClientId = Id
 
+// Cursor defines model for Cursor.
+type Cursor = string
+
+// FilterAction defines model for FilterAction.
+type FilterAction = string
+
+// FilterActor defines model for FilterActor.
+type FilterActor = string
+
+// FilterClient A UUID. Answers have it in lowercase.
+type FilterClient = Id
+
+// FilterEmail A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
+type FilterEmail = Email
+
+// FilterSince An instant in UTC, with up to six fractional digits.
+type FilterSince = GivenInstant
+
+// FilterState What became of an event.
+type FilterState = WebhookState
+
+// FilterUntil An instant in UTC, with up to six fractional digits.
+type FilterUntil = GivenInstant
+
+// FilterUser A UUID. Answers have it in lowercase.
+type FilterUser = Id
+
+// Limit defines model for Limit.
+type Limit = int
+
+// UsageSince An instant in UTC, with up to six fractional digits.
+type UsageSince = GivenInstant
+
 // UserId A UUID. Answers have it in lowercase.
 type UserId = Id
 
+// ClientNotFound defines model for ClientNotFound.
+type ClientNotFound = Problem
+
+// ClientOffboarded defines model for ClientOffboarded.
+type ClientOffboarded = Problem
+
 // EmailConflict defines model for EmailConflict.
 type EmailConflict = Problem
+
+// FilterClientNotFound defines model for FilterClientNotFound.
+type FilterClientNotFound = Problem
+
+// FilterNotFound defines model for FilterNotFound.
+type FilterNotFound = Problem
 
 // InvalidContent defines model for InvalidContent.
 type InvalidContent = Problem
@@ -451,8 +1201,23 @@ type Malformed = Problem
 // MalformedBody defines model for MalformedBody.
 type MalformedBody = Problem
 
+// MalformedPage defines model for MalformedPage.
+type MalformedPage = Problem
+
+// MalformedQuery defines model for MalformedQuery.
+type MalformedQuery = Problem
+
+// NoWebhook defines model for NoWebhook.
+type NoWebhook = Problem
+
 // NotConnected defines model for NotConnected.
 type NotConnected = Problem
+
+// NotReplayable defines model for NotReplayable.
+type NotReplayable = Problem
+
+// ReadOnly defines model for ReadOnly.
+type ReadOnly = Problem
 
 // ServerError defines model for ServerError.
 type ServerError = Problem
@@ -472,8 +1237,119 @@ type UserConflict = Problem
 // UserNotFound defines model for UserNotFound.
 type UserNotFound = Problem
 
+// WebhookEventNotFound defines model for WebhookEventNotFound.
+type WebhookEventNotFound = Problem
+
+// ListAuditLogParams defines parameters for ListAuditLog.
+type ListAuditLogParams struct {
+	// Since Only what happened at this instant or later.
+	Since *FilterSince `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only what happened before this instant.
+	Until *FilterUntil `form:"until,omitempty" json:"until,omitempty"`
+
+	// Actor Only what this actor did: `user`, `client`, `operator`, `system`, or the name of a token.
+	Actor *FilterActor `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Action Only this action, such as `client.updated`.
+	Action *FilterAction `form:"action,omitempty" json:"action,omitempty"`
+
+	// UserId Only what is about this user.
+	UserId *FilterUser `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// ClientId Only what is about this client.
+	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
+
+	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListClientsParams defines parameters for ListClients.
+type ListClientsParams struct {
+	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListClientErrorsParams defines parameters for ListClientErrors.
+type ListClientErrorsParams struct {
+	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReadClientUsageParams defines parameters for ReadClientUsage.
+type ReadClientUsageParams struct {
+	// Since Where the report begins.
+	Since *UsageSince `form:"since,omitempty" json:"since,omitempty"`
+}
+
+// FindConnectionsParams defines parameters for FindConnections.
+type FindConnectionsParams struct {
+	// UserId Only what is about this user.
+	UserId *FilterUser `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// Email Only what is about the user with this address, in whatever case.
+	Email *FilterEmail `form:"email,omitempty" json:"email,omitempty"`
+
+	// ClientId Only what is about this client.
+	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
+
+	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListAdjustmentsParams defines parameters for ListAdjustments.
+type ListAdjustmentsParams struct {
+	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListWebhookEventsParams defines parameters for ListWebhookEvents.
+type ListWebhookEventsParams struct {
+	// ClientId Only what is about this client.
+	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
+
+	// State Only events in this state.
+	State *FilterState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // PutActivityJSONRequestBody defines body for PutActivity for application/json ContentType.
 type PutActivityJSONRequestBody = ActivityBatch
+
+// CreateClientJSONRequestBody defines body for CreateClient for application/json ContentType.
+type CreateClientJSONRequestBody = NewClient
+
+// ChangeClientJSONRequestBody defines body for ChangeClient for application/json ContentType.
+type ChangeClientJSONRequestBody = ClientChange
+
+// RotateClientSecretJSONRequestBody defines body for RotateClientSecret for application/json ContentType.
+type RotateClientSecretJSONRequestBody = ClientSecretRotation
+
+// SetWebhookJSONRequestBody defines body for SetWebhook for application/json ContentType.
+type SetWebhookJSONRequestBody = WebhookTarget
+
+// TestWebhookJSONRequestBody defines body for TestWebhook for application/json ContentType.
+type TestWebhookJSONRequestBody = WebhookTest
 
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = NewUser
@@ -484,11 +1360,65 @@ type PutUsersJSONRequestBody = UserBatch
 // ChangeUserJSONRequestBody defines body for ChangeUser for application/json ContentType.
 type ChangeUserJSONRequestBody = UserChange
 
+// CreateAdjustmentJSONRequestBody defines body for CreateAdjustment for application/json ContentType.
+type CreateAdjustmentJSONRequestBody = NewAdjustment
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// PutActivity Write a batch
 	// (POST /operator/v1/activity)
 	PutActivity(w http.ResponseWriter, r *http.Request)
+	// ListAuditLog Read the audit log
+	// (GET /operator/v1/audit-log)
+	ListAuditLog(w http.ResponseWriter, r *http.Request, params ListAuditLogParams)
+	// ListClients List the clients
+	// (GET /operator/v1/clients)
+	ListClients(w http.ResponseWriter, r *http.Request, params ListClientsParams)
+	// CreateClient Register a client
+	// (POST /operator/v1/clients)
+	CreateClient(w http.ResponseWriter, r *http.Request)
+	// ReadClient Read a client
+	// (GET /operator/v1/clients/{client_id})
+	ReadClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ChangeClient Change a client
+	// (PATCH /operator/v1/clients/{client_id})
+	ChangeClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// DisableClient Lock a client out
+	// (POST /operator/v1/clients/{client_id}/disable)
+	DisableClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// EnableClient Let a client in again
+	// (POST /operator/v1/clients/{client_id}/enable)
+	EnableClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ListClientErrors List refused requests
+	// (GET /operator/v1/clients/{client_id}/errors)
+	ListClientErrors(w http.ResponseWriter, r *http.Request, clientId ClientId, params ListClientErrorsParams)
+	// OffboardClient End a client for good
+	// (POST /operator/v1/clients/{client_id}/offboard)
+	OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// RotateClientSecret Replace the secret
+	// (POST /operator/v1/clients/{client_id}/secret)
+	RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ReadClientUsage Read what a client asked
+	// (GET /operator/v1/clients/{client_id}/usage)
+	ReadClientUsage(w http.ResponseWriter, r *http.Request, clientId ClientId, params ReadClientUsageParams)
+	// RemoveWebhook Remove a webhook
+	// (DELETE /operator/v1/clients/{client_id}/webhook)
+	RemoveWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ReadWebhook Read a webhook
+	// (GET /operator/v1/clients/{client_id}/webhook)
+	ReadWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// SetWebhook Set a webhook
+	// (PUT /operator/v1/clients/{client_id}/webhook)
+	SetWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// RotateWebhookSecret Replace the signing secret
+	// (POST /operator/v1/clients/{client_id}/webhook/secret)
+	RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// TestWebhook Send a sample
+	// (POST /operator/v1/clients/{client_id}/webhook/test)
+	TestWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// FindConnections Find connections
+	// (GET /operator/v1/connections)
+	FindConnections(w http.ResponseWriter, r *http.Request, params FindConnectionsParams)
 	// CreateUser Create a user
 	// (POST /operator/v1/users)
 	CreateUser(w http.ResponseWriter, r *http.Request)
@@ -504,12 +1434,27 @@ type ServerInterface interface {
 	// ChangeUser Change a user
 	// (PATCH /operator/v1/users/{user_id})
 	ChangeUser(w http.ResponseWriter, r *http.Request, userId UserId)
+	// ListAdjustments List corrections
+	// (GET /operator/v1/users/{user_id}/adjustments)
+	ListAdjustments(w http.ResponseWriter, r *http.Request, userId UserId, params ListAdjustmentsParams)
+	// CreateAdjustment Correct a day
+	// (POST /operator/v1/users/{user_id}/adjustments)
+	CreateAdjustment(w http.ResponseWriter, r *http.Request, userId UserId)
 	// ListConnections List a user's connections
 	// (GET /operator/v1/users/{user_id}/connections)
 	ListConnections(w http.ResponseWriter, r *http.Request, userId UserId)
 	// DisconnectUser Disconnect a company
 	// (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 	DisconnectUser(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId)
+	// ListWebhookEvents List events
+	// (GET /operator/v1/webhook-events)
+	ListWebhookEvents(w http.ResponseWriter, r *http.Request, params ListWebhookEventsParams)
+	// ReadWebhookEvent Read an event
+	// (GET /operator/v1/webhook-events/{webhook_id})
+	ReadWebhookEvent(w http.ResponseWriter, r *http.Request, webhookId WebhookId)
+	// ReplayWebhookEvent Send an event again
+	// (POST /operator/v1/webhook-events/{webhook_id}/replay)
+	ReplayWebhookEvent(w http.ResponseWriter, r *http.Request, webhookId WebhookId)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -519,6 +1464,108 @@ type Unimplemented struct{}
 // PutActivity Write a batch
 // (POST /operator/v1/activity)
 func (_ Unimplemented) PutActivity(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListAuditLog Read the audit log
+// (GET /operator/v1/audit-log)
+func (_ Unimplemented) ListAuditLog(w http.ResponseWriter, r *http.Request, params ListAuditLogParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListClients List the clients
+// (GET /operator/v1/clients)
+func (_ Unimplemented) ListClients(w http.ResponseWriter, r *http.Request, params ListClientsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreateClient Register a client
+// (POST /operator/v1/clients)
+func (_ Unimplemented) CreateClient(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReadClient Read a client
+// (GET /operator/v1/clients/{client_id})
+func (_ Unimplemented) ReadClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ChangeClient Change a client
+// (PATCH /operator/v1/clients/{client_id})
+func (_ Unimplemented) ChangeClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DisableClient Lock a client out
+// (POST /operator/v1/clients/{client_id}/disable)
+func (_ Unimplemented) DisableClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// EnableClient Let a client in again
+// (POST /operator/v1/clients/{client_id}/enable)
+func (_ Unimplemented) EnableClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListClientErrors List refused requests
+// (GET /operator/v1/clients/{client_id}/errors)
+func (_ Unimplemented) ListClientErrors(w http.ResponseWriter, r *http.Request, clientId ClientId, params ListClientErrorsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// OffboardClient End a client for good
+// (POST /operator/v1/clients/{client_id}/offboard)
+func (_ Unimplemented) OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RotateClientSecret Replace the secret
+// (POST /operator/v1/clients/{client_id}/secret)
+func (_ Unimplemented) RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReadClientUsage Read what a client asked
+// (GET /operator/v1/clients/{client_id}/usage)
+func (_ Unimplemented) ReadClientUsage(w http.ResponseWriter, r *http.Request, clientId ClientId, params ReadClientUsageParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RemoveWebhook Remove a webhook
+// (DELETE /operator/v1/clients/{client_id}/webhook)
+func (_ Unimplemented) RemoveWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReadWebhook Read a webhook
+// (GET /operator/v1/clients/{client_id}/webhook)
+func (_ Unimplemented) ReadWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// SetWebhook Set a webhook
+// (PUT /operator/v1/clients/{client_id}/webhook)
+func (_ Unimplemented) SetWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RotateWebhookSecret Replace the signing secret
+// (POST /operator/v1/clients/{client_id}/webhook/secret)
+func (_ Unimplemented) RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// TestWebhook Send a sample
+// (POST /operator/v1/clients/{client_id}/webhook/test)
+func (_ Unimplemented) TestWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// FindConnections Find connections
+// (GET /operator/v1/connections)
+func (_ Unimplemented) FindConnections(w http.ResponseWriter, r *http.Request, params FindConnectionsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -552,6 +1599,18 @@ func (_ Unimplemented) ChangeUser(w http.ResponseWriter, r *http.Request, userId
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListAdjustments List corrections
+// (GET /operator/v1/users/{user_id}/adjustments)
+func (_ Unimplemented) ListAdjustments(w http.ResponseWriter, r *http.Request, userId UserId, params ListAdjustmentsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreateAdjustment Correct a day
+// (POST /operator/v1/users/{user_id}/adjustments)
+func (_ Unimplemented) CreateAdjustment(w http.ResponseWriter, r *http.Request, userId UserId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListConnections List a user's connections
 // (GET /operator/v1/users/{user_id}/connections)
 func (_ Unimplemented) ListConnections(w http.ResponseWriter, r *http.Request, userId UserId) {
@@ -561,6 +1620,24 @@ func (_ Unimplemented) ListConnections(w http.ResponseWriter, r *http.Request, u
 // DisconnectUser Disconnect a company
 // (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 func (_ Unimplemented) DisconnectUser(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListWebhookEvents List events
+// (GET /operator/v1/webhook-events)
+func (_ Unimplemented) ListWebhookEvents(w http.ResponseWriter, r *http.Request, params ListWebhookEventsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReadWebhookEvent Read an event
+// (GET /operator/v1/webhook-events/{webhook_id})
+func (_ Unimplemented) ReadWebhookEvent(w http.ResponseWriter, r *http.Request, webhookId WebhookId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReplayWebhookEvent Send an event again
+// (POST /operator/v1/webhook-events/{webhook_id}/replay)
+func (_ Unimplemented) ReplayWebhookEvent(w http.ResponseWriter, r *http.Request, webhookId WebhookId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -578,6 +1655,658 @@ func (siw *ServerInterfaceWrapper) PutActivity(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutActivity(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAuditLog operation middleware
+func (siw *ServerInterfaceWrapper) ListAuditLog(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAuditLogParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "until" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "until", r.URL.Query(), &params.Until, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "until"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "until", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", r.URL.Query(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "actor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "actor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", r.URL.Query(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "action"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "action", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "client_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "client_id", r.URL.Query(), &params.ClientId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "client_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAuditLog(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListClients operation middleware
+func (siw *ServerInterfaceWrapper) ListClients(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListClientsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListClients(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateClient operation middleware
+func (siw *ServerInterfaceWrapper) CreateClient(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateClient(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadClient operation middleware
+func (siw *ServerInterfaceWrapper) ReadClient(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeClient operation middleware
+func (siw *ServerInterfaceWrapper) ChangeClient(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DisableClient operation middleware
+func (siw *ServerInterfaceWrapper) DisableClient(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DisableClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EnableClient operation middleware
+func (siw *ServerInterfaceWrapper) EnableClient(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EnableClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListClientErrors operation middleware
+func (siw *ServerInterfaceWrapper) ListClientErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListClientErrorsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListClientErrors(w, r, clientId, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// OffboardClient operation middleware
+func (siw *ServerInterfaceWrapper) OffboardClient(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OffboardClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RotateClientSecret operation middleware
+func (siw *ServerInterfaceWrapper) RotateClientSecret(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RotateClientSecret(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadClientUsage operation middleware
+func (siw *ServerInterfaceWrapper) ReadClientUsage(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadClientUsageParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadClientUsage(w, r, clientId, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RemoveWebhook operation middleware
+func (siw *ServerInterfaceWrapper) RemoveWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RemoveWebhook(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadWebhook operation middleware
+func (siw *ServerInterfaceWrapper) ReadWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadWebhook(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetWebhook operation middleware
+func (siw *ServerInterfaceWrapper) SetWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetWebhook(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RotateWebhookSecret operation middleware
+func (siw *ServerInterfaceWrapper) RotateWebhookSecret(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RotateWebhookSecret(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestWebhook operation middleware
+func (siw *ServerInterfaceWrapper) TestWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestWebhook(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// FindConnections operation middleware
+func (siw *ServerInterfaceWrapper) FindConnections(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FindConnectionsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "email" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "email", r.URL.Query(), &params.Email, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "email"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "email", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "client_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "client_id", r.URL.Query(), &params.ClientId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "client_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.FindConnections(w, r, params)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -693,6 +2422,87 @@ func (siw *ServerInterfaceWrapper) ChangeUser(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// ListAdjustments operation middleware
+func (siw *ServerInterfaceWrapper) ListAdjustments(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAdjustmentsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAdjustments(w, r, userId, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateAdjustment operation middleware
+func (siw *ServerInterfaceWrapper) CreateAdjustment(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateAdjustment(w, r, userId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListConnections operation middleware
 func (siw *ServerInterfaceWrapper) ListConnections(w http.ResponseWriter, r *http.Request) {
 
@@ -745,6 +2555,130 @@ func (siw *ServerInterfaceWrapper) DisconnectUser(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DisconnectUser(w, r, userId, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListWebhookEvents operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhookEvents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhookEventsParams
+
+	// ------------- Optional query parameter "client_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "client_id", r.URL.Query(), &params.ClientId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "client_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWebhookEvents(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadWebhookEvent operation middleware
+func (siw *ServerInterfaceWrapper) ReadWebhookEvent(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadWebhookEvent(w, r, webhookId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReplayWebhookEvent operation middleware
+func (siw *ServerInterfaceWrapper) ReplayWebhookEvent(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReplayWebhookEvent(w, r, webhookId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -891,8 +2825,94 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/activity", wrapper.PutActivity)
 	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients", wrapper.ListClients)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients", wrapper.CreateClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}", wrapper.ReadClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Patch(options.BaseURL+"/operator/v1/clients/{client_id}", wrapper.ChangeClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/secret", wrapper.RotateClientSecret)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/disable", wrapper.DisableClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/enable", wrapper.EnableClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/offboard", wrapper.OffboardClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/errors", wrapper.ListClientErrors)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/usage", wrapper.ReadClientUsage)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/operator/v1/clients/{client_id}/webhook", wrapper.RemoveWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/webhook", wrapper.ReadWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/operator/v1/clients/{client_id}/webhook", wrapper.SetWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/webhook/secret", wrapper.RotateWebhookSecret)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/webhook/test", wrapper.TestWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/webhook-events", wrapper.ListWebhookEvents)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/webhook-events/{webhook_id}", wrapper.ReadWebhookEvent)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/webhook-events/{webhook_id}/replay", wrapper.ReplayWebhookEvent)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/connections", wrapper.FindConnections)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/adjustments", wrapper.ListAdjustments)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/users/{user_id}/adjustments", wrapper.CreateAdjustment)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/audit-log", wrapper.ListAuditLog)
+	})
 
 	return r
+}
+
+type ClientNotFoundResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type ClientNotFoundApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers ClientNotFoundResponseHeaders
+}
+
+type ClientOffboardedResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type ClientOffboardedApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers ClientOffboardedResponseHeaders
 }
 
 type EmailConflictResponseHeaders struct {
@@ -903,6 +2923,26 @@ type EmailConflictApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers EmailConflictResponseHeaders
+}
+
+type FilterClientNotFoundResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type FilterClientNotFoundApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers FilterClientNotFoundResponseHeaders
+}
+
+type FilterNotFoundResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type FilterNotFoundApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers FilterNotFoundResponseHeaders
 }
 
 type InvalidContentResponseHeaders struct {
@@ -935,6 +2975,36 @@ type MalformedBodyApplicationProblemPlusJSONResponse struct {
 	Headers MalformedBodyResponseHeaders
 }
 
+type MalformedPageResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type MalformedPageApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers MalformedPageResponseHeaders
+}
+
+type MalformedQueryResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type MalformedQueryApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers MalformedQueryResponseHeaders
+}
+
+type NoWebhookResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NoWebhookApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NoWebhookResponseHeaders
+}
+
 type NotConnectedResponseHeaders struct {
 	CacheControl string
 	XRequestID   Id
@@ -943,6 +3013,26 @@ type NotConnectedApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers NotConnectedResponseHeaders
+}
+
+type NotReplayableResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NotReplayableApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NotReplayableResponseHeaders
+}
+
+type ReadOnlyResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type ReadOnlyApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers ReadOnlyResponseHeaders
 }
 
 type ServerErrorResponseHeaders struct {
@@ -1004,6 +3094,16 @@ type UserNotFoundApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers UserNotFoundResponseHeaders
+}
+
+type WebhookEventNotFoundResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type WebhookEventNotFoundApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers WebhookEventNotFoundResponseHeaders
 }
 
 type PutActivityRequestObject struct {
@@ -1075,6 +3175,24 @@ func (response PutActivity401ApplicationProblemPlusJSONResponse) VisitPutActivit
 	return err
 }
 
+type PutActivity403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response PutActivity403ApplicationProblemPlusJSONResponse) VisitPutActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PutActivity413ApplicationProblemPlusJSONResponse struct {
 	TooLargeApplicationProblemPlusJSONResponse
 }
@@ -1134,6 +3252,2295 @@ type PutActivity500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutActivity500ApplicationProblemPlusJSONResponse) VisitPutActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuditLogRequestObject struct {
+	Params ListAuditLogParams
+}
+
+type ListAuditLogResponseObject interface {
+	VisitListAuditLogResponse(w http.ResponseWriter) error
+}
+
+type ListAuditLog200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ListAuditLog200JSONResponse struct {
+	Body    AuditPage
+	Headers ListAuditLog200ResponseHeaders
+}
+
+func (response ListAuditLog200JSONResponse) VisitListAuditLogResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuditLog400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListAuditLog400ApplicationProblemPlusJSONResponse) VisitListAuditLogResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuditLog401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListAuditLog401ApplicationProblemPlusJSONResponse) VisitListAuditLogResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuditLog500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListAuditLog500ApplicationProblemPlusJSONResponse) VisitListAuditLogResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClientsRequestObject struct {
+	Params ListClientsParams
+}
+
+type ListClientsResponseObject interface {
+	VisitListClientsResponse(w http.ResponseWriter) error
+}
+
+type ListClients200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ListClients200JSONResponse struct {
+	Body    ClientPage
+	Headers ListClients200ResponseHeaders
+}
+
+func (response ListClients200JSONResponse) VisitListClientsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClients400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListClients400ApplicationProblemPlusJSONResponse) VisitListClientsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClients401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListClients401ApplicationProblemPlusJSONResponse) VisitListClientsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClients500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListClients500ApplicationProblemPlusJSONResponse) VisitListClientsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClientRequestObject struct {
+	Body *CreateClientJSONRequestBody
+}
+
+type CreateClientResponseObject interface {
+	VisitCreateClientResponse(w http.ResponseWriter) error
+}
+
+type CreateClient201ResponseHeaders struct {
+	CacheControl string
+	Location     string
+	XRequestID   Id
+}
+
+type CreateClient201JSONResponse struct {
+	Body    CreatedClient
+	Headers CreateClient201ResponseHeaders
+}
+
+func (response CreateClient201JSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient400ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient401ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient403ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient413ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient415ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient422ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient500ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClientRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type ReadClientResponseObject interface {
+	VisitReadClientResponse(w http.ResponseWriter) error
+}
+
+type ReadClient200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ReadClient200JSONResponse struct {
+	Body    Client
+	Headers ReadClient200ResponseHeaders
+}
+
+func (response ReadClient200JSONResponse) VisitReadClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadClient400ApplicationProblemPlusJSONResponse) VisitReadClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadClient401ApplicationProblemPlusJSONResponse) VisitReadClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClient404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ReadClient404ApplicationProblemPlusJSONResponse) VisitReadClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ReadClient500ApplicationProblemPlusJSONResponse) VisitReadClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClientRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *ChangeClientJSONRequestBody
+}
+
+type ChangeClientResponseObject interface {
+	VisitChangeClientResponse(w http.ResponseWriter) error
+}
+
+type ChangeClient200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ChangeClient200JSONResponse struct {
+	Body    ChangedClient
+	Headers ChangeClient200ResponseHeaders
+}
+
+func (response ChangeClient200JSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient400ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient401ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient403ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient404ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient409ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient413ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient415ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient422ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient500ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisableClientRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type DisableClientResponseObject interface {
+	VisitDisableClientResponse(w http.ResponseWriter) error
+}
+
+type DisableClient200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type DisableClient200JSONResponse struct {
+	Body    Client
+	Headers DisableClient200ResponseHeaders
+}
+
+func (response DisableClient200JSONResponse) VisitDisableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisableClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DisableClient400ApplicationProblemPlusJSONResponse) VisitDisableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisableClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DisableClient401ApplicationProblemPlusJSONResponse) VisitDisableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisableClient403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response DisableClient403ApplicationProblemPlusJSONResponse) VisitDisableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisableClient404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DisableClient404ApplicationProblemPlusJSONResponse) VisitDisableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisableClient409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response DisableClient409ApplicationProblemPlusJSONResponse) VisitDisableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisableClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response DisableClient500ApplicationProblemPlusJSONResponse) VisitDisableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnableClientRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type EnableClientResponseObject interface {
+	VisitEnableClientResponse(w http.ResponseWriter) error
+}
+
+type EnableClient200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type EnableClient200JSONResponse struct {
+	Body    Client
+	Headers EnableClient200ResponseHeaders
+}
+
+func (response EnableClient200JSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnableClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response EnableClient400ApplicationProblemPlusJSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnableClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response EnableClient401ApplicationProblemPlusJSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnableClient403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response EnableClient403ApplicationProblemPlusJSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnableClient404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response EnableClient404ApplicationProblemPlusJSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnableClient409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response EnableClient409ApplicationProblemPlusJSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnableClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response EnableClient500ApplicationProblemPlusJSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClientErrorsRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Params   ListClientErrorsParams
+}
+
+type ListClientErrorsResponseObject interface {
+	VisitListClientErrorsResponse(w http.ResponseWriter) error
+}
+
+type ListClientErrors200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ListClientErrors200JSONResponse struct {
+	Body    ClientErrorPage
+	Headers ListClientErrors200ResponseHeaders
+}
+
+func (response ListClientErrors200JSONResponse) VisitListClientErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClientErrors400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListClientErrors400ApplicationProblemPlusJSONResponse) VisitListClientErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClientErrors401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListClientErrors401ApplicationProblemPlusJSONResponse) VisitListClientErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClientErrors404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListClientErrors404ApplicationProblemPlusJSONResponse) VisitListClientErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClientErrors500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListClientErrors500ApplicationProblemPlusJSONResponse) VisitListClientErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OffboardClientRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type OffboardClientResponseObject interface {
+	VisitOffboardClientResponse(w http.ResponseWriter) error
+}
+
+type OffboardClient200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type OffboardClient200JSONResponse struct {
+	Body    OffboardedClient
+	Headers OffboardClient200ResponseHeaders
+}
+
+func (response OffboardClient200JSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OffboardClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response OffboardClient400ApplicationProblemPlusJSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OffboardClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response OffboardClient401ApplicationProblemPlusJSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OffboardClient403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response OffboardClient403ApplicationProblemPlusJSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OffboardClient404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response OffboardClient404ApplicationProblemPlusJSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OffboardClient409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response OffboardClient409ApplicationProblemPlusJSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OffboardClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response OffboardClient500ApplicationProblemPlusJSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecretRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *RotateClientSecretJSONRequestBody
+}
+
+type RotateClientSecretResponseObject interface {
+	VisitRotateClientSecretResponse(w http.ResponseWriter) error
+}
+
+type RotateClientSecret200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type RotateClientSecret200JSONResponse struct {
+	Body    RotatedClientSecret
+	Headers RotateClientSecret200ResponseHeaders
+}
+
+func (response RotateClientSecret200JSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret400ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret401ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret403ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret404ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret409ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret413ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret415ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret422ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret500ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClientUsageRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Params   ReadClientUsageParams
+}
+
+type ReadClientUsageResponseObject interface {
+	VisitReadClientUsageResponse(w http.ResponseWriter) error
+}
+
+type ReadClientUsage200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ReadClientUsage200JSONResponse struct {
+	Body    Usage
+	Headers ReadClientUsage200ResponseHeaders
+}
+
+func (response ReadClientUsage200JSONResponse) VisitReadClientUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClientUsage400ApplicationProblemPlusJSONResponse struct {
+	MalformedQueryApplicationProblemPlusJSONResponse
+}
+
+func (response ReadClientUsage400ApplicationProblemPlusJSONResponse) VisitReadClientUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClientUsage401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadClientUsage401ApplicationProblemPlusJSONResponse) VisitReadClientUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClientUsage404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ReadClientUsage404ApplicationProblemPlusJSONResponse) VisitReadClientUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadClientUsage500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ReadClientUsage500ApplicationProblemPlusJSONResponse) VisitReadClientUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveWebhookRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type RemoveWebhookResponseObject interface {
+	VisitRemoveWebhookResponse(w http.ResponseWriter) error
+}
+
+type RemoveWebhook204ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type RemoveWebhook204Response struct {
+	Headers RemoveWebhook204ResponseHeaders
+}
+
+func (response RemoveWebhook204Response) VisitRemoveWebhookResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(204)
+	return nil
+}
+
+type RemoveWebhook400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveWebhook400ApplicationProblemPlusJSONResponse) VisitRemoveWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveWebhook401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveWebhook401ApplicationProblemPlusJSONResponse) VisitRemoveWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveWebhook403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveWebhook403ApplicationProblemPlusJSONResponse) VisitRemoveWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveWebhook404ApplicationProblemPlusJSONResponse struct {
+	NoWebhookApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveWebhook404ApplicationProblemPlusJSONResponse) VisitRemoveWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveWebhook500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveWebhook500ApplicationProblemPlusJSONResponse) VisitRemoveWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhookRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type ReadWebhookResponseObject interface {
+	VisitReadWebhookResponse(w http.ResponseWriter) error
+}
+
+type ReadWebhook200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ReadWebhook200JSONResponse struct {
+	Body    Webhook
+	Headers ReadWebhook200ResponseHeaders
+}
+
+func (response ReadWebhook200JSONResponse) VisitReadWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhook400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadWebhook400ApplicationProblemPlusJSONResponse) VisitReadWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhook401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadWebhook401ApplicationProblemPlusJSONResponse) VisitReadWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhook404ApplicationProblemPlusJSONResponse struct {
+	NoWebhookApplicationProblemPlusJSONResponse
+}
+
+func (response ReadWebhook404ApplicationProblemPlusJSONResponse) VisitReadWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhook500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ReadWebhook500ApplicationProblemPlusJSONResponse) VisitReadWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhookRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *SetWebhookJSONRequestBody
+}
+
+type SetWebhookResponseObject interface {
+	VisitSetWebhookResponse(w http.ResponseWriter) error
+}
+
+type SetWebhook200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type SetWebhook200JSONResponse struct {
+	Body    WebhookWithSecret
+	Headers SetWebhook200ResponseHeaders
+}
+
+func (response SetWebhook200JSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook400ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook401ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook403ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook404ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook409ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook413ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook415ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook422ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook500ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecretRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type RotateWebhookSecretResponseObject interface {
+	VisitRotateWebhookSecretResponse(w http.ResponseWriter) error
+}
+
+type RotateWebhookSecret200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type RotateWebhookSecret200JSONResponse struct {
+	Body    WebhookWithSecret
+	Headers RotateWebhookSecret200ResponseHeaders
+}
+
+func (response RotateWebhookSecret200JSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret400ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret401ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret403ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret404ApplicationProblemPlusJSONResponse struct {
+	NoWebhookApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret404ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret500ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhookRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *TestWebhookJSONRequestBody
+}
+
+type TestWebhookResponseObject interface {
+	VisitTestWebhookResponse(w http.ResponseWriter) error
+}
+
+type TestWebhook200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type TestWebhook200JSONResponse struct {
+	Body    WebhookSample
+	Headers TestWebhook200ResponseHeaders
+}
+
+func (response TestWebhook200JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook400ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook401ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook403ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook404ApplicationProblemPlusJSONResponse struct {
+	NoWebhookApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook404ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook413ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook415ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook422ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook500ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindConnectionsRequestObject struct {
+	Params FindConnectionsParams
+}
+
+type FindConnectionsResponseObject interface {
+	VisitFindConnectionsResponse(w http.ResponseWriter) error
+}
+
+type FindConnections200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type FindConnections200JSONResponse struct {
+	Body    FoundConnectionPage
+	Headers FindConnections200ResponseHeaders
+}
+
+func (response FindConnections200JSONResponse) VisitFindConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindConnections400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response FindConnections400ApplicationProblemPlusJSONResponse) VisitFindConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindConnections401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response FindConnections401ApplicationProblemPlusJSONResponse) VisitFindConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindConnections404ApplicationProblemPlusJSONResponse struct {
+	FilterNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response FindConnections404ApplicationProblemPlusJSONResponse) VisitFindConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindConnections500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response FindConnections500ApplicationProblemPlusJSONResponse) VisitFindConnectionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1214,6 +5621,24 @@ func (response CreateUser401ApplicationProblemPlusJSONResponse) VisitCreateUserR
 	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
 	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUser403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateUser403ApplicationProblemPlusJSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1377,6 +5802,24 @@ func (response PutUsers401ApplicationProblemPlusJSONResponse) VisitPutUsersRespo
 	return err
 }
 
+type PutUsers403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response PutUsers403ApplicationProblemPlusJSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PutUsers413ApplicationProblemPlusJSONResponse struct {
 	TooLargeApplicationProblemPlusJSONResponse
 }
@@ -1506,6 +5949,24 @@ func (response DeleteUser401ApplicationProblemPlusJSONResponse) VisitDeleteUserR
 	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
 	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUser403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteUser403ApplicationProblemPlusJSONResponse) VisitDeleteUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1721,6 +6182,24 @@ func (response ChangeUser401ApplicationProblemPlusJSONResponse) VisitChangeUserR
 	return err
 }
 
+type ChangeUser403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeUser403ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeUser404ApplicationProblemPlusJSONResponse struct {
 	UserNotFoundApplicationProblemPlusJSONResponse
 }
@@ -1816,6 +6295,290 @@ type ChangeUser500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ChangeUser500ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdjustmentsRequestObject struct {
+	UserId UserId `json:"user_id"`
+	Params ListAdjustmentsParams
+}
+
+type ListAdjustmentsResponseObject interface {
+	VisitListAdjustmentsResponse(w http.ResponseWriter) error
+}
+
+type ListAdjustments200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ListAdjustments200JSONResponse struct {
+	Body    AdjustmentPage
+	Headers ListAdjustments200ResponseHeaders
+}
+
+func (response ListAdjustments200JSONResponse) VisitListAdjustmentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdjustments400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdjustments400ApplicationProblemPlusJSONResponse) VisitListAdjustmentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdjustments401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdjustments401ApplicationProblemPlusJSONResponse) VisitListAdjustmentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdjustments404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdjustments404ApplicationProblemPlusJSONResponse) VisitListAdjustmentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdjustments500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdjustments500ApplicationProblemPlusJSONResponse) VisitListAdjustmentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustmentRequestObject struct {
+	UserId UserId `json:"user_id"`
+	Body   *CreateAdjustmentJSONRequestBody
+}
+
+type CreateAdjustmentResponseObject interface {
+	VisitCreateAdjustmentResponse(w http.ResponseWriter) error
+}
+
+type CreateAdjustment200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type CreateAdjustment200JSONResponse struct {
+	Body    Adjustment
+	Headers CreateAdjustment200ResponseHeaders
+}
+
+func (response CreateAdjustment200JSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment400ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment401ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment403ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment404ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment413ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment415ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment422ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment500ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1996,6 +6759,24 @@ func (response DisconnectUser401ApplicationProblemPlusJSONResponse) VisitDisconn
 	return err
 }
 
+type DisconnectUser403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response DisconnectUser403ApplicationProblemPlusJSONResponse) VisitDisconnectUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DisconnectUser404ApplicationProblemPlusJSONResponse struct {
 	NotConnectedApplicationProblemPlusJSONResponse
 }
@@ -2032,11 +6813,413 @@ func (response DisconnectUser500ApplicationProblemPlusJSONResponse) VisitDisconn
 	return err
 }
 
+type ListWebhookEventsRequestObject struct {
+	Params ListWebhookEventsParams
+}
+
+type ListWebhookEventsResponseObject interface {
+	VisitListWebhookEventsResponse(w http.ResponseWriter) error
+}
+
+type ListWebhookEvents200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ListWebhookEvents200JSONResponse struct {
+	Body    WebhookEventPage
+	Headers ListWebhookEvents200ResponseHeaders
+}
+
+func (response ListWebhookEvents200JSONResponse) VisitListWebhookEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookEvents400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListWebhookEvents400ApplicationProblemPlusJSONResponse) VisitListWebhookEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookEvents401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListWebhookEvents401ApplicationProblemPlusJSONResponse) VisitListWebhookEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookEvents404ApplicationProblemPlusJSONResponse struct {
+	FilterClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListWebhookEvents404ApplicationProblemPlusJSONResponse) VisitListWebhookEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookEvents500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListWebhookEvents500ApplicationProblemPlusJSONResponse) VisitListWebhookEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhookEventRequestObject struct {
+	WebhookId WebhookId `json:"webhook_id"`
+}
+
+type ReadWebhookEventResponseObject interface {
+	VisitReadWebhookEventResponse(w http.ResponseWriter) error
+}
+
+type ReadWebhookEvent200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ReadWebhookEvent200JSONResponse struct {
+	Body    WebhookEventDetail
+	Headers ReadWebhookEvent200ResponseHeaders
+}
+
+func (response ReadWebhookEvent200JSONResponse) VisitReadWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhookEvent400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadWebhookEvent400ApplicationProblemPlusJSONResponse) VisitReadWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhookEvent401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadWebhookEvent401ApplicationProblemPlusJSONResponse) VisitReadWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhookEvent404ApplicationProblemPlusJSONResponse struct {
+	WebhookEventNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ReadWebhookEvent404ApplicationProblemPlusJSONResponse) VisitReadWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadWebhookEvent500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ReadWebhookEvent500ApplicationProblemPlusJSONResponse) VisitReadWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookEventRequestObject struct {
+	WebhookId WebhookId `json:"webhook_id"`
+}
+
+type ReplayWebhookEventResponseObject interface {
+	VisitReplayWebhookEventResponse(w http.ResponseWriter) error
+}
+
+type ReplayWebhookEvent200ResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+
+type ReplayWebhookEvent200JSONResponse struct {
+	Body    WebhookEvent
+	Headers ReplayWebhookEvent200ResponseHeaders
+}
+
+func (response ReplayWebhookEvent200JSONResponse) VisitReplayWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookEvent400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayWebhookEvent400ApplicationProblemPlusJSONResponse) VisitReplayWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookEvent401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayWebhookEvent401ApplicationProblemPlusJSONResponse) VisitReplayWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookEvent403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayWebhookEvent403ApplicationProblemPlusJSONResponse) VisitReplayWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookEvent404ApplicationProblemPlusJSONResponse struct {
+	WebhookEventNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayWebhookEvent404ApplicationProblemPlusJSONResponse) VisitReplayWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookEvent409ApplicationProblemPlusJSONResponse struct {
+	NotReplayableApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayWebhookEvent409ApplicationProblemPlusJSONResponse) VisitReplayWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookEvent500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayWebhookEvent500ApplicationProblemPlusJSONResponse) VisitReplayWebhookEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// PutActivity Write a batch
 	// (POST /operator/v1/activity)
 	PutActivity(ctx context.Context, request PutActivityRequestObject) (PutActivityResponseObject, error)
+	// ListAuditLog Read the audit log
+	// (GET /operator/v1/audit-log)
+	ListAuditLog(ctx context.Context, request ListAuditLogRequestObject) (ListAuditLogResponseObject, error)
+	// ListClients List the clients
+	// (GET /operator/v1/clients)
+	ListClients(ctx context.Context, request ListClientsRequestObject) (ListClientsResponseObject, error)
+	// CreateClient Register a client
+	// (POST /operator/v1/clients)
+	CreateClient(ctx context.Context, request CreateClientRequestObject) (CreateClientResponseObject, error)
+	// ReadClient Read a client
+	// (GET /operator/v1/clients/{client_id})
+	ReadClient(ctx context.Context, request ReadClientRequestObject) (ReadClientResponseObject, error)
+	// ChangeClient Change a client
+	// (PATCH /operator/v1/clients/{client_id})
+	ChangeClient(ctx context.Context, request ChangeClientRequestObject) (ChangeClientResponseObject, error)
+	// DisableClient Lock a client out
+	// (POST /operator/v1/clients/{client_id}/disable)
+	DisableClient(ctx context.Context, request DisableClientRequestObject) (DisableClientResponseObject, error)
+	// EnableClient Let a client in again
+	// (POST /operator/v1/clients/{client_id}/enable)
+	EnableClient(ctx context.Context, request EnableClientRequestObject) (EnableClientResponseObject, error)
+	// ListClientErrors List refused requests
+	// (GET /operator/v1/clients/{client_id}/errors)
+	ListClientErrors(ctx context.Context, request ListClientErrorsRequestObject) (ListClientErrorsResponseObject, error)
+	// OffboardClient End a client for good
+	// (POST /operator/v1/clients/{client_id}/offboard)
+	OffboardClient(ctx context.Context, request OffboardClientRequestObject) (OffboardClientResponseObject, error)
+	// RotateClientSecret Replace the secret
+	// (POST /operator/v1/clients/{client_id}/secret)
+	RotateClientSecret(ctx context.Context, request RotateClientSecretRequestObject) (RotateClientSecretResponseObject, error)
+	// ReadClientUsage Read what a client asked
+	// (GET /operator/v1/clients/{client_id}/usage)
+	ReadClientUsage(ctx context.Context, request ReadClientUsageRequestObject) (ReadClientUsageResponseObject, error)
+	// RemoveWebhook Remove a webhook
+	// (DELETE /operator/v1/clients/{client_id}/webhook)
+	RemoveWebhook(ctx context.Context, request RemoveWebhookRequestObject) (RemoveWebhookResponseObject, error)
+	// ReadWebhook Read a webhook
+	// (GET /operator/v1/clients/{client_id}/webhook)
+	ReadWebhook(ctx context.Context, request ReadWebhookRequestObject) (ReadWebhookResponseObject, error)
+	// SetWebhook Set a webhook
+	// (PUT /operator/v1/clients/{client_id}/webhook)
+	SetWebhook(ctx context.Context, request SetWebhookRequestObject) (SetWebhookResponseObject, error)
+	// RotateWebhookSecret Replace the signing secret
+	// (POST /operator/v1/clients/{client_id}/webhook/secret)
+	RotateWebhookSecret(ctx context.Context, request RotateWebhookSecretRequestObject) (RotateWebhookSecretResponseObject, error)
+	// TestWebhook Send a sample
+	// (POST /operator/v1/clients/{client_id}/webhook/test)
+	TestWebhook(ctx context.Context, request TestWebhookRequestObject) (TestWebhookResponseObject, error)
+	// FindConnections Find connections
+	// (GET /operator/v1/connections)
+	FindConnections(ctx context.Context, request FindConnectionsRequestObject) (FindConnectionsResponseObject, error)
 	// CreateUser Create a user
 	// (POST /operator/v1/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
@@ -2052,12 +7235,27 @@ type StrictServerInterface interface {
 	// ChangeUser Change a user
 	// (PATCH /operator/v1/users/{user_id})
 	ChangeUser(ctx context.Context, request ChangeUserRequestObject) (ChangeUserResponseObject, error)
+	// ListAdjustments List corrections
+	// (GET /operator/v1/users/{user_id}/adjustments)
+	ListAdjustments(ctx context.Context, request ListAdjustmentsRequestObject) (ListAdjustmentsResponseObject, error)
+	// CreateAdjustment Correct a day
+	// (POST /operator/v1/users/{user_id}/adjustments)
+	CreateAdjustment(ctx context.Context, request CreateAdjustmentRequestObject) (CreateAdjustmentResponseObject, error)
 	// ListConnections List a user's connections
 	// (GET /operator/v1/users/{user_id}/connections)
 	ListConnections(ctx context.Context, request ListConnectionsRequestObject) (ListConnectionsResponseObject, error)
 	// DisconnectUser Disconnect a company
 	// (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 	DisconnectUser(ctx context.Context, request DisconnectUserRequestObject) (DisconnectUserResponseObject, error)
+	// ListWebhookEvents List events
+	// (GET /operator/v1/webhook-events)
+	ListWebhookEvents(ctx context.Context, request ListWebhookEventsRequestObject) (ListWebhookEventsResponseObject, error)
+	// ReadWebhookEvent Read an event
+	// (GET /operator/v1/webhook-events/{webhook_id})
+	ReadWebhookEvent(ctx context.Context, request ReadWebhookEventRequestObject) (ReadWebhookEventResponseObject, error)
+	// ReplayWebhookEvent Send an event again
+	// (POST /operator/v1/webhook-events/{webhook_id}/replay)
+	ReplayWebhookEvent(ctx context.Context, request ReplayWebhookEventRequestObject) (ReplayWebhookEventResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error)
@@ -2123,6 +7321,483 @@ func (sh *strictHandler) PutActivity(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PutActivityResponseObject); ok {
 		if err := validResponse.VisitPutActivityResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAuditLog operation middleware
+func (sh *strictHandler) ListAuditLog(w http.ResponseWriter, r *http.Request, params ListAuditLogParams) {
+	var request ListAuditLogRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAuditLog(ctx, request.(ListAuditLogRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAuditLog")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAuditLogResponseObject); ok {
+		if err := validResponse.VisitListAuditLogResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListClients operation middleware
+func (sh *strictHandler) ListClients(w http.ResponseWriter, r *http.Request, params ListClientsParams) {
+	var request ListClientsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListClients(ctx, request.(ListClientsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListClients")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListClientsResponseObject); ok {
+		if err := validResponse.VisitListClientsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateClient operation middleware
+func (sh *strictHandler) CreateClient(w http.ResponseWriter, r *http.Request) {
+	var request CreateClientRequestObject
+
+	var body CreateClientJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateClient(ctx, request.(CreateClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateClientResponseObject); ok {
+		if err := validResponse.VisitCreateClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReadClient operation middleware
+func (sh *strictHandler) ReadClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request ReadClientRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadClient(ctx, request.(ReadClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadClientResponseObject); ok {
+		if err := validResponse.VisitReadClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeClient operation middleware
+func (sh *strictHandler) ChangeClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request ChangeClientRequestObject
+
+	request.ClientId = clientId
+
+	var body ChangeClientJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeClient(ctx, request.(ChangeClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeClientResponseObject); ok {
+		if err := validResponse.VisitChangeClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DisableClient operation middleware
+func (sh *strictHandler) DisableClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request DisableClientRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DisableClient(ctx, request.(DisableClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DisableClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DisableClientResponseObject); ok {
+		if err := validResponse.VisitDisableClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EnableClient operation middleware
+func (sh *strictHandler) EnableClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request EnableClientRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EnableClient(ctx, request.(EnableClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EnableClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EnableClientResponseObject); ok {
+		if err := validResponse.VisitEnableClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListClientErrors operation middleware
+func (sh *strictHandler) ListClientErrors(w http.ResponseWriter, r *http.Request, clientId ClientId, params ListClientErrorsParams) {
+	var request ListClientErrorsRequestObject
+
+	request.ClientId = clientId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListClientErrors(ctx, request.(ListClientErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListClientErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListClientErrorsResponseObject); ok {
+		if err := validResponse.VisitListClientErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// OffboardClient operation middleware
+func (sh *strictHandler) OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request OffboardClientRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.OffboardClient(ctx, request.(OffboardClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OffboardClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(OffboardClientResponseObject); ok {
+		if err := validResponse.VisitOffboardClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RotateClientSecret operation middleware
+func (sh *strictHandler) RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request RotateClientSecretRequestObject
+
+	request.ClientId = clientId
+
+	var body RotateClientSecretJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RotateClientSecret(ctx, request.(RotateClientSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RotateClientSecret")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RotateClientSecretResponseObject); ok {
+		if err := validResponse.VisitRotateClientSecretResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReadClientUsage operation middleware
+func (sh *strictHandler) ReadClientUsage(w http.ResponseWriter, r *http.Request, clientId ClientId, params ReadClientUsageParams) {
+	var request ReadClientUsageRequestObject
+
+	request.ClientId = clientId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadClientUsage(ctx, request.(ReadClientUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadClientUsage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadClientUsageResponseObject); ok {
+		if err := validResponse.VisitReadClientUsageResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RemoveWebhook operation middleware
+func (sh *strictHandler) RemoveWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request RemoveWebhookRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RemoveWebhook(ctx, request.(RemoveWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RemoveWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RemoveWebhookResponseObject); ok {
+		if err := validResponse.VisitRemoveWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReadWebhook operation middleware
+func (sh *strictHandler) ReadWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request ReadWebhookRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadWebhook(ctx, request.(ReadWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadWebhookResponseObject); ok {
+		if err := validResponse.VisitReadWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SetWebhook operation middleware
+func (sh *strictHandler) SetWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request SetWebhookRequestObject
+
+	request.ClientId = clientId
+
+	var body SetWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetWebhook(ctx, request.(SetWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetWebhookResponseObject); ok {
+		if err := validResponse.VisitSetWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RotateWebhookSecret operation middleware
+func (sh *strictHandler) RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request RotateWebhookSecretRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RotateWebhookSecret(ctx, request.(RotateWebhookSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RotateWebhookSecret")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RotateWebhookSecretResponseObject); ok {
+		if err := validResponse.VisitRotateWebhookSecretResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestWebhook operation middleware
+func (sh *strictHandler) TestWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request TestWebhookRequestObject
+
+	request.ClientId = clientId
+
+	var body TestWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestWebhook(ctx, request.(TestWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestWebhookResponseObject); ok {
+		if err := validResponse.VisitTestWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// FindConnections operation middleware
+func (sh *strictHandler) FindConnections(w http.ResponseWriter, r *http.Request, params FindConnectionsParams) {
+	var request FindConnectionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.FindConnections(ctx, request.(FindConnectionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FindConnections")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(FindConnectionsResponseObject); ok {
+		if err := validResponse.VisitFindConnectionsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -2277,6 +7952,66 @@ func (sh *strictHandler) ChangeUser(w http.ResponseWriter, r *http.Request, user
 	}
 }
 
+// ListAdjustments operation middleware
+func (sh *strictHandler) ListAdjustments(w http.ResponseWriter, r *http.Request, userId UserId, params ListAdjustmentsParams) {
+	var request ListAdjustmentsRequestObject
+
+	request.UserId = userId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAdjustments(ctx, request.(ListAdjustmentsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAdjustments")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAdjustmentsResponseObject); ok {
+		if err := validResponse.VisitListAdjustmentsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateAdjustment operation middleware
+func (sh *strictHandler) CreateAdjustment(w http.ResponseWriter, r *http.Request, userId UserId) {
+	var request CreateAdjustmentRequestObject
+
+	request.UserId = userId
+
+	var body CreateAdjustmentJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateAdjustment(ctx, request.(CreateAdjustmentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateAdjustment")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateAdjustmentResponseObject); ok {
+		if err := validResponse.VisitCreateAdjustmentResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListConnections operation middleware
 func (sh *strictHandler) ListConnections(w http.ResponseWriter, r *http.Request, userId UserId) {
 	var request ListConnectionsRequestObject
@@ -2330,120 +8065,314 @@ func (sh *strictHandler) DisconnectUser(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// ListWebhookEvents operation middleware
+func (sh *strictHandler) ListWebhookEvents(w http.ResponseWriter, r *http.Request, params ListWebhookEventsParams) {
+	var request ListWebhookEventsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhookEvents(ctx, request.(ListWebhookEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhookEvents")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWebhookEventsResponseObject); ok {
+		if err := validResponse.VisitListWebhookEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReadWebhookEvent operation middleware
+func (sh *strictHandler) ReadWebhookEvent(w http.ResponseWriter, r *http.Request, webhookId WebhookId) {
+	var request ReadWebhookEventRequestObject
+
+	request.WebhookId = webhookId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadWebhookEvent(ctx, request.(ReadWebhookEventRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadWebhookEvent")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadWebhookEventResponseObject); ok {
+		if err := validResponse.VisitReadWebhookEventResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReplayWebhookEvent operation middleware
+func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Request, webhookId WebhookId) {
+	var request ReplayWebhookEventRequestObject
+
+	request.WebhookId = webhookId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayWebhookEvent(ctx, request.(ReplayWebhookEventRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayWebhookEvent")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReplayWebhookEventResponseObject); ok {
+		if err := validResponse.VisitReplayWebhookEventResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
 // Stored as a slice of fixed-width chunks rather than one concatenated
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7D2Lcts4kr+C4m3VJHukTMryS66tO8dJbnObcaZi53KztteCSNDCmgI0AGRF4+jfr9AASVCiJEp2Zj03",
-	"qdqd2BYejUaj39168GI+HHFGmJJe98EjX/BwlBH4+c0Q0+wC3xGmf7vH2ZjoHwT5ZUykuqGJ1/U6aZQe",
-	"JLsk2GvjTtCJD0lwFO/HwUE/xIdpmByl7cjzPamwGkuv2wmPfE9RlRGv650wrgZEoLEkAg2wRGpAJSKB",
-	"3hbhJBFEypbne2o60sPHgnVjzhiJVSDv4+5I8H5Ghl2ixwcK4JzNfO8du8cZTU45U4SpCuhECC6k1718",
-	"8BKiMM28rjccS4X6BGGFMoKlQqHneyNOmSLC63o7CabZ9EYqMpI70cEO/ODNrv3H4aHdLvHwlpIskYin",
-	"SA0IsssiLAii5igNkGBHBrE9tUbEjzhLuRiS5KNZ8glvMSyhv3BgphIN800bAF2MDewCAPYZV6dmMEme",
-	"EOROFWQgOioR4wrF+XZoQtXAkKF+FphNG5yCcRUUK+QneMvH7NtBr0kDQB9Qdov07w3hTAEsDeM5EfdE",
-	"vNEP4snA3FtGFzEfZwmguk8AsxlRjShEApQBvFsA+4Lz91jckqdDbbRbhbnPk6nGruIcZXqrBmAqzgMY",
-	"CzB+YnisBlzQX5+UgKMqnHxEBFZcIMXvCIOnR6XU9MAFmgjObhsAPnZBNbDL8WjEhSLJjySh+ALmPxmu",
-	"92pwXTDg0SijMVaUs51/Ss4agV9AGww1uAFMgINIIl4ToLNvJL0MCyk5Bk3QBEuUkKbErecHdngB85sv",
-	"VBpR/NuATGC/ptCa0QWwvxmjQ3IcDwD6ppC63G7mewOCEyIAr6c4HhCtHQie6d8TImNBR5ruQCmREyIk",
-	"iF9G7olAUnFh7lOfjApNUEqMie/JeECGWK8Rc6blq8d4AMNLIKUSlN0Cxk4HOMsIM8yruutf+QQpjvRj",
-	"JEzpV0DQi49vT9H+wV74stnerwgWRCBBcDb8y5Un7+Mg5xFXXi1A77l5bovw6Mc5wmqQKyU55pdDMcJK",
-	"EaHn/mMn33bnPtrRM+XOZRgc4SANrh9292d/qgXGKinvkkVozvCQyIpyRBn8mvHb1VD9SZDU63r/tlNq",
-	"uTvmU7nzzpLGCAs8JCqnjowSVguFxkkMn6J3r3PEOGoC1YM00jzfY3ioj2eG65fwKCDNY1sGU343Nfvr",
-	"jx69+0zPliPOpGMWnHKWZjRWlgBzTdvl4fY5/rvm5fOmhauzL4EhH77jmCEalmaQ/2Q2N+DPv/A6s8Ox",
-	"N+Z5ReAwi7o97fidCmOZ+d7/Bpamg3ev180tqX9Wb8NsgeR5m2Adouc2fRJkw6MxC+batpaRPB4PCVMk",
-	"8bW2gpHgE5RwYgakVKHJAMMEw3y7iCrEgAtgK8MGvJwAUsmH90gT/TJxLoVhMOyhP7R3DCMsEXBGWujM",
-	"KtJafMcDzG4Nu38GdFCYcFuSwKKFtY4IFozGJyODnHfrJ4fRL2Mipsjwf0MDWhl8bmh/xZPp/2vU+4gq",
-	"Wdg8+jH99/mHMy1fP128DQ59hBni/X+SOJ+cUpIlSE1oTPS1DbkgSA0wQ/sd85mE55ZpPRFhltjZRqEq",
-	"Rx+ihJDRM7nueY/DFrdddQKsu+nKhjPfK5XVBjPfFjb8k9BGIQaNttsnhK1yiByjXgFtD01ARVe5tgjL",
-	"cPTp07vXz0WSzvk5trjaig9i3f242z3JFZ3zITHSKcU0I4l+PoUonfKxQCkeZ+qZYNt1z2yB6tKPsg7P",
-	"xUZP9g6AB2oCLplUtI9+pK/8Kp+LwtAPwxCBvftcqHze5bQF7sdzS6xE/6d5v9GTXEEzl9ZTofvz58/B",
-	"iWNwr51fmO+Pvat6F9tWd1br/1p/ezUQPN0tMoJ61ogI9NK9nF315l18PR/hTI/n1ivVO9YKuJBE/WWs",
-	"0uCw91zelyTiX2Ty+l7FT7j2bh2/Zz6XFD7FtVPflA6+b2RoawtNVGxuYLADnOSfP6M7dx2cW2qFm+p1",
-	"9s6aT63A+VSveNHx2lTxexa3V2ABYDiJFb2navoKq3gA95ckVJ8VZz8JLXQU1feV4kySBSJWaMilQpGR",
-	"+oJPpLaOcJbpgw4pc1eIfG/k/PrgxdM4o+z2BhsI7F+pIkO57n4+0oR85BONhiH+8s5MicIQYmzGe4qF",
-	"wFM9oNgm+edYqiFh6kaQIb/HWfP9Ts0aJ8USH80K28PwmL0bbuoE5xtvdq5Hb7HB5ig1O22Gxo032XB9",
-	"fZSbmAtBYk3h2x3qtJj/uN233rXRdrPiD8YHoadUWMFHIseZWssQmjzpVbB/FlQpI8rXPNS192yE+pKn",
-	"1hCGuTez+axtQN5iyipK3W6J5ueduRGTywrK/DoKqNmq/pqWINJB0IqDr6af6xpyP8UZYQkWr619Myfb",
-	"UGw/RwlWxEe9n3/++efgxx+D1697PkoFH6LoKAyDMArCCCmOjo6OjoKoHexGWvqlXAyx8rqenu35bgzw",
-	"RXT09bIdHF1fhsHR9Uv470N7Fiz8UBMM9D3rHLOhyQ0eZ2mV3mC1NrrFpMIM8FQG6hpExIrhJspWF5PT",
-	"n9SECBcOGhcHvbknQtbGYv+LMG0WU87KFfNZPoQ6YjrEGWLjYd9EAp17uIzyO3gI/eiwHt23Am9w+AGV",
-	"iovpjSaPtYLdpb+Z72VYaorF+fVUT/p5QJiLMqSHIz3c18SnLUStejE04GNxjNg4y7QiyhBVVgNVC2QZ",
-	"KDqco82rq+ShMwv0P+38nwvzT7fyz9VVS/+wO/t7ibbLHG++p/f3rkHV5KMNNLtzPbwqv3ZBlcyF2Zwg",
-	"870xo7+Mif1YiTGZmZSJGup7j0eSJFp5xw6dGK/hxOAICZIKIgckQSk4WzjKOLs9RuDgF+Se35EEzHiq",
-	"ECMkkUUOAMK3mEJmDmHjocaG4wfS16s3B24Gizg8yYn0u5zVjZC7r8ohytpXkp+/QP4cXfpzrGCO9Gp5",
-	"ZbGL3JDrJFjh5rpuydtmNRpLVewovATUsTFEC1KnTO22PSApOtQ30446B53D3f3OAZCW+WOpIlGmyC0R",
-	"sNgKxX9D7ltKpabMJM9QaJYG4SKnzG2obluLrzr74pufLVnhVFzGIBOSKXxTpqOsmvtaj7Xho7UbnXGz",
-	"wdMj3M/FfwV2C1XdbRi4a7i/CWzgJCHJMeqTjE/Qr0RwzfsVviMIT/DUh6Ci5mJhC52A3gKCgY8VMK+Y",
-	"iwRJhaey+DNnJJ+FFFc4Q7ecSGeDitBo9pKC4q+HdW8KHHh1ClcfC1L6vXIIfxlzRUy4lI2HRNAYDbhU",
-	"0kfYuh/aex3UnyoiW+jEzIaMKKxQQtOUCERZkQ/cHysUY0kg5Ko5t8RDyGId4i/vCbtVA6/b3uvAafLf",
-	"d2vUAshLLyJnm/BDm1u/9IbjmIwUxLKIIC30TtngoyAjgpURNxBfsT6WHMqoBsoiVb9Gm4AUelitzxNN",
-	"Oia6bafYDLujMHp5jMhwpKZGHg4Imgx4BgocVXOIgxxnV9HdufzHzvWfX/65PqvNfUA5pH6OoLrHUZfl",
-	"dWIcayjPTRzge5DNlKGMT4jQl12h4fEY3qWrB5oEvJPg7fXDodG+8187m/waLdHYc126Jp8SUfOZSSo4",
-	"NY7+Ic0yKknMWSK/uc7mwHlGJp8k2ZSgSf6cV7FM8+bhzm+pVESQ5IazTQWAPvqvnK3l5xf5uCpPx1n2",
-	"IYUCl3Xc/XpZMsAPEtHkGGHEyAS0QOPrpfB0M5IqxMeqtUDdBkfOAeYRUUftZ7xOh/08mPr2KXIJjxFl",
-	"nN+hDCsiWuiz5Zpnn97PPc7I9QKVl567uje8dFsstAAdBKrmkut6JpDVQjmPg3Cln7MfLhIicvPN8gGg",
-	"+0Yqo8OI571eq+yGWbVGqYnKkudh19m05rP8EBh4kWPUOtLPJnAvsrGUftFcn3xRcL0ExwOkp9faxqtC",
-	"mXNBjCKA6RIkzM+BKY5WwUkdSbpL1lAmjfOk6KG2RA0aUKyNUs2VNadLZJ4246IpN5iaF0P5zco2/AYV",
-	"P37TZHm/YZmT36hOwG9W++A3qu3zG5Tf+JuWiviNK+r8ZkVK1zWU/BG0UpJonl33LIT9HMUZj++Q5qCO",
-	"Tvsr6K9AUeOR1oUl/YJSgWPDx1BCb6mp4NjG/3aR/9Bd+OHF1VXL/Bz5+7OX/1ErULc2FiUfi5g04Ezn",
-	"MPDpzMVy47rnn3uPNzuMKGetdE3ziQS2rP9tOHbMbEpyc/Fupi4I+DOujMaN+iTlgkDcneEhsfmcizId",
-	"4PSL07nA1OLOhiw3tBaoZpoxaWj1Gt8HAGpezQ1hyY2qf1rGlJAKC9VCZ+Ms8wsNRh/e4KEcY3LICQP/",
-	"2ZjdMT5hv+nDqvMuFucEEIuTrg6BOAxn5j+Ht1Z/Dn/h9mvpyj4X10bf77g2uo3/rXZ0Gb/rApF8YASN",
-	"iIBUM17xbTqhmq4gOHECMPDR/B/LgJD5pE4WFBheHjcAsx5oEsaiW61YQPUTTYiPjDO4MFVNbgZEZ6L2",
-	"oXESFNJDq8joJywU03ajrWcjZNGsjdqHay3tpZHfDQOoZWTrt/QSVretI7PFGPM3P9jWLsJn6xusIqHq",
-	"G1zlFJzPldjYA78xHp/itLDv8uP8JudoFMkvpOaTnTrfuO70F44TY17ZdUOjoOnqgSjBCvexJL5JOMMS",
-	"9d6MNWp2XhGRUdZrodckpgkpY1E/SDd8PZ1jaPudtfxsC0dQLAhWmwaXfz/eo60pYq3zx3dRV0cy+jKa",
-	"5edVbwTqixsH3/QujZOH5o8qVwO+VTZRAf42aSmrgToFTX0tPOtSGJ819c6WnH1zzvv9kdZ7aHPa2yxr",
-	"9g2OB1DUC4VjY6YgoSA2FYC+Zu+USSKgAHg80vIEssIL8xKMrsr95OOft4l9DuXKKKN3Vo13LG1BRhmO",
-	"SYL6U4SNLxtQZGVhX/OQFoBjENIM+nqLvcBWudpq413rESQeC6qm53p9g/S8IOeC26qFRYsFwnT6DL3T",
-	"D2dnb04vbj789ObjycWHjzcXH/725gwqOABkvV0felSUfqSBUiOTgU5ZyvMse2yKLGwTg0plkEWWJOKe",
-	"xlYddkF6a60iO+AHifiEITwaQXAVal1xfEdYAlFHKmEgEKdxzQt6jxWB8lXCiDBefRM95iybosmAZgSK",
-	"YvPWGqwoVpJEoRfL0PDyGI1yO2xgDToqALq8Gt5HPT4iDI9oa4qHWa91xa7YOWGJ0ZVgG2z0H6ixObE+",
-	"YMgN6yLT/6OHTEJ8C73iCSWm7na+pjfPabf1bbm1aOp3r5g1QGlZqF/W2gPsGh2lg9IpCT62WWhm24nh",
-	"HXpn46TMgyRn3OIPUpPwnQbzirl1yXB2CHmYpayvFZnIqTSh26PO3sFLv1pW5JZjFEqjfnI9TXK9Y9Qr",
-	"/f89X99nPICYdCa5Ru0VM/hDPbf4oOejlLJkaRMS9Lmoh8i7HUAbAqcxGlamUtNHPRNZ6tmOBrApsAap",
-	"4XQj1NIJUSPKFHf3Bzbaq+1P1+taV3EUhnm0ooVO0F4YIomn8orluQI8Na0WoHMRZ+QYkXt9C+X19MfG",
-	"GQH6m01CxGUjISABhmgCMZA+sTF8kiCJU5JN4SJPByS+k0iMmUEalTYihi1xp1RIZThmCvdr4iaya8n+",
-	"RSeMXvqm1uRFJ+y89Oeq2FMuhgUn5cn0ir3ohKGPOtGu/s/eS7+4mBeddvslePrYXJsJWNpHnfDIvPhO",
-	"uw1uFs1UX7autBab0ZgwCaKbJoQpmlJoE/je/P0jSQMtHAUlCotp2YnF/aPmtePhUP/Y9d4SkweRcyyz",
-	"M4Q7capFhH42oOjlyKLCSewznZtswyTr6EF5kjuyuWboPF+74KMnP73zfK/IOfWiVtgKNWSWA3ldb7cV",
-	"tULj/ByANKj09bG+LuiOMOKyJvL/yVLgfN2Mb/pvTM2pIESq2ZkSmEkT1OjqYWWUTT8srKmAC8SAf5wY",
-	"aVnUQkvC1BWD3ETbwKPojgf09xVpYYm+or+RKfqKLmxODLojU5PRiL5esa9BEBT/13N6ztPqoa82AZIl",
-	"Junoay7QpWXPCmfIzFv0B1am9wqvaG9+FePh01ee+6M5t4vOJ5hXl6y4XRaWLT81i5ts73Ltmkz16vKV",
-	"jK+F5ctPa5Z3sH+mcf51La6LlPY6pOv99I8/SItyKpGNTxzD5g6KIA/MPChQQotkYYjPG9mEGZlYLNRu",
-	"W72s/I6cXeuvp/4Mi9dUvZ3FZVck/K+5oerFzK18xT47bQRMUKjg32aUw9xBXrXQhxSpCTdPGcKR+tnq",
-	"J6TfdfEiicna1p8B0mWRE3HFSqQnxT79aZGjZtfQwrLY9FMhx0ipDZigFdbKhzZmDGsuRNa7xOt6o7HK",
-	"2WAZ81/TzqW2bBcbl0TR3q6u/ueyJooVtQ87YW2UymuH7f0gioJ2eBEedtthdzds7S2JkFRHH3Q7e90w",
-	"rERWup6myEAPi6J2GESeYy56u2mIO/1kPzhK9uKgkxzi4Ajv7QYHSZTup1F6iMMIDJmVpUmXCwmw3l4U",
-	"76YHCQn22/Fe0OnvkeAQhyTYSw/iKI36R3G491SQbA3Bbu6tdNE4n6rajdphmHvKPTVmjGTbQV4prbp8",
-	"qN3afnrYaUeP3aN6QXObRYfbnaGy5hIqi46C9narLy/qulwIoDS54M6TgLH19u1V9OV1gz2HsBJyD02T",
-	"NLOUExPk3Rj0WfMC72rV86zqKbBFJJXGfu0w/BbM0fXdhLljJqp4XULH6RGtL5Mssi2WLBetKEdeB0rk",
-	"gBLWVBgX86P1RwlX1E0WZ1i2zlzRZJPxqyomt5i/zYG3pU/rPK9pRvDZuNFiJ2ykwXgmTSI65s3UzSje",
-	"1k61nRzMitbPqvbY8b1OtLt+UtkXSU/Ya7JLXS8Y3+u02+snz3eM9L29JvhYaJJVWMOfBVUkVya1ZYtv",
-	"NW8uyra9az1+scHscisUsnWNg4KnpmEWn7CqR6Pec2EMB+uIQD0nr7EHzoPWgs5pQlwQVnyMyokTXP3W",
-	"AhOa0H//TzuuFUON21wYwsigMAp2I9fN3/UqodQtxE7zR53n1zcSN9EjEeNGY0v5G11EYTfU/2uFYfj3",
-	"IvDx+0Bgib3lnX6fiu+5/Z9XzSvG/X54ZXjUYJLb1OkPwmBP4clYB67DYD+ZUPLM14bzGl+e8UZu5bbL",
-	"e/dK6NRLJdSYUInsS/bdvrxXrE9iDj1/JTLg9Elivu2i1gOIljsA4XhoiKe2kLAooeP3RJhGB1CMYDbP",
-	"C81tTA6d5F2Byw7CwsldGeDcy8akpngW29q8K2YL08HvpIfm3zqShznrfSo0qfejnDDzEShEGQeIFHdb",
-	"Ik+wvGI2rT6XX27bY8mHBBod6sHW+5NXyAE+TYgtvwXBJz5cpPG9LPGzGNp5jMRTE15h7FamXz4H2eeX",
-	"QPR5vxEQ7SCcA+IEijqxFo83P3Nxtykc7c1MvzKZ5puYfUuuq9ZYaK8w9LY50XdD4buhUMoxLiwrLRzQ",
-	"PDXyqUa21VoOOw/2Ic6M1NOsc1H+vabSxtykDZDaFiU2jmisa7dPhma9WVaW9uTxMlPYeMt50oI4lBWD",
-	"XKFbek8YUvyKYadxopY+2jBRkHozZ46UDfnqWLM5TGGOVJ58Z/l3SWh4nC+x+d29nUcojZ1mSqPbrPGR",
-	"dGxada7Sx26JWlrYUn6J2WTRGhUEJ/WXH363u/6ldtf3p1D3FD4SnKw0TJzv6VmSnVcO2bHfmDO7hgQG",
-	"46au3uyptRNM/gl8BSOo1lrfBV7cQuf0lgXapOBJ3m5jog0Nm4gDSBaFfi0VH6EJF3fa6kB599vCTtCK",
-	"uclgd9PWpbE+GJ8gzo6dZBj9fHE/M9FuUN6drA+IbJd7mOdkE3YSPEV9fSc2tUgvZJR/RUaQh8QZ5JmY",
-	"jCdti/HUfIcKZbfuLsdlSxFTKOe2lPpB1gGKrM1mtoU/96eIqjr5ZCT3o91lReVlwZ9cxVtSvHPB76Z8",
-	"U2Zg06e/iQL9naHqZyNtKoaVXn8wJX0bDtvIrVX9fq4/ij2QWwFLxMca3X8nrjZ/q1W6XplMlZrejmUK",
-	"reGnVlIIgpLCcDDadJUDZlQqt+3coxmLrSooGIvpTHe50BhzLgUl2uvuhq32HjAZpxemF/b30wjvtYNd",
-	"fEiCDt6Ng6P+YRLs96M0jA/SdhKFc537ut5nnN2hj2SCRSLru/d1vV23w1/XO4wP+uQAh8FREvaDThyR",
-	"4DDd7wft9DDtpPs4ivf25lv8zYXcq60l2TjLysaMNaW810UHRbeF4UZeFvfmln/1mZuo+V2B/JYK5Hsq",
-	"leUAP0gX9Q4/cO/sEUrlBuxk56F4UCtdDCdZZvVMyPPld4TJxYavFSXTenhtLQlnxHbrhO6exh3NFLiv",
-	"FxuBXjGXNeUKnmmcJ3mtO6EYv5FLIe/lSuUCM/z+HCqT5r8V7LGuhQLboLfDLTz5S/DXjiy+UHV27VYZ",
-	"wSZz9UWX15CbBSfKv6V/4Vtp5yp0WtCYRyvFD/ajm/yjmed791hQbYWYDIG5AYZgoSrD1iLJ7k7+dltQ",
-	"gcFw5vm1jQWLQp+fPr77n5OLNzfv351fvDnrmUxbTaGJfnqgLdgmuhz1oSHhwtS/fji/OO8dm/DThEoC",
-	"vkMqUacdtTShXhf3ttiRSiscuXfRaNStsu7A6D/6mmqc5SaQl7sonVlFukXdRBoPLDlRAkdNbDsJO7ki",
-	"Fq9n/xcAAP//",
+	"7L3/chu5sS/+Kqj5pirZk6E0pChZoiv1PfKPzfE9XnuPLR8nWfmI4AwoIRoCzAAUzXhVdV/jvt59klvo",
+	"BmYwwxlySIm2vNEfycoSMGgAjUajf3z6SxDLyVQKJrQKBl8C9plOpimDn5+nnAn9Ruof5Uwk5jc3NJ0x",
+	"80PG/jFjSl/wJBgE/XF3/CQ5YJ3DHu13+vEx65zER3HnySiix+MoORn3ukEYKE31TAWDftQPA811yoJB",
+	"cHbFMka4IkISNYuvSAyD7gVhoBdT02KWiUEshWCx7qibeDDN5ChlkwE27AipO2Og7/Y2tCS/HY9HkmYJ",
+	"u0+iT0pEWzrJnCoi8+Hak130AbpfTihPz+g1E7uh+FRIfcUyMlMsI1dUEX3FFWEdMyyhSZIxpVoQz0z7",
+	"jgY6DdmvxA1NefJcCs2ELpHOskxmKhj88iVImKY8DQbBZKY0GTFCNUkZVZpEQRhMJReaZcEg2E8oTxcX",
+	"SrOp2u8+2YcfgttP4d3Wodcr1uFHztLE7BjRV4zYzxJqWBCn0mIRbMtObGftL8QsUzK7xy2MKkwH3yeJ",
+	"ZObAaGJI4GLGcDtTrvQm9COxhvyfaDqW2YQl75Da3c3ALTlXZOIGbUFz3rZjPwBkv5Ef2ehKyuudySZ3",
+	"zM2REZLMcbgWBAvZsY0tpfo5tmK7E6R4unnOGjgcmXN9hQxiRD0Vi1bk607+BTeDr3MN6CsuLon5d0s6",
+	"C+n/Rup3bJrSBR2lbOei3woRdrPMIISKBZnI1lPICqrNPN4xmrwV6eIep3BQnoKcsoxqmREtr5kgE7pA",
+	"prmi4pIZ6mEXWlCfMZp0pKHVEP6eZTcse2lE/73RftgkQmI5SxMge8SAtVOmWwkTBVR24IYCss+kfE2z",
+	"y3tkmW5lvUcyWRj21lKS1AzVgkwtZQfaAo0fBJ3pK5nxf96rBOmu5AsjpblS5kDKjMwz2YonZj6pSLua",
+	"Tacy0yz5iSWcnkH/e1vrw5q1zlWN6TTlMdVciv2/KylakZ9T25kYcjvQASaiWPaCAZ/tSE9DGV6IbJ6A",
+	"ipmwtsxt+nds85zml5+5Qv3+65DMYLy21GLrnNiv/OAwJLSltHzdWOXj5c3XfyXBpdOCansfdaB9Pfnv",
+	"tZxOd/lScnei4WOFg21Aue0R3BqSrxhNWIaPUxpfMfPwyGRq/p0wFWd8ag46vHfUnGUKNHvBblhmRs5w",
+	"YDM5npkZ62zGwkDFV2xCzTdiKYzuGwjZgeYFlUpnXFziE/OKpikTeFuUR/0POSdaEiP9mNBG7DDyh3c/",
+	"PidHTw6jH9qN/YzRjGUkYzSd/Ok8UDdxxwnl86CeIFBHXkuUcstUmT2YUn3lFJbihd1MzZRqzTLT+3/2",
+	"3fD7N9197Kv2f4k6J7Qz7nz6cnB0+7tastoT5E7g5uSYnq2Ise+aV8kyNW/ohKnSc5AL+GcqL1dT9buM",
+	"jYNB8P/tFyaUffyr2n9lOXZKMzph2jEtLF8dFZ5e+epFvlOFvs5NI7NoQRgIOjHTw+bmjN6JyDAoXq3L",
+	"NA0F+6wv8Kk4dHRN6SUjIzaWGQvJTKDWmITuDmBE0QkjY56aeT8lw5RPuB6ClmmuZLRF5LP6x4xlC29a",
+	"SI0/hwn9/JqJS30VDLpRrx8GEy7yX4Q+d/xy2vkb7fwz6pxcdD79sZ4XfgS6TuN65jR6N95jFFqEKHCp",
+	"IkN7cGbThGqWDJsmgP2aJnC0knza+efexVrC6zYL6J5fUZ0TLzOS8GRAhuaUDENHv/nJnSHzs1oozSbD",
+	"0Gh4Zu/MLMxGU9QBV8yyeZeO2u3R3rpNwvOyarJmqiM5s7MuRFstZ3kHZqMDgsSAja4lLayqFFkbW2iE",
+	"i2kMd1JMFWsiFkxtrQlF2gpa33MRs1W0XtHplAmWEMcwXChNzas2IynVzcdTwZfb0vVnfsPEK/y0T56m",
+	"uok8UFUUCmFuNAaqGxcJ/tiamFzhMZ0KYj4IvXpf87VCkVdarybKZvDROy6T0YbbM7+7RmvJUSzbgvFf",
+	"G8FdfzFMpNIkk3NFpCAUroTQ/DelXJCExXxC0z3ymtEb83rkmhg62T9mNFX2QvhTN4oahSi0KJGbsDGd",
+	"pdpcAVFohA2fzCbwrwiEjf1nWdR0OyefjHrw6UsUHvi6AReaXbLMPjroJWs4MR9B80btwLwJyYhdcqF2",
+	"dDrMhjdpB6XtLWsCxe7eSQ+w56OJgKFTyXkyLBm/Gqiyze9CWEERKFMZU1MpVJN3Ki7cEP6z374o/mie",
+	"/1UX15ITqYEg12e/MuptGLTvW/S6bbsAPyPtOP2lLanznD0lw5yiIZnn7AsKt7VSfvjw6oXZtOpzquO9",
+	"p+qosu33S2+v2zD4S8fq151XL9b1LTTx2yaH3fb7KEvfabGRb8tuuPvYFN8zyETCEjKWGbmUMnkgSw66",
+	"wnMpximP9Zbr7TsC162059u8lzWu92V6TswHsMa++vqtRdQOhc2DWu1vfxVUbITrPlAydu5mm+CMyOxh",
+	"bddy1MAW21X1wq9b7Mqg9yft8YPO7UoVSWQ8mzChWQJvamq05MJlP+Y6V97RJjkw2rEAKxS1z8YrWXQA",
+	"63gIdzhP8GFuzfvQOH+3WwEILayElILtkTfWo2ruI2upeSB8kEcdbMkCy0EB65hgKc7h3tjA2Q7NfUQJ",
+	"vAoImjOQB0YyWTy0ZX8mk8VveulDwrXKfa/mMP2v92/fEC7Ih7MfO8choYLI0d9Z7DqPOUsTouc8Zmbb",
+	"Jvjap4Ic9fFvCo5bypVWhIrE9kY/Q9H6mCSMTR/adv9M0WdxF2GbW4pbyVobYBQ+GHYZLhEyHIDwLB1Y",
+	"5IXccm/2FMT1TFwLORchydiUUSOAZdYg9LW7iO3JJ8PyEtphbTwXL0ltw13mG3JM8BfWkL5HnrFLLgi9",
+	"pOb/0cw45pnSYH15aOz2X2AZ+f7Fy65Z42FsWymU7lsZUvKQufWWFEftwzPAwCbzakTYd2aWqcYrbsER",
+	"5RDCFltTDPhtN7UwLGDkwIgxsSqcsu3Wqoezt+UoyS03Nyt9ZN0eeUPehkE1umPdByqxKvdtq2uI3nRH",
+	"2YtcCcmIxXSmGKiWGYsZNzxCId6EJaTfjQZEMQ1//vDuNV7QD2Tn/bjSLTa9iPVct135QPe2UcuBiWMJ",
+	"UTKJuZZpap66D2ORKzGwW6xzKT513VL7w93Lar+XE4YWgzHlKUtyHceoMws5ywj44R7Iavuhu1ssdRFj",
+	"u26d84HujaXhXWokT/Fw7B6Rn/izsPz27EZRGEURgei8h3KJVMORt1j7WeUTq22l1ZjiHUmVunDn+1ru",
+	"jx8/dk692MC1/fNIw7vuVX349VZ7VhsbvX73aii4v10UjAytYbdjPj104mpYDf8ehnhXwP4aRW74lMRX",
+	"NFNM/2mmx53j4UM5X4pl38hHZ/0YSRHnvtaL4WLiXV+Wx5uv7fqyCP7ekWeQJ/js9qOwpPl74v7+gPb8",
+	"jk6sbZ5ND9Vv9Z09mZuyAb7aLjbF+rd8W5UJ3822Amlt9rUINXoQu5svBtBwGmt+w/XiGdXxFexrknAz",
+	"ZZr+nBmVQnOzj2OaKrYkojRGznVRp4MAOi4ITVMz0QkX/he6YTD1/vkliBdxysXlBUUK7G+5ZhO1bpve",
+	"8YS9k3O0xn9+hV26EUTP2Zg4mmV0YRrkwyR/nyk9YUJfZGwib2jafrzn+I3T/BPv8Avb03CXsVsO6iWg",
+	"tx7svWm9xQCbLymOtNkybjzIht83U7mIZZYxiHrfblLP8/53G33rUVsNd5v/Ar1+pktJFLxjCgJU1wiE",
+	"Nkd6ZVBkxrVGRW3NQV27z6iyNRy1ljRUzszmvbYheYsuqzh1u0+0n++tHwD7S2nJwjoOqBmqfpsaFtJb",
+	"oBUTX80/n+rYHdqx5AXVVDFdFy6NtiI7HIaaMDGbNE8bfuuN5pJA3GgTpzy1v2RBUIIRhekMkrsognzQ",
+	"JGEJpOiRhILrrXwYvXXgSZuo6TCIM/D3XVC9tr0L9Dablq/fqh7V5caebO31R1MmEpq9gDwHszipXqvG",
+	"vYBG6HlZO8IbaTMofK4uL14xSUu0o8OOUFq5Zl4zn3OBCxtIVTN268vA47Pb5TvGS4BrSNtDJ76NiDfN",
+	"wR//lIhZmhJpkwmp0sQaqXGEXxynh4FpGHxalhK4Wt74tes0S7gG5X3DNaINGXAfSzkvWkK42l5Qc0Bp",
+	"fSratglnIrfH/d///X9UkX62PO4mZ63I+hp8CcYym5jewWwGPNq0FWFgHX5GYN6wTDUmsto/EjrGeABG",
+	"aKzt3uPbRkhSfAyFo4hZJvw06DoKHGxS06ZiIsUSP/C69A2WpsplVskxWMw0nzBCpzSDvc0Xhgt91A+8",
+	"jJpoOWcmzDNONljSCndDW2qkg8skzPMm/Ty9IrWlZkPyNWo8FzsXHcXh+w5FR+miWM6hJ7H9OzECPCTD",
+	"v/71r3/t/PRT58WLYUjGmZyQ7kkUdaJuJ+oaQXFycnLS6fY6B90SS1nx7+Vl/aF78usvPZeb9QNmaPVu",
+	"O0s//K7u+D/HKNYiOXQD1eC1lNcdmvJrhkF7qZTXNkWjsESAROKKXPIblEAVlT0feOUtjK1uw8CMcYFj",
+	"tmYsQ+ep6bLMV5W9ttSUh6nd7XbrVZ7raJZh9JUvIA56QZ1QiGmajmh8fTHLQGwtbVxJFLdQraSIZ1mG",
+	"WilNVFsypNA01hfM5esu07GNznYlJ8wczsbZpfJS1h9z4KeZSCC0m8dXDl5AQhA4y25Y8pSwyVQvgBFF",
+	"6bB7I2BiXeMIZdSAkFDMCTVDMMLrr3CZJheKxRnTF7P6PFhIjzWHA6URNjZj2WzYucyuVUi0lMWtJwjX",
+	"eQT7kizomKunLBDOz5Mv/duO+U/P/ecM/zMo/ef8fM/8cHD7t9+tvDynGb+h8aJxs2xcobqYsuxiwsUM",
+	"JWAL9lKxnG5wkN+b5mXrwgHcrs7UUDneYTAT/B8zZv9sLvnbAlylujkvuKKjlCUkpoKMgMnM3Q6hyXlq",
+	"G/zRboR7i8FjE5Ry+4UgDLzsubrnmGbZRDUuqMv2nNKMpilLW61mrSjD6x54PZ94Rbjku1C/kaEVWzUi",
+	"pIbQqsSoHPUyL/nLYI98SZ7UnKhmWYwX2VqJvM4qnMvoyv1tbVMuQF4RmqZyzhIwOBPo9ZQcRbmailEf",
+	"LFVw+SmKxvelTSylXi9lX6+/FuoduFdaTxVxbffIK40YXhOq4yvCPtNYp/Bi92AmelH/uAo0sSzsa26R",
+	"tQulCxgTI6yeku4dl2ntIlUvrTKJz/HPjrA88nD50vCX57Bfsx7Ve6w80CutyJyNFDcKH+xJaO+s/CpZ",
+	"NypsSsvb8VSQ9//9Z/MS/PnNn8mYp/gStE6Soz75T/7MsOuIKnbUXzPy8ZOD434D1Mgf9z/925++RGGD",
+	"Snn3m7WEUROt5crK/bS8CbYBmcqUx4t8L1IuQF81yjeSJBQT7tmwzcY03IQVi9pMacoBL2T5sBDsZWTJ",
+	"zoXJN7l9Szff8lbBn3e4Q3VXa5mKl/iyBzsno/EVKpUZUUwkddLseOttssg+jTt023jZ5RGRm5ioNlHQ",
+	"fdi1pBbJA4JDCgg0Ms3kDUsg3ZJrwn3AwpGUKaPoZJEJq1V50FplLUM154qqOqPRj/yzGVNmBQ612S0e",
+	"1+v87pjVo81NqFiQudnKjI1niiXEvP8wrmXOzeYSJSegtUsB2Wvj/AnCFSCSWgvDFkagQindVNFDRSlf",
+	"Pl/NM4udL151U73l+LSa0XZt+PF5+nu0/AD5X2eRvt/1eQ9q/Dup81O+wUrJG5aldHphj179+U2luISp",
+	"yDRxT+trxqYKntWQwjqbEi3JQUQSulBPibthQWCRlI0BWWm10O4dnvTKd2vUUnLnNtdNBXcerHuxvbG+",
+	"hYUIm2+kvdVK2TbW/j8zYQVW8UXXK4SsfAC9ImI2GSFUUxMSVfe4Xgu9zOgGk7/iSstscWE0jU1dgubk",
+	"wHPIbs/SVSn8JcODZpqH4A/Ci4UKciVnWcXqgwFc38bo881MMzXc95pOzXUMeZ6e+wdUtDmukbmzM6au",
+	"rP0ZsMGluHxKIMk0YzdgmjaPY66JYCxRBbIgJAGXDDpFeLzZXjM4XJfwkRp7zgrTi3+qPKZscMEUGHzW",
+	"IlPiy7AiCiqs92ml0HkuZzYWZSvRU/uMtp+uARjcUPtJuCqlN+5uJLubOx1jmrGY18u9U6cux+bE0xsG",
+	"nAqaZ+xRoCWJzX75TAlmG/NvpfnEanBUX0DxFzhOkDVda210nLvDWVeOQLEE4ZrTVNn81UysdqphFRf0",
+	"Oj8RfLee1Jmod/EUCkS3/6R/fHDUf7KOj56jKXQrX9OmfjUrp1BtqrFZXMm5IFI0PKy+kleuTGQLL92K",
+	"uNkNBeHmwUyeW78FXqQ/38JPXx623RS/xty2jpy6KPC77zmAahcLXo62crRbqup244WLDquP5IOQuadk",
+	"xFI5J/9kmTSCXtNrRuicLkJwNRldJtojpxAnAOqhnGlQYWKZJUY6L1T+aymY60W01DQll5Ipb4A1b5k6",
+	"UdTJf3tcJ5QakJtPycgGBWJSkKPwHzOpGeL7iNmEZTwmV1JpFeaG6d5hn4wWmqk9coq9XZRhwsdjlpmL",
+	"ydnWRjMNQM8QbuDscHWWes9ifFAjr6B02TZGtCKOqGGH45hNNST6soyB5wWBDxDLBJVOSD61KQor7dqu",
+	"mls9kK6F1h/JxLAOwjHZLrZSwknU/cE3k5rm8yuJjoElUzsUB/IDS/Z/+Z/9T//2w7/Vo4qXrntL6cog",
+	"oh/55Sxjm17hmDhd9yKVhg8cVgAkIFJy+PnzNgrbYXSx/sL6iacpdxYI0+vkZIteGdXsAhCZ286q3zvZ",
+	"Yk7+OBfqimZln3wiZ6OUlZwGtV/EBzgqkWAUbbkTNnuwv9V+NNtpTzG35y6qaf7xyl7ULlkx7dBxYs4u",
+	"OQfUMrucieTR5PNo8nk0+Xxlk097Q07j07NgqfvQKR+QOagilXbts6gKwe/QeVEqK1AXcuFqfQAQ5nNb",
+	"twf9DIp/JuMMQ7FpShJ+ybGQ272d7D/Yo90Nj25/+P//VisV/0POMqjKsHG0quJM6cYwhqJwhQte4AIM",
+	"rNgBjypYsXLdczRLLtk23tFxoTqu5DfbDCJzZtkGF2fuP20v/t66Lri464wYQFAxk7C6viUa6jixrpTE",
+	"KSbtE1eiDSyKHJgxlXOWuaI41bwC/2bFgl+nnR8/fTnGYHH3z/4m/+w2RAO1Pzt4dCaevrzzW9CjszBH",
+	"bZiEntcoADUYw5MhnglrqsLzfuxAM6yMqrPVtVZcnLrW3gkBPep4qvQ4qX8erHoSvGHzDfIK78Pq9NvL",
+	"9Fud2Ve3aW/Y/G7pB4+hrY+hrY+hrY+hrY+hrY+hrd8utNW/BO17uD4vpeEOdAX9NrgBc6nZovyjIfCS",
+	"K80yllxIsan2YBbwn1Ks1QnOXLuysYGm6dtxMPhlvVr0qQl1+feK8OQpoUSwOVyd9bFu1a1weTv5BKoL",
+	"UbsdUtfW+1uEVvU1qvH8SkKKqK2JST5aF9GbD6+XJWNUw+BFgbE7uMQ3yZh0UQcXUHusyfKNNil7Tohv",
+	"UrJpfXe1WJcMSEtU1e1H5W26ocdl48f2quDtylz8QGU3UN0MHBLahgc8y2RWo7p9BHjKSpmjoYU6Js55",
+	"ByClofOrySxhud3JOriwVmUr01fhYayiIa26WIqLtjWfNqUzGjmAf3OTQBfNXm0mpi0yv2xgGEOIvWaf",
+	"0YwD14bpXusHWAVgWsG4y2FLfe6A/o4YL5LdW5MVzOKwWKtSyKiluAQTQoVdhiICS2lqrr+84HaxTM6M",
+	"3FRXf7m0RtjYtoTQ29ysgBpc8akyxOTqjxX27TUftDija1o5JNPmZj5UanOrAix61ZLVAuQ2d6jWMWvR",
+	"0hVIb2pY4LQ3t1mq17G2qZcdvGr38hoezY2agCpXM4VXbmD9p11dgeaWJZD1OjfKOwheYYnRduqETGb/",
+	"TuJUxtcIp1KEvvwTwlzaGNa3gcU4cz8Mln74w/n5Hv6MBvbaN+HWMWVKzrKYtZDz76Hh/UWVFQPXCVOH",
+	"0bbZZLKi10oAODnHKAjz35ZtZ8KW2muvGGPXJdX4jdS2ZBAqZgCbZN4etk7ZsjYMdIb57HxiatfOAoNu",
+	"6FPj5gqKWcvgOIwxBULx1BhF8ELXHy2MOFKaZnqPvJmlaZjr/mbyeRV22wZrIzKReIWYvurBqvNL5/ME",
+	"EvOZrgYa9ATObfgQzlr9PMKl3a/lK6mLSOD3eYzuDh8/dwoH3iEQypWrBP0NIiTWp3nkkcmtgCveWSG4",
+	"/DZssgnXOkfReLW0xG8FI1OWQREGKRqwI0G/qQJIVn9ZgGniX+pu+PzcNFtH4Z0Muw1tySWkP1wxkvGE",
+	"hQQtarmvGFHLAQqr2zvGCNFcJ3jz4fUe+ZlmWrDMlZaqt7H21lv+G1FzNzxhBSro1wwRLw9bx2bL+Lw7",
+	"n9hD8rftYpnbO+uqONMbR9tsvI73MVsYt3k6X2UerVCQc13o3mbtBq6b/Zln1K0+YXwHELxfTEOSUE1H",
+	"VLEQMfupIsOXM7M0+89YlnIx3CMvWMwTVqQj/l75WIFVX+ZRf6082y7YJ7k0d1VtgG8XwvDSFKPGMeHA",
+	"OoYdVhYlKdc6xcK95au5VSTB9rbZ9lldNgPSBgepJnMuvDO9IOFW5r4iyKouxq0+YGMnUUdhMGX0+mLl",
+	"fp45L49lVxuJZP1zW+zeHQDguIjZBnFakOSygWU6Vz9bfb8FhBrQ677bjJhWrH7NhrhplBjAcWWZueuk",
+	"0BaOr61AGr8fb9nWEn+ts2stsrbZjHa1S8o7AnEBrU+9GaV1YYXqVNVqwreqtJCTvw1k/2qi7gnI70Fz",
+	"723D3DfXrB4Pab1H2qvAvWs5mQGmjbjc1tah+KV4eKCv1uq/OsGltmZvSOCWxGm40BEA5xUFmDtPmcNQ",
+	"p2YNmPg206yHYK3yIoSjlJBJveVZ4oAV/HiqNZtM9U6h24ohKmBpADJOpAAFPoIIOqMHTlNWH8yzGrJj",
+	"hpqLTYGsY3nkEDWVwqjVVEEK1DbR/9ReUEvhJdaajwlB+Vhg1p+7TCHw6qNWz3U5sgpYswEpDj9VrzxD",
+	"HWpyHHZPetYw5TRpmSwgJtWCwbnzgTUY2Gc9IEzFdNoIId3kzH87Lq1mqSaCvwblFBi3hh6/uyAxc7SU",
+	"ppNp/QyxchtOi2p43NZu3FpsOuRFW51gefAyH3kef9xzbyNWHKqtCnYgZfWIe6vZceu36rfMjbxLaZ16",
+	"fhy6EM+92dRI62ToDpccE8j+LUfLtKlcVFvA6VNjoEnx6HVJnK2oxMwxn8hqeYXm+2KzHFPILrOsVnuT",
+	"vjUyeMoEVF63FR1t/NGUKm2j9SAwlCqipBHeyohtBgj4XJFxxtg3uTmbMDnNohfcu2eTLWuXfZX20cJi",
+	"aI//e+0UVPlVWKBNkJMlDYOcCsG3nm9sxxqF2PtGOafUBsWsSybNYUDzU22PDSzcknqDq5CLyWVeXieQ",
+	"X6wpuVNvh5TJov5GwnsWQ5dvWLYglhQMXq69TNlNCwik0h2CCQitn+UVpW5dCiDSE+IkcaR1i7jrDN3q",
+	"7L+39NziuNRSNyxq3w5tWSzYhLCIdOcCYxotO1Xu1om6vLBZjp++HDRkhTg5BKr0xoXDEDDGe4R4cMme",
+	"Lr8JH1a1MDdG8cEVa/m+PiEfgmRHLC4KjMFK+n5le4+hW8yovT5sxqfmhTuj2eXGAQ21aRanwiaIfXj3",
+	"2vM3IyQ0+Coys9mb54fVPAhXLOEZU5tOZ+NLpS5ydhVJtbGx5oyYHk07unyP29pi/nW6ams/cn21VbzK",
+	"vLDftFgS/45dH7NSfT05k4x9tEnBCuvMBiKrCNaskFK7LdY2ulmy8UsjqTI5x8p3M6EB0zRGtxvkm3Gh",
+	"WKZZEhK7O+YtnAetLeceu/YPO3DvvZZZgccOgiiP34NY1pglZLQgFHNLYInck5xqc+ANOZZdW1FfHweY",
+	"r1bxtdUhgUaVZfEs43rx3nzfwlnb0oxn8po1lUKk6QzYcPj87Zs3L5+fXbz9+eW707O37y7O3v7nyzdY",
+	"8pFiYccV7d5f/Pjq9cvhXmCrrsMFw2gGVgFLrBGZWHKei7F0dfZpDIcInZeYf2vJrkDtB0u16n+0MTy2",
+	"we8VMUePTqdgeeJakRGNr5lI0JdcThGyMd82c9L8fWoDfZxlBat8OeUCMiA1OxcpV9q8ozGtAz8tRbqw",
+	"1kbtCuh7tTFx+Qb+sV+53kilHJ+L1csdok6RFwi4gkebWcrQlbUslpHOEq5JKi+R5AldkBHGQWWMwsMQ",
+	"81TORR7xdGVDp3gGK5vIeDYBtWYop0zQKd9b0Ek63DsX5+I9EwlGJQCr0ELIDU9tRgJYHgbkGfDF0Bp/",
+	"9sgzmXBb2g/A5QCm4cfOcYHd1z0iP/FnBdrfmLM0UefCXr1c5aTlxmyk3Uy0CPCGbhiC+9TaOHDYOUpJ",
+	"MzIGebuUnVPyj5l5BKBIhvXVV+xcuOEYcA3FkEq3GyIuc0VhPAPoQrGA9XrNlTbSFXVDo8yCeW8IwGBD",
+	"I1rUHhl6iumQpIwmANpb0oHzY2JUJsOcT+1zvlY1JqfnwirTiAFFmEgGlS9yhXZNQ53yyqQiwJScA3cJ",
+	"mMapd6tZi4JNfLFk5b5nlKgTes1UHt4RU2H2asTIFU0sQLb5KmQ04d7Y4H+CiH8KIQdP+odPfgjJkE6n",
+	"KY/h8/u24R//rmQR72Kk9dDIn+FTMizSe4YujRwiTpTEXbXWyOFfOu+wZecVVM3kInF2Vvi1m2gqL/fI",
+	"x/x6t+kgaPDOm0LCK5gZQzLExLEhHFHLSnCrKEOnj6yoPGhFwoXdc/tRuIGH+56Fa7/7ZB9+GA5s7kI3",
+	"ilwykmHjwygiii7UuXCeEhAa1nadSMGe2vdusV825gYhJVlCFB2zdBECOmYhS/Ndhaol+G3B5jaDi0/Y",
+	"gFDEPzcXybkoItyKkykINzLaQpyEYHgyTIVMMrd5c2CegkLgVvEBVnl+xeJrRbKZyKGlMaWOWnmEVnQg",
+	"cwwchPypBlZS/aEfdXGgfnQAE6PETEQmaLYxXQX588uzH0IypfrKdOj/EJ4LXzRAAurEt8+bZlFI+t0D",
+	"83+HP4Q5f/yh3+v9gEeomBtqHubTIelHJ5agXg8FtJyrH/bOhXnN85hZhwFPmNB8zFkWDILX+Pt3bNwx",
+	"6l3GmabZwkWUDAL/l0ZbmE0m5sdB8CNDGFF3i+LIkECLB9+Iw+KSxNvAix3ZyxPpBoG9OEgOYWGjosh7",
+	"9+38Rjz9+VUQBrmlOujuRXuRDVYyN0swCA72unsRvpOvQJ/Zd733b7r77nlg/jCVdYgjH+xBCKMogiUE",
+	"pJE0DfEZssBZhQ5PSmdUKEz2GbgwNMzlM+ebgv5j8+TJKep7yFWWNc8FyC+CWprK/T6GSX8lRt0jv5L/",
+	"ZAvyK8kjo67ZAqUe+fVc/NrpdPL/mT5D74QPya+2ioBIELP3V6eSKnvtapoS7Lds3S51H+bZAsPqVzBG",
+	"2my5y9OQ0n7UkHFRnN7KJ0uBq0ufLf6KH8fixMW3c4JztJ7K50swPkufL/5a83lv9d+YNf917VpfZBhI",
+	"W7voZjzz4++VXXKuiM3beQqDe0sEMMr2pgOEMudyhyxg1DmoEZZIQu2w5c1ye+SNWr899XNY3qby7ix/",
+	"dnlnGr68tEPljal8+Vy4bGiRJ0vl9w228m4HuDb3yNsx0XOJRxkcrebYmiOECEL2RBbKDi66yjOvz0Wx",
+	"6Ek+zmhRqE/4DVTe7aAf8uuUFUoJJnNRo1SaKw5Fc35zvkqCQTCdaScGiwC+Z9bu7DJHzYPVU2H+bj0d",
+	"7DPY+NCfRTHoC15q0HfZdWWeu0vZXd3ecT+qzd4KelHvqNPtdnrRWXQ86EWDg2jvsCFzqNz6yaB/OIii",
+	"UsbRIDAc2THNut1e1Ol6NeAHwcE4ov1RctQ5SQ7jTj85pp0TenjQeZJ0x0fj7viYRl14iq/gNJhgBckr",
+	"OOzGB+MnCesc9eLDTn90yDrHNGKdw/GTuDvujk7i6PC+KNmaggMX7+0vYxXpfdDtRZHLNQj0TAgocbsF",
+	"5b7TE5iiZmj71+N+r3vXMcobVBmse7zdHErfbOCy7kmnt93Xm8QkjFZJQWmzwf17IWPr4Xur+CsYdA49",
+	"xkoYmKelEZZqjibGjUkH+w3asNYC5Fnxh3Grt2Vbl8UycnEXIOp6UbQL4ehbHyNnWuyW7IaRZ7br3q6R",
+	"RV4WcsPn6j/RjpSuR0p0WznSfv/u+qlU+tfPoek7t/5RbNe++XBt1X+bCW/LnzY8Gbqv9EiBBibn8O5B",
+	"gwGQ+ZzGV6zzXAqdycZAWdt+Hxq7trdh4Bsc1vW1LcFzfxsGfTwzdT3ys7X/kwMQAf0DenXX9/rgQ4lA",
+	"p4P1nd4xmrwVKY7SbdHhTMrXANABHQ7bkJXDdfzEEk5d8EO/11vf+RUCcjy3IuY2DA7bLOB7QJ6wODul",
+	"5/PHjGvmtE/zFKaXRpjnKI7ovym/XGcJ1x0bAHDJakMOpX1GJtYmokLvDe69vkMi04QpjVaOPfIjT8F6",
+	"JGiWyTlqw1y5ZKo0xRerUWEv+Q0TCGo55to8aUGXn9AFmk5HjAliYViwO9qHmNDZgsiZTvlN/vS0zgGw",
+	"nMZaQuhYWR02VJyaib+Wl/Cmd1bTRl9N0WQfZ/UekmJuw5bNITi0ffNTQ/dGzRFqvC01im3w9bxg1tr2",
+	"r/mEt2r4HKMbUMPa+NJtKVHNBkMsSY0cPQXb8ncpNn+2OXBbic07ChgjUMv+G1/KmN/ViBgrNBoFzFtP",
+	"aIRghITcdjTuYXBs/RF+bj+86Ql+UGzqVVJ+5NP74tPXXGmvULvyuNQxzScoNlVnqj0rRUc4O751JGHh",
+	"MfSjsVSxAtKRkoxqZkFp/Srxl8zWwEoYuF5cVFiZoTEU8bkr+7e9jcZmKxWvkBLGNDi+1WB/3zqY92zX",
+	"fdessNJ/pOk1ecfmNEtUgUxah6WxyUOsQPJu9Qjr3t9BK1WWrDlrZ8WW2cwJZfngPs/faxnnsJEr+wEl",
+	"eetHxfx7Vszf2dy93K1YK5AaLs79L3nk823jJXqqrCm/SBM0cmpZzpgD60mZO1k8qqLGou0fReEWUsdL",
+	"MQmi0dG4Sw97nQN6zDp9ehB3TkbHSedo1B1H8ZNxL+lGQR1+fTdawosPuP73yrDlyO+qCTqKBlG0F0XR",
+	"34IqJHzjPAKH4h40ys9lgCgxS9MK3HnQkF8/OIqilSK4Fs7oU5FchRGMEORfIHYHQR2C9vEG0ryNNP0u",
+	"tZc7yL/++k64bG+khmpR96WYrxQumyrJ2NOibU9dtn+l9IL1LmNkA0sTVXnSPwXfFSRI2VMZQpiyzMzb",
+	"QVq3lxFd5s0v2DyvckGYi3OhfsBWMcC54IJMM3mZMeUB2co0wdAiv8y3LZQJx6cIkbZ3fSoVU+DvE1hM",
+	"jWXo+bOF1ur8aWgP2YGyZiVotxdtfAgthsC9mbZbjo2WoVZaFXV3lL2YHi2WqxWj7SRJPzpp260Al/9X",
+	"UcSQXe+shu0nXAGS8ODLncRq7fvzFcRtFNLLSNNrNgURaU+SC/VJZXzNEgA2xSLZSi5rfJbWuyh996cM",
+	"fP9C4LcrAO5qdJHxdX6yDE9ufbqY+GqHay6zaxvrWzleE7rII6JpavTpBVGap6n5y/IpQ5ofD9njIdvt",
+	"IWO6OGOGMw3rbn/Q8toh9a4/q1XzjBg9kmA6tQptYJv2zPbWGQ3RbgeHJKELlUd/Q8yrw3hwUdUi8YLD",
+	"c8CNxPCtC7abZlKOCxRJq8Ujtok1zJGzK7bAoFhMaoAoYWWOrVdPs8l1gJH9vwX/Aczk0YnwEJ7i4Huw",
+	"FfR9TM17fZK3Odyu4MZO7lHvsoGnM7jsRoDmanNnCjc/r1Fo/ZJRXt6KPctSkgkVixwYG8BlUYKcC5fN",
+	"4qX3QMn0wygK80QLl/98KZkiUpDRwpDB0vEA8mGmTEP+qcu/IMOlKiXDuoe/+/OuLKjbGUGrNbu6vai/",
+	"gf1gqcbYauWCe2j0j4rFb0WxeCkKAyKcu0spk60ViyIhfSeSR7D5Ji7as8IwSJSWU1T7IctU2xRJmVnd",
+	"YShvWJbS6YXVH4ZPMSHHRe3LNDEaBnzF6F9iQaDieMngKKQ2wqfIull2w0B1i1Jxi/u0I1YmEQyOj/rR",
+	"5jZFpAwqcYATchdhs/chAsuVOwJ1E/OLl385/enn1y9rPS+Fx6d31o18j88GS1RXoKRBchb8+mj3fLR7",
+	"fhMHNGSoecgfW4v2mYPab4oWTRkBWG+s8zsEYNQhkaJImee6eCz2+tj6qU2Qys2dcAnZp+QqNzaCwm+q",
+	"S0MvG8T5aQeOcA+KPtqLeuEdNTsgojhWgwOooVTUORz0wiClU2Vj0KcZi7lNZoX68HC5IJgNJATYagC/",
+	"GFIBCD93NPf6UeiXQ7VQRvDVwwiQT7t7/TCYnpzAP473emGQUc0uACwA1c/yby7UFc0YLETX0DHGdTko",
+	"XN2YdWTp8sVz9yw6KTvk/foBv3z5dpR69V/BovCC8nSRB1rffjJc1RAI8J3MoK6sQmTIWRGggKUN/ICK",
+	"8vXqVTP4upNduvi7hrKDrS5+W4Zi+arHahshmMZEDOgEZu2qcfLfpQ7wXzOWLb7HqAhANaCFZRwBvb66",
+	"NcYD98JEhuW7840ETCsfI9zlCJu70OGUOOhUKSxQjZAawcThoZPKS5f+YD8ErsG6K3Qib9jHHMGrcgf2",
+	"a59eCCckpIO9gAeQK4DzaA24m1L7RnrYbnfmfbO7BT6Jx/N2EGT6Bi3O4chYFgIYGRfPLOvVsUZOuvOL",
+	"sGWsXrUoAcbX+aD++JvVoXxztzob3Aj5ttU//xxEzGMg3G45HmLg1vD7XexRM11bBY3Nc2kIsf4Uylvw",
+	"3Evl4TutNVWdCsT5+fDuNblmbKq8JxuKf4BDUMVE0TQ1p4DbYzh9+XQqpv3DeV9Gpp2dIwuO+lXMTd69",
+	"/K3kzDKOZzC/UizOTVibr6CHQbpaJoXVXAfCx3l4kWCPcXqP9qpvYa96D2EOK0X5Bkr3A3NHPJP6Cq4I",
+	"UOudAWyvwUfgIKoLJ8GOIgk2FR2F5PjOzdu/6VeAZ/ctKSV3P1TaIn7f+5F6D7H/lExowjqzqYOvN/Q7",
+	"QGRKMkZTgpi3gJkpV2lEFkTXPJQdXCZXAI6J75vQnlJty45APODSeTQT3oUe5QoQVDHGt1CczJZ8FbWp",
+	"wPA33y+h9pfVp25hAeyh+pQ3jSoVtY77ed2rwC+DBP9yiUy9qF9b0an75OSwd3jYizaCXSmXMWgCXKkt",
+	"+/aoGe1A3P1r6DYQaqFcKmIbMVz2BNXabF6hYEO8WTn2IVocaosHkguwKhDGA9iUdwJrEeeCdSaUp4Qm",
+	"CaRjKU2NCEerJSK2Pi2FZc0zrplRHDi8dgFVlQiZlSCuAV7a9Aec8BHk2E8z+RkwFseZRHhjrs/FhC7q",
+	"gizGXCReWMaWUC+boaW4uqO/bXAVeMUUS/sYebqF7QsZ4B7dHT/ysp/Jd3P49bWXxEte2bheH4MwcMDF",
+	"NudtIWeIwA/h3Blbjc8N0sPFWJpxOuwzV1oNEbW9AQYDjtxdVCya0JK64nLBaUL/3bbbi6EOWKU8MCou",
+	"Ubdz0PXL7w6Cl7NMTtn+M5alEHC/KVjhRggZKHLuCx9j1cLU27y6S27b72kBi9VbfruaUb8FnMe/ApBH",
+	"G4MWVDuXYpxyrAn0L5F0CmfMVh7whPIHrAl/2+BZKEHGoza3FTo8QOnNQfXjiTXrQjElPPpGRqPPQQp2",
+	"LkbMFtpQBMkZsYRcsawBaJ4048zD9CCNzpDkdEOmiDTPKAgOwxolMPicm54OvBCS8SzooFMqZYZ5AEae",
+	"uOon5rpT5oiI2FZKPBdcw18B3tw0hfmb+dp6UPXQ3Typh+s+FfgnwN0EeIAEjQ1uWcmcqnNRAiekoiB6",
+	"DNlIUITBNC5bIXA9sSyO2wUoaWI2EpOzGuC8kXfuckXquSx7c5TTir+9rA8LIkZy1IqIXieqEHE6YRmP",
+	"qblPL/4qs+tN6ehthjBsdmSH6MIN21WLSdtbgSe8zYwe8WgfYa/ucPHJzMrevDCCM0/UXIa1b5P9L/bk",
+	"3q6Kn3qRR8Qqiw9r6KViYevbOLQZbfXA3LThSg0QZ4IN8wwYjKmy96bU1vih5blw8ho0SnJam1QGDx4h",
+	"dWdsnni1GWU4mfzB0yIEK7/Q7J3z6HO5uxHSrP89vsRfwM6s0viaQNy0t7+N+G313BI9PgW/6VPwNxKS",
+	"dc9HwUZlNT99NkzbYNkdMcn2yHt+KTrm0SITV159bsu5QS+zyJlny5ZTly9YxGflLxGj+sc8AQixlImE",
+	"ZpCxgu8bIedEiqde6TdzfOkoxbJN8DzwM6OVpotiDDxOtgBeQhdkZPZEuSxomuDzQrOpKhIZbQVBrNlJ",
+	"wNjGxaU/ylP3SrMVZQn1/vp7VUcosa9CHBZ+DQnVzdhod7bg2QINvpvUU+0Vp/tn8nohNxUG942S9ihQ",
+	"K3rJI8jb7rWTVpY2cET9y5na3Duj4b5Z87rYrxTIqdXSni1sTb9C+ArwjFgEVuKqnzUUnvCG+K6RZ4qJ",
+	"PLr/vr2eBbAzfrmi2vIvd9G3an2DpwlWgXa1Y/OnNNauTegiBC0I6rhSzTKsKQ6Fl+mcLlBPQvxXo+IU",
+	"BbLxSxbX0P0aTNqFP/JclB2SXDU4IgdFWUVu8WlaFgWtVXHgYi/4/16jwRKqqYIgcL/a1l0qq23me/Sm",
+	"9XUiyTYvZNhrBPBeVq6+6XJW17IGUyfnu0dlaUfK0r+C2oNchAK3XeGvqubTJsTsGdY1EZ61P7ewOgnt",
+	"xZjNWRXoqx6LrxSxcs/SxRx/rJeas15dfk/3cHAQ7fUOQWRsj0BTn/BfLO1FUWP8IAiDy4y6cY7jJyP2",
+	"hEadkyQadfpxl3WOx0ejTm98PO6Pj2g3Pjw0AoIrLbPFhbk1q9IrpQrrIHgpSKuKtmBMLUQee8dyE5eX",
+	"v3ON8u37Tnv//nRAfPv8XrWKBNtaH9xAnFTrlzS5b07T1JrkAMRPXjOhCjHjPleyx1l3O2qW4LYXjCWK",
+	"AHQ/xgYIxM0u+rvkgHPhiyZnC8thtOtcNXn7jdw1VkSCx6YiDB/dNneNHXe3x71g4BUORLCJwrbd+9EJ",
+	"74IsYRMfOpi20rKkXgmbN0JAJXJKxhB/agO+VR7xXX9J2+D0lzdb2S02jXW2NTbhevreQqP9lXo0jGwd",
+	"F70bXF52UykHuCLponzW9r+4pKNVZbjANDH34uP8arU28WklegawzQ4qc4FdIvhyDslm58Hg3NNK9yw0",
+	"2HkQngd5ShU0anpYQ1OjW58Hgy/nuSILfdqostB/WS+G/gfwR8Qah1+AUuFfnefB7W0QBrAxmHEGC4vV",
+	"uO8EtFZR0Dc0MhiO+hQGqJyjAr65ii/YZ31hZ+Rp8rgewWB5NYJCkU9Yym9YhghH0nW1+YXLG+6V/wIK",
+	"J+ryoj/ujp8kB+ywR/v9+JidxEfxk1FEj8dRcjLudc1JhHLRv2yQ6dfdUabfp81T/eCAvWAasnTq3yzA",
+	"V4+vlaVO/gree4SAwGW/H9gW27WFClUS6/tgEl5sntTsj9doKXce+rxWGZijh44engy96sdFTCXX9m2y",
+	"R15pRQw7J7MU/uTkHhmxSy5UU94yzuruF8zm52zlCXusUnLPr6Gm89nKXfxGagALWEDpnfvKchVuqytl",
+	"Sny1y3Rj8SzjegFnzR3WM3nNhLlRzZlSMBAexmV+ghqaGt8vTGBYF6LvfLF/unB/MorDDc24mSbmvFUa",
+	"4Ml1t5ND77GX5x4XmmWCpkFYC5k2fP72zZuXz88ufn736r9Pz15evH71/uzlmyG6xgyfJlDp0JxtNFVo",
+	"SUZQY2ip63+8fX/2fvgU8yPmXDEspqBIv9fdM+z6KV/PGhRe09xaf/GU7RWVSdEbbt5LNdHcmGni/Hhe",
+	"rwIatKYjj6/si5kzmGpCuPY6l0yFYbOZhDMLxjC3ifcLhGz0P2UhGxvoL6gA+7OWqd/5Y4G6VLNoec6J",
+	"Gd2fOpS2v/10+/8CAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

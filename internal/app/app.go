@@ -22,6 +22,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/operators"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
@@ -49,7 +50,7 @@ type Config struct {
 	Certificate        Certificate // of the public listener; nil: plain HTTP behind a proxy that terminates TLS
 	PrivateCertificate Certificate // of the private listener; nil: plain HTTP
 
-	OperatorHash []byte // credential.Hash of the operator token; nil: the operator API is off
+	Operators *operators.Tokens // nil: the operator API is off
 
 	DevelopersSite bool   // whether the public listener serves /developers/
 	SDKModule      string // path of the Go SDK's module as that site hands it out; empty: developers.DefaultModule

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/contracttest"
@@ -32,7 +31,7 @@ func newWhole(t *testing.T, db *pgtest.DB, change ...func(*Config)) *whole {
 	t.Helper()
 	var config Config
 	w := &whole{endToEnd: newEndToEndOn(t, db, append(change, func(c *Config) {
-		c.OperatorHash, c.DevelopersSite = credential.Hash(operatorToken), true
+		c.Operators, c.DevelopersSite = operatorTokens(t), true
 		config = *c
 	})...)}
 	config.Certificate = FixedCertificate(&w.server.TLS.Certificates[0])

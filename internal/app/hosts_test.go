@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"connect-svc/internal/credential"
 )
 
 // The private listener answers to the hosts by which an operator reaches it, and to no name that a page in the operator's
@@ -16,7 +14,7 @@ import (
 func TestPrivateHosts(t *testing.T) {
 	t.Parallel()
 	a, _, log := openWith(t, func(c *Config) {
-		c.OperatorHash = credential.Hash(operatorToken)
+		c.Operators = operatorTokens(t)
 		c.PrivateHosts = []string{"connect.internal", "metrics"}
 	})
 	defer a.Close()

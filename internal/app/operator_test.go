@@ -10,9 +10,20 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/operators"
 )
 
 const operatorToken = "0123456789abcdef0123456789abcdef"
+
+// operatorTokens has operatorToken alone.
+func operatorTokens(t *testing.T) *operators.Tokens {
+	t.Helper()
+	tokens, err := operators.New(credential.Hash(operatorToken), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
 
 // operatorRequests is a request with the token for each operation, and some beside them.
 func operatorRequests(t *testing.T) []*http.Request {
@@ -31,10 +42,11 @@ func operatorRequests(t *testing.T) []*http.Request {
 	}
 	for path, item := range spec.Paths.Map() {
 		for method := range item.Operations() {
-			add(method, strings.NewReplacer("{user_id}", uuid.NewString(), "{client_id}", uuid.NewString()).Replace(path))
+			add(method, strings.NewReplacer("{user_id}", uuid.NewString(), "{client_id}", uuid.NewString(),
+				"{webhook_id}", "msg_"+strings.Repeat("0", 32)).Replace(path))
 		}
 	}
-	if len(requests) < 7 {
+	if len(requests) < 30 {
 		t.Fatalf("%d operations", len(requests))
 	}
 	for _, path := range []string{"/operator/", "/operator/v1/nothing", "//operator/v1/users", "/x/../operator/v1/users", "/connect-svc/v1/operator/v1/users"} {
@@ -47,7 +59,7 @@ func operatorRequests(t *testing.T) []*http.Request {
 // unknown paths are, also for who has the token.
 func TestOperatorAPIIsPrivate(t *testing.T) {
 	t.Parallel()
-	a, _, _ := openWith(t, func(c *Config) { c.OperatorHash = credential.Hash(operatorToken) })
+	a, _, _ := openWith(t, func(c *Config) { c.Operators = operatorTokens(t) })
 	defer a.Close()
 	for _, request := range operatorRequests(t) {
 		got := httptest.NewRecorder()

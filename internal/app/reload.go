@@ -35,12 +35,17 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			return nil, err
 		}
 	}
-	if config.OperatorHash != nil {
+	if config.Operators != nil {
 		if e.operator, err = operator.New(operator.Config{
-			TokenHash: config.OperatorHash,
+			Operators: config.Operators,
 			Accounts:  a.Accounts,
 			Activity:  a.Activity,
 			OAuth:     a.OAuth,
+			Clients:   a.Clients,
+			Webhooks:  a.Webhooks,
+			Usage:     a.Usage,
+			Audit:     a.audit,
+			Now:       config.Clock.Now,
 		}); err != nil {
 			return nil, err
 		}
@@ -48,11 +53,11 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 	return e, nil
 }
 
-// Reload takes over what config says of brand, texts and operator token, and reads the certificates again. What else config
+// Reload takes over what config says of brand, texts and operator tokens, and reads the certificates again. What else config
 // says needs a restart. Requests that are being answered are not affected.
 func (a *App) Reload(config Config) error {
 	renewed := a.config
-	renewed.Brand, renewed.Texts, renewed.OperatorHash = config.Brand, config.Texts, config.OperatorHash
+	renewed.Brand, renewed.Texts, renewed.Operators = config.Brand, config.Texts, config.Operators
 	edges, err := a.newEdges(renewed)
 	if err != nil {
 		return err

@@ -25,8 +25,11 @@ const (
 	keyMark Kind = "key-mark"
 )
 
-// clientSecretPrefix starts a client secret, which is random and not sealed.
-const clientSecretPrefix = "svci_"
+// What starts a client secret and a token of an operator, which are random and not sealed.
+const (
+	clientSecretPrefix  = "svci_"
+	operatorTokenPrefix = "svco_"
+)
 
 // prefixes start the values of each kind that leaves the service (specification 2.9).
 var prefixes = map[Kind]string{
@@ -64,6 +67,14 @@ func ClientSecretOf(random [32]byte) (secret string, hash []byte) {
 	return secret, Hash(secret)
 }
 
+// NewOperatorToken makes a token of an operator of 256 random bits, and the hash by which it is known.
+func NewOperatorToken() (token string, hash []byte) {
+	var random [32]byte
+	rand.Read(random[:])
+	token = operatorTokenPrefix + encoding.EncodeToString(random[:])
+	return token, Hash(token)
+}
+
 // Hash is the SHA-256 of a value that nobody can guess, a client secret or a refresh token: 32 bytes.
 func Hash(value string) []byte {
 	sum := sha256.Sum256([]byte(value))
@@ -77,7 +88,7 @@ func MatchesHash(value string, hash []byte) bool {
 
 // secretShape finds credentials by their prefixes anywhere in a text, even after an encoded character, as in
 // "token%3Dsvca_…". Webhook signing secrets (whsec_, Standard Webhooks) are standard base64.
-var secretShape = regexp.MustCompile(`(svci_|svcc_|svca_|svcr2_|cc1_|whsec_)[A-Za-z0-9_+/=%-]{8,}`)
+var secretShape = regexp.MustCompile(`(svci_|svco_|svcc_|svca_|svcr2_|cc1_|whsec_)[A-Za-z0-9_+/=%-]{8,}`)
 
 // Redact replaces every credential in text but leaves its prefix, so that a reader sees what kind it was.
 func Redact(text string) string {

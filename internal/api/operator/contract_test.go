@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/credential"
 )
 
 // documented are all answers of the document, as "createUser 409 email-taken".
@@ -41,6 +42,9 @@ func documented(t *testing.T) []string {
 	return all
 }
 
+// expected is an answer of an operation, and the request that gets it.
+type expected struct{ want, method, path, body string }
+
 // Every answer of the document is given, and what is given is in the document: the client of the fixture looks.
 func TestEveryDocumentedAnswer(t *testing.T) {
 	t.Parallel()
@@ -49,7 +53,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	taken, other, gone := f.db.User(t), f.db.User(t), f.db.User(t)
 	f.send(t, outgoing{method: "DELETE", path: "/operator/v1/users/" + gone.ID.String()}).check(t, "delete", 204, "")
 	broken := newFixture(t)
-	broken.db.Define(t, "drop table users, connections, clients cascade") // a database that is away is waited for
+	broken.db.Define(t, "drop table users, connections, clients, webhook_events, audit_log cascade") // a database that is away is waited for
 
 	user, nobody := "/operator/v1/users/"+f.user.ID.String(), "/operator/v1/users/"+uuid.NewString()
 	newUser := func(id uuid.UUID, email string) string {
@@ -58,12 +62,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	batch := fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-03-09","steps":1}]}`, f.user.ID)
 
 	// What each operation answers by itself. The first one is good.
-	answers := map[string][]struct {
-		want   string
-		method string
-		path   string
-		body   string
-	}{
+	answers := map[string][]expected{
 		"createUser": {
 			{"201", "POST", "/operator/v1/users", newUser(uuid.New(), "new@example.com")},
 			{"409 user-exists", "POST", "/operator/v1/users", newUser(f.user.ID, "else@example.com")},
@@ -107,6 +106,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 			{"422 invalid-content", "POST", "/operator/v1/activity", `{}`},
 		},
 	}
+	maps.Copy(answers, f.supportAnswers(t))
 	var given []string
 	for _, id := range slices.Sorted(maps.Keys(answers)) {
 		for i, test := range answers[id] {
@@ -123,11 +123,19 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 				continue
 			}
 			query := out
-			query.path += "?x=1"
+			query.path += "?nothing=1"
 			note(f, query)
 			unauthorized := out
 			unauthorized.header = http.Header{"Authorization": nil}
 			note(f, unauthorized)
+			if out.method != "GET" {
+				reading := out
+				reading.header = http.Header{"Authorization": {"Bearer " + graceToken}}
+				if out.body != "" {
+					reading.header.Set("Content-Type", "application/json")
+				}
+				note(f, reading)
+			}
 			note(broken, out)
 			if out.body != "" {
 				text, long := out, out
@@ -162,7 +170,7 @@ func TestToken(t *testing.T) {
 		"nothing behind":   {"Bearer"},
 		"two":              {"Bearer " + token, "Bearer " + token},
 		"two spaces":       {"Bearer  " + token},
-		"its hash":         {fmt.Sprintf("Bearer %x", f.config.TokenHash)},
+		"its hash":         {fmt.Sprintf("Bearer %x", credential.Hash(token))},
 		"two in one":       {"Bearer " + token + ", Bearer " + token},
 		"in the challenge": {`Bearer realm="svc-operator"`},
 	} {

@@ -5,11 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,19 +24,26 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/operators"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/usage"
+	"connect-svc/internal/webhook"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
-	token    = "0123456789abcdef0123456789abcdef"
-	verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+	token      = "0123456789abcdef0123456789abcdef"
+	adaToken   = "svco_ada-ada-ada-ada-ada-ada-ada-ada"
+	graceToken = "svco_grace-grace-grace-grace-grace"
+	verifier   = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 )
 
 // start is when the clock of a fixture begins.
@@ -56,15 +67,42 @@ func newFixture(t testing.TB) *fixture {
 	f.user = f.db.User(t)
 	keys := credential.NewTestKeyring()
 	f.config = Config{
-		TokenHash: credential.Hash(token),
+		Operators: newTokens(t, tokensFile(t)),
 		Accounts: account.New(f.db.Pool, keys, nil, account.Settings{
 			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
 		}),
 		Activity: activity.New(f.db.Pool, keys, activity.Settings{CursorLifetime: time.Minute}),
 		OAuth:    oauth.New(f.db.Pool, keys, oauth.DefaultSettings),
+		Clients:  client.NewRegistry(f.db.Pool, oauth.EndConnectionsOfClient),
+		Webhooks: webhook.New(f.db.Pool, keys, webhook.Settings{
+			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs,
+		}),
+		Usage: usage.New(f.db.Pool, slog.New(slog.DiscardHandler), f.db.Clock.Now),
+		Audit: audit.New(f.db.Pool, 0),
+		Now:   f.db.Clock.Now,
 	}
 	f.serve(t)
 	return f
+}
+
+func newTokens(t testing.TB, file string) *operators.Tokens {
+	t.Helper()
+	tokens, err := operators.New(credential.Hash(token), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+// tokensFile lets ada change, and grace look.
+func tokensFile(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens")
+	text := fmt.Sprintf("ada write sha256:%x\ngrace read sha256:%x\n", credential.Hash(adaToken), credential.Hash(graceToken))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // serve serves what is configured now.

@@ -12,9 +12,14 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/api/contract"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/operators"
+	"connect-svc/internal/usage"
+	"connect-svc/internal/webhook"
 )
 
 // Path is where the operator API begins.
@@ -22,10 +27,15 @@ const Path = "/operator/"
 
 // Config of the edge. Every field is required.
 type Config struct {
-	TokenHash []byte // credential.Hash of the operator token
+	Operators *operators.Tokens
 	Accounts  *account.Accounts
 	Activity  *activity.Store
 	OAuth     *oauth.Server
+	Clients   *client.Registry
+	Webhooks  *webhook.Webhooks
+	Usage     *usage.Usage
+	Audit     *audit.Log
+	Now       func() time.Time
 }
 
 // edge is the configuration with the document.
@@ -57,41 +67,67 @@ func New(config Config) (http.Handler, error) {
 
 // timeOf is the time limit of a request.
 func timeOf(r *http.Request) time.Duration {
-	if r.URL.Path == Path+"v1/activity" || r.URL.Path == Path+"v1/users" && r.Method == http.MethodPut {
+	// Many rows, the connections of a client, or somebody else's server.
+	if r.URL.Path == Path+"v1/activity" || r.URL.Path == Path+"v1/users" && r.Method == http.MethodPut ||
+		strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhook/test") {
 		return contract.BatchTime
 	}
 	return contract.RequestTime
 }
 
-var errUnauthorized = errors.New("no operator token")
+var (
+	errUnauthorized = errors.New("no operator token")
+	errReadOnly     = errors.New("the operator token is for reading alone")
+	// errNotReplayable is webhook.ErrNoEndpoint where the event is what was asked for.
+	errNotReplayable = errors.New("the client of the event has no webhook")
+)
 
 // failures are the errors of this edge. The tests compare their texts with the document's examples.
 var failures = []contract.Failure{
 	{Err: errUnauthorized, Code: "unauthorized", Text: "The operator token is missing or wrong.", Status: 401,
 		Challenge: `Bearer realm="svc-operator"`},
+	{Err: errReadOnly, Code: "read-only", Text: "The operator token may not change anything.", Status: 403},
 	{Err: account.ErrUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},
 	{Err: account.ErrUserExists, Code: "user-exists", Text: "A user with this id exists.", Status: 409},
 	{Err: account.ErrUserDeleted, Code: "user-deleted", Text: "A user with this id was deleted.", Status: 409},
 	{Err: account.ErrEmailTaken, Code: "email-taken", Text: "Another user has this e-mail address.", Status: 409},
+	{Err: activity.ErrUnknownUser, Code: "user-not-found", Text: "There is no such user.", Status: 404},
+	{Err: errCursor, Code: "invalid-cursor", Text: "The cursor does not continue this list.", Status: 400},
+	{Err: client.ErrNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
+	{Err: usage.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
+	{Err: webhook.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
+	{Err: client.ErrOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
+	{Err: webhook.ErrClientOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
+	{Err: webhook.ErrNoEndpoint, Code: "no-webhook", Text: "The client has no webhook.", Status: 404},
+	{Err: errNotReplayable, Code: "not-replayable", Text: "The client of the event has no webhook any more.", Status: 409},
+	{Err: webhook.ErrStopped, Code: "webhook-stopped", Text: "The webhook was stopped.", Status: 409},
+	{Err: webhook.ErrNoEvent, Code: "webhook-event-not-found", Text: "There is no such event.", Status: 404},
 	{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
 }
 
-// authenticate requires the operator token in exactly one Authorization header (RFC 6750, section 2.1). It compares hashes
-// in constant time, so that the duration reveals neither the token nor its length.
+// authenticate requires an operator token in exactly one Authorization header (RFC 6750, section 2.1), and has its holder act. What
+// changes something has another method than GET.
 func (e *edge) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !e.authenticated(r.Header.Values("Authorization")) {
+		holder, known := e.holder(r.Header.Values("Authorization"))
+		switch {
+		case !known:
 			e.api.Fail(w, r, errUnauthorized)
-			return
+		case holder.ReadOnly && r.Method != http.MethodGet:
+			e.api.Fail(w, r, errReadOnly)
+		default:
+			next.ServeHTTP(w, r.WithContext(actor.As(r.Context(), holder.Name)))
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 
-func (e *edge) authenticated(given []string) bool {
+func (e *edge) holder(given []string) (holder operators.Operator, known bool) {
 	if len(given) != 1 {
-		return false
+		return holder, false
 	}
 	scheme, token, _ := strings.Cut(given[0], " ")
-	return strings.EqualFold(scheme, "Bearer") && credential.MatchesHash(token, e.TokenHash)
+	if !strings.EqualFold(scheme, "Bearer") {
+		return holder, false
+	}
+	return e.Operators.Find(token)
 }

@@ -46,7 +46,9 @@ var (
 		return nil // a page
 	})
 	operator = read(operatorapi.GetSpec, func(string) map[int]string {
-		return map[int]string{http.StatusUnauthorized: "Unauthorized", http.StatusNotFound: "UserNotFound"}
+		return map[int]string{
+			http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "ReadOnly", http.StatusNotFound: "UserNotFound",
+		}
 	})
 	sandbox = read(sandboxapi.GetSpec, func(string) map[int]string {
 		return map[int]string{http.StatusNotFound: "UserNotFound"}

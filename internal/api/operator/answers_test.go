@@ -1,0 +1,127 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// messageID is the webhook-id of the only event of a client.
+func (f *fixture) messageID(t *testing.T, id uuid.UUID) string {
+	t.Helper()
+	event := pgtest.Value[uuid.UUID](t, f.db, "select event_id from webhook_events where client_id = $1", id)
+	return "msg_" + strings.ReplaceAll(event.String(), "-", "")
+}
+
+// withEvent is a client with a webhook and an event.
+func (f *fixture) withEvent(t *testing.T, name string) client.Client {
+	t.Helper()
+	partner, _ := f.connect(t, name)
+	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://partner.invalid/webhooks"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.config.OAuth.DisconnectUser(t.Context(), f.user.ID, partner.ID); err != nil {
+		t.Fatal(err)
+	}
+	found, err := f.config.Clients.Get(t.Context(), partner.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// supportAnswers are what the operations for support answer by themselves. The first of each is good.
+func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
+	t.Helper()
+	newClient := func(status client.Status) string {
+		return f.db.Client(t, func(c *pgtest.Client) { c.Status = string(status) }).ID.String()
+	}
+	receiver := newReceiver(t)
+	plain, gone, ending := newClient(client.Active), newClient(client.Offboarded), newClient(client.Active)
+	told, bare, stopped := f.withEvent(t, "Told"), f.withEvent(t, "Bare"), f.withEvent(t, "Stopped")
+	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), told.ID, receiver.URL); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.config.Webhooks.RemoveEndpoint(t.Context(), bare.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.db.Exec(t, "update webhook_endpoints set stopped_at = now() where client_id = $1", stopped.ID)
+	removed := f.withEvent(t, "Removed")
+
+	const clients, events = "/operator/v1/clients/", "/operator/v1/webhook-events"
+	nobody := uuid.NewString()
+	found := func(method, rest, body string) []expected {
+		return []expected{
+			{"404 client-not-found", method, clients + nobody + rest, body},
+			{"404 not-found", method, clients + "x" + rest, body},
+		}
+	}
+	offboarded := func(method, rest, body string) []expected {
+		return append(found(method, rest, body), expected{"409 client-offboarded", method, clients + gone + rest, body})
+	}
+	noWebhook := func(method, rest, body string) []expected {
+		return append(found(method, rest, body), expected{"404 no-webhook", method, clients + plain + rest, body})
+	}
+	with := func(good expected, others ...[]expected) []expected {
+		all := []expected{good}
+		for _, more := range others {
+			all = append(all, more...)
+		}
+		return all
+	}
+	badCursor := func(path string) []expected {
+		return []expected{{"400 invalid-cursor", "GET", path + "cursor=e30", ""}}
+	}
+	invalid := func(method, path, body string) []expected {
+		return []expected{{"422 invalid-content", method, path, body}}
+	}
+	const registration = `{"name":"Walk","callback_url":"https://walk.example/cb","scopes":["daily_steps:read"]}`
+	const target, sample = `{"url":"https://walk.example/hook"}`, `{"type":"activity.updated"}`
+	const adjustment = `{"dataset":"daily_steps","date":"2026-03-09","delta":5,"note":"n"}`
+	user, stranger := "/operator/v1/users/"+f.user.ID.String(), "/operator/v1/users/"+nobody
+	event := events + "/" + f.messageID(t, told.ID)
+	noEvent := events + "/msg_" + strings.Repeat("0", 32)
+	return map[string][]expected{
+		"listClients": with(expected{"200", "GET", "/operator/v1/clients", ""}, badCursor("/operator/v1/clients?")),
+		"createClient": with(expected{"201", "POST", "/operator/v1/clients", registration},
+			invalid("POST", "/operator/v1/clients", `{}`)),
+		"readClient": with(expected{"200", "GET", clients + plain, ""}, found("GET", "", "")),
+		"changeClient": with(expected{"200", "PATCH", clients + plain, `{"burst":7}`}, offboarded("PATCH", "", `{"burst":7}`),
+			invalid("PATCH", clients+plain, `{}`)),
+		"rotateClientSecret": with(expected{"200", "POST", clients + plain + "/secret", `{}`}, offboarded("POST", "/secret", `{}`),
+			invalid("POST", clients+plain+"/secret", `{"overlap_seconds":2592001}`)),
+		"disableClient":    with(expected{"200", "POST", clients + plain + "/disable", ""}, offboarded("POST", "/disable", "")),
+		"enableClient":     with(expected{"200", "POST", clients + plain + "/enable", ""}, offboarded("POST", "/enable", "")),
+		"offboardClient":   with(expected{"200", "POST", clients + ending + "/offboard", ""}, offboarded("POST", "/offboard", "")),
+		"listClientErrors": with(expected{"200", "GET", clients + plain + "/errors", ""}, found("GET", "/errors", ""), badCursor(clients+plain+"/errors?")),
+		"readClientUsage":  with(expected{"200", "GET", clients + plain + "/usage", ""}, found("GET", "/usage", "")),
+		"readWebhook":      with(expected{"200", "GET", clients + told.ID.String() + "/webhook", ""}, noWebhook("GET", "/webhook", "")),
+		"setWebhook": with(expected{"200", "PUT", clients + removed.ID.String() + "/webhook", target}, offboarded("PUT", "/webhook", target),
+			invalid("PUT", clients+removed.ID.String()+"/webhook", `{"url":"http://walk.example"}`)),
+		"removeWebhook":       with(expected{"204", "DELETE", clients + removed.ID.String() + "/webhook", ""}, noWebhook("DELETE", "/webhook", "")),
+		"rotateWebhookSecret": with(expected{"200", "POST", clients + told.ID.String() + "/webhook/secret", ""}, noWebhook("POST", "/webhook/secret", "")),
+		"testWebhook": with(expected{"200", "POST", clients + told.ID.String() + "/webhook/test", sample}, noWebhook("POST", "/webhook/test", sample),
+			invalid("POST", clients+told.ID.String()+"/webhook/test", `{"type":"x"}`)),
+		"listWebhookEvents": with(expected{"200", "GET", events, ""}, badCursor(events+"?"),
+			[]expected{{"404 client-not-found", "GET", events + "?client_id=" + nobody, ""}}),
+		"readWebhookEvent": {{"200", "GET", event, ""}, {"404 webhook-event-not-found", "GET", noEvent, ""}, {"404 not-found", "GET", events + "/x", ""}},
+		"replayWebhookEvent": {{"200", "POST", event + "/replay", ""}, {"404 webhook-event-not-found", "POST", noEvent + "/replay", ""},
+			{"404 not-found", "POST", events + "/x/replay", ""},
+			{"409 not-replayable", "POST", events + "/" + f.messageID(t, bare.ID) + "/replay", ""},
+			{"409 webhook-stopped", "POST", events + "/" + f.messageID(t, stopped.ID) + "/replay", ""}},
+		"findConnections": with(expected{"200", "GET", "/operator/v1/connections", ""}, badCursor("/operator/v1/connections?"), []expected{
+			{"404 user-not-found", "GET", "/operator/v1/connections?user_id=" + nobody, ""},
+			{"404 client-not-found", "GET", "/operator/v1/connections?client_id=" + nobody, ""}}),
+		"listAdjustments": with(expected{"200", "GET", user + "/adjustments", ""}, badCursor(user+"/adjustments?"), []expected{
+			{"404 user-not-found", "GET", stranger + "/adjustments", ""}, {"404 not-found", "GET", "/operator/v1/users/me/adjustments", ""}}),
+		"createAdjustment": with(expected{"200", "POST", user + "/adjustments", adjustment},
+			invalid("POST", user+"/adjustments", strings.Replace(adjustment, "5", "0", 1)), []expected{
+				{"404 user-not-found", "POST", stranger + "/adjustments", adjustment},
+				{"404 not-found", "POST", "/operator/v1/users/me/adjustments", adjustment}}),
+		"listAuditLog": with(expected{"200", "GET", "/operator/v1/audit-log", ""}, badCursor("/operator/v1/audit-log?")),
+	}
+}

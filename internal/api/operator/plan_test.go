@@ -1,0 +1,186 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/usage"
+	"connect-svc/internal/webhook"
+)
+
+// statements are those of a pool.
+type statements []pgx.TraceQueryStartData
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	*s = append(*s, query)
+	return ctx
+}
+
+func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// node is a node of a plan that was carried out.
+type node struct {
+	Type    string  `json:"Node Type"`
+	Table   string  `json:"Relation Name"`
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Plans   []node
+}
+
+// read counts the rows that scans read, and collects the tables that are read as a whole.
+func (n node) read() (rows float64, whole []string) {
+	if strings.Contains(n.Type, "Scan") && n.Table != "" {
+		rows = (n.Rows + n.Removed) * n.Loops
+	}
+	if n.Type == "Seq Scan" {
+		whole = append(whole, n.Table)
+	}
+	for _, below := range n.Plans {
+		more, others := below.read()
+		rows, whole = rows+more, append(whole, others...)
+	}
+	return rows, whole
+}
+
+// A page of a list reads about as many rows as it has, however many there are and wherever it begins: an index has its order.
+func TestListsUseIndexes(t *testing.T) {
+	pgtest.NotOnCluster(t, "the plan is that of a shard")
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, `insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst, concurrent_reads, created_at)
+		select gen_random_uuid(), 'Partner ' || n, 'https://p.example/cb', 7, sha256(n::text::bytea), 1, 1, 1, now() - n * interval '1 minute'
+		from generate_series(1, 500) n`)
+	db.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select gen_random_uuid(), n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(1, 1000) n`)
+	db.Exec(t, `insert into user_addresses select email, user_id, email from users`)
+	db.Exec(t, `insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at, refresh_generation,
+			refresh_deadline)
+		select user_id, client_id, gen_random_uuid(), 1, 'revoked', 7, '2026-01-01', now(), 1, now()
+		from users, (select client_id from clients order by created_at limit 10) c`)
+	// The rare ones are among the newest.
+	db.Exec(t, `insert into audit_log (subject, user_id, client_id, actor, action, at)
+		select user_id, user_id, client_id, case when n % 2500 = 0 then 'ada' else 'client' end,
+			case when n % 2500 = 0 then 'webhook.replayed' else 'connection.authorized' end, now() - n * interval '1 second'
+		from (select user_id, client_id, row_number() over (order by user_id) as n from connections) c`)
+	db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued, created_at)
+		select user_id, client_id, 'connection.revoked', grant_id, 1, 'user_disconnected', case when n % 500 = 0 then 'failed' else 'delivered' end,
+			true, now() - n * interval '1 second'
+		from (select *, row_number() over (order by user_id) as n from connections) c`)
+	db.Exec(t, "insert into step_corrections select user_id, '2026-01-01'::date + n, gen_random_uuid(), 1, '', now() from users, generate_series(1, 10) n")
+	db.Exec(t, "insert into cycling_adjustments select user_id, date, gen_random_uuid(), 1, '', now() from step_corrections")
+	db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+		select client_id, true, now() - n * interval '1 second', 'x', 400, 'x', 'x', 1 from clients, generate_series(1, 20) n`)
+	db.Exec(t, "vacuum analyze")
+	user := pgtest.Value[uuid.UUID](t, db, "select user_id from users order by user_id offset 500 limit 1")
+	partner := pgtest.Value[uuid.UUID](t, db, "select client_id from clients order by created_at limit 1")
+	email := pgtest.Value[string](t, db, "select email from users where user_id = $1", user)
+	middle := pgtest.Value[time.Time](t, db, "select at from audit_log order by at offset 5000 limit 1")
+
+	queries := new(statements)
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithTracer(queries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	const limit = 20
+	clients := client.NewRegistry(pool, oauth.EndConnectionsOfClient)
+	server := oauth.New(pool, nil, oauth.Settings{})
+	log := audit.New(pool, 0)
+	events := webhook.New(pool, nil, webhook.Settings{})
+	listAudit := func(filter audit.Filter, after audit.Position) func() error {
+		return func() error { _, err := log.List(t.Context(), filter, after, limit); return err }
+	}
+	listEvents := func(filter webhook.Filter) func() error {
+		filter.Limit = limit
+		return func() error { _, err := events.Events(t.Context(), filter); return err }
+	}
+	listConnections := func(filter oauth.Filter, after oauth.Position) func() error {
+		return func() error { _, err := server.Connections(t.Context(), filter, after, limit); return err }
+	}
+	for name, list := range map[string]func() error{
+		"clients": func() error {
+			_, err := clients.List(t.Context(), client.Position{CreatedAt: middle}, limit)
+			return err
+		},
+		"connections":                      listConnections(oauth.Filter{}, oauth.Position{UserID: user}),
+		"connections of a user":            listConnections(oauth.Filter{UserID: &user}, oauth.Position{}),
+		"connections of a client":          listConnections(oauth.Filter{ClientID: &partner}, oauth.Position{UserID: user, ClientID: partner}),
+		"connections of both":              listConnections(oauth.Filter{UserID: &user, ClientID: &partner}, oauth.Position{}),
+		"audit log":                        listAudit(audit.Filter{}, audit.Position{At: middle}),
+		"audit log since":                  listAudit(audit.Filter{Since: middle}, audit.Position{}),
+		"audit log of an actor":            listAudit(audit.Filter{Actor: "ada"}, audit.Position{}),
+		"audit log of who did nothing":     listAudit(audit.Filter{Actor: "grace"}, audit.Position{}),
+		"audit log of an action":           listAudit(audit.Filter{Action: "webhook.replayed"}, audit.Position{}),
+		"audit log of a common action":     listAudit(audit.Filter{Action: "connection.authorized"}, audit.Position{At: middle}),
+		"audit log of a user":              listAudit(audit.Filter{UserID: user}, audit.Position{}),
+		"audit log of a client":            listAudit(audit.Filter{ClientID: partner}, audit.Position{At: middle}),
+		"audit log of a client's actor":    listAudit(audit.Filter{ClientID: partner, Actor: "ada"}, audit.Position{}),
+		"audit log of a time and an actor": listAudit(audit.Filter{Actor: "ada", Since: middle, Until: middle.Add(time.Hour)}, audit.Position{}),
+		"events":                           listEvents(webhook.Filter{After: webhook.Position{CreatedAt: middle}}),
+		"events of a client":               listEvents(webhook.Filter{ClientID: partner, After: webhook.Position{CreatedAt: middle}}),
+		"failed events":                    listEvents(webhook.Filter{State: webhook.Failed}),
+		"pending events":                   listEvents(webhook.Filter{State: webhook.Pending}),
+		"failed events of a client":        listEvents(webhook.Filter{State: webhook.Failed, ClientID: partner}),
+		"adjustments": func() error {
+			_, err := activity.New(pool, nil, activity.Settings{}).Adjustments(t.Context(), user, activity.AdjustmentPosition{}, limit)
+			return err
+		},
+		"errors": func() error {
+			_, err := usage.New(pool, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, usage.ErrorPosition{}, limit)
+			return err
+		},
+		"an address": func() error {
+			_, err := account.New(pool, nil, nil, account.Settings{}).FindUser(t.Context(), email)
+			return err
+		},
+	} {
+		*queries = nil
+		if err := list(); err != nil {
+			t.Fatal(err)
+		}
+		asked := *queries
+		for _, query := range asked {
+			if strings.Contains(query.SQL, "ListQueued") {
+				continue // by the primary key, of an empty table
+			}
+			rows, whole := explain(t, pool, query)
+			for _, table := range whole {
+				// The names of some hundred partners, which a page joins.
+				if table != "clients" || name == "clients" {
+					t.Errorf("%s: the whole of %s is read", name, table)
+				}
+			}
+			if most := 20 * limit; rows > float64(most)+500*float64(len(whole)) {
+				t.Errorf("%s: %.0f rows are read for a page of %d", name, rows, limit)
+			}
+		}
+	}
+}
+
+func explain(t *testing.T, pool *postgres.Pool, query pgx.TraceQueryStartData) (rows float64, whole []string) {
+	t.Helper()
+	var text []byte
+	if err := pool.QueryRow(t.Context(), "explain (analyze, format json) "+query.SQL, query.Args...).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	var plans []struct{ Plan node }
+	if err := json.Unmarshal(text, &plans); err != nil {
+		t.Fatal(err)
+	}
+	return plans[0].Plan.read()
+}

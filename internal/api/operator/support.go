@@ -1,0 +1,214 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/oauth"
+)
+
+// FindConnections lists connections of everybody, or of who is asked for.
+func (h handlers) FindConnections(
+	ctx context.Context, request operatorapi.FindConnectionsRequestObject,
+) (operatorapi.FindConnectionsResponseObject, error) {
+	params := request.Params
+	filter := oauth.Filter{UserID: params.UserId, ClientID: params.ClientId}
+	if err := h.known(ctx, filter); err != nil {
+		return nil, err
+	}
+	if params.Email != nil {
+		user, err := h.Accounts.FindUser(ctx, *params.Email)
+		if err != nil {
+			return nil, err
+		}
+		if filter.UserID != nil && *filter.UserID != user.ID {
+			return connectionPage(ctx, nil, nil), nil // nobody is both
+		}
+		filter.UserID = &user.ID
+	}
+	rows, next, err := page(listing{"connections", filter, params.Limit, params.Cursor},
+		func(after oauth.Position, limit int) ([]oauth.Connection, error) {
+			return h.OAuth.Connections(ctx, filter, after, limit)
+		}, oauth.Connection.Position)
+	if err != nil {
+		return nil, err
+	}
+	return connectionPage(ctx, rows, next), nil
+}
+
+// known says whether there are the user and the client that a list is narrowed to.
+func (h handlers) known(ctx context.Context, filter oauth.Filter) error {
+	if filter.UserID != nil {
+		if _, err := h.Accounts.GetUser(ctx, *filter.UserID); err != nil {
+			return err
+		}
+	}
+	if filter.ClientID != nil {
+		if _, err := h.Clients.Get(ctx, *filter.ClientID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func connectionPage(ctx context.Context, rows []oauth.Connection, next *string) operatorapi.FindConnections200JSONResponse {
+	return operatorapi.FindConnections200JSONResponse{
+		Body:    operatorapi.FoundConnectionPage{Data: each(rows, foundConnectionBody), NextCursor: next},
+		Headers: operatorapi.FindConnections200ResponseHeaders(okHeaders(ctx)),
+	}
+}
+
+func foundConnectionBody(connection oauth.Connection) operatorapi.FoundConnection {
+	body := connectionBody(connection)
+	return operatorapi.FoundConnection{
+		UserId:            connection.UserID,
+		ClientId:          body.ClientId,
+		ClientName:        body.ClientName,
+		GrantId:           body.GrantId,
+		ConnectionVersion: body.ConnectionVersion,
+		State:             operatorapi.FoundConnectionState(body.State),
+		Scopes:            body.Scopes,
+		HistoryFrom:       body.HistoryFrom,
+		AuthorizedAt:      body.AuthorizedAt,
+		LastReadAt:        body.LastReadAt,
+	}
+}
+
+// ListAdjustments lists what was corrected for a user.
+func (h handlers) ListAdjustments(
+	ctx context.Context, request operatorapi.ListAdjustmentsRequestObject,
+) (operatorapi.ListAdjustmentsResponseObject, error) {
+	if _, err := h.Accounts.GetUser(ctx, request.UserId); err != nil {
+		return nil, err
+	}
+	rows, next, err := page(listing{"adjustments", request.UserId, request.Params.Limit, request.Params.Cursor},
+		func(after activity.AdjustmentPosition, limit int) ([]activity.Adjustment, error) {
+			return h.Activity.Adjustments(ctx, request.UserId, after, limit)
+		}, activity.Adjustment.Position)
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.ListAdjustments200JSONResponse{
+		Body:    operatorapi.AdjustmentPage{Data: each(rows, adjustmentBody), NextCursor: next},
+		Headers: operatorapi.ListAdjustments200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// CreateAdjustment corrects a day of a user.
+func (h handlers) CreateAdjustment(
+	ctx context.Context, request operatorapi.CreateAdjustmentRequestObject,
+) (operatorapi.CreateAdjustmentResponseObject, error) {
+	one := activity.AdjustmentRecord{
+		UserID: request.UserId, Date: request.Body.Date.Time, Delta: int(request.Body.Delta), Note: request.Body.Note,
+	}
+	if id := request.Body.AdjustmentId; id != nil {
+		if *id == uuid.Nil { // the domain takes it for no id
+			return nil, contract.Field("must not be the nil UUID", "adjustment_id")
+		}
+		one.ID = *id
+	}
+	stored, err := h.Activity.Adjust(ctx, activity.Adjusted(request.Body.Dataset), one)
+	if err != nil {
+		return nil, adjustmentError(err)
+	}
+	return operatorapi.CreateAdjustment200JSONResponse{
+		Body: adjustmentBody(stored), Headers: operatorapi.CreateAdjustment200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// adjustmentError names the field that was refused, which has the same name in the domain.
+func adjustmentError(err error) error {
+	if wrong := (*activity.AdjustmentError)(nil); errors.As(err, &wrong) {
+		return contract.Field(wrong.Reason.Error(), wrong.Field)
+	}
+	return err
+}
+
+func adjustmentBody(a activity.Adjustment) operatorapi.Adjustment {
+	return operatorapi.Adjustment{
+		AdjustmentId: a.ID,
+		Dataset:      operatorapi.AdjustedDataset(a.Dataset),
+		Date:         openapi_types.Date{Time: a.Date},
+		Delta:        int32(a.Delta),
+		Note:         a.Note,
+		CreatedAt:    instant(a.CreatedAt),
+	}
+}
+
+// ListAuditLog lists who changed what.
+func (h handlers) ListAuditLog(
+	ctx context.Context, request operatorapi.ListAuditLogRequestObject,
+) (operatorapi.ListAuditLogResponseObject, error) {
+	params := request.Params
+	var filter audit.Filter
+	var err error
+	if filter.Since, err = given(params.Since); err != nil {
+		return nil, err
+	}
+	if filter.Until, err = given(params.Until); err != nil {
+		return nil, err
+	}
+	replace(&filter.Actor, params.Actor)
+	replace(&filter.Action, params.Action)
+	replace(&filter.UserID, params.UserId)
+	replace(&filter.ClientID, params.ClientId)
+	rows, next, err := page(listing{"audit log", filter, params.Limit, params.Cursor},
+		func(after audit.Position, limit int) ([]audit.Event, error) {
+			return h.Audit.List(ctx, filter, after, int32(limit))
+		}, audit.Event.Position)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]operatorapi.AuditEvent, len(rows))
+	for i, event := range rows {
+		if data[i], err = auditBody(event); err != nil {
+			return nil, err
+		}
+	}
+	return operatorapi.ListAuditLog200JSONResponse{
+		Body:    operatorapi.AuditPage{Data: data, NextCursor: next},
+		Headers: operatorapi.ListAuditLog200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// given is an instant of a query, zero where it is left out. What is written like one and is none, such as the 30th of February,
+// is malformed.
+func given(text *operatorapi.GivenInstant) (time.Time, error) {
+	if text == nil {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, *text)
+	if err != nil || at.Year() < 1 {
+		return time.Time{}, contract.ErrMalformed
+	}
+	return at, nil
+}
+
+func auditBody(e audit.Event) (operatorapi.AuditEvent, error) {
+	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action}
+	if e.ClientID != uuid.Nil {
+		body.ClientId = &e.ClientID
+	}
+	if e.UserID != uuid.Nil {
+		body.UserId = &e.UserID
+	}
+	if e.ConnectionVersion != 0 {
+		version := strconv.FormatInt(e.ConnectionVersion, 10)
+		body.ConnectionVersion = &version
+	}
+	if err := json.Unmarshal(e.Detail, &body.Detail); err != nil {
+		return body, fmt.Errorf("operator: event %d of the audit log: %w", e.ID, err)
+	}
+	return body, nil
+}

@@ -1,0 +1,98 @@
+package operator
+
+import (
+	"context"
+	"time"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/usage"
+)
+
+// ListClientErrors lists a client's refused requests.
+func (h handlers) ListClientErrors(
+	ctx context.Context, request operatorapi.ListClientErrorsRequestObject,
+) (operatorapi.ListClientErrorsResponseObject, error) {
+	rows, next, err := page(listing{"client errors", request.ClientId, request.Params.Limit, request.Params.Cursor},
+		func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
+			return h.Usage.Errors(ctx, request.ClientId, after, limit)
+		}, usage.ClientError.Position)
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.ListClientErrors200JSONResponse{
+		Body: operatorapi.ClientErrorPage{NextCursor: next, Data: each(rows, func(e usage.ClientError) operatorapi.ClientError {
+			return operatorapi.ClientError{
+				At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
+				Authenticated: e.Authenticated, Requests: e.Requests,
+			}
+		})},
+		Headers: operatorapi.ListClientErrors200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// ReadClientUsage reports what a client asked.
+func (h handlers) ReadClientUsage(
+	ctx context.Context, request operatorapi.ReadClientUsageRequestObject,
+) (operatorapi.ReadClientUsageResponseObject, error) {
+	since, err := given(request.Params.Since)
+	if err != nil {
+		return nil, err
+	}
+	if since.IsZero() {
+		since = h.Now().Add(-24 * time.Hour)
+	}
+	report, err := h.Usage.Of(ctx, request.ClientId, since)
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.ReadClientUsage200JSONResponse{
+		Body: usageBody(report), Headers: operatorapi.ReadClientUsage200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+func usageBody(r usage.Report) operatorapi.Usage {
+	body := operatorapi.Usage{
+		ClientId:          r.ClientID,
+		Name:              r.Name,
+		Since:             instant(r.Since),
+		Until:             instant(r.Until),
+		RequestsPerMinute: int32(r.RequestsPerMinute),
+		BudgetUsed:        r.BudgetUsed(),
+		PeakBudgetUsed:    r.PeakBudgetUsed(),
+		Total:             figuresBody(r.Total),
+		Operations: each(r.Operations, func(o usage.Operation) operatorapi.OperationUsage {
+			return operatorapi.OperationUsage{Operation: o.Name, Figures: figuresBody(o.Total)}
+		}),
+		Hours: []operatorapi.HourUsage{},
+		Connections: operatorapi.ConnectionCounts{
+			Precision:    operatorapi.ConnectionCountsPrecision(r.Connections.Precision.String()),
+			Authorized:   r.Connections.Authorized,
+			Lapsed:       r.Connections.Lapsed,
+			Revoked:      r.Connections.Revoked,
+			Disconnected: r.Connections.Disconnected,
+		},
+	}
+	for i, hour := range r.Hours {
+		if hour.Requests == 0 {
+			continue
+		}
+		row := operatorapi.HourUsage{Hour: instant(hour.Start), Figures: figuresBody(hour.Figures), BusiestMinute: hour.BusiestMinute}
+		for _, o := range r.Operations {
+			if figures := o.Hours[i]; figures.Requests > 0 {
+				row.Operations = append(row.Operations, operatorapi.OperationUsage{Operation: o.Name, Figures: figuresBody(figures)})
+			}
+		}
+		body.Hours = append(body.Hours, row)
+	}
+	return body
+}
+
+func figuresBody(f usage.Figures) operatorapi.Figures {
+	milliseconds := func(q float64) float64 {
+		return float64(f.Quantile(q).Round(100*time.Microsecond)) / float64(time.Millisecond)
+	}
+	return operatorapi.Figures{
+		Requests: f.Requests, RateLimited: f.RateLimited, RateLimitedShare: f.RateLimitedShare(), Refused: f.Refused,
+		Failed: f.Failed, P50Ms: milliseconds(.5), P99Ms: milliseconds(.99),
+	}
+}

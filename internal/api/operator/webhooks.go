@@ -1,0 +1,231 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/webhook"
+)
+
+// ReadWebhook returns where a client's events go.
+func (h handlers) ReadWebhook(
+	ctx context.Context, request operatorapi.ReadWebhookRequestObject,
+) (operatorapi.ReadWebhookResponseObject, error) {
+	body, err := h.endpoint(ctx, request.ClientId)
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.ReadWebhook200JSONResponse{
+		Body: body, Headers: operatorapi.ReadWebhook200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+func (h handlers) endpoint(ctx context.Context, id operatorapi.Id) (operatorapi.Webhook, error) {
+	if err := h.known(ctx, oauth.Filter{ClientID: &id}); err != nil {
+		return operatorapi.Webhook{}, err
+	}
+	found, err := h.Webhooks.Endpoint(ctx, id)
+	return operatorapi.Webhook{
+		Url:           found.URL,
+		CreatedAt:     instant(found.CreatedAt),
+		StoppedAt:     instantOrNull(found.StoppedAt),
+		RotatingUntil: instantOrNull(found.RotatingUntil),
+	}, err
+}
+
+// SetWebhook sets where a client's events go.
+func (h handlers) SetWebhook(
+	ctx context.Context, request operatorapi.SetWebhookRequestObject,
+) (operatorapi.SetWebhookResponseObject, error) {
+	secret, err := h.Webhooks.SetEndpoint(ctx, request.ClientId, request.Body.Url)
+	if wrong := (*webhook.URLError)(nil); errors.As(err, &wrong) {
+		return nil, contract.Field(wrong.Problem, "url")
+	}
+	if err != nil {
+		return nil, err
+	}
+	body := operatorapi.WebhookWithSecret{}
+	if body.Webhook, err = h.endpoint(ctx, request.ClientId); err != nil {
+		return nil, err
+	}
+	if secret != "" {
+		body.WebhookSecret = &secret
+	}
+	return operatorapi.SetWebhook200JSONResponse{
+		Body: body, Headers: operatorapi.SetWebhook200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// RotateWebhookSecret replaces what signs a client's events.
+func (h handlers) RotateWebhookSecret(
+	ctx context.Context, request operatorapi.RotateWebhookSecretRequestObject,
+) (operatorapi.RotateWebhookSecretResponseObject, error) {
+	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
+		return nil, err
+	}
+	secret, err := h.Webhooks.RotateSecret(ctx, request.ClientId)
+	if err != nil {
+		return nil, err
+	}
+	body := operatorapi.WebhookWithSecret{WebhookSecret: &secret}
+	if body.Webhook, err = h.endpoint(ctx, request.ClientId); err != nil {
+		return nil, err
+	}
+	return operatorapi.RotateWebhookSecret200JSONResponse{
+		Body: body, Headers: operatorapi.RotateWebhookSecret200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// RemoveWebhook ends a client's webhook.
+func (h handlers) RemoveWebhook(
+	ctx context.Context, request operatorapi.RemoveWebhookRequestObject,
+) (operatorapi.RemoveWebhookResponseObject, error) {
+	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
+		return nil, err
+	}
+	if err := h.Webhooks.RemoveEndpoint(ctx, request.ClientId); err != nil {
+		return nil, err
+	}
+	return operatorapi.RemoveWebhook204Response{Headers: operatorapi.RemoveWebhook204ResponseHeaders(okHeaders(ctx))}, nil
+}
+
+// TestWebhook sends a sample.
+func (h handlers) TestWebhook(
+	ctx context.Context, request operatorapi.TestWebhookRequestObject,
+) (operatorapi.TestWebhookResponseObject, error) {
+	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
+		return nil, err
+	}
+	attempt, err := h.Webhooks.SendSample(ctx, request.ClientId, string(request.Body.Type))
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.TestWebhook200JSONResponse{
+		Body:    operatorapi.WebhookSample{Accepted: attempt.Success(), Attempt: attemptBody(attempt)},
+		Headers: operatorapi.TestWebhook200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// ListWebhookEvents lists what clients were told, or are to be told.
+func (h handlers) ListWebhookEvents(
+	ctx context.Context, request operatorapi.ListWebhookEventsRequestObject,
+) (operatorapi.ListWebhookEventsResponseObject, error) {
+	params := request.Params
+	if err := h.known(ctx, oauth.Filter{ClientID: params.ClientId}); err != nil {
+		return nil, err
+	}
+	var filter webhook.Filter
+	replace(&filter.ClientID, params.ClientId)
+	if params.State != nil {
+		filter.State = webhook.State(*params.State)
+	}
+	rows, next, err := page(listing{"webhook events", filter, params.Limit, params.Cursor},
+		func(after webhook.Position, limit int) ([]webhook.Event, error) {
+			filter.After, filter.Limit = after, limit
+			return h.Webhooks.Events(ctx, filter)
+		}, webhook.Event.Position)
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.ListWebhookEvents200JSONResponse{
+		Body:    operatorapi.WebhookEventPage{Data: each(rows, eventBody), NextCursor: next},
+		Headers: operatorapi.ListWebhookEvents200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+// ReadWebhookEvent returns an event with its attempts.
+func (h handlers) ReadWebhookEvent(
+	ctx context.Context, request operatorapi.ReadWebhookEventRequestObject,
+) (operatorapi.ReadWebhookEventResponseObject, error) {
+	event, err := h.event(ctx, request.WebhookId)
+	if err != nil {
+		return nil, err
+	}
+	sent, err := event.Body()
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.ReadWebhookEvent200JSONResponse{
+		Body: operatorapi.WebhookEventDetail{
+			Event: eventBody(event), Body: string(sent), Log: each(event.Attempts, attemptBody),
+		},
+		Headers: operatorapi.ReadWebhookEvent200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+func (h handlers) event(ctx context.Context, id string) (webhook.Event, error) {
+	parsed, err := webhook.ParseEventID(id)
+	if err != nil {
+		return webhook.Event{}, err
+	}
+	return h.Webhooks.Event(ctx, parsed)
+}
+
+// ReplayWebhookEvent sends an event again.
+func (h handlers) ReplayWebhookEvent(
+	ctx context.Context, request operatorapi.ReplayWebhookEventRequestObject,
+) (operatorapi.ReplayWebhookEventResponseObject, error) {
+	id, err := webhook.ParseEventID(request.WebhookId)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Webhooks.Replay(ctx, id); errors.Is(err, webhook.ErrNoEndpoint) {
+		return nil, errNotReplayable
+	} else if err != nil {
+		return nil, err
+	}
+	event, err := h.Webhooks.Event(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return operatorapi.ReplayWebhookEvent200JSONResponse{
+		Body: eventBody(event), Headers: operatorapi.ReplayWebhookEvent200ResponseHeaders(okHeaders(ctx)),
+	}, nil
+}
+
+func eventBody(e webhook.Event) operatorapi.WebhookEvent {
+	body := operatorapi.WebhookEvent{
+		WebhookId:         e.MessageID(),
+		ClientId:          e.ClientID,
+		Type:              operatorapi.WebhookType(e.Type),
+		GrantId:           e.GrantID,
+		ConnectionVersion: strconv.FormatInt(e.ConnectionVersion, 10),
+		Datasets:          []operatorapi.WebhookEventDatasets{},
+		CreatedAt:         instant(e.CreatedAt),
+		State:             operatorapi.WebhookState(e.State),
+		Attempts:          int32(e.AttemptCount),
+		NextAttemptAt:     instantOrNull(e.NextAttemptAt),
+	}
+	if e.Type == webhook.ConnectionRevoked {
+		body.Reason = &e.Reason
+		return body
+	}
+	body.From, body.To = &openapi_types.Date{Time: e.FirstDate}, &openapi_types.Date{Time: e.LastDate}
+	body.Datasets = each(e.Datasets.Names(), func(name string) operatorapi.WebhookEventDatasets {
+		return operatorapi.WebhookEventDatasets(strings.TrimSuffix(name, ":read"))
+	})
+	return body
+}
+
+func attemptBody(a webhook.Attempt) operatorapi.WebhookAttempt {
+	body := operatorapi.WebhookAttempt{
+		Attempt:          int32(a.Number),
+		At:               instant(a.At),
+		WebhookTimestamp: a.At.Unix(),
+		DurationMs:       int64(a.Duration / time.Millisecond),
+		Fault:            a.Fault,
+		Response:         strings.ToValidUTF8(string(a.Response), "\uFFFD"),
+	}
+	if a.Status != 0 {
+		body.Status = &a.Status
+	}
+	return body
+}

@@ -127,19 +127,13 @@ func (w *whole) operatorAsks(t *testing.T) []ask {
 	user, _ := w.connected(t)
 	leaving, _ := w.connected(t)
 	deleted := w.db.User(t).ID
-	one := func(operation, method, path, body string, limit time.Duration, well int) ask {
-		header := http.Header{"Authorization": {"Bearer " + operatorToken}}
-		if body != "" {
-			header.Set("Content-Type", "application/json")
-		}
-		return ask{operation, contracttest.OperatorTransport, &http.Client{Transport: w.plain}, method, w.private + path, header, body, limit, well, 500}
-	}
+	one := w.operatorAsk
 	users := "/operator/v1/users"
 	named := users + "/" + user.ID.String()
 	newcomer := fmt.Sprintf(`{"user_id":%q,"email":"%s@users.example","timezone":"Europe/Berlin","registered_on":"2026-01-31"}`, uuid.New(), uuid.New())
 	many := fmt.Sprintf(`{"users":[{"user_id":%q,"email":"%s@users.example","timezone":"UTC","registered_on":"2026-01-31"}]}`, uuid.New(), uuid.New())
 	batch := fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-11-20","steps":8421}]}`, user.ID)
-	return []ask{
+	return append([]ask{
 		one("createUser", http.MethodPost, users, newcomer, actLimit, 201),
 		one("putUsers", http.MethodPut, users, many, batchLimit, 200),
 		one("readUser", http.MethodGet, named, "", actLimit, 200),
@@ -148,7 +142,7 @@ func (w *whole) operatorAsks(t *testing.T) []ask {
 		one("listConnections", http.MethodGet, named+"/connections", "", actLimit, 200),
 		one("disconnectUser", http.MethodDelete, users+"/"+leaving.ID.String()+"/connections/"+w.partner.ID.String(), "", actLimit, 204),
 		one("putActivity", http.MethodPost, "/operator/v1/activity", batch, batchLimit, 200),
-	}
+	}, w.supportAsks(t)...)
 }
 
 // otherAsks are what has no document: the private pages, and what is static.

@@ -1,11 +1,8 @@
 package app
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -80,54 +77,6 @@ func TestOperatorAPIIsPrivate(t *testing.T) {
 		if !strings.Contains(got.Body.String(), "urn:connect-svc:problem") || got.Code == http.StatusUnauthorized {
 			t.Errorf("%s %s on the private listener: %d %s", request.Method, request.URL, got.Code, got.Body)
 		}
-	}
-}
-
-// Who left is out when the file of tokens is read again, and a file that cannot be used changes nothing.
-func TestReloadOperators(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "tokens")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(fmt.Sprintf("ada write sha256:%x", credential.Hash(operatorToken)))
-	a, _, _ := openWith(t, func(c *Config) {
-		var err error
-		if c.Operators, err = operators.New(nil, file); err != nil {
-			t.Fatal(err)
-		}
-	})
-	defer a.Close()
-	status := func() int {
-		request := httptest.NewRequest(http.MethodGet, "/operator/v1/clients", nil)
-		request.Host = "127.0.0.1"
-		request.Header.Set("Authorization", "Bearer "+operatorToken)
-		got := httptest.NewRecorder()
-		a.private.Handler.ServeHTTP(got, request)
-		return got.Code
-	}
-	for _, test := range []struct {
-		text, wrong string
-		want        int
-	}{
-		{"ada\n", "operator tokens (CONNECT_OPERATOR_TOKENS_FILE): line 1: want NAME read|write sha256:HEX", 200},
-		{"# nobody\n", "", 401},
-	} {
-		write(test.text)
-		if err := a.ReloadOperators(); err != nil && err.Error() != test.wrong || err == nil && test.wrong != "" {
-			t.Errorf("%q: %v, want %s", test.text, err, test.wrong)
-		}
-		if got := status(); got != test.want {
-			t.Errorf("%q: %d, want %d", test.text, got, test.want)
-		}
-	}
-	without, _, _ := open(t)
-	defer without.Close()
-	if err := without.ReloadOperators(); err != nil {
-		t.Errorf("without tokens: %v", err)
 	}
 }
 

@@ -44,12 +44,15 @@ help: ## list the targets
 demo: build ## run everything on this machine, with sample data and an example partner (Ctrl-C stops it)
 	@exec bin/connect-svc demo $(ARGS)
 
+# `make check` has go vet look at all of it, and linking takes less time without what a debugger needs.
+TESTFLAGS := -race -vet=off -ldflags=-w
+
 .PHONY: test
 test: tools check windows verify lint lint-api ## everything CI runs: formatting, generated code, import rules, and all tests with the race detector
 	@# The package that takes longest comes first, so that it does not run alone at the end.
-	@for module in $(MODULES); do (cd $$module && go test -race -timeout 20m $$(ls -d ./internal/web/pages 2>/dev/null) ./...); done
+	@for module in $(MODULES); do (cd $$module && go test $(TESTFLAGS) -timeout 20m $$(ls -d ./internal/web/pages 2>/dev/null) ./...); done
 	@# Go remembers results, but not the table that these tests write.
-	@[ -e bin/contract-coverage.txt ] || go test -race -count 1 ./internal/api/partner
+	@[ -e bin/contract-coverage.txt ] || go test $(TESTFLAGS) -count 1 ./internal/api/partner
 	@cat bin/contract-coverage.txt
 
 .PHONY: test-long

@@ -78,7 +78,10 @@ type serviceSettings struct {
 
 // complete makes the configuration, and checks the settings that only make sense together.
 func (s *serviceSettings) complete(from *source) {
+	of := built()
 	s.config = app.Config{
+		Version:        of.Version,
+		Commit:         of.Commit,
 		BaseURL:        s.BaseURL,
 		DatabaseURL:    s.DatabaseURL,
 		ReadURL:        s.DatabaseReadURL,

@@ -50,6 +50,8 @@ type Config struct {
 	Certificate        Certificate // of the public listener; nil: plain HTTP behind a proxy that terminates TLS
 	PrivateCertificate Certificate // of the private listener; nil: plain HTTP
 
+	Version, Commit string // of the program, in the log's first line and in connect_build_info
+
 	Operators *operators.Tokens // nil: the operator API is off
 
 	DevelopersSite bool   // whether the public listener serves /developers/

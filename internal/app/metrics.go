@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"runtime"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +44,9 @@ func (a *App) noteRefusal(event *telemetry.Event) {
 // collect adds what the domains and the database pool count to the metrics. They do not import telemetry: Prometheus
 // reads their counts when it scrapes.
 func (a *App) collect() {
+	a.metrics.Gauge("build_info", "1, with what this program was built from.",
+		prometheus.Labels{"version": a.config.Version, "commit": a.config.Commit, "go_version": runtime.Version()},
+		func() float64 { return 1 })
 	a.collectAccounts()
 	a.collectUsage()
 	a.collectPool()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ func (e *endToEnd) read(t *testing.T, token *oauth2.Token) int {
 // What happened can be read from the metrics, and no user, client, credential or address can.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	e := newEndToEnd(t)
+	e := newEndToEnd(t, func(c *Config) { c.Version, c.Commit = "v1.2.3", "abc" })
 	config, token := e.connect(t)
 	refresh := func(token *oauth2.Token) (*oauth2.Token, error) {
 		return config.TokenSource(e.client(t), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
@@ -113,6 +114,7 @@ func TestMetrics(t *testing.T) {
 	e.stopEmails()
 	text := e.private(t, "/metrics")
 	for _, want := range []string{
+		`connect_build_info{commit="abc",go_version="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`connect_requests_total{operation="readDailyActivity",status="200"} 1`,
 		`connect_requests_total{operation="readDailyActivity",status="429"} 1`,
 		`connect_requests_total{operation="requestToken",status="400"} 3`,

@@ -52,7 +52,7 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
-	a.logger.Info("serving", a.addresses()...)
+	a.logger.Info("serving", append(a.addresses(), "version", a.config.Version, "commit", a.config.Commit)...)
 
 	var failure error
 	select {

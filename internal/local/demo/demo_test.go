@@ -148,12 +148,12 @@ func (v *visitor) waitForCall(kind, member, detail string) {
 		`//ol[@class="calls"]/li[.//code=%q and contains(., %q) and contains(., "✓ verified") and contains(., %q)]`, kind, member, detail))))
 }
 
-// check looks for what makes a page hard to use.
-func (v *visitor) check(name string) {
+// check looks for what makes a page hard to use, by all rules of axe-core or by those named.
+func (v *visitor) check(name string, rules ...string) {
 	v.t.Helper()
 	faults := v.LayoutFaults()
 	if v.r != nil { // the page of the mails loads itself every three seconds: axe-core would not come to an end
-		faults = append(faults, v.Violations()...)
+		faults = append(faults, v.Violations(rules...)...)
 	}
 	for _, fault := range faults {
 		v.t.Errorf("%s: %s", name, fault)
@@ -163,19 +163,20 @@ func (v *visitor) check(name string) {
 // picture keeps what the page looks like in light, dark, and on a narrow screen, for a person to look at.
 func (v *visitor) picture(name string) {
 	v.t.Helper()
-	dir := os.Getenv("CONNECT_TEST_SCREENSHOTS")
-	if dir == "" {
-		dir = v.t.TempDir()
+	shoot := func(kind string) {
+		if browsertest.Pictures() {
+			v.Screenshot(filepath.Join(v.t.ArtifactDir(), name+"-"+kind+".png"))
+		}
 	}
 	v.Media("prefers-color-scheme", "dark")
-	v.Screenshot(filepath.Join(dir, name+"-dark.png"))
-	v.check(name + ", dark")
+	shoot("dark")
+	v.check(name+", dark", "color-contrast", "link-in-text-block") // what colors decide
 	v.Media("prefers-color-scheme", "light")
-	v.Screenshot(filepath.Join(dir, name+"-light.png"))
+	shoot("light")
 	v.check(name + ", light")
 	v.Do(chromedp.EmulateViewport(320, 640))
-	v.Screenshot(filepath.Join(dir, name+"-320.png"))
-	v.check(name + ", 320 pixels")
+	shoot("320")
+	v.check(name+", 320 pixels", "target-size") // what the width decides, beside the layout
 	v.Do(chromedp.EmulateViewport(1024, 800))
 }
 

@@ -28,7 +28,8 @@ var axe = sync.OnceValues(func() (string, error) {
 })
 
 // Violations are what axe-core finds wrong with the page as it is now, by the rules of WCAG 2.2 AA and by those that it
-// calls best practices: the rule, what it asks for, and where. It runs as in a developer's console, which the X
+// calls best practices, or by the named rules alone: the rule, what it asks for, and where. It runs as in a developer's console,
+// which the page's content security policy does not restrict.
 func (tab *Tab) Violations(rules ...string) []string {
 	tab.t.Helper()
 	source, err := axe()

@@ -3,6 +3,7 @@ package browsertest
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,6 +144,9 @@ func (tab *Tab) Language(accept string) {
 	tab.t.Helper()
 	command(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": accept}})
 }
+
+// Pictures says that somebody wants to look at the pages: `go test -artifacts -outputdir DIR`. Drawing them takes long.
+func Pictures() bool { return flag.Lookup("test.artifacts").Value.String() == "true" }
 
 // Screenshot writes the whole page, also what lies below the window, as a PNG file; its folder is made when missing.
 func (tab *Tab) Screenshot(path string) {

@@ -44,7 +44,7 @@ func TestCheckOperator(t *testing.T) {
 		{"other request id", "GET", user, 404, with(problem, "X-Request-Id", strings.Replace(id, "4", "5", 1)), unknown, "request_id"},
 		{"no errors", "PATCH", user, 422, problem, strings.Split(invalid, `,"errors"`)[0] + "}", "errors"},
 		{"errors elsewhere", "GET", user, 404, problem, strings.Replace(unknown, "{", `{"errors":[{"pointer":"","detail":"x"}],`, 1), "errors"},
-		{"unknown path answered", "GET", "/operator/v1/x", 200, good, ada, "[401 404]"},
+		{"unknown path answered", "GET", "/operator/v1/x", 200, good, ada, "[401 403 404]"},
 		{"unknown path with another text", "GET", "/operator/v1/x", 404, problem, token, "examples"},
 	})
 }

@@ -1,7 +1,6 @@
 package developers
 
 import (
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -33,9 +32,6 @@ func forms(t *testing.T) map[string]*httptest.Server {
 	servers["static"].URL += "/any/folder/"
 	return servers
 }
-
-// pictures says that somebody wants to look at the pages: `go test -artifacts -outputdir DIR`. Drawing them takes long.
-func pictures() bool { return flag.Lookup("test.artifacts").Value.String() == "true" }
 
 // One browser does for all.
 func TestInChromium(t *testing.T) {
@@ -71,7 +67,7 @@ func pages(t *testing.T, browser *browsertest.Browser, servers map[string]*httpt
 				for _, violation := range tab.Violations("color-contrast", "link-in-text-block") { // which colors decide
 					t.Errorf("%s, dark: %s", names[i], violation)
 				}
-				if pictures() {
+				if browsertest.Pictures() {
 					looks(t, tab, names[i], "dark", 320)
 				}
 				if names[i] == referenceName {
@@ -101,7 +97,7 @@ func looks(t *testing.T, tab *browsertest.Tab, page, scheme string, widths ...in
 		for _, fault := range tab.LayoutFaults() {
 			t.Errorf("%s, %s, %d px: %s", page, scheme, width, fault)
 		}
-		if pictures() {
+		if browsertest.Pictures() {
 			tab.ScreenshotWindow(filepath.Join(t.ArtifactDir(), fmt.Sprintf("%s-%s-%d.png", page, scheme, width)))
 		}
 	}
@@ -119,7 +115,7 @@ func forcedColors(t *testing.T, tab *browsertest.Tab) {
 	for _, fault := range tab.LayoutFaults() {
 		t.Errorf("forced colors: %s", fault)
 	}
-	if pictures() {
+	if browsertest.Pictures() {
 		tab.ScreenshotWindow(filepath.Join(t.ArtifactDir(), "forced-colors.png"))
 	}
 	var borders []string

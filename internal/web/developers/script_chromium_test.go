@@ -136,7 +136,7 @@ func searches(t *testing.T, browser *browsertest.Browser, servers map[string]*ht
 			for _, violation := range tab.Violations() {
 				t.Error(violation)
 			}
-			if pictures() {
+			if browsertest.Pictures() {
 				tab.ScreenshotWindow(filepath.Join(t.ArtifactDir(), fmt.Sprintf("search-%s.png", form)))
 			}
 			press(tab, escape)

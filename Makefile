@@ -44,8 +44,9 @@ help: ## list the targets
 demo: build ## run everything on this machine, with sample data and an example partner (Ctrl-C stops it)
 	@exec bin/connect-svc demo $(ARGS)
 
-# `make check` has go vet look at all of it, and linking takes less time without what a debugger needs.
-TESTFLAGS := -race -vet=off -ldflags=-w
+# `make check` has go vet look at all of it, and linking takes less time without what a debugger needs. Many tests wait for a
+# browser or a database most of the time: more of them run at once than there are processors.
+TESTFLAGS := -race -vet=off -ldflags=-w -parallel 4
 
 .PHONY: test
 test: tools check windows verify lint lint-api ## everything CI runs: formatting, generated code, import rules, and all tests with the race detector

@@ -3,11 +3,15 @@ package pages
 import (
 	"flag"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/chromedp/chromedp"
 
@@ -17,9 +21,10 @@ import (
 
 var pictures = flag.String("pages", "", "a folder for pictures of all pages side by side: `make pages`")
 
-// TestChromiumEveryLanguage holds every page in every state and language against the rules for all: complete at 1280 and
-// 320 px and with letters twice as large, and every text seen. Colors, names and structure (WCAG 2.2 AA) are the same in all
-// languages, and so are looked at in one: in light, dark and forced colors.
+// TestChromiumEveryLanguage holds every page in every state against the rules for all: complete at 1280 and 320 px and with
+// letters twice as large, and every text seen. What fits in the languages with the longest word and with most letters fits in the
+// others, too; -every-language looks at them all. Colors, names and structure (WCAG 2.2 AA) are the same in all languages, and so
+// are looked at in one: in light, dark and forced colors.
 func TestChromiumEveryLanguage(t *testing.T) {
 	t.Parallel()
 	handler, err := Preview(acme(t), nil)
@@ -29,20 +34,56 @@ func TestChromiumEveryLanguage(t *testing.T) {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	chromium := browsertest.Start(t)
-	for _, tag := range locale.Default().Tags() {
+	chosen := map[string][]string{} // samples by language
+	for _, s := range samples() {
+		for tag := range longest(t, handler, s.Name) {
+			chosen[tag] = append(chosen[tag], s.Name)
+		}
+	}
+	for tag, names := range chosen {
 		t.Run(tag, func(t *testing.T) {
 			t.Parallel()
 			tab := chromium.NewTab(t)
-			for _, s := range samples() {
-				tab.Open(server.URL + "/" + tag + "/" + s.Name)
-				lookAtLayout(t, tab, s.Name)
+			for _, name := range names {
+				tab.Open(server.URL + "/" + tag + "/" + name)
+				lookAtLayout(t, tab, name)
 				if tag == "en" {
-					lookAtColors(t, tab, s.Name)
+					lookAtColors(t, tab, name)
 				}
 			}
 		})
 	}
 }
+
+var everyLanguage = flag.Bool("every-language", false, "look at pages in every language")
+
+// longest are the languages in which a page has its longest word, and most letters, and English.
+func longest(t *testing.T, handler http.Handler, name string) map[string]bool {
+	t.Helper()
+	var longestWord, mostLetters string
+	var word, letters int
+	tags := map[string]bool{"en": true}
+	for _, tag := range locale.Default().Tags() {
+		page := httptest.NewRecorder()
+		handler.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/"+tag+"/"+name, nil))
+		text := htmlTag.ReplaceAllString(page.Body.String(), " ")
+		if n := utf8.RuneCountInString(slices.MaxFunc(strings.Fields(text), func(a, b string) int {
+			return utf8.RuneCountInString(a) - utf8.RuneCountInString(b)
+		})); n > word {
+			longestWord, word = tag, n
+		}
+		if n := utf8.RuneCountInString(text); n > letters {
+			mostLetters, letters = tag, n
+		}
+		if *everyLanguage {
+			tags[tag] = true
+		}
+	}
+	tags[longestWord], tags[mostLetters] = true, true
+	return tags
+}
+
+var htmlTag = regexp.MustCompile(`(?s)<style.*?</style>|<[^>]*>`)
 
 func lookAtLayout(t *testing.T, tab *browsertest.Tab, name string) {
 	t.Helper()

@@ -19,7 +19,7 @@ func TestAlerts(t *testing.T) {
 		}
 		return string(text)
 	}
-	alerts, guide, dashboard := read("alerts.yaml"), read("operations.md"), read("../deploy/grafana/connect-svc.json")
+	alerts, guide, dashboard := read("alerts.yaml"), read("troubleshooting.md"), read("../deploy/grafana/connect-svc.json")
 	e := newEndToEnd(t, func(c *Config) {
 		c.Certificate = FixedCertificate(certificateFor(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
 		c.ReadURL = c.DatabaseURL // no replica, but one that is asked

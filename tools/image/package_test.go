@@ -55,7 +55,7 @@ func testDeb(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As root of a namespace of its own, which need not be root here.
-	output(t, "bwrap", "--unshare-user", "--uid", "0", "--gid", "0", "--bind", "/", "/", "--dev", "/dev", "--",
+	output(t, "bwrap", "--unshare-user", "--uid", "0", "--gid", "0", "--dev-bind", "/", "/", "--",
 		"dpkg", "--root="+root, "--force-script-chrootless", "--log=/dev/null", "-i", deb)
 
 	read := func(name string) string {

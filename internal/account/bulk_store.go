@@ -173,21 +173,21 @@ where stored.user_id = w.user_id and stored.`+postgres.OfPart+`
 	if err != nil {
 		return 0, fmt.Errorf("change users: %w", err)
 	}
-	for i, statement := range []string{
-		`insert into users (user_id, email, timezone, registered_on, created_at)
-		select user_id, email, timezone, registered_on, (select connect_now())` + inPart + ` and is_new order by user_id`,
-		`insert into user_addresses (address, user_id, email)
-		select lower(email), user_id, email` + inPart + ` and (is_new or email <> former_email) order by lower(email) collate "C"`,
-		`insert into audit_log (subject, at, actor, action, user_id, detail)
+	first := args[:2:2]
+	for _, insert := range []struct {
+		statement string
+		args      []any
+	}{
+		{`insert into users (user_id, email, timezone, registered_on, created_at)
+		select user_id, email, timezone, registered_on, (select connect_now())` + inPart + ` and is_new order by user_id`, first},
+		{`insert into user_addresses (address, user_id, email)
+		select lower(email), user_id, email` + inPart + ` and (is_new or email <> former_email) order by lower(email) collate "C"`, first},
+		{`insert into audit_log (subject, at, actor, action, user_id, detail)
 		select user_id, (select connect_now()), $3::text, case when is_new then 'user.created' else 'user.changed' end, user_id,
 			case when is_new then '{}' else jsonb_build_object('email', email <> former_email, 'timezone', timezone <> former_timezone,
-				'registered_on', registered_on <> former_registered_on) end` + inPart + ` order by user_id`,
+				'registered_on', registered_on <> former_registered_on) end` + inPart + ` order by user_id`, append(first, actor.Of(ctx))},
 	} {
-		given := args[:2:2]
-		if i == 2 { // the audit log
-			given = append(given, actor.Of(ctx))
-		}
-		if _, err := tx.Exec(ctx, statement, given...); err != nil {
+		if _, err := tx.Exec(ctx, insert.statement, insert.args...); err != nil {
 			return 0, fmt.Errorf("write users: %w", err)
 		}
 	}

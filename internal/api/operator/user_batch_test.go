@@ -44,6 +44,15 @@ func TestPutUsers(t *testing.T) {
 	}
 	got := f.putUsers(t)
 	got.check(t, "no users", 200, "")
+
+	// Each user has an entry of the audit log under the name of whoever sent the batch.
+	f.send(t, outgoing{method: "PUT", path: "/operator/v1/users", header: as(adaToken), body: `{"users":[` +
+		userRow(known, "moved@example.com", "Asia/Tokyo", "2026-01-31") + "," + userRow(uuid.NewString(), "new@example.com", "UTC", "2026-01-31") + `]}`}).
+		check(t, "as ada", 200, "")
+	const entries = "select string_agg(action, ' ' order by action) from audit_log where actor = 'ada'"
+	if got := pgtest.Value[string](t, f.db, entries); got != "user.changed user.created" {
+		t.Errorf("ada's entries are %q", got)
+	}
 }
 
 // Each problem is named by its place, and none of the users is taken.

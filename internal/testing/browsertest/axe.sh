@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Prints where axe-core lies, which checks the accessibility of pages in the tests. It is one npm package without
-# dependencies, kept under bin/, which git ignores; what is missing is fetched.
+# dependencies, kept where .ci/kept says; what is missing is fetched.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 version=4.14.1
-axe=bin/axe-core-$version.min.js
+kept=$(.ci/kept)
+axe=$kept/axe-core-$version.min.js
 
 if [ ! -e "$axe" ]; then
   # Several tests may come here at the same time: each fetches its own copy, and puts it in place whole.
-  mkdir -p bin
-  fetched=$(mktemp -d bin/axe-core.XXXXXX)
+  fetched=$(mktemp -d "$kept/axe-core.XXXXXX")
   trap 'rm -rf "$fetched"' EXIT
   npm install --silent --no-fund --no-audit --no-save --prefix "$fetched" "axe-core@$version" >&2
   mv "$fetched/node_modules/axe-core/axe.min.js" "$axe"
 fi
-echo "$PWD/$axe"
+echo "$axe"

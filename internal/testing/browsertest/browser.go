@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"os"
-	"strings"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -17,9 +18,10 @@ import (
 // every page takes a minute on a busy machine.
 const patience = 5 * time.Minute
 
-// Browser is one running Chromium. It ends with the test that started it.
+// Browser is one running Chromium. It ends with the test that started it, or with the last of those that share it.
 type Browser struct {
-	ctx context.Context
+	ctx   context.Context
+	proxy string // that the tabs go through; empty for none
 }
 
 // Trust lets the browser accept servers that show this certificate, or one whose chain has it, for any name: the
@@ -29,19 +31,19 @@ func Trust(certificate *x509.Certificate) chromedp.ExecAllocatorOption {
 	return chromedp.Flag("ignore-certificate-errors-spki-list", base64.StdEncoding.EncodeToString(fingerprint[:]))
 }
 
-// Hosts sends requests for hosts, whatever their port, to addresses such as "127.0.0.1:41234", so that pages have the names,
-// the origins and the sites that they would have in the world.
-func Hosts(addresses map[string]string) chromedp.ExecAllocatorOption {
-	var rules []string
-	for host, address := range addresses {
-		rules = append(rules, "MAP "+host+" "+address)
-	}
-	return chromedp.Flag("host-resolver-rules", strings.Join(rules, ", "))
-}
-
 // Start runs a headless Chromium with an empty profile until the test ends.
 func Start(t testing.TB, options ...chromedp.ExecAllocatorOption) *Browser {
 	t.Helper()
+	ctx, stop, err := start(options...)
+	t.Cleanup(stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Browser{ctx: ctx}
+}
+
+// start runs a browser until it is stopped, which it must be after an error, too.
+func start(options ...chromedp.ExecAllocatorOption) (ctx context.Context, stop func(), err error) {
 	flags := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
@@ -50,12 +52,18 @@ func Start(t testing.TB, options ...chromedp.ExecAllocatorOption) *Browser {
 	if os.Geteuid() == 0 {
 		flags = append(flags, chromedp.NoSandbox) // Chromium's sandbox refuses to start as root
 	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(flags, options...)...)
-	t.Cleanup(stop) // ends the process and removes its profile
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("Chromium, which the tests of pages need, does not start: %v", err)
+	// Without windows, which nobody sees, a tab takes half as long.
+	if shell, err := exec.LookPath("chromium-headless-shell"); err == nil {
+		flags = append(flags, chromedp.ExecPath(shell))
 	}
-	return &Browser{ctx: ctx}
+	allocator, end := chromedp.NewExecAllocator(context.Background(), append(flags, options...)...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	stop = func() {
+		cancel()
+		end() // the process, and removes its profile
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, stop, fmt.Errorf("start Chromium, which the tests of pages need: %w", err)
+	}
+	return ctx, stop, nil
 }

@@ -32,7 +32,7 @@ func TestBrowser(t *testing.T) {
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
 
-	browser := Start(t, Trust(server.Certificate()), Hosts(map[string]string{"pages.example": server.Listener.Addr().String()}))
+	browser := Share(t, map[string]string{"pages.example": server.Listener.Addr().String()})
 	tab := browser.NewTab(t)
 	if status := tab.Open("https://pages.example/sound"); status != http.StatusOK {
 		t.Fatalf("status = %d, want 200", status)
@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 	})
 	server := httptest.NewServer(pages)
 	t.Cleanup(server.Close)
-	tab := Start(t).NewTab(t)
+	tab := Share(t, nil).NewTab(t)
 
 	tab.Open(server.URL + "/sound")
 	if got := tab.LayoutFaults(); len(got) != 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 )
 
@@ -33,7 +34,7 @@ type Tab struct {
 // NewTab opens a tab in a private window of its own, which shares no cookies with any other.
 func (b *Browser) NewTab(t testing.TB) *Tab {
 	t.Helper()
-	return newTab(t, b.ctx, chromedp.WithNewBrowserContext())
+	return newTab(t, b.ctx, chromedp.WithNewBrowserContext(func(window *target.CreateBrowserContextParams) { window.ProxyServer = b.proxy }))
 }
 
 // NewTab opens a second tab in the private window of this one: they share their cookies.
@@ -57,6 +58,8 @@ func newTab(t testing.TB, parent context.Context, opts ...chromedp.ContextOption
 		t.Fatal(err)
 	}
 	command(tab, audits.Enable, cdp.Empty{})
+	// Whatever window of the browser has the focus, the page is as one that a person looks at.
+	command(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	tab.Do(chromedp.EmulateViewport(1024, 800))
 	return tab
 }

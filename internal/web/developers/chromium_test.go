@@ -36,7 +36,7 @@ func forms(t *testing.T) map[string]*httptest.Server {
 // One browser does for all.
 func TestInChromium(t *testing.T) {
 	t.Parallel()
-	browser, servers := browsertest.Start(t), forms(t)
+	browser, servers := browsertest.Share(t, nil), forms(t)
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser, map[string]*httptest.Server){
 		"pages": pages, "skip link": skipLink, "languages": inLanguages, "copy": copies, "search": searches,
 		"without scripts": withoutScripts,

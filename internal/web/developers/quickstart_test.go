@@ -21,7 +21,8 @@ import (
 func TestQuickStart(t *testing.T) {
 	t.Parallel()
 	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "connect-svc")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "connect-svc/cmd/connect-svc")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "connect-svc/cmd/connect-svc")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build` does
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}

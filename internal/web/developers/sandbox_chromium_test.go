@@ -26,7 +26,7 @@ func TestScriptIsNobodyToOtherPages(t *testing.T) {
 		fmt.Fprint(w, "<title>a page of a user</title>")
 	}))
 	t.Cleanup(server.Close)
-	browser := browsertest.Start(t)
+	browser := browsertest.Share(t, nil)
 	for _, page := range []string{"reference.html", "no-such-page.html"} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"connect-svc/gen/sdk"
-	"connect-svc/internal/web/static"
+	"connect-svc/internal/web/site/static"
 )
 
 // What stands in the sources for the service's own address and module.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"connect-svc/internal/telemetry"
-	"connect-svc/internal/web/static"
+	"connect-svc/internal/web/site/static"
 )
 
 // Path is where the site is served.

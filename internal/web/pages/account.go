@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/web/site"
 )
 
 // connection is a connection of the user as the account pages show it.
@@ -78,19 +79,19 @@ func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request) error {
 	if _, err := p.signedIn(r); err != nil {
 		return err
 	}
-	form, err := readForm(w, r, "browser")
+	form, err := site.ReadForm(w, r, "browser")
 	if err != nil {
 		return err
 	}
 	id, err := uuid.Parse(form["browser"])
 	if err != nil {
-		return errBadForm
+		return site.ErrBadForm
 	}
 	key, _ := sessionKey(r)
 	if err := p.Accounts.ForgetBrowser(r.Context(), key, id); err != nil {
 		return err
 	}
-	return redirect(accountBase + "?forgotten")
+	return site.Redirect(accountBase + "?forgotten")
 }
 
 // zoneOf is the user's time zone. Where this machine does not know it, a day that is off by one is better than a user who
@@ -121,7 +122,7 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
 	if gone != "" {
 		dropCookie(w, goneCookie)
 	}
-	p.site.write(w, r, http.StatusOK, "account", view{
+	p.site.Write(w, r, http.StatusOK, "account", view{
 		Base: accountBase, Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery,
 	})
 	return nil
@@ -134,9 +135,9 @@ func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(found) == 0 {
-		return redirect(accountBase)
+		return site.Redirect(accountBase)
 	}
-	p.site.write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: found[0].Partner, Connections: found})
+	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: found[0].Partner, Connections: found})
 	return nil
 }
 
@@ -146,7 +147,7 @@ func (p *pages) disconnect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := readForm(w, r); err != nil {
+	if _, err := site.ReadForm(w, r); err != nil {
 		return err
 	}
 	err = p.OAuth.DisconnectUser(r.Context(), user.ID, client)
@@ -159,7 +160,7 @@ func (p *pages) disconnect(w http.ResponseWriter, r *http.Request) error {
 	if len(found) > 0 {
 		setCookie(w, goneCookie, []byte(found[0].Partner.Name), time.Minute)
 	}
-	return redirect(accountBase)
+	return site.Redirect(accountBase)
 }
 
 // connectionOf returns the user who is signed in, the client that the path names, and the connection between them if

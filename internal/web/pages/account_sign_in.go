@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/web/site"
 )
 
 // accountBase is the prefix of the paths of the account pages.
@@ -21,7 +22,7 @@ const signInLifetime = 30 * time.Minute
 // accountSignIn is the sign-in to the account pages that is under way in this browser, or a new one.
 func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 	if _, err := p.session(r); err == nil {
-		return signIn{}, redirect(accountBase)
+		return signIn{}, site.Redirect(accountBase)
 	} else if !errors.Is(err, account.ErrNoSession) {
 		return signIn{}, err
 	}
@@ -46,14 +47,14 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 			if err := p.remember(w, r, key.UserID); err != nil {
 				return err
 			}
-			return redirect(accountBase)
+			return site.Redirect(accountBase)
 		},
 	}, nil
 }
 
 // signOut ends the session, if there still is one.
 func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
-	if _, err := readForm(w, r); err != nil {
+	if _, err := site.ReadForm(w, r); err != nil {
 		return err
 	}
 	if key, ok := sessionKey(r); ok {
@@ -62,7 +63,7 @@ func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	dropCookie(w, sessionCookie)
-	return redirect(accountBase + "/sign-in?signed-out")
+	return site.Redirect(accountBase + "/sign-in?signed-out")
 }
 
 // sessionKey reads the key of the session from its cookie: the user's id and the secret.
@@ -91,9 +92,9 @@ func (p *pages) signedIn(r *http.Request) (account.User, error) {
 	user, err := p.session(r)
 	if errors.Is(err, account.ErrNoSession) {
 		if r.URL.Path == accountBase {
-			return user, redirect(accountBase + "/sign-in")
+			return user, site.Redirect(accountBase + "/sign-in")
 		}
-		return user, redirect(accountBase + "/sign-in?ended")
+		return user, site.Redirect(accountBase + "/sign-in?ended")
 	}
 	return user, err
 }

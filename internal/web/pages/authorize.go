@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/web/site"
 )
 
 // authorize accepts an authorization request (specification 4.2) and redirects to the sign-in. One secret serves all
@@ -22,7 +23,7 @@ func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	setCookie(w, browserCookie, secret[:], p.RequestLifetime)
-	return redirect("/authorize/" + id.String() + "/sign-in")
+	return site.Redirect("/authorize/" + id.String() + "/sign-in")
 }
 
 // pending is an authorization request that waits for the user's decision in this browser.

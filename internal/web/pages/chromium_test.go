@@ -61,12 +61,11 @@ func newScreen(t *testing.T, of ...brand.Brand) *screen {
 	f := newFixture(t, limits, of...)
 	partner := httptest.NewTLSServer(partnerSite(f))
 	t.Cleanup(partner.Close)
-	chromium := browsertest.Start(t, browsertest.Trust(f.server.Certificate()),
-		browsertest.Hosts(map[string]string{
-			serviceHost:    f.server.Listener.Addr().String(),
-			partnerHost:    partner.Listener.Addr().String(),
-			partnerAppHost: partner.Listener.Addr().String(),
-		}))
+	chromium := browsertest.Share(t, map[string]string{
+		serviceHost:    f.server.Listener.Addr().String(),
+		partnerHost:    partner.Listener.Addr().String(),
+		partnerAppHost: partner.Listener.Addr().String(),
+	})
 	return &screen{f, chromium, chromium.NewTab(t)}
 }
 

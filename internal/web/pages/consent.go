@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/web/site"
 )
 
 // showConsent asks the signed-in user for the decision.
@@ -15,7 +16,7 @@ func (p *pages) showConsent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !request.SignedIn {
-		return redirect(request.base + "/sign-in")
+		return site.Redirect(request.base + "/sign-in")
 	}
 	return p.askConsent(w, r, request, http.StatusOK)
 }
@@ -28,7 +29,7 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 	v := p.view(request)
 	v.Consent, v.Reads, v.Current = consent, consent.Scopes.Names(), consent.Current.Names()
 	allowCallback(w)
-	p.site.write(w, r, status, "consent", v)
+	p.site.Write(w, r, status, "consent", v)
 	return nil
 }
 
@@ -39,16 +40,16 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	form, err := readForm(w, r, "decision")
+	form, err := site.ReadForm(w, r, "decision")
 	if err != nil {
 		return err
 	}
 	decision := form["decision"]
 	if !slices.Contains([]string{"allow", "deny", "disconnect"}, decision) {
-		return errBadForm
+		return site.ErrBadForm
 	}
 	if decision != "deny" && !request.SignedIn {
-		return redirect(request.base + "/sign-in")
+		return site.Redirect(request.base + "/sign-in")
 	}
 	var callback string
 	switch decision {
@@ -70,7 +71,7 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	setCookie(w, requestCookie(request.id), append([]byte(decided), request.Partner.ClientID[:]...), p.RequestLifetime)
-	return redirect(callback)
+	return site.Redirect(callback)
 }
 
 // restart lets somebody else sign in to the request.
@@ -79,7 +80,7 @@ func (p *pages) restart(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := readForm(w, r); err != nil {
+	if _, err := site.ReadForm(w, r); err != nil {
 		return err
 	}
 	if request.SignedIn {
@@ -88,5 +89,5 @@ func (p *pages) restart(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	dropCookie(w, requestCookie(request.id))
-	return redirect(request.base + "/sign-in")
+	return site.Redirect(request.base + "/sign-in")
 }

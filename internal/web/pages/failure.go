@@ -16,12 +16,12 @@ import (
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/web/site"
 )
 
 // Errors of the pages themselves.
 var (
 	errNotFound    = errors.New("no such page")
-	errBadForm     = errors.New("not a form of ours")
 	errForeignForm = errors.New("a form of another site")
 )
 
@@ -40,7 +40,7 @@ func failureOf(err error) (f failure, known bool) {
 		return failure{http.StatusBadRequest, "refused", string(refused.Cause)}, true
 	case errors.Is(err, oauth.ErrRequestEnded):
 		return failure{http.StatusBadRequest, "ended", string(oauth.InvalidRequest)}, true
-	case errors.Is(err, errBadForm):
+	case errors.Is(err, site.ErrBadForm):
 		return failure{http.StatusBadRequest, "bad-form", "bad_form"}, true
 	case errors.Is(err, errForeignForm):
 		return failure{http.StatusForbidden, "bad-form", "foreign_form"}, true
@@ -67,7 +67,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !known {
 		event.Cause = err
 	}
-	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Security-Policy", site.Policy)
 	v := view{Base: baseOf(r), Code: failure.code}
 	if failure.view == "ended" {
 		v.Problem, v.Partner = p.ending(r)
@@ -76,7 +76,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.Wait.Seconds()))))
 		v.nextCode(limited.Next, limited.Wait)
 	}
-	p.site.write(w, r, failure.status, failure.view, v)
+	p.site.Write(w, r, failure.status, failure.view, v)
 }
 
 // ending says why a request has ended, by a name that the template knows, and whose it was, as far as this browser may know.

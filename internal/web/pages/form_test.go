@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/web/site"
 )
 
 // TestForms: what is not one of our forms is refused before anything happens.
@@ -185,7 +186,7 @@ func FuzzForm(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		form, err := parseForm(body, []string{"code"})
+		form, err := site.ParseForm(body, []string{"code"})
 		if err != nil {
 			return
 		}

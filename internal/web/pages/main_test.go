@@ -28,6 +28,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -56,7 +57,7 @@ type fixture struct {
 	registry *client.Registry
 	post     *mailtest.Server
 	server   *httptest.Server
-	log      *logBuffer
+	log      *logtest.Buffer
 	stopMail func()
 
 	client client.Client
@@ -77,7 +78,7 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := new(logBuffer)
+	log := new(logtest.Buffer)
 	settings.Logger = slog.New(slog.NewJSONHandler(log, nil))
 	f := &fixture{
 		db:       db,
@@ -348,24 +349,6 @@ const (
 	headingTooMany   = "Too many codes"
 	headingMissing   = "Page not found"
 )
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
-}
 
 // secret is what the visitor's cookie holds.
 func (v *visitor) secret() secret {

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -16,7 +15,7 @@ import (
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/web/site"
 )
 
 // Config is what the pages need. Only TrustedProxies, Brand and Texts may be empty.
@@ -33,7 +32,7 @@ type Config struct {
 // pages is the configuration with the embedded files.
 type pages struct {
 	Config
-	site *site
+	site *site.Site
 }
 
 // New serves every page, and an HTML page with status 404 for every other path or method. Mount it behind
@@ -43,20 +42,20 @@ func New(config Config) (http.Handler, error) {
 		config.Texts = locale.Default()
 	}
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
-	site, err := readSite(config.Brand, config.Texts)
+	files, err := readSite(config.Brand, config.Texts, staticPath)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
-	p := &pages{config, site}
+	p := &pages{config, files}
 
 	forms := http.NewCrossOriginProtection()
 	forms.SetDenyHandler(p.page(failWith(errForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(headers, named, timed, forms.Handler)
+	router.Use(site.Headers, secure, site.Named, timed, forms.Handler)
 	router.NotFound(p.page(failWith(errNotFound)))
 	router.MethodNotAllowed(p.page(failWith(errNotFound)))
-	router.Get("/", p.page(failWith(redirect(accountBase))))
+	router.Get("/", p.page(failWith(site.Redirect(accountBase))))
 	router.Get("/static/{name}", p.page(p.static))
 	router.Head("/static/{name}", p.page(p.static))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
@@ -76,46 +75,13 @@ func New(config Config) (http.Handler, error) {
 	return router, nil
 }
 
-// redirect is returned by a handler, as its error, to send the browser on with a GET.
-type redirect string
-
-func (r redirect) Error() string { return "see " + string(r) }
-
 // page responds with what handle writes, or with the redirect or error page of its error or panic.
 func (p *pages) page(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if failure := recover(); failure == any(http.ErrAbortHandler) {
-				panic(failure)
-			} else if failure != nil {
-				p.fail(w, r, fmt.Errorf("panic: %v", failure))
-			}
-		}()
-		var to redirect
-		switch err := handle(w, r); {
-		case errors.As(err, &to):
-			w.Header().Set("Location", string(to))
-			w.WriteHeader(http.StatusSeeOther)
-		case err != nil:
-			p.fail(w, r, err)
-		}
-	}
+	return site.Handle(handle, p.fail)
 }
 
 func failWith(err error) func(http.ResponseWriter, *http.Request) error {
 	return func(http.ResponseWriter, *http.Request) error { return err }
-}
-
-// named gives the request's log event the pattern of its route: paths contain the ids of requests.
-func named(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if pattern := chi.RouteContext(r.Context()).RoutePattern(); pattern != "" {
-				telemetry.EventOf(r.Context()).Operation = pattern
-			}
-		}()
-		next.ServeHTTP(w, r)
-	})
 }
 
 // requestTimeout is how long a request may take before it gets an error page (decisions, section 5: five seconds in

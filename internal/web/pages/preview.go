@@ -33,10 +33,10 @@ func samples() []sample {
 	const callback = "https://www.stride.example/callback"
 	day := time.Date(2026, 5, 18, 0, 0, 0, 0, time.UTC)
 	id := uuid.MustParse("00000000-0000-4000-8000-000000000001")
-	stride := partner{oauth.Partner{
+	stride := partner{Partner: oauth.Partner{
 		ClientID: id, Name: "Stride Club", HomepageURL: "https://www.stride.example/",
 		PrivacyURL: "https://www.stride.example/privacy", TermsURL: "https://www.stride.example/terms",
-	}, callback}
+	}, Callback: callback}
 	request := view{Base: "/authorize/" + id.String(), Partner: stride, Minutes: 10, Email: "robin@example.com"}
 	atAccount := view{Base: accountBase, Minutes: 30, Email: "robin@example.com"}
 	with := func(v view, change func(*view)) view { change(&v); return v }
@@ -117,14 +117,14 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 		texts = locale.Default()
 	}
 	of.Name = cmp.Or(of.Name, brand.DefaultName)
-	site, err := readSite(of, texts)
+	files, err := readSite(of, texts, staticPath)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
-	p := &pages{site: site}
+	p := &pages{site: files}
 	router := chi.NewRouter()
 	router.Get("/", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "/"+site.locale(r).Tag, http.StatusSeeOther)
+		http.Redirect(w, r, "/"+files.Locale(r).Tag, http.StatusSeeOther) //nolint:gosec // one of our languages
 	})
 	router.Get("/preview/{file}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, previewFiles, r.URL.Path[1:]) })
 	router.Get("/static/{name}", p.page(p.static))
@@ -153,7 +153,7 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 			return
 		}
 		r.Header.Set("Accept-Language", tag)
-		site.write(w, r, http.StatusOK, all[found].view, all[found].data)
+		files.Write(w, r, http.StatusOK, all[found].view, all[found].data)
 	})
 	for path, partner := range map[string]string{"/{language}/email": "Stride Club", "/{language}/email-account": ""} {
 		for suffix, part := range map[string]int{"": 1, ".txt": 0} {

@@ -33,7 +33,7 @@ func TestChromiumEveryLanguage(t *testing.T) {
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	chromium := browsertest.Start(t)
+	chromium := browsertest.Share(t, nil)
 	chosen := map[string][]string{} // samples by language
 	for _, s := range samples() {
 		for tag := range longest(t, handler, s.Name) {
@@ -132,7 +132,7 @@ func TestChromiumPictures(t *testing.T) {
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	tab := browsertest.Start(t).NewTab(t)
+	tab := browsertest.Share(t, nil).NewTab(t)
 	folder, tags, schemes := t.ArtifactDir(), []string{"de"}, []string{"dark"}
 	if *pictures != "" {
 		folder, tags, schemes = *pictures, []string{"en", "de"}, []string{"light", "dark"}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/web/site"
 )
 
 // signIn is a sign-in under way, for an authorization request or for the account pages. Its pages are the same for both
@@ -48,7 +49,7 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 	if err != nil {
 		return signIn{}, err
 	}
-	consent := redirect(request.base + "/consent")
+	consent := site.Redirect(request.base + "/consent")
 	if request.SignedIn {
 		return signIn{}, consent
 	}
@@ -88,7 +89,7 @@ func (p *pages) askAddress(w http.ResponseWriter, r *http.Request, s signIn) err
 // takeAddress sends a code to the address, or seems to: with and without an account everything is the same.
 func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signIn) error {
 	s.remember(w)
-	form, err := readForm(w, r, "email")
+	form, err := site.ReadForm(w, r, "email")
 	if err != nil {
 		return err
 	}
@@ -101,13 +102,13 @@ func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signIn) er
 	if err != nil {
 		return err
 	}
-	return redirect(s.view.Base + "/code")
+	return site.Redirect(s.view.Base + "/code")
 }
 
 // sendNewCode sends another code to the same address.
 func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) error {
 	s.remember(w)
-	if _, err := readForm(w, r); err != nil {
+	if _, err := site.ReadForm(w, r); err != nil {
 		return err
 	}
 	typed, err := p.typed(r, s)
@@ -117,19 +118,19 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 	if err := p.sendCode(r, s, typed.Email); err != nil {
 		return err
 	}
-	return redirect(s.view.Base + "/code?again")
+	return site.Redirect(s.view.Base + "/code?again")
 }
 
 func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
 	return p.Accounts.SendCode(r.Context(), account.CodeRequest{
 		SignIn: s.id, Email: email, Network: p.network(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
-		Language: p.site.locale(r).Tag,
+		Language: p.site.Locale(r).Tag,
 	})
 }
 
 // takeCode signs the user in with the code of the email.
 func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error {
-	form, err := readForm(w, r, "code")
+	form, err := site.ReadForm(w, r, "code")
 	if err != nil {
 		return err
 	}
@@ -137,12 +138,12 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 	var wrong *account.WrongCodeError
 	switch {
 	case errors.Is(err, account.ErrMalformedCode):
-		return redirect(s.view.Base + "/code?malformed")
+		return site.Redirect(s.view.Base + "/code?malformed")
 	case errors.As(err, &wrong), errors.Is(err, account.ErrCodeSpent), errors.Is(err, account.ErrCodeExpired),
 		errors.Is(err, account.ErrCodeNotSent):
-		return redirect(s.view.Base + "/code?wrong")
+		return site.Redirect(s.view.Base + "/code?wrong")
 	case errors.Is(err, account.ErrNoSignIn):
-		return redirect(s.view.Base + "/sign-in")
+		return site.Redirect(s.view.Base + "/sign-in")
 	}
 	return err
 }
@@ -212,7 +213,7 @@ func (p *pages) mailed(r *http.Request, s signIn) (account.SignIn, error) {
 func (p *pages) typed(r *http.Request, s signIn) (account.SignIn, error) {
 	typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
 	if errors.Is(err, account.ErrNoSignIn) {
-		return typed, redirect(s.view.Base + "/sign-in")
+		return typed, site.Redirect(s.view.Base + "/sign-in")
 	}
 	return typed, err
 }
@@ -223,5 +224,5 @@ func (p *pages) form(w http.ResponseWriter, r *http.Request, status int, name st
 		allowCallback(w)
 	}
 	v.Invalid = v.Problem != ""
-	p.site.write(w, r, status, name, v)
+	p.site.Write(w, r, status, name, v)
 }

@@ -35,13 +35,15 @@ type view struct {
 	Current []string // of the connection that there is
 
 	Code string // of the error
+
+	Preview string // where a preview for an operator leads back to; empty: this is none
 }
 
 // view holds what all pages of the request show.
 func (p *pages) view(request pending) view {
 	return view{
 		Base:    request.base,
-		Partner: partner{request.Partner, request.CallbackURL},
+		Partner: partner{Partner: request.Partner, Callback: request.CallbackURL},
 		Minutes: minutes(p.RequestLifetime),
 	}
 }
@@ -57,12 +59,13 @@ func (v *view) nextCode(at time.Time, wait time.Duration) {
 type partner struct {
 	oauth.Partner
 	Callback string // empty on the account pages
+	logo     string // where it is served in a preview; empty: where the pages are
 }
 
 // LogoPath is where the partner's logo is served; empty where there is none.
 func (p partner) LogoPath() string {
-	if p.Logo == "" {
-		return ""
+	if p.Logo == "" || p.logo != "" {
+		return p.logo
 	}
 	return "/static/partners/" + p.ClientID.String() + "/" + p.Logo
 }

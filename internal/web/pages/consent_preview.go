@@ -1,0 +1,60 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/client"
+	"connect-svc/internal/locale"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/web/site"
+)
+
+// ConsentPreview is the consent page for operators, as users of a partner see it. It asks nobody, and what is pressed on it does
+// nothing: browsers send none of its forms.
+type ConsentPreview struct {
+	site *site.Site
+	now  func() time.Time
+}
+
+// NewConsentPreview makes it. static is the path of the files that it needs, with a slash at its end. An error means that the
+// embedded files are inconsistent.
+func NewConsentPreview(static string, of brand.Brand, texts *locale.Catalogue, now func() time.Time) (*ConsentPreview, error) {
+	if texts == nil {
+		texts = locale.Default()
+	}
+	of.Name = cmp.Or(of.Name, brand.DefaultName)
+	files, err := readSite(of, texts, static)
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
+	return &ConsentPreview{files, now}, nil
+}
+
+// Show sends the page in a language. logo is the address of the partner's logo, empty where it has none; back is where the page
+// leads back to.
+func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.Client, tag, logo, back string) {
+	const email = "robin@example.com"
+	asked := r.Clone(r.Context())
+	asked.Header.Set("Accept-Language", tag)
+	w.Header().Set("Content-Security-Policy", strings.Replace(site.Policy, "form-action 'self'", "form-action 'none'", 1))
+	p.site.Write(w, asked, http.StatusOK, "consent", view{
+		Base: back,
+		Partner: partner{Partner: oauth.Partner{
+			ClientID: of.ID, Name: of.Name, HomepageURL: of.HomepageURL, PrivacyURL: of.PrivacyURL, TermsURL: of.TermsURL,
+		}, Callback: of.CallbackURL, logo: logo},
+		Email:   email,
+		Consent: oauth.Consent{Scopes: of.Scopes, Email: email, HistoryFrom: p.now().UTC().Truncate(24 * time.Hour)},
+		Reads:   of.Scopes.Names(),
+		Preview: back,
+	})
+}
+
+// ServeFile sends a file that the page needs; false where there is none of this name.
+func (p *ConsentPreview) ServeFile(w http.ResponseWriter, r *http.Request, name string) bool {
+	return p.site.ServeFile(w, r, name)
+}

@@ -1,0 +1,47 @@
+package site
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxForm is the size of a form's body in bytes.
+const maxForm = 8 * 1024
+
+// ErrBadForm is the error for what is not a form of ours.
+var ErrBadForm = errors.New("not a form of ours")
+
+// ReadForm reads the submitted fields, without the space around them. Each must be known, occur once, and be text that
+// PostgreSQL accepts. Missing fields are empty. Error: ErrBadForm.
+func ReadForm(w http.ResponseWriter, r *http.Request, known ...string) (map[string]string, error) {
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/x-www-form-urlencoded" {
+		return nil, ErrBadForm
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if err != nil {
+		return nil, ErrBadForm
+	}
+	return ParseForm(string(body), known)
+}
+
+// ParseForm reads fields as [ReadForm] does, also those of a query string.
+func ParseForm(text string, known []string) (map[string]string, error) {
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, ErrBadForm
+	}
+	form := make(map[string]string, len(known))
+	for name, list := range values {
+		if !slices.Contains(known, name) || len(list) != 1 || !utf8.ValidString(list[0]) || strings.ContainsRune(list[0], 0) {
+			return nil, ErrBadForm
+		}
+		form[name] = strings.TrimSpace(list[0])
+	}
+	return form, nil
+}

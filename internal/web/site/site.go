@@ -1,0 +1,161 @@
+package site
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/locale"
+	"connect-svc/internal/web/site/static"
+)
+
+// Config of a site. Only Funcs may be nil.
+type Config struct {
+	Files  fs.FS  // static/*, templates/shared/*.html with the template "layout", and templates/*.html, one for each page
+	Static string // the path of the files of static, with a slash at its end
+	Brand  brand.Brand
+	Texts  *locale.Catalogue
+	// Funcs are functions of the templates beside those of every site: asset, brand, t, text, day, lang and dir.
+	Funcs func(*locale.Locale) template.FuncMap
+}
+
+// Site has a template for each page in each language.
+type Site struct {
+	Config
+	views map[string]map[string]*template.Template // by language and page
+	files map[string]*static.File                  // by served name
+	names map[string]string                        // from file name to served name
+}
+
+// New reads the files. An error means that they are inconsistent.
+func New(config Config) (*Site, error) {
+	s := &Site{Config: config, views: map[string]map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{}}
+	if err := s.readStatic(); err != nil {
+		return nil, err
+	}
+	for _, tag := range config.Texts.Tags() {
+		views, err := s.readViews(config.Texts.Locale(tag))
+		if err != nil {
+			return nil, err
+		}
+		s.views[tag] = views
+	}
+	return s, nil
+}
+
+func (s *Site) readStatic() error {
+	entries, err := fs.ReadDir(s.Files, "static")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		content, err := fs.ReadFile(s.Files, "static/"+entry.Name())
+		if err != nil {
+			return err
+		}
+		extension := path.Ext(entry.Name())
+		file := static.New(mime.TypeByExtension(extension), content)
+		name := strings.TrimSuffix(entry.Name(), extension) + "." + file.Tag[:16] + extension
+		s.names[entry.Name()] = name
+		s.files[name] = file
+	}
+	for _, file := range s.Brand.Files() {
+		s.names[file.Name] = file.Name
+		s.files[file.Name] = static.New(file.MediaType, file.Content)
+	}
+	return nil
+}
+
+// readViews parses each page together with the shared layout and parts. In the templates t is a text as HTML, where a
+// partner's name is kept apart from the direction of what is around it, and text is one for titles and attributes.
+func (s *Site) readViews(in *locale.Locale) (map[string]*template.Template, error) {
+	isolated := func(key string, values ...any) template.HTML {
+		for i := 0; i+1 < len(values); i += 2 {
+			if name, ok := values[i+1].(string); ok && values[i] == "Partner" {
+				values[i+1] = template.HTML("<bdi>" + template.HTMLEscapeString(name) + "</bdi>") //nolint:gosec // escaped
+			}
+		}
+		return in.HTML(key, values...)
+	}
+	shared := template.New("").Funcs(template.FuncMap{
+		"asset": s.asset,
+		"brand": func() brand.Brand { return s.Brand },
+		"t":     isolated,
+		"text":  in.Text,
+		"day":   in.Day,
+		"lang":  func() string { return in.Tag },
+		"dir":   in.Direction,
+	})
+	if s.Funcs != nil {
+		shared.Funcs(s.Funcs(in))
+	}
+	if _, err := shared.ParseFS(s.Files, "templates/shared/*.html"); err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(s.Files, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	views := map[string]*template.Template{}
+	for _, name := range names {
+		page, err := shared.Clone()
+		if err != nil {
+			return nil, err
+		}
+		if page, err = page.ParseFS(s.Files, name); err != nil {
+			return nil, err
+		}
+		views[strings.TrimSuffix(path.Base(name), ".html")] = page
+	}
+	return views, nil
+}
+
+// asset is the path of a file of static, or of the brand's.
+func (s *Site) asset(name string) (string, error) {
+	served, ok := s.names[name]
+	if !ok {
+		return "", fmt.Errorf("no file static/%s", name)
+	}
+	return s.Static + served, nil
+}
+
+// Write sends a page, in the language of the request, once it has been rendered completely.
+func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
+	var page bytes.Buffer
+	if err := s.views[s.Locale(r).Tag][name].ExecuteTemplate(&page, "layout", data); err != nil {
+		panic(fmt.Errorf("template %s: %w", name, err))
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = page.WriteTo(w) // fails only if the browser has gone
+}
+
+// Locale is the language of a request.
+func (s *Site) Locale(r *http.Request) *locale.Locale {
+	return s.Texts.Negotiate(r.Header.Get("Accept-Language"))
+}
+
+// ServeFile sends the file of static with a served name; false where there is none, and nothing was sent.
+func (s *Site) ServeFile(w http.ResponseWriter, r *http.Request, name string) bool {
+	file, ok := s.files[name]
+	if ok {
+		Unchanging(w, file.MediaType)
+		file.ServeHTTP(w, r)
+	}
+	return ok
+}
+
+// Unchanging sets the headers of a file that browsers may cache for ever. A drawing that is opened by itself is in a sandbox.
+func Unchanging(w http.ResponseWriter, mediaType string) {
+	h := w.Header()
+	if mediaType == "image/svg+xml" {
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'")
+	}
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+}

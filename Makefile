@@ -36,6 +36,10 @@ VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/nul
 # The service; what partners use; and the workshop, whose dependencies are not the service's.
 MODULES := . sdk/go tools
 
+# Go keeps what it has compiled under what went into it. Without the clone's folder in that (-trimpath), another clone compiles
+# nothing again; and what is checked is compiled as `make build` does it.
+AS_BUILT = CGO_ENABLED=0 GOFLAGS="$$(go env GOFLAGS) -trimpath"
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,18 +50,27 @@ demo: build ## run everything on this machine, with sample data and an example p
 
 # `make check` has go vet look at all of it, and linking takes less time without what a debugger needs. Many tests wait for a
 # browser or a database most of the time: more of them run at once than there are processors.
-TESTFLAGS := -race -vet=off -ldflags=-w -parallel 4
+TESTFLAGS := -race -vet=off -trimpath -ldflags=-w -p 3 -parallel 4
+
+# The race detector has each process wait for a second at its end, of which there are many: tests, and programs that they start.
+export GORACE := atexit_sleep_ms=50
 
 .PHONY: test
-test: tools check platforms verify lint lint-api ## everything CI runs: formatting, generated code, import rules, and all tests with the race detector
-	@# The package that takes longest comes first, so that it does not run alone at the end.
-	@for module in $(MODULES); do (cd $$module && go test $(TESTFLAGS) -timeout 20m $$(ls -d ./internal/web/pages 2>/dev/null) ./...); done
+test: tools ## everything CI runs: formatting, generated code, import rules, and all tests with the race detector
+	@# Some of it waits or uses one processor: two at a time.
+	@$(MAKE) --jobs 2 --output-sync lint verify check platforms lint-api
+	@$(MAKE) --jobs 3 --output-sync=line $(MODULES:%=tests-of-%)
 	@# Go remembers results, but not the table that these tests write.
 	@[ -e bin/contract-coverage.txt ] || go test $(TESTFLAGS) -count 1 ./internal/api/partner
 	@cat bin/contract-coverage.txt
 
+# The package that takes longest comes first, so that it does not run alone at the end.
+.PHONY: $(MODULES:%=tests-of-%)
+$(MODULES:%=tests-of-%): tests-of-%:
+	@cd $* && go test $(TESTFLAGS) -timeout 20m $$(ls -d ./internal/web/pages 2>/dev/null) ./...
+
 .PHONY: test-long
-test-long: tools ## what CI has no time for: ten minutes of fuzzing, long model tests, fault storms, a hot client, a soak test, and all tests three times
+test-long: tools ## what CI has no time for: an install on an empty Debian (as root), ten minutes of fuzzing, long model tests, fault storms, a hot client, a soak test, and all tests three times
 	.ci/long $(FUZZSECONDS) $(RAPIDCHECKS) $(SOAK)
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 
@@ -103,7 +116,7 @@ bench-compare: ## compare bin/bench.json with an older one: make bench-compare O
 check: ## gofmt, go vet, a tidy go.mod, and modules that match go.sum
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w): $$unformatted" >&2; exit 1; fi
-	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && go vet -tags citus,faults ./...); done
+	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && $(AS_BUILT) go vet -tags citus,faults ./...); done
 	@# Not in tools, where the command trips over the module that is this folder.
 	@for module in . sdk/go; do (cd $$module && go mod verify); done
 
@@ -111,7 +124,7 @@ check: ## gofmt, go vet, a tidy go.mod, and modules that match go.sum
 lint: ## golangci-lint, including the import rules
 	@# It is pinned in a module file of its own, so that its dependencies are not ours.
 	@go build -modfile=.golangci/go.mod -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	@for module in $(MODULES); do (cd $$module && "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners --build-tags citus,faults ./...); done
+	@for module in $(MODULES); do (cd $$module && $(AS_BUILT) "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners --build-tags citus,faults ./...); done
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in code that is called: make vulncheck VULNDB=file:///folder, a copy of the Go vulnerability database
@@ -177,6 +190,10 @@ packages: sbom ## build a .deb and an .rpm with a systemd unit, completion and a
 	@go build -C tools -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 	@for packager in deb rpm; do ARCH=$(ARCH) VERSION=$(VERSION) MAINTAINER='$(MAINTAINER)' \
 		bin/nfpm package --config deploy/package/nfpm.yaml --packager $$packager --target bin; done
+
+.PHONY: try-install
+try-install: packages ## as root, from an empty Debian with the .deb to a partner's first read, as docs/install.md says, timed; needs a Debian mirror
+	@deploy/package/try-on-debian.sh
 
 .PHONY: image
 image: sbom ## build OCI images, of the service and of the sandbox, without a container engine: bin/image, bin/image-sandbox

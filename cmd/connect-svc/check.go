@@ -149,22 +149,27 @@ func (c *checkCommand) checkDatabase(ctx context.Context, add func(check, detail
 	}
 	add("database", "answers", err)
 	if err != nil {
-		for _, check := range []string{"clock", "schema", "keyset"} {
+		for _, check := range []string{"schema", "clock", "keyset"} {
 			add(check, "", errSkip("no database"))
 		}
 		return
 	}
 	defer pool.Close()
 
-	difference, err := postgres.ClockDifference(ctx, pool)
-	detail := fmt.Sprintf("the database's is %s ahead of this machine's", difference.Round(time.Millisecond))
-	if err == nil && difference.Abs() > maxClockDifference {
-		err = errors.New(detail)
+	schema := app.CheckSchema(ctx, pool)
+	add("schema", "is one that this program works on", schema)
+
+	detail, err := "", error(errSkip("no schema"))
+	if schema == nil {
+		var difference time.Duration
+		difference, err = postgres.ClockDifference(ctx, pool)
+		detail = fmt.Sprintf("the database's is %s ahead of this machine's", difference.Round(time.Millisecond))
+		if err == nil && difference.Abs() > maxClockDifference {
+			err = errors.New(detail)
+		}
 	}
 	add("clock", detail, err)
 
-	schema := app.CheckSchema(ctx, pool)
-	add("schema", "is one that this program works on", schema)
 	err = error(errSkip("no keyset, or no schema"))
 	if schema == nil && c.KeysetFile != nil {
 		err = postgres.TryKeyset(ctx, pool, c.KeysetFile)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,7 +70,7 @@ func TestCheckFindsAllProblems(t *testing.T) {
 		}},
 		"empty database": {with(settings(t, foreign), env(pgtest.NewEmpty(t))...), statusFailed, map[string]string{
 			"setting": "ok", "certificate": "skipped", "private certificate": "skipped", "mail server": "failed", "rate limiter": "skipped",
-			"read replicas": "skipped", "database": "ok", "clock": "ok", "schema": "failed", "keyset": "skipped",
+			"read replicas": "skipped", "database": "ok", "clock": "skipped", "schema": "failed", "keyset": "skipped",
 		}},
 		"settings": {[]string{"CONNECT_SMTP_URL=http://u:hush@h", "CONNECT_DATABASE_URL=postgres://u:hush@127.0.0.1:1/n", "CONNECT_LISTEN=x"}, statusUsage, map[string]string{
 			"setting": "failed", "certificate": "skipped", "private certificate": "skipped", "mail server": "skipped", "rate limiter": "skipped",
@@ -95,5 +97,27 @@ func TestCheckFindsAllProblems(t *testing.T) {
 				t.Errorf("a password is shown: %s", got.stdout)
 			}
 		})
+	}
+}
+
+// The clock is the one that decides expiries. It may be as far off as machines are that keep the time, ahead or behind.
+func TestCheckClock(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	env := with(settings(t, db), "CONNECT_SMTP_URL=smtp://"+mailtest.Start(t, mailtest.Config{}).Address)
+	for _, test := range []struct {
+		offset string
+		status int
+		want   string // of the row
+	}{
+		{"0", statusDone, `ok +the database's is -?[0-9.]+(µs|ms|s) ahead`},
+		{"1 minute", statusFailed, `failed +the database's is (1m0|59)\.?[0-9]*s ahead of this machine's`},
+		{"-1 hour", statusFailed, `failed +the database's is -(1h0m0|59m59)\.?[0-9]*s ahead of this machine's`},
+	} {
+		db.Exec(t, fmt.Sprintf("do $$ begin execute format('alter database %%I set connect.clock_offset = %%L', current_database(), '%s'); end $$", test.offset))
+		got := call(t, env, "", "check")
+		if got.status != test.status || !regexp.MustCompile(`(?m)^clock +`+test.want).MatchString(got.stdout) {
+			t.Errorf("%s: status %d, %s", test.offset, got.status, got.stdout)
+		}
 	}
 }

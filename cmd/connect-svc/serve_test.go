@@ -15,11 +15,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
 )
@@ -46,25 +46,7 @@ func with(env []string, more ...string) []string { return slices.Concat(env, mor
 // service is a `connect-svc serve` that runs.
 type service struct {
 	public, private, ready string // addresses
-	log                    logBuffer
-}
-
-// logBuffer is a log that is read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	log                    logtest.Buffer
 }
 
 // watch reads the log until it says where the service listens, and goes on reading it into the buffer of s until it

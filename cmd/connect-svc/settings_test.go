@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -264,15 +265,25 @@ func TestServeSettings(t *testing.T) {
 	environ := func(values map[string]string, name, value string) (list []string) {
 		for _, set := range []map[string]string{good, values, {name: value}} {
 			for name, value := range set {
-				list = append(list, name+"="+value) // the last one of a name counts
+				if name != "" {
+					list = append(list, name+"="+value) // the last one of a name counts
+				}
 			}
 		}
 		return list
 	}
+	flagOf := func(name string) string {
+		return "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "CONNECT_"), "_", "-"))
+	}
 	tested := map[string]bool{}
+	var bad, fine []map[string]string // nth values of all settings that do not depend on others, which are tried together
 	for _, tt := range tests {
 		tested[tt.name] = true
-		flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(tt.name, "CONNECT_"), "_", "-"))
+		if tt.values == nil && !strings.HasSuffix(tt.name, "_FILE") {
+			bad, fine = nth(bad, tt.name, tt.wrong), nth(fine, tt.name, tt.right)
+			continue
+		}
+		flag := flagOf(tt.name)
 		for _, value := range tt.wrong {
 			t.Run(tt.name+"="+value, func(t *testing.T) {
 				t.Parallel()
@@ -289,6 +300,33 @@ func TestServeSettings(t *testing.T) {
 				refuse(t, environ(tt.values, tt.name, value), statusFailed, []string{"connection refused"}, "serve")
 			})
 		}
+	}
+
+	for i, values := range bad {
+		t.Run(fmt.Sprintf("%d wrong ones at once", i), func(t *testing.T) {
+			t.Parallel()
+			got := call(t, environ(values, "", ""), "", "serve")
+			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
+			if got.status != statusUsage || got.stdout != "" || len(lines) != len(values) {
+				t.Errorf("status %d, stdout %q, %d lines for %d problems", got.status, got.stdout, len(lines), len(values))
+			}
+			for name, value := range values {
+				if !slices.ContainsFunc(lines, func(line string) bool {
+					return strings.HasPrefix(line, "connect-svc: "+name+" ("+flagOf(name)+")") && strings.Contains(line, "; accepted: ")
+				}) {
+					t.Errorf("no line refuses %s=%q", name, value)
+				}
+			}
+			if strings.Contains(got.stderr, "hush") {
+				t.Errorf("the lines hold a password: %s", got.stderr)
+			}
+		})
+	}
+	for i, values := range fine {
+		t.Run(fmt.Sprintf("%d right ones at once", i), func(t *testing.T) {
+			t.Parallel()
+			refuse(t, environ(values, "", ""), statusFailed, []string{"connection refused"}, "serve")
+		})
 	}
 
 	for _, leaf := range modelOf(t).Leaves(false) {
@@ -311,6 +349,17 @@ func TestServeSettings(t *testing.T) {
 			}
 		}
 	}
+}
+
+// nth gives the nth of the values to the nth of the maps, as that of a name.
+func nth(maps []map[string]string, name string, values []string) []map[string]string {
+	for i, value := range values {
+		if i == len(maps) {
+			maps = append(maps, map[string]string{})
+		}
+		maps[i][name] = value
+	}
+	return maps
 }
 
 func TestSettingsAsFlags(t *testing.T) {

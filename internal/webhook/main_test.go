@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"io"
@@ -20,6 +19,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -123,14 +123,14 @@ func (r *receiver) next(t testing.TB) call {
 type world struct {
 	*Webhooks
 	db  *pgtest.DB
-	log *lockedBuffer
+	log *logtest.Buffer
 }
 
 func newWorld(t testing.TB) *world { return newWorldOn(t, pgtest.New(t), credential.NewTestKeyring()) }
 
 func newWorldOn(t testing.TB, db *pgtest.DB, keys *credential.Keyring) *world {
 	t.Helper()
-	log := new(lockedBuffer)
+	log := new(logtest.Buffer)
 	w := New(db.Pool, keys, Settings{
 		Window:          time.Minute,
 		AllowedNetworks: loopback,
@@ -148,24 +148,6 @@ func roots(t testing.TB) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(server.Certificate())
 	return pool
-}
-
-// lockedBuffer is a log that can be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // run runs the webhooks until stop is called, which waits for what is in flight, or the test ends.

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -15,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +30,7 @@ import (
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
@@ -57,12 +56,12 @@ type fixture struct {
 	user   pgtest.User
 	url    string
 	client *http.Client
-	log    *syncBuffer
+	log    *logtest.Buffer
 }
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{db: pgtest.New(t), log: &syncBuffer{}}
+	f := &fixture{db: pgtest.New(t), log: new(logtest.Buffer)}
 	f.db.Clock.Set(time.Until(start))
 	f.user = f.db.User(t)
 	keys := credential.NewTestKeyring()
@@ -243,22 +242,4 @@ func (a answer) wantErrors(t testing.TB, what string, want map[string]string) {
 	if diff := cmp.Diff(want, a.errors); diff != "" {
 		t.Errorf("%.200s: errors (-want +got):\n%s", what, diff)
 	}
-}
-
-// syncBuffer is a log that handlers write while tests read it.
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }

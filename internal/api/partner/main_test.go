@@ -1,7 +1,6 @@
 package partner
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -54,7 +53,7 @@ type fixture struct {
 	handler http.Handler
 	url     string
 	browser *http.Client
-	log     *syncBuffer
+	log     *logtest.Buffer
 }
 
 // partner is a client with the secret that it was given.
@@ -65,7 +64,7 @@ type partner struct {
 
 func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	t.Helper()
-	f := &fixture{db: pgtest.New(t), keys: credential.NewTestKeyring(), log: &syncBuffer{}}
+	f := &fixture{db: pgtest.New(t), keys: credential.NewTestKeyring(), log: new(logtest.Buffer)}
 	f.db.Clock.Set(time.Until(start))
 	f.config = Config{
 		BaseURL:  baseURL,
@@ -250,22 +249,4 @@ func post(p partner, target string, fields url.Values) outgoing {
 	return outgoing{method: "POST", target: target, body: fields.Encode(), header: http.Header{
 		"Authorization": {p.basic()}, "Content-Type": {formText},
 	}}
-}
-
-// syncBuffer is a log that handlers write while tests read it.
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }

@@ -1,35 +1,23 @@
 package sandbox
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/logtest"
 )
-
-type syncBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
 
 // A partner's answer has a fixed text; the sandbox tells the true reason, by the driver and on standard error.
 func TestWhyARequestWasRefused(t *testing.T) {
 	t.Parallel()
-	var stderr syncBuffer
+	var stderr logtest.Buffer
 	r := start(t, func(c *Config) { c.Logger = telemetry.NewLogger(&stderr, slog.LevelWarn) })
 	ask := func(id, secret string, form url.Values) {
 		t.Helper()
@@ -66,10 +54,9 @@ func TestWhyARequestWasRefused(t *testing.T) {
 		if got.Operation != "requestToken" || got.Status < 400 || got.Code == nil || got.Reason == nil || *got.Reason != reason {
 			t.Errorf("request %d: %+v, want %q", i, got, reason)
 		}
-		if stderr.mu.Lock(); !strings.Contains(stderr.String(), reason) {
+		if !strings.Contains(stderr.String(), reason) {
 			t.Errorf("standard error lacks %q", reason)
 		}
-		stderr.mu.Unlock()
 	}
 	if strings.Contains(stderr.String(), "secret-value") {
 		t.Error("standard error has what was sent")

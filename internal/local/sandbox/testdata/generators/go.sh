@@ -20,5 +20,5 @@ sed 's/^module .*/module partner/' "$root/sdk/go/go.mod" >go.mod
 mkdir api sandbox
 "$bin/oapi-codegen" -generate types,client -package api -o api/api.go "$document"
 "$bin/oapi-codegen" -generate types,client -package sandbox -o sandbox/sandbox.go "$sandbox"
-go build ./sandbox
-go build -o partner .
+go build -trimpath ./sandbox
+go build -trimpath -o partner .

@@ -27,12 +27,35 @@ insert into turns (task) values ('sweep'), ('webhook_queue'), ('webhook_merge');
 -- a server has sealed with, by its id, nothing sealed by it, and for the one behind identifiers its digest of nothing. No key
 -- can be learnt from that.
 create table keyset_marks (
-    key  text primary key,
-    mark text not null
+    key   text primary key,
+    mark  text not null,
+    -- When a server used the key for the first time.
+    since timestamptz not null default connect_now()
+);
+
+-- The servers that work on this database, by what each says of itself again and again. One that stops removes its row; one that
+-- was killed leaves it, until it is swept.
+create table servers (
+    server_id  uuid        primary key, -- of a process, random
+    host       text        not null check (octet_length(host) between 1 and 255),
+    version    text        not null check (octet_length(version) <= 255),
+    commit     text        not null check (octet_length(commit) <= 255),
+    started_at timestamptz not null,
+    seen_at    timestamptz not null,
+    -- The alerts that fire there, as it finds itself: an array of objects.
+    alerts     jsonb       not null check (jsonb_typeof(alerts) = 'array')
+);
+
+-- How large the database was, at the first look of each day.
+create table database_sizes (
+    day   date   primary key,
+    bytes bigint not null check (bytes >= 0)
 );
 
 -- +goose Down
 
+drop table database_sizes;
+drop table servers;
 drop table keyset_marks;
 drop table turns;
 drop function connect_now();

@@ -64,8 +64,21 @@ create table user_addresses (
     email   text not null
 );
 
+-- Who is signed in to the operator's console, in which browser.
+create table operator_sessions (
+    -- SHA-256 of a secret with 256 random bits that only the browser holds.
+    secret_hash bytea       primary key check (octet_length(secret_hash) = 32),
+    -- SHA-256 of the operator token of the sign-in: the session ends with the token.
+    token_hash  bytea       not null check (octet_length(token_hash) = 32),
+    expires_at  timestamptz not null
+);
+
+create index operator_sessions_expiry on operator_sessions (expires_at);
+
 -- +goose Down
 
+
+drop table operator_sessions;
 drop table user_addresses;
 drop table users;
 drop table client_logos;

@@ -73,6 +73,9 @@ create table authorization_requests (
 
 create index authorization_requests_expiry on authorization_requests (expires_at);
 
+-- What ends with a change of the user's address, and is counted before it.
+create index authorization_requests_user on authorization_requests (user_id) where user_id is not null;
+
 -- +goose Down
 
 drop table authorization_requests;

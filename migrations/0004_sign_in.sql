@@ -20,6 +20,10 @@ create table sign_ins (
 
 create index sign_ins_expiry on sign_ins (expires_at);
 
+-- What ends with a change of the user's address, and is counted before it.
+create index sign_ins_email on sign_ins (lower(email));
+create index sign_ins_user on sign_ins (user_id) where user_id is not null;
+
 -- Emails with a code that wait to be handed to the mail server. Whoever sends one finds the seed and the address with the
 -- sign-in, if there still is one. In one place on a cluster, so that the servers can take turns.
 create table code_emails (

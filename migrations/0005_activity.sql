@@ -21,6 +21,9 @@ create table step_corrections (
     unique (user_id, correction_id)
 );
 
+-- For the operator's list, newest first.
+create index step_corrections_created on step_corrections (user_id, created_at, correction_id);
+
 -- Rides by their recorded, unzoned clock. The primary key is the order in which they are read; source_id names a
 -- ride for those who feed it, so that a ride sent again, even with another start, replaces itself. The columns are
 -- in the order that leaves no gaps between them.
@@ -45,6 +48,8 @@ create table cycling_adjustments (
     primary key (user_id, date, adjustment_id),
     unique (user_id, adjustment_id)
 );
+
+create index cycling_adjustments_created on cycling_adjustments (user_id, created_at, adjustment_id);
 
 -- +goose Down
 

@@ -17,7 +17,8 @@ create table audit_log (
     client_id          uuid,
     connection_version bigint      check (connection_version >= 1),
     detail             jsonb       not null default '{}' check (jsonb_typeof(detail) = 'object'),
-    primary key (subject, id)
+    -- In the order in which the log of one user is read, as each of the indexes is for what it is of.
+    primary key (subject, at, id)
 );
 
 create index audit_log_at on audit_log (at, id);

@@ -1,19 +1,27 @@
 -- +goose Up
 
--- What each client asked, counted by minute. Servers add to the same rows, in batches, some seconds late; a row is kept
--- for 35 days. Nothing in it is about a user.
-create table usage_minutes (
+-- What each client asked, counted by hour. Servers add to the same rows, in batches, some seconds late; a row is kept for 35
+-- days. Nothing in it is about a user.
+create table usage_hours (
     client_id uuid        not null references clients,
-    minute    timestamptz not null,
+    hour      timestamptz not null,
     operation text        not null,
     -- The HTTP status of the answers: 429 apart from other refusals.
     status    smallint    not null check (status between 100 and 599),
     requests  bigint      not null check (requests > 0),
-    -- How many of them the limiter charged to the client's budget.
-    charged   bigint      not null check (charged between 0 and requests),
     -- How many took so long: one number for each bucket of internal/usage, their sum is requests.
     durations bigint[]    not null,
-    primary key (client_id, minute, operation, status)
+    primary key (client_id, hour, operation, status)
+) with (fillfactor = 50);
+
+create index usage_hours_hour on usage_hours (hour);
+
+-- How many requests the limiter charged to a client's budget, which is one for a minute.
+create table usage_minutes (
+    client_id uuid        not null references clients,
+    minute    timestamptz not null,
+    charged   bigint      not null check (charged > 0),
+    primary key (client_id, minute)
 ) with (fillfactor = 70);
 
 create index usage_minutes_minute on usage_minutes (minute);
@@ -48,4 +56,5 @@ create index client_errors_at on client_errors (at);
 
 drop table client_errors;
 drop table usage_minutes;
+drop table usage_hours;
 drop function add_counts;

@@ -45,7 +45,9 @@ create table webhook_events (
 );
 
 create index webhook_events_log on webhook_events (client_id, created_at, event_id);
+create index webhook_events_connection on webhook_events (user_id, client_id, created_at, event_id);
 create index webhook_events_open on webhook_events (state, created_at) where state <> 'delivered';
+create index webhook_events_failed on webhook_events (client_id, created_at, event_id) where state = 'failed';
 create index webhook_events_new on webhook_events (created_at) where not queued;
 create index webhook_events_age on webhook_events (created_at);
 create index webhook_events_id on webhook_events (event_id);

@@ -29,6 +29,7 @@ var owners = map[string]string{
 	"cycling_activities":     "activity",
 	"cycling_adjustments":    "activity",
 	"rate_limits":            "ratelimit",
+	"usage_hours":            "usage",
 	"usage_minutes":          "usage",
 	"client_errors":          "usage",
 	"webhook_endpoints":      "webhook",
@@ -37,8 +38,11 @@ var owners = map[string]string{
 	"webhook_attempts":       "webhook",
 	"webhook_changes":        "webhook",
 	"audit_log":              "audit",
+	"operator_sessions":      "operators",
 	"turns":                  "postgres",
 	"keyset_marks":           "postgres",
+	"servers":                "overview",
+	"database_sizes":         "overview",
 }
 
 // guests are the domains that write a table of another one, and why there is no other way.

@@ -17,21 +17,16 @@ func TestUsage(t *testing.T) {
 	client := db.Client(t)
 	hour := time.Now().UTC().Truncate(time.Hour).Add(-2 * time.Hour)
 	for _, row := range []struct {
-		minute    int
+		hours     int
 		operation string
 		status    int
 		requests  int
-		charged   int
-	}{
-		{0, "readDailyActivity", 200, 60, 60},
-		{1, "readDailyActivity", 200, 30, 30},
-		{1, "readDailyActivity", 429, 10, 0},
-		{-24 * 60, "requestToken", 200, 1, 0},
-	} {
-		db.Exec(t, `insert into usage_minutes (client_id, minute, operation, status, requests, charged, durations)
-			values ($1, $2, $3, $4, $5::bigint, $6, array[0, 0, 0, $5::bigint])`,
-			client.ID, hour.Add(time.Duration(row.minute)*time.Minute), row.operation, row.status, row.requests, row.charged)
+	}{{0, "readDailyActivity", 200, 90}, {0, "readDailyActivity", 429, 10}, {-24, "requestToken", 200, 1}} {
+		db.Exec(t, `insert into usage_hours (client_id, hour, operation, status, requests, durations)
+			values ($1, $2, $3, $4, $5::bigint, array[0, 0, 0, $5::bigint])`,
+			client.ID, hour.Add(time.Duration(row.hours)*time.Hour), row.operation, row.status, row.requests)
 	}
+	db.Exec(t, "insert into usage_minutes (client_id, minute, charged) values ($1, $2, 60), ($1, $2 + interval '1 minute', 30)", client.ID, hour)
 
 	got := succeedJSON[usageJSON](t, env(db), "", "usage", "--client", client.ID.String())
 	figures := figuresJSON{Requests: 100, RateLimited: 10, RateLimitedShare: .1, P50Milliseconds: 7.5, P99Milliseconds: 10}

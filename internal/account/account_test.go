@@ -1,11 +1,9 @@
 package account
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -24,7 +23,7 @@ type bench struct {
 	*Accounts
 	db   *pgtest.DB
 	post *mailtest.Server
-	log  *syncBuffer
+	log  *logtest.Buffer
 	stop func() // ends the outbox and waits for it
 }
 
@@ -52,7 +51,7 @@ func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mai
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := new(syncBuffer)
+	log := new(logtest.Buffer)
 	settings.EndConnections = func(context.Context, pgx.Tx, uuid.UUID) (int64, error) { return 0, nil }
 	settings.EndRequests = func(context.Context, pgx.Tx, []uuid.UUID) error { return nil } // another domain's
 	settings.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -140,22 +139,4 @@ func wrong(code string) string {
 		return "0" + code[1:]
 	}
 	return string(code[0]+1) + code[1:]
-}
-
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -91,4 +92,16 @@ func browserName(userAgent string) string {
 		return agent.Name + " (" + agent.OS + ")"
 	}
 	return agent.Name
+}
+
+func (s store) listBrowsers(ctx context.Context, userID uuid.UUID) ([]Browser, error) {
+	rows, err := s.queries.ListBrowsers(ctx, userID)
+	if err != nil {
+		return nil, fmt.Errorf("account: list browsers: %w", err)
+	}
+	browsers := make([]Browser, len(rows))
+	for i, row := range rows {
+		browsers[i] = Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
+	}
+	return browsers, nil
 }

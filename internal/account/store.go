@@ -128,6 +128,21 @@ func (s store) findUser(ctx context.Context, email string) (User, error) {
 	return s.getUser(ctx, id)
 }
 
+func (s store) countEndings(ctx context.Context, user User) (Endings, error) {
+	sessions, err := s.queries.CountSessionsOf(ctx, user.ID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Endings{}, ErrUserNotFound
+	}
+	if err != nil {
+		return Endings{}, fmt.Errorf("account: count sessions: %w", err)
+	}
+	signIns, err := s.queries.CountSignInsOf(ctx, accountdb.CountSignInsOfParams{UserID: user.ID, Email: user.Email})
+	if err != nil {
+		return Endings{}, fmt.Errorf("account: count sign-ins: %w", err)
+	}
+	return Endings{int(sessions.Sessions), int(signIns), int(sessions.Browsers)}, nil
+}
+
 func (s store) listUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
 	rows, err := s.queries.ListUsers(ctx, accountdb.ListUsersParams{After: after, RowLimit: limit})
 	if err != nil {
@@ -400,11 +415,6 @@ func (s store) giveUpEmail(ctx context.Context, email waitingEmail) error {
 	return s.settleEmail(ctx, email)
 }
 
-func (s store) countEmails(ctx context.Context) (waiting int, oldest time.Duration, err error) {
-	row, err := s.queries.CountCodeEmails(ctx)
-	return int(row.Waiting), time.Duration(row.Oldest * float64(time.Second)), err
-}
-
 // startSession ends the sign-in and starts the session, or does neither. Error: ErrNoSignIn, when the sign-in has been
 // used or has another code by now.
 func (s store) startSession(ctx context.Context, signIn uuid.UUID, seed []byte, key SessionKey) error {
@@ -463,18 +473,6 @@ func (s store) rememberBrowser(ctx context.Context, key, replaced BrowserKey, na
 		return fmt.Errorf("account: remember a browser: %w", err)
 	}
 	return nil
-}
-
-func (s store) listBrowsers(ctx context.Context, userID uuid.UUID) ([]Browser, error) {
-	rows, err := s.queries.ListBrowsers(ctx, userID)
-	if err != nil {
-		return nil, fmt.Errorf("account: list browsers: %w", err)
-	}
-	browsers := make([]Browser, len(rows))
-	for i, row := range rows {
-		browsers[i] = Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
-	}
-	return browsers, nil
 }
 
 func (s store) forgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {

@@ -92,6 +92,18 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 	return a.store.changeUser(ctx, id, change, a.settings.EndRequests)
 }
 
+// Endings are what a change of a user's address ends, each counted as far as a thousand.
+type Endings struct {
+	Sessions int // of the account pages
+	SignIns  int // codes that were asked for and not entered yet
+	Browsers int // that are known as the user's
+}
+
+// CountEndings says what a change of a user's address would end now. Error: ErrUserNotFound.
+func (a *Accounts) CountEndings(ctx context.Context, user User) (Endings, error) {
+	return a.store.countEndings(ctx, user)
+}
+
 // What is wanted of each field.
 var (
 	errEmail        = &InvalidUserError{"email", "an address such as name@example.com, at most 254 bytes"}

@@ -294,3 +294,46 @@ func FuzzValidEmail(f *testing.F) {
 		}
 	})
 }
+
+// What a change of the address would end is what it ends.
+func TestCountEndings(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	ada, grace := b.user(t, "ada@example.com"), b.user(t, "grace@example.com")
+	count := func(user User) Endings {
+		t.Helper()
+		got, err := b.CountEndings(t.Context(), user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := count(ada); got != (Endings{}) {
+		t.Errorf("nothing has begun: %+v", got)
+	}
+	for _, email := range []string{"ada@example.com", "ADA@example.com"} {
+		signIn := uuid.New()
+		if _, err := b.StartSession(t.Context(), signIn, b.code(t, signIn, email)); err != nil {
+			t.Fatal(err)
+		}
+		b.code(t, uuid.New(), email)
+	}
+	b.db.Exec(t, "insert into known_browsers (user_id, browser_id, name, signed_in_at) values ($1, gen_random_uuid(), '', connect_now())", ada.ID)
+	if got, want := count(ada), (Endings{Sessions: 2, SignIns: 2, Browsers: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := count(grace); got != (Endings{}) {
+		t.Errorf("of another user: %+v", got)
+	}
+	email := "new@example.com"
+	changed, err := b.ChangeUser(t.Context(), ada.ID, UserChange{Email: &email})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := count(changed); got != (Endings{}) {
+		t.Errorf("after the change: %+v", got)
+	}
+	if _, err := b.CountEndings(t.Context(), User{ID: uuid.New(), Email: "x@example.com"}); !errors.Is(err, ErrUserNotFound) {
+		t.Errorf("of nobody: %v", err)
+	}
+}

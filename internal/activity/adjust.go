@@ -8,7 +8,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/intake"
 )
+
+// ErrNoAdjustment is the error for an adjustment that is not there, or not there any more.
+var ErrNoAdjustment = errors.New("no such adjustment")
 
 // ErrAdjustment says that an adjustment cannot be taken; its text says why. The error is an [*AdjustmentError].
 var ErrAdjustment = errors.New("invalid adjustment")
@@ -67,6 +72,69 @@ func (p AdjustmentPosition) of(dataset Adjusted) (time.Time, uuid.UUID) {
 	return p.Date.AddDate(0, 0, -1), uuid.Max
 }
 
+// AdjustmentMoment is where a list of a user's adjustments, newest first, goes on. The zero value is after all.
+type AdjustmentMoment struct {
+	CreatedAt time.Time
+	Dataset   Adjusted
+	ID        uuid.UUID
+}
+
+// Moment is the adjustment's place among those of its user, by when they were made.
+func (a Adjustment) Moment() AdjustmentMoment { return AdjustmentMoment{a.CreatedAt, a.Dataset, a.ID} }
+
+// of is where a dataset goes on: (created at, id).
+func (m AdjustmentMoment) of(dataset Adjusted) (time.Time, uuid.UUID) {
+	switch {
+	case m == AdjustmentMoment{}:
+		return time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), uuid.Max
+	case m.Dataset == dataset:
+		return m.CreatedAt, m.ID
+	case dataset == AdjustedSteps: // steps come after cycling of the same moment
+		return m.CreatedAt, uuid.Max
+	}
+	return m.CreatedAt, uuid.Nil
+}
+
+// Day is what a date of a user comes to: steps, or metres.
+type Day struct {
+	IsRecorded bool  // without a record the date has no total, whatever the adjustments
+	Recorded   int64 // without adjustments
+	Adjusted   int64 // the sum of all adjustments
+}
+
+// Total is what partners read of the date; it is recorded.
+func (d Day) Total() int64 { return max(0, d.Recorded+d.Adjusted) }
+
+// With is the day with one adjustment more.
+func (d Day) With(delta int) Day {
+	d.Adjusted += int64(delta)
+	return d
+}
+
+// Amount is how much is stored of a user.
+type Amount struct{ Days, Rides, Adjustments int } // days of steps
+
+// CheckAdjustment says before [Store.Adjust] whether an adjustment can be taken, as far as the database need not be asked. The error
+// is an [*AdjustmentError].
+func CheckAdjustment(dataset Adjusted, one AdjustmentRecord) error {
+	bad := one.checkSteps()
+	if dataset == AdjustedCycling {
+		bad = one.checkMeters()
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return newAdjustmentError(bad[0])
+}
+
+func newAdjustmentError(bad *intake.RowError) error {
+	field := bad.Column
+	if field == "delta_meters" {
+		field = "delta"
+	}
+	return &AdjustmentError{field, bad.Err}
+}
+
 // Adjust adds to what is recorded for a user's date, now and whatever is recorded for it later: steps, or metres of the day's
 // distance and of no ride (specification 2.5 to 2.7). It makes no date that has no record. An id that the user has already for
 // this dataset is replaced; uuid.Nil is a new one. Who acts under ctx is in the audit log. Errors: *AdjustmentError,
@@ -81,24 +149,39 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentReco
 	}
 	_, err = s.put(ctx, batch, func(tx pgx.Tx, result BatchResult) error {
 		if result.StepCorrections.Unchanged+result.CyclingAdjustments.Unchanged == 0 {
-			if err := noteAdjustment(ctx, tx, dataset, one); err != nil {
+			if err := noteAdjustment(ctx, tx, "activity.adjusted", dataset, one.UserID, one.ID); err != nil {
 				return err
 			}
 		}
-		stored, err = getAdjustment(ctx, tx, dataset, one)
+		stored, err = getAdjustment(ctx, tx, dataset, one.UserID, one.ID)
 		return err
 	})
 	if errors.Is(err, ErrUnknownUser) {
 		return Adjustment{}, ErrUnknownUser
 	}
 	if bad := (BatchError)(nil); errors.As(err, &bad) {
-		field := bad[0].Column
-		if field == "delta_meters" {
-			field = "delta"
-		}
-		return Adjustment{}, &AdjustmentError{field, bad[0].Err}
+		return Adjustment{}, newAdjustmentError(bad[0].RowError)
 	}
 	return stored, err
+}
+
+// RemoveAdjustment takes an adjustment back; removed says that it was there. Who acts under ctx is in the audit log. Error:
+// ErrUnknownUser.
+func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (removed bool, err error) {
+	batch := Batch{StepCorrectionRemovals: []AdjustmentRemoval{{userID, id}}}
+	if dataset == AdjustedCycling {
+		batch = Batch{CyclingAdjustmentRemovals: []AdjustmentRemoval{{userID, id}}}
+	}
+	_, err = s.put(ctx, batch, func(tx pgx.Tx, result BatchResult) error {
+		if removed = result.StepCorrectionRemovals.Removed+result.CyclingAdjustmentRemovals.Removed > 0; !removed {
+			return nil
+		}
+		return noteAdjustment(ctx, tx, "activity.adjustment_removed", dataset, userID, id)
+	})
+	if errors.Is(err, ErrUnknownUser) {
+		return false, ErrUnknownUser
+	}
+	return removed && err == nil, err
 }
 
 // AdjustSteps adds delta (-2^31 to 2^31-1) to a user's date. The note says why, in at most 1,000 characters. See [Store.Adjust].

@@ -299,20 +299,89 @@ func lockRows(ctx context.Context, tx pgx.Tx, removals, written part) error {
 	return nil
 }
 
-// noteAdjustment writes who adjusted something to the audit log.
-func noteAdjustment(ctx context.Context, tx pgx.Tx, dataset Adjusted, one AdjustmentRecord) error {
+// noteAdjustment writes who did what with an adjustment to the audit log.
+func noteAdjustment(ctx context.Context, tx pgx.Tx, action string, dataset Adjusted, userID, id uuid.UUID) error {
 	return activitydb.New(tx).NoteAdjustment(ctx, activitydb.NoteAdjustmentParams{
-		UserID: one.UserID, Actor: actor.Of(ctx), Dataset: string(dataset), AdjustmentID: one.ID,
+		UserID: userID, Actor: actor.Of(ctx), Action: action, Dataset: string(dataset), AdjustmentID: id,
 	})
 }
 
-func getAdjustment(ctx context.Context, tx pgx.Tx, dataset Adjusted, one AdjustmentRecord) (Adjustment, error) {
+func getAdjustment(ctx context.Context, from activitydb.DBTX, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
 	if dataset == AdjustedCycling {
-		row, err := activitydb.New(tx).GetCyclingAdjustment(ctx, activitydb.GetCyclingAdjustmentParams{UserID: one.UserID, AdjustmentID: one.ID})
-		return Adjustment{AdjustmentRecord{one.UserID, one.ID, row.Date, int(row.DeltaMeters), row.Note}, dataset, row.CreatedAt}, err
+		row, err := activitydb.New(from).GetCyclingAdjustment(ctx, activitydb.GetCyclingAdjustmentParams{UserID: userID, AdjustmentID: id})
+		return Adjustment{AdjustmentRecord{userID, id, row.Date, int(row.DeltaMeters), row.Note}, dataset, row.CreatedAt}, err
 	}
-	row, err := activitydb.New(tx).GetStepCorrection(ctx, activitydb.GetStepCorrectionParams{UserID: one.UserID, CorrectionID: one.ID})
-	return Adjustment{AdjustmentRecord{one.UserID, one.ID, row.Date, int(row.Delta), row.Note}, dataset, row.CreatedAt}, err
+	row, err := activitydb.New(from).GetStepCorrection(ctx, activitydb.GetStepCorrectionParams{UserID: userID, CorrectionID: id})
+	return Adjustment{AdjustmentRecord{userID, id, row.Date, int(row.Delta), row.Note}, dataset, row.CreatedAt}, err
+}
+
+// GetAdjustment finds an adjustment by its id. Error: ErrNoAdjustment.
+func (s *Store) GetAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
+	found, err := getAdjustment(ctx, s.pool, dataset, userID, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Adjustment{}, ErrNoAdjustment
+	}
+	if err != nil {
+		return Adjustment{}, fmt.Errorf("activity: adjustment: %w", err)
+	}
+	return found, nil
+}
+
+// LatestAdjustments are what was corrected in datasets of a user, newest first: at most limit of them, those before a moment.
+func (s *Store) LatestAdjustments(
+	ctx context.Context, userID uuid.UUID, datasets []Adjusted, before AdjustmentMoment, limit int,
+) ([]Adjustment, error) {
+	params := activitydb.ListLatestAdjustmentsParams{
+		UserID: userID, MaxRows: int32(limit),
+		Steps: slices.Contains(datasets, AdjustedSteps), Cycling: slices.Contains(datasets, AdjustedCycling),
+	}
+	params.StepsAt, params.StepsID = before.of(AdjustedSteps)
+	params.CyclingAt, params.CyclingID = before.of(AdjustedCycling)
+	rows, err := activitydb.New(s.pool).ListLatestAdjustments(ctx, params)
+	if err != nil {
+		return nil, fmt.Errorf("activity: latest adjustments: %w", err)
+	}
+	list := make([]Adjustment, len(rows))
+	for i, row := range rows {
+		list[i] = Adjustment{AdjustmentRecord{userID, row.ID, row.Date, int(row.Delta), row.Note}, adjusted[row.Dataset], row.CreatedAt}
+	}
+	return list, nil
+}
+
+// Day is what a date of a user comes to, for support. Error: ErrUnknownUser.
+func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, date time.Time) (Day, error) {
+	var day Day
+	var err error
+	if dataset == AdjustedCycling {
+		var row activitydb.GetCyclingOfDayRow
+		row, err = activitydb.New(s.pool).GetCyclingOfDay(ctx, activitydb.GetCyclingOfDayParams{
+			UserID: userID, Day: date, Since: date, Until: date.AddDate(0, 0, 1),
+		})
+		day = Day(row)
+	} else {
+		var row activitydb.GetStepsOfDayRow
+		row, err = activitydb.New(s.pool).GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
+		day = Day(row)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Day{}, ErrUnknownUser
+	}
+	if err != nil {
+		return Day{}, fmt.Errorf("activity: day: %w", err)
+	}
+	return day, nil
+}
+
+// Count is how much is stored of a user, each counted as far as most. Error: ErrUnknownUser.
+func (s *Store) Count(ctx context.Context, userID uuid.UUID, most int) (Amount, error) {
+	row, err := activitydb.New(s.pool).CountActivity(ctx, activitydb.CountActivityParams{UserID: userID, Most: int32(most)})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Amount{}, ErrUnknownUser
+	}
+	if err != nil {
+		return Amount{}, fmt.Errorf("activity: count: %w", err)
+	}
+	return Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}, nil
 }
 
 // Adjustments are what was corrected for a user, by date: at most limit of them, those after a position. Whoever does not exist has

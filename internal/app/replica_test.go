@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -28,7 +28,7 @@ type replicated struct {
 	replica *embedded.Server
 	wire    *wire      // from the service to the replica
 	there   *pgtest.DB // the replica's, for the test itself
-	log     *lockedLog
+	log     *logtest.Buffer
 }
 
 func newReplicated(t *testing.T) replicated {
@@ -58,7 +58,7 @@ func newReplicated(t *testing.T) replicated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := replicated{replica: replica, wire: newWire(t, at.Host), there: there, log: new(lockedLog)}
+	r := replicated{replica: replica, wire: newWire(t, at.Host), there: there, log: new(logtest.Buffer)}
 	at.Host = r.wire.listener.Addr().String()
 	r.endToEnd = newEndToEndOn(t, db, func(config *Config) {
 		config.ReadURL = at.String()
@@ -126,24 +126,6 @@ func (w *wire) carry(from, to net.Conn) {
 			return
 		}
 	}
-}
-
-// lockedLog can be read while it is written.
-type lockedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // caughtUp lets what is known of the replica become too old, and checks until it may be read from: then it has all
@@ -248,6 +230,9 @@ func TestReadReplica(t *testing.T) {
 	r.caughtUp(t)
 	if got := r.steps(t, token); got != 1000 {
 		t.Fatalf("read %d steps, want 1000", got)
+	}
+	if got := r.app.replicas.States(); len(got) != 1 || !got[0].Used || got[0].Lag < 0 || got[0].Lag > 6*time.Second {
+		t.Errorf("the replicas are %+v", got)
 	}
 	if got := r.app.replicas.Counts(); got.Answered != 1 || got.Failed != 0 || got.Used != 1 {
 		t.Fatalf("%+v, want one read answered by the replica", got)

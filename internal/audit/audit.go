@@ -37,4 +37,7 @@ type Filter struct {
 	Until    time.Time // before this instant
 	Actor    string
 	Action   string
+
+	// Itself narrows a search to what happened to the client itself, and not to its connections.
+	Itself bool
 }

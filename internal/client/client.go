@@ -93,6 +93,7 @@ func checkOverlap(overlap time.Duration) error {
 var (
 	ErrNotFound   = errors.New("no such client")
 	ErrOffboarded = errors.New("the client was offboarded")
+	ErrExists     = errors.New("there is a client of this id")
 )
 
 // FieldError says which field of a registration is wrong, and what is accepted.

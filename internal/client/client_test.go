@@ -80,6 +80,34 @@ func TestCreateGetList(t *testing.T) {
 	}
 }
 
+// Whoever creates a client twice with one id has made one, with the first secret.
+func TestCreateAsIsOnce(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	registry := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
+	id := uuid.New()
+	_, secret, err := registry.CreateAs(t.Context(), id, [32]byte{1}, rideClub)
+	if err != nil || secret == "" {
+		t.Fatal(err)
+	}
+	if _, again, err := registry.CreateAs(t.Context(), id, [32]byte{2}, rideClub); !errors.Is(err, client.ErrExists) || again != "" {
+		t.Errorf("again: %v", err)
+	}
+	if n := pgtest.Value[int](t, db, "select count(*) from audit_log where action = 'client.created'"); n != 1 {
+		t.Errorf("%d entries in the audit log", n)
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	one, two := db.Client(t, func(c *pgtest.Client) { c.Name = "Ride & Club" }), db.Client(t)
+	names, err := client.NewRegistry(db.Pool, nil).Names(t.Context(), []uuid.UUID{one.ID, uuid.New(), uuid.Nil, one.ID})
+	if err != nil || len(names) != 1 || names[one.ID] != "Ride & Club" {
+		t.Errorf("the names are %v, %v; there is also %s", names, err, two.ID)
+	}
+}
+
 func TestCreateRefusesBadFields(t *testing.T) {
 	t.Parallel()
 	registry := client.NewRegistry(pgtest.New(t).Pool, oauth.EndConnectionsOfClient)

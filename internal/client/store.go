@@ -38,12 +38,18 @@ func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 // Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
 // field is a *FieldError.
 func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
-	var bits [32]byte
-	rand.Read(bits[:])
-	return r.CreateAs(ctx, uuid.New(), bits, registration)
+	return r.Register(ctx, uuid.New(), registration)
 }
 
-// CreateAs is [Registry.Create] with an id and a secret of these bits, which the sandbox repeats.
+// Register is [Registry.Create] with an id that the caller chose, so that whoever asks twice gets one client. Error: ErrExists.
+func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Registration) (Client, string, error) {
+	var bits [32]byte
+	rand.Read(bits[:])
+	return r.CreateAs(ctx, id, bits, registration)
+}
+
+// CreateAs is [Registry.Create] with an id and a secret of these bits, which the sandbox repeats. Of those who use an id more than
+// once the first makes a client. Error: ErrExists.
 func (r *Registry) CreateAs(ctx context.Context, id uuid.UUID, bits [32]byte, registration Registration) (Client, string, error) {
 	registration.WebhookParallel = cmp.Or(registration.WebhookParallel, DefaultWebhookParallel)
 	if err := registration.validate(); err != nil {
@@ -73,6 +79,9 @@ func (r *Registry) CreateAs(ctx context.Context, id uuid.UUID, bits [32]byte, re
 		}
 		return putLogo(ctx, queries, id, registration.Logo)
 	})
+	if postgres.IsUniqueViolation(err, "clients_pkey") {
+		err = ErrExists
+	}
 	if err != nil {
 		return Client{}, "", fmt.Errorf("create client: %w", err)
 	}
@@ -87,6 +96,19 @@ func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
 		return Client{}, clientError(id, err)
 	}
 	return fromRow(clientdb.ListClientsRow(row)), nil
+}
+
+// Names are the names of clients, by id. Those that there are none of are missing.
+func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := r.queries.ListClientNames(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("client: names: %w", err)
+	}
+	names := make(map[uuid.UUID]string, len(rows))
+	for _, row := range rows {
+		names[row.ClientID] = row.Name
+	}
+	return names, nil
 }
 
 // List returns clients, oldest first: at most limit of them, those after a position.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +25,8 @@ import (
 // when it starts again.
 type Keyring struct {
 	sealing     tink.AEAD
-	primary     uint32    // the id of the key that seals
+	primary     uint32 // the id of the key that seals
+	keys        []KeyInfo
 	identifiers sync.Pool // of *identifier
 }
 
@@ -37,7 +39,7 @@ func newKeyring(keys keysets) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credential: identifier key: %w", err)
 	}
-	k := &Keyring{sealing: sealing, primary: keys.sealing.KeysetInfo().GetPrimaryKeyId()}
+	k := &Keyring{sealing: sealing, primary: keys.sealing.KeysetInfo().GetPrimaryKeyId(), keys: keyInfos(keys.sealing)}
 	k.identifiers.New = func() any { return &identifier{mac: hmac.New(sha256.New, key)} }
 	return k, nil
 }
@@ -114,6 +116,9 @@ func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
 	copy(output[:], id.sum)
 	return output
 }
+
+// Keys describes the sealing keys, oldest first.
+func (k *Keyring) Keys() []KeyInfo { return slices.Clone(k.keys) }
 
 // Fingerprint tells the identifier key, which never rotates, from others. It is a digest that this key made of nothing.
 func (k *Keyring) Fingerprint() string {

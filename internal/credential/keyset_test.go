@@ -5,6 +5,7 @@ package credential
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +36,31 @@ func TestKeysetOfOthersIsRefused(t *testing.T) {
 }
 
 // Who rotates a keyset leaves it to whom it belonged, also behind a symbolic link.
+// A keyring knows its keys without their material, as the file has them.
+func TestKeysOfAKeyring(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keyset.json")
+	if err := CreateKeyset(file); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		want, err := ListKeyset(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring, err := LoadKeyring(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ring.Keys(); !slices.Equal(got, want) {
+			t.Errorf("the keys are %v, want %v", got, want)
+		}
+		if err := RotateKeyset(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestRotationKeepsOwnerAndMode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

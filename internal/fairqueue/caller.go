@@ -15,6 +15,8 @@ const (
 	Pages = "pages"
 	// Operator is the operator's own backend.
 	Operator = "operator"
+	// Console is who works in the operator's console.
+	Console = "console"
 )
 
 type callerKey struct{}

@@ -176,3 +176,9 @@ func validState(state string) bool {
 	return len(state) >= 22 && len(state) <= 2048 &&
 		!strings.ContainsFunc(state, func(r rune) bool { return r < '!' || r > '~' })
 }
+
+// PartnerOf returns how users see a client. Error: ErrRequestEnded, where there is none.
+func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (Partner, error) {
+	row, err := s.store.queries.GetPartner(ctx, clientID)
+	return Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}, none(err, ErrRequestEnded)
+}

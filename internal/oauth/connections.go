@@ -48,6 +48,44 @@ type Position struct{ UserID, ClientID uuid.UUID }
 // Position is the connection's place among all.
 func (c Connection) Position() Position { return Position{c.UserID, c.Partner.ClientID} }
 
+// Life is a connection with what tells how it went.
+type Life struct {
+	Connection
+	Refreshes       int64     // since AuthorizedAt
+	LastRefreshAt   time.Time // zero: none. It is derived from the deadline: about, if the operator has changed the inactivity since
+	RefreshDeadline time.Time // since when it is lapsed, if it is; without meaning once it has ended
+	ClientStatus    string    // active, disabled or offboarded
+	MissingScopes   scope.Set // of the connection, which the client's registration does not have any more: it cannot refresh
+}
+
+// RefreshInactivity is for how long a client may leave a connection without a refresh.
+func (s *Server) RefreshInactivity() time.Duration { return s.settings.RefreshInactivity }
+
+// FindGrant returns whose grant it is, and of which client. Error: ErrNotConnected.
+func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
+	row, err := s.store.queries.GetGrant(ctx, grantID)
+	return row.UserID, row.ClientID, none(err, ErrNotConnected)
+}
+
+// CountRequests is how many authorization requests a user has signed in to that have not ended, counted as far as a thousand.
+func (s *Server) CountRequests(ctx context.Context, userID uuid.UUID) (int64, error) {
+	return s.store.queries.CountRequestsOfUser(ctx, userID)
+}
+
+// ConnectionsOfUser returns a user's connections by the name of the client, without disconnected ones. A user that
+// does not exist has none.
+func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
+	rows, err := s.store.queries.ListConnectionsOfUser(ctx, userID)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Connection, len(rows))
+	for i, row := range rows {
+		list[i] = connectionOf(row)
+	}
+	return list, nil
+}
+
 // DisconnectUser ends the user's connection with a client, as the user asked: all its codes and tokens stop working,
 // and a later connection needs fresh consent (specification 3.2). It is the same act as the client's own
 // [Server.Disconnect], and does no harm twice. Error: ErrNotConnected.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/client"
 	"connect-svc/internal/scope"
 )
 
@@ -194,5 +195,85 @@ func TestDisconnectUser_3_2(t *testing.T) {
 	fresh := f.connect(t, scope.All)
 	if fresh.GrantID != tokens.GrantID || fresh.ConnectionVersion != 4 || fresh.HistoryFrom.Format(time.DateOnly) != "2026-03-11" {
 		t.Errorf("connected anew: grant %v, version %d, from %v", fresh.GrantID, fresh.ConnectionVersion, fresh.HistoryFrom)
+	}
+}
+
+// What its row tells of a connection's life: how often it was refreshed, and about when, though a refresh writes nothing for it.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	life := func() Life {
+		t.Helper()
+		life, err := f.Life(t.Context(), f.user, f.client.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return life
+	}
+	if _, err := f.Life(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
+		t.Errorf("before a connection: %v", err)
+	}
+	code := f.code(t, scope.All)
+	if _, err := f.Life(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
+		t.Errorf("of a code that was not exchanged: %v", err)
+	}
+	tokens, err := f.exchange(t, code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := life(); got.Refreshes != 0 || !got.LastRefreshAt.IsZero() || got.State != Authorized || got.ClientStatus != "active" || got.MissingScopes != 0 ||
+		got.GrantID != tokens.GrantID || got.Partner.Name != "Ride Club" {
+		t.Errorf("just connected: %+v", got)
+	}
+	user, partner, err := f.FindGrant(t.Context(), tokens.GrantID)
+	if err != nil || user != f.user || partner != f.client.ID {
+		t.Errorf("the grant is of %s, %s, %v", user, partner, err)
+	}
+	if _, _, err := f.FindGrant(t.Context(), uuid.New()); !errors.Is(err, ErrNotConnected) {
+		t.Errorf("nobody's grant: %v", err)
+	}
+
+	f.db.Clock.Advance(24 * time.Hour)
+	f.refresh(t, f.refresh(t, tokens))
+	refreshed := f.db.Clock.Now()
+	about := func(got, want time.Time) bool { return got.Sub(want).Abs() < time.Minute }
+	if got := life(); got.Refreshes != 2 || !about(got.LastRefreshAt, refreshed) || !about(got.RefreshDeadline, refreshed.Add(f.RefreshInactivity())) {
+		t.Errorf("after two refreshes: %+v", got)
+	}
+
+	if _, err := f.registry.Update(t.Context(), f.client.ID, func(r *client.Registration) { r.Scopes = scope.DailySteps }); err != nil {
+		t.Fatal(err)
+	}
+	if got := life(); got.MissingScopes != scope.All&^scope.DailySteps {
+		t.Errorf("the registration has lost scopes: %+v", got)
+	}
+	f.db.Clock.Advance(f.RefreshInactivity())
+	if got := life(); got.State != Lapsed || !about(got.RefreshDeadline, refreshed.Add(f.RefreshInactivity())) {
+		t.Errorf("lapsed: %+v", got)
+	}
+	if err := f.DisconnectByOperator(t.Context(), f.user, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.registry.Disable(t.Context(), f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := life(); got.State != Disconnected || got.Refreshes != 2 || !about(got.LastRefreshAt, refreshed) || got.ClientStatus != "disabled" {
+		t.Errorf("disconnected: %+v", got)
+	}
+}
+
+// Requests that have ended are not counted.
+func TestCountRequests(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.signedIn(t, scope.All)
+	f.db.Clock.Advance(DefaultSettings.RequestLifetime + time.Second)
+	f.signedIn(t, scope.All)
+	f.signedIn(t, scope.DailySteps)
+	if n, err := f.CountRequests(t.Context(), f.user); err != nil || n != 2 {
+		t.Errorf("%d requests, %v; want 2", n, err)
+	}
+	if n, err := f.CountRequests(t.Context(), f.newUser(t, "UTC")); err != nil || n != 0 {
+		t.Errorf("%d requests of another user, %v", n, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
@@ -127,4 +128,12 @@ func (s *Server) Sweep(ctx context.Context) error {
 	_, tokens := s.store.queries.SweepRevokedAccessTokens(ctx)
 	_, connections := s.store.endOffboarded(ctx, nil)
 	return errors.Join(requests, tokens, connections)
+}
+
+// none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
+func none(err, meaning error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return meaning
+	}
+	return err
 }

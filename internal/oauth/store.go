@@ -30,14 +30,6 @@ func newStore(pool *postgres.Pool) store {
 	return store{pool, oauthdb.New(pool), oauthdb.New(postgres.Replanned{Pool: pool}), uuid.New}
 }
 
-// none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
-func none(err, meaning error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return meaning
-	}
-	return err
-}
-
 // activeClient is what an authorization request is compared with. It is unauthorized_client where there is none.
 func (s store) activeClient(ctx context.Context, id uuid.UUID) (callbackURL string, allowance scope.Set, err error) {
 	row, err := s.queries.GetRegistration(ctx, id)
@@ -114,12 +106,6 @@ func (s *Server) Ending(ctx context.Context, id uuid.UUID, browsers [][sha256.Si
 		return Ending{EndedByPartner, partner}, nil
 	}
 	return Ending{EndedByTime, partner}, nil
-}
-
-// PartnerOf returns how users see a client. Error: ErrRequestEnded, where there is none.
-func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (Partner, error) {
-	row, err := s.store.queries.GetPartner(ctx, clientID)
-	return Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}, none(err, ErrRequestEnded)
 }
 
 // consent is a request whose user signed in, and what is known of the user.
@@ -457,20 +443,6 @@ func (s store) endOffboarded(ctx context.Context, clientID *uuid.UUID) (ended in
 	}
 }
 
-// ConnectionsOfUser returns a user's connections by the name of the client, without disconnected ones. A user that
-// does not exist has none.
-func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
-	rows, err := s.store.queries.ListConnectionsOfUser(ctx, userID)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Connection, len(rows))
-	for i, row := range rows {
-		list[i] = connectionOf(row)
-	}
-	return list, nil
-}
-
 // Connections returns connections, ended ones too, in the order of users and clients: at most limit, those after a position.
 func (s *Server) Connections(ctx context.Context, filter Filter, after Position, limit int) ([]Connection, error) {
 	rows, err := s.store.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
@@ -495,4 +467,27 @@ func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
 		AuthorizedAt: row.AuthorizedAt,
 		LastReadAt:   row.LastReadAt,
 	}
+}
+
+// Life returns what is known of one connection, also of one that has ended. Error: ErrNotConnected.
+func (s *Server) Life(ctx context.Context, userID, clientID uuid.UUID) (Life, error) {
+	row, err := s.store.queries.GetConnection(ctx, oauthdb.GetConnectionParams{UserID: userID, ClientID: clientID})
+	if err != nil {
+		return Life{}, none(err, ErrNotConnected)
+	}
+	life := Life{
+		Connection: connectionOf(oauthdb.ListConnectionsOfUserRow{
+			UserID: row.UserID, ClientID: row.ClientID, GrantID: row.GrantID, Name: row.Name, HomepageUrl: row.HomepageUrl,
+			PrivacyUrl: row.PrivacyUrl, TermsUrl: row.TermsUrl, Logo: row.Logo, Version: row.Version, State: row.State, Scopes: row.Scopes,
+			HistoryFrom: row.HistoryFrom, AuthorizedAt: row.AuthorizedAt, LastReadAt: row.LastReadAt,
+		}),
+		Refreshes:       row.RefreshGeneration - 1,
+		RefreshDeadline: row.RefreshDeadline,
+		ClientStatus:    row.Status,
+		MissingScopes:   row.Scopes &^ row.Registered,
+	}
+	if life.Refreshes > 0 {
+		life.LastRefreshAt = row.RefreshDeadline.Add(-s.settings.RefreshInactivity)
+	}
+	return life, nil
 }

@@ -96,12 +96,17 @@ func parseLine(fields []string) (token, error) {
 
 // Find is who holds a token; found is false where nobody does.
 func (t *Tokens) Find(text string) (holder Operator, found bool) {
+	held, found := t.find(text)
+	return held.Operator, found
+}
+
+func (t *Tokens) find(text string) (held token, found bool) {
 	for _, one := range t.list {
 		if credential.MatchesHash(text, one.hash) {
-			holder, found = one.Operator, true
+			held, found = one, true
 		}
 	}
-	return holder, found
+	return held, found
 }
 
 // NameForm says what names are accepted.

@@ -35,12 +35,14 @@ var (
 		{"authorization_requests", "request_id", ""},
 		{"sign_ins", "sign_in_id", "authorization_requests"},
 		{"sign_in_limits", "key", ""},
-		{"usage_minutes", "client_id", ""},
-		{"client_errors", "client_id", "usage_minutes"},
+		{"usage_hours", "client_id", ""},
+		{"usage_minutes", "client_id", "usage_hours"},
+		{"client_errors", "client_id", "usage_hours"},
 	}
 
 	// coordinatorTables stay on the coordinator, and every node finds them there.
-	coordinatorTables = []string{"webhook_queue", "code_emails", "turns", "keyset_marks", "rate_limits", "goose_db_version"}
+	coordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "keyset_marks", "servers", "database_sizes",
+		"rate_limits", "goose_db_version"}
 
 	// foreignKeys are all that there are. Citus distributes no table that has one; they are dropped before and added after.
 	// Until then a row can lose what it refers to: such orphans are deleted.
@@ -60,6 +62,7 @@ var (
 		{"webhook_events", "client_id", "clients", ""},
 		{"webhook_attempts", "user_id, event_id", "webhook_events", "on delete cascade"},
 		{"authorization_requests", "client_id", "clients", ""},
+		{"usage_hours", "client_id", "clients", ""},
 		{"usage_minutes", "client_id", "clients", ""},
 		{"client_errors", "client_id", "clients", ""},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -18,13 +19,27 @@ type Keyset interface {
 	Knows(mark string) bool
 }
 
-// neverRotates is the name of that key among the marks.
-const neverRotates = "identifiers"
+// NeverRotates is the name of that key among the marks.
+const NeverRotates = "identifiers"
 
 // CheckKeyset returns an error unless the keyset has every key that a keyset was used with before on this database, and
 // remembers the keys that it has. Of servers that start on an empty database at the same time, the first decides.
 func CheckKeyset(ctx context.Context, pool *Pool, keyset Keyset) error {
 	return InTx(ctx, pool, func(tx pgx.Tx) error { return markKeyset(ctx, tx, keyset, refuseForeign) })
+}
+
+// KeysMarked says when each key of the keyset was used first on a database, by its name.
+func KeysMarked(ctx context.Context, pool *Pool) (map[string]time.Time, error) {
+	rows, err := pool.Query(ctx, "select key, since from keyset_marks")
+	if err != nil {
+		return nil, fmt.Errorf("database: keys: %w", err)
+	}
+	marked, since := map[string]time.Time{}, time.Time{}
+	key := ""
+	if _, err := pgx.ForEachRow(rows, []any{&key, &since}, func() error { marked[key] = since; return nil }); err != nil {
+		return nil, fmt.Errorf("database: keys: %w", err)
+	}
+	return marked, nil
 }
 
 // TryKeyset returns what [CheckKeyset] would, and leaves the database as it is.
@@ -44,7 +59,7 @@ func TryKeyset(ctx context.Context, pool *Pool, keyset Keyset) error {
 var errTried = errors.New("the keyset would do") // rolls back
 
 func refuseForeign(_ pgx.Tx, key string) error {
-	if key == neverRotates {
+	if key == NeverRotates {
 		return errForeignKeyset
 	}
 	return fmt.Errorf("the keyset (CONNECT_KEYSET_FILE) lacks key %s, which seals credentials of this database: "+
@@ -72,7 +87,7 @@ func markKeyset(ctx context.Context, tx pgx.Tx, keyset Keyset, foreign func(tx p
 		return err
 	}
 	// A server that starts at the same time waits here, and then sees what was added.
-	if _, err := tx.Exec(ctx, add, neverRotates, keyset.Fingerprint()); err != nil {
+	if _, err := tx.Exec(ctx, add, NeverRotates, keyset.Fingerprint()); err != nil {
 		return err
 	}
 	rows, err := tx.Query(ctx, "select key, mark from keyset_marks order by key desc") // identifiers first
@@ -84,14 +99,14 @@ func markKeyset(ctx context.Context, tx pgx.Tx, keyset Keyset, foreign func(tx p
 		return err
 	}
 	for _, m := range marks {
-		if m.Key == neverRotates && m.Mark == keyset.Fingerprint() || m.Key != neverRotates && keyset.Knows(m.Mark) {
+		if m.Key == NeverRotates && m.Mark == keyset.Fingerprint() || m.Key != NeverRotates && keyset.Knows(m.Mark) {
 			continue
 		}
 		if err := foreign(tx, m.Key); err != nil {
 			return err
 		}
 	}
-	for key, mark := range map[string]string{neverRotates: keyset.Fingerprint(), primary: sealed} {
+	for key, mark := range map[string]string{NeverRotates: keyset.Fingerprint(), primary: sealed} {
 		if _, err := tx.Exec(ctx, add, key, mark); err != nil {
 			return err
 		}

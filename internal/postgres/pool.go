@@ -185,10 +185,10 @@ func reason(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
-// ClockDifference is how far the database's clock is ahead of this machine's, to within half of a round trip.
+// ClockDifference is how far the clock that decides every expiry is ahead of this machine's, to within half of a round trip.
 func ClockDifference(ctx context.Context, pool *Pool) (time.Duration, error) {
 	var theirs time.Time
 	before := time.Now()
-	err := pool.QueryRow(ctx, "select clock_timestamp()").Scan(&theirs)
+	err := pool.QueryRow(ctx, "select connect_now()").Scan(&theirs)
 	return theirs.Sub(before.Add(time.Since(before) / 2)), err
 }

@@ -260,6 +260,28 @@ type ReplicaCounts struct {
 	Answered, Failed uint64
 }
 
+// ReplicaState is one of the replicas.
+type ReplicaState struct {
+	Name string        // host:port
+	Used bool          // it is current
+	Lag  time.Duration // the most that its rows are old, 0 where it is not used; checked once a second
+}
+
+// States are the replicas now, in the order of the URL.
+func (r *Replicas) States() []ReplicaState {
+	if r == nil {
+		return nil
+	}
+	states := make([]ReplicaState, len(r.list))
+	for i, one := range r.list {
+		states[i].Name = one.name
+		if asOf := one.asOf.Load(); asOf != nil && r.current(one) {
+			states[i].Used, states[i].Lag = true, max(0, r.now().Sub(*asOf))
+		}
+	}
+	return states
+}
+
 // Counts is the state of the replicas now, and their reads since the start.
 func (r *Replicas) Counts() (counts ReplicaCounts) {
 	if r == nil {

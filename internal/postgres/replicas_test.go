@@ -54,6 +54,10 @@ func TestReplicasThatAreNone(t *testing.T) {
 	if got, want := replicas.Counts(), (postgres.ReplicaCounts{LeftOut: 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	states := replicas.States()
+	if len(states) != 3 || states[1] != (postgres.ReplicaState{Name: "127.0.0.1:1"}) || states[0].Used || states[2].Used {
+		t.Errorf("the states are %+v", states)
+	}
 	for name, from := range map[string]*postgres.Replicas{"left out": replicas, "none": nil} {
 		answer, err := postgres.Read(t.Context(), db.Pool, from, func(ctx context.Context, pool *postgres.Pool) (answer bool, err error) {
 			return answer, pool.QueryRow(ctx, "select not pg_is_in_recovery()").Scan(&answer)

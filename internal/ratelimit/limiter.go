@@ -42,6 +42,16 @@ func New(store Store) *Limiter {
 	return &Limiter{store: store, timeLimit: timeLimit, number: rand.Uint32()}
 }
 
+// Check returns an error if the store does not answer.
+func (l *Limiter) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeLimit)
+	defer cancel()
+	if _, err := l.store.Load(ctx, uuid.Nil); err != nil { // of no client
+		return fmt.Errorf("ratelimit: %w", err)
+	}
+	return nil
+}
+
 // client is one whose requests this server has seen.
 type client struct {
 	*Limiter

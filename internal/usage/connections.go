@@ -35,6 +35,9 @@ type countBounds struct {
 	sample  int64         // connections of all clients that are read for an estimate, about
 }
 
+// overviewBounds are those of a page that shows all clients.
+var overviewBounds = countBounds{timeout: time.Second, exact: 1000, sample: 10_000}
+
 var defaultCountBounds = countBounds{timeout: 2 * time.Second, exact: 10_000, sample: 30_000}
 
 // minSample is how many connections of a client a sample must contain to be used: with 100 the standard error of the

@@ -1,5 +1,5 @@
-// Package usage counts what each client asks: requests by minute, operation and status, how long they took, and how
-// many were charged to the client's rate budget. It also keeps the latest refused requests of each client with their reasons.
+// Package usage counts what each client asks: requests by hour, operation and status, how long they took, and how many
+// were charged to the client's rate budget in each minute. It also keeps the latest refused requests of each client with their reasons.
 //
 // # Invariants
 //
@@ -8,7 +8,7 @@
 //
 //   - Memory is bounded. While the database is down, counts beyond the bound are dropped, and the log says so.
 //
-//   - Nothing is about a user. A client, a minute, an operation's name and a status are all that is kept, for
+//   - Nothing is about a user. A client, an hour, an operation's name and a status are all that is kept, for
 //     [Retention].
 //
 //   - An error has fixed words alone, nothing that a caller sent. Those of whoever named a client without proving to be it

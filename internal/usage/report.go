@@ -105,7 +105,16 @@ func share(part, whole int64) float64 {
 
 // Of reports on one client from the hour of since on. Error: ErrClientNotFound.
 func (u *Usage) Of(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
-	reports, err := u.reports(ctx, clientID, since)
+	return u.of(ctx, clientID, since, u.store.bounds)
+}
+
+// Requests is a report as [Usage.Of] has it, without connections, which take longer to count. Error: ErrClientNotFound.
+func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
+	return u.of(ctx, clientID, since, countBounds{})
+}
+
+func (u *Usage) of(ctx context.Context, clientID uuid.UUID, since time.Time, bounds countBounds) (Report, error) {
+	reports, err := u.reports(ctx, clientID, since, bounds)
 	if err != nil {
 		return Report{}, err
 	}
@@ -115,17 +124,46 @@ func (u *Usage) Of(ctx context.Context, clientID uuid.UUID, since time.Time) (Re
 	return reports[0], nil
 }
 
-// All reports on every client from the hour of since on, oldest client first.
-func (u *Usage) All(ctx context.Context, since time.Time) ([]Report, error) {
-	return u.reports(ctx, uuid.Nil, since)
+// Connections counts a client's connections as they are now, by their state. A client that does not exist has none.
+func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connections, error) {
+	counted, unknown, err := u.store.countInTime(ctx, []uuid.UUID{clientID}, u.store.bounds)
+	if err != nil {
+		return Connections{}, fmt.Errorf("usage: connections: %w", err)
+	}
+	found := counted[clientID]
+	if unknown {
+		found.Precision = Unknown
+	}
+	return found, nil
 }
 
-func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time) ([]Report, error) {
+// All reports on every client from the hour of since on, oldest client first.
+func (u *Usage) All(ctx context.Context, since time.Time) ([]Report, error) {
+	return u.reports(ctx, uuid.Nil, since, u.store.bounds)
+}
+
+// Overview is [Usage.All] for a page that shows all clients at once: the totals alone, without operations and hours, and with
+// connections that are counted less exactly.
+func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error) {
 	until := u.now().UTC()
-	if earliest := until.Add(-Retention); since.Before(earliest) {
-		since = earliest // older counts have been deleted
+	reports, err := u.store.overview(ctx, sinceHour(since, until), until)
+	if err != nil {
+		return nil, fmt.Errorf("usage: overview: %w", err)
 	}
-	reports, err := u.store.reports(ctx, clientID, since.UTC().Truncate(time.Hour), until)
+	return reports, nil
+}
+
+// sinceHour is the whole hour in which a report begins: older counts than are kept have been deleted.
+func sinceHour(since, until time.Time) time.Time {
+	if earliest := until.Add(-Retention); since.Before(earliest) {
+		since = earliest
+	}
+	return since.UTC().Truncate(time.Hour)
+}
+
+func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time, bounds countBounds) ([]Report, error) {
+	until := u.now().UTC()
+	reports, err := u.store.reports(ctx, clientID, sinceHour(since, until), until, bounds)
 	if err != nil {
 		return nil, fmt.Errorf("usage: report: %w", err)
 	}

@@ -26,35 +26,71 @@ func newStore(pool *postgres.Pool) store { return store{pool, usagedb.New(pool),
 
 // add adds all rows or none. It sorts them, so that servers that write concurrently cannot deadlock.
 func (s store) add(ctx context.Context, rows map[rowKey]*row) error {
-	batch := make([]usagedb.AddUsageParams, 0, len(rows))
+	hours, charged := inHours(rows), inMinutes(rows)
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var failure error
+		note := func(_ int, err error) { failure = cmp.Or(failure, err) }
+		queries := s.queries.WithTx(tx)
+		queries.AddUsage(ctx, hours).Exec(note)
+		if failure == nil {
+			queries.AddCharged(ctx, charged).Exec(note)
+		}
+		return failure
+	})
+}
+
+// inHours are the requests of rows by hour.
+func inHours(rows map[rowKey]*row) []usagedb.AddUsageParams {
+	sums := map[rowKey]*row{}
 	for key, counted := range rows {
+		key.minute -= key.minute % int64(time.Hour/time.Second)
+		if sums[key] == nil {
+			sums[key] = new(row)
+		}
+		sums[key].add(*counted)
+	}
+	batch := make([]usagedb.AddUsageParams, 0, len(sums))
+	for key, counted := range sums {
 		batch = append(batch, usagedb.AddUsageParams{
 			ClientID:  key.clientID,
-			Minute:    time.Unix(key.minute, 0).UTC(),
+			Hour:      time.Unix(key.minute, 0).UTC(),
 			Operation: key.operation,
 			Status:    int16(key.status), //nolint:gosec // a status of HTTP
 			Requests:  counted.requests,
-			Charged:   counted.charged,
 			Durations: counted.durations[:],
 		})
 	}
 	slices.SortFunc(batch, func(a, b usagedb.AddUsageParams) int {
-		return cmp.Or(bytes.Compare(a.ClientID[:], b.ClientID[:]), a.Minute.Compare(b.Minute),
+		return cmp.Or(bytes.Compare(a.ClientID[:], b.ClientID[:]), a.Hour.Compare(b.Hour),
 			cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Status, b.Status))
 	})
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		var failures []error
-		s.queries.WithTx(tx).AddUsage(ctx, batch).Exec(func(_ int, err error) {
-			if len(failures) == 0 && err != nil {
-				failures = append(failures, err)
-			}
-		})
-		return errors.Join(failures...)
+	return batch
+}
+
+// inMinutes are what clients were charged in each minute, whatever they asked.
+func inMinutes(rows map[rowKey]*row) []usagedb.AddChargedParams {
+	type of struct {
+		clientID uuid.UUID
+		minute   int64
+	}
+	sums := map[of]int64{}
+	for key, counted := range rows {
+		if counted.charged > 0 {
+			sums[of{key.clientID, key.minute}] += counted.charged
+		}
+	}
+	batch := make([]usagedb.AddChargedParams, 0, len(sums))
+	for key, charged := range sums {
+		batch = append(batch, usagedb.AddChargedParams{ClientID: key.clientID, Minute: time.Unix(key.minute, 0).UTC(), Charged: charged})
+	}
+	slices.SortFunc(batch, func(a, b usagedb.AddChargedParams) int {
+		return cmp.Or(bytes.Compare(a.ClientID[:], b.ClientID[:]), a.Minute.Compare(b.Minute))
 	})
+	return batch
 }
 
 // reports returns a report for each client, or for one, since an hour.
-func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until time.Time) ([]Report, error) {
+func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until time.Time, bounds countBounds) ([]Report, error) {
 	every := clientID == uuid.Nil
 	clients, err := s.queries.UsageClients(ctx, usagedb.UsageClientsParams{ClientID: clientID, EveryClient: every})
 	if err != nil {
@@ -84,31 +120,83 @@ func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until tim
 			report.spend(row)
 		}
 	}
-	ids := make([]uuid.UUID, len(clients))
-	for i, row := range clients {
-		ids[i] = row.ClientID
-	}
-	connections, err := s.connections(ctx, ids)
-	unknown := postgres.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
-	if err != nil && !unknown {
+	return reports, s.countConnections(ctx, reports, bounds)
+}
+
+// overview returns the totals of each client since an hour.
+func (s store) overview(ctx context.Context, since, until time.Time) ([]Report, error) {
+	clients, err := s.queries.UsageClients(ctx, usagedb.UsageClientsParams{EveryClient: true})
+	if err != nil {
 		return nil, err
+	}
+	reports := make([]Report, len(clients))
+	byID := map[uuid.UUID]*Report{}
+	for i, row := range clients {
+		reports[i] = newReport(row, since, until)
+		reports[i].Hours = nil
+		byID[row.ClientID] = &reports[i]
+	}
+	counted, err := s.queries.UsageByClient(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range counted {
+		if report := byID[row.ClientID]; report != nil {
+			for bucket, n := range row.Durations {
+				report.Total.count(int(row.Status), bucket, n)
+			}
+		}
+	}
+	budgets, err := s.queries.BudgetByClient(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range budgets {
+		if report := byID[row.ClientID]; report != nil {
+			report.Charged, report.BusiestMinute = row.Charged, row.BusiestMinute
+		}
+	}
+	return reports, s.countConnections(ctx, reports, overviewBounds)
+}
+
+// countConnections adds to reports the connections of their clients, within bounds; the zero value is not to count them.
+func (s store) countConnections(ctx context.Context, reports []Report, bounds countBounds) error {
+	if bounds == (countBounds{}) {
+		return nil
+	}
+	ids := make([]uuid.UUID, len(reports))
+	for i, report := range reports {
+		ids[i] = report.ClientID
+	}
+	connections, unknown, err := s.countInTime(ctx, ids, bounds)
+	if err != nil {
+		return err
 	}
 	for i := range reports {
 		if reports[i].Connections = connections[reports[i].ClientID]; unknown {
 			reports[i].Connections.Precision = Unknown
 		}
 	}
-	return reports, nil
+	return nil
+}
+
+// countInTime is connections; unknown says that there was no time for it.
+func (s store) countInTime(ctx context.Context, clients []uuid.UUID, bounds countBounds) (found map[uuid.UUID]Connections, unknown bool, err error) {
+	found, err = s.connections(ctx, clients, bounds)
+	if postgres.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return found, true, nil
+	}
+	return found, false, err
 }
 
 // connections counts the connections of clients in bounded time: exactly for a client with few, by a sample of the table for
 // a client with many. Clients without connections are not in the map.
-func (s store) connections(ctx context.Context, clients []uuid.UUID) (map[uuid.UUID]Connections, error) {
+func (s store) connections(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
 	params := make([]usagedb.CountConnectionStatesParams, len(clients))
 	for i, id := range clients {
-		params[i] = usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(s.bounds.exact + 1)} //nolint:gosec // a constant
+		params[i] = usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(bounds.exact + 1)} //nolint:gosec // a constant
 	}
-	limited, cancel := context.WithTimeout(ctx, s.bounds.timeout)
+	limited, cancel := context.WithTimeout(ctx, bounds.timeout)
 	defer cancel()
 	found := map[uuid.UUID]Connections{}
 	many := false
@@ -118,7 +206,7 @@ func (s store) connections(ctx context.Context, clients []uuid.UUID) (map[uuid.U
 		for _, row := range rows {
 			c := found[clients[i]]
 			c.add(row.State, row.Connections)
-			if c.Sum() > s.bounds.exact {
+			if c.Sum() > bounds.exact {
 				c.Precision, many = AtLeast, true
 			}
 			found[clients[i]] = c
@@ -127,9 +215,9 @@ func (s store) connections(ctx context.Context, clients []uuid.UUID) (map[uuid.U
 	if err := errors.Join(failures...); err != nil || !many {
 		return found, err
 	}
-	limited, cancel = context.WithTimeout(ctx, s.bounds.timeout)
+	limited, cancel = context.WithTimeout(ctx, bounds.timeout)
 	defer cancel()
-	if err := s.sample(limited, found); limited.Err() == nil { // else lower bounds are known
+	if err := s.sample(limited, found, bounds.sample); limited.Err() == nil { // else lower bounds are known
 		return found, err
 	}
 	return found, ctx.Err()
@@ -137,7 +225,7 @@ func (s store) connections(ctx context.Context, clients []uuid.UUID) (map[uuid.U
 
 // sample replaces lower bounds by estimates. Nobody needs to know how long the table is: samples grow until one is large
 // enough to tell which part of the pages is as many connections as are to be read.
-func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections) error {
+func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections, size int64) error {
 	for part := 1e-4; ; {
 		sampled, err := s.queries.SampleConnections(ctx, float32(100*part))
 		if err != nil {
@@ -151,7 +239,7 @@ func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections) erro
 			estimates[row.ClientID] = c
 			total += row.Connections
 		}
-		if next := min(1, part*min(10, float64(s.bounds.sample)/float64(max(total, 1)))); next > 1.5*part {
+		if next := min(1, part*min(10, float64(size)/float64(max(total, 1)))); next > 1.5*part {
 			part = next
 			continue
 		}
@@ -210,8 +298,9 @@ func (r *Report) spend(row usagedb.BudgetByHourRow) {
 
 func (s store) sweep(ctx context.Context) error {
 	_, counts := s.queries.SweepUsage(ctx, Retention)
+	_, charged := s.queries.SweepCharged(ctx, Retention)
 	_, refused := s.queries.SweepClientErrors(ctx, Retention)
-	return errors.Join(counts, refused)
+	return errors.Join(counts, charged, refused)
 }
 
 // addErrors adds all errors or none, and keeps the latest of each client. Clients are in order, so that servers that write

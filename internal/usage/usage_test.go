@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -87,6 +88,18 @@ func TestServersAddUp(t *testing.T) {
 	if err != nil || len(all) != 2 || all[1].ClientID != other.ID || all[1].Total.Requests != 1 {
 		t.Errorf("all: %+v, %v", all, err)
 	}
+	overview, err := one.Overview(t.Context(), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals := slices.Clone(all)
+	for i := range totals {
+		totals[i].Operations, totals[i].Hours = nil, nil
+		totals[i].Until = overview[i].Until
+	}
+	if !reflect.DeepEqual(overview, totals) {
+		t.Errorf("the overview: %+v, want the totals %+v", overview, totals)
+	}
 	if _, err := one.Of(t.Context(), uuid.New(), start); err != ErrClientNotFound {
 		t.Errorf("an unknown client: %v", err)
 	}
@@ -113,8 +126,11 @@ func TestManyServersAtOnce(t *testing.T) {
 		})
 	}
 	servers.Wait()
-	if n := pgtest.Value[int64](t, db, "select sum(requests)::bigint from usage_minutes"); n != 4*20*100 {
+	if n := pgtest.Value[int64](t, db, "select sum(requests)::bigint from usage_hours"); n != 4*20*100 {
 		t.Errorf("%d requests were counted, want %d; log: %s", n, 4*20*100, log)
+	}
+	if n := pgtest.Value[int64](t, db, "select sum(charged)::bigint from usage_minutes"); n != 4*20*100 {
+		t.Errorf("%d requests were charged, want %d; log: %s", n, 4*20*100, log)
 	}
 }
 
@@ -126,7 +142,7 @@ func TestRunWritesWhatIsLeft(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	u.Run(ctx)
-	if n := pgtest.Value[int64](t, db, "select count(*) from usage_minutes"); n != 1 {
+	if n := pgtest.Value[int64](t, db, "select count(*) from usage_hours"); n != 1 {
 		t.Errorf("%d rows, want 1", n)
 	}
 }
@@ -136,7 +152,7 @@ func TestCountsWaitWithinBounds(t *testing.T) {
 	t.Parallel()
 	u, db, log := newUsage(t)
 	client := db.Client(t)
-	db.Exec(t, "alter table usage_minutes rename to away")
+	db.Exec(t, "alter table usage_hours rename to away")
 	for i := range maxRows + 7 {
 		u.Count(Request{ClientID: client.ID, Operation: "requestToken", Status: 200})
 		if i < maxRows {
@@ -153,9 +169,9 @@ func TestCountsWaitWithinBounds(t *testing.T) {
 	if rows, dropped := u.Waiting(); rows != maxRows || dropped != 7 {
 		t.Errorf("after the failure %d rows wait, want %d; %d requests are dropped", rows, maxRows, dropped)
 	}
-	db.Exec(t, "alter table away rename to usage_minutes")
+	db.Exec(t, "alter table away rename to usage_hours")
 	u.flush(t.Context())
-	if n := pgtest.Value[int64](t, db, "select sum(requests)::bigint from usage_minutes"); n != maxRows || len(u.rows) != 0 {
+	if n := pgtest.Value[int64](t, db, "select sum(requests)::bigint from usage_hours"); n != maxRows || len(u.rows) != 0 {
 		t.Errorf("%d requests are written and %d rows wait", n, len(u.rows))
 	}
 }
@@ -176,7 +192,7 @@ func TestSweep(t *testing.T) {
 		if err := u.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := pgtest.Value[int64](t, db, "select count(*) from usage_minutes"); n != want {
+		if n := pgtest.Value[int64](t, db, "select count(*) from usage_hours"); n != want {
 			t.Errorf("after %d days %d rows are left, want %d", 34+days, n, want)
 		}
 	}

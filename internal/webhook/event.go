@@ -48,7 +48,7 @@ type Event struct {
 	State             State
 	AttemptCount      int
 	NextAttemptAt     time.Time // of a pending event; in the past: as soon as a sender is free
-	Attempts          []Attempt // oldest first; only from [Webhooks.Event]
+	Attempts          []Attempt // oldest first; only from [Webhooks.Event] and [Webhooks.EventsOf]
 
 	userID         uuid.UUID // whose connection it is about
 	attemptsBefore int       // those that came before the last replay
@@ -137,13 +137,28 @@ type Filter struct {
 	State    State
 	After    Position
 	Limit    int // events in the list at most, 1 or more
+	// LatestFirst turns the list of one client around.
+	LatestFirst bool
 }
 
-// Events lists events, oldest first, without their attempts.
+// Events lists events, without their attempts: the oldest first, unless the filter says otherwise.
 func (w *Webhooks) Events(ctx context.Context, filter Filter) ([]Event, error) {
 	events, err := w.store.events(ctx, filter)
 	if err != nil {
 		return nil, fmt.Errorf("webhook events: %w", err)
+	}
+	return events, nil
+}
+
+// EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a position, whose
+// zero value is after the newest. Each has its last ten attempts, without the responses.
+func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before Position, limit int) ([]Event, error) {
+	if before == (Position{}) {
+		before = Position{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), uuid.Max}
+	}
+	events, err := w.store.eventsOf(ctx, userID, clientID, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("webhook events of a connection: %w", err)
 	}
 	return events, nil
 }
@@ -164,6 +179,41 @@ func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
 		return fmt.Errorf("webhook event %s: %w", id, err)
 	}
 	return nil
+}
+
+// CountBound is up to how many events are counted.
+const CountBound = 10_000
+
+// Waiting counts a client's events that wait to be sent, and those that failed: each up to [CountBound], and one more where there are
+// more.
+func (w *Webhooks) Waiting(ctx context.Context, clientID uuid.UUID) (waiting, failed int, err error) {
+	var counts [2]int
+	for i := range counts {
+		n, err := w.store.count(ctx, clientID, i == 1, CountBound+1)
+		if err != nil {
+			return 0, 0, fmt.Errorf("webhook of client %s: %w", clientID, err)
+		}
+		counts[i] = int(n)
+	}
+	return counts[0], counts[1], nil
+}
+
+// ReplayFailed has the oldest of a client's failed events sent again, at most so many, as [Webhooks.Replay] does. It returns how many,
+// also with an error. Errors: ErrNoEndpoint, ErrStopped.
+func (w *Webhooks) ReplayFailed(ctx context.Context, clientID uuid.UUID, atMost int) (replayed int, err error) {
+	failed, err := w.Events(ctx, Filter{ClientID: clientID, State: Failed, Limit: atMost})
+	if err != nil {
+		return 0, err
+	}
+	for _, event := range failed {
+		switch err := w.Replay(ctx, event.ID); {
+		case err == nil:
+			replayed++
+		case !errors.Is(err, ErrNoEvent): // its user's account was deleted since
+			return replayed, err
+		}
+	}
+	return replayed, nil
 }
 
 // SendSample sends a made-up event of a type to a client's receiver, signed like a real one, and returns the outcome. The
@@ -210,3 +260,19 @@ func (w *Webhooks) Sweep(ctx context.Context) error {
 }
 
 var errNoSecret = errors.New("the signing secret cannot be opened with this keyset")
+
+func ids(events []Event) []uuid.UUID {
+	list := make([]uuid.UUID, len(events))
+	for i, event := range events {
+		list[i] = event.ID
+	}
+	return list
+}
+
+// value is what a nullable column holds, or the zero value.
+func value[T any](pointer *T) (v T) {
+	if pointer != nil {
+		v = *pointer
+	}
+	return v
+}

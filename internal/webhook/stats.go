@@ -33,6 +33,30 @@ func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
 	return slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return strings.Compare(a.Client, b.Client) }), nil
 }
 
+// Queue is how delivery to all clients goes, over all servers.
+type Queue struct {
+	Waiting int64         // events that are to be delivered
+	Due     int64         // those of them that are to be sent now, and that no server is sending
+	Oldest  time.Duration // age of the oldest that waits; 0 where there is none
+	Failed  int64         // given up within the last 24 hours; 10,000 stands for that many or more
+	Ages    []Age         // of those that wait, youngest first
+}
+
+// Age is how many events have waited for UpTo at most, and longer than those of the age before. An UpTo of 0 is any time.
+type Age struct {
+	UpTo  time.Duration
+	Count int64
+}
+
+// Queue asks the database how delivery goes.
+func (w *Webhooks) Queue(ctx context.Context) (Queue, error) {
+	queue, err := w.store.queueState(ctx)
+	if err != nil {
+		return Queue{}, fmt.Errorf("webhook queue: %w", err)
+	}
+	return queue, nil
+}
+
 // count changes what this server counted of a client.
 func (w *Webhooks) count(client string, change func(*Stats)) {
 	w.statsMu.Lock()

@@ -115,6 +115,9 @@ func (s store) target(ctx context.Context, clientID uuid.UUID) (target, error) {
 }
 
 func (s store) events(ctx context.Context, filter Filter) ([]Event, error) {
+	if filter.LatestFirst {
+		return s.latest(ctx, filter)
+	}
 	params := webhookdb.ListWebhookEventsParams{
 		AfterTime: filter.After.CreatedAt, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
 	}
@@ -130,6 +133,62 @@ func (s store) events(ctx context.Context, filter Filter) ([]Event, error) {
 		return nil, err
 	}
 	return s.withDue(ctx, fromRows(rows))
+}
+
+// latest are the events of a client, the latest first.
+func (s store) latest(ctx context.Context, filter Filter) ([]Event, error) {
+	params := webhookdb.ListLatestWebhookEventsParams{
+		ClientID: filter.ClientID, BeforeTime: filter.After.CreatedAt, BeforeID: filter.After.ID, MaxRows: int32(filter.Limit),
+	}
+	if filter.After == (Position{}) {
+		params.BeforeTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	if filter.State != "" {
+		state := string(filter.State)
+		params.State = &state
+	}
+	rows, err := s.lists.ListLatestWebhookEvents(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	return s.withDue(ctx, fromRows(rows))
+}
+
+// count counts what is in the queue for a client, or what has failed, up to a bound.
+func (s store) count(ctx context.Context, clientID uuid.UUID, failed bool, atMost int32) (int64, error) {
+	if failed {
+		return s.queries.CountFailedWebhookEvents(ctx, webhookdb.CountFailedWebhookEventsParams{ClientID: clientID, AtMost: atMost})
+	}
+	return s.queries.CountQueuedWebhookEvents(ctx, webhookdb.CountQueuedWebhookEventsParams{ClientID: clientID, AtMost: atMost})
+}
+
+// eventsOf are the events of a connection, newest first, with their last attempts.
+func (s store) eventsOf(ctx context.Context, userID, clientID uuid.UUID, before Position, limit int) ([]Event, error) {
+	rows, err := s.queries.ListEventsOfConnection(ctx, webhookdb.ListEventsOfConnectionParams{
+		UserID: userID, ClientID: clientID, BeforeTime: before.CreatedAt, BeforeID: before.ID, MaxRows: int32(limit),
+	})
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.withDue(ctx, fromRows(rows))
+	if err != nil {
+		return nil, err
+	}
+	attempts, err := s.queries.ListLatestAttempts(ctx, webhookdb.ListLatestAttemptsParams{UserID: userID, EventIds: ids(events)})
+	if err != nil {
+		return nil, err
+	}
+	of := map[uuid.UUID][]Attempt{}
+	for _, row := range attempts {
+		of[row.EventID] = append(of[row.EventID], Attempt{
+			Number: int(row.Attempt), At: row.At, Duration: time.Duration(row.DurationMs) * time.Millisecond,
+			Status: int(value(row.Status)), Fault: value(row.Fault),
+		})
+	}
+	for i, event := range events {
+		events[i].Attempts = of[event.ID]
+	}
+	return events, nil
 }
 
 // withDue says when those of the events are due that are pending: as soon as they are in the queue, if they are not there yet.
@@ -150,14 +209,6 @@ func (s store) withDue(ctx context.Context, events []Event) ([]Event, error) {
 		}
 	}
 	return events, nil
-}
-
-func ids(events []Event) []uuid.UUID {
-	list := make([]uuid.UUID, len(events))
-	for i, event := range events {
-		list[i] = event.ID
-	}
-	return list
 }
 
 func (s store) event(ctx context.Context, id uuid.UUID) (Event, error) {
@@ -392,6 +443,32 @@ func (s store) pending(ctx context.Context, all map[string]Stats) error {
 	return err
 }
 
+// queueState asks how many events wait, for how long, and how many were given up lately.
+func (s store) queueState(ctx context.Context) (Queue, error) {
+	row, err := s.queries.Queue(ctx)
+	if err != nil {
+		return Queue{}, err
+	}
+	more, err := s.queries.QueueToBe(ctx)
+	if err != nil {
+		return Queue{}, err
+	}
+	row.Waiting, row.Due, row.OldestSeconds = row.Waiting+more.Waiting, row.Due+more.Due, max(row.OldestSeconds, more.OldestSeconds)
+	row.Minute, row.Minutes, row.Hour = row.Minute+more.Minute, row.Minutes+more.Minutes, row.Hour+more.Hour
+	row.Hours, row.Day = row.Hours+more.Hours, row.Day+more.Day
+	failed, err := s.queries.CountFailedOfDay(ctx)
+	q := Queue{Waiting: row.Waiting, Due: row.Due, Oldest: time.Duration(row.OldestSeconds * float64(time.Second)), Failed: failed}
+	younger := int64(0)
+	for _, age := range []Age{
+		{time.Minute, row.Minute}, {5 * time.Minute, row.Minutes}, {time.Hour, row.Hour}, {6 * time.Hour, row.Hours},
+		{24 * time.Hour, row.Day}, {0, row.Waiting},
+	} {
+		q.Ages = append(q.Ages, Age{age.UpTo, age.Count - younger})
+		younger = age.Count
+	}
+	return q, err
+}
+
 func fromRows(rows []webhookdb.WebhookEvent) []Event {
 	events := make([]Event, len(rows))
 	for i, row := range rows {
@@ -417,12 +494,4 @@ func fromRow(row webhookdb.WebhookEvent) Event {
 		userID:            row.UserID,
 		attemptsBefore:    int(row.AttemptsBefore),
 	}
-}
-
-// value is what a nullable column holds, or the zero value.
-func value[T any](pointer *T) (v T) {
-	if pointer != nil {
-		v = *pointer
-	}
-	return v
 }

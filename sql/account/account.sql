@@ -57,6 +57,23 @@ select email from users where user_id = @user_id for update;
 delete from sign_ins
 where lower(email) in (select lower(former) from unnest(@emails::text[]) as former) or user_id = any (@user_ids::uuid[]);
 
+-- name: CountSignInsOf :one
+-- What DeleteSignInsOf would end, counted as far as a thousand.
+select count(*) from (
+    select from sign_ins i
+    where (lower(i.email) = lower(@email) or i.user_id = @user_id::uuid) and i.expires_at > connect_now() limit 1000
+) as i;
+
+-- name: CountSessionsOf :one
+-- Who is signed in to the account pages, counted as far as a thousand, and in which browsers the user has signed in.
+select (select count(*) from (
+        select from account_sessions s where s.user_id = @user_id and s.expires_at > connect_now() limit 1000
+    ) as s) as sessions,
+    (select count(*) from known_browsers b
+    where b.user_id = @user_id and b.signed_in_at > connect_now() - interval '180 days') as browsers
+from users u
+where u.user_id = @user_id;
+
 -- name: DeleteUser :exec
 -- What belongs to the user goes with the row, where it refers to it with "on delete cascade".
 delete from users where user_id = @user_id;

@@ -69,5 +69,54 @@ select * from cycling_adjustments where user_id = @user_id and adjustment_id = @
 -- name: NoteAdjustment :exec
 -- Who corrected something, and what, but not by how much: the log holds no activity.
 insert into audit_log (subject, actor, action, user_id, detail)
-values (@user_id::uuid, @actor::text, 'activity.adjusted', @user_id::uuid,
+values (@user_id::uuid, @actor::text, @action::text, @user_id::uuid,
     jsonb_build_object('dataset', @dataset::text, 'adjustment_id', @adjustment_id::uuid));
+
+-- name: ListLatestAdjustments :many
+-- Corrections of steps (dataset 0) and of cycling distance (1), if they are asked for, newest first, each before a position of its
+-- own.
+select l.dataset, l.id, l.date, l.delta, l.note, l.created_at
+from (
+    (select 0::int as dataset, s.correction_id as id, s.date, s.delta, s.note, s.created_at
+    from step_corrections s
+    where sqlc.arg(steps)::bool and s.user_id = @user_id
+        and (s.created_at, s.correction_id) < (@steps_at::timestamptz, @steps_id::uuid)
+    order by s.created_at desc, s.correction_id desc
+    limit @max_rows)
+    union all
+    (select 1::int as dataset, c.adjustment_id as id, c.date, c.delta_meters as delta, c.note, c.created_at
+    from cycling_adjustments c
+    where sqlc.arg(cycling)::bool and c.user_id = @user_id
+        and (c.created_at, c.adjustment_id) < (@cycling_at::timestamptz, @cycling_id::uuid)
+    order by c.created_at desc, c.adjustment_id desc
+    limit @max_rows)
+) l
+order by l.created_at desc, l.dataset desc, l.id desc
+limit @max_rows;
+
+-- name: GetStepsOfDay :one
+-- What is recorded for a date, and all that support added to it. No row where there is no such user.
+select (s.user_id is not null)::bool as is_recorded, coalesce(s.steps, 0)::bigint as recorded, coalesce((
+    select sum(c.delta) from step_corrections c where c.user_id = @user_id and c.date = @day::date), 0)::bigint as adjusted
+from users u
+left join daily_steps s on s.user_id = u.user_id and s.date = @day::date
+where u.user_id = @user_id;
+
+-- name: GetCyclingOfDay :one
+-- The same of the rides that started on a date.
+select (count(a.user_id) > 0)::bool as is_recorded, coalesce(sum(a.distance_meters), 0)::bigint as recorded, coalesce((
+    select sum(c.delta_meters) from cycling_adjustments c where c.user_id = @user_id and c.date = @day::date), 0)::bigint as adjusted
+from users u
+left join cycling_activities a
+    on a.user_id = u.user_id and a.start_time >= @since::timestamp and a.start_time < @until::timestamp
+where u.user_id = @user_id
+group by u.user_id;
+
+-- name: CountActivity :one
+-- How much is stored of a user, counted as far as the limit. No row where there is no such user.
+select (select count(*) from (select from daily_steps s where s.user_id = @user_id limit sqlc.arg(most)::int) as s) as days,
+    (select count(*) from (select from cycling_activities a where a.user_id = @user_id limit sqlc.arg(most)::int) as a) as rides,
+    ((select count(*) from (select from step_corrections c where c.user_id = @user_id limit sqlc.arg(most)::int) as c)
+    + (select count(*) from (select from cycling_adjustments c where c.user_id = @user_id limit sqlc.arg(most)::int) as c))::bigint as adjustments
+from users u
+where u.user_id = @user_id;

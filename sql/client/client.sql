@@ -18,6 +18,9 @@ select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), fals
 from clients
 where client_id = @client_id;
 
+-- name: ListClientNames :many
+select client_id, name from clients where client_id = any (@client_ids::uuid[]);
+
 -- name: ListClients :many
 select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients

@@ -21,3 +21,22 @@ where (c.user_id, c.client_id) > (@after_user::uuid, @after_client::uuid) and c.
     and (sqlc.narg(client_id)::uuid is null or c.client_id = sqlc.narg(client_id))
 order by c.user_id, c.client_id
 limit @max_rows;
+
+-- name: GetConnection :one
+-- One with all that its row knows, also of refreshes, and of the client what decides whether they are refused.
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
+        when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
+    end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
+from connections c
+join clients cl using (client_id)
+where c.user_id = @user_id and c.client_id = @client_id and c.version > 0;
+
+-- name: GetGrant :one
+select user_id, client_id from grant_directory where grant_id = @grant_id;
+
+-- name: CountRequestsOfUser :one
+-- Those that have not ended, counted as far as a thousand.
+select count(*) from (
+    select from authorization_requests r where r.user_id = @user_id::uuid and r.expires_at > connect_now() limit 1000
+) as r;

@@ -1,16 +1,27 @@
--- What clients asked, by minute.
+-- What clients asked, by hour, and what they were charged, by minute.
 
 -- name: AddUsage :batchexec
-insert into usage_minutes as u (client_id, minute, operation, status, requests, charged, durations)
-values (@client_id, @minute, @operation, @status, @requests, @charged, @durations)
-on conflict (client_id, minute, operation, status) do update
+insert into usage_hours as u (client_id, hour, operation, status, requests, durations)
+values (@client_id, @hour, @operation, @status, @requests, @durations)
+on conflict (client_id, hour, operation, status) do update
 set requests = u.requests + excluded.requests,
-    charged = u.charged + excluded.charged,
     durations = add_counts(u.durations, excluded.durations);
 
--- One sum for each bucket of internal/usage: much faster than rows of buckets.
+-- name: AddCharged :batchexec
+insert into usage_minutes as u (client_id, minute, charged)
+values (@client_id, @minute, @charged)
+on conflict (client_id, minute) do update
+set charged = u.charged + excluded.charged;
+
 -- name: UsageByHour :many
-select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, operation, status,
+select client_id, hour, operation, status, durations
+from usage_hours
+where hour >= @since and (client_id = @client_id or @every_client::boolean)
+order by client_id, hour, operation, status;
+
+-- One sum for each bucket of internal/usage: much faster than rows of buckets.
+-- name: UsageByClient :many
+select client_id, status,
     array[
         coalesce(sum(durations[1]), 0), coalesce(sum(durations[2]), 0), coalesce(sum(durations[3]), 0),
         coalesce(sum(durations[4]), 0), coalesce(sum(durations[5]), 0), coalesce(sum(durations[6]), 0),
@@ -18,19 +29,21 @@ select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, operat
         coalesce(sum(durations[10]), 0), coalesce(sum(durations[11]), 0), coalesce(sum(durations[12]), 0),
         coalesce(sum(durations[13]), 0), coalesce(sum(durations[14]), 0)
     ]::bigint[] as durations
+from usage_hours
+where hour >= @since
+group by client_id, status;
+
+-- name: BudgetByClient :many
+select client_id, sum(charged)::bigint as charged, max(charged)::bigint as busiest_minute
 from usage_minutes
-where minute >= @since and (client_id = @client_id or @every_client::boolean)
-group by 1, 2, 3, 4
-order by 1, 2, 3, 4;
+where minute >= @since
+group by client_id;
 
 -- name: BudgetByHour :many
 select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
     max(charged)::bigint as busiest_minute
-from (
-    select client_id, minute, sum(charged) as charged from usage_minutes
-    where minute >= @since and (client_id = @client_id or @every_client::boolean)
-    group by client_id, minute
-) minutes
+from usage_minutes
+where minute >= @since and (client_id = @client_id or @every_client::boolean)
 group by 1, 2
 order by 1, 2;
 
@@ -61,6 +74,9 @@ where client_id = @client_id or @every_client::boolean
 order by created_at, client_id;
 
 -- name: SweepUsage :execrows
+delete from usage_hours where hour < connect_now() - @retention::interval;
+
+-- name: SweepCharged :execrows
 delete from usage_minutes where minute < connect_now() - @retention::interval;
 
 -- A client that does not exist has no errors: whoever asks can make ids up.

@@ -55,6 +55,43 @@ where (sqlc.narg(client_id)::uuid is null or client_id = sqlc.narg(client_id))
 order by created_at, event_id
 limit @max_rows;
 
+-- name: ListLatestWebhookEvents :many
+select * from webhook_events
+where client_id = @client_id
+    and (sqlc.narg(state)::text is null or state = sqlc.narg(state))
+    and (created_at, event_id) < (@before_time::timestamptz, @before_id::uuid)
+order by created_at desc, event_id desc
+limit @max_rows;
+
+-- name: CountFailedWebhookEvents :one
+-- Of a client, up to a bound.
+select count(*) from (select from webhook_events where client_id = @client_id and state = 'failed' limit @at_most) counted;
+
+-- name: CountQueuedWebhookEvents :one
+-- Of a client, up to a bound: what is to be sent.
+select count(*) from (select from webhook_queue where client_id = @client_id limit @at_most) counted;
+
+-- name: ListEventsOfConnection :many
+-- The newest first.
+select * from webhook_events
+where user_id = @user_id and client_id = @client_id and (created_at, event_id) < (@before_time::timestamptz, @before_id::uuid)
+order by created_at desc, event_id desc
+limit @max_rows;
+
+-- name: ListLatestAttempts :many
+-- The last ten attempts of each event, without the responses.
+select a.event_id, a.attempt, a.at, a.duration_ms, a.status, a.fault
+from webhook_events e
+cross join lateral (
+    select l.event_id, l.attempt, l.at, l.duration_ms, l.status, l.fault
+    from webhook_attempts l
+    where l.user_id = e.user_id and l.event_id = e.event_id
+    order by l.attempt desc
+    limit 10
+) a
+where e.user_id = @user_id and e.event_id = any (@event_ids::uuid[])
+order by a.event_id, a.attempt;
+
 -- name: GetWebhookEvent :one
 select * from webhook_events where event_id = @event_id;
 
@@ -235,6 +272,42 @@ from webhook_events e
 join clients cl using (client_id)
 where not e.queued
 group by cl.name;
+
+-- name: Queue :one
+-- The events that wait in the queue, by how long they have waited. The time is asked for once, and not for each of them.
+select count(*) as waiting, count(*) filter (where w.due) as due,
+    coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
+    count(*) filter (where w.age < interval '1 minute') as minute,
+    count(*) filter (where w.age < interval '5 minutes') as minutes,
+    count(*) filter (where w.age < interval '1 hour') as hour,
+    count(*) filter (where w.age < interval '6 hours') as hours,
+    count(*) filter (where w.age < interval '1 day') as day
+from (
+    select (select connect_now()) - created_at as age,
+        next_attempt_at <= (select connect_now()) and (leased_until is null or leased_until <= now()) as due
+    from webhook_queue
+) w;
+
+-- name: QueueToBe :one
+-- The same of the events that are not in the queue yet.
+select count(*) as waiting, count(*) as due, coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
+    count(*) filter (where w.age < interval '1 minute') as minute,
+    count(*) filter (where w.age < interval '5 minutes') as minutes,
+    count(*) filter (where w.age < interval '1 hour') as hour,
+    count(*) filter (where w.age < interval '6 hours') as hours,
+    count(*) filter (where w.age < interval '1 day') as day
+from (select (select connect_now()) - created_at as age from webhook_events where not queued) w;
+
+-- name: CountFailedOfDay :one
+-- Given up within a day. An event whose schedule ends is no older than four days, unless it was replayed. The limit keeps the
+-- statement within its timeout.
+select count(*) from (
+    select 1 from webhook_events e
+    left join webhook_attempts a on a.user_id = e.user_id and a.event_id = e.event_id and a.attempt = e.attempts
+    where e.state = 'failed' and e.created_at > (select connect_now()) - interval '4 days'
+        and coalesce(a.at, e.created_at) > (select connect_now()) - interval '1 day'
+    limit 10000
+) f;
 
 -- name: Release :exec
 -- Ends leases, so that another server can take the events at once.

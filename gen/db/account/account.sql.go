@@ -115,6 +115,49 @@ func (q *Queries) CountCodeEmails(ctx context.Context) (CountCodeEmailsRow, erro
 	return i, err
 }
 
+const countSessionsOf = `-- name: CountSessionsOf :one
+select (select count(*) from (
+        select from account_sessions s where s.user_id = $1 and s.expires_at > connect_now() limit 1000
+    ) as s) as sessions,
+    (select count(*) from known_browsers b
+    where b.user_id = $1 and b.signed_in_at > connect_now() - interval '180 days') as browsers
+from users u
+where u.user_id = $1
+`
+
+type CountSessionsOfRow struct {
+	Sessions int64
+	Browsers int64
+}
+
+// Who is signed in to the account pages, counted as far as a thousand, and in which browsers the user has signed in.
+func (q *Queries) CountSessionsOf(ctx context.Context, userID uuid.UUID) (CountSessionsOfRow, error) {
+	row := q.db.QueryRow(ctx, countSessionsOf, userID)
+	var i CountSessionsOfRow
+	err := row.Scan(&i.Sessions, &i.Browsers)
+	return i, err
+}
+
+const countSignInsOf = `-- name: CountSignInsOf :one
+select count(*) from (
+    select from sign_ins i
+    where (lower(i.email) = lower($1) or i.user_id = $2::uuid) and i.expires_at > connect_now() limit 1000
+) as i
+`
+
+type CountSignInsOfParams struct {
+	Email  string
+	UserID uuid.UUID
+}
+
+// What DeleteSignInsOf would end, counted as far as a thousand.
+func (q *Queries) CountSignInsOf(ctx context.Context, arg CountSignInsOfParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countSignInsOf, arg.Email, arg.UserID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const delayCodeEmail = `-- name: DelayCodeEmail :exec
 update code_emails set due_at = now() + $1::interval, leased_until = null
 where sign_in_id = $2 and seed = $3 and attempts = $4

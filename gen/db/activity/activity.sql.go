@@ -13,6 +13,34 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const countActivity = `-- name: CountActivity :one
+select (select count(*) from (select from daily_steps s where s.user_id = $1 limit $2::int) as s) as days,
+    (select count(*) from (select from cycling_activities a where a.user_id = $1 limit $2::int) as a) as rides,
+    ((select count(*) from (select from step_corrections c where c.user_id = $1 limit $2::int) as c)
+    + (select count(*) from (select from cycling_adjustments c where c.user_id = $1 limit $2::int) as c))::bigint as adjustments
+from users u
+where u.user_id = $1
+`
+
+type CountActivityParams struct {
+	UserID uuid.UUID
+	Most   int32
+}
+
+type CountActivityRow struct {
+	Days        int64
+	Rides       int64
+	Adjustments int64
+}
+
+// How much is stored of a user, counted as far as the limit. No row where there is no such user.
+func (q *Queries) CountActivity(ctx context.Context, arg CountActivityParams) (CountActivityRow, error) {
+	row := q.db.QueryRow(ctx, countActivity, arg.UserID, arg.Most)
+	var i CountActivityRow
+	err := row.Scan(&i.Days, &i.Rides, &i.Adjustments)
+	return i, err
+}
+
 const getCyclingAdjustment = `-- name: GetCyclingAdjustment :one
 select user_id, date, adjustment_id, delta_meters, note, created_at from cycling_adjustments where user_id = $1 and adjustment_id = $2
 `
@@ -36,6 +64,42 @@ func (q *Queries) GetCyclingAdjustment(ctx context.Context, arg GetCyclingAdjust
 	return i, err
 }
 
+const getCyclingOfDay = `-- name: GetCyclingOfDay :one
+select (count(a.user_id) > 0)::bool as is_recorded, coalesce(sum(a.distance_meters), 0)::bigint as recorded, coalesce((
+    select sum(c.delta_meters) from cycling_adjustments c where c.user_id = $1 and c.date = $2::date), 0)::bigint as adjusted
+from users u
+left join cycling_activities a
+    on a.user_id = u.user_id and a.start_time >= $3::timestamp and a.start_time < $4::timestamp
+where u.user_id = $1
+group by u.user_id
+`
+
+type GetCyclingOfDayParams struct {
+	UserID uuid.UUID
+	Day    time.Time
+	Since  time.Time
+	Until  time.Time
+}
+
+type GetCyclingOfDayRow struct {
+	IsRecorded bool
+	Recorded   int64
+	Adjusted   int64
+}
+
+// The same of the rides that started on a date.
+func (q *Queries) GetCyclingOfDay(ctx context.Context, arg GetCyclingOfDayParams) (GetCyclingOfDayRow, error) {
+	row := q.db.QueryRow(ctx, getCyclingOfDay,
+		arg.UserID,
+		arg.Day,
+		arg.Since,
+		arg.Until,
+	)
+	var i GetCyclingOfDayRow
+	err := row.Scan(&i.IsRecorded, &i.Recorded, &i.Adjusted)
+	return i, err
+}
+
 const getStepCorrection = `-- name: GetStepCorrection :one
 select user_id, date, correction_id, delta, note, created_at from step_corrections where user_id = $1 and correction_id = $2
 `
@@ -56,6 +120,33 @@ func (q *Queries) GetStepCorrection(ctx context.Context, arg GetStepCorrectionPa
 		&i.Note,
 		&i.CreatedAt,
 	)
+	return i, err
+}
+
+const getStepsOfDay = `-- name: GetStepsOfDay :one
+select (s.user_id is not null)::bool as is_recorded, coalesce(s.steps, 0)::bigint as recorded, coalesce((
+    select sum(c.delta) from step_corrections c where c.user_id = $1 and c.date = $2::date), 0)::bigint as adjusted
+from users u
+left join daily_steps s on s.user_id = u.user_id and s.date = $2::date
+where u.user_id = $1
+`
+
+type GetStepsOfDayParams struct {
+	UserID uuid.UUID
+	Day    time.Time
+}
+
+type GetStepsOfDayRow struct {
+	IsRecorded bool
+	Recorded   int64
+	Adjusted   int64
+}
+
+// What is recorded for a date, and all that support added to it. No row where there is no such user.
+func (q *Queries) GetStepsOfDay(ctx context.Context, arg GetStepsOfDayParams) (GetStepsOfDayRow, error) {
+	row := q.db.QueryRow(ctx, getStepsOfDay, arg.UserID, arg.Day)
+	var i GetStepsOfDayRow
+	err := row.Scan(&i.IsRecorded, &i.Recorded, &i.Adjusted)
 	return i, err
 }
 
@@ -132,15 +223,95 @@ func (q *Queries) ListAdjustments(ctx context.Context, arg ListAdjustmentsParams
 	return items, nil
 }
 
+const listLatestAdjustments = `-- name: ListLatestAdjustments :many
+select l.dataset, l.id, l.date, l.delta, l.note, l.created_at
+from (
+    (select 0::int as dataset, s.correction_id as id, s.date, s.delta, s.note, s.created_at
+    from step_corrections s
+    where $1::bool and s.user_id = $2
+        and (s.created_at, s.correction_id) < ($3::timestamptz, $4::uuid)
+    order by s.created_at desc, s.correction_id desc
+    limit $5)
+    union all
+    (select 1::int as dataset, c.adjustment_id as id, c.date, c.delta_meters as delta, c.note, c.created_at
+    from cycling_adjustments c
+    where $6::bool and c.user_id = $2
+        and (c.created_at, c.adjustment_id) < ($7::timestamptz, $8::uuid)
+    order by c.created_at desc, c.adjustment_id desc
+    limit $5)
+) l
+order by l.created_at desc, l.dataset desc, l.id desc
+limit $5
+`
+
+type ListLatestAdjustmentsParams struct {
+	Steps     bool
+	UserID    uuid.UUID
+	StepsAt   time.Time
+	StepsID   uuid.UUID
+	MaxRows   int32
+	Cycling   bool
+	CyclingAt time.Time
+	CyclingID uuid.UUID
+}
+
+type ListLatestAdjustmentsRow struct {
+	Dataset   int32
+	ID        uuid.UUID
+	Date      time.Time
+	Delta     int32
+	Note      string
+	CreatedAt time.Time
+}
+
+// Corrections of steps (dataset 0) and of cycling distance (1), if they are asked for, newest first, each before a position of its
+// own.
+func (q *Queries) ListLatestAdjustments(ctx context.Context, arg ListLatestAdjustmentsParams) ([]ListLatestAdjustmentsRow, error) {
+	rows, err := q.db.Query(ctx, listLatestAdjustments,
+		arg.Steps,
+		arg.UserID,
+		arg.StepsAt,
+		arg.StepsID,
+		arg.MaxRows,
+		arg.Cycling,
+		arg.CyclingAt,
+		arg.CyclingID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListLatestAdjustmentsRow
+	for rows.Next() {
+		var i ListLatestAdjustmentsRow
+		if err := rows.Scan(
+			&i.Dataset,
+			&i.ID,
+			&i.Date,
+			&i.Delta,
+			&i.Note,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const noteAdjustment = `-- name: NoteAdjustment :exec
 insert into audit_log (subject, actor, action, user_id, detail)
-values ($1::uuid, $2::text, 'activity.adjusted', $1::uuid,
-    jsonb_build_object('dataset', $3::text, 'adjustment_id', $4::uuid))
+values ($1::uuid, $2::text, $3::text, $1::uuid,
+    jsonb_build_object('dataset', $4::text, 'adjustment_id', $5::uuid))
 `
 
 type NoteAdjustmentParams struct {
 	UserID       uuid.UUID
 	Actor        string
+	Action       string
 	Dataset      string
 	AdjustmentID uuid.UUID
 }
@@ -150,6 +321,7 @@ func (q *Queries) NoteAdjustment(ctx context.Context, arg NoteAdjustmentParams) 
 	_, err := q.db.Exec(ctx, noteAdjustment,
 		arg.UserID,
 		arg.Actor,
+		arg.Action,
 		arg.Dataset,
 		arg.AdjustmentID,
 	)

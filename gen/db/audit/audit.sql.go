@@ -88,9 +88,136 @@ func (q *Queries) ListAuditLog(ctx context.Context, arg ListAuditLogParams) ([]L
 	return items, nil
 }
 
+const lookBack = `-- name: LookBack :many
+with slice as (
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (subject, at, id) < ($2::uuid, $3::timestamptz, $4::bigint)
+        and (subject, at, id) >= ($2::uuid, $5::timestamptz, 0)
+    order by subject desc, at desc, id desc limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (client_id, at, id) < ($6::uuid, $3::timestamptz, $4::bigint)
+        and (client_id, at, id) >= ($6::uuid, $5::timestamptz, 0)
+    order by client_id desc, at desc, id desc limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (actor, at, id) < ($7::text, $3::timestamptz, $4::bigint)
+        and (actor, at, id) >= ($7::text, $5::timestamptz, 0)
+    order by actor desc, at desc, id desc limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (action, at, id) < ($8::text, $3::timestamptz, $4::bigint)
+        and (action, at, id) >= ($8::text, $5::timestamptz, 0)
+    order by action desc, at desc, id desc limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where $9::bool and (at, id) < ($3::timestamptz, $4::bigint) and (at, id) >= ($5::timestamptz, 0)
+    order by at desc, id desc limit $1::int)
+), looked as (
+    select id, at, actor, action, user_id, client_id, connection_version, detail,
+        ($10::uuid is null or client_id is not distinct from $10)
+            and ($11::text is null or actor = $11)
+            and ($12::text is null or action = $12) as found,
+        row_number() over (order by at desc, id desc) as place
+    from slice
+)
+select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
+from looked
+where found or place = $1::int
+order by at desc, id desc
+`
+
+type LookBackParams struct {
+	Slice    int32
+	OfUser   *uuid.UUID
+	BeforeAt time.Time
+	BeforeID int64
+	Since    time.Time
+	OfClient *uuid.UUID
+	OfActor  *string
+	OfAction *string
+	OfAll    bool
+	ClientID *uuid.UUID
+	Actor    *string
+	Action   *string
+}
+
+type LookBackRow struct {
+	ID                int64
+	At                time.Time
+	Actor             string
+	Action            string
+	UserID            *uuid.UUID
+	ClientID          *uuid.UUID
+	ConnectionVersion *int64
+	Detail            []byte
+	Found             bool
+	Place             int32
+}
+
+// The next slice of the log, backwards from a position, and of it what is found and the last entry, so that the search can go
+// on from there. One of the five is read: that of a user, client, actor or action, or that of all. The comparisons of whole
+// rows leave one index for each, and no more than the slice is read of it.
+func (q *Queries) LookBack(ctx context.Context, arg LookBackParams) ([]LookBackRow, error) {
+	rows, err := q.db.Query(ctx, lookBack,
+		arg.Slice,
+		arg.OfUser,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.Since,
+		arg.OfClient,
+		arg.OfActor,
+		arg.OfAction,
+		arg.OfAll,
+		arg.ClientID,
+		arg.Actor,
+		arg.Action,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LookBackRow
+	for rows.Next() {
+		var i LookBackRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.At,
+			&i.Actor,
+			&i.Action,
+			&i.UserID,
+			&i.ClientID,
+			&i.ConnectionVersion,
+			&i.Detail,
+			&i.Found,
+			&i.Place,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readInOrder = `-- name: ReadInOrder :exec
+select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
+`
+
+// Has the rest of the transaction read indexes in their order, whatever is known of how often a value occurs. What is known may
+// be old: an actor who was busy last year and did nothing since would be looked for in all that happened since. What is turned off
+// counts as so dear that PostgreSQL would compile each statement for a second.
+func (q *Queries) ReadInOrder(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, readInOrder)
+	return err
+}
+
 const sweepAuditLog = `-- name: SweepAuditLog :execrows
-delete from audit_log where (subject, id) in (
-    select subject, id from audit_log where at < connect_now() - $1::interval order by at limit $2
+delete from audit_log where (subject, at, id) in (
+    select subject, at, id from audit_log where at < connect_now() - $1::interval order by at limit $2
 )
 `
 

@@ -142,6 +142,35 @@ func (q *Queries) GetLogo(ctx context.Context, arg GetLogoParams) ([]byte, error
 	return content, err
 }
 
+const listClientNames = `-- name: ListClientNames :many
+select client_id, name from clients where client_id = any ($1::uuid[])
+`
+
+type ListClientNamesRow struct {
+	ClientID uuid.UUID
+	Name     string
+}
+
+func (q *Queries) ListClientNames(ctx context.Context, clientIds []uuid.UUID) ([]ListClientNamesRow, error) {
+	rows, err := q.db.Query(ctx, listClientNames, clientIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListClientNamesRow
+	for rows.Next() {
+		var i ListClientNamesRow
+		if err := rows.Scan(&i.ClientID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listClients = `-- name: ListClients :many
 select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients

@@ -13,6 +13,99 @@ import (
 	"github.com/google/uuid"
 )
 
+const countRequestsOfUser = `-- name: CountRequestsOfUser :one
+select count(*) from (
+    select from authorization_requests r where r.user_id = $1::uuid and r.expires_at > connect_now() limit 1000
+) as r
+`
+
+// Those that have not ended, counted as far as a thousand.
+func (q *Queries) CountRequestsOfUser(ctx context.Context, userID uuid.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, countRequestsOfUser, userID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const getConnection = `-- name: GetConnection :one
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
+        when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
+    end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
+from connections c
+join clients cl using (client_id)
+where c.user_id = $1 and c.client_id = $2 and c.version > 0
+`
+
+type GetConnectionParams struct {
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+}
+
+type GetConnectionRow struct {
+	UserID            uuid.UUID
+	ClientID          uuid.UUID
+	GrantID           uuid.UUID
+	Name              string
+	HomepageUrl       string
+	PrivacyUrl        string
+	TermsUrl          string
+	Logo              string
+	Version           int64
+	State             string
+	Scopes            scope.Set
+	HistoryFrom       time.Time
+	AuthorizedAt      time.Time
+	LastReadAt        *time.Time
+	RefreshGeneration int64
+	RefreshDeadline   time.Time
+	Status            string
+	Registered        scope.Set
+}
+
+// One with all that its row knows, also of refreshes, and of the client what decides whether they are refused.
+func (q *Queries) GetConnection(ctx context.Context, arg GetConnectionParams) (GetConnectionRow, error) {
+	row := q.db.QueryRow(ctx, getConnection, arg.UserID, arg.ClientID)
+	var i GetConnectionRow
+	err := row.Scan(
+		&i.UserID,
+		&i.ClientID,
+		&i.GrantID,
+		&i.Name,
+		&i.HomepageUrl,
+		&i.PrivacyUrl,
+		&i.TermsUrl,
+		&i.Logo,
+		&i.Version,
+		&i.State,
+		&i.Scopes,
+		&i.HistoryFrom,
+		&i.AuthorizedAt,
+		&i.LastReadAt,
+		&i.RefreshGeneration,
+		&i.RefreshDeadline,
+		&i.Status,
+		&i.Registered,
+	)
+	return i, err
+}
+
+const getGrant = `-- name: GetGrant :one
+select user_id, client_id from grant_directory where grant_id = $1
+`
+
+type GetGrantRow struct {
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+}
+
+func (q *Queries) GetGrant(ctx context.Context, grantID uuid.UUID) (GetGrantRow, error) {
+	row := q.db.QueryRow(ctx, getGrant, grantID)
+	var i GetGrantRow
+	err := row.Scan(&i.UserID, &i.ClientID)
+	return i, err
+}
+
 const listConnections = `-- name: ListConnections :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
         when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state

@@ -18,6 +18,60 @@ var (
 	ErrBatchAlreadyClosed = errors.New("batch already closed")
 )
 
+const addCharged = `-- name: AddCharged :batchexec
+insert into usage_minutes as u (client_id, minute, charged)
+values ($1, $2, $3)
+on conflict (client_id, minute) do update
+set charged = u.charged + excluded.charged
+`
+
+type AddChargedBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type AddChargedParams struct {
+	ClientID uuid.UUID
+	Minute   time.Time
+	Charged  int64
+}
+
+func (q *Queries) AddCharged(ctx context.Context, arg []AddChargedParams) *AddChargedBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.ClientID,
+			a.Minute,
+			a.Charged,
+		}
+		batch.Queue(addCharged, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &AddChargedBatchResults{br, len(arg), false}
+}
+
+func (b *AddChargedBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *AddChargedBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
 const addClientError = `-- name: AddClientError :batchexec
 insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 select cl.client_id, $1, $2, $3, $4, $5, $6, $7
@@ -84,11 +138,10 @@ func (b *AddClientErrorBatchResults) Close() error {
 
 const addUsage = `-- name: AddUsage :batchexec
 
-insert into usage_minutes as u (client_id, minute, operation, status, requests, charged, durations)
-values ($1, $2, $3, $4, $5, $6, $7)
-on conflict (client_id, minute, operation, status) do update
+insert into usage_hours as u (client_id, hour, operation, status, requests, durations)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (client_id, hour, operation, status) do update
 set requests = u.requests + excluded.requests,
-    charged = u.charged + excluded.charged,
     durations = add_counts(u.durations, excluded.durations)
 `
 
@@ -100,25 +153,23 @@ type AddUsageBatchResults struct {
 
 type AddUsageParams struct {
 	ClientID  uuid.UUID
-	Minute    time.Time
+	Hour      time.Time
 	Operation string
 	Status    int16
 	Requests  int64
-	Charged   int64
 	Durations []int64
 }
 
-// What clients asked, by minute.
+// What clients asked, by hour, and what they were charged, by minute.
 func (q *Queries) AddUsage(ctx context.Context, arg []AddUsageParams) *AddUsageBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range arg {
 		vals := []interface{}{
 			a.ClientID,
-			a.Minute,
+			a.Hour,
 			a.Operation,
 			a.Status,
 			a.Requests,
-			a.Charged,
 			a.Durations,
 		}
 		batch.Queue(addUsage, vals...)

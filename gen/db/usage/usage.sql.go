@@ -12,14 +12,44 @@ import (
 	"github.com/google/uuid"
 )
 
+const budgetByClient = `-- name: BudgetByClient :many
+select client_id, sum(charged)::bigint as charged, max(charged)::bigint as busiest_minute
+from usage_minutes
+where minute >= $1
+group by client_id
+`
+
+type BudgetByClientRow struct {
+	ClientID      uuid.UUID
+	Charged       int64
+	BusiestMinute int64
+}
+
+func (q *Queries) BudgetByClient(ctx context.Context, since time.Time) ([]BudgetByClientRow, error) {
+	rows, err := q.db.Query(ctx, budgetByClient, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BudgetByClientRow
+	for rows.Next() {
+		var i BudgetByClientRow
+		if err := rows.Scan(&i.ClientID, &i.Charged, &i.BusiestMinute); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const budgetByHour = `-- name: BudgetByHour :many
 select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
     max(charged)::bigint as busiest_minute
-from (
-    select client_id, minute, sum(charged) as charged from usage_minutes
-    where minute >= $1 and (client_id = $2 or $3::boolean)
-    group by client_id, minute
-) minutes
+from usage_minutes
+where minute >= $1 and (client_id = $2 or $3::boolean)
 group by 1, 2
 order by 1, 2
 `
@@ -159,6 +189,18 @@ func (q *Queries) SampleConnections(ctx context.Context, percent float32) ([]Sam
 	return items, nil
 }
 
+const sweepCharged = `-- name: SweepCharged :execrows
+delete from usage_minutes where minute < connect_now() - $1::interval
+`
+
+func (q *Queries) SweepCharged(ctx context.Context, retention time.Duration) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepCharged, retention)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const sweepClientErrors = `-- name: SweepClientErrors :execrows
 delete from client_errors where at < connect_now() - $1::interval
 `
@@ -172,7 +214,7 @@ func (q *Queries) SweepClientErrors(ctx context.Context, retention time.Duration
 }
 
 const sweepUsage = `-- name: SweepUsage :execrows
-delete from usage_minutes where minute < connect_now() - $1::interval
+delete from usage_hours where hour < connect_now() - $1::interval
 `
 
 func (q *Queries) SweepUsage(ctx context.Context, retention time.Duration) (int64, error) {
@@ -183,8 +225,8 @@ func (q *Queries) SweepUsage(ctx context.Context, retention time.Duration) (int6
 	return result.RowsAffected(), nil
 }
 
-const usageByHour = `-- name: UsageByHour :many
-select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, operation, status,
+const usageByClient = `-- name: UsageByClient :many
+select client_id, status,
     array[
         coalesce(sum(durations[1]), 0), coalesce(sum(durations[2]), 0), coalesce(sum(durations[3]), 0),
         coalesce(sum(durations[4]), 0), coalesce(sum(durations[5]), 0), coalesce(sum(durations[6]), 0),
@@ -192,10 +234,43 @@ select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, operat
         coalesce(sum(durations[10]), 0), coalesce(sum(durations[11]), 0), coalesce(sum(durations[12]), 0),
         coalesce(sum(durations[13]), 0), coalesce(sum(durations[14]), 0)
     ]::bigint[] as durations
-from usage_minutes
-where minute >= $1 and (client_id = $2 or $3::boolean)
-group by 1, 2, 3, 4
-order by 1, 2, 3, 4
+from usage_hours
+where hour >= $1
+group by client_id, status
+`
+
+type UsageByClientRow struct {
+	ClientID  uuid.UUID
+	Status    int16
+	Durations []int64
+}
+
+// One sum for each bucket of internal/usage: much faster than rows of buckets.
+func (q *Queries) UsageByClient(ctx context.Context, since time.Time) ([]UsageByClientRow, error) {
+	rows, err := q.db.Query(ctx, usageByClient, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsageByClientRow
+	for rows.Next() {
+		var i UsageByClientRow
+		if err := rows.Scan(&i.ClientID, &i.Status, &i.Durations); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const usageByHour = `-- name: UsageByHour :many
+select client_id, hour, operation, status, durations
+from usage_hours
+where hour >= $1 and (client_id = $2 or $3::boolean)
+order by client_id, hour, operation, status
 `
 
 type UsageByHourParams struct {
@@ -212,7 +287,6 @@ type UsageByHourRow struct {
 	Durations []int64
 }
 
-// One sum for each bucket of internal/usage: much faster than rows of buckets.
 func (q *Queries) UsageByHour(ctx context.Context, arg UsageByHourParams) ([]UsageByHourRow, error) {
 	rows, err := q.db.Query(ctx, usageByHour, arg.Since, arg.ClientID, arg.EveryClient)
 	if err != nil {

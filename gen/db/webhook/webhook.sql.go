@@ -78,6 +78,42 @@ func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, e
 	return exists, err
 }
 
+const countFailedOfDay = `-- name: CountFailedOfDay :one
+select count(*) from (
+    select 1 from webhook_events e
+    left join webhook_attempts a on a.user_id = e.user_id and a.event_id = e.event_id and a.attempt = e.attempts
+    where e.state = 'failed' and e.created_at > (select connect_now()) - interval '4 days'
+        and coalesce(a.at, e.created_at) > (select connect_now()) - interval '1 day'
+    limit 10000
+) f
+`
+
+// Given up within a day. An event whose schedule ends is no older than four days, unless it was replayed. The limit keeps the
+// statement within its timeout.
+func (q *Queries) CountFailedOfDay(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, countFailedOfDay)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countFailedWebhookEvents = `-- name: CountFailedWebhookEvents :one
+select count(*) from (select from webhook_events where client_id = $1 and state = 'failed' limit $2) counted
+`
+
+type CountFailedWebhookEventsParams struct {
+	ClientID uuid.UUID
+	AtMost   int32
+}
+
+// Of a client, up to a bound.
+func (q *Queries) CountFailedWebhookEvents(ctx context.Context, arg CountFailedWebhookEventsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countFailedWebhookEvents, arg.ClientID, arg.AtMost)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countQueued = `-- name: CountQueued :many
 select cl.name, count(*) as pending, extract(epoch from connect_now() - min(q.created_at))::float8 as oldest_seconds
 from webhook_queue q
@@ -109,6 +145,23 @@ func (q *Queries) CountQueued(ctx context.Context) ([]CountQueuedRow, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const countQueuedWebhookEvents = `-- name: CountQueuedWebhookEvents :one
+select count(*) from (select from webhook_queue where client_id = $1 limit $2) counted
+`
+
+type CountQueuedWebhookEventsParams struct {
+	ClientID uuid.UUID
+	AtMost   int32
+}
+
+// Of a client, up to a bound: what is to be sent.
+func (q *Queries) CountQueuedWebhookEvents(ctx context.Context, arg CountQueuedWebhookEventsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countQueuedWebhookEvents, arg.ClientID, arg.AtMost)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const countUnqueued = `-- name: CountUnqueued :many
@@ -280,6 +333,179 @@ type ListClaimedParams struct {
 // The events that were claimed, but those that went with their user's account.
 func (q *Queries) ListClaimed(ctx context.Context, arg ListClaimedParams) ([]WebhookEvent, error) {
 	rows, err := q.db.Query(ctx, listClaimed, arg.UserIds, arg.EventIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhookEvent
+	for rows.Next() {
+		var i WebhookEvent
+		if err := rows.Scan(
+			&i.UserID,
+			&i.EventID,
+			&i.ClientID,
+			&i.Type,
+			&i.GrantID,
+			&i.ConnectionVersion,
+			&i.Reason,
+			&i.Datasets,
+			&i.FirstDate,
+			&i.LastDate,
+			&i.CreatedAt,
+			&i.State,
+			&i.Attempts,
+			&i.AttemptsBefore,
+			&i.Queued,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listEventsOfConnection = `-- name: ListEventsOfConnection :many
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events
+where user_id = $1 and client_id = $2 and (created_at, event_id) < ($3::timestamptz, $4::uuid)
+order by created_at desc, event_id desc
+limit $5
+`
+
+type ListEventsOfConnectionParams struct {
+	UserID     uuid.UUID
+	ClientID   uuid.UUID
+	BeforeTime time.Time
+	BeforeID   uuid.UUID
+	MaxRows    int32
+}
+
+// The newest first.
+func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfConnectionParams) ([]WebhookEvent, error) {
+	rows, err := q.db.Query(ctx, listEventsOfConnection,
+		arg.UserID,
+		arg.ClientID,
+		arg.BeforeTime,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WebhookEvent
+	for rows.Next() {
+		var i WebhookEvent
+		if err := rows.Scan(
+			&i.UserID,
+			&i.EventID,
+			&i.ClientID,
+			&i.Type,
+			&i.GrantID,
+			&i.ConnectionVersion,
+			&i.Reason,
+			&i.Datasets,
+			&i.FirstDate,
+			&i.LastDate,
+			&i.CreatedAt,
+			&i.State,
+			&i.Attempts,
+			&i.AttemptsBefore,
+			&i.Queued,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listLatestAttempts = `-- name: ListLatestAttempts :many
+select a.event_id, a.attempt, a.at, a.duration_ms, a.status, a.fault
+from webhook_events e
+cross join lateral (
+    select l.event_id, l.attempt, l.at, l.duration_ms, l.status, l.fault
+    from webhook_attempts l
+    where l.user_id = e.user_id and l.event_id = e.event_id
+    order by l.attempt desc
+    limit 10
+) a
+where e.user_id = $1 and e.event_id = any ($2::uuid[])
+order by a.event_id, a.attempt
+`
+
+type ListLatestAttemptsParams struct {
+	UserID   uuid.UUID
+	EventIds []uuid.UUID
+}
+
+type ListLatestAttemptsRow struct {
+	EventID    uuid.UUID
+	Attempt    int32
+	At         time.Time
+	DurationMs int32
+	Status     *int32
+	Fault      *string
+}
+
+// The last ten attempts of each event, without the responses.
+func (q *Queries) ListLatestAttempts(ctx context.Context, arg ListLatestAttemptsParams) ([]ListLatestAttemptsRow, error) {
+	rows, err := q.db.Query(ctx, listLatestAttempts, arg.UserID, arg.EventIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListLatestAttemptsRow
+	for rows.Next() {
+		var i ListLatestAttemptsRow
+		if err := rows.Scan(
+			&i.EventID,
+			&i.Attempt,
+			&i.At,
+			&i.DurationMs,
+			&i.Status,
+			&i.Fault,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listLatestWebhookEvents = `-- name: ListLatestWebhookEvents :many
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events
+where client_id = $1
+    and ($2::text is null or state = $2)
+    and (created_at, event_id) < ($3::timestamptz, $4::uuid)
+order by created_at desc, event_id desc
+limit $5
+`
+
+type ListLatestWebhookEventsParams struct {
+	ClientID   uuid.UUID
+	State      *string
+	BeforeTime time.Time
+	BeforeID   uuid.UUID
+	MaxRows    int32
+}
+
+func (q *Queries) ListLatestWebhookEvents(ctx context.Context, arg ListLatestWebhookEventsParams) ([]WebhookEvent, error) {
+	rows, err := q.db.Query(ctx, listLatestWebhookEvents,
+		arg.ClientID,
+		arg.State,
+		arg.BeforeTime,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -589,6 +815,49 @@ func (q *Queries) MoveWebhookEndpoint(ctx context.Context, arg MoveWebhookEndpoi
 	return result.RowsAffected(), nil
 }
 
+const queue = `-- name: Queue :one
+select count(*) as waiting, count(*) filter (where w.due) as due,
+    coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
+    count(*) filter (where w.age < interval '1 minute') as minute,
+    count(*) filter (where w.age < interval '5 minutes') as minutes,
+    count(*) filter (where w.age < interval '1 hour') as hour,
+    count(*) filter (where w.age < interval '6 hours') as hours,
+    count(*) filter (where w.age < interval '1 day') as day
+from (
+    select (select connect_now()) - created_at as age,
+        next_attempt_at <= (select connect_now()) and (leased_until is null or leased_until <= now()) as due
+    from webhook_queue
+) w
+`
+
+type QueueRow struct {
+	Waiting       int64
+	Due           int64
+	OldestSeconds float64
+	Minute        int64
+	Minutes       int64
+	Hour          int64
+	Hours         int64
+	Day           int64
+}
+
+// The events that wait in the queue, by how long they have waited. The time is asked for once, and not for each of them.
+func (q *Queries) Queue(ctx context.Context) (QueueRow, error) {
+	row := q.db.QueryRow(ctx, queue)
+	var i QueueRow
+	err := row.Scan(
+		&i.Waiting,
+		&i.Due,
+		&i.OldestSeconds,
+		&i.Minute,
+		&i.Minutes,
+		&i.Hour,
+		&i.Hours,
+		&i.Day,
+	)
+	return i, err
+}
+
 const queueReplay = `-- name: QueueReplay :exec
 insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
 values ($1, $2, $3, $4, connect_now())
@@ -610,6 +879,44 @@ func (q *Queries) QueueReplay(ctx context.Context, arg QueueReplayParams) error 
 		arg.CreatedAt,
 	)
 	return err
+}
+
+const queueToBe = `-- name: QueueToBe :one
+select count(*) as waiting, count(*) as due, coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
+    count(*) filter (where w.age < interval '1 minute') as minute,
+    count(*) filter (where w.age < interval '5 minutes') as minutes,
+    count(*) filter (where w.age < interval '1 hour') as hour,
+    count(*) filter (where w.age < interval '6 hours') as hours,
+    count(*) filter (where w.age < interval '1 day') as day
+from (select (select connect_now()) - created_at as age from webhook_events where not queued) w
+`
+
+type QueueToBeRow struct {
+	Waiting       int64
+	Due           int64
+	OldestSeconds float64
+	Minute        int64
+	Minutes       int64
+	Hour          int64
+	Hours         int64
+	Day           int64
+}
+
+// The same of the events that are not in the queue yet.
+func (q *Queries) QueueToBe(ctx context.Context) (QueueToBeRow, error) {
+	row := q.db.QueryRow(ctx, queueToBe)
+	var i QueueToBeRow
+	err := row.Scan(
+		&i.Waiting,
+		&i.Due,
+		&i.OldestSeconds,
+		&i.Minute,
+		&i.Minutes,
+		&i.Hour,
+		&i.Hours,
+		&i.Day,
+	)
+	return i, err
 }
 
 const queueWebhookEvents = `-- name: QueueWebhookEvents :execrows

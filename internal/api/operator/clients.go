@@ -20,7 +20,7 @@ import (
 func (h handlers) ListClients(
 	ctx context.Context, request operatorapi.ListClientsRequestObject,
 ) (operatorapi.ListClientsResponseObject, error) {
-	rows, next, err := page(listing{"clients", nil, request.Params.Limit, request.Params.Cursor},
+	rows, next, err := contract.Page(contract.Listing{Name: "clients", Filters: nil, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
 		func(after client.Position, limit int) ([]client.Client, error) {
 			return h.Clients.List(ctx, after, limit)
 		},

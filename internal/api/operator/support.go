@@ -37,7 +37,7 @@ func (h handlers) FindConnections(
 		}
 		filter.UserID = &user.ID
 	}
-	rows, next, err := page(listing{"connections", filter, params.Limit, params.Cursor},
+	rows, next, err := contract.Page(contract.Listing{Name: "connections", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after oauth.Position, limit int) ([]oauth.Connection, error) {
 			return h.OAuth.Connections(ctx, filter, after, limit)
 		}, oauth.Connection.Position)
@@ -92,7 +92,7 @@ func (h handlers) ListAdjustments(
 	if _, err := h.Accounts.GetUser(ctx, request.UserId); err != nil {
 		return nil, err
 	}
-	rows, next, err := page(listing{"adjustments", request.UserId, request.Params.Limit, request.Params.Cursor},
+	rows, next, err := contract.Page(contract.Listing{Name: "adjustments", Filters: request.UserId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
 		func(after activity.AdjustmentPosition, limit int) ([]activity.Adjustment, error) {
 			return h.Activity.Adjustments(ctx, request.UserId, after, limit)
 		}, activity.Adjustment.Position)
@@ -163,7 +163,7 @@ func (h handlers) ListAuditLog(
 	replace(&filter.Action, params.Action)
 	replace(&filter.UserID, params.UserId)
 	replace(&filter.ClientID, params.ClientId)
-	rows, next, err := page(listing{"audit log", filter, params.Limit, params.Cursor},
+	rows, next, err := contract.Page(contract.Listing{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after audit.Position, limit int) ([]audit.Event, error) {
 			return h.Audit.List(ctx, filter, after, int32(limit))
 		}, audit.Event.Position)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/api/contract"
 	"connect-svc/internal/usage"
 )
 
@@ -12,7 +13,7 @@ import (
 func (h handlers) ListClientErrors(
 	ctx context.Context, request operatorapi.ListClientErrorsRequestObject,
 ) (operatorapi.ListClientErrorsResponseObject, error) {
-	rows, next, err := page(listing{"client errors", request.ClientId, request.Params.Limit, request.Params.Cursor},
+	rows, next, err := contract.Page(contract.Listing{Name: "client errors", Filters: request.ClientId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
 		func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
 			return h.Usage.Errors(ctx, request.ClientId, after, limit)
 		}, usage.ClientError.Position)

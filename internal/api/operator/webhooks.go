@@ -127,7 +127,7 @@ func (h handlers) ListWebhookEvents(
 	if params.State != nil {
 		filter.State = webhook.State(*params.State)
 	}
-	rows, next, err := page(listing{"webhook events", filter, params.Limit, params.Cursor},
+	rows, next, err := contract.Page(contract.Listing{Name: "webhook events", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after webhook.Position, limit int) ([]webhook.Event, error) {
 			filter.After, filter.Limit = after, limit
 			return h.Webhooks.Events(ctx, filter)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -33,8 +34,8 @@ type operation struct {
 	scope scope.Set // the scope that an access token needs; 0 where none is taken
 }
 
-// readOperations reads the embedded document.
-func readOperations() (map[string]*operation, error) {
+// readOperations reads the embedded document, once for all edges of a process.
+var readOperations = sync.OnceValues(func() (map[string]*operation, error) {
 	described, err := contract.Read(partnerapi.GetSpecJSON, formType)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func readOperations() (map[string]*operation, error) {
 		operations[route] = op
 	}
 	return operations, nil
-}
+})
 
 // Limits of specification section 8.
 const (

@@ -1,0 +1,325 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/audit"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// history is a log of 5,000 entries, several of one time. The actors grace and ada never do what the other does, and the
+// operator did nothing but create users, long ago.
+type history struct {
+	db                     *pgtest.DB
+	log                    *audit.Log
+	user, partner, another uuid.UUID
+	middle                 time.Time
+}
+
+// newLog is the log, with bounds that suit its few entries.
+func newLog(pool *postgres.Pool) *audit.Log {
+	log := audit.New(pool, 0)
+	log.Bound(50, 1000, 500)
+	return log
+}
+
+func newHistory(t *testing.T) history {
+	t.Helper()
+	db := pgtest.New(t)
+	h := history{db: db, log: newLog(db.Pool), user: uuid.New(), partner: uuid.New(), another: uuid.New()}
+	db.Exec(t, `insert into audit_log (subject, user_id, client_id, actor, action, at, detail)
+		select coalesce(u, c), u, c, actor, action, now() - interval '1 day' + n / 3 * interval '1 second', jsonb_build_object('n', n)
+		from (select n,
+			case when n % 100 = 0 then $1::uuid when n % 5 > 0 then md5((n % 90)::text)::uuid end u,
+			case when n <= 500 then null when n % 3 = 0 then $2 else $3::uuid end c,
+			case when n <= 500 then 'operator' when n % 2 = 0 then 'ada' when n % 49 = 0 then 'system' else 'grace' end actor,
+			case when n <= 500 then 'user.created' when n % 2 = 0 then 'client.updated' else 'webhook.replayed' end action
+			from generate_series(1, 5000) n) made
+		where coalesce(u, c) is not null`, h.user, h.partner, h.another)
+	db.Exec(t, "vacuum analyze audit_log")
+	h.middle = pgtest.Value[time.Time](t, db, "select at from audit_log order by at offset 2000 limit 1")
+	return h
+}
+
+// filters are one of each kind, and combinations, of which some find next to nothing.
+func (h history) filters() map[string]audit.Filter {
+	return map[string]audit.Filter{
+		"all":                    {},
+		"a time":                 {Since: h.middle.Add(-time.Minute), Until: h.middle.Add(time.Minute)},
+		"since":                  {Since: h.middle},
+		"until":                  {Until: h.middle},
+		"a user":                 {UserID: h.user},
+		"a client":               {ClientID: h.partner},
+		"a busy actor":           {Actor: "ada"},
+		"an actor of long ago":   {Actor: "operator"},
+		"nobody":                 {Actor: "alan"},
+		"an action":              {Action: "webhook.replayed"},
+		"an action of long ago":  {Action: "user.created"},
+		"no action":              {Action: "client"},
+		"never together":         {Actor: "ada", Action: "webhook.replayed"},
+		"rarely together":        {Actor: "system", ClientID: h.partner},
+		"a user and a client":    {UserID: h.user, ClientID: h.another},
+		"a user and an action":   {UserID: h.user, Action: "client.updated"},
+		"a client and an action": {ClientID: h.another, Action: "webhook.replayed", Since: h.middle},
+		"all at once": {UserID: h.user, ClientID: h.another, Actor: "ada", Action: "client.updated",
+			Since: h.middle, Until: h.middle.Add(time.Hour)},
+	}
+}
+
+// A search finds what the list finds, the other way round, whatever the size of its pages, and comes to its end.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	for name, filter := range h.filters() {
+		var want, got []int64
+		for after := (audit.Position{}); ; {
+			events, err := h.log.List(t.Context(), filter, after, 10_000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(events) == 0 {
+				break
+			}
+			for _, e := range events {
+				want = append(want, e.ID)
+			}
+			after = events[len(events)-1].Position()
+		}
+		slices.Reverse(want)
+		for before, pages := (audit.Position{}), 0; ; pages++ {
+			page, err := h.log.Search(t.Context(), filter, before, 177)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range page.Events {
+				got = append(got, e.ID)
+			}
+			if before = page.Next; before == (audit.Position{}) {
+				break
+			}
+			if pages > 1000 || len(page.Events) > 177 {
+				t.Fatalf("%s: page %d has %d events", name, pages, len(page.Events))
+			}
+		}
+		if !slices.Equal(want, got) {
+			t.Errorf("%s: found %d events, want %d", name, len(got), len(want))
+		}
+	}
+}
+
+// A page that is full says whether there is another one, where that costs nothing.
+func TestSearchEnds(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	all := pgtest.Value[int](t, h.db, "select count(*) from audit_log where subject = $1", h.user)
+	page, err := h.log.Search(t.Context(), audit.Filter{UserID: h.user}, audit.Position{}, all)
+	if err != nil || len(page.Events) != all || page.Next != (audit.Position{}) {
+		t.Errorf("%d events of %d, next %v, %v", len(page.Events), all, page.Next, err)
+	}
+	page, err = h.log.Search(t.Context(), audit.Filter{UserID: h.user}, audit.Position{}, all-1)
+	if err != nil || len(page.Events) != all-1 || page.Next != page.Events[all-2].Position() {
+		t.Errorf("%d events of %d, next %v, %v", len(page.Events), all, page.Next, err)
+	}
+}
+
+// Two busy kinds that never come together: a page looks at a bounded part of the log, says how far it came, and goes on.
+func TestSearchIsBounded(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	filter := audit.Filter{Actor: "ada", Action: "webhook.replayed"}
+	page, err := h.log.Search(t.Context(), filter, audit.Position{}, 100)
+	if err != nil || len(page.Events) != 0 {
+		t.Fatalf("%d events, %v", len(page.Events), err)
+	}
+	newest := pgtest.Value[time.Time](t, h.db, "select max(at) from audit_log")
+	if page.Next == (audit.Position{}) || !page.Next.At.Before(newest) {
+		t.Fatalf("the first page came to %v", page.Next)
+	}
+	if looked := pgtest.Value[int](t, h.db, "select count(*) from audit_log where actor = 'ada' and at >= $1", page.Next.At); looked > 1_010 {
+		t.Errorf("a page looked at %d entries", looked)
+	}
+}
+
+// statements are those of a pool.
+type statements []pgx.TraceQueryStartData
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	*s = append(*s, query)
+	return ctx
+}
+
+func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// node is a node of a plan that was carried out.
+type node struct {
+	Type    string  `json:"Node Type"`
+	Index   string  `json:"Index Name"`
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Plans   []node
+}
+
+func (n node) indexes() (indexes []string, rows float64) {
+	if n.Loops > 0 && strings.HasSuffix(n.Type, "Scan") && n.Rows+n.Removed > 0 && n.Type != "Subquery Scan" && n.Type != "CTE Scan" {
+		indexes, rows = append(indexes, n.Type+" "+n.Index), (n.Rows+n.Removed)*n.Loops
+	}
+	for _, below := range n.Plans {
+		more, others := below.indexes()
+		indexes, rows = append(indexes, more...), rows+others
+	}
+	return indexes, rows
+}
+
+// Each search reads one index in its order, that of the rarest kind that it asks for, and no more of it than a slice a statement:
+// also where statistics are of another time.
+func TestSearchUsesIndexes(t *testing.T) {
+	pgtest.NotOnCluster(t, "the plan is that of a shard")
+	t.Parallel()
+	h := newHistory(t)
+	queries := new(statements)
+	pool, err := postgres.Open(t.Context(), h.db.URL, postgres.WithTracer(queries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	log := newLog(pool)
+	for _, statistics := range []string{"of now", "of nothing"} {
+		if statistics == "of nothing" {
+			h.db.Exec(t, "delete from pg_statistic where starelid = 'audit_log'::regclass")
+			h.db.Exec(t, "update pg_class set reltuples = 10, relpages = 1 where oid = 'audit_log'::regclass")
+		}
+		for name, filter := range h.filters() {
+			index := "audit_log_at"
+			switch {
+			case filter.UserID != uuid.Nil:
+				index = "audit_log_pkey"
+			case filter.ClientID != uuid.Nil:
+				index = "audit_log_client"
+			case filter.Actor != "":
+				index = "audit_log_actor"
+			case filter.Action != "":
+				index = "audit_log_action"
+			}
+			*queries = nil
+			if _, err := log.Search(t.Context(), filter, audit.Position{}, 50); err != nil {
+				t.Fatal(err)
+			}
+			for _, query := range *queries {
+				if !strings.Contains(query.SQL, "audit_log") {
+					continue
+				}
+				used, rows := explain(t, pool, query)
+				if rows > 51 || len(used) > 0 && !slices.Equal(used, []string{"Index Scan " + index}) {
+					t.Errorf("%s, statistics %s: %.0f rows by %q, want %s", name, statistics, rows, used, index)
+				}
+			}
+		}
+	}
+}
+
+func explain(t *testing.T, pool *postgres.Pool, query pgx.TraceQueryStartData) (indexes []string, rows float64) {
+	t.Helper()
+	var text []byte
+	if err := postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error {
+		if err := audit.ReadInOrder(t.Context(), tx); err != nil {
+			return err
+		}
+		return tx.QueryRow(t.Context(), "explain (analyze, format json) "+query.SQL, query.Args...).Scan(&text)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var plans []struct{ Plan node }
+	if err := json.Unmarshal(text, &plans); err != nil {
+		t.Fatal(err)
+	}
+	return plans[0].Plan.indexes()
+}
+
+func atOnce(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 4*time.Second)
+}
+
+func TestCSV(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	for name, filter := range h.filters() {
+		var text bytes.Buffer
+		statements := 0
+		if err := h.log.WriteCSV(t.Context(), &text, filter, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			statements++
+			return atOnce(ctx)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(&text).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"at", "actor", "action", "user_id", "client_id", "connection_version", "detail"}, rows[0]); diff != "" {
+			t.Errorf("%s: columns (-want +got):\n%s", name, diff)
+		}
+		want := 0
+		for before := (audit.Position{}); ; {
+			page, err := h.log.Search(t.Context(), filter, before, 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range page.Events {
+				want++
+				if want >= len(rows) {
+					continue
+				}
+				row := []string{e.At.UTC().Format(time.RFC3339Nano), e.Actor, e.Action, "", "", "", string(e.Detail)}
+				if e.UserID != uuid.Nil {
+					row[3] = e.UserID.String()
+				}
+				if e.ClientID != uuid.Nil {
+					row[4] = e.ClientID.String()
+				}
+				if diff := cmp.Diff(row, rows[want]); diff != "" {
+					t.Fatalf("%s: row %d (-want +got):\n%s", name, want, diff)
+				}
+			}
+			if before = page.Next; before == (audit.Position{}) {
+				break
+			}
+		}
+		if want != len(rows)-1 {
+			t.Errorf("%s: %d rows, want %d", name, len(rows)-1, want)
+		}
+		if name == "all" && statements < want/500 {
+			t.Errorf("%d rows came with %d statements", want, statements)
+		}
+	}
+}
+
+// What a spreadsheet would calculate is text.
+func TestCSVIsDefused(t *testing.T) {
+	t.Parallel()
+	for cell, want := range map[string]string{
+		"": "", "ada": "ada", "7": "7", `{"a":"=1"}`: `{"a":"=1"}`,
+		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1",
+	} {
+		if got := audit.Defuse(cell); got != want {
+			t.Errorf("%q is written as %q, want %q", cell, got, want)
+		}
+	}
+	// A version is a number, and stays one.
+	if got := fmt.Sprint(audit.Cells(audit.Event{ConnectionVersion: 3, Actor: "ada"})[5]); got != "3" {
+		t.Errorf("the version is %q", got)
+	}
+}

@@ -1,0 +1,132 @@
+package overview_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/alerts"
+	"connect-svc/internal/overview"
+	"connect-svc/internal/testing/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// hosts are the servers that are there, with a mark behind those that are lost.
+func hosts(t *testing.T, o *overview.Overview) (list []string) {
+	t.Helper()
+	servers, err := o.Servers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range servers {
+		if server.Lost() {
+			server.Host += " lost"
+		}
+		list = append(list, server.Host)
+	}
+	return list
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	a := overview.New(db.Pool, "a", "v1", "abc", db.Clock.Now())
+	b := overview.New(db.Pool, "b", "v2", "", db.Clock.Now())
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, hosts(t, a)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	expect("at first")
+	firing := []alerts.Alert{{Name: "ConnectSlow", Severity: "ticket", Summary: "<b>", Since: db.Clock.Now().UTC().Truncate(time.Second)}}
+	must(t, a.Here(t.Context(), nil))
+	must(t, b.Here(t.Context(), firing))
+	must(t, b.Here(t.Context(), firing)) // again and again
+	expect("both", "a", "b")
+	servers, err := a.Servers(t.Context())
+	must(t, err)
+	if got := servers[1]; got.ID != b.ID() || got.Version != "v2" || got.Commit != "unknown" || !cmp.Equal(got.Alerts, firing) || len(servers[0].Alerts) != 0 {
+		t.Errorf("b is %+v, a %+v", got, servers[0])
+	}
+	db.Clock.Advance(50 * time.Second)
+	must(t, a.Here(t.Context(), nil))
+	expect("b says nothing any more", "a", "b lost")
+	must(t, b.Here(t.Context(), nil))
+	expect("b is back", "a", "b")
+	must(t, b.Leave(t.Context()))
+	expect("b has stopped", "a")
+
+	must(t, b.Here(t.Context(), nil))
+	db.Clock.Advance(23 * time.Hour)
+	must(t, a.Here(t.Context(), nil))
+	must(t, a.Sweep(t.Context()))
+	expect("b was killed 23 hours ago", "a", "b lost")
+	db.Clock.Advance(2 * time.Hour)
+	must(t, a.Here(t.Context(), nil))
+	must(t, a.Sweep(t.Context()))
+	expect("b was killed more than a day ago", "a")
+}
+
+func TestDatabase(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	o := overview.New(db.Pool, "a", "v1", "abc", db.Clock.Now())
+	now, err := o.Database(t.Context())
+	must(t, err)
+	if _, _, known := now.Growth(db.Clock.Now()); known || now.Version == "" || now.Bytes == 0 || len(now.Sizes) != 0 || len(now.Tables) != 10 || now.Tables[0].Bytes < now.Tables[9].Bytes {
+		t.Errorf("at first %+v", now)
+	}
+	const days = 33
+	for range days {
+		must(t, o.Sweep(t.Context())) // once a minute
+		must(t, o.Sweep(t.Context()))
+		db.Clock.Advance(24 * time.Hour)
+	}
+	if n := pgtest.Value[int](t, db, "select count(*) from database_sizes"); n != days {
+		t.Errorf("%d days are noted, want %d", n, days)
+	}
+	must(t, o.Sweep(t.Context()))
+	db.Exec(t, "update database_sizes set bytes = $1 where day < (connect_now() at time zone 'UTC')::date", now.Bytes-1000)
+	now, err = o.Database(t.Context())
+	must(t, err)
+	if len(now.Sizes) != 31 {
+		t.Errorf("%d days are shown", len(now.Sizes))
+	}
+	if grew, since, known := now.Growth(db.Clock.Now()); !known || grew != now.Bytes-now.Sizes[0].Bytes || since != 30 {
+		t.Errorf("grew by %d in %d days, %t", grew, since, known)
+	}
+	db.Clock.Advance(401 * 24 * time.Hour)
+	must(t, o.Sweep(t.Context()))
+	if n := pgtest.Value[int](t, db, "select count(*) from database_sizes"); n != 1 {
+		t.Errorf("%d days are kept", n)
+	}
+}
+
+// A host's or a version's name that is too long for its row is cut, and no text of an alert is too long.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	long := string(make([]byte, 0, 300))
+	for range 300 {
+		long += "x"
+	}
+	o := overview.New(db.Pool, long, long, long, db.Clock.Now())
+	must(t, o.Here(t.Context(), []alerts.Alert{{Name: long, Summary: long + long}}))
+	servers, err := o.Servers(t.Context())
+	must(t, err)
+	text, _ := json.Marshal(servers[0].Alerts) //nolint:errchkjson // strings
+	if len(servers[0].Host) != 255 || len(text) < 900 {
+		t.Errorf("the host has %d characters, the alerts %d", len(servers[0].Host), len(text))
+	}
+}

@@ -1,0 +1,18 @@
+-- Sessions of the operator's console.
+
+-- name: StartSession :exec
+insert into operator_sessions (secret_hash, token_hash, expires_at)
+values (@secret_hash, @token_hash, connect_now() + @lifetime::interval);
+
+-- name: GetSession :one
+select token_hash, expires_at
+from operator_sessions
+where secret_hash = @secret_hash and expires_at > connect_now();
+
+-- name: EndSession :exec
+delete from operator_sessions where secret_hash = @secret_hash;
+
+-- name: DeleteExpiredSessions :execrows
+delete from operator_sessions where secret_hash in (
+    select secret_hash from operator_sessions where expires_at <= connect_now() limit 50000
+);

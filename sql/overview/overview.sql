@@ -1,0 +1,51 @@
+-- The service as a whole, for its operator: the servers, and what the database takes.
+
+-- name: PutServer :exec
+insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
+values (@server_id, @host, @version, @commit, @started_at, connect_now(), @alerts)
+on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts;
+
+-- name: DeleteServer :exec
+delete from servers where server_id = @server_id;
+
+-- name: ListServers :many
+-- With the time since each was seen, by the database's clock.
+select server_id, host, version, commit, started_at, seen_at, alerts,
+    extract(epoch from connect_now() - seen_at)::float8 as seconds_ago
+from servers
+order by host, started_at, server_id
+limit @max_rows;
+
+-- name: DeleteLostServers :execrows
+-- The limit keeps the statement within its timeout.
+delete from servers where server_id in (
+    select server_id from servers where seen_at < connect_now() - interval '1 day' limit 10000
+);
+
+-- name: NoteDatabaseSize :exec
+-- The size is asked for once a day: PostgreSQL looks at every file for it.
+insert into database_sizes (day, bytes)
+select today.day, pg_database_size(current_database())
+from (select (connect_now() at time zone 'UTC')::date as day) today
+where not exists (select 1 from database_sizes noted where noted.day = today.day)
+on conflict (day) do nothing;
+
+-- name: DeletePastSizes :exec
+delete from database_sizes where day < (connect_now() at time zone 'UTC')::date - 400;
+
+-- name: ListDatabaseSizes :many
+select day, bytes from database_sizes
+where day >= (connect_now() at time zone 'UTC')::date - @days::int
+order by day;
+
+-- name: Database :one
+select current_setting('server_version')::text as version, pg_database_size(current_database()) as bytes;
+
+-- name: LargestTables :many
+-- With indexes and what is stored beside the rows. The rows are PostgreSQL's estimate.
+select c.relname::text as name, pg_total_relation_size(c.oid) as bytes, pg_indexes_size(c.oid) as index_bytes,
+    greatest(c.reltuples, 0)::bigint as estimated_rows
+from pg_catalog.pg_class c
+where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace
+order by 2 desc, 1
+limit @max_rows;

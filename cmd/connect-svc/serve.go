@@ -37,7 +37,7 @@ type serviceSettings struct {
 	Listen             string              `setting:"" type:"address" default:":8443" help:"The public listener."`
 	TLSCert            string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
 	TLSKey             string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
-	PrivateListen      string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, /usage and the operator API."`
+	PrivateListen      string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, the operator API and /console."`
 	PrivateTLSCert     string              `setting:"" name:"private-tls-cert" placeholder:"FILE" help:"Certificate chain of the private listener, PEM. Without it and the key: plain HTTP."`
 	PrivateTLSKey      string              `setting:"" name:"private-tls-key" placeholder:"FILE" help:"That certificate's key, PEM."`
 	PrivateHosts       []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`

@@ -15,6 +15,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/alerts"
 	"connect-svc/internal/api/partner"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/brand"
@@ -23,6 +24,7 @@ import (
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/overview"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
@@ -52,7 +54,7 @@ type Config struct {
 
 	Version, Commit string // of the program, in the log's first line and in connect_build_info
 
-	Operators *operators.Tokens // nil: the operator API is off
+	Operators *operators.Tokens // nil: the operator API and the console are off
 
 	DevelopersSite bool   // whether the public listener serves /developers/
 	SDKModule      string // path of the Go SDK's module as that site hands it out; empty: developers.DefaultModule
@@ -75,6 +77,7 @@ type Config struct {
 	Public, Private  func(http.Handler) http.Handler
 	WebhookTransport func(http.RoundTripper) http.RoundTripper
 	PrivateListener  net.Listener
+	ConsoleToken     string                 // that the console's sign-in is filled with, on one's own machine
 	Observe          func(*telemetry.Event) // is given each finished request of the public listener; it must not block
 
 	Clock  *postgres.Clock // nil: the real time
@@ -95,6 +98,9 @@ type App struct {
 	config          Config // as it was at the start
 	edges           atomic.Pointer[edges]
 	audit           *audit.Log
+	overview        *overview.Overview
+	alerts          *alerts.Alerts
+	sessions        *operators.Sessions
 	replicas        *postgres.Replicas // nil: none
 	limiter         *ratelimit.Limiter
 	closeLimiter    func()
@@ -147,6 +153,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		EndRequests:     oauth.EndRequestsOfUsers,
 	})
 	a.audit = audit.New(a.Pool, config.AuditRetention)
+	a.sessions = operators.NewSessions(a.Pool)
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {
 		if a.replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Clock.Now, config.Logger,
@@ -170,6 +177,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.Usage = usage.New(a.Pool, config.Logger, config.Clock.Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
+	if err := a.openOverview(); err != nil {
+		return err
+	}
 
 	edges, err := a.newEdges(config)
 	if err != nil {

@@ -64,7 +64,7 @@ func manyConnections(t *testing.T, like *http.Transport, ready string) *http.Tra
 // asks are a request for everything, each with a user and credentials of its own. Done one after the other all succeed.
 func (w *whole) asks(t *testing.T) []ask {
 	t.Helper()
-	return append(append(w.partnerAsks(t), w.operatorAsks(t)...), append(w.pageAsks(t), w.otherAsks(t)...)...)
+	return append(append(w.partnerAsks(t), w.operatorAsks(t)...), append(append(w.pageAsks(t), w.consoleAsks(t)...), w.otherAsks(t)...)...)
 }
 
 // connected is somebody's new connection.
@@ -150,11 +150,13 @@ func (w *whole) otherAsks(*testing.T) []ask {
 	one := func(path string, fault int) ask {
 		return ask{"GET " + path, nil, &http.Client{Transport: w.plain}, http.MethodGet, w.private + path, nil, "", actLimit, 200, fault}
 	}
+	moved := one("/usage", 303)
+	moved.well = 303
+	moved.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	site := one("/developers/", 200)
 	site.client, site.url = &http.Client{Transport: w.tls}, w.public+"/developers/"
 	return []ask{
-		one("/healthz", 200), one("/readyz", 503), one("/metrics", 200), one("/usage/usage.css", 200), one("/usage", 503),
-		one("/usage?hours=168&client="+w.partner.ID.String(), 503), site,
+		one("/healthz", 200), one("/readyz", 503), one("/metrics", 200), moved, site,
 	}
 }
 

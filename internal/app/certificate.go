@@ -32,11 +32,11 @@ const certificateInterval = 5 * time.Second
 
 // certificate is what a listener presents.
 type certificate struct {
-	setting string // its name in the log
-	host    string // that callers connect to; empty: not known
-	read    Certificate
-	now     func() time.Time
-	logger  *slog.Logger
+	listener, setting string // its names on pages and in the log
+	host              string // that callers connect to; empty: not known
+	read              Certificate
+	now               func() time.Time
+	logger            *slog.Logger
 
 	current atomic.Pointer[tls.Certificate] // with its Leaf
 
@@ -50,7 +50,7 @@ func (a *App) secure(listener, setting, host string, read Certificate, now func(
 	if read == nil {
 		return nil, nil
 	}
-	c := &certificate{setting: setting, host: host, read: read, now: now, logger: a.logger}
+	c := &certificate{listener: listener, setting: setting, host: host, read: read, now: now, logger: a.logger}
 	pair, err := c.readPair()
 	if err != nil {
 		return nil, fmt.Errorf("certificate (%s): %w", setting, err)

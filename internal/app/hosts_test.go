@@ -26,7 +26,7 @@ func TestPrivateHosts(t *testing.T) {
 		a.private.Handler.ServeHTTP(answer, request)
 		return answer
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/usage", "/operator/v1/users/me", "/nothing", "//"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/usage", "/console", "/console/users", "/operator/v1/users/me", "/nothing", "//"} {
 		for _, host := range []string{
 			"127.0.0.1", "127.0.0.1:9090", "[::1]", "[::1]:9090", "10.1.2.3:1", "localhost", "localhost:9090", "LocalHost",
 			"connect.internal", "Connect.Internal:9090", "metrics:80", "",

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/web/console"
 )
 
 // readinessTimeout bounds the check of the database, because a probe does not wait for long.
@@ -51,25 +54,46 @@ func probed(r *http.Request, operation string) {
 	event.Operation, event.Probe = operation, true
 }
 
-// privateHandler serves the operator and the operator's tools: the probes with reasons, GET /metrics for Prometheus, GET
-// /usage for people. The operator API is off without a token: its paths are 404.
+// privateHandler serves the operator and the operator's tools: the probes with reasons, GET /metrics for Prometheus. The operator
+// API and the console are off without a token: their paths are 404.
 func (a *App) privateHandler() http.Handler {
 	mux := a.probes(!brief)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		probed(r, "metrics")
 		a.metrics.ServeHTTP(w, r)
 	})
-	usage := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.edges.Load().usage.ServeHTTP(w, r) })
-	mux.Handle("/usage", usage)
-	mux.Handle("/usage/", usage)
+	mux.HandleFunc("GET /usage", a.usageMoved)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// No pattern of the mux, which would redirect paths that it finds untidy.
-		if api := a.edges.Load().operator; api != nil && strings.HasPrefix(r.URL.Path, operator.Path) {
-			api.ServeHTTP(w, r)
-		} else {
+		edges := a.edges.Load()
+		switch {
+		case edges.operator != nil && strings.HasPrefix(r.URL.Path, operator.Path):
+			edges.operator.ServeHTTP(w, r)
+		case edges.console != nil && console.Serves(r.URL.Path):
+			edges.console.ServeHTTP(w, r)
+		default:
 			mux.ServeHTTP(w, r)
 		}
 	})
+}
+
+// usageMoved leads from where usage was to its pages in the console.
+func (a *App) usageMoved(w http.ResponseWriter, r *http.Request) {
+	telemetry.EventOf(r.Context()).Operation = "usage"
+	if a.edges.Load().console == nil {
+		http.Error(w, "Usage is on the console's pages, which need an operator token: set CONNECT_OPERATOR_TOKEN.", http.StatusNotFound)
+		return
+	}
+	query := r.URL.Query()
+	to := console.Path + "/partners"
+	if id, err := uuid.Parse(query.Get("client")); err == nil {
+		to += "/" + id.String() + "/usage"
+	}
+	if query.Get("hours") == "168" {
+		to += "?hours=168"
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 func (a *App) ready(ctx context.Context) error {

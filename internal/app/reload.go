@@ -4,21 +4,21 @@ import (
 	"net/http"
 
 	"connect-svc/internal/api/operator"
+	"connect-svc/internal/web/console"
 	"connect-svc/internal/web/developers"
 	"connect-svc/internal/web/pages"
-	"connect-svc/internal/web/usagepage"
 )
 
 // edges are the handlers that are made of what can be read again while the service runs.
 type edges struct {
 	pages    http.Handler
 	site     *developers.Site // nil: off
-	usage    http.Handler
-	operator http.Handler // nil: off
+	operator http.Handler     // nil: off
+	console  http.Handler     // nil: off
 }
 
 func (a *App) newEdges(config Config) (e *edges, err error) {
-	e = &edges{usage: usagepage.New(a.Usage, config.Brand, config.Clock.Now)}
+	e = &edges{}
 	if e.pages, err = pages.New(pages.Config{
 		OAuth:           a.OAuth,
 		Accounts:        a.Accounts,
@@ -46,6 +46,29 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Usage:     a.Usage,
 			Audit:     a.audit,
 			Now:       config.Clock.Now,
+		}); err != nil {
+			return nil, err
+		}
+		consent, err := pages.NewConsentPreview(console.PreviewFiles, config.Brand, config.Texts, config.Clock.Now)
+		if err != nil {
+			return nil, err
+		}
+		if e.console, err = console.New(console.Config{
+			Operators: config.Operators,
+			Sessions:  a.sessions,
+			Accounts:  a.Accounts,
+			Activity:  a.Activity,
+			OAuth:     a.OAuth,
+			Clients:   a.Clients,
+			Webhooks:  a.Webhooks,
+			Usage:     a.Usage,
+			Audit:     a.audit,
+			Consent:   consent,
+			Facts:     a.facts,
+			Now:       config.Clock.Now,
+			Brand:     config.Brand,
+			Texts:     config.Texts,
+			Token:     config.ConsoleToken,
 		}); err != nil {
 			return nil, err
 		}

@@ -43,6 +43,7 @@ func (a *App) Run(ctx context.Context) error {
 	work.Go(func() { a.replicas.Run(background) })
 
 	work.Go(func() { a.watchCertificates(background) })
+	work.Go(func() { a.watch(background) })
 
 	failures := make(chan error, len(a.servers()))
 	for _, s := range a.servers() {
@@ -150,11 +151,13 @@ func (a *App) sweepRegularly(ctx context.Context) {
 func (a *App) sweep(ctx context.Context) {
 	if err := postgres.InTurn(ctx, a.Pool, postgres.TurnSweep, func(pgx.Tx) error {
 		for domain, sweep := range map[string]func(context.Context) error{
-			"oauth":   a.OAuth.Sweep,
-			"account": a.Accounts.Sweep,
-			"usage":   a.Usage.Sweep,
-			"webhook": a.Webhooks.Sweep,
-			"audit":   a.audit.Sweep,
+			"oauth":     a.OAuth.Sweep,
+			"account":   a.Accounts.Sweep,
+			"usage":     a.Usage.Sweep,
+			"webhook":   a.Webhooks.Sweep,
+			"audit":     a.audit.Sweep,
+			"overview":  a.overview.Sweep,
+			"operators": a.sessions.Sweep,
 		} {
 			if err := sweep(ctx); err != nil && ctx.Err() == nil {
 				a.logger.Error("sweep", "domain", domain, "cause", err)

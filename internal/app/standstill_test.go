@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/web/console"
 	"connect-svc/internal/web/pages"
 )
 
@@ -173,11 +174,17 @@ func coverEverything(t *testing.T, asks []ask) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := chi.Walk(site.(chi.Routes), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		wanted[method+" "+pattern] = true
-		return nil
-	}); err != nil {
+	desk, err := console.New(console.Config{})
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, handler := range []http.Handler{site, desk} {
+		if err := chi.Walk(handler.(chi.Routes), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			wanted[method+" "+pattern] = true
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if len(wanted) < 30 {
 		t.Errorf("%d operations and pages were found", len(wanted))

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-//go:embed texts/*.toml
+//go:embed texts/*.toml texts/console/*.toml
 var files embed.FS
 
 // Catalogue has the texts of all languages. It is safe for concurrent use.
@@ -42,13 +42,15 @@ func New(operator fs.FS) (*Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	english, err := add(bundle, embedded, "en.toml", nil)
-	if err != nil {
-		return nil, err
-	}
 	known := map[string]string{} // what may be put into each text
-	for _, message := range english {
-		known[message.ID] = slots(message)
+	for _, name := range []string{"en.toml", "console/en.toml"} {
+		english, err := add(bundle, embedded, name, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, message := range english {
+			known[message.ID] = slots(message)
+		}
 	}
 	names, err := fs.Glob(embedded, "*.toml")
 	if err != nil {
@@ -57,8 +59,10 @@ func New(operator fs.FS) (*Catalogue, error) {
 	c := &Catalogue{locales: map[string]*Locale{}}
 	for _, name := range names {
 		tag := strings.TrimSuffix(name, ".toml")
-		if _, err := add(bundle, embedded, name, known); err != nil {
-			return nil, err
+		for _, name := range []string{name, "console/" + name} {
+			if _, err := add(bundle, embedded, name, known); err != nil {
+				return nil, err
+			}
 		}
 		c.locales[tag] = &Locale{Tag: tag, localizer: i18n.NewLocalizer(bundle, tag)}
 	}

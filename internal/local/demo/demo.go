@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,6 +28,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/local/mailcatcher"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/operators"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/telemetry"
 )
@@ -141,6 +143,14 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	token, err := openOperatorToken(d.path("operator-token"))
+	if err != nil {
+		return err
+	}
+	holders, err := operators.New(credential.Hash(token), "")
+	if err != nil {
+		return err
+	}
 	d.service, err = app.Open(ctx, app.Config{
 		BaseURL:        d.addresses.Service,
 		DatabaseURL:    d.database.URL(),
@@ -152,6 +162,8 @@ func (d *demo) open(ctx context.Context) (err error) {
 		OAuth:          oauth.DefaultSettings,
 		CursorLifetime: 15 * time.Minute,
 		DevelopersSite: true,
+		Operators:      holders,
+		ConsoleToken:   token,
 
 		ActivityUpdatedWindow: cmp.Or(d.config.Window, activityWindow),
 		WebhookNetworks:       loopback, // where the partner is
@@ -204,6 +216,16 @@ func openKeyset(path string) (*credential.Keyring, error) {
 		}
 	}
 	return credential.LoadKeyring(path)
+}
+
+// openOperatorToken is the token of the demo's operator: a file of its own, so that an operator's own programs can use it.
+func openOperatorToken(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		token, _ := credential.NewOperatorToken()
+		return token, os.WriteFile(path, []byte(token+"\n"), 0o600)
+	}
+	return strings.TrimSpace(string(text)), err
 }
 
 // writeEnvironment lets the command line work on the demo's data: `. .connect-svc/environment`.

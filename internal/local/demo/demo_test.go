@@ -250,7 +250,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("more than a screen:\n%s", screen)
 	}
 	v := visit(t, r)
-	for _, address := range []string{r.Mail, r.Service + "/account", r.Service + "/developers/", r.Private + "/usage", r.Partner} {
+	for _, address := range []string{r.Mail, r.Service + "/account", r.Service + "/developers/", r.Private + "/console", r.Partner} {
 		if !strings.Contains(screen, address+" ") {
 			t.Errorf("the screen does not name %s:\n%s", address, screen)
 		}
@@ -259,6 +259,17 @@ func TestDemo(t *testing.T) {
 		}
 	}
 
+	// One click leads into the console.
+	v.Open(r.Private + "/console")
+	v.Submit(chromedp.Click(chromedp.CSS("main button")))
+	var users []string
+	v.Evaluate("Array.from(document.querySelectorAll('tbody th'), (user) => user.innerText)", &users)
+	if len(users) != 2 {
+		t.Errorf("the console shows the users %q", users)
+	}
+	v.picture("console")
+
+	v.Open(r.Partner)
 	v.expect("Alex is connected")
 	// In one look: the page loads itself again as the day goes on.
 	var days []string

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"connect-svc/internal/web/console"
 )
 
 // screen is what there is to open, in one screen.
@@ -26,7 +28,7 @@ The demo is running. Ctrl-C stops it.
   Caught mail   %-35s  every email ends up here, with its sign-in code
   Account       %-35s  users see who reads their data, and disconnect
   Developers    %-35s  the site for partners: quick start, guides, reference
-  Usage         %-35s  what each client asked for, in charts
+  Console       %-35s  the operator's: users, partners, the service; press Sign in
   Health        %-35s  whether the service is ready
 
 %s
@@ -37,7 +39,7 @@ authority, %s. Go on, or trust that file.
 
 To use the commands on the demo's data: . %s
 %s
-`, a.Partner, a.Mail, a.Service+"/account", a.Service+"/developers/", a.Private+"/usage", a.Private+"/readyz", state, robin.name, robin.email, short(d.authority.File), short(d.path("environment")), kept)
+`, a.Partner, a.Mail, a.Service+"/account", a.Service+"/developers/", a.Private+console.Path, a.Private+"/readyz", state, robin.name, robin.email, short(d.authority.File), short(d.path("environment")), kept)
 }
 
 // short is the path from the working directory, if that is shorter.

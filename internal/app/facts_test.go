@@ -1,0 +1,100 @@
+package app
+
+import (
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/credential"
+	"connect-svc/internal/overview"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/redistest"
+)
+
+// The facts of a service are what is so, and the page of the console shows them.
+func TestFacts(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	keys := credential.NewTestKeyring()
+	e := newEndToEnd(t, func(c *Config) {
+		c.Version, c.Commit, c.Keys, c.LimiterURL, c.Operators = "v1.2.3", "abc", keys, redis.URL(), operatorTokens(t)
+		c.Certificate = FixedCertificate(certificateFor(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
+		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
+	})
+	e.connect(t) // one email
+	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
+		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - n * interval '20 minutes'
+		from generate_series(1, 5) n`, e.partner.ID)
+	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued)
+		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'failed', true)`, e.partner.ID)
+	if err := e.app.look(t.Context(), e.db.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	e.app.sweep(t.Context()) // notes the size
+	f := e.app.facts(t.Context())
+	version := pgtest.Value[string](t, e.db, "show server_version")
+	switch migrated := pgtest.Value[int64](t, e.db, "select max(version_id) from goose_db_version"); {
+	case f.Version != "v1.2.3" || f.Commit != "abc" || !strings.HasPrefix(f.Go, "go1.") || strings.Count(f.Contract, ".") != 2:
+		t.Errorf("the versions are %s, %s, %s, %s", f.Version, f.Commit, f.Go, f.Contract)
+	case !f.Servers.Known || len(f.Servers.Is) != 1 || f.Servers.Is[0].ID != f.Self || f.Servers.Is[0].Lost():
+		t.Errorf("the servers are %+v", f.Servers)
+	case f.Migrations.Is != overview.Migrations{Applied: migrated, Known: migrated}:
+		t.Errorf("the migrations are %+v", f.Migrations)
+	case !f.Database.Known || f.Database.Is.Version != version || f.Database.Is.Bytes < 1<<20 || len(f.Database.Is.Sizes) != 1:
+		t.Errorf("the database is %+v", f.Database)
+	case len(f.Certificates) != 1 || f.Certificates[0].Listener != "public" || f.Certificates[0].Problem != "is not for the host of the base URL" ||
+		time.Until(f.Certificates[0].NotAfter) > time.Hour:
+		t.Errorf("the certificates are %+v", f.Certificates)
+	case f.Mail != overview.Mail{Sent: 1, Used: true} || !f.MailWaiting.Known:
+		t.Errorf("mail is %+v, %+v", f.Mail, f.MailWaiting)
+	case !f.Limiter.Redis || !f.Limiter.Answers || f.Limiter.Took <= 0:
+		t.Errorf("the limiter is %+v", f.Limiter)
+	case len(f.Replicas) != 1 || f.Replicas[0].Used || f.Replicas[0].Lag != 0:
+		t.Errorf("the replicas are %+v", f.Replicas)
+	}
+	if q := f.Webhooks.Is; q.Waiting != 5 || q.Due != 5 || q.Failed != 1 || q.Oldest < 100*time.Minute || q.Oldest > 110*time.Minute ||
+		q.Ages[2].Count != 2 || q.Ages[3].Count != 3 {
+		t.Errorf("the queue is %+v", q)
+	}
+	primary, _, err := keys.Mark()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := f.Keys.Is; len(list) != 3 || list[0].ID != primary || list[0].Status != "primary" || list[0].Since.IsZero() ||
+		list[1].Status != "next" || !list[1].Since.IsZero() || list[2].Status != "identifiers" || list[2].Since.IsZero() {
+		t.Errorf("the keys are %+v", list)
+	}
+
+	page := e.console(t, "/service")
+	for _, want := range []string{"v1.2.3", version, "No alerts are firing.", "Redis", primary, "left out", "127.0.0.1"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	redis.Kill()
+	e.db.Exec(t, "alter table webhook_queue rename to gone")
+	f = e.app.facts(t.Context())
+	if f.Limiter.Answers || f.Webhooks.Known || !f.Servers.Known {
+		t.Errorf("while Redis and a table are gone: %+v, %+v", f.Limiter, f.Webhooks)
+	}
+	if page := e.console(t, "/service"); !strings.Contains(page, "does not answer") || !strings.Contains(page, "could not be found out") {
+		t.Error("the page does not say that Redis and a table are gone")
+	}
+}
+
+// console is a page of the console, for whoever has the operator token.
+func (e *endToEnd) console(t *testing.T, path string) string {
+	t.Helper()
+	server := httptest.NewServer(e.app.private.Handler)
+	defer server.Close()
+	w := &whole{endToEnd: e, private: server.URL, plain: http.DefaultTransport}
+	answer, err := w.clerk(t).get(path, path).send(t)
+	if err != nil || answer.status != http.StatusOK {
+		t.Fatalf("%s answers %d, %v", strconv.Quote(path), answer.status, err)
+	}
+	return html.UnescapeString(answer.body)
+}

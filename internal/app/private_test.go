@@ -1,0 +1,38 @@
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Who still asks for /usage is led to the console, or told that it needs a token.
+func TestUsageMoved(t *testing.T) {
+	t.Parallel()
+	ask := func(a *App, path string) *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		a.private.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil))
+		return answer
+	}
+	with, _, _ := openWith(t, func(c *Config) { c.Operators = operatorTokens(t) })
+	defer with.Close()
+	const id = "0f6f5b0e-6a0e-4b5e-9d3e-3a5d0c9b1a2f"
+	for path, want := range map[string]string{
+		"/usage": "/console/partners", "/usage?hours=168": "/console/partners?hours=168", "/usage?hours=24&client=": "/console/partners",
+		"/usage?client=" + id:                "/console/partners/" + id + "/usage",
+		"/usage?hours=168&client=" + id:      "/console/partners/" + id + "/usage?hours=168",
+		"/usage?client=//elsewhere.example/": "/console/partners",
+	} {
+		if got := ask(with, path); got.Code != http.StatusSeeOther || got.Header().Get("Location") != want {
+			t.Errorf("%s: %d to %q, want %q", path, got.Code, got.Header().Get("Location"), want)
+		}
+	}
+
+	without, _, _ := openWith(t, func(*Config) {})
+	defer without.Close()
+	got := ask(without, "/usage")
+	if body := got.Body.String(); got.Code != http.StatusNotFound || strings.Count(body, "\n") != 1 || !strings.Contains(body, "CONNECT_OPERATOR_TOKEN") {
+		t.Errorf("without a token: %d %q", got.Code, body)
+	}
+}

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"connect-svc/docs"
+	"connect-svc/internal/alerts"
+	"connect-svc/internal/overview"
+)
+
+const (
+	// watchTimeout bounds what the watch waits for the database at a time, and leaveTimeout what a stop waits for it.
+	watchTimeout = 2 * time.Second
+	leaveTimeout = time.Second
+)
+
+// openOverview prepares this server's row among the servers, and the alerts.
+func (a *App) openOverview() (err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // there is none to tell it by
+	}
+	a.overview = overview.New(a.Pool, host, a.config.Version, a.config.Commit, a.config.Clock.Now())
+	a.alerts, err = alerts.New(docs.Alerts, a.metrics.Gatherer(), a.overview.ID().String())
+	return err
+}
+
+// watch evaluates the alerts of docs/alerts.yaml, and says to all that this server is there, until ctx ends. Then it takes this
+// server's row away.
+func (a *App) watch(ctx context.Context) {
+	ticker := time.NewTicker(alerts.Interval)
+	defer ticker.Stop()
+	var trouble string // which is logged once
+	for {
+		said := ""
+		if err := a.look(ctx, a.config.Clock.Now()); err != nil && ctx.Err() == nil {
+			if said = err.Error(); said != trouble {
+				a.logger.Warn("watch", "cause", err)
+			}
+		}
+		trouble = said
+		select {
+		case <-ctx.Done():
+			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+			defer cancel()
+			if err := a.overview.Leave(leaving); err != nil {
+				a.logger.Warn("watch", "cause", err)
+			}
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// look takes one look at this server's metrics, and at the other servers.
+func (a *App) look(ctx context.Context, now time.Time) error {
+	asking, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	servers, err := a.overview.Servers(asking)
+	others := map[string]bool{}
+	for _, server := range servers {
+		others[server.ID.String()] = !server.Lost()
+	}
+	if failure := a.alerts.Evaluate(ctx, now, others); failure != nil {
+		err = failure
+	}
+	writing, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	if failure := a.overview.Here(writing, a.alerts.Firing()); failure != nil {
+		err = failure
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/docs"
+	"connect-svc/internal/alerts"
+	"connect-svc/internal/overview"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// watches lets time pass, with a look at each interval.
+func (e *endToEnd) watches(t *testing.T, d time.Duration, each func()) {
+	t.Helper()
+	for range d / alerts.Interval {
+		e.db.Clock.Advance(alerts.Interval)
+		if each != nil {
+			each()
+		}
+		if err := e.app.look(t.Context(), e.db.Clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// firing are the names of the alerts that fire.
+func (e *endToEnd) firing() (names []string) {
+	for _, alert := range e.app.alerts.Firing() {
+		names = append(names, alert.Name)
+	}
+	return names
+}
+
+// A fault raises the alert of docs/alerts.yaml that is for it, after the time that is written there, on this server and in its
+// row; when it is over, the alert ends.
+func TestAlertsFire(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	e.watches(t, 10*time.Minute, nil)
+	if names := e.firing(); len(names) != 0 {
+		t.Fatalf("while all is well there fire %q", names)
+	}
+	_, token := e.connect(t)
+	e.db.Exec(t, "alter table rate_limits rename to gone")
+	began := e.db.Clock.Now()
+	e.watches(t, 2*time.Minute, func() {
+		if status := e.read(t, token); status != http.StatusServiceUnavailable {
+			t.Fatalf("without the limiter's table a read answers %d", status)
+		}
+	})
+	if names := e.firing(); len(names) != 0 {
+		t.Errorf("after two minutes there fire %q", names)
+	}
+	e.watches(t, 4*time.Minute, nil)
+	firing := e.app.alerts.Firing()
+	if names := strings.Join(e.firing(), " "); names != "ConnectFailing ConnectLimiterFailing" {
+		t.Fatalf("after six minutes there fire %q", names)
+	}
+	limiter := firing[1]
+	if limiter.Severity != "page" || limiter.Summary != "The rate limiter cannot decide: reads get 503." ||
+		limiter.Since.Before(began) || limiter.Since.After(began.Add(time.Minute)) {
+		t.Errorf("the alert is %+v", limiter)
+	}
+	servers, err := e.app.overview.Servers(t.Context())
+	if err != nil || len(servers) != 1 || len(servers[0].Alerts) != 2 || servers[0].Alerts[1].Name != limiter.Name {
+		t.Errorf("the servers are %+v, %v", servers, err)
+	}
+	e.db.Exec(t, "alter table gone rename to rate_limits")
+	e.watches(t, 10*time.Minute, nil)
+	if names := e.firing(); len(names) != 0 {
+		t.Errorf("when it is over there fire %q", names)
+	}
+}
+
+// A server that was killed is known by the others; one that stopped is not expected back.
+func TestServerGoesDown(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	other := overview.New(e.app.Pool, "other", "v1", "abc", e.db.Clock.Now())
+	here := func() {
+		if err := other.Here(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.watches(t, 3*time.Minute, here)
+	if names := e.firing(); len(names) != 0 {
+		t.Errorf("while both are up there fire %q", names)
+	}
+	e.watches(t, 4*time.Minute, nil)
+	if names := e.firing(); len(names) != 1 || names[0] != "ConnectDown" {
+		t.Errorf("when the other one says nothing any more there fire %q", names)
+	}
+	e.watches(t, time.Minute, here)
+	if names := e.firing(); len(names) != 0 {
+		t.Errorf("when it is back there fire %q", names)
+	}
+	if err := other.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e.watches(t, 4*time.Minute, nil)
+	if names := e.firing(); len(names) != 0 {
+		t.Errorf("when it has stopped there fire %q", names)
+	}
+}
+
+// A server's row is there from its start to its stop.
+func TestServerSaysThatItIsThere(t *testing.T) {
+	t.Parallel()
+	a, db, log := open(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error)
+	go func() { stopped <- a.Run(ctx) }()
+	rows := func() int { return pgtest.Value[int](t, db, "select count(*) from servers") }
+	eventually(t, "the row is there", func() bool { return rows() == 1 })
+	stop()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if n := rows(); n != 0 {
+		t.Errorf("after the stop there are %d rows", n)
+	}
+	if strings.Contains(log.String(), `"cause"`) {
+		t.Errorf("the log: %s", log)
+	}
+}
+
+// Where the database is away, a look is over in time and says so; the alerts of what this server knows by itself are right.
+func TestWatchWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	e.watches(t, time.Minute, nil)
+	free := e.hold(t, "lock table servers in access exclusive mode")
+	began := time.Now()
+	e.db.Clock.Advance(alerts.Interval)
+	if err := e.app.look(t.Context(), e.db.Clock.Now()); err == nil {
+		t.Error("a look at a locked table found no fault")
+	}
+	if took := time.Since(began); took > 2*watchTimeout+2*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	free()
+	e.watches(t, alerts.Interval, nil)
+}
+
+// Each alert has its advice in the guide.
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	guide := docs.Guide()
+	names := regexp.MustCompile(`alert: (\w+)`).FindAllSubmatch(docs.Alerts, -1)
+	if len(names) != len(guide) || len(names) < 10 {
+		t.Errorf("%d alerts, and advice for %d", len(names), len(guide))
+	}
+	for _, name := range names {
+		if advice := guide[string(name[1])]; len(advice.Meaning) < 10 || len(advice.Do) < 10 || strings.Contains(advice.Do, "](") {
+			t.Errorf("%s: %+v", name[1], advice)
+		}
+	}
+}

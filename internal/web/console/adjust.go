@@ -1,0 +1,269 @@
+package console
+
+import (
+	"errors"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/web/site"
+)
+
+// datasets are those that support corrects.
+var datasets = []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling}
+
+// readers are the scopes that show a corrected total.
+var readers = map[activity.Adjusted]scope.Set{activity.AdjustedSteps: scope.DailySteps, activity.AdjustedCycling: scope.CyclingDaily}
+
+func (c *console) routeAdjustments(r chi.Router) {
+	const (
+		adjust = usersPath + "/{user}/adjust"
+		remove = usersPath + "/{user}/corrections/{dataset}/{correction}/remove"
+	)
+	r.Get(adjust, c.page(c.showAdjust))
+	r.Post(adjust, c.page(c.adjust))
+	r.Get(remove, c.page(c.confirmRemoveAdjustment))
+	r.Post(remove, c.page(c.removeAdjustment))
+}
+
+func (c *console) showAdjust(w http.ResponseWriter, r *http.Request) error {
+	user, err := c.userOf(r)
+	if err != nil {
+		return err
+	}
+	return c.askAdjustment(w, r, user, map[string]string{"dataset": string(activity.AdjustedSteps)}, "")
+}
+
+// askAdjustment asks what is to be corrected, again where a field is wrong.
+func (c *console) askAdjustment(w http.ResponseWriter, r *http.Request, user account.User, values map[string]string, wrong string) error {
+	in := c.site.Locale(r)
+	x := confirmation{
+		Title: in.Text("console.adjust.heading", "Email", user.Email), Says: []template.HTML{in.HTML("console.adjust.says")},
+		Action: in.Text("console.adjust.look"), Back: userPath(user.ID),
+		Fields: []field{
+			{Name: "dataset", Label: in.HTML("console.adjust.dataset")},
+			{Name: "date", Type: "date", Label: in.HTML("console.adjust.date")},
+			{Name: "delta", Type: "text", Label: in.HTML("console.adjust.delta"), Hint: in.HTML("console.adjust.delta_hint"), Max: 12},
+			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint"), Max: 1000, Optional: true},
+		},
+	}
+	for _, dataset := range datasets {
+		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{string(dataset), in.Text("console.dataset." + string(dataset))})
+	}
+	for i, f := range x.Fields {
+		x.Fields[i].Value = values[f.Name]
+		if f.Name == wrong {
+			x.Fields[i].Problem = in.HTML("console.adjust.wrong." + wrong)
+		}
+	}
+	return c.confirm(w, r, "users", x)
+}
+
+// adjust takes the form in two steps. What is asked for is shown with the day's total before and after; sent from there it has an
+// id, which was made for that page: sent twice, it is one correction.
+func (c *console) adjust(w http.ResponseWriter, r *http.Request) error {
+	user, err := c.userOf(r)
+	if err != nil {
+		return err
+	}
+	form, err := site.ReadForm(w, r, "dataset", "date", "delta", "note", "correction", "total")
+	if err != nil {
+		return err
+	}
+	dataset := activity.Adjusted(form["dataset"])
+	if !slices.Contains(datasets, dataset) {
+		return site.ErrBadForm
+	}
+	record, wrong := readAdjustment(user.ID, dataset, form)
+	if wrong != "" {
+		return c.askAdjustment(w, r, user, form, wrong)
+	}
+	if form["correction"] == "" {
+		record.ID = uuid.New()
+		return c.confirmAdjustment(w, r, user, dataset, record, "")
+	}
+	if record.ID, err = uuid.Parse(form["correction"]); err != nil || record.ID == uuid.Nil {
+		return site.ErrBadForm
+	}
+	if _, err := c.Activity.GetAdjustment(r.Context(), dataset, user.ID, record.ID); err == nil {
+		return done(userPath(user.ID), "activity_adjusted") // by the first click
+	} else if !errors.Is(err, activity.ErrNoAdjustment) {
+		return err
+	}
+	day, err := c.Activity.Day(r.Context(), dataset, user.ID, record.Date)
+	if err != nil {
+		return err
+	}
+	if form["total"] != totalOf(day) { // it is not what was read and agreed to
+		return c.confirmAdjustment(w, r, user, dataset, record, "console.adjust.moved")
+	}
+	if _, err := c.Activity.Adjust(r.Context(), dataset, record); err != nil {
+		return err
+	}
+	return done(userPath(user.ID), "activity_adjusted")
+}
+
+// totalOf is a day's total in a form, empty where the day has none.
+func totalOf(day activity.Day) string {
+	if !day.IsRecorded {
+		return ""
+	}
+	return strconv.FormatInt(day.Total(), 10)
+}
+
+// readAdjustment reads the fields of a form. wrong names one that cannot be taken.
+func readAdjustment(user uuid.UUID, dataset activity.Adjusted, form map[string]string) (record activity.AdjustmentRecord, wrong string) {
+	date, err := time.Parse(time.DateOnly, form["date"])
+	if err != nil {
+		return record, "date"
+	}
+	delta, err := strconv.Atoi(strings.ReplaceAll(form["delta"], "−", "-"))
+	if err != nil {
+		return record, "delta"
+	}
+	// Forms send the ends of lines as two characters, which people count as one.
+	note := strings.ReplaceAll(form["note"], "\r\n", "\n")
+	record = activity.AdjustmentRecord{UserID: user, Date: date, Delta: delta, Note: note}
+	var refused *activity.AdjustmentError
+	if errors.As(activity.CheckAdjustment(dataset, record), &refused) {
+		return record, refused.Field
+	}
+	return record, ""
+}
+
+// confirmAdjustment shows what a correction makes of a day.
+func (c *console) confirmAdjustment(
+	w http.ResponseWriter, r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, problem string,
+) error {
+	day, err := c.Activity.Day(r.Context(), dataset, record.UserID, record.Date)
+	if err != nil {
+		return err
+	}
+	seen, err := c.seenBy(r, dataset, user.ID, record.Date)
+	if err != nil {
+		return err
+	}
+	in := newWriter(c.site.Locale(r))
+	x := confirmation{
+		Title: in.change(dataset, day, day.With(record.Delta), record.Date),
+		Says: []template.HTML{
+			in.HTML("console.adjust.of", "Email", user.Email, "Delta", in.signed(record.Delta)), in.HTML("console.adjust.seen", "Count", seen),
+		},
+		Action: in.Text("console.adjust.act"), Back: userPath(record.UserID),
+		Hidden: []choice{
+			{"dataset", string(dataset)}, {"date", record.Date.Format(time.DateOnly)}, {"delta", strconv.Itoa(record.Delta)},
+			{"note", record.Note}, {"correction", record.ID.String()}, {"total", totalOf(day)},
+		},
+	}
+	if !day.IsRecorded {
+		x.Says[1] = in.HTML("console.adjust.nothing")
+	}
+	if record.Note != "" {
+		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", record.Note))
+	}
+	if problem != "" {
+		x.Problem = in.HTML(problem)
+	}
+	return c.confirm(w, r, "users", x)
+}
+
+// change is what becomes of a day: 12,345 → 10,345 steps on 2026-03-09.
+func (w writer) change(dataset activity.Adjusted, before, after activity.Day, date time.Time) string {
+	key := "console.adjust.change." + string(dataset)
+	if !before.IsRecorded {
+		key = "console.adjust.unrecorded." + string(dataset)
+	}
+	return w.Text(key, "Before", w.number(before.Total()), "After", w.number(after.Total()), "Date", date.Format(time.DateOnly))
+}
+
+// seenBy counts the partners that may read a dataset of a date now.
+func (c *console) seenBy(r *http.Request, dataset activity.Adjusted, user uuid.UUID, date time.Time) (n int, err error) {
+	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user)
+	for _, connection := range connections {
+		if connection.State == oauth.Authorized && connection.Scopes.Contains(readers[dataset]) && !date.Before(connection.HistoryFrom) {
+			n++
+		}
+	}
+	return n, err
+}
+
+// adjustmentOf is the correction that the path names.
+func (c *console) adjustmentOf(r *http.Request) (activity.Adjustment, error) {
+	user, err := pathID(r, "user")
+	if err != nil {
+		return activity.Adjustment{}, err
+	}
+	id, err := pathID(r, "correction")
+	if err != nil {
+		return activity.Adjustment{}, err
+	}
+	dataset := activity.Adjusted(chi.URLParam(r, "dataset"))
+	if !slices.Contains(datasets, dataset) {
+		return activity.Adjustment{}, errNotFound
+	}
+	return c.Activity.GetAdjustment(r.Context(), dataset, user, id)
+}
+
+func (c *console) confirmRemoveAdjustment(w http.ResponseWriter, r *http.Request) error {
+	user, err := c.userOf(r)
+	if err != nil {
+		return err
+	}
+	one, err := c.adjustmentOf(r)
+	if err != nil {
+		return err
+	}
+	day, err := c.Activity.Day(r.Context(), one.Dataset, one.UserID, one.Date)
+	if err != nil {
+		return err
+	}
+	seen, err := c.seenBy(r, one.Dataset, one.UserID, one.Date)
+	if err != nil {
+		return err
+	}
+	in := newWriter(c.site.Locale(r))
+	x := confirmation{
+		Title: in.change(one.Dataset, day, day.With(-one.Delta), one.Date),
+		Says: []template.HTML{
+			in.HTML("console.adjust.remove.says", "Email", user.Email, "Delta", in.signed(one.Delta), "At", instant(one.CreatedAt)),
+			in.HTML("console.adjust.seen", "Count", seen),
+		},
+		Action: in.Text("console.adjust.remove.act"), Grave: true, Back: userPath(one.UserID),
+	}
+	if one.Note != "" {
+		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", one.Note))
+	}
+	return c.confirm(w, r, "users", x)
+}
+
+// removeAdjustment takes a correction back. What is not there any more is no error: the button was clicked twice.
+func (c *console) removeAdjustment(w http.ResponseWriter, r *http.Request) error {
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	user, err := c.userOf(r)
+	if err != nil {
+		return err
+	}
+	one, err := c.adjustmentOf(r)
+	if errors.Is(err, activity.ErrNoAdjustment) {
+		return done(userPath(user.ID), "adjustment_removed")
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := c.Activity.RemoveAdjustment(r.Context(), one.Dataset, user.ID, one.ID); err != nil {
+		return err
+	}
+	return done(userPath(user.ID), "adjustment_removed")
+}

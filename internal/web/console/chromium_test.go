@@ -1,0 +1,166 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"connect-svc/internal/testing/browsertest"
+)
+
+func newTLS(t *testing.T, handler http.Handler) *httptest.Server {
+	t.Helper()
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// screen is a fixture that a real browser looks at.
+type screen struct {
+	*fixture
+	*browsertest.Tab
+}
+
+// newScreen is the console in a browser in which ada has signed in.
+func newScreen(t *testing.T) *screen {
+	t.Helper()
+	f := newFixture(t)
+	s := &screen{f, browsertest.Share(t, nil).NewTab(t)}
+	s.Open(f.server.URL + Path)
+	s.Submit(chromedp.SendKeys(chromedp.CSS("#token"), adaToken), chromedp.Click(chromedp.CSS("button.act")))
+	s.isTitled(t, "Users · Console · Activity Connect")
+	return s
+}
+
+// at opens a page of the console.
+func (s *screen) at(t *testing.T, path string) {
+	t.Helper()
+	if status := s.Open(s.server.URL + path); status != http.StatusOK {
+		t.Fatalf("%s answers %d", path, status)
+	}
+}
+
+func (s *screen) isTitled(t *testing.T, want string) {
+	t.Helper()
+	var title string
+	s.Evaluate("document.title", &title)
+	if title != want {
+		t.Fatalf("title = %q, want %q; problems %q", title, want, s.Problems())
+	}
+}
+
+// looks holds the page that is open against the rules for all: axe in light and dark, nothing cut off at 1280 and 320 px, one main
+// heading, a name for each drawing and for whatever takes the focus. A picture of each is taken on request.
+func (s *screen) looks(t *testing.T, name string) {
+	t.Helper()
+	s.Do(chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("details").forEach((d, i) => d.open = i === 0)`))
+	for scheme, rules := range map[string][]string{"light": nil, "dark": {"color-contrast", "link-in-text-block"}} { // all, and what colors decide
+		s.Media("prefers-color-scheme", scheme)
+		for _, violation := range s.Violations(rules...) {
+			t.Errorf("%s, %s: %s", name, scheme, violation)
+		}
+		for _, width := range []int64{1280, 320} {
+			if scheme == "dark" && !browsertest.Pictures() {
+				continue // colors move nothing
+			}
+			s.Do(chromedp.EmulateViewport(width, 800))
+			for _, fault := range s.LayoutFaults() {
+				t.Errorf("%s, %d px: %s", name, width, fault)
+			}
+			if browsertest.Pictures() {
+				s.Screenshot(filepath.Join(t.ArtifactDir(), fmt.Sprintf("%s-%s-%d.png", name, scheme, width)))
+			}
+		}
+	}
+	s.Do(chromedp.EmulateViewport(1280, 800))
+	headings := 0
+	for _, node := range s.Accessible() {
+		switch {
+		case node.Role == "heading" && node.Is("level", "1"):
+			headings++
+		case node.Role == "image" && node.Name == "":
+			t.Errorf("%s: a drawing without words", name)
+		case node.Is("focusable", "true") && node.Role != "RootWebArea" && node.Name == "":
+			t.Errorf("%s: no name: %s", name, node.Role)
+		}
+	}
+	if headings != 1 {
+		t.Errorf("%s: %d main headings", name, headings)
+	}
+	for _, problem := range s.Problems() {
+		if !strings.Contains(problem, "status of 422") { // a form with a problem
+			t.Errorf("%s: the browser's console shows %s", name, problem)
+		}
+	}
+}
+
+func TestChromiumSignIn(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.looks(t, "users")
+	s.Submit(chromedp.Click(chromedp.CSS(".session button")))
+	s.isTitled(t, "Sign in to the console · Console · Activity Connect")
+	s.looks(t, "signed-out")
+	s.Submit(chromedp.SendKeys(chromedp.CSS("#token"), "wrong"), chromedp.Click(chromedp.CSS("button.act")))
+	s.looks(t, "wrong-token")
+}
+
+func TestChromiumUser(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	partner, tokens := s.connect(t, "Ride & <b>Club</b>")
+	s.db.Webhook(t, partner.ID)
+	s.connect(t, strings.Repeat("Endless", 14))
+	for day, delta := range map[int]int{9: -2000, 8: 1_234_567} {
+		s.putSteps(t, day, 12_345)
+		note := "counted twice \u202e" + strings.Repeat("x", 200)
+		if _, err := s.config.Activity.AdjustSteps(t.Context(), s.user.ID, time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), delta, note); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := userPath(s.user.ID)
+	s.at(t, path)
+	s.looks(t, "user")
+	s.at(t, path+"/change")
+	s.looks(t, "change-user")
+	s.Submit(chromedp.SetValue(chromedp.CSS("#f-timezone"), "Europe/Nowhere"), chromedp.Click(chromedp.CSS("button.act")))
+	s.looks(t, "change-user-wrong")
+	s.at(t, path+"/adjust")
+	s.looks(t, "adjust")
+	s.Submit(chromedp.SetValue(chromedp.CSS("#f-date"), "2026-03-09"), chromedp.SetValue(chromedp.CSS("#f-delta"), "-2000"),
+		chromedp.SetValue(chromedp.CSS("#f-note"), "again"), chromedp.Click(chromedp.CSS("button.act")))
+	s.isTitled(t, "10,345 → 8,345 steps on 2026-03-09 · Console · Activity Connect")
+	s.looks(t, "adjust-confirm")
+	s.Submit(chromedp.Click(chromedp.CSS("button.act")))
+	s.looks(t, "adjusted")
+	s.Submit(chromedp.Click(chromedp.CSS(`a[href$="/remove"]`)))
+	s.looks(t, "remove-correction")
+
+	if _, err := s.config.OAuth.Refresh(t.Context(), s.credentials(t, partner), tokens.RefreshToken); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.config.OAuth.Revoke(t.Context(), s.credentials(t, partner), tokens.RefreshToken); err != nil {
+		t.Fatal(err)
+	}
+	s.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault)
+		select user_id, event_id, a, connect_now(), 120, case a when 2 then 503 end, case a when 1 then 'connection refused' end
+		from webhook_events, generate_series(1, 2) a`)
+	s.at(t, connectionPath(s.user.ID, partner.ID))
+	s.looks(t, "connection")
+	s.at(t, connectionPath(s.user.ID, partner.ID)+"/disconnect")
+	s.looks(t, "disconnect")
+	s.Submit(chromedp.Click(chromedp.CSS("button.grave")))
+	s.looks(t, "disconnected")
+	s.at(t, path)
+	s.Submit(chromedp.Click(chromedp.CSS("a.grave")))
+	s.looks(t, "delete-user")
+	s.Submit(chromedp.Click(chromedp.CSS("button.grave")))
+	s.isTitled(t, "Users · Console · Activity Connect")
+	s.looks(t, "user-deleted")
+}

@@ -1,0 +1,238 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/actor"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/client"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/web/site"
+	"connect-svc/internal/webhook"
+)
+
+func (c *console) routeConnections(r chi.Router) {
+	const connection = usersPath + "/{user}/connections/{client}"
+	r.Get(connection, c.page(c.showConnection))
+	r.Get(connection+"/disconnect", c.page(c.confirmDisconnect))
+	r.Post(connection+"/disconnect", c.page(c.disconnect))
+}
+
+func connectionPath(user, client uuid.UUID) string {
+	return userPath(user) + "/connections/" + client.String()
+}
+
+// connectionOf is the connection that the path names, and its user.
+func (c *console) connectionOf(r *http.Request) (account.User, oauth.Life, error) {
+	user, err := c.userOf(r)
+	if err != nil {
+		return user, oauth.Life{}, err
+	}
+	partner, err := pathID(r, "client")
+	if err != nil {
+		return user, oauth.Life{}, err
+	}
+	life, err := c.OAuth.Life(r.Context(), user.ID, partner)
+	return user, life, err
+}
+
+// connectionView is the life of a connection.
+type connectionView struct {
+	User account.User
+	oauth.Life
+	Why   template.HTML // it works, or does not
+	Days  []moment      // what happened, newest first
+	Pages pages
+}
+
+func (c *console) showConnection(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parseQuery(r); err != nil {
+		return err
+	}
+	user, life, err := c.connectionOf(r)
+	if err != nil {
+		return err
+	}
+	x := connectionView{User: user, Life: life}
+	x.Days, x.Pages, err = listing(r, "life", func(after lifePosition, limit int) ([]moment, error) {
+		return c.moments(r.Context(), life, after, limit)
+	}, func(m moment) lifePosition { return m.position })
+	if err != nil {
+		return err
+	}
+	x.Days = withoutGaps(x.Days)
+	latest := x.Days
+	if x.Pages.First != "" {
+		latest = nil // they are older ones
+	}
+	if x.Why, err = c.why(r.Context(), newWriter(c.site.Locale(r)), life, latest); err != nil {
+		return err
+	}
+	return c.write(w, r, "users", "connection", x)
+}
+
+// why says in one sentence why a connection does what it does. latest are its latest moments, as far as they are known already.
+func (c *console) why(ctx context.Context, in writer, life oauth.Life, latest []moment) (template.HTML, error) {
+	say := func(key string, values ...any) template.HTML {
+		values = append(values, "Partner", isolated(life.Partner.Name))
+		return in.HTML("console.why."+key, values...)
+	}
+	switch life.State {
+	case oauth.Lapsed:
+		last, key := life.LastRefreshAt, "lapsed"
+		if life.Refreshes == 0 {
+			last, key = life.AuthorizedAt, "lapsed_unused"
+		}
+		return say(key, "Time", in.span(life.RefreshDeadline.Sub(last)), "Last", instant(last), "Since", instant(life.RefreshDeadline)), nil
+	case oauth.Revoked:
+		end, err := c.endOf(ctx, life, latest, "connection.revoked")
+		if err != nil || end == nil {
+			return say("revoked_long_ago"), err
+		}
+		return say("revoked."+reasonOf(*end), "Since", instant(end.At)), nil
+	case oauth.Disconnected:
+		end, err := c.endOf(ctx, life, latest, "connection.disconnected")
+		if err != nil || end == nil {
+			return say("disconnected_long_ago"), err
+		}
+		return say("disconnected."+endedBy(*end), "Since", instant(end.At), "Actor", end.Actor), nil
+	case oauth.Authorized:
+	}
+	switch {
+	case life.ClientStatus != string(client.Active):
+		since, err := c.lastOf(ctx, audit.Filter{ClientID: life.Partner.ClientID, Itself: true, Action: "client." + life.ClientStatus})
+		if err != nil || since == nil {
+			return say("disabled_long_ago"), err
+		}
+		return say("disabled", "Since", instant(since.At)), nil
+	case life.MissingScopes != 0:
+		return say("lost_scopes", "Scopes", life.MissingScopes.String()), nil
+	case life.LastReadAt == nil:
+		return say("unread", "Since", instant(life.AuthorizedAt)), nil
+	}
+	return say("authorized", "Since", instant(life.AuthorizedAt), "Read", instant(*life.LastReadAt)), nil
+}
+
+// endOf is the entry of what ended a connection, nil where there is none any more.
+func (c *console) endOf(ctx context.Context, life oauth.Life, latest []moment, action string) (*audit.Event, error) {
+	for _, m := range latest {
+		if m.Deed != nil && m.Deed.Action == action {
+			return &m.Deed.Event, nil
+		}
+	}
+	return c.lastOf(ctx, audit.Filter{UserID: life.UserID, ClientID: life.Partner.ClientID, Action: action})
+}
+
+// lastOf is the newest entry that fits a filter, nil where there is none, or none among those that a page may look at.
+func (c *console) lastOf(ctx context.Context, filter audit.Filter) (*audit.Event, error) {
+	page, err := c.Audit.Search(ctx, filter, audit.Position{}, 1)
+	if err != nil || len(page.Events) == 0 {
+		return nil, err
+	}
+	return &page.Events[0], nil
+}
+
+// reasonOf is why a connection was revoked.
+func reasonOf(event audit.Event) string {
+	if detailOf(event).Reason == "refresh_token_replayed" {
+		return "replayed"
+	}
+	return "by_partner"
+}
+
+// endedBy is who disconnected a connection, or what did.
+func endedBy(event audit.Event) string {
+	switch {
+	case detailOf(event).Reason == "client_offboarded":
+		return "offboarded"
+	case event.Actor == "user":
+		return "by_user"
+	case event.Actor == "client":
+		return "by_partner"
+	case event.Actor == actor.Operator:
+		return "by_operator"
+	}
+	return "by_name"
+}
+
+// detail is what entries about connections have in theirs.
+type detail struct {
+	Reason string `json:"reason"`
+	Scopes string `json:"scopes"`
+}
+
+func detailOf(event audit.Event) (d detail) {
+	_ = json.Unmarshal(event.Detail, &d) // what is not there is empty
+	return d
+}
+
+// isolated is a name that is kept apart from the direction of what is around it.
+func isolated(name string) template.HTML {
+	return "<bdi>" + template.HTML(template.HTMLEscapeString(name)) + "</bdi>" //nolint:gosec // escaped
+}
+
+// span is a time of days or, where it is less than two, of hours.
+func (w writer) span(d time.Duration) string {
+	if hours := int(d.Round(time.Hour).Hours()); hours < 48 {
+		return w.amount("hours", hours)
+	}
+	return w.amount("whole_days", int(d.Round(24*time.Hour).Hours()/24))
+}
+
+func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request) error {
+	user, life, err := c.connectionOf(r)
+	if err != nil {
+		return err
+	}
+	path := connectionPath(user.ID, life.Partner.ClientID)
+	if life.State == oauth.Disconnected {
+		return site.Redirect(path)
+	}
+	in := newWriter(c.site.Locale(r))
+	told := "told"
+	switch endpoint, err := c.Webhooks.Endpoint(r.Context(), life.Partner.ClientID); {
+	case errors.Is(err, webhook.ErrNoEndpoint):
+		told = "not_told"
+	case err != nil:
+		return err
+	case !endpoint.StoppedAt.IsZero():
+		told = "stopped"
+	}
+	name := isolated(life.Partner.Name)
+	return c.confirm(w, r, "users", confirmation{
+		Title: in.Text("console.disconnect.heading", "Email", user.Email, "Partner", life.Partner.Name),
+		Says: []template.HTML{
+			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(life.Version), "Scopes", life.Scopes.String(),
+				"From", date(life.HistoryFrom), "Refreshes", in.amount("refreshes", int(life.Refreshes))),
+			in.HTML("console.disconnect."+told, "Partner", name),
+		},
+		Action: in.Text("console.disconnect.act"), Grave: true, Back: path,
+	})
+}
+
+func (c *console) disconnect(w http.ResponseWriter, r *http.Request) error {
+	user, err := pathID(r, "user")
+	if err != nil {
+		return err
+	}
+	partner, err := pathID(r, "client")
+	if err != nil {
+		return err
+	}
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	if err := c.OAuth.DisconnectByOperator(r.Context(), user, partner); err != nil {
+		return err
+	}
+	return done(connectionPath(user, partner), "connection_disconnected")
+}

@@ -1,0 +1,200 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/brand"
+	"connect-svc/internal/client"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/locale"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/operators"
+	"connect-svc/internal/overview"
+	"connect-svc/internal/usage"
+	"connect-svc/internal/web/site"
+	"connect-svc/internal/webhook"
+)
+
+// Path is where the console begins.
+const Path = "/console"
+
+// Serves says whether a path is one of the console.
+func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
+
+// Config of the console. Only Brand, Texts and Token may be empty.
+type Config struct {
+	Operators *operators.Tokens
+	Sessions  *operators.Sessions
+	Accounts  *account.Accounts
+	Activity  *activity.Store
+	OAuth     *oauth.Server
+	Clients   *client.Registry
+	Webhooks  *webhook.Webhooks
+	Usage     *usage.Usage
+	Audit     *audit.Log
+	Consent   ConsentPage
+	Facts     func(context.Context) overview.Facts // of the service as a whole
+	Now       func() time.Time
+	Brand     brand.Brand       // whose service this is; without a name: the program's own
+	Texts     *locale.Catalogue // nil: those of the program
+	Token     string            // that the sign-in is filled with, for a demo on one's own machine; empty: none
+}
+
+// console is the configuration with the embedded files.
+type console struct {
+	Config
+	site *site.Site
+}
+
+//go:embed templates static
+var files embed.FS
+
+// New serves [Path] and everything below it. Mount it behind telemetry.Requests and a check of the Host. An error means that the
+// embedded files are inconsistent.
+func New(config Config) (http.Handler, error) {
+	if config.Texts == nil {
+		config.Texts = locale.Default()
+	}
+	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
+	pages, err := site.New(site.Config{Files: files, Static: Path + "/static/", Brand: config.Brand, Texts: config.Texts, Funcs: words})
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	c := &console{config, pages}
+
+	forms := http.NewCrossOriginProtection()
+	forms.SetDenyHandler(c.page(failWith(errForeignForm)))
+
+	router := chi.NewRouter()
+	router.Use(site.Headers, site.Named, timed, forms.Handler)
+	router.NotFound(c.page(failWith(errNotFound)))
+	router.MethodNotAllowed(c.page(failWith(errNotFound)))
+	router.Get(Path+"/static/{name}", c.page(c.static))
+	router.Get(Path+"/sign-in", c.page(c.showSignIn))
+	router.Post(Path+"/sign-in", c.page(c.signIn))
+	router.Post(Path+"/sign-out", c.page(c.signOut))
+	router.Group(func(r chi.Router) {
+		r.Use(c.signedIn)
+		r.Get(Path, c.page(failWith(site.Redirect(Path+"/users"))))
+		r.Get(Path+"/", c.page(failWith(site.Redirect(Path+"/users"))))
+		c.routeUsers(r)
+		c.routeConnections(r)
+		c.routeAdjustments(r)
+		c.routePartners(r)
+		c.routeService(r)
+		c.routeAudit(r)
+	})
+	return router, nil
+}
+
+// page responds with what handle writes, or with the redirect or error page of its error or panic.
+func (c *console) page(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return site.Handle(handle, c.fail)
+}
+
+func failWith(err error) func(http.ResponseWriter, *http.Request) error {
+	return func(http.ResponseWriter, *http.Request) error { return err }
+}
+
+func (c *console) static(w http.ResponseWriter, r *http.Request) error {
+	if !c.site.ServeFile(w, r, chi.URLParam(r, "name")) {
+		return errNotFound
+	}
+	return nil
+}
+
+// How long a request may take before it gets an error page (decisions, section 5: five seconds in all). What ends many
+// connections, or asks somebody else's server, takes longer.
+const (
+	requestTime = 4400 * time.Millisecond
+	longTime    = 30 * time.Second
+)
+
+// timed gives each request its deadline. A browser that goes away cancels only a GET that still waits for its turn.
+func timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		within, limit := fairqueue.Within, requestTime
+		if r.Method == http.MethodGet {
+			within = fairqueue.WithinWhileWanted
+		}
+		if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
+			limit = longTime
+		}
+		ctx, cancel := within(r.Context(), fairqueue.Console, limit)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// view is what a template is given: what every page has, and what this one shows.
+type view struct {
+	Who  operators.Operator // empty where nobody is signed in
+	Part string             // of the console, in its navigation
+	News string             // what has just happened, by a name that the texts know
+	X    any                // of the page
+}
+
+// write sends a page of a part of the console.
+func (c *console) write(w http.ResponseWriter, r *http.Request, part, name string, x any) error {
+	c.site.Write(w, r, http.StatusOK, name, view{Who: holderOf(r), Part: part, News: c.news(r), X: x})
+	return nil
+}
+
+// refuse sends the page of a form again, with what is wrong with it.
+func (c *console) refuse(w http.ResponseWriter, r *http.Request, part, name string, x any) error {
+	c.site.Write(w, r, http.StatusUnprocessableEntity, name, view{Who: holderOf(r), Part: part, X: x})
+	return nil
+}
+
+// done is the address of a page that says what has just happened: text console.done.{what}.
+func done(path, what string) site.Redirect { return site.Redirect(path + "?done=" + what) }
+
+// news is the text of what has just happened, as the address says it; empty where it says nothing, or what nobody knows.
+func (c *console) news(r *http.Request) string {
+	what := r.URL.Query().Get("done")
+	if _, known := doneTexts[what]; !known {
+		return ""
+	}
+	return string(c.site.Locale(r).HTML("console.done." + what))
+}
+
+// doneTexts are the names of what can have happened.
+var doneTexts = map[string]struct{}{
+	"user_deleted": {}, "user_changed": {}, "connection_disconnected": {}, "activity_adjusted": {}, "adjustment_removed": {},
+
+	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
+	"partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},
+}
+
+// confirmation is the page before an act, and its form.
+type confirmation struct {
+	Title  string          // of the page, and its heading
+	Says   []template.HTML // what will happen, a paragraph each
+	Action string          // the text of the button
+	Grave  bool            // it takes something away
+	Back   string          // the path of the page to go back to
+	Fields []field         // what it asks for; none: only yes
+	Hidden []choice        // what it sends beside that, each under its name
+
+	Problem template.HTML // why it is shown again, where that is no field's; empty: nothing
+}
+
+// confirm asks whether an act is meant. Its form is posted to the path of the page.
+func (c *console) confirm(w http.ResponseWriter, r *http.Request, part string, x confirmation) error {
+	if x.HasProblem() {
+		return c.refuse(w, r, part, "confirm", x)
+	}
+	return c.write(w, r, part, "confirm", x)
+}

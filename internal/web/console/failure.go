@@ -1,0 +1,71 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/client"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/usage"
+	"connect-svc/internal/web/site"
+	"connect-svc/internal/webhook"
+)
+
+// Errors of the console itself.
+var (
+	errNotFound    = errors.New("no such page")
+	errForeignForm = errors.New("a form of another site")
+	errReadOnly    = errors.New("the operator token is for reading alone")
+)
+
+// failures are errors and their pages: the texts console.failure.{name}. What is not here is a fault of the service.
+var failures = []struct {
+	err    error
+	name   string // also in the log
+	status int
+}{
+	{site.ErrBadForm, "bad_form", http.StatusBadRequest},
+	{errForeignForm, "foreign_form", http.StatusForbidden},
+	{errReadOnly, "read_only", http.StatusForbidden},
+	{contract.ErrCursor, "cursor", http.StatusBadRequest},
+	{errNotFound, "not_found", http.StatusNotFound},
+	{account.ErrUserNotFound, "user_not_found", http.StatusNotFound},
+	{activity.ErrUnknownUser, "user_not_found", http.StatusNotFound},
+	{activity.ErrNoAdjustment, "adjustment_not_found", http.StatusNotFound},
+	{oauth.ErrNotConnected, "not_connected", http.StatusNotFound},
+	{client.ErrNotFound, "partner_not_found", http.StatusNotFound},
+	{usage.ErrClientNotFound, "partner_not_found", http.StatusNotFound},
+	{webhook.ErrClientNotFound, "partner_not_found", http.StatusNotFound},
+	{client.ErrOffboarded, "offboarded", http.StatusConflict},
+	{webhook.ErrClientOffboarded, "offboarded", http.StatusConflict},
+	{webhook.ErrEventType, "bad_form", http.StatusBadRequest},
+	{webhook.ErrNoEndpoint, "no_webhook", http.StatusConflict},
+	{webhook.ErrStopped, "webhook_stopped", http.StatusConflict},
+	{webhook.ErrNoEvent, "event_not_found", http.StatusNotFound},
+}
+
+// fail responds with the error's page.
+func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	event := telemetry.EventOf(r.Context())
+	if errors.Is(err, fairqueue.ErrGone) { // the browser left while the page loaded
+		event.Code = telemetry.CallerLeft
+		panic(http.ErrAbortHandler)
+	}
+	name, status := "fault", http.StatusInternalServerError
+	for _, known := range failures {
+		if errors.Is(err, known.err) {
+			name, status = known.name, known.status
+			break
+		}
+	}
+	event.Code = name
+	if name == "fault" {
+		event.Cause = err
+	}
+	c.site.Write(w, r, status, "failure", view{Who: holderOf(r), X: name})
+}

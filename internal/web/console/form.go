@@ -1,0 +1,32 @@
+package console
+
+import "html/template"
+
+// field of a form.
+type field struct {
+	Name, Type string // as HTML has them; the type textarea is one for several lines
+	Label      template.HTML
+	Hint       template.HTML // empty: none
+	Value      string
+	Problem    template.HTML // what is wrong with the value; empty: nothing
+	Optional   bool
+	Max        int // characters; 0: no limit of the field's own
+
+	Choices []choice // of a list, in place of a line to write in
+}
+
+// choice is one of a field's.
+type choice struct{ Value, Text string }
+
+// HasProblem says whether something is wrong with the form, or with one of its fields.
+func (c confirmation) HasProblem() bool {
+	if c.Problem != "" {
+		return true
+	}
+	for _, f := range c.Fields {
+		if f.Problem != "" {
+			return true
+		}
+	}
+	return false
+}

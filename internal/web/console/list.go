@@ -1,0 +1,89 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/web/site"
+)
+
+// rowsPerPage is how many rows of a list are on a page.
+const rowsPerPage = 50
+
+// pages are the addresses of other pages of a list; empty: there is none.
+type pages struct{ First, Next string }
+
+// cursors are the fields of a query that hold one. Where a page has two lists, the second one has another.
+const (
+	firstCursor  = "after"
+	secondCursor = "after2"
+)
+
+// listing asks a domain for the rows of the page that the query names with its cursor, which belongs to the list and to the rest of
+// the query, its filters. Error: contract.ErrCursor.
+func listing[T, P any](
+	r *http.Request, name string, list func(after P, limit int) ([]T, error), position func(T) P,
+) (rows []T, to pages, err error) {
+	return listingBy(r, firstCursor, name, list, position)
+}
+
+// listingBy is listing with the name of the field that has the cursor.
+func listingBy[T, P any](
+	r *http.Request, field, name string, list func(after P, limit int) ([]T, error), position func(T) P,
+) (rows []T, to pages, err error) {
+	of, to := listed(r, field, name)
+	rows, next, err := contract.Page(of, list, position)
+	if next != nil {
+		to.Next = nextPage(r, field, *next)
+	}
+	return rows, to, err
+}
+
+// listed is the list that the query asks for, with the way to its first page.
+func listed(r *http.Request, field, name string) (of contract.Listing, to pages) {
+	filters := filtersOf(r)
+	of = contract.Listing{Name: "console " + r.URL.Path + " " + name, Filters: filters, Limit: new(rowsPerPage)}
+	if cursor := r.URL.Query().Get(field); cursor != "" {
+		of.Cursor, to.First = &cursor, address(r, filters)
+	}
+	return of, to
+}
+
+// filtersOf is the query without what is no filter.
+func filtersOf(r *http.Request) url.Values {
+	filters := r.URL.Query()
+	for _, other := range []string{firstCursor, secondCursor, "done"} {
+		filters.Del(other)
+	}
+	return filters
+}
+
+// nextPage is the address of the page that a cursor of a field leads to.
+func nextPage(r *http.Request, field, cursor string) string {
+	filters := filtersOf(r)
+	filters.Set(field, cursor)
+	return address(r, filters)
+}
+
+func address(r *http.Request, query url.Values) string {
+	return (&url.URL{Path: r.URL.Path, RawQuery: query.Encode()}).String()
+}
+
+// parseQuery reads what the address asks for, beside the cursor of a list and what has just happened. Error: site.ErrBadForm.
+func parseQuery(r *http.Request, known ...string) (map[string]string, error) {
+	return site.ParseForm(r.URL.RawQuery, append(known, firstCursor, "done"))
+}
+
+// pathID is the id that a parameter of the path holds. Ids have one spelling.
+func pathID(r *http.Request, name string) (uuid.UUID, error) {
+	text := chi.URLParam(r, name)
+	id, err := uuid.Parse(text)
+	if err != nil || id.String() != text {
+		return id, errNotFound
+	}
+	return id, nil
+}

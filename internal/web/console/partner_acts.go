@@ -1,0 +1,304 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/client"
+	"connect-svc/internal/usage"
+	"connect-svc/internal/web/site"
+	"connect-svc/internal/webhook"
+)
+
+// secretPage shows secrets, once.
+type secretPage struct {
+	aboutPartner
+	Heading string
+	Says    []template.HTML
+	Secrets []named
+	Back    string // empty: the partner's page
+}
+
+type named struct{ Name, Value string }
+
+// overlaps are for how long the secret of before can go on to work.
+var overlaps = []struct {
+	name string
+	time time.Duration
+}{
+	{"none", 0}, {"hour", time.Hour}, {"day", 24 * time.Hour}, {"three_days", 3 * 24 * time.Hour}, {"week", 7 * 24 * time.Hour},
+}
+
+func (c *console) confirmSecret(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	in := c.site.Locale(r)
+	overlap := field{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
+		Value: strconv.Itoa(24 * 60 * 60)}
+	for _, o := range overlaps {
+		overlap.Choices = append(overlap.Choices, choice{strconv.Itoa(int(o.time.Seconds())), in.Text("console.secret.for." + o.name)})
+	}
+	says := []template.HTML{in.HTML("console.secret.replace_says")}
+	if !partner.OverlapUntil.IsZero() {
+		says = append(says, in.HTML("console.secret.older_ends", "Until", instant(partner.OverlapUntil)))
+	}
+	return c.confirm(w, r, "partners", confirmation{
+		Title: in.Text("console.secret.replace_heading", "Partner", partner.Name), Says: says,
+		Action: in.Text("console.secret.replace_act"), Back: partnerPath(partner.ID), Fields: []field{overlap},
+	})
+}
+
+// replaceSecret shows the new secret, and until when the one of before works.
+func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	form, err := site.ReadForm(w, r, "overlap")
+	if err != nil {
+		return err
+	}
+	for _, o := range overlaps {
+		if form["overlap"] != strconv.Itoa(int(o.time.Seconds())) {
+			continue
+		}
+		rotated, err := c.Clients.RotateSecret(r.Context(), partner.ID, o.time)
+		if err != nil {
+			return err
+		}
+		in := c.site.Locale(r)
+		until := in.HTML("console.secret.old_ended")
+		if !rotated.OverlapUntil.IsZero() {
+			until = in.HTML("console.secret.old_until", "Until", instant(rotated.OverlapUntil))
+		}
+		return c.write(w, r, "partners", "secret", secretPage{
+			aboutPartner: aboutPartner{partner, "overview"}, Heading: in.Text("console.secret.replaced"),
+			Says:    []template.HTML{in.HTML("console.secret.once"), until},
+			Secrets: []named{{in.Text("console.partner.client_id"), partner.ID.String()}, {in.Text("console.secret.client_secret"), rotated.Secret}},
+		})
+	}
+	return site.ErrBadForm
+}
+
+func (c *console) confirmDisable(w http.ResponseWriter, r *http.Request) error {
+	return c.confirmStatus(w, r, "disable", true)
+}
+
+func (c *console) disablePartner(w http.ResponseWriter, r *http.Request) error {
+	return c.setStatus(w, r, (*client.Registry).Disable, "partner_disabled")
+}
+
+func (c *console) confirmEnable(w http.ResponseWriter, r *http.Request) error {
+	return c.confirmStatus(w, r, "enable", false)
+}
+
+func (c *console) enablePartner(w http.ResponseWriter, r *http.Request) error {
+	return c.setStatus(w, r, (*client.Registry).Enable, "partner_enabled")
+}
+
+func (c *console) confirmStatus(w http.ResponseWriter, r *http.Request, act string, grave bool) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	counted, err := c.Usage.Connections(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	in := newWriter(c.site.Locale(r))
+	return c.confirm(w, r, "partners", confirmation{
+		Title: in.Text("console.partner."+act+".heading", "Partner", partner.Name),
+		Says: []template.HTML{
+			in.HTML("console.partner." + act + ".says"),
+			in.HTML("console.partner."+act+".connections", "Number", in.precisely(counted.Authorized, counted.Precision)),
+		},
+		Action: in.Text("console.partner." + act + ".act"), Grave: grave, Back: partnerPath(partner.ID),
+	})
+}
+
+func (c *console) setStatus(
+	w http.ResponseWriter, r *http.Request, set func(*client.Registry, context.Context, uuid.UUID) error, what string,
+) error {
+	id, err := pathID(r, "partner")
+	if err != nil {
+		return err
+	}
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	if err := set(c.Clients, r.Context(), id); err != nil {
+		return err
+	}
+	return done(partnerPath(id), what)
+}
+
+func (c *console) confirmOffboard(w http.ResponseWriter, r *http.Request) error {
+	return c.askOffboard(w, r, "", false)
+}
+
+func (c *console) askOffboard(w http.ResponseWriter, r *http.Request, typed string, wrong bool) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	counted, err := c.Usage.Connections(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	waiting, _, err := c.Webhooks.Waiting(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	in := newWriter(c.site.Locale(r))
+	name := field{Name: "name", Type: "text", Label: in.HTML("console.partner.offboard.name"),
+		Hint: in.HTML("console.partner.offboard.name_hint", "Name", partner.Name), Value: typed, Max: 100}
+	if wrong {
+		name.Problem = in.HTML("console.partner.offboard.wrong")
+	}
+	ends := counted.Authorized + counted.Lapsed + counted.Revoked
+	return c.confirm(w, r, "partners", confirmation{
+		Title: in.Text("console.partner.offboard.heading", "Partner", partner.Name),
+		Says: []template.HTML{
+			in.HTML("console.partner.offboard.says"),
+			in.HTML("console.partner.offboard.connections", "Number", in.precisely(ends, counted.Precision)),
+			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(waiting)),
+		},
+		Action: in.Text("console.partner.offboard.act"), Grave: true, Back: partnerPath(partner.ID), Fields: []field{name},
+	})
+}
+
+// bounded writes a count of events.
+func (in writer) bounded(n int) string {
+	if n > webhook.CountBound {
+		return in.precisely(webhook.CountBound, usage.AtLeast)
+	}
+	return in.number(n)
+}
+
+// offboardPartner ends a partner for good. Where not all of its connections can be ended in time, the service ends the rest.
+func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	form, err := site.ReadForm(w, r, "name")
+	if err != nil {
+		return err
+	}
+	if form["name"] != partner.Name {
+		return c.askOffboard(w, r, form["name"], true)
+	}
+	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
+		defer cancel()
+		if now, _ := c.Clients.Get(ctx, partner.ID); now.Status != client.Offboarded || errors.Is(err, client.ErrOffboarded) {
+			return err
+		}
+	}
+	return done(partnerPath(partner.ID), "partner_offboarded")
+}
+
+// logoForm is the page for a partner's logo.
+type logoForm struct {
+	aboutPartner
+	Problem string // why the file was refused
+}
+
+func (c *console) showLogo(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partners", "logo", logoForm{aboutPartner: aboutPartner{partner, "overview"}})
+}
+
+// setLogo reads a form with one file.
+func (c *console) setLogo(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	file, err := readFile(w, r, "logo", brand.MaxLogo)
+	if err != nil {
+		return err
+	}
+	logo, err := brand.ReadLogo(file)
+	if err != nil {
+		return c.refuse(w, r, "partners", "logo", logoForm{aboutPartner{partner, "overview"}, err.Error()})
+	}
+	return c.replaceLogo(r, partner, logo, "logo_set")
+}
+
+func (c *console) removeLogo(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	return c.replaceLogo(r, partner, brand.Logo{}, "logo_removed")
+}
+
+func (c *console) replaceLogo(r *http.Request, partner client.Client, logo brand.Logo, what string) error {
+	if _, err := c.Clients.Update(r.Context(), partner.ID, func(registration *client.Registration) { registration.Logo = logo }); err != nil {
+		return err
+	}
+	return done(partnerPath(partner.ID), what)
+}
+
+// readFile reads a form that has one file and nothing else; of a larger one it reads a byte more than max. Error: site.ErrBadForm.
+func readFile(w http.ResponseWriter, r *http.Request, name string, max int64) ([]byte, error) {
+	const around = 4 << 10 // what a form adds to its file
+	r.Body = http.MaxBytesReader(w, r.Body, max+1+around)
+	reader, err := r.MultipartReader()
+	if err != nil {
+		return nil, site.ErrBadForm
+	}
+	part, err := reader.NextPart()
+	if err != nil || part.FormName() != name {
+		return nil, site.ErrBadForm
+	}
+	file, err := io.ReadAll(io.LimitReader(part, max+1))
+	if err != nil {
+		return nil, site.ErrBadForm
+	}
+	if int64(len(file)) > max {
+		return file, nil
+	}
+	if _, err := reader.NextPart(); !errors.Is(err, io.EOF) {
+		return nil, site.ErrBadForm
+	}
+	return file, nil
+}
+
+// serveLogo serves the logo of a partner.
+func (c *console) serveLogo(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "partner")
+	if err != nil {
+		return err
+	}
+	logo, err := c.Clients.Logo(r.Context(), id, chi.URLParam(r, "file"))
+	if errors.Is(err, client.ErrNotFound) {
+		return errNotFound
+	}
+	if err != nil {
+		return err
+	}
+	site.Unchanging(w, logo.MediaType())
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	w.Header().Set("Content-Type", logo.MediaType())
+	_, _ = w.Write(logo.Content) // fails only where nobody reads it any more
+	return nil
+}

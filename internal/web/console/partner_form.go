@@ -1,0 +1,246 @@
+package console
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/client"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/web/site"
+)
+
+// partnerForm is the form of a registration, new or to be changed.
+type partnerForm struct {
+	aboutPartner
+	New    bool
+	ID     uuid.UUID // of a new one: whoever sends the form twice registers one partner
+	Seen   string    // of one to be changed: what the form began with
+	Fields []field
+	Scopes []check
+	// ScopeProblem says that no scope was chosen.
+	ScopeProblem template.HTML
+	Stale        bool // the registration was changed by somebody else meanwhile
+	Alike        []client.Client
+	AlikeTo      string // the name that looks like theirs
+}
+
+// check is a box to tick.
+type check struct {
+	Name    string
+	Checked bool
+}
+
+// partnerFields are the names of a registration's fields as client.FieldError has them, with how they are written.
+var partnerFields = []struct {
+	name, kind string
+	optional   bool
+	max        int
+	value      func(*client.Registration) *string
+	number     func(*client.Registration) *int
+}{
+	{name: "name", kind: "text", max: 100, value: func(r *client.Registration) *string { return &r.Name }},
+	{name: "callback", kind: "url", max: 2048, value: func(r *client.Registration) *string { return &r.CallbackURL }},
+	{name: "contact-email", kind: "email", optional: true, max: 254, value: func(r *client.Registration) *string { return &r.ContactEmail }},
+	{name: "homepage", kind: "url", optional: true, max: 2048, value: func(r *client.Registration) *string { return &r.HomepageURL }},
+	{name: "privacy-url", kind: "url", optional: true, max: 2048, value: func(r *client.Registration) *string { return &r.PrivacyURL }},
+	{name: "terms-url", kind: "url", optional: true, max: 2048, value: func(r *client.Registration) *string { return &r.TermsURL }},
+	{name: "requests-per-minute", kind: "number", number: func(r *client.Registration) *int { return &r.Policy.RequestsPerMinute }},
+	{name: "burst", kind: "number", number: func(r *client.Registration) *int { return &r.Policy.Burst }},
+	{name: "concurrent-reads", kind: "number", number: func(r *client.Registration) *int { return &r.Policy.ConcurrentReads }},
+	{name: "webhook-parallel", kind: "number", number: func(r *client.Registration) *int { return &r.WebhookParallel }},
+}
+
+// maxPartnerForm is the size of the form's body in bytes: four addresses may be long.
+const maxPartnerForm = 64 << 10
+
+// readPartnerForm reads the form. Error: site.ErrBadForm.
+func readPartnerForm(w http.ResponseWriter, r *http.Request) (map[string]string, client.Registration, error) {
+	var registration client.Registration
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPartnerForm))
+	if err != nil || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+		return nil, registration, site.ErrBadForm
+	}
+	known := append([]string{"id", "seen", "alike"}, scope.All.Names()...)
+	for _, f := range partnerFields {
+		known = append(known, f.name)
+	}
+	form, err := site.ParseForm(string(body), known)
+	if err != nil {
+		return nil, registration, err
+	}
+	for _, f := range partnerFields {
+		if f.value != nil {
+			*f.value(&registration) = form[f.name]
+		} else if n, err := strconv.Atoi(form[f.name]); err == nil {
+			*f.number(&registration) = n
+		}
+	}
+	for _, name := range scope.All.Names() {
+		if form[name] != "" {
+			one, _ := scope.Parse(name) // a name of ours
+			registration.Scopes |= one
+		}
+	}
+	// Zero is no number of the form's, and the domain's usual one.
+	registration.WebhookParallel = cmp.Or(registration.WebhookParallel, -1)
+	return form, registration, nil
+}
+
+// fill makes the fields of a registration. wrong names the one that was refused, if any; form has what was written.
+func (p *partnerForm) fill(in writer, registration client.Registration, form map[string]string, wrong *client.FieldError) {
+	for _, f := range partnerFields {
+		one := field{Name: f.name, Type: f.kind, Optional: f.optional, Max: f.max,
+			Label: in.HTML("console.partner.field." + f.name), Hint: in.HTML("console.partner.hint." + f.name), Value: form[f.name]}
+		if form == nil && f.value != nil {
+			one.Value = *f.value(&registration)
+		} else if form == nil {
+			one.Value = strconv.Itoa(*f.number(&registration))
+		}
+		if wrong != nil && wrong.Field == f.name {
+			one.Problem = in.HTML("console.partner.wrong." + f.name)
+		}
+		p.Fields = append(p.Fields, one)
+	}
+	for _, name := range scope.All.Names() {
+		one, _ := scope.Parse(name) // a name of ours
+		p.Scopes = append(p.Scopes, check{name, registration.Scopes.Contains(one)})
+	}
+	if wrong != nil && wrong.Field == "scope" {
+		p.ScopeProblem = in.HTML("console.partner.wrong.scope")
+	}
+}
+
+// seenAs is a mark of what a form begins with, all but the logo.
+func seenAs(r client.Registration) string {
+	r.Logo = brand.Logo{}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", fmt.Sprintf("%#v", r)))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (c *console) showNewPartner(w http.ResponseWriter, r *http.Request) error {
+	form := partnerForm{New: true, ID: uuid.New()}
+	form.fill(newWriter(c.site.Locale(r)), client.Registration{
+		Scopes: scope.All, Policy: client.DefaultPolicy, WebhookParallel: client.DefaultWebhookParallel,
+	}, nil, nil)
+	return c.write(w, r, "partners", "partner-form", form)
+}
+
+// createPartner registers a partner, and shows its secret.
+func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
+	form, registration, err := readPartnerForm(w, r)
+	if err != nil {
+		return err
+	}
+	id, err := uuid.Parse(form["id"])
+	if err != nil || id.String() != form["id"] || id.Version() != 4 {
+		return site.ErrBadForm
+	}
+	again := func(wrong *client.FieldError, alike []client.Client) error {
+		page := partnerForm{New: true, ID: id, Alike: alike, AlikeTo: registration.Name}
+		page.fill(newWriter(c.site.Locale(r)), registration, form, wrong)
+		return c.refuse(w, r, "partners", "partner-form", page)
+	}
+	if alike, err := c.lookAlikes(r, registration.Name, form["alike"], id); err != nil || len(alike) > 0 {
+		return cmp.Or(err, again(nil, alike))
+	}
+	partner, secret, err := c.Clients.Register(r.Context(), id, registration)
+	wrong := (*client.FieldError)(nil)
+	switch {
+	case errors.As(err, &wrong):
+		return again(wrong, nil)
+	case errors.Is(err, client.ErrExists):
+		return done(partnerPath(id), "partner_exists")
+	case err != nil:
+		return err
+	}
+	in := c.site.Locale(r)
+	return c.write(w, r, "partners", "secret", secretPage{
+		aboutPartner: aboutPartner{partner, "overview"},
+		Heading:      in.Text("console.secret.created"),
+		Says:         []template.HTML{in.HTML("console.secret.once"), in.HTML("console.secret.hand_over")},
+		Secrets:      []named{{in.Text("console.partner.client_id"), partner.ID.String()}, {in.Text("console.secret.client_secret"), secret}},
+	})
+}
+
+// lookAlikes are partners whose names users could take for this one, unless it was confirmed that it is another company's.
+func (c *console) lookAlikes(r *http.Request, name, confirmed string, except uuid.UUID) ([]client.Client, error) {
+	if name == "" || name == confirmed {
+		return nil, nil
+	}
+	return c.Clients.LookAlikes(r.Context(), name, except)
+}
+
+func (c *console) showPartnerForm(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	form := partnerForm{aboutPartner: aboutPartner{partner, "overview"}, Seen: seenAs(partner.Registration)}
+	form.fill(newWriter(c.site.Locale(r)), partner.Registration, nil, nil)
+	return c.write(w, r, "partners", "partner-form", form)
+}
+
+// changeable is the partner that the path names, if something about it can be changed. Error: client.ErrOffboarded.
+func (c *console) changeable(r *http.Request) (client.Client, error) {
+	partner, err := c.partnerOf(r)
+	if err == nil && partner.Status == client.Offboarded {
+		err = client.ErrOffboarded
+	}
+	return partner, err
+}
+
+func (c *console) changePartner(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	form, registration, err := readPartnerForm(w, r)
+	if err != nil {
+		return err
+	}
+	page := partnerForm{aboutPartner: aboutPartner{partner, "overview"}, Seen: form["seen"]}
+	again := func(wrong *client.FieldError) error {
+		page.fill(newWriter(c.site.Locale(r)), registration, form, wrong)
+		return c.refuse(w, r, "partners", "partner-form", page)
+	}
+	if registration.Name != partner.Name {
+		if page.Alike, err = c.lookAlikes(r, registration.Name, form["alike"], partner.ID); err != nil {
+			return err
+		}
+		if page.AlikeTo = registration.Name; len(page.Alike) > 0 {
+			return again(nil)
+		}
+	}
+	var now client.Registration
+	_, err = c.Clients.Update(r.Context(), partner.ID, func(present *client.Registration) {
+		if now = *present; seenAs(now) == form["seen"] {
+			logo := present.Logo
+			*present = registration
+			present.Logo = logo
+		} else {
+			page.Stale = true
+		}
+	})
+	wrong := (*client.FieldError)(nil)
+	switch {
+	case errors.As(err, &wrong):
+		return again(wrong)
+	case err != nil:
+		return err
+	case page.Stale: // what it is now is shown, so that nobody undoes what they have not seen
+		page.Seen, page.Partner.Registration = seenAs(now), now
+		page.fill(newWriter(c.site.Locale(r)), now, nil, nil)
+		return c.refuse(w, r, "partners", "partner-form", page)
+	}
+	return done(partnerPath(partner.ID), "partner_changed")
+}

@@ -1,0 +1,32 @@
+package console
+
+import (
+	"net/http"
+
+	"connect-svc/internal/usage"
+)
+
+// refusedList is a page of a partner's refused requests, the latest first.
+type refusedList struct {
+	aboutPartner
+	Rows  []usage.ClientError
+	Pages pages
+}
+
+func (c *console) listRefused(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.partnerOf(r)
+	if err != nil {
+		return err
+	}
+	if _, err := parseQuery(r); err != nil {
+		return err
+	}
+	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}}
+	list.Rows, list.Pages, err = listing(r, "refused requests", func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
+		return c.Usage.Errors(r.Context(), partner.ID, after, limit)
+	}, usage.ClientError.Position)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partners", "refused", list)
+}

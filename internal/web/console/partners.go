@@ -1,0 +1,192 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"net/http"
+	"slices"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/client"
+	"connect-svc/internal/usage"
+)
+
+const partnersPath = Path + "/partners"
+
+func (c *console) routePartners(r chi.Router) {
+	const partner = partnersPath + "/{partner}"
+	r.Get(partnersPath, c.page(c.listPartners))
+	r.Get(partnersPath+"/new", c.page(c.showNewPartner))
+	r.Post(partnersPath+"/new", c.page(c.createPartner))
+	r.Get(partner, c.page(c.showPartner))
+	r.Get(partner+"/usage", c.page(c.showUsage))
+	r.Get(partner+"/refused", c.page(c.listRefused))
+	r.Get(partner+"/change", c.page(c.showPartnerForm))
+	r.Post(partner+"/change", c.page(c.changePartner))
+	r.Get(partner+"/logo", c.page(c.showLogo))
+	r.Post(partner+"/logo", c.page(c.setLogo))
+	r.Post(partner+"/logo/remove", c.page(c.removeLogo))
+	r.Get(partner+"/logo/{file}", c.page(c.serveLogo))
+	for _, act := range []struct {
+		path        string
+		confirm, do func(http.ResponseWriter, *http.Request) error
+	}{
+		{"/secret", c.confirmSecret, c.replaceSecret},
+		{"/disable", c.confirmDisable, c.disablePartner},
+		{"/enable", c.confirmEnable, c.enablePartner},
+		{"/offboard", c.confirmOffboard, c.offboardPartner},
+	} {
+		r.Get(partner+act.path, c.page(act.confirm))
+		r.Post(partner+act.path, c.page(act.do))
+	}
+	c.routeWebhooks(r)
+	c.routePreview(r)
+}
+
+// aboutPartner is what the head of each page about a partner shows.
+type aboutPartner struct {
+	Partner client.Client
+	Tab     string
+}
+
+func partnerPath(id uuid.UUID) string { return partnersPath + "/" + id.String() }
+
+// partnerOf is the partner that the path names.
+func (c *console) partnerOf(r *http.Request) (client.Client, error) {
+	id, err := pathID(r, "partner")
+	if err != nil {
+		return client.Client{}, err
+	}
+	return c.Clients.Get(r.Context(), id)
+}
+
+// partnerList is all partners with what they asked, the busiest first.
+type partnerList struct {
+	Window window
+	Rows   []partnerRow
+	Pages  pages
+}
+
+type partnerRow struct {
+	usage.Report
+	Authorized string
+}
+
+// partnerPosition is a partner's place in the list: after those that asked more. The zero value is before all.
+type partnerPosition struct {
+	Requests int64
+	ID       uuid.UUID
+}
+
+func placeOf(report usage.Report) partnerPosition {
+	return partnerPosition{report.Total.Requests, report.ClientID}
+}
+
+func (p partnerPosition) compare(other partnerPosition) int {
+	return cmp.Or(cmp.Compare(other.Requests, p.Requests), bytes.Compare(p.ID[:], other.ID[:]))
+}
+
+func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r, "hours")
+	if err != nil {
+		return err
+	}
+	list := partnerList{}
+	if list.Window, err = c.windowOf(query); err != nil {
+		return err
+	}
+	reports, to, err := listing(r, "partners", func(after partnerPosition, limit int) ([]usage.Report, error) {
+		reports, err := c.Usage.Overview(r.Context(), list.Window.Since)
+		reports = slices.DeleteFunc(reports, func(one usage.Report) bool {
+			return after.ID != uuid.Nil && placeOf(one).compare(after) <= 0
+		})
+		slices.SortFunc(reports, func(a, b usage.Report) int { return placeOf(a).compare(placeOf(b)) })
+		return reports[:min(limit, len(reports))], err
+	}, placeOf)
+	if err != nil {
+		return err
+	}
+	list.Pages = to
+	in := newWriter(c.site.Locale(r))
+	for _, report := range reports {
+		list.Rows = append(list.Rows, partnerRow{report, in.counted(report.Connections).Authorized})
+	}
+	return c.write(w, r, "partners", "partners", list)
+}
+
+// partnerView is a partner with its registration.
+type partnerView struct {
+	aboutPartner
+	Connections connectionCounts
+}
+
+func (c *console) showPartner(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.partnerOf(r)
+	if err != nil {
+		return err
+	}
+	connections, err := c.Usage.Connections(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partners", "partner", partnerView{aboutPartner{partner, "overview"}, newWriter(c.site.Locale(r)).counted(connections)})
+}
+
+// connectionCounts are counts of connections in words.
+type connectionCounts struct {
+	Note       string // what the numbers are, where they are not exact
+	Authorized string
+	States     []stateCount // none where nothing is known, or there is nothing
+}
+
+type stateCount struct {
+	Name, Count string
+	X, Width    float64 // in the bar, of 100
+}
+
+// counted puts counts of connections into words.
+func (in writer) counted(connections usage.Connections) connectionCounts {
+	var c connectionCounts
+	switch connections.Precision {
+	case usage.Exact:
+	case usage.Estimated:
+		c.Note = in.Text("console.connections.estimated")
+	case usage.AtLeast:
+		c.Note = in.Text("console.connections.bounded")
+	case usage.Unknown:
+		return connectionCounts{Note: in.Text("console.connections.too_long"), Authorized: in.precisely(0, usage.Unknown)}
+	}
+	if connections.Sum() == 0 {
+		return connectionCounts{Note: in.Text("console.connections.none"), Authorized: in.number(0)}
+	}
+	x := 0.0
+	for _, part := range []struct {
+		name string
+		n    int64
+	}{
+		{"authorized", connections.Authorized}, {"lapsed", connections.Lapsed},
+		{"revoked", connections.Revoked}, {"disconnected", connections.Disconnected},
+	} {
+		width := 100 * float64(part.n) / float64(connections.Sum())
+		c.States = append(c.States, stateCount{part.name, in.precisely(part.n, connections.Precision), x, width})
+		x += width
+	}
+	c.Authorized = c.States[0].Count
+	return c
+}
+
+// precisely writes a count with how exact it is.
+func (in writer) precisely(n int64, precision usage.Precision) string {
+	switch precision {
+	case usage.Estimated:
+		return in.Text("console.connections.about", "Number", in.number(n))
+	case usage.AtLeast:
+		return in.Text("console.connections.at_least", "Number", in.number(n))
+	case usage.Unknown:
+		return in.Text("console.connections.unknown")
+	case usage.Exact:
+	}
+	return in.number(n)
+}

@@ -1,0 +1,465 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// noted are the acts of ada in the audit log, the newest first.
+func (f *fixture) noted(t *testing.T) (actions []string) {
+	t.Helper()
+	page, err := f.config.Audit.Search(t.Context(), audit.Filter{Actor: "ada"}, audit.Position{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range page.Events {
+		actions = append(actions, event.Action)
+	}
+	return actions
+}
+
+func (f *fixture) wasNoted(t *testing.T, actions ...string) {
+	t.Helper()
+	if got := f.noted(t); fmt.Sprint(got) != fmt.Sprint(actions) {
+		t.Errorf("ada did %v, want %v", got, actions)
+	}
+}
+
+// putSteps records steps of a day of March 2026.
+func (f *fixture) putSteps(t *testing.T, day, steps int) {
+	t.Helper()
+	record := activity.StepsRecord{UserID: f.user.ID, Date: time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), Steps: steps}
+	if _, err := f.config.Activity.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{record}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sent are the fields that a confirm page sends, and those that are written into it.
+func sent(p page) (fields []string) {
+	for _, one := range p.Find("form[method=post] input[name], main form textarea, main form select").EachIter() {
+		value := one.AttrOr("value", "")
+		switch {
+		case one.Is("textarea"):
+			value = one.Text()
+		case one.Is("select"):
+			value = one.Find("option[selected]").AttrOr("value", "")
+		}
+		fields = append(fields, one.AttrOr("name", ""), value)
+	}
+	return fields
+}
+
+func with(fields []string, name, value string) []string {
+	changed := append([]string{}, fields...)
+	for i := 0; i < len(changed); i += 2 {
+		if changed[i] == name {
+			changed[i+1] = value
+			return changed
+		}
+	}
+	return append(changed, name, value)
+}
+
+func TestUserPage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, tokens := f.connect(t, "Ride Club")
+	gone, _ := f.connect(t, "Ancient Walkers")
+	if err := f.config.OAuth.DisconnectUser(t.Context(), f.user.ID, gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		if _, err := f.config.Activity.AdjustSteps(t.Context(), f.user.ID, start.Truncate(24*time.Hour), i+1, fmt.Sprintf("note %d", i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, token := range []string{adaToken, graceToken} {
+		v := f.signedIn(t, token)
+		one := v.get(userPath(f.user.ID))
+		v.shows(one, f.user.Email, "Ride Club", "authorized", "daily_steps:read", "2026-03-10", "disconnected", "never", "+60", "note 60")
+		if first := strings.TrimSpace(one.Find("#connections ~ table tbody th").First().Text()); first != "Ancient Walkers" {
+			t.Errorf("the first connection is with %s", first)
+		}
+		if links := one.Find(`a[href="` + connectionPath(f.user.ID, partner.ID) + `"]`).Length(); links != 1 {
+			t.Errorf("%d links to the connection", links)
+		}
+		if links := one.Find(`a[href="/console/audit?user=` + f.user.ID.String() + `"]`).Length(); links != 1 {
+			t.Errorf("%d links to the audit log", links)
+		}
+		if acts := one.Find("a.other:not([rel])").Length() > 0; acts != (token == adaToken) {
+			t.Errorf("%s: acts are shown: %t", token, acts)
+		}
+		second := v.get(one.Find("a[rel=next]").AttrOr("href", ""))
+		v.shows(second, f.user.Email, "note 10", "+1")
+		if strings.Contains(second.text, "note 11<") || second.Find(`a[rel=next]`).Length() != 0 {
+			t.Error("the second page of corrections has those of the first, or is not the last")
+		}
+	}
+	v := f.signedIn(t, graceToken)
+	v.goes(v.get(usersPath+"?q="+tokens.GrantID.String()), connectionPath(f.user.ID, partner.ID))
+	v.fails(v.get(userPath(f.user.ID)+"?after2=x"), http.StatusBadRequest, "This page of the list does not exist")
+	v.fails(v.get(userPath(f.user.ID)+"?x=1"), http.StatusBadRequest, "This form cannot be read")
+}
+
+func TestChangeUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.connect(t, "Ride Club")
+	other := f.db.User(t)
+	f.db.Exec(t, "insert into account_sessions values ($1, sha256('x'), connect_now() + interval '1 minute')", f.user.ID)
+	path := userPath(f.user.ID) + "/change"
+	v := f.signedIn(t, adaToken)
+	form := v.get(path)
+	v.shows(form, "Change "+f.user.Email+"?",
+		"A new address ends 1 session of the account pages, 0 sign-ins under way and 0 authorization requests, and forgets 0 known browsers.")
+	fields := sent(form)
+	v.goes(v.post(path, fields...), userPath(f.user.ID)) // nothing was changed
+	f.wasNoted(t)
+	for name, test := range map[string]struct{ field, value, says string }{
+		"no address":     {"email", "x", "Enter an address such as name@example.com"},
+		"taken":          {"email", strings.ToUpper(other.Email), "Another user has this address."},
+		"no time zone":   {"timezone", "Europe/Nowhere", "Enter a name of the time zone database"},
+		"no day":         {"registered_on", "2026-02-30", "Enter a day from 1900 to 9999."},
+		"no early day":   {"registered_on", "1899-12-31", "Enter a day from 1900 to 9999."},
+		"hostile":        {"timezone", `"><script>alert(1)</script>`, "Enter a name of the time zone database"},
+		"hostile in rtl": {"timezone", "\u202eUTC", "Enter a name of the time zone database"},
+	} {
+		refused := v.post(path, with(fields, test.field, test.value)...)
+		if refused.StatusCode != http.StatusUnprocessableEntity {
+			t.Errorf("%s: status %d", name, refused.StatusCode)
+		}
+		v.shows(refused, "Change "+f.user.Email+"?", test.says)
+		if got := refused.Find("#f-"+test.field).AttrOr("value", ""); got != test.value || refused.Find("[aria-invalid]").Length() != 1 {
+			t.Errorf("%s: the field has %q", name, got)
+		}
+	}
+	f.wasNoted(t)
+
+	// Somebody else changes the time zone meanwhile: it stays.
+	f.db.Exec(t, "update users set timezone = 'Asia/Tokyo' where user_id = $1", f.user.ID)
+	v.goes(v.post(path, with(with(fields, "email", "new@example.com"), "registered_on", "2024-05-06")...), userPath(f.user.ID)+"?done=user_changed")
+	v.shows(v.get(userPath(f.user.ID)+"?done=user_changed"), "new@example.com", "The user is changed.", "Asia/Tokyo", "2024-05-06")
+	f.wasNoted(t, "user.changed")
+	v.shows(v.get(path), "Change new@example.com?", "0 sessions")
+	grace := f.signedIn(t, graceToken)
+	grace.fails(grace.post(path, fields...), http.StatusForbidden, headingReadOnly)
+	v.fails(v.post(userPath(uuid.New())+"/change", fields...), http.StatusNotFound, "There is no such user")
+}
+
+// A correction is read before it is made, and is made once, however often its form is sent.
+func TestAdjust(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.connect(t, "Ride Club")
+	f.putSteps(t, 9, 12_345)
+	path := userPath(f.user.ID) + "/adjust"
+	v := f.signedIn(t, adaToken)
+	form := v.get(path)
+	v.shows(form, "Correct a day of "+f.user.Email)
+	fields := with(with(with(sent(form), "date", "2026-03-09"), "delta", "-2000"), "note", `<script>"counted twice"`)
+	asked := v.post(path, fields...)
+	v.shows(asked, "12,345 → 10,345 steps on 2026-03-09", "0 partners may read this day.", `Note: <script>"counted twice"`)
+	f.wasNoted(t)
+	agreed := sent(asked)
+	for range 2 {
+		v.goes(v.post(path, agreed...), userPath(f.user.ID)+"?done=activity_adjusted")
+	}
+	v.shows(v.get(userPath(f.user.ID)+"?done=activity_adjusted"), f.user.Email, "The day is corrected.", "−2,000")
+	f.wasNoted(t, "activity.adjusted")
+	v.shows(v.post(path, with(fields, "delta", "−20000")...), "10,345 → 0 steps on 2026-03-09")
+	v.shows(v.post(path, with(fields, "date", "2026-03-10")...), "Steps on 2026-03-10: nothing recorded", "−2,000, for "+f.user.Email, "Partners see the correction as soon as something is.")
+	v.shows(v.post(path, with(fields, "dataset", "cycling_daily")...), "Cycling on 2026-03-09: nothing recorded")
+
+	// What was agreed to must still be so.
+	stale := sent(v.post(path, with(fields, "delta", "100")...))
+	f.putSteps(t, 9, 20_000)
+	moved := v.post(path, stale...)
+	if moved.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("the day has changed: status %d", moved.StatusCode)
+	}
+	v.shows(moved, "18,000 → 18,100 steps on 2026-03-09", "The day has changed since you looked at it.")
+	f.wasNoted(t, "activity.adjusted")
+
+	for name, test := range map[string]struct{ field, value, says string }{
+		"no date":       {"date", "2026-02-30", "Enter a day from 1900 to 9999."},
+		"an early date": {"date", "1899-12-31", "Enter a day from 1900 to 9999."},
+		"nothing":       {"delta", "0", "Enter a whole number, not 0"},
+		"no number":     {"delta", "1e3", "Enter a whole number, not 0"},
+		"too much":      {"delta", "2147483648", "Enter a whole number, not 0"},
+		"a long note":   {"note", strings.Repeat("ü", 1001), "Enter at most 1,000 characters."},
+	} {
+		refused := v.post(path, with(fields, test.field, test.value)...)
+		if refused.StatusCode != http.StatusUnprocessableEntity || refused.Find("[aria-invalid]").Length() != 1 {
+			t.Errorf("%s: status %d", name, refused.StatusCode)
+		}
+		v.shows(refused, "Correct a day of "+f.user.Email, test.says)
+	}
+	for _, bad := range [][]string{with(fields, "dataset", "x"), with(agreed, "correction", "x"), with(agreed, "correction", uuid.Nil.String())} {
+		v.fails(v.post(path, bad...), http.StatusBadRequest, "This form cannot be read")
+	}
+	grace := f.signedIn(t, graceToken)
+	grace.fails(grace.post(path, agreed...), http.StatusForbidden, headingReadOnly)
+}
+
+func TestRemoveAdjustment(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.putSteps(t, 9, 12_345)
+	id, err := f.config.Activity.AdjustSteps(t.Context(), f.user.ID, time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), -2000, "counted twice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := userPath(f.user.ID) + "/corrections/daily_steps/" + id.String() + "/remove"
+	grace := f.signedIn(t, graceToken)
+	grace.fails(grace.post(path), http.StatusForbidden, headingReadOnly)
+	v := f.signedIn(t, adaToken)
+	v.shows(v.get(path), "10,345 → 12,345 steps on 2026-03-09", "It takes back the correction of −2,000 for "+f.user.Email, "counted twice")
+	for range 2 {
+		v.goes(v.post(path), userPath(f.user.ID)+"?done=adjustment_removed")
+	}
+	v.shows(v.get(userPath(f.user.ID)+"?done=adjustment_removed"), f.user.Email, "The correction is taken back.", "Nothing was corrected.")
+	f.wasNoted(t, "activity.adjustment_removed")
+	v.fails(v.get(path), http.StatusNotFound, "There is no such correction")
+	v.fails(v.get(userPath(f.user.ID)+"/corrections/rides/"+id.String()+"/remove"), http.StatusNotFound, "There is no such page")
+}
+
+// The page of a connection says why it stopped, whatever stopped it.
+func TestWhyAConnectionStopped(t *testing.T) {
+	t.Parallel()
+	type act func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens
+	must := func(t *testing.T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refresh := func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+		t.Helper()
+		f.db.Clock.Advance(time.Hour)
+		next, err := f.config.OAuth.Refresh(t.Context(), f.credentials(t, partner), tokens.RefreshToken)
+		must(t, err)
+		return next
+	}
+	for name, test := range map[string]struct {
+		acts []act
+		says []string
+	}{
+		"nothing": {nil, []string{"authorized", "It works: authorized since 2026-03-10 12:34", "has not read anything yet", "none"}},
+		"read": {[]act{refresh, refresh, func(t *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			_, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken)
+			must(t, err)
+			return tokens
+		}}, []string{"It works: authorized since 2026-03-10 12:34", "last read about 2026-03-10 14:34", "2, the last one about 2026-03-10 14:34"}},
+		"lapsed": {[]act{refresh, func(_ *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			f.db.Clock.Advance(91 * 24 * time.Hour)
+			return tokens
+		}}, []string{"lapsed", "did not refresh within 90 days of the last refresh, about 2026-03-10 13:34"}},
+		"lapsed, never refreshed": {[]act{func(_ *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			f.db.Clock.Advance(91 * 24 * time.Hour)
+			return tokens
+		}}, []string{"It lapsed at 2026-06-08 12:34", "it was authorized at 2026-03-10 12:34"}},
+		"a replay": {[]act{refresh, func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			refresh(t, f, partner, tokens)
+			if _, err := f.config.OAuth.Refresh(t.Context(), f.credentials(t, partner), tokens.RefreshToken); err == nil {
+				t.Error("a used token works")
+			}
+			return tokens
+		}}, []string{"revoked", "It was revoked at 2026-03-10 14:34", "presented a refresh token that had been used before",
+			"A used refresh token was presented again: version 1 was revoked", "Webhook connection.revoked: refresh_token_replayed", "pending", "Not sent yet."}},
+		"the partner revokes": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			must(t, f.config.OAuth.Revoke(t.Context(), f.credentials(t, partner), tokens.RefreshToken))
+			return tokens
+		}}, []string{"It was revoked at 2026-03-10 12:34", "Club revoked version 1"}},
+		"the partner disconnects": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			must(t, f.config.OAuth.Disconnect(t.Context(), f.credentials(t, partner), tokens.GrantID))
+			return tokens
+		}}, []string{"Club disconnected at 2026-03-10 12:34"}},
+		"the user disconnects": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			must(t, f.config.OAuth.DisconnectUser(t.Context(), f.user.ID, partner.ID))
+			return tokens
+		}}, []string{"The user disconnected <Ride> Club at 2026-03-10 12:34"}},
+		"the operator disconnects": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			must(t, f.config.OAuth.DisconnectByOperator(t.Context(), f.user.ID, partner.ID))
+			return tokens
+		}}, []string{"The operator disconnected <Ride> Club at 2026-03-10 12:34"}},
+		"the partner is disabled": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			must(t, f.config.Clients.Disable(t.Context(), partner.ID))
+			return tokens
+		}}, []string{"partner disabled", "Club has been disabled since 2026-03-10 12:34"}},
+		"the partner is offboarded": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			_, err := f.config.Clients.Offboard(t.Context(), partner.ID)
+			must(t, err)
+			return tokens
+		}}, []string{"It ended at 2026-03-10 12:34", "Club was offboarded"}},
+		"a scope is gone": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			f.db.Exec(t, "update clients set scopes = 3 where client_id = $1", partner.ID)
+			return tokens
+		}}, []string{"cannot refresh it: its registration does not have cycling_activities:read any more"}},
+		"revoked, and forgotten": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			must(t, f.config.OAuth.Revoke(t.Context(), f.credentials(t, partner), tokens.RefreshToken))
+			f.db.Exec(t, "delete from audit_log")
+			return tokens
+		}}, []string{"It was revoked, longer ago than the audit log goes back."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			partner, tokens := f.connect(t, "<Ride> Club")
+			f.db.Webhook(t, partner.ID)
+			for _, act := range test.acts {
+				tokens = act(t, f, partner, tokens)
+			}
+			v := f.signedIn(t, graceToken)
+			v.shows(v.get(connectionPath(f.user.ID, partner.ID)), f.user.Email+" – <Ride> Club", test.says...)
+		})
+	}
+}
+
+// A timeline has everything that happened once, newest first, page by page.
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.connect(t, "Ride Club")
+	other, _ := f.connect(t, "Walk Club")
+	f.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, state, queued, attempts)
+		select $1, c, 'activity.updated', gen_random_uuid(), 1, 3, '2026-03-10', '2026-03-11', connect_now() + n * interval '3 minutes', 'delivered', true, 1
+		from generate_series(1, 70) n, unnest($2::uuid[]) c`, f.user.ID, []uuid.UUID{partner.ID, other.ID})
+	f.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault)
+		select user_id, event_id, a, created_at, 120, case a when 2 then 204 end, case a when 1 then 'connection refused' end
+		from webhook_events, generate_series(1, 2) a`)
+	f.db.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
+		select $1, 'client', 'access_token.revoked', $1, c, 1, connect_now() + n * interval '5 minutes' from generate_series(1, 40) n, unnest($2::uuid[]) c`,
+		f.user.ID, []uuid.UUID{partner.ID, other.ID})
+	f.db.Exec(t, `insert into step_corrections select $1, '2026-03-10', gen_random_uuid(), n, 'note ' || n, connect_now() + n * interval '7 minutes' from generate_series(1, 20) n`, f.user.ID)
+	f.db.Exec(t, `insert into cycling_adjustments select $1, '2026-03-10', gen_random_uuid(), n, '', connect_now() + n * interval '7 minutes' from generate_series(1, 10) n`, f.user.ID)
+	f.db.Exec(t, "update connections set scopes = 1 where client_id = $1", partner.ID) // no distance
+	v := f.signedIn(t, graceToken)
+	var instants []string
+	kinds := map[string]int{}
+	path, read := connectionPath(f.user.ID, partner.ID), 0
+	for path != "" {
+		list := v.get(path)
+		read++
+		for _, item := range list.Find(".life > li").EachIter() {
+			instants = append(instants, item.Find("time").First().AttrOr("datetime", ""))
+			text := item.Text()
+			for _, kind := range []string{"Webhook activity.updated", "revoked one access token", "corrected the steps", "exchanged the code", "allowed", "distance of"} {
+				if strings.Contains(text, kind) {
+					kinds[kind]++
+				}
+			}
+			if strings.Contains(text, "Webhook") && (!strings.Contains(text, "answered 204 after 120 ms") || !strings.Contains(text, "connection refused")) {
+				t.Errorf("an event without its attempts: %s", text)
+			}
+		}
+		if event := list.Find(`.life a[href*="/webhooks/"]`).First().AttrOr("href", ""); event != "" {
+			v.shows(v.get(event), v.get(event).Find("h1").Text(), "activity.updated")
+		}
+		path = list.Find("a[rel=next]").AttrOr("href", "")
+	}
+	want := map[string]int{"Webhook activity.updated": 70, "revoked one access token": 40, "corrected the steps": 20, "exchanged the code": 1, "allowed": 1}
+	if fmt.Sprint(kinds) != fmt.Sprint(want) || read != 3 {
+		t.Errorf("on %d pages: %v, want %v", read, kinds, want)
+	}
+	for i := 1; i < len(instants); i++ {
+		if instants[i] > instants[i-1] {
+			t.Errorf("%s comes after %s", instants[i], instants[i-1])
+		}
+	}
+	v.fails(v.get(connectionPath(f.user.ID, uuid.New())), http.StatusNotFound, "There is no such connection")
+	v.fails(v.get(connectionPath(uuid.New(), partner.ID)), http.StatusNotFound, "There is no such user")
+}
+
+// Where a user has more entries with other partners than a page may look at, the timeline goes on behind them.
+func TestTimelineBehindManyOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.connect(t, "Ride Club")
+	other, _ := f.connect(t, "Walk Club")
+	f.db.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
+		select $1, 'client', 'access_token.revoked', $1, $2, 1, connect_now() + n * interval '1 second' from generate_series(1, 25000) n`, f.user.ID, other.ID)
+	f.db.Exec(t, `insert into step_corrections values ($1, '2026-03-10', gen_random_uuid(), 7, 'the newest', connect_now() + interval '1 day'),
+		($1, '2026-03-10', gen_random_uuid(), 7, 'the oldest', connect_now() - interval '1 day')`, f.user.ID)
+	v := f.signedIn(t, graceToken)
+	first := v.get(connectionPath(f.user.ID, partner.ID))
+	if got := first.Find(".life > li").Length(); got != 1 || !strings.Contains(first.text, "the newest") {
+		t.Errorf("%d moments before those of others", got)
+	}
+	var rest string
+	for path := first.Find("a[rel=next]").AttrOr("href", ""); path != ""; {
+		next := v.get(path)
+		rest += next.Find(".life").Text()
+		path = next.Find("a[rel=next]").AttrOr("href", "")
+	}
+	for _, want := range []string{"exchanged the code", "allowed", "the oldest"} {
+		if strings.Count(rest, want) != 1 {
+			t.Errorf("behind the others %q is there %d times", want, strings.Count(rest, want))
+		}
+	}
+	if strings.Contains(rest, "the newest") {
+		t.Error("the newest is there twice")
+	}
+}
+
+func TestDisconnect(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.connect(t, "Ride Club")
+	page := connectionPath(f.user.ID, partner.ID)
+	path := page + "/disconnect"
+	v := f.signedIn(t, adaToken)
+	heading := "Disconnect " + f.user.Email + " from Ride Club?"
+	v.shows(v.get(path), heading, "It ends 1 connection: version 1 with daily_steps:read", "0 refreshes", "Ride Club has no webhook")
+	f.db.Webhook(t, partner.ID)
+	v.shows(v.get(path), heading, "Ride Club is told by its webhook.")
+	f.db.Exec(t, "update webhook_endpoints set stopped_at = now()")
+	v.shows(v.get(path), heading, "its webhook is stopped")
+	grace := f.signedIn(t, graceToken)
+	if acts := grace.get(page).Find(".acts").Length(); acts != 0 {
+		t.Errorf("who may only look is shown %d acts", acts)
+	}
+	grace.fails(grace.post(path), http.StatusForbidden, headingReadOnly)
+	f.wasNoted(t)
+	for range 2 {
+		v.goes(v.post(path), page+"?done=connection_disconnected")
+	}
+	v.shows(v.get(page+"?done=connection_disconnected"), f.user.Email+" – Ride Club", "The connection has ended.",
+		"ada, an operator, disconnected Ride Club at 2026-03-10 12:34")
+	f.wasNoted(t, "connection.disconnected")
+	v.goes(v.get(path), page)
+	v.fails(v.post(connectionPath(f.user.ID, uuid.New())+"/disconnect"), http.StatusNotFound, "There is no such connection")
+}
+
+// What people have written is text, and breaks no page.
+func TestHostileTextsOfPeople(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const hostile = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`
+	partner, _ := f.connect(t, hostile+"\u202e")
+	if _, err := f.config.Activity.AdjustSteps(t.Context(), f.user.ID, start.Truncate(24*time.Hour), 1, hostile+strings.Repeat("x", 200)); err != nil {
+		t.Fatal(err)
+	}
+	f.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason) values ($1, $2, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, f.user.ID, partner.ID)
+	f.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, fault) select user_id, event_id, 1, now(), 1, $1 from webhook_events`, hostile)
+	v := f.signedIn(t, adaToken)
+	paths := []string{userPath(f.user.ID), connectionPath(f.user.ID, partner.ID), connectionPath(f.user.ID, partner.ID) + "/disconnect",
+		usersPath + "?q=" + url.QueryEscape(hostile)}
+	paths = append(paths, v.get(paths[0]).Find(`a[href$="/remove"]`).AttrOr("href", ""))
+	for _, path := range paths {
+		got := v.get(path)
+		if got.StatusCode != http.StatusOK || got.Find("script, img[src=x], [onerror]").Length() != 0 {
+			t.Errorf("%s: status %d, or markup of somebody else's", path, got.StatusCode)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/go-chi/chi/v5"
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+
+	"connect-svc/internal/client"
+)
+
+// ConsentPage shows what users of a partner are asked, as a page on which nothing works.
+type ConsentPage interface {
+	// Show sends the page in a language. logo is the address of the partner's logo, empty where it has none; back is where the page
+	// leads back to.
+	Show(w http.ResponseWriter, r *http.Request, of client.Client, tag, logo, back string)
+	// ServeFile sends a file that the page needs; false where there is none of this name.
+	ServeFile(w http.ResponseWriter, r *http.Request, name string) bool
+}
+
+// PreviewFiles is the path of the files of [ConsentPage].
+const PreviewFiles = Path + "/consent-page/"
+
+func (c *console) routePreview(r chi.Router) {
+	r.Get(PreviewFiles+"{name}", c.page(c.previewFile))
+	r.Get(partnersPath+"/{partner}/consent", c.page(c.choosePreview))
+	r.Get(partnersPath+"/{partner}/consent/{language}", c.page(c.showPreview))
+}
+
+// previewChoice is the page that leads to the consent page in each language.
+type previewChoice struct {
+	aboutPartner
+	Languages []tongue
+}
+
+// tongue is a language by its own name.
+type tongue struct{ Tag, Name string }
+
+func (c *console) choosePreview(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.partnerOf(r)
+	if err != nil {
+		return err
+	}
+	x := previewChoice{aboutPartner: aboutPartner{partner, "consent"}}
+	for _, tag := range c.Texts.Tags() {
+		x.Languages = append(x.Languages, tongue{tag, display.Self.Name(language.Make(tag))})
+	}
+	return c.write(w, r, "partners", "consent", x)
+}
+
+func (c *console) showPreview(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.partnerOf(r)
+	if err != nil {
+		return err
+	}
+	tag := chi.URLParam(r, "language")
+	if !slices.Contains(c.Texts.Tags(), tag) {
+		return errNotFound
+	}
+	logo := ""
+	if partner.Logo.Name != "" {
+		logo = partnerPath(partner.ID) + "/logo/" + partner.Logo.Name
+	}
+	c.Consent.Show(w, r, partner, tag, logo, partnerPath(partner.ID)+"/consent")
+	return nil
+}
+
+func (c *console) previewFile(w http.ResponseWriter, r *http.Request) error {
+	if !c.Consent.ServeFile(w, r, chi.URLParam(r, "name")) {
+		return errNotFound
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/docs"
+	"connect-svc/internal/alerts"
+	"connect-svc/internal/overview"
+)
+
+const servicePath = Path + "/service"
+
+func (c *console) routeService(r chi.Router) {
+	r.Get(servicePath, c.page(c.showService))
+}
+
+// guide is what to do when an alert fires.
+var guide = docs.Guide()
+
+// serviceView is the service as a whole.
+type serviceView struct {
+	overview.Facts
+	Firing        []firing
+	Growth, Queue *chart // nil: there is nothing to draw
+	Grew          string // by how much the database has grown, and since when; empty: not known yet
+}
+
+// firing is an alert that fires, on one server or several.
+type firing struct {
+	alerts.Alert
+	Hosts  []string
+	Advice docs.Advice
+}
+
+func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
+	x := serviceView{Facts: c.Facts(r.Context())}
+	x.Firing = x.firing()
+	in := newWriter(c.site.Locale(r))
+	if database := x.Database.Is; x.Database.Known {
+		if grew, days, known := database.Growth(x.At); known && grew >= 0 {
+			x.Grew = in.Text("console.service.database.grew", "Size", in.size(grew), "Count", days)
+		} else if known {
+			x.Grew = in.Text("console.service.database.shrank", "Size", in.size(-grew), "Count", days)
+		}
+		x.Growth = in.drawGrowth(x.Sizes())
+	}
+	if x.Webhooks.Is.Waiting > 0 {
+		x.Queue = in.drawQueue(x.Webhooks.Is)
+	}
+	return c.write(w, r, "service", "service", x)
+}
+
+// firing are the alerts of all servers that are there, those that call somebody first.
+func (x serviceView) firing() (list []firing) {
+	add := func(host string, alert alerts.Alert) {
+		i := slices.IndexFunc(list, func(f firing) bool { return f.Name == alert.Name && f.Summary == alert.Summary })
+		if i < 0 {
+			list = append(list, firing{Alert: alert, Advice: guide[alert.Name]})
+			i = len(list) - 1
+		}
+		if alert.Since.Before(list[i].Since) {
+			list[i].Since = alert.Since
+		}
+		if !slices.Contains(list[i].Hosts, host) {
+			list[i].Hosts = append(list[i].Hosts, host)
+		}
+	}
+	self := ""
+	for _, server := range x.Servers.Is {
+		if server.ID == x.Self {
+			self = server.Host
+			continue
+		}
+		for _, alert := range server.Alerts {
+			if !server.Lost() {
+				add(server.Host, alert)
+			}
+		}
+	}
+	for _, alert := range x.Alerts { // what this server knows is newer than its row
+		add(self, alert)
+	}
+	slices.SortStableFunc(list, func(a, b firing) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Summary, b.Summary)) // page before ticket
+	})
+	return list
+}
+
+// IsSelf tells the server that made the page from the others.
+func (x serviceView) IsSelf(id uuid.UUID) bool { return id == x.Self }
+
+// Pending are migrations that this program has and the database has not, or the other way round.
+func (x serviceView) Pending() bool { return x.Migrations.Is.Applied != x.Migrations.Is.Known }
+
+// Soon tells whether a certificate ends within the time in which the alert ConnectCertificateEnds fires.
+func (x serviceView) Soon(end time.Time) bool { return end.Sub(x.At) < 14*24*time.Hour }
+
+// Left is the time until an instant, none where it has passed.
+func (x serviceView) Left(end time.Time) time.Duration { return max(0, end.Sub(x.At)) }
+
+// Sizes are those of the days before today, oldest first, and that of now.
+func (x serviceView) Sizes() []overview.Size {
+	today := x.At.UTC().Truncate(24 * time.Hour)
+	sizes := slices.DeleteFunc(slices.Clone(x.Database.Is.Sizes), func(s overview.Size) bool { return !s.Day.Before(today) })
+	return append(sizes, overview.Size{Day: today, Bytes: x.Database.Is.Bytes})
+}
+
+// drawGrowth draws the size of the database on each day from the first that is known.
+func (in writer) drawGrowth(sizes []overview.Size) *chart {
+	first, last := sizes[0].Day, sizes[len(sizes)-1]
+	days := int(last.Day.Sub(first).Hours()/24) + 1
+	if days < 2 {
+		return nil
+	}
+	values, largest := make([]float64, days), int64(0)
+	for _, size := range sizes {
+		values[int(size.Day.Sub(first).Hours()/24)] = float64(size.Bytes)
+		largest = max(largest, size.Bytes)
+	}
+	unit := int64(1)
+	for largest/unit >= 1024 {
+		unit *= 1024
+	}
+	top := niceAbove((largest+unit-1)/unit) * unit
+	day := func(i int) string { return first.AddDate(0, 0, i).Format(time.DateOnly) }
+	drawn := newChart(in.Text("console.service.database.size"), in.Text("console.service.database.by_day"), days, func(i int) string {
+		if values[i] == 0 {
+			return day(i) + ": –"
+		}
+		return day(i) + ": " + in.size(int64(values[i]))
+	})
+	drawn.stacked("size", in.Text("console.service.database.size"), values, make([]float64, days), float64(top))
+	drawn.Scale = []string{in.size(top), in.size(top / 2), "0"}
+	drawn.First, drawn.Half, drawn.Last = day(0), day(days/2), in.Text("console.chart.now")
+	drawn.Summary = in.Text("console.service.database.summary", "From", day(0), "First", in.size(sizes[0].Bytes), "Last", in.size(last.Bytes))
+	return &drawn
+}
+
+// drawQueue draws how many events have waited for how long.
+func (in writer) drawQueue(queue overview.Webhooks) *chart {
+	values, most := make([]float64, len(queue.Ages)), int64(1)
+	for i, age := range queue.Ages {
+		values[i], most = float64(age.Count), max(most, age.Count)
+	}
+	top := niceAbove(most)
+	drawn := newChart(in.Text("console.service.queue.chart"), in.Text("console.service.queue.by_age"), len(values), func(i int) string {
+		return in.age(queue.Ages[i]) + ": " + in.number(queue.Ages[i].Count)
+	})
+	drawn.stacked("waiting", in.Text("console.service.queue.waiting"), values, make([]float64, len(values)), float64(top))
+	drawn.Scale = []string{in.number(top), in.number(top / 2), "0"}
+	drawn.First, drawn.Last = in.age(queue.Ages[0]), in.age(queue.Ages[len(queue.Ages)-1])
+	drawn.Summary = in.Text("console.service.queue.summary", "Waiting", in.number(queue.Waiting), "Oldest", in.duration(queue.Oldest))
+	return &drawn
+}
+
+// age is for how long events have waited.
+func (in writer) age(age overview.Age) string {
+	if age.UpTo == 0 {
+		return in.Text("console.service.queue.older")
+	}
+	return "≤ " + in.duration(age.UpTo)
+}

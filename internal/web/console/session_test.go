@@ -1,0 +1,168 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/operators"
+)
+
+const (
+	headingSignIn   = "Sign in to the console"
+	headingUsers    = "Users"
+	headingReadOnly = "Your token is read-only"
+	headingForeign  = "This form came from another site"
+	headingBadForm  = "This form cannot be read"
+)
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.visitor(t)
+	v.goes(v.get(Path), Path+"/sign-in")
+	v.goes(v.get(Path+"/users?q=x"), Path+"/sign-in?to=%2Fconsole%2Fusers%3Fq%3Dx")
+	v.shows(v.get(Path+"/sign-in"), headingSignIn)
+
+	wrong := v.post(Path+"/sign-in", "token", adaToken+"x", "to", Path+"/users?q=x")
+	v.fails(wrong, http.StatusUnprocessableEntity, headingSignIn)
+	if strings.Contains(wrong.text, adaToken) || len(wrong.Cookies()) != 0 {
+		t.Error("a wrong token is shown again, or got a cookie")
+	}
+	if log := f.log.String(); !strings.Contains(log, `"code":"unauthorized"`) || strings.Contains(log, adaToken) {
+		t.Errorf("the log: %s", log)
+	}
+	v.goes(v.post(Path+"/sign-in", "token", adaToken, "to", Path+"/users?q=x"), Path+"/users?q=x")
+	v.shows(v.get(Path+"/users"), headingUsers, "Signed in as ada")
+	v.goes(v.get(Path+"/sign-in"), Path)
+
+	// A session is over after eight hours, whatever was done in it, and the way back leads to the same page.
+	f.db.Clock.Advance(operators.SessionLifetime + time.Second)
+	v.goes(v.get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+	v.shows(v.get(Path+"/sign-in?ended="), headingSignIn, "Your session has ended.")
+}
+
+func TestSignOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, unnamedToken)
+	server, _ := url.Parse(f.server.URL + Path)
+	stolen := v.client.Jar.Cookies(server)
+	v.shows(v.get(Path+"/users"), headingUsers, "Signed in as operator")
+	v.goes(v.post(Path+"/sign-out"), Path+"/sign-in?signed-out")
+	v.shows(v.get(Path+"/sign-in?signed-out"), headingSignIn, "You are signed out.")
+	v.client.Jar.SetCookies(server, stolen)
+	v.goes(v.get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+}
+
+// A session ends with its token, and has the rights that its token has now.
+func TestSessionEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, adaToken)
+	read := func(lines ...string) { // the list again
+		f.config.Operators = newTokens(t, lines...)
+		handler, err := New(f.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.server.Config.Handler = handler
+	}
+	read("ada read", adaToken)
+	v.shows(v.get(Path+"/users"), headingUsers, "Read-only")
+	v.fails(v.post(userPath(f.user.ID)+"/delete"), http.StatusForbidden, headingReadOnly)
+	read()
+	v.goes(v.get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+}
+
+// The cookie is for the console alone, and for nobody who comes from elsewhere; over TLS it is of this host alone.
+func TestCookie(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.visitor(t)
+	cookies := v.post(Path+"/sign-in", "token", adaToken).Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("%d cookies", len(cookies))
+	}
+	got := cookies[0]
+	if got.Name != "connect-console" || got.Path != Path || !got.HttpOnly || got.SameSite != http.SameSiteStrictMode || got.MaxAge != 8*60*60 {
+		t.Errorf("cookie %+v", got)
+	}
+	f.server.Close()
+	handler, err := New(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.server.Config.Handler = handler
+	secure := newTLS(t, handler)
+	v.base, v.client = secure.URL, secure.Client()
+	v.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	got = v.post(Path+"/sign-in", "token", adaToken).Cookies()[0]
+	if got.Name != "__Host-connect-console" || got.Path != "/" || got.Domain != "" || !got.Secure || !got.HttpOnly || got.SameSite != http.SameSiteStrictMode {
+		t.Errorf("cookie over TLS %+v", got)
+	}
+}
+
+// Who brings a key along does not choose the key of the session: it is new with each sign-in, and the old one ends.
+func TestFixation(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	attacker := f.signedIn(t, graceToken)
+	server, _ := url.Parse(f.server.URL + Path)
+	planted := attacker.client.Jar.Cookies(server)
+
+	victim := f.visitor(t)
+	victim.client.Jar.SetCookies(server, planted)
+	victim.goes(victim.post(Path+"/sign-in", "token", adaToken), Path)
+	if now := victim.client.Jar.Cookies(server); now[0].Value == planted[0].Value {
+		t.Error("the session has the key that was planted")
+	}
+	victim.shows(victim.get(Path+"/users"), headingUsers, "Signed in as ada")
+	attacker.goes(attacker.get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+}
+
+// Nobody is led out of the console after the sign-in.
+func TestNobodyIsLedAway(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"": Path, "/": Path, "/metrics": Path, "//evil.example/console/users": Path, "https://evil.example/console/users": Path,
+		"/console/../metrics": Path, "/console//evil.example": Path, `/console/\evil.example`: `/console/%5Cevil.example`, "/consolex": Path,
+		"console/users": Path, "/console/users?q=a@example.com": "/console/users?q=a@example.com", "\x00": Path, "/console/users#x": "/console/users",
+		"http:/console/users": Path, "/console/a\r\nX: y": Path, "javascript:alert(1)": Path, "//user@/console": Path,
+	} {
+		if got := within(given); got != want {
+			t.Errorf("%q leads to %q, want %q", given, got, want)
+		}
+	}
+}
+
+// No form is taken from another site, whatever the browser tells of where it came from, and none that is not ours.
+func TestForgedForms(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, adaToken)
+	target := userPath(f.user.ID) + "/delete"
+	for name, header := range map[string]http.Header{
+		"another site":            {"Sec-Fetch-Site": {"cross-site"}},
+		"another port":            {"Sec-Fetch-Site": {"same-site"}},
+		"old browser, other site": {"Origin": {"https://evil.example"}},
+		"no origin":               {"Origin": {"null"}},
+	} {
+		v.header = header
+		for _, path := range []string{target, Path + "/sign-out", Path + "/sign-in"} {
+			t.Run(name+path, func(t *testing.T) { v.fails(v.post(path), http.StatusForbidden, headingForeign) })
+		}
+	}
+	v.header = http.Header{"Sec-Fetch-Site": {"same-origin"}}
+	const form = "application/x-www-form-urlencoded"
+	for name, sent := range map[string][2]string{
+		"another content type": {"text/plain", ""}, "a field too many": {form, "next=x"}, "NUL": {form, "token=%00"}, "huge": {form, "token=" + strings.Repeat("a", 9000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v.fails(v.send(http.MethodPost, target, sent[0], sent[1]), http.StatusBadRequest, headingBadForm)
+		})
+	}
+	v.shows(v.get(userPath(f.user.ID)), f.user.Email)
+}

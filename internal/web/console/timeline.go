@@ -1,0 +1,117 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/webhook"
+)
+
+// moment is something that happened to a connection. One of the three is set.
+type moment struct {
+	At       time.Time
+	Deed     *deed
+	Event    *webhook.Event
+	Adjusted *activity.Adjustment
+
+	position lifePosition
+}
+
+// deed is an entry of the audit log.
+type deed struct {
+	audit.Event
+	Text   string // console.did.{text}; empty: there is no text for it
+	Scopes string
+	Tone   string // of its mark: good, warn, bad, or none
+}
+
+// lifePosition is where a timeline goes on, in each of the lists that it is made of.
+type lifePosition struct {
+	Audit      audit.Position            `json:"l"`
+	Event      webhook.Position          `json:"e"`
+	Adjustment activity.AdjustmentMoment `json:"a"`
+}
+
+// moments are what happened to a connection, newest first: at most limit of them, those before a position. They are merged of three
+// lists, each of which is read in the order of an index.
+func (c *console) moments(ctx context.Context, life oauth.Life, before lifePosition, limit int) ([]moment, error) {
+	user, partner := life.UserID, life.Partner.ClientID
+	log, err := c.Audit.Search(ctx, audit.Filter{UserID: user, ClientID: partner}, before.Audit, limit)
+	if err != nil {
+		return nil, err
+	}
+	events, err := c.Webhooks.EventsOf(ctx, user, partner, before.Event, limit)
+	if err != nil {
+		return nil, err
+	}
+	adjustments, err := c.Activity.LatestAdjustments(ctx, user, slices.DeleteFunc(slices.Clone(datasets), func(one activity.Adjusted) bool {
+		return !life.Scopes.Contains(readers[one])
+	}), before.Adjustment, limit)
+	if err != nil {
+		return nil, err
+	}
+	var all []moment
+	for i, entry := range log.Events {
+		all = append(all, moment{At: entry.At, Deed: newDeed(log.Events[i])})
+	}
+	for i, event := range events {
+		all = append(all, moment{At: event.CreatedAt, Event: &events[i]})
+	}
+	for i, adjustment := range adjustments {
+		all = append(all, moment{At: adjustment.CreatedAt, Adjusted: &adjustments[i]})
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return b.At.Compare(a.At) })
+	// The log may have stopped on its way back, where the user has very many entries with other partners: what is older must wait.
+	stopped := len(log.Events) < limit && log.Next != audit.Position{}
+	at, logged := before, 0
+	for i := range all {
+		switch m := &all[i]; {
+		case stopped && m.At.Before(log.Next.At):
+			all = all[:i]
+		case m.Deed != nil:
+			at.Audit = log.Events[logged].Position()
+			logged++
+		case m.Event != nil:
+			at.Event = m.Event.Position()
+		default:
+			at.Adjustment = m.Adjusted.Moment()
+		}
+		if i == len(all) {
+			break
+		}
+		all[i].position = at
+	}
+	if stopped { // and the page ends with what leads on from there
+		at.Audit = log.Next
+		for len(all) < limit {
+			all = append(all, moment{position: at})
+		}
+	}
+	return all[:min(limit, len(all))], nil
+}
+
+// withoutGaps are the moments at which something happened.
+func withoutGaps(all []moment) []moment {
+	return slices.DeleteFunc(all, func(m moment) bool { return m.At.IsZero() })
+}
+
+// newDeed is an entry of the audit log about a connection.
+func newDeed(event audit.Event) *deed {
+	d := &deed{Event: event, Scopes: detailOf(event).Scopes}
+	switch event.Action {
+	case "consent.allowed", "consent.denied", "access_token.revoked":
+		d.Text = strings.ReplaceAll(event.Action, ".", "_")
+	case "connection.authorized":
+		d.Text, d.Tone = "authorized", "good"
+	case "connection.revoked":
+		d.Text, d.Tone = "revoked."+reasonOf(event), "bad"
+	case "connection.disconnected":
+		d.Text, d.Tone = "disconnected."+endedBy(event), "warn"
+	}
+	return d
+}

@@ -1,0 +1,170 @@
+package console
+
+import (
+	"errors"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/web/site"
+)
+
+// countedTo is how far the rows of a user are counted.
+const countedTo = 10_000
+
+// amount writes a number of things: 2 corrections. Text console.count.{what} has its forms.
+func (w writer) amount(what string, n int) string {
+	text := w.number(n)
+	if n > countedTo {
+		text = w.Text("console.count.more", "Number", w.number(countedTo))
+	}
+	return w.Text("console.count."+what, "Count", n, "Number", text)
+}
+
+func (c *console) confirmDeleteUser(w http.ResponseWriter, r *http.Request) error {
+	user, err := c.userOf(r)
+	if err != nil {
+		return err
+	}
+	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user.ID)
+	if err != nil {
+		return err
+	}
+	stored, err := c.Activity.Count(r.Context(), user.ID, countedTo+1)
+	if err != nil {
+		return err
+	}
+	in := newWriter(c.site.Locale(r))
+	return c.confirm(w, r, "users", confirmation{
+		Title: in.Text("console.user.delete.heading", "Email", user.Email),
+		Says: []template.HTML{
+			in.HTML("console.user.delete.connections", "Count", len(connections)),
+			in.HTML("console.user.delete.data", "Days", in.amount("days", stored.Days), "Rides", in.amount("rides", stored.Rides),
+				"Corrections", in.amount("corrections", stored.Adjustments)),
+		},
+		Action: in.Text("console.user.delete.act"), Grave: true, Back: userPath(user.ID),
+	})
+}
+
+func (c *console) deleteUser(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r, "user")
+	if err != nil {
+		return err
+	}
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	if _, err := c.Accounts.DeleteUser(r.Context(), id); err != nil {
+		return err
+	}
+	return done(usersPath, "user_deleted")
+}
+
+// Fields of the form that changes a user. Each is sent with what it was when the form was shown, so that what somebody else has
+// changed meanwhile is left alone.
+var userFields = []string{"email", "timezone", "registered_on"}
+
+func userValues(user account.User) map[string]string {
+	return map[string]string{"email": user.Email, "timezone": user.Timezone, "registered_on": user.RegisteredOn.Format(time.DateOnly)}
+}
+
+func (c *console) showChangeUser(w http.ResponseWriter, r *http.Request) error {
+	user, err := c.userOf(r)
+	if err != nil {
+		return err
+	}
+	values := userValues(user)
+	return c.askChangeUser(w, r, user, values, values, "")
+}
+
+// askChangeUser shows the form with values, and what was wrong with one of them.
+func (c *console) askChangeUser(w http.ResponseWriter, r *http.Request, user account.User, values, before map[string]string, wrong string) error {
+	ends, err := c.Accounts.CountEndings(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	requests, err := c.OAuth.CountRequests(r.Context(), user.ID)
+	if err != nil {
+		return err
+	}
+	in := newWriter(c.site.Locale(r))
+	x := confirmation{
+		Title: in.Text("console.user.change.heading", "Email", user.Email),
+		Says: []template.HTML{
+			in.HTML("console.user.change.ends", "Sessions", in.amount("sessions", ends.Sessions), "SignIns", in.amount("sign_ins", ends.SignIns),
+				"Requests", in.amount("requests", int(requests)), "Browsers", in.amount("browsers", ends.Browsers)),
+			in.HTML("console.user.change.stays"),
+		},
+		Action: in.Text("console.user.change.act"), Back: userPath(user.ID),
+		Fields: []field{
+			{Name: "email", Type: "email", Label: in.HTML("console.users.email"), Max: 254},
+			{Name: "timezone", Type: "text", Label: in.HTML("console.users.timezone"), Hint: in.HTML("console.user.change.timezone"), Max: 64},
+			{Name: "registered_on", Type: "date", Label: in.HTML("console.users.registered"), Hint: in.HTML("console.user.change.registered")},
+		},
+	}
+	for i, f := range x.Fields {
+		x.Fields[i].Value = values[f.Name]
+		x.Hidden = append(x.Hidden, choice{"was_" + f.Name, before[f.Name]})
+		if field, what, _ := strings.Cut(wrong, "."); field == f.Name {
+			x.Fields[i].Problem = in.HTML("console.user.change.wrong." + what)
+		}
+	}
+	return c.confirm(w, r, "users", x)
+}
+
+func (c *console) changeUser(w http.ResponseWriter, r *http.Request) error {
+	user, err := c.userOf(r)
+	if err != nil {
+		return err
+	}
+	form, err := site.ReadForm(w, r, append([]string{"was_email", "was_timezone", "was_registered_on"}, userFields...)...)
+	if err != nil {
+		return err
+	}
+	values, before := map[string]string{}, map[string]string{}
+	for _, name := range userFields {
+		values[name], before[name] = form[name], form["was_"+name]
+	}
+	change, changes, wrong := userChange(values, before)
+	if wrong == "" && changes {
+		_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
+		var invalid *account.InvalidUserError
+		switch {
+		case errors.As(err, &invalid):
+			wrong = invalid.Field + "." + invalid.Field
+		case errors.Is(err, account.ErrEmailTaken):
+			wrong = "email.taken"
+		case err != nil:
+			return err
+		}
+	}
+	switch {
+	case wrong != "":
+		return c.askChangeUser(w, r, user, values, before, wrong)
+	case !changes:
+		return site.Redirect(userPath(user.ID))
+	}
+	return done(userPath(user.ID), "user_changed")
+}
+
+// userChange is what was changed in the form. wrong names a field that is no date.
+func userChange(values, before map[string]string) (change account.UserChange, changes bool, wrong string) {
+	changed := func(name string) *string {
+		if values[name] == before[name] {
+			return nil
+		}
+		changes = true
+		return new(values[name])
+	}
+	change.Email, change.Timezone = changed("email"), changed("timezone")
+	if date := changed("registered_on"); date != nil {
+		day, err := time.Parse(time.DateOnly, *date)
+		if err != nil {
+			return change, changes, "registered_on.registered_on"
+		}
+		change.RegisteredOn = &day
+	}
+	return change, changes, ""
+}

@@ -1,0 +1,126 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/web/site"
+)
+
+const usersPath = Path + "/users"
+
+func (c *console) routeUsers(r chi.Router) {
+	r.Get(usersPath, c.page(c.listUsers))
+	r.Get(usersPath+"/{user}", c.page(c.showUser))
+	r.Get(usersPath+"/{user}/change", c.page(c.showChangeUser))
+	r.Post(usersPath+"/{user}/change", c.page(c.changeUser))
+	r.Get(usersPath+"/{user}/delete", c.page(c.confirmDeleteUser))
+	r.Post(usersPath+"/{user}/delete", c.page(c.deleteUser))
+}
+
+// userList is a page of users, or who was searched for.
+type userList struct {
+	Query    string
+	NotFound bool
+	Rows     []account.User
+	Pages    pages
+}
+
+// listUsers lists all users, or leads to the one whose address or id is searched for, or to the connection of a grant.
+func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r, "q")
+	if err != nil {
+		return err
+	}
+	list := userList{Query: query["q"]}
+	if list.Query != "" {
+		path, err := c.find(r.Context(), list.Query)
+		if err == nil {
+			return site.Redirect(path)
+		} else if !errors.Is(err, account.ErrUserNotFound) && !errors.Is(err, oauth.ErrNotConnected) {
+			return err
+		}
+		list.NotFound = true
+		return c.write(w, r, "users", "users", list)
+	}
+	list.Rows, list.Pages, err = listing(r, "users", func(after uuid.UUID, limit int) ([]account.User, error) {
+		return c.Accounts.ListUsers(r.Context(), after, int32(limit))
+	}, func(user account.User) uuid.UUID { return user.ID })
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "users", "users", list)
+}
+
+// find is the page of whom a text names. Errors: account.ErrUserNotFound, oauth.ErrNotConnected.
+func (c *console) find(ctx context.Context, text string) (path string, err error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		found, err := c.Accounts.FindUser(ctx, text)
+		return userPath(found.ID), err
+	}
+	_, err = c.Accounts.GetUser(ctx, id)
+	if errors.Is(err, account.ErrUserNotFound) {
+		user, client, err := c.OAuth.FindGrant(ctx, id)
+		return connectionPath(user, client), err
+	}
+	return userPath(id), err
+}
+
+func userPath(id uuid.UUID) string { return usersPath + "/" + id.String() }
+
+// userOf is the user that the path names.
+func (c *console) userOf(r *http.Request) (account.User, error) {
+	id, err := pathID(r, "user")
+	if err != nil {
+		return account.User{}, err
+	}
+	return c.Accounts.GetUser(r.Context(), id)
+}
+
+// userView is a user with connections and corrections.
+type userView struct {
+	account.User
+	Connections     []oauth.Connection
+	MoreConnections pages
+	Corrections     []activity.Adjustment // the newest first
+	MoreCorrections pages
+}
+
+func (c *console) showUser(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parseQuery(r, secondCursor); err != nil {
+		return err
+	}
+	user, err := c.userOf(r)
+	if err != nil {
+		return err
+	}
+	x := userView{User: user}
+	x.Connections, x.MoreConnections, err = listing(r, "connections", func(after oauth.Position, limit int) ([]oauth.Connection, error) {
+		return c.OAuth.Connections(r.Context(), oauth.Filter{UserID: &user.ID}, after, limit)
+	}, oauth.Connection.Position)
+	if err != nil {
+		return err
+	}
+	// They come in the order of the partners' ids, which tells nobody anything.
+	slices.SortStableFunc(x.Connections, func(a, b oauth.Connection) int {
+		return cmp.Compare(strings.ToLower(a.Partner.Name), strings.ToLower(b.Partner.Name))
+	})
+	x.Corrections, x.MoreCorrections, err = listingBy(r, secondCursor, "corrections", func(after activity.AdjustmentMoment, limit int) ([]activity.Adjustment, error) {
+		return c.Activity.LatestAdjustments(r.Context(), user.ID, datasets, after, limit)
+	}, activity.Adjustment.Moment)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "users", "user", x)
+}

@@ -1,0 +1,262 @@
+package console
+
+import (
+	"errors"
+	"html/template"
+	"net/http"
+	"strconv"
+
+	"connect-svc/internal/locale"
+	"connect-svc/internal/web/site"
+	"connect-svc/internal/webhook"
+)
+
+func (c *console) addressForm(in *locale.Locale, name, back, value string) confirmation {
+	return confirmation{
+		Title:  in.Text("console.webhook.address.heading", "Partner", name),
+		Says:   []template.HTML{in.HTML("console.webhook.address.says")},
+		Action: in.Text("console.webhook.address.act"), Back: back,
+		Fields: []field{{Name: "url", Type: "url", Label: in.HTML("console.webhook.address.label"),
+			Hint: in.HTML("console.webhook.address.hint"), Value: value, Max: 2048}},
+	}
+}
+
+func (c *console) showAddress(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	endpoint, _, err := c.endpointOf(r, partner)
+	if err != nil {
+		return err
+	}
+	return c.confirm(w, r, "partners", c.addressForm(c.site.Locale(r), partner.Name, hooksPath(partner), endpoint.URL))
+}
+
+// setAddress sets where events go, and shows the secret that signs them where it is the first address.
+func (c *console) setAddress(w http.ResponseWriter, r *http.Request) error {
+	partner, err := c.changeable(r)
+	if err != nil {
+		return err
+	}
+	form, err := site.ReadForm(w, r, "url")
+	if err != nil {
+		return err
+	}
+	in := c.site.Locale(r)
+	secret, err := c.Webhooks.SetEndpoint(r.Context(), partner.ID, form["url"])
+	if wrong := (*webhook.URLError)(nil); errors.As(err, &wrong) {
+		again := c.addressForm(in, partner.Name, hooksPath(partner), form["url"])
+		again.Fields[0].Problem = in.HTML("console.webhook.address.wrong")
+		return c.confirm(w, r, "partners", again)
+	}
+	if err != nil {
+		return err
+	}
+	if secret == "" {
+		return done(hooksPath(partner), "webhook_set")
+	}
+	return c.write(w, r, "partners", "secret", secretPage{
+		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text("console.webhook.address.set"),
+		Says:    []template.HTML{in.HTML("console.secret.once")},
+		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: hooksPath(partner),
+	})
+}
+
+func (c *console) confirmWebhookSecret(w http.ResponseWriter, r *http.Request) error {
+	partner, endpoint, err := c.hooked(r)
+	if err != nil {
+		return err
+	}
+	in := c.site.Locale(r)
+	says := []template.HTML{in.HTML("console.webhook.secret.says")}
+	if !endpoint.RotatingUntil.IsZero() {
+		says = append(says, in.HTML("console.webhook.secret.older_ends", "Until", instant(endpoint.RotatingUntil)))
+	}
+	return c.confirm(w, r, "partners", confirmation{
+		Title: in.Text("console.webhook.secret.heading", "Partner", partner.Name), Says: says,
+		Action: in.Text("console.webhook.secret.act"), Back: hooksPath(partner),
+	})
+}
+
+func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request) error {
+	partner, _, err := c.hooked(r)
+	if err != nil {
+		return err
+	}
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	secret, err := c.Webhooks.RotateSecret(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	endpoint, err := c.Webhooks.Endpoint(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	in := c.site.Locale(r)
+	return c.write(w, r, "partners", "secret", secretPage{
+		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text("console.webhook.secret.replaced"),
+		Says:    []template.HTML{in.HTML("console.secret.once"), in.HTML("console.webhook.secret.old_until", "Until", instant(endpoint.RotatingUntil))},
+		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: hooksPath(partner),
+	})
+}
+
+func (c *console) confirmRemoveWebhook(w http.ResponseWriter, r *http.Request) error {
+	partner, _, err := c.hooked(r)
+	if err != nil {
+		return err
+	}
+	waiting, _, err := c.Webhooks.Waiting(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	in := newWriter(c.site.Locale(r))
+	return c.confirm(w, r, "partners", confirmation{
+		Title: in.Text("console.webhook.remove.heading", "Partner", partner.Name),
+		Says: []template.HTML{
+			in.HTML("console.webhook.remove.says"), in.HTML("console.webhook.remove.waiting", "Number", in.bounded(waiting)),
+		},
+		Action: in.Text("console.webhook.remove.act"), Grave: true, Back: hooksPath(partner),
+	})
+}
+
+func (c *console) removeWebhook(w http.ResponseWriter, r *http.Request) error {
+	partner, _, err := c.hooked(r)
+	if err != nil {
+		return err
+	}
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	if err := c.Webhooks.RemoveEndpoint(r.Context(), partner.ID); err != nil {
+		return err
+	}
+	return done(hooksPath(partner), "webhook_removed")
+}
+
+// webhookTest is the page for a sample, and what was answered to it.
+type webhookTest struct {
+	aboutPartner
+	URL   string
+	Types []string
+	Type  string       // that was sent
+	Got   *attemptView // nil: nothing was sent yet
+}
+
+var eventTypes = []string{webhook.ConnectionRevoked, webhook.ActivityUpdated}
+
+func (c *console) showWebhookTest(w http.ResponseWriter, r *http.Request) error {
+	partner, endpoint, err := c.hooked(r)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partners", "webhook-test", webhookTest{
+		aboutPartner: aboutPartner{partner, "webhooks"}, URL: endpoint.URL, Types: eventTypes, Type: eventTypes[0],
+	})
+}
+
+func (c *console) testWebhook(w http.ResponseWriter, r *http.Request) error {
+	partner, endpoint, err := c.hooked(r)
+	if err != nil {
+		return err
+	}
+	form, err := site.ReadForm(w, r, "type")
+	if err != nil {
+		return err
+	}
+	attempt, err := c.Webhooks.SendSample(r.Context(), partner.ID, form["type"])
+	if err != nil {
+		return err
+	}
+	got := newAttemptView(attempt)
+	return c.write(w, r, "partners", "webhook-test", webhookTest{
+		aboutPartner: aboutPartner{partner, "webhooks"}, URL: endpoint.URL, Types: eventTypes, Type: form["type"], Got: &got,
+	})
+}
+
+func (c *console) confirmReplay(w http.ResponseWriter, r *http.Request) error {
+	partner, event, err := c.eventOf(r)
+	if err != nil {
+		return err
+	}
+	in := c.site.Locale(r)
+	return c.confirm(w, r, "partners", confirmation{
+		Title: in.Text("console.webhook.replay.heading", "Partner", partner.Name),
+		Says: []template.HTML{
+			in.HTML("console.webhook.replay.says", "ID", event.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", event.AttemptCount),
+		},
+		Action: in.Text("console.webhook.replay.act"), Back: hooksPath(partner) + "/" + event.ID.String(),
+	})
+}
+
+func (c *console) replay(w http.ResponseWriter, r *http.Request) error {
+	partner, event, err := c.eventOf(r)
+	if err != nil {
+		return err
+	}
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	if _, _, err := c.hooked(r); err != nil {
+		return err
+	}
+	if err := c.Webhooks.Replay(r.Context(), event.ID); err != nil {
+		return err
+	}
+	return done(hooksPath(partner)+"/"+event.ID.String(), "event_replayed")
+}
+
+// replayPart is how many failed events are sent again at once.
+const replayPart = 500
+
+// confirmReplayFailed asks for the failed events, and after a part of them for the next one: queued is how many there were in it.
+func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request) error {
+	partner, endpoint, err := c.hooked(r)
+	if err != nil {
+		return err
+	}
+	query, err := parseQuery(r, "queued")
+	if err != nil {
+		return err
+	}
+	if !endpoint.StoppedAt.IsZero() {
+		return webhook.ErrStopped
+	}
+	_, failed, err := c.Webhooks.Waiting(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	in := newWriter(c.site.Locale(r))
+	x := replayFailedView{aboutPartner: aboutPartner{partner, "webhooks"}, Failed: in.bounded(failed), Next: min(failed, replayPart), More: failed > replayPart}
+	if queued, err := strconv.Atoi(query["queued"]); err == nil && queued >= 0 {
+		x.Queued, x.Done = in.number(queued), true
+	}
+	return c.write(w, r, "partners", "webhook-replay", x)
+}
+
+// replayFailedView is how many events were queued, how many are left, and how many of them are next.
+type replayFailedView struct {
+	aboutPartner
+	Done   bool
+	Queued string
+	Failed string
+	Next   int
+	More   bool
+}
+
+func (c *console) replayFailed(w http.ResponseWriter, r *http.Request) error {
+	partner, _, err := c.hooked(r)
+	if err != nil {
+		return err
+	}
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	queued, err := c.Webhooks.ReplayFailed(r.Context(), partner.ID, replayPart)
+	if err != nil {
+		return err
+	}
+	return site.Redirect(hooksPath(partner) + "/replay?queued=" + strconv.Itoa(queued))
+}

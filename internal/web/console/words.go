@@ -1,0 +1,136 @@
+package console
+
+import (
+	"html/template"
+	"math"
+	"strings"
+	"time"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"golang.org/x/text/number"
+
+	"connect-svc/internal/locale"
+)
+
+// words are the functions of the templates for what is not a text: numbers as the language writes them, and instants, which are in
+// UTC and of one form in every language.
+func words(in *locale.Locale) template.FuncMap {
+	w := newWriter(in)
+	return template.FuncMap{
+		"parts": func() []string { return parts }, "number": w.number, "percent": w.percent, "took": w.took, "size": w.size,
+		"signed": w.signed, "instant": instant, "date": date, "hour": hour, "list": func(names ...string) []string { return names },
+		"span": w.duration, "codes": codes, "age": w.age,
+	}
+}
+
+func newWriter(in *locale.Locale) writer {
+	return writer{in, message.NewPrinter(language.Make(in.Tag))}
+}
+
+// parts of the console, in the order of the navigation.
+var parts = []string{"users", "partners", "service", "audit"}
+
+// writer writes numbers in a language.
+type writer struct {
+	*locale.Locale
+	printer *message.Printer
+}
+
+// number writes 12345 as 12,345.
+func (w writer) number(n any) string { return w.printer.Sprint(number.Decimal(n)) }
+
+// signed writes a number that is added: +1,200 or −2,000.
+func (w writer) signed(n int) string {
+	if n < 0 {
+		return "−" + w.number(-n)
+	}
+	return "+" + w.number(n)
+}
+
+// decimal writes a number with one digit after the point, or none where there are two before it.
+func (w writer) decimal(x float64) string {
+	digits := 1
+	if math.Abs(x) >= 9.95 {
+		digits = 0
+	}
+	return w.printer.Sprint(number.Decimal(x, number.MaxFractionDigits(digits), number.MinFractionDigits(0)))
+}
+
+// percent writes a share so that something is never 0 %.
+func (w writer) percent(share float64) string {
+	if share > 0 && share < .001 {
+		return "< " + w.printer.Sprint(number.Percent(.001, number.MaxFractionDigits(1)))
+	}
+	digits := 1
+	if share >= .0995 {
+		digits = 0
+	}
+	return w.printer.Sprint(number.Percent(share, number.MaxFractionDigits(digits)))
+}
+
+// took writes a time to answer; those of ten seconds and more are not told apart.
+func (w writer) took(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case d == 0:
+		return "–"
+	case d >= 10*time.Second:
+		return "≥ 10 s"
+	case ms >= 999.5:
+		return w.decimal(ms/1000) + " s"
+	default:
+		return w.decimal(ms) + " ms"
+	}
+}
+
+// size writes bytes in the largest unit of which there is one.
+func (w writer) size(bytes int64) string {
+	value, unit := float64(bytes), 0
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for value >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	return w.decimal(value) + " " + units[unit]
+}
+
+// duration is a length of time, in the largest unit of which there are two.
+func (w writer) duration(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if d >= 2*unit.of {
+			return w.number(int64(d/unit.of)) + " " + unit.name
+		}
+	}
+	return w.number(int64(max(d, 0)/time.Second)) + " s"
+}
+
+// codes is a text of the documents as HTML: what is between backquotes is code.
+func codes(text string) template.HTML {
+	var html strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		if i%2 == 1 {
+			html.WriteString("<code>" + template.HTMLEscapeString(part) + "</code>")
+		} else {
+			html.WriteString(template.HTMLEscapeString(part))
+		}
+	}
+	return template.HTML(html.String()) //nolint:gosec // escaped
+}
+
+// instant is a moment in UTC, for people and machines.
+func instant(t time.Time) template.HTML {
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05") + `</time>`) //nolint:gosec // digits
+}
+
+// date is a calendar day, as the API writes it.
+func date(t time.Time) template.HTML {
+	day := t.Format(time.DateOnly)
+	return template.HTML(`<time datetime="` + day + `">` + day + `</time>`) //nolint:gosec // digits
+}
+
+// hour is when one begins, in UTC.
+func hour(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }

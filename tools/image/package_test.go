@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,27 +59,7 @@ func testDeb(t *testing.T) {
 	output(t, "bwrap", "--unshare-user", "--uid", "0", "--gid", "0", "--dev-bind", "/", "/", "--",
 		"dpkg", "--root="+root, "--force-script-chrootless", "--log=/dev/null", "-i", deb)
 
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	for _, name := range installed {
-		read(name)
-	}
-	if info, err := os.Stat(filepath.Join(root, "etc/connect-svc/connect-svc.env")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the settings, which hold secrets: %v, %v", info.Mode(), err)
-	}
-	account := regexp.MustCompile(`(?m)^connect-svc:x:(\d+):`).FindStringSubmatch(read("etc/passwd"))
-	if account == nil {
-		t.Fatal("the package has made no account")
-	}
-	uid, err := strconv.Atoi(account[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	uid := holdsAll(t, root)
 	if conffiles := output(t, "dpkg-deb", "--info", deb, "conffiles"); !strings.Contains(conffiles, "/etc/connect-svc/connect-svc.env\n") {
 		t.Errorf("an upgrade would overwrite the settings: %q", conffiles)
 	}
@@ -93,25 +74,92 @@ func testDeb(t *testing.T) {
 	}
 	output(t, "systemd-analyze", "security", "--offline=true", "--threshold=15", "--root="+root, "connect-svc.service")
 
-	start := regexp.MustCompile(`(?m)^ExecStart=(.+)$`).FindStringSubmatch(read(unit))
+	serves(t, root, uid, startOf(t, root), nil)
+}
+
+// read is a file below a root.
+func read(t *testing.T, root, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// holdsAll checks that a root has what the package brings, and returns the id of the account that the package has made there.
+func holdsAll(t *testing.T, root string) (uid int) {
+	t.Helper()
+	for _, name := range installed {
+		read(t, root, name)
+	}
+	if info, err := os.Stat(filepath.Join(root, "etc/connect-svc/connect-svc.env")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the settings, which hold secrets: %v, %v", info.Mode(), err)
+	}
+	account := regexp.MustCompile(`(?m)^connect-svc:x:(\d+):`).FindStringSubmatch(read(t, root, "etc/passwd"))
+	if account == nil {
+		t.Fatal("the package has made no account")
+	}
+	uid, err := strconv.Atoi(account[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uid
+}
+
+// startOf is the command line of the installed unit.
+func startOf(t *testing.T, root string) []string {
+	t.Helper()
+	start := regexp.MustCompile(`(?m)^ExecStart=(.+)$`).FindStringSubmatch(read(t, root, "usr/lib/systemd/system/connect-svc.service"))
 	if start == nil {
 		t.Fatal("the unit starts nothing")
 	}
-	command := strings.Fields(strings.ReplaceAll(start[1], "${CREDENTIALS_DIRECTORY}", "/run/credentials"))
-	serves(t, root, uid, command, nil)
+	return strings.Fields(strings.ReplaceAll(start[1], "${CREDENTIALS_DIRECTORY}", "/run/credentials"))
 }
 
-// testRPM reads the package, which this machine cannot install.
+// testRPM installs the package into a root of its own, upgrades it, starts what the unit starts, and removes the package.
 func testRPM(t *testing.T) {
 	t.Parallel()
-	files := output(t, "rpm", "-qp", "--queryformat", `[%{FILENAMES} %{FILEFLAGS:fflags} %{FILEMODES:perms}\n]`, only(t, "../../bin/*.rpm"))
-	for _, name := range installed {
-		if !strings.Contains(files, name+" ") {
-			t.Errorf("no %s in:\n%s", name, files)
-		}
+	root := t.TempDir()
+	file, err := filepath.Abs(only(t, "../../bin/*.rpm"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	// An upgrade keeps the settings, which hold secrets.
-	if want := "/etc/connect-svc/connect-svc.env cn -rw-------\n"; !strings.Contains(files, want) {
-		t.Errorf("no %s in:\n%s", want, files)
+	// The root is empty but for programs of this machine, which the package's scripts and rpm itself use: rpm changes into the
+	// root before it runs them. What the package brings lies below /usr, which is the root's own.
+	rpm := []string{
+		"--unshare-user", "--uid", "0", "--gid", "0", "--bind", root, "/", "--dev", "/dev", "--proc", "/proc",
+		"--ro-bind", file, "/package.rpm", "--ro-bind", "/usr/bin", "/bin", "--ro-bind", "/usr/lib", "/lib",
+		"--ro-bind-try", "/usr/lib64", "/lib64", "--ro-bind", "/usr/lib/rpm", "/usr/lib/rpm",
+	}
+	libraries, err := filepath.Glob("/usr/lib/*-linux-gnu*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range libraries {
+		rpm = append(rpm, "--ro-bind", folder, folder)
+	}
+	rpm = append(rpm, "--", "/bin/rpm", "--nodeps") // no package of this machine is one of rpm's
+
+	output(t, "bwrap", append(rpm, "--install", "/package.rpm")...)
+	uid := holdsAll(t, root)
+	serves(t, root, uid, startOf(t, root), nil)
+
+	// An upgrade keeps the settings, which hold secrets. Those that somebody wrote stay even when the package goes.
+	settings := filepath.Join(root, "etc/connect-svc/connect-svc.env")
+	const written = "CONNECT_BASE_URL=https://connect.example.com\n"
+	if err := os.WriteFile(settings, []byte(written), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output(t, "bwrap", append(rpm, "--upgrade", "--replacepkgs", "/package.rpm")...)
+	if got := read(t, root, "etc/connect-svc/connect-svc.env"); got != written {
+		t.Errorf("the upgrade has made the settings %q", got)
+	}
+	output(t, "bwrap", append(rpm, "--erase", "connect-svc")...)
+	if got := read(t, root, "etc/connect-svc/connect-svc.env.rpmsave"); got != written {
+		t.Errorf("the removal has made the settings %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(root, "usr/bin/connect-svc")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the program after the removal: %v", err)
 	}
 }

@@ -138,3 +138,24 @@ func TestEveryTableHasAnOwner(t *testing.T) {
 		}
 	}
 }
+
+// Two shapes that PostgreSQL takes and a Citus cluster refuses (docs/scaling.md), where a statement's rows come from several shards.
+var refusedByCitus = map[string]*regexp.Regexp{
+	"a row has no columns":        regexp.MustCompile(`(?i)\bselect\s+from\b`),
+	"returning asks for the time": regexp.MustCompile(`(?i)\breturning\b(?:[^;()]|\([^()]*\))*\(?[^;()]*now\(\)`),
+}
+
+func TestStatementsThatAClusterRefuses(t *testing.T) {
+	t.Parallel()
+	for why, shape := range refusedByCitus {
+		for _, file := range files(t, "*/*.sql") {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range shape.FindAll(comment.ReplaceAll(text, nil), -1) {
+				t.Errorf("%s: %s: %s", file, why, found)
+			}
+		}
+	}
+}

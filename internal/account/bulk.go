@@ -148,8 +148,9 @@ type bulkWriter struct {
 // errOvertaken says that a row was changed by another transaction since it was looked at.
 var errOvertaken = errors.New("users were changed meanwhile")
 
-// bulkAttempts is how often a write begins again because another transaction got in its way.
-const bulkAttempts = 5
+// bulkAttempts is how often a write begins again because another transaction got in its way. Of those that write the same users
+// at a time one gets on. On a cluster nothing is locked beforehand, so that several others may come first.
+const bulkAttempts = 20
 
 func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.CopyFromSource, read func() int64) (result BulkResult, err error) {
 	columns := []string{"line", "user_id", "email", "timezone", "registered_on"}
@@ -165,9 +166,11 @@ func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.Co
 				return err
 			})
 			w.taken = postgres.IsUniqueViolation(err, "")
-			overtaken := w.taken || errors.Is(err, errOvertaken) || postgres.IsDeadlock(err)
-			if !overtaken || attempt == bulkAttempts {
+			switch overtaken := w.taken || errors.Is(err, errOvertaken) || postgres.IsDeadlock(err); {
+			case !overtaken:
 				return err
+			case attempt == bulkAttempts:
+				return errOvertaken
 			}
 		}
 	})

@@ -22,7 +22,7 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("compare: %w", err)
 	}
 	if !sharded {
-		if _, err := tx.Exec(ctx, `select from users stored join staged using (user_id)
+		if _, err := tx.Exec(ctx, `select 1 from users stored join staged using (user_id)
 			where (stored.email, stored.timezone, stored.registered_on) is distinct from (staged.email, staged.timezone, staged.registered_on)
 			order by stored.user_id for no key update of stored`); err != nil {
 			return fmt.Errorf("lock: %w", err)
@@ -48,7 +48,7 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 
 // namesDeleted says whether one of the new ids was a deleted user's.
 func (w *bulkWriter) namesDeleted(ctx context.Context, tx pgx.Tx) (deleted bool, err error) {
-	err = tx.QueryRow(ctx, `select exists (select from writing join audit_log e on e.subject = writing.user_id
+	err = tx.QueryRow(ctx, `select exists (select 1 from writing join audit_log e on e.subject = writing.user_id
 		where writing.is_new and e.action = 'user.deleted')`).Scan(&deleted)
 	if err != nil {
 		return false, fmt.Errorf("look for deleted users: %w", err)

@@ -46,16 +46,24 @@ func usersFile(rows ...string) *strings.Reader {
 	return strings.NewReader(file.String())
 }
 
-// listed is all users, a line each, with the addresses by which they are found.
+// listed is all users, a line each.
 func (b *bench) listed(t *testing.T) []string {
 	t.Helper()
-	text := pgtest.Value[string](t, b.db, `select coalesce(string_agg(concat_ws(' ', upper(chr(('x' || right(u.user_id::text, 2))::bit(8)::int)),
-		split_part(u.email, '@', 1), u.timezone, u.registered_on, case when a.email is distinct from u.email then 'lost' end), ';' order by u.user_id), '')
-		from users u left join user_addresses a on a.address = lower(u.email) and a.user_id = u.user_id`)
-	if n := pgtest.Value[int](t, b.db, "select (select count(*) from user_addresses)::int - (select count(*) from users)::int"); n != 0 {
-		t.Errorf("%d addresses more than users", n)
+	lines := pgtest.Value[[]string](t, b.db, `select coalesce(array_agg(concat_ws(' ', upper(chr(('x' || right(user_id::text, 2))::bit(8)::int)),
+		split_part(email, '@', 1), timezone, registered_on) order by user_id), '{}') from users`)
+	b.emails(t)
+	return lines
+}
+
+// emails are those of all users, by which they are found. No cluster joins the two tables, which are spread by different columns.
+func (b *bench) emails(t *testing.T) []string {
+	t.Helper()
+	const all = "select coalesce(array_agg(email order by user_id), '{}') from "
+	emails := pgtest.Value[[]string](t, b.db, all+"users")
+	if diff := cmp.Diff(emails, pgtest.Value[[]string](t, b.db, all+"user_addresses")); diff != "" {
+		t.Errorf("addresses by which users are found (-want +got):\n%s", diff)
 	}
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ';' })
+	return emails
 }
 
 func TestImportUsers(t *testing.T) {
@@ -267,7 +275,8 @@ func TestBulkAtOnce(t *testing.T) {
 					}
 					batch[i] = user(n, round, zone)
 				}
-				if _, err := b.PutUsers(t.Context(), batch); err != nil {
+				_, err := b.PutUsers(t.Context(), batch)
+				if onCluster := len(b.db.URLs) > 1; err != nil && !(onCluster && errors.Is(err, errOvertaken)) {
 					t.Errorf("batch: %v", err)
 				}
 			}
@@ -285,11 +294,8 @@ func TestBulkAtOnce(t *testing.T) {
 		}
 	})
 	all.Wait()
-	if n := pgtest.Value[int](t, b.db, `select count(*)::int from users u join user_addresses a on a.user_id = u.user_id and a.address = lower(u.email)`); n != users {
-		t.Errorf("%d users have their address, want %d", n, users)
-	}
-	if n := pgtest.Value[int](t, b.db, "select count(*)::int from user_addresses"); n != users {
-		t.Errorf("%d addresses, want %d", n, users)
+	if n := len(b.emails(t)); n != users {
+		t.Errorf("%d users, want %d", n, users)
 	}
 }
 

@@ -343,7 +343,7 @@ func (s store) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
 }
 
 func (s store) claimEmail(ctx context.Context, busy [][]byte) (email waitingEmail, found bool, err error) {
-	row, err := s.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: leaseTime, TooLate: tooLate})
+	row, err := s.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: leaseTime, TooLate: leaseTime + tooLate})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return waitingEmail{}, false, nil
 	}

@@ -16,7 +16,15 @@ const (
 	codeDeadlock            = "40P01"
 	codeLockNotAvailable    = "55P03"
 	codeQueryCanceled       = "57014"
+	codeInternalError       = "XX000"
 )
+
+// phrases tell violations apart that a Citus node passes on from another one: what is inserted from a query comes back as an
+// internal error with the other node's words.
+var phrases = map[string]string{
+	codeForeignKeyViolation: "violates foreign key constraint",
+	codeUniqueViolation:     "violates unique constraint",
+}
 
 // IsUniqueViolation reports whether err says that the unique constraint or index of this name refused a row; the
 // empty name stands for any.
@@ -38,7 +46,12 @@ func IsTimeout(err error) bool { return isViolation(err, codeQueryCanceled, "") 
 
 func isViolation(err error, code, constraint string) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == code && (constraint == "" || isNamed(pgErr, constraint))
+	if !errors.As(err, &pgErr) {
+		return false
+	}
+	phrase := phrases[code]
+	passedOn := pgErr.Code == codeInternalError && phrase != "" && strings.Contains(pgErr.Message, phrase)
+	return (pgErr.Code == code || passedOn) && (constraint == "" || isNamed(pgErr, constraint))
 }
 
 // isNamed says whether an error names a constraint. That of a shard has the shard's number behind its name, and a node that

@@ -208,6 +208,10 @@ func TestViolations(t *testing.T) {
 	}{
 		{"unique", "insert into t values (1, 1, null)", "t_key", postgres.IsUniqueViolation},
 		{"foreign key", "insert into t values (2, 1, 7)", "t_parent", postgres.IsForeignKeyViolation},
+		// As a Citus node passes on what another one said.
+		{"unique elsewhere", passOn("duplicate key value violates unique constraint \"t_key_102012\""), "t_key", postgres.IsUniqueViolation},
+		{"foreign key elsewhere", passOn("insert or update on table \"t_102012\" violates foreign key constraint \"t_parent_102012\""),
+			"t_parent", postgres.IsForeignKeyViolation},
 	} {
 		_, err := db.Pool.Exec(context.Background(), test.insert)
 		err = fmt.Errorf("wrapped: %w", err)
@@ -215,6 +219,11 @@ func TestViolations(t *testing.T) {
 			t.Errorf("%s: %v is not recognized as what it is", test.name, err)
 		}
 	}
+}
+
+// passOn is a statement that fails with the words of another node.
+func passOn(words string) string {
+	return "do $$ begin raise internal_error using message = '" + words + "'; end $$"
 }
 
 // A connection remembers as many statements as the URL says, or as the service has.

@@ -3,8 +3,11 @@ package webhook
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/testing/pgtest"
 )
 
 // What was written before a client was offboarded is still sent: a partner has to know whose data it may keep no longer.
@@ -39,7 +42,11 @@ func TestReplayFailed(t *testing.T) {
 		}
 	}
 	counts(5, 0)
-	w.db.Exec(t, "update webhook_events set state = 'failed', created_at = created_at + coalesce(array_position($1, event_id), 0) * interval '1 ms'", ids)
+	w.db.Exec(t, "update webhook_events set state = 'failed'")
+	began := pgtest.Value[time.Time](t, w.db, "select max(created_at) from webhook_events")
+	for i, id := range ids {
+		w.db.Exec(t, "update webhook_events set created_at = $2 where event_id = $1", id, began.Add(time.Duration(i)*time.Millisecond))
+	}
 	w.db.Exec(t, "delete from webhook_queue")
 	counts(0, 5)
 

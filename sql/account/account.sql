@@ -60,14 +60,14 @@ where lower(email) in (select lower(former) from unnest(@emails::text[]) as form
 -- name: CountSignInsOf :one
 -- What DeleteSignInsOf would end, counted as far as a thousand.
 select count(*) from (
-    select from sign_ins i
+    select 1 from sign_ins i
     where (lower(i.email) = lower(@email) or i.user_id = @user_id::uuid) and i.expires_at > connect_now() limit 1000
 ) as i;
 
 -- name: CountSessionsOf :one
 -- Who is signed in to the account pages, counted as far as a thousand, and in which browsers the user has signed in.
 select (select count(*) from (
-        select from account_sessions s where s.user_id = @user_id and s.expires_at > connect_now() limit 1000
+        select 1 from account_sessions s where s.user_id = @user_id and s.expires_at > connect_now() limit 1000
     ) as s) as sessions,
     (select count(*) from known_browsers b
     where b.user_id = @user_id and b.signed_in_at > connect_now() - interval '180 days') as browsers
@@ -129,7 +129,7 @@ set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limi
 -- name: ClaimCodeEmail :one
 -- Leases the email whose turn it is, and counts the attempt, so that an email is tried a few times only, whatever becomes of
 -- the server that tries. busy are networks of which this server sends as many emails as it may. The array has the row found
--- by its key, whatever the planner expects.
+-- by its key, whatever the planner expects. too_late is an email's age at the end of the lease: Citus returns nothing of now().
 with due as (
     select w.sign_in_id from code_emails w
     where w.due_at <= now() and (w.leased_until is null or w.leased_until <= now()) and w.network <> all (@busy::bytea[])
@@ -140,7 +140,7 @@ with due as (
 update code_emails set leased_until = now() + @lease::interval, attempts = attempts + 1
 where code_emails.sign_in_id = any (array(select due.sign_in_id from due))
 returning sign_in_id, seed, network, limits, counted_at, language, partner, attempts,
-    (put_at <= now() - @too_late::interval)::bool as late;
+    (leased_until - put_at >= @too_late::interval)::bool as late;
 
 -- name: GetCodeToSend :one
 select email, user_id, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins

@@ -114,9 +114,9 @@ group by u.user_id;
 
 -- name: CountActivity :one
 -- How much is stored of a user, counted as far as the limit. No row where there is no such user.
-select (select count(*) from (select from daily_steps s where s.user_id = @user_id limit sqlc.arg(most)::int) as s) as days,
-    (select count(*) from (select from cycling_activities a where a.user_id = @user_id limit sqlc.arg(most)::int) as a) as rides,
-    ((select count(*) from (select from step_corrections c where c.user_id = @user_id limit sqlc.arg(most)::int) as c)
-    + (select count(*) from (select from cycling_adjustments c where c.user_id = @user_id limit sqlc.arg(most)::int) as c))::bigint as adjustments
+select (select count(*) from (select 1 from daily_steps s where s.user_id = @user_id limit sqlc.arg(most)::int) as s) as days,
+    (select count(*) from (select 1 from cycling_activities a where a.user_id = @user_id limit sqlc.arg(most)::int) as a) as rides,
+    ((select count(*) from (select 1 from step_corrections c where c.user_id = @user_id limit sqlc.arg(most)::int) as c)
+    + (select count(*) from (select 1 from cycling_adjustments c where c.user_id = @user_id limit sqlc.arg(most)::int) as c))::bigint as adjustments
 from users u
 where u.user_id = @user_id;

@@ -9,7 +9,7 @@
 -- is_secret_of knows the rule (migrations).
 -- name: AuthenticateClient :one
 select exists (
-    select from clients
+    select 1 from clients
     where client_id = @client_id and status = 'active'
         and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until)
 );

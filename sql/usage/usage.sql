@@ -103,7 +103,7 @@ order by at desc, error_id desc
 limit @max_rows;
 
 -- name: ClientExists :one
-select exists (select from clients where client_id = @client_id);
+select exists (select 1 from clients where client_id = @client_id);
 
 -- name: SweepClientErrors :execrows
 delete from client_errors where at < connect_now() - @retention::interval;

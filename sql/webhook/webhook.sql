@@ -65,11 +65,11 @@ limit @max_rows;
 
 -- name: CountFailedWebhookEvents :one
 -- Of a client, up to a bound.
-select count(*) from (select from webhook_events where client_id = @client_id and state = 'failed' limit @at_most) counted;
+select count(*) from (select 1 from webhook_events where client_id = @client_id and state = 'failed' limit @at_most) counted;
 
 -- name: CountQueuedWebhookEvents :one
 -- Of a client, up to a bound: what is to be sent.
-select count(*) from (select from webhook_queue where client_id = @client_id limit @at_most) counted;
+select count(*) from (select 1 from webhook_queue where client_id = @client_id limit @at_most) counted;
 
 -- name: ListEventsOfConnection :many
 -- The newest first.
@@ -85,7 +85,7 @@ from webhook_events e
 cross join lateral (
     select l.event_id, l.attempt, l.at, l.duration_ms, l.status, l.fault
     from webhook_attempts l
-    where l.user_id = e.user_id and l.event_id = e.event_id
+    where l.user_id = @user_id and l.event_id = e.event_id
     order by l.attempt desc
     limit 10
 ) a

@@ -23,7 +23,7 @@ with due as (
 update code_emails set leased_until = now() + $1::interval, attempts = attempts + 1
 where code_emails.sign_in_id = any (array(select due.sign_in_id from due))
 returning sign_in_id, seed, network, limits, counted_at, language, partner, attempts,
-    (put_at <= now() - $2::interval)::bool as late
+    (leased_until - put_at >= $2::interval)::bool as late
 `
 
 type ClaimCodeEmailParams struct {
@@ -46,7 +46,7 @@ type ClaimCodeEmailRow struct {
 
 // Leases the email whose turn it is, and counts the attempt, so that an email is tried a few times only, whatever becomes of
 // the server that tries. busy are networks of which this server sends as many emails as it may. The array has the row found
-// by its key, whatever the planner expects.
+// by its key, whatever the planner expects. too_late is an email's age at the end of the lease: Citus returns nothing of now().
 func (q *Queries) ClaimCodeEmail(ctx context.Context, arg ClaimCodeEmailParams) (ClaimCodeEmailRow, error) {
 	row := q.db.QueryRow(ctx, claimCodeEmail, arg.Lease, arg.TooLate, arg.Busy)
 	var i ClaimCodeEmailRow
@@ -117,7 +117,7 @@ func (q *Queries) CountCodeEmails(ctx context.Context) (CountCodeEmailsRow, erro
 
 const countSessionsOf = `-- name: CountSessionsOf :one
 select (select count(*) from (
-        select from account_sessions s where s.user_id = $1 and s.expires_at > connect_now() limit 1000
+        select 1 from account_sessions s where s.user_id = $1 and s.expires_at > connect_now() limit 1000
     ) as s) as sessions,
     (select count(*) from known_browsers b
     where b.user_id = $1 and b.signed_in_at > connect_now() - interval '180 days') as browsers
@@ -140,7 +140,7 @@ func (q *Queries) CountSessionsOf(ctx context.Context, userID uuid.UUID) (CountS
 
 const countSignInsOf = `-- name: CountSignInsOf :one
 select count(*) from (
-    select from sign_ins i
+    select 1 from sign_ins i
     where (lower(i.email) = lower($1) or i.user_id = $2::uuid) and i.expires_at > connect_now() limit 1000
 ) as i
 `

@@ -14,10 +14,10 @@ import (
 )
 
 const countActivity = `-- name: CountActivity :one
-select (select count(*) from (select from daily_steps s where s.user_id = $1 limit $2::int) as s) as days,
-    (select count(*) from (select from cycling_activities a where a.user_id = $1 limit $2::int) as a) as rides,
-    ((select count(*) from (select from step_corrections c where c.user_id = $1 limit $2::int) as c)
-    + (select count(*) from (select from cycling_adjustments c where c.user_id = $1 limit $2::int) as c))::bigint as adjustments
+select (select count(*) from (select 1 from daily_steps s where s.user_id = $1 limit $2::int) as s) as days,
+    (select count(*) from (select 1 from cycling_activities a where a.user_id = $1 limit $2::int) as a) as rides,
+    ((select count(*) from (select 1 from step_corrections c where c.user_id = $1 limit $2::int) as c)
+    + (select count(*) from (select 1 from cycling_adjustments c where c.user_id = $1 limit $2::int) as c))::bigint as adjustments
 from users u
 where u.user_id = $1
 `

@@ -121,7 +121,7 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 const authenticateClient = `-- name: AuthenticateClient :one
 
 select exists (
-    select from clients
+    select 1 from clients
     where client_id = $1 and status = 'active'
         and is_secret_of($2, secret_hash, previous_secret_hash, previous_secret_until)
 )

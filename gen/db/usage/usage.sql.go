@@ -93,7 +93,7 @@ func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]B
 }
 
 const clientExists = `-- name: ClientExists :one
-select exists (select from clients where client_id = $1)
+select exists (select 1 from clients where client_id = $1)
 `
 
 func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, error) {

@@ -98,7 +98,7 @@ func (q *Queries) CountFailedOfDay(ctx context.Context) (int64, error) {
 }
 
 const countFailedWebhookEvents = `-- name: CountFailedWebhookEvents :one
-select count(*) from (select from webhook_events where client_id = $1 and state = 'failed' limit $2) counted
+select count(*) from (select 1 from webhook_events where client_id = $1 and state = 'failed' limit $2) counted
 `
 
 type CountFailedWebhookEventsParams struct {
@@ -148,7 +148,7 @@ func (q *Queries) CountQueued(ctx context.Context) ([]CountQueuedRow, error) {
 }
 
 const countQueuedWebhookEvents = `-- name: CountQueuedWebhookEvents :one
-select count(*) from (select from webhook_queue where client_id = $1 limit $2) counted
+select count(*) from (select 1 from webhook_queue where client_id = $1 limit $2) counted
 `
 
 type CountQueuedWebhookEventsParams struct {
@@ -431,7 +431,7 @@ from webhook_events e
 cross join lateral (
     select l.event_id, l.attempt, l.at, l.duration_ms, l.status, l.fault
     from webhook_attempts l
-    where l.user_id = e.user_id and l.event_id = e.event_id
+    where l.user_id = $1 and l.event_id = e.event_id
     order by l.attempt desc
     limit 10
 ) a

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/mileusna/useragent"
+
+	"connect-svc/internal/postgres"
 )
 
 // BrowserLifetime is how long a browser is known, from the last sign-in in it on.
@@ -42,28 +44,22 @@ type Browser struct {
 func (a *Accounts) RememberBrowser(ctx context.Context, userID uuid.UUID, keys []BrowserKey, userAgent string) (BrowserKey, error) {
 	key := BrowserKey{UserID: userID}
 	rand.Read(key.Secret[:])
-	return key, a.store.rememberBrowser(ctx, key, keyOf(keys, userID), browserName(userAgent))
+	return key, a.rememberBrowser(ctx, key, keyOf(keys, userID), browserName(userAgent))
 }
 
 // Browsers returns the known browsers of a user, the latest sign-in first.
 func (a *Accounts) Browsers(ctx context.Context, userID uuid.UUID) ([]Browser, error) {
-	return a.store.listBrowsers(ctx, userID)
-}
-
-// ForgetBrowser takes its budget from a browser of the signed-in user, and ends the user's sessions but this one: one of
-// them may be in that browser. What is not known is no error.
-func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {
-	return a.store.forgetBrowser(ctx, session, id)
+	rows, err := a.queries.ListBrowsers(ctx, userID)
+	browsers := make([]Browser, len(rows))
+	for i, row := range rows {
+		browsers[i] = Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
+	}
+	return browsers, postgres.Failed("account: list browsers", err)
 }
 
 // Is reports whether the browser with these keys is this one.
 func (b Browser) Is(keys []BrowserKey) bool {
-	for _, key := range keys {
-		if key.id() == b.ID {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keys, func(key BrowserKey) bool { return key.id() == b.ID })
 }
 
 // keyOf is the key for a user, or the zero value.
@@ -92,16 +88,4 @@ func browserName(userAgent string) string {
 		return agent.Name + " (" + agent.OS + ")"
 	}
 	return agent.Name
-}
-
-func (s store) listBrowsers(ctx context.Context, userID uuid.UUID) ([]Browser, error) {
-	rows, err := s.queries.ListBrowsers(ctx, userID)
-	if err != nil {
-		return nil, fmt.Errorf("account: list browsers: %w", err)
-	}
-	browsers := make([]Browser, len(rows))
-	for i, row := range rows {
-		browsers[i] = Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
-	}
-	return browsers, nil
 }

@@ -42,7 +42,7 @@ const batchTime = 28 * time.Second
 // the numbers of the users, from 1. Of two with one id the last one counts. Users may take over addresses from each other. A
 // changed address or time zone has the consequences that it has with [Accounts.ChangeUser].
 func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (BulkResult, error) {
-	zones, err := a.timezones.known(ctx, a.store.listTimezones)
+	zones, err := a.timezones.known(ctx, a.listTimezones)
 	if err != nil {
 		return BulkResult{}, err
 	}
@@ -60,7 +60,7 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (BulkResult, e
 		return BulkResult{}, fmt.Errorf("account: put users: %w", err)
 	}
 	defer a.batches.Release()
-	w := bulkWriter{store: a.store, endRequests: a.settings.EndRequests, bad: &bad, progress: func(float64) {}}
+	w := bulkWriter{Accounts: a, bad: &bad, progress: func(float64) {}}
 	result, err := w.write(ctx, batchTime, pgx.CopyFromRows(rows), func() int64 { return int64(len(users)) })
 	if err != nil {
 		return BulkResult{}, fmt.Errorf("account: put users: %w", err)
@@ -73,7 +73,7 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (BulkResult, e
 // [intake.BadRows] or, for the header, an [intake.RowError], or says what else failed. Memory does not grow with the file.
 // progress may be nil.
 func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress func(intake.Progress)) (BulkResult, error) {
-	zones, err := a.timezones.known(ctx, a.store.listTimezones)
+	zones, err := a.timezones.known(ctx, a.listTimezones)
 	if err != nil {
 		return BulkResult{}, err
 	}
@@ -85,7 +85,7 @@ func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress fun
 	if err != nil {
 		return BulkResult{}, fmt.Errorf("account: import users: %w", err)
 	}
-	w := bulkWriter{store: a.store, endRequests: a.settings.EndRequests, bad: reader.Bad(), progress: reader.Storing}
+	w := bulkWriter{Accounts: a, bad: reader.Bad(), progress: reader.Storing}
 	result, err := w.write(ctx, 0, reader, reader.Rows)
 	if err != nil {
 		return BulkResult{}, fmt.Errorf("account: import users: %w", err)
@@ -138,11 +138,10 @@ func (e *InvalidUserError) asReason() error { return errors.New("must be " + e.W
 
 // bulkWriter writes rows of users from a staging table.
 type bulkWriter struct {
-	store       store
-	endRequests func(context.Context, pgx.Tx, []uuid.UUID) error
-	bad         *intake.BadRows // complete when all rows are staged
-	progress    func(share float64)
-	taken       bool // the attempt before found an id or an address taken
+	*Accounts
+	bad      *intake.BadRows // complete when all rows are staged
+	progress func(share float64)
+	taken    bool // the attempt before found an id or an address taken
 }
 
 // errOvertaken says that a row was changed by another transaction since it was looked at.
@@ -155,7 +154,7 @@ const bulkAttempts = 20
 func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.CopyFromSource, read func() int64) (result BulkResult, err error) {
 	columns := []string{"line", "user_id", "email", "timezone", "registered_on"}
 	types := []string{"bigint", "uuid", "text", "text", "date"}
-	err = postgres.InTx(ctx, w.store.pool, func(tx pgx.Tx) error {
+	err = postgres.InTx(ctx, w.pool, func(tx pgx.Tx) error {
 		if err := postgres.Stage(ctx, tx, limit, columns, types, rows); err != nil {
 			return err
 		}

@@ -143,13 +143,13 @@ func (w *bulkWriter) leaveAddresses(ctx context.Context, tx pgx.Tx, part postgre
 		return nil
 	}
 	const atOnce = 10_000
-	queries := w.store.queries.WithTx(tx)
+	queries := w.queries.WithTx(tx)
 	addresses := slices.Collect(slices.Chunk(former, atOnce))
 	for i, users := range slices.Collect(slices.Chunk(ids, atOnce)) {
 		if err := endSignIns(ctx, queries, users, addresses[i]); err != nil {
 			return fmt.Errorf("end sign-ins: %w", err)
 		}
-		if err := w.endRequests(ctx, tx, users); err != nil {
+		if err := w.settings.EndRequests(ctx, tx, users); err != nil {
 			return fmt.Errorf("end requests: %w", err)
 		}
 	}

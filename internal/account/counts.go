@@ -47,7 +47,7 @@ func (a *Accounts) MailTrouble() (trouble string, used bool) {
 // EmailsWaiting is how many emails wait in the database or are being sent just now, and the age of the oldest, including those
 // that have no recipient because the address has no account. It is the same on every server.
 func (a *Accounts) EmailsWaiting(ctx context.Context) (waiting int, oldest time.Duration, err error) {
-	row, err := a.store.queries.CountCodeEmails(ctx)
+	row, err := a.queries.CountCodeEmails(ctx)
 	return int(row.Waiting), time.Duration(row.Oldest * float64(time.Second)), err
 }
 

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 const (
@@ -65,19 +63,6 @@ func newOutbox() *outbox {
 	return &outbox{wake: make(chan struct{}, 1), delivering: make(chan struct{}, deliveries), sending: map[[32]byte]int{}}
 }
 
-// waitingEmail is an email that this server has leased.
-type waitingEmail struct {
-	signIn    uuid.UUID
-	seed      []byte // which code of the sign-in it is
-	network   [32]byte
-	limits    [][]byte // the keys of the limits that counted the code
-	countedAt time.Time
-	language  string
-	partner   string
-	attempt   int  // counts from 1 on
-	late      bool // too old to be sent
-}
-
 func (o *outbox) signal() {
 	select {
 	case o.wake <- struct{}{}:
@@ -104,7 +89,7 @@ func (a *Accounts) Run(ctx context.Context) {
 		email, found := a.claimEmail(working)
 		if found {
 			group.Go(func() {
-				release := sync.OnceFunc(func() { <-free; a.outbox.leave(email.network) })
+				release := sync.OnceFunc(func() { <-free; a.outbox.leave([32]byte(email.Network)) })
 				defer release()
 				a.deliver(working, email, release)
 			})
@@ -133,13 +118,13 @@ func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bo
 	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, leaseTime-sendTimeout)
 	defer cancel()
-	email, found, err := a.store.claimEmail(ctx, busy)
+	email, found, err := a.leaseEmail(ctx, busy)
 	if err != nil {
 		a.settings.Logger.Error("emails that wait could not be read", "cause", err)
 	}
 	if found {
 		o.mu.Lock()
-		o.sending[email.network]++
+		o.sending[[32]byte(email.Network)]++
 		o.mu.Unlock()
 	}
 	return email, found
@@ -168,27 +153,27 @@ func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func
 }
 
 func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, release func()) error {
-	last := email.attempt > len(pauses)
+	last := int(email.Attempts) > len(pauses)
 	var err error
-	if email.late || email.attempt > len(pauses)+1 {
+	if email.Late || int(email.Attempts) > len(pauses)+1 {
 		last, err = true, errors.New("it has waited too long") // the servers were busy or away
 	} else {
 		err = a.attempt(ctx, email, release)
 	}
 	switch {
 	case err == nil, errors.Is(err, errReplaced):
-		return a.store.settleEmail(ctx, email)
+		return a.settleEmail(ctx, email)
 	case ctx.Err() != nil: // this server stops, or was slow: the mail server is not to blame
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		return a.store.delayEmail(ctx, email, 0)
+		return a.delayEmail(ctx, email, 0)
 	case last || isPermanent(err):
 		a.outbox.failed.Add(1)
 		a.settings.Logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
-		return a.store.giveUpEmail(ctx, email)
+		return a.giveUpEmail(ctx, email)
 	}
 	a.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "a one-time code could not be sent yet", failure(err)...)
-	return a.store.delayEmail(ctx, email, pauses[email.attempt-1])
+	return a.delayEmail(ctx, email, pauses[email.Attempts-1])
 }
 
 // attempt hands the email to the mail server. Without an account it does the same work up to naming a recipient: a mail server
@@ -196,7 +181,7 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 // sent as soon as the mail server has taken the sender. What follows depends on whether there is a recipient: so nobody waits
 // for it, neither the page nor the next email.
 func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func()) error {
-	recipient, sent, err := a.store.codeToSend(ctx, email)
+	recipient, sent, err := a.codeToSend(ctx, email)
 	if err != nil {
 		return err
 	}
@@ -204,11 +189,11 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	defer func() { settled() }()
 	look, taken := a.look.Load(), false
 	err = a.mailer.send(ctx, codeEmail{
-		to: recipient, code: a.codeOf(email.signIn, email.seed), partner: email.partner, brand: look.brand,
-		host: a.settings.Host, in: look.texts.Locale(email.language), sent: sent,
+		to: recipient, code: a.codeOf(email.SignInID, email.Seed), partner: email.Partner, brand: look.brand,
+		host: a.settings.Host, in: look.texts.Locale(email.Language), sent: sent,
 	}, func() error {
 		taken = true
-		if err := a.store.markSent(ctx, email); err != nil {
+		if err := a.markSent(ctx, email); err != nil {
 			return err
 		}
 		release()

@@ -347,7 +347,7 @@ func TestTurnsOfNetworks(t *testing.T) {
 		if !found {
 			t.Fatal("no email")
 		}
-		turns = append(turns, networks[email.network])
+		turns = append(turns, networks[[32]byte(email.Network)])
 	}
 	if diff := cmp.Diff("a b c a b a", strings.Join(turns, " ")); diff != "" {
 		t.Errorf("turns (-want +got):\n%s", diff)

@@ -36,15 +36,5 @@ func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, code stri
 	}
 	key := SessionKey{UserID: verified.UserID}
 	rand.Read(key.Secret[:])
-	return key, a.store.startSession(ctx, signIn, seed, key)
-}
-
-// GetSession returns the user who is signed in. Error: ErrNoSession.
-func (a *Accounts) GetSession(ctx context.Context, key SessionKey) (User, error) {
-	return a.store.getSession(ctx, key)
-}
-
-// EndSession signs out. A session that has ended already is no error.
-func (a *Accounts) EndSession(ctx context.Context, key SessionKey) error {
-	return a.store.endSession(ctx, key)
+	return key, a.startSession(ctx, signIn, seed, key)
 }

@@ -137,7 +137,7 @@ func TestSessionNeedsTheRightCode(t *testing.T) {
 	// Between the try and the session, another code was sent: the seed of the right one is no longer the sign-in's.
 	old, key := b.seedNow(t, signIn), SessionKey{UserID: b.user(t, "bea@example.com").ID}
 	b.code(t, signIn, "bea@example.com")
-	if err := b.store.startSession(ctx, signIn, old, key); !errors.Is(err, ErrNoSignIn) {
+	if err := b.startSession(ctx, signIn, old, key); !errors.Is(err, ErrNoSignIn) {
 		t.Errorf("a replaced code: %v, want ErrNoSignIn", err)
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from account_sessions"); n != 0 {

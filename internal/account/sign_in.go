@@ -79,7 +79,7 @@ type Settings struct {
 
 // Accounts are the users and their sign-ins. It is safe for concurrent use.
 type Accounts struct {
-	store    store
+	store
 	keys     *credential.Keyring
 	settings Settings
 	look     atomic.Pointer[look]
@@ -143,43 +143,12 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 		return ErrInvalidEmail
 	}
 	defer func() { a.codes.sent(err) }()
-	signIn := newSignIn{
-		id:    request.SignIn,
-		email: request.Email,
-		seed:  newSeed(),
-		known: request.Known,
-		budget: func(folded string, browser BrowserKey) codeLimit {
-			if browser != (BrowserKey{}) {
-				id := browser.id()
-				return codeLimit{a.keys.PRF("sign-in codes of a known browser", browser.UserID[:], id[:]), a.settings.CodesPerEmail}
-			}
-			return codeLimit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), a.settings.CodesPerEmail}
-		},
-		networks: a.networkLimits(request.Network),
-		language: request.Language,
-		partner:  request.Partner,
-		delay:    mathrand.N(maxDelay),
-	}
-	if err := a.store.putCode(ctx, signIn); err != nil {
+	delay := mathrand.N(maxDelay)
+	if err := a.putCode(ctx, request, delay); err != nil {
 		return err
 	}
-	time.AfterFunc(signIn.delay, a.outbox.signal)
+	time.AfterFunc(delay, a.outbox.signal)
 	return nil
-}
-
-// newSignIn is a code to be stored. It counts towards the limits of its networks and towards one budget: that of the browser,
-// if it is known, or else that of the folded address.
-type newSignIn struct {
-	id       uuid.UUID
-	email    string
-	seed     []byte
-	known    []BrowserKey
-	budget   func(folded string, browser BrowserKey) codeLimit
-	networks []codeLimit // the widest last
-
-	// For the email.
-	language, partner string
-	delay             time.Duration // until it leaves
 }
 
 type codeLimit struct {
@@ -208,19 +177,12 @@ const (
 	MailFailed  Mail = "failed"
 )
 
-// GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
-func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
-	return a.store.getSignIn(ctx, id)
-}
-
 // NextCode is when the user of this network may ask for another code of the sign-in, and how long that is from now; zero: now.
 // It does not depend on whether the address has an account.
 func (a *Accounts) NextCode(ctx context.Context, signIn SignIn, network netip.Addr) (at time.Time, wait time.Duration, err error) {
 	limits := append([]codeLimit{{signIn.budget, a.settings.CodesPerEmail}}, a.networkLimits(network)...)
-	if at, wait, err = a.store.nextCode(ctx, limits); err != nil {
-		return at, wait, fmt.Errorf("account: when the next code may be made: %w", err)
-	}
-	return at, wait, nil
+	at, wait, err = a.nextCode(ctx, limits)
+	return at, wait, postgres.Failed("account: when the next code may be made", err)
 }
 
 // Verified is the result of a right code.
@@ -247,30 +209,28 @@ func (a *Accounts) verify(ctx context.Context, signIn uuid.UUID, code string) (v
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
 		return Verified{}, nil, ErrMalformedCode
 	}
-	attempt, err := a.store.takeAttempt(ctx, signIn)
+	attempt, err := a.takeAttempt(ctx, signIn)
 	if err != nil {
 		return Verified{}, nil, err
 	}
-	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.seed)), []byte(code)) == 1
-	if !right || attempt.userID == uuid.Nil { // a guess may match the code of an address without an account
-		return Verified{}, nil, &WrongCodeError{AttemptsLeft: attempt.left}
+	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.Seed)), []byte(code)) == 1
+	if !right || attempt.UserID == nil { // a guess may match the code of an address without an account
+		return Verified{}, nil, &WrongCodeError{AttemptsLeft: int(attempt.AttemptsLeft)}
 	}
-	if err := a.store.forgetAttempts(ctx, attempt.budget); err != nil {
-		return Verified{}, nil, err
+	if err := a.queries.ForgetAttempts(ctx, attempt.Budget); err != nil {
+		return Verified{}, nil, fmt.Errorf("account: forget attempts: %w", err)
 	}
-	return Verified{attempt.userID, a.keys.PRF("secret of a sign-in", signIn[:], []byte(code))}, attempt.seed, nil
+	return Verified{*attempt.UserID, a.keys.PRF("secret of a sign-in", signIn[:], []byte(code))}, attempt.Seed, nil
 }
 
 // Sweep deletes sign-ins whose code has expired, limits whose hour is over, and ended sessions. Every server may call it
 // at any time; once a minute is enough.
-func (a *Accounts) Sweep(ctx context.Context) error { return a.store.sweep(ctx) }
-
-func (s store) sweep(ctx context.Context) error {
+func (a *Accounts) Sweep(ctx context.Context) error {
 	for what, sweep := range map[string]func(context.Context) (int64, error){
-		"sign-ins": s.queries.DeleteExpiredSignIns,
-		"limits":   s.queries.DeletePastLimits,
-		"sessions": s.queries.DeleteExpiredSessions,
-		"browsers": s.queries.DeletePastBrowsers,
+		"sign-ins": a.queries.DeleteExpiredSignIns,
+		"limits":   a.queries.DeletePastLimits,
+		"sessions": a.queries.DeleteExpiredSessions,
+		"browsers": a.queries.DeletePastBrowsers,
 	} {
 		if _, err := sweep(ctx); err != nil {
 			return fmt.Errorf("account: sweep %s: %w", what, err)
@@ -327,8 +287,17 @@ func (a *Accounts) codeOf(signIn uuid.UUID, seed []byte) string {
 	return fmt.Sprintf("%0*d", codeDigits, binary.BigEndian.Uint64(output[:8])%1_000_000)
 }
 
+// budget is that of a known browser, or else that of the folded address.
+func (a *Accounts) budget(folded string, browser BrowserKey) codeLimit {
+	if browser == (BrowserKey{}) {
+		return codeLimit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), a.settings.CodesPerEmail}
+	}
+	id := browser.id()
+	return codeLimit{a.keys.PRF("sign-in codes of a known browser", browser.UserID[:], id[:]), a.settings.CodesPerEmail}
+}
+
 // networkLimits are those of an IPv4 address, or of the networks of an IPv6 address: a /64 is what a machine has, a /56 a
-// household, and a /48 a company or whoever asks a provider for one.
+// household, and a /48 a company or whoever asks a provider for one. The widest is the last.
 func (a *Accounts) networkLimits(address netip.Addr) []codeLimit {
 	limit := func(network string, times int) codeLimit {
 		return codeLimit{a.keys.PRF("sign-in codes of a network", []byte(network)), times * a.settings.CodesPerNetwork}

@@ -15,7 +15,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// store is this package's access to the database. Each method is one atomic act.
+// store is this package's access to the database. Each method of Accounts in this file is one atomic act.
 type store struct {
 	pool    *postgres.Pool
 	queries *accountdb.Queries
@@ -26,10 +26,10 @@ func newStore(pool *postgres.Pool) store { return store{pool: pool, queries: acc
 // uniqueAddress refuses an address that another user has.
 const uniqueAddress = "user_addresses_pkey"
 
-func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
+func (a *Accounts) insertUser(ctx context.Context, user NewUser) (User, error) {
 	var row accountdb.InsertUserRow
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
-		queries := s.queries.WithTx(tx)
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) (err error) {
+		queries := a.queries.WithTx(tx)
 		row, err = queries.InsertUser(ctx, accountdb.InsertUserParams{
 			UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn, Actor: actor.Of(ctx),
 		})
@@ -45,18 +45,14 @@ func (s store) insertUser(ctx context.Context, user NewUser) (User, error) {
 		return User{}, ErrUserDeleted
 	case postgres.IsUniqueViolation(err, uniqueAddress):
 		return User{}, ErrEmailTaken
-	case err != nil:
-		return User{}, fmt.Errorf("account: create user: %w", err)
 	}
-	return userOf(accountdb.User(row)), nil
+	return userOf(accountdb.User(row)), postgres.Failed("account: create user", err)
 }
 
 // changeUser holds the user's row while a changed address moves, so that of two changes one is the last.
-func (s store) changeUser(
-	ctx context.Context, id uuid.UUID, change UserChange, endRequests func(context.Context, pgx.Tx, []uuid.UUID) error,
-) (user User, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
+func (a *Accounts) changeUser(ctx context.Context, id uuid.UUID, change UserChange) (user User, err error) {
+	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
 		if change.Email != nil {
 			before, err := queries.LockUser(ctx, id)
 			if err != nil {
@@ -65,7 +61,7 @@ func (s store) changeUser(
 			if err := moveAddress(ctx, queries, id, before, *change.Email); err != nil {
 				return err
 			}
-			if err := endRequests(ctx, tx, []uuid.UUID{id}); err != nil {
+			if err := a.settings.EndRequests(ctx, tx, []uuid.UUID{id}); err != nil {
 				return err
 			}
 		}
@@ -75,15 +71,10 @@ func (s store) changeUser(
 		user = userOf(accountdb.User(row))
 		return err
 	})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return User{}, ErrUserNotFound
-	case postgres.IsUniqueViolation(err, uniqueAddress):
+	if postgres.IsUniqueViolation(err, uniqueAddress) {
 		return User{}, ErrEmailTaken
-	case err != nil:
-		return User{}, fmt.Errorf("account: change user: %w", err)
 	}
-	return user, nil
+	return user, postgres.Outcome("account: change user", err, ErrUserNotFound)
 }
 
 // moveAddress ends what began with the former address, too.
@@ -106,67 +97,36 @@ func endSignIns(ctx context.Context, queries *accountdb.Queries, ids []uuid.UUID
 	)
 }
 
-func (s store) getUser(ctx context.Context, id uuid.UUID) (User, error) {
-	row, err := s.queries.GetUser(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return User{}, ErrUserNotFound
-	}
+// CountEndings says what a change of a user's address would end now. Error: ErrUserNotFound.
+func (a *Accounts) CountEndings(ctx context.Context, user User) (Endings, error) {
+	sessions, err := a.queries.CountSessionsOf(ctx, user.ID)
 	if err != nil {
-		return User{}, fmt.Errorf("account: get user: %w", err)
+		return Endings{}, postgres.Outcome("account: count sessions", err, ErrUserNotFound)
 	}
-	return userOf(row), nil
+	signIns, err := a.queries.CountSignInsOf(ctx, accountdb.CountSignInsOfParams{UserID: user.ID, Email: user.Email})
+	return Endings{int(sessions.Sessions), int(signIns), int(sessions.Browsers)}, postgres.Failed("account: count sign-ins", err)
 }
 
-func (s store) findUser(ctx context.Context, email string) (User, error) {
-	id, err := s.queries.GetUserOfAddress(ctx, email)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return User{}, ErrUserNotFound
-	}
-	if err != nil {
-		return User{}, fmt.Errorf("account: find user: %w", err)
-	}
-	return s.getUser(ctx, id)
+// ListUsers returns at most limit users in the order of their ids, from the first after the given id on; uuid.Nil starts
+// at the first.
+func (a *Accounts) ListUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
+	rows, err := a.queries.ListUsers(ctx, accountdb.ListUsersParams{After: after, RowLimit: limit})
+	return postgres.List(rows, userOf), postgres.Failed("account: list users", err)
 }
 
-func (s store) countEndings(ctx context.Context, user User) (Endings, error) {
-	sessions, err := s.queries.CountSessionsOf(ctx, user.ID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Endings{}, ErrUserNotFound
-	}
-	if err != nil {
-		return Endings{}, fmt.Errorf("account: count sessions: %w", err)
-	}
-	signIns, err := s.queries.CountSignInsOf(ctx, accountdb.CountSignInsOfParams{UserID: user.ID, Email: user.Email})
-	if err != nil {
-		return Endings{}, fmt.Errorf("account: count sign-ins: %w", err)
-	}
-	return Endings{int(sessions.Sessions), int(signIns), int(sessions.Browsers)}, nil
-}
-
-func (s store) listUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
-	rows, err := s.queries.ListUsers(ctx, accountdb.ListUsersParams{After: after, RowLimit: limit})
-	if err != nil {
-		return nil, fmt.Errorf("account: list users: %w", err)
-	}
-	users := make([]User, len(rows))
-	for i, row := range rows {
-		users[i] = userOf(row)
-	}
-	return users, nil
-}
-
-// deleteUser ends the connections and then removes the user with everything that refers to it. It holds the lock of the
-// user's row throughout, which every statement that adds something of the user needs.
-func (s store) deleteUser(
-	ctx context.Context, id uuid.UUID, endConnections func(context.Context, pgx.Tx, uuid.UUID) (int64, error),
-) (connections int64, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
+// DeleteUser ends all connections of a user, as a disconnect does, and removes everything that is known of the user,
+// including recorded activity, in one transaction. The package comment says what the audit log keeps. It returns how many
+// connections were ended. Error: ErrUserNotFound.
+//
+// It holds the lock of the user's row throughout, which every statement that adds something of the user needs.
+func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
+	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
 		email, err := queries.LockUser(ctx, id)
 		if err != nil {
 			return err
 		}
-		if connections, err = endConnections(ctx, tx, id); err != nil {
+		if connections, err = a.settings.EndConnections(ctx, tx, id); err != nil {
 			return err
 		}
 		if err := queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Emails: []string{email}}); err != nil {
@@ -180,11 +140,8 @@ func (s store) deleteUser(
 		}
 		return queries.NoteUserDeleted(ctx, accountdb.NoteUserDeletedParams{UserID: id, Connections: connections, Actor: actor.Of(ctx)})
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, ErrUserNotFound
-	}
 	if err != nil {
-		return 0, fmt.Errorf("account: delete user: %w", err)
+		return 0, postgres.Outcome("account: delete user", err, ErrUserNotFound)
 	}
 	return connections, nil
 }
@@ -196,20 +153,23 @@ func userOf(row accountdb.User) User {
 }
 
 // putCode counts the code towards every limit and stores it with its email, or does none of it. Error: *TooManyCodesError.
-func (s store) putCode(ctx context.Context, signIn newSignIn) error {
+// It counts towards the limits of the networks and towards one budget: that of the browser, if it is known, or else that of the
+// folded address.
+func (a *Accounts) putCode(ctx context.Context, request CodeRequest, delay time.Duration) error {
+	seed, networks := newSeed(), a.networkLimits(request.Network)
 	var limits []codeLimit
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
-		found, err := queries.FindForSignIn(ctx, signIn.email)
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
+		found, err := queries.FindForSignIn(ctx, request.Email)
 		if err != nil {
 			return err
 		}
-		browser, err := knownBrowser(ctx, queries, found.UserID, signIn.known)
+		browser, err := knownBrowser(ctx, queries, found.UserID, request.Known)
 		if err != nil {
 			return err
 		}
-		budget := signIn.budget(found.Folded, browser)
-		limits = append([]codeLimit{budget}, signIn.networks...)
+		budget := a.budget(found.Folded, browser)
+		limits = append([]codeLimit{budget}, networks...)
 		counting := [][]byte{}
 		for i, limit := range limits {
 			if i > 0 && limit.codes == 0 {
@@ -225,34 +185,31 @@ func (s store) putCode(ctx context.Context, signIn newSignIn) error {
 			counting = append(counting, limit.key[:])
 		}
 		if err := queries.PutSignIn(ctx, accountdb.PutSignInParams{
-			SignInID: signIn.id, Email: signIn.email, UserID: found.UserID, Seed: signIn.seed, Budget: budget.key[:], At: found.Now,
+			SignInID: request.SignIn, Email: request.Email, UserID: found.UserID, Seed: seed, Budget: budget.key[:], At: found.Now,
 		}); err != nil {
 			return err
 		}
 		return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
-			SignInID: signIn.id, Seed: signIn.seed, Network: signIn.networks[len(signIn.networks)-1].key[:], Limits: counting,
-			CountedAt: found.Now, Language: signIn.language, Partner: signIn.partner, Delay: signIn.delay,
+			SignInID: request.SignIn, Seed: seed, Network: networks[len(networks)-1].key[:], Limits: counting,
+			CountedAt: found.Now, Language: request.Language, Partner: request.Partner, Delay: delay,
 		})
 	})
 	if errors.Is(err, ErrTooManyCodes) {
 		limited := new(TooManyCodesError)
-		if limited.Next, limited.Wait, err = s.nextCode(ctx, limits); err == nil {
+		if limited.Next, limited.Wait, err = a.nextCode(ctx, limits); err == nil {
 			return limited
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("account: store a code: %w", err)
-	}
-	return nil
+	return postgres.Failed("account: store a code", err)
 }
 
 // nextCode is when all limits let a code be made, and how long that takes; zero where they do already.
-func (s store) nextCode(ctx context.Context, limits []codeLimit) (at time.Time, wait time.Duration, err error) {
+func (a *Accounts) nextCode(ctx context.Context, limits []codeLimit) (at time.Time, wait time.Duration, err error) {
 	for i, limit := range limits {
 		if i > 0 && limit.codes == 0 {
 			continue
 		}
-		row, err := s.queries.NextCode(ctx, accountdb.NextCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
+		row, err := a.queries.NextCode(ctx, accountdb.NextCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return at, wait, err
 		}
@@ -280,56 +237,31 @@ func knownBrowser(ctx context.Context, queries *accountdb.Queries, user *uuid.UU
 	return key, nil
 }
 
-func (s store) getSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
-	row, err := s.queries.GetSignIn(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return SignIn{}, ErrNoSignIn
-	}
+// GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
+func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
+	row, err := a.queries.GetSignIn(ctx, id)
 	if err != nil {
-		return SignIn{}, fmt.Errorf("account: get sign-in: %w", err)
+		return SignIn{}, postgres.Outcome("account: get sign-in", err, ErrNoSignIn)
 	}
 	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt, Mail: Mail(row.Mail), budget: [32]byte(row.Budget)}, nil
 }
 
-// attempt is one of the five of a code, already spent. userID is uuid.Nil if the address has no account.
-type attempt struct {
-	userID uuid.UUID
-	seed   []byte
-	budget []byte // what it counts towards
-	left   int
-}
-
 // takeAttempt spends an attempt, and then counts it as failed. These are two acts: an attempt that was spent and could not
 // be counted is never compared. Errors: ErrNoSignIn, ErrCodeExpired, ErrCodeSpent.
-func (s store) takeAttempt(ctx context.Context, signIn uuid.UUID) (attempt, error) {
-	row, err := s.queries.TakeAttempt(ctx, signIn)
+func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb.TakeAttemptRow, error) {
+	taken, err := a.queries.TakeAttempt(ctx, signIn)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return attempt{}, s.whyNoAttempt(ctx, signIn)
+		return taken, a.whyNoAttempt(ctx, signIn)
 	}
 	if err != nil {
-		return attempt{}, fmt.Errorf("account: take an attempt: %w", err)
+		return taken, fmt.Errorf("account: take an attempt: %w", err)
 	}
-	if err := s.queries.CountAttempt(ctx, row.Budget); err != nil {
-		return attempt{}, fmt.Errorf("account: count an attempt: %w", err)
-	}
-	taken := attempt{seed: row.Seed, budget: row.Budget, left: int(row.AttemptsLeft)}
-	if row.UserID != nil {
-		taken.userID = *row.UserID
-	}
-	return taken, nil
-}
-
-// forgetAttempts begins a budget anew, after an attempt that was right.
-func (s store) forgetAttempts(ctx context.Context, budget []byte) error {
-	if err := s.queries.ForgetAttempts(ctx, budget); err != nil {
-		return fmt.Errorf("account: forget attempts: %w", err)
-	}
-	return nil
+	return taken, postgres.Failed("account: count an attempt", a.queries.CountAttempt(ctx, taken.Budget))
 }
 
 // whyNoAttempt returns the reason of a refusal that has already been decided.
-func (s store) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
-	found, err := s.getSignIn(ctx, signIn)
+func (a *Accounts) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
+	found, err := a.GetSignIn(ctx, signIn)
 	if err != nil {
 		return err
 	}
@@ -342,31 +274,24 @@ func (s store) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
 	return ErrCodeSpent
 }
 
-func (s store) claimEmail(ctx context.Context, busy [][]byte) (email waitingEmail, found bool, err error) {
-	row, err := s.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: leaseTime, TooLate: leaseTime + tooLate})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return waitingEmail{}, false, nil
-	}
-	if err != nil {
-		return waitingEmail{}, false, err
-	}
-	return waitingEmail{
-		signIn: row.SignInID, seed: row.Seed, network: [32]byte(row.Network), limits: row.Limits, countedAt: row.CountedAt,
-		language: row.Language, partner: row.Partner, attempt: int(row.Attempts), late: row.Late,
-	}, true, nil
+// waitingEmail is an email that this server has leased. The seed says which code of the sign-in it is, the limits are the keys of those
+// that counted the code, attempts count from 1 on, and what is late is too old to be sent.
+type waitingEmail = accountdb.ClaimCodeEmailRow
+
+// leaseEmail leases the email whose turn it is, of a network that is not busy.
+func (a *Accounts) leaseEmail(ctx context.Context, busy [][]byte) (email waitingEmail, found bool, err error) {
+	email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: leaseTime, TooLate: leaseTime + tooLate})
+	return email, err == nil, postgres.NoRow(err, nil)
 }
 
 // codeToSend returns the address of the account that the code is for, which is empty if there is none, and when the code was
 // made. Error: errReplaced.
-func (s store) codeToSend(ctx context.Context, email waitingEmail) (recipient string, made time.Time, err error) {
-	code, err := s.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.signIn, Seed: email.seed})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", made, errReplaced
-	}
+func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipient string, made time.Time, err error) {
+	code, err := a.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.SignInID, Seed: email.Seed})
 	if err != nil {
-		return "", made, err
+		return "", made, postgres.NoRow(err, errReplaced)
 	}
-	account, err := s.queries.FindForSignIn(ctx, code.Email)
+	account, err := a.queries.FindForSignIn(ctx, code.Email)
 	if err == nil && account.UserID != nil && code.UserID != nil && *account.UserID == *code.UserID {
 		recipient = *account.Email
 	}
@@ -374,36 +299,36 @@ func (s store) codeToSend(ctx context.Context, email waitingEmail) (recipient st
 }
 
 // markSent has the page say that the email was sent. Error: errReplaced.
-func (s store) markSent(ctx context.Context, email waitingEmail) error {
-	marked, err := s.queries.MarkCodeSent(ctx, accountdb.MarkCodeSentParams{SignInID: email.signIn, Seed: email.seed})
+func (a *Accounts) markSent(ctx context.Context, email waitingEmail) error {
+	marked, err := a.queries.MarkCodeSent(ctx, accountdb.MarkCodeSentParams{SignInID: email.SignInID, Seed: email.Seed})
 	if err == nil && marked == 0 {
 		return errReplaced
 	}
 	return err
 }
 
-func (s store) settleEmail(ctx context.Context, email waitingEmail) error {
-	return s.queries.DeleteCodeEmail(ctx, accountdb.DeleteCodeEmailParams{SignInID: email.signIn, Seed: email.seed})
+func (a *Accounts) settleEmail(ctx context.Context, email waitingEmail) error {
+	return a.queries.DeleteCodeEmail(ctx, accountdb.DeleteCodeEmailParams{SignInID: email.SignInID, Seed: email.Seed})
 }
 
 // delayEmail ends the lease.
-func (s store) delayEmail(ctx context.Context, email waitingEmail, delay time.Duration) error {
-	return s.queries.DelayCodeEmail(ctx, accountdb.DelayCodeEmailParams{
-		SignInID: email.signIn, Seed: email.seed, Attempts: int16(email.attempt), Delay: delay,
+func (a *Accounts) delayEmail(ctx context.Context, email waitingEmail, delay time.Duration) error {
+	return a.queries.DelayCodeEmail(ctx, accountdb.DelayCodeEmailParams{
+		SignInID: email.SignInID, Seed: email.Seed, Attempts: email.Attempts, Delay: delay,
 	})
 }
 
 // giveUpEmail settles an email that was not sent. Unless its page has said that it was, the page now says the contrary, the
 // code works no more and counts no more. Rows are locked in the order of putCode.
-func (s store) giveUpEmail(ctx context.Context, email waitingEmail) error {
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
-		for _, key := range email.limits {
-			if err := queries.UncountCode(ctx, accountdb.UncountCodeParams{Key: key, At: email.countedAt}); err != nil {
+func (a *Accounts) giveUpEmail(ctx context.Context, email waitingEmail) error {
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
+		for _, key := range email.Limits {
+			if err := queries.UncountCode(ctx, accountdb.UncountCodeParams{Key: key, At: email.CountedAt}); err != nil {
 				return err
 			}
 		}
-		marked, err := queries.MarkCodeFailed(ctx, accountdb.MarkCodeFailedParams{SignInID: email.signIn, Seed: email.seed})
+		marked, err := queries.MarkCodeFailed(ctx, accountdb.MarkCodeFailedParams{SignInID: email.SignInID, Seed: email.Seed})
 		if err == nil && marked == 0 {
 			return errReplaced // or said to be sent: nothing is taken back
 		}
@@ -412,51 +337,41 @@ func (s store) giveUpEmail(ctx context.Context, email waitingEmail) error {
 	if err != nil && !errors.Is(err, errReplaced) {
 		return err
 	}
-	return s.settleEmail(ctx, email)
+	return a.settleEmail(ctx, email)
 }
 
 // startSession ends the sign-in and starts the session, or does neither. Error: ErrNoSignIn, when the sign-in has been
 // used or has another code by now.
-func (s store) startSession(ctx context.Context, signIn uuid.UUID, seed []byte, key SessionKey) error {
-	started, err := s.queries.StartSession(ctx, accountdb.StartSessionParams{
+func (a *Accounts) startSession(ctx context.Context, signIn uuid.UUID, seed []byte, key SessionKey) error {
+	started, err := a.queries.StartSession(ctx, accountdb.StartSessionParams{
 		SignInID: signIn, UserID: key.UserID, Seed: seed, SecretHash: key.hash(),
 		Lifetime: SessionLifetime,
 	})
 	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted
 		return ErrNoSignIn
 	}
-	if err != nil {
-		return fmt.Errorf("account: start session: %w", err)
-	}
-	if started == 0 {
+	if err == nil && started == 0 {
 		return ErrNoSignIn
 	}
-	return nil
+	return postgres.Failed("account: start session", err)
 }
 
-func (s store) getSession(ctx context.Context, key SessionKey) (User, error) {
-	row, err := s.queries.GetSession(ctx, accountdb.GetSessionParams{UserID: key.UserID, SecretHash: key.hash()})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return User{}, ErrNoSession
-	}
-	if err != nil {
-		return User{}, fmt.Errorf("account: get session: %w", err)
-	}
-	return userOf(row), nil
+// GetSession returns the user who is signed in. Error: ErrNoSession.
+func (a *Accounts) GetSession(ctx context.Context, key SessionKey) (User, error) {
+	row, err := a.queries.GetSession(ctx, accountdb.GetSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+	return userOf(row), postgres.Outcome("account: get session", err, ErrNoSession)
 }
 
-func (s store) endSession(ctx context.Context, key SessionKey) error {
-	err := s.queries.EndSession(ctx, accountdb.EndSessionParams{UserID: key.UserID, SecretHash: key.hash()})
-	if err != nil {
-		return fmt.Errorf("account: end session: %w", err)
-	}
-	return nil
+// EndSession signs out. A session that has ended already is no error.
+func (a *Accounts) EndSession(ctx context.Context, key SessionKey) error {
+	err := a.queries.EndSession(ctx, accountdb.EndSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+	return postgres.Failed("account: end session", err)
 }
 
 // rememberBrowser holds the user's row, so that of two sign-ins at a time both see what the other has added.
-func (s store) rememberBrowser(ctx context.Context, key, replaced BrowserKey, name string) error {
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
+func (a *Accounts) rememberBrowser(ctx context.Context, key, replaced BrowserKey, name string) error {
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
 		if _, err := queries.LockUser(ctx, key.UserID); err != nil {
 			return err
 		}
@@ -466,26 +381,19 @@ func (s store) rememberBrowser(ctx context.Context, key, replaced BrowserKey, na
 		}
 		return queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: key.UserID, BrowserID: key.id(), Name: name})
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return ErrUserNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("account: remember a browser: %w", err)
-	}
-	return nil
+	return postgres.Outcome("account: remember a browser", err, ErrUserNotFound)
 }
 
-func (s store) forgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
+// ForgetBrowser takes its budget from a browser of the signed-in user, and ends the user's sessions but this one: one of
+// them may be in that browser. What is not known is no error.
+func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
 		err := queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: session.UserID, BrowserID: id})
 		if err != nil {
 			return err
 		}
 		return queries.EndOtherSessions(ctx, accountdb.EndOtherSessionsParams{UserID: session.UserID, SecretHash: session.hash()})
 	})
-	if err != nil {
-		return fmt.Errorf("account: forget a browser: %w", err)
-	}
-	return nil
+	return postgres.Failed("account: forget a browser", err)
 }

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/postgres"
 )
 
 // Errors of users. InvalidUserError is the other one.
@@ -60,7 +62,7 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if err := a.checkTimezone(ctx, user.Timezone); err != nil {
 		return User{}, err
 	}
-	return a.store.insertUser(ctx, user)
+	return a.insertUser(ctx, user)
 }
 
 // UserChange holds the new values of a user's fields; nil leaves one as it is. The rules are those of [NewUser].
@@ -89,7 +91,7 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 		}
 		change.RegisteredOn = &date
 	}
-	return a.store.changeUser(ctx, id, change, a.settings.EndRequests)
+	return a.changeUser(ctx, id, change)
 }
 
 // Endings are what a change of a user's address ends, each counted as far as a thousand.
@@ -97,11 +99,6 @@ type Endings struct {
 	Sessions int // of the account pages
 	SignIns  int // codes that were asked for and not entered yet
 	Browsers int // that are known as the user's
-}
-
-// CountEndings says what a change of a user's address would end now. Error: ErrUserNotFound.
-func (a *Accounts) CountEndings(ctx context.Context, user User) (Endings, error) {
-	return a.store.countEndings(ctx, user)
 }
 
 // What is wanted of each field.
@@ -128,7 +125,7 @@ func dateOf(t time.Time) (time.Time, error) {
 }
 
 func (a *Accounts) checkTimezone(ctx context.Context, name string) error {
-	known, err := a.timezones.known(ctx, a.store.listTimezones)
+	known, err := a.timezones.known(ctx, a.listTimezones)
 	if err != nil {
 		return err
 	}
@@ -140,7 +137,8 @@ func (a *Accounts) checkTimezone(ctx context.Context, name string) error {
 
 // GetUser finds a user by id. Error: ErrUserNotFound.
 func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
-	return a.store.getUser(ctx, id)
+	row, err := a.queries.GetUser(ctx, id)
+	return userOf(row), postgres.Outcome("account: get user", err, ErrUserNotFound)
 }
 
 // FindUser finds a user by their e-mail address, in any case. Error: ErrUserNotFound.
@@ -148,20 +146,11 @@ func (a *Accounts) FindUser(ctx context.Context, email string) (User, error) {
 	if !validEmail(email) {
 		return User{}, ErrUserNotFound
 	}
-	return a.store.findUser(ctx, email)
-}
-
-// DeleteUser ends all connections of a user, as a disconnect does, and removes everything that is known of the user,
-// including recorded activity, in one transaction. The package comment says what the audit log keeps. It returns how many
-// connections were ended. Error: ErrUserNotFound.
-func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
-	return a.store.deleteUser(ctx, id, a.settings.EndConnections)
-}
-
-// ListUsers returns at most limit users in the order of their ids, from the first after the given id on; uuid.Nil starts
-// at the first.
-func (a *Accounts) ListUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
-	return a.store.listUsers(ctx, after, limit)
+	id, err := a.queries.GetUserOfAddress(ctx, email)
+	if err != nil {
+		return User{}, postgres.Outcome("account: find user", err, ErrUserNotFound)
+	}
+	return a.GetUser(ctx, id)
 }
 
 // validEmail accepts a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. It

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/postgres"
 )
 
 const (
@@ -206,7 +208,8 @@ func (w *Webhooks) release(ctx context.Context, events []claimed) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	if err := w.store.release(ctx, events); err != nil {
+	ids := postgres.List(events, func(event claimed) uuid.UUID { return event.ID })
+	if err := w.queries.Release(ctx, ids); err != nil {
 		w.logger.Error("leases of webhook events could not be ended", "cause", err)
 	}
 }
@@ -217,8 +220,8 @@ func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) 
 	defer cancel()
 	began := time.Now()
 	found.room = room
-	if found.queued, found.err = w.store.queue(ctx, queueBatch); found.err == nil {
-		found.events, found.err = w.store.claim(ctx, room, limit)
+	if found.queued, found.err = w.queue(ctx, queueBatch); found.err == nil {
+		found.events, found.err = w.claim(ctx, room, limit)
 	}
 	if found.err != nil {
 		w.logger.Error("webhook events that are due could not be read", "cause", found.err)
@@ -263,7 +266,7 @@ func (w *Webhooks) record(
 ) error {
 	state, delay := after(event.AttemptCount-event.attemptsBefore+1, attempt, retryAfter)
 	if attempt.Status == http.StatusGone {
-		stopped, err := w.store.stop(ctx, event, target)
+		stopped, err := w.stop(ctx, event, target)
 		if err != nil {
 			return err
 		}
@@ -271,7 +274,7 @@ func (w *Webhooks) record(
 			w.logger.Warn("a webhook was stopped: its receiver answered 410", "client_id", event.ClientID)
 		}
 	}
-	held, err := w.store.record(ctx, event, attempt, state, delay)
+	held, err := w.recordAttempt(ctx, event, attempt, state, delay)
 	if errors.Is(err, ErrNoEvent) {
 		return nil // swept meanwhile
 	}
@@ -299,7 +302,7 @@ func (w *Webhooks) record(
 // giveUp settles an event whose endpoint was stopped or removed. If the endpoint is back, the event is due again when
 // its lease is over.
 func (w *Webhooks) giveUp(ctx context.Context, event Event, target target) error {
-	failed, err := w.store.fail(ctx, event)
+	failed, err := w.fail(ctx, event)
 	if failed {
 		w.count(target.clientName, func(s *Stats) { s.Failed++ })
 	}

@@ -14,6 +14,7 @@ import (
 	openapi "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
@@ -131,6 +132,14 @@ type Position struct {
 // Position is the event's place among all.
 func (e Event) Position() Position { return Position{e.CreatedAt, e.ID} }
 
+// orNewest is where a list goes on that begins with the newest: the zero value is after all.
+func (p Position) orNewest() Position {
+	if p == (Position{}) {
+		return Position{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), uuid.Max}
+	}
+	return p
+}
+
 // Filter narrows a list of events. A zero field does not narrow it, and Limit is required.
 type Filter struct {
 	ClientID uuid.UUID
@@ -141,46 +150,6 @@ type Filter struct {
 	LatestFirst bool
 }
 
-// Events lists events, without their attempts: the oldest first, unless the filter says otherwise.
-func (w *Webhooks) Events(ctx context.Context, filter Filter) ([]Event, error) {
-	events, err := w.store.events(ctx, filter)
-	if err != nil {
-		return nil, fmt.Errorf("webhook events: %w", err)
-	}
-	return events, nil
-}
-
-// EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a position, whose
-// zero value is after the newest. Each has its last ten attempts, without the responses.
-func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before Position, limit int) ([]Event, error) {
-	if before == (Position{}) {
-		before = Position{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), uuid.Max}
-	}
-	events, err := w.store.eventsOf(ctx, userID, clientID, before, limit)
-	if err != nil {
-		return nil, fmt.Errorf("webhook events of a connection: %w", err)
-	}
-	return events, nil
-}
-
-// Event is an event with its attempts. Errors: ErrNoEvent.
-func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
-	event, err := w.store.event(ctx, id)
-	if err != nil {
-		return Event{}, fmt.Errorf("webhook event %s: %w", id, err)
-	}
-	return event, nil
-}
-
-// Replay has an event sent at once, with the same webhook-id, whatever its state; its schedule of attempts begins again.
-// Errors: ErrNoEvent, ErrNoEndpoint, ErrStopped.
-func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
-	if err := w.store.replay(ctx, id); err != nil {
-		return fmt.Errorf("webhook event %s: %w", id, err)
-	}
-	return nil
-}
-
 // CountBound is up to how many events are counted.
 const CountBound = 10_000
 
@@ -189,9 +158,9 @@ const CountBound = 10_000
 func (w *Webhooks) Waiting(ctx context.Context, clientID uuid.UUID) (waiting, failed int, err error) {
 	var counts [2]int
 	for i := range counts {
-		n, err := w.store.count(ctx, clientID, i == 1, CountBound+1)
+		n, err := w.countEvents(ctx, clientID, i == 1, CountBound+1)
 		if err != nil {
-			return 0, 0, fmt.Errorf("webhook of client %s: %w", clientID, err)
+			return 0, 0, ofClient(clientID, err)
 		}
 		counts[i] = int(n)
 	}
@@ -220,9 +189,9 @@ func (w *Webhooks) ReplayFailed(ctx context.Context, clientID uuid.UUID, atMost 
 // sample is not in the log, is not sent again, and concerns no connection. It is sent to a stopped endpoint, too. Errors:
 // ErrNoEndpoint, ErrEventType.
 func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType string) (Attempt, error) {
-	target, err := w.store.target(ctx, clientID)
+	target, err := w.target(ctx, clientID)
 	if err != nil {
-		return Attempt{}, fmt.Errorf("webhook of client %s: %w", clientID, err)
+		return Attempt{}, err
 	}
 	sample := Event{
 		ID: uuid.New(), Type: eventType, GrantID: uuid.New(), ConnectionVersion: 1, CreatedAt: target.now,
@@ -245,34 +214,16 @@ func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType
 // maxAge is for how long settled events are kept, from when they were written.
 const maxAge = 30 * 24 * time.Hour
 
-// Sweep deletes the events older than 30 days that are not pending, with their attempts.
-func (w *Webhooks) Sweep(ctx context.Context) error {
-	const batch = 2000
-	for {
-		n, err := w.store.sweep(ctx, maxAge, batch)
-		if err != nil {
-			return fmt.Errorf("sweep webhook events: %w", err)
-		}
-		if n < batch {
-			return nil
-		}
-	}
-}
-
 var errNoSecret = errors.New("the signing secret cannot be opened with this keyset")
 
 func ids(events []Event) []uuid.UUID {
-	list := make([]uuid.UUID, len(events))
-	for i, event := range events {
-		list[i] = event.ID
-	}
-	return list
+	return postgres.List(events, func(event Event) uuid.UUID { return event.ID })
 }
 
-// value is what a nullable column holds, or the zero value.
-func value[T any](pointer *T) (v T) {
-	if pointer != nil {
-		v = *pointer
-	}
-	return v
+// ofClient and ofEvent say whom or what an error is about; nil stays nil.
+func ofClient(id uuid.UUID, err error) error {
+	return postgres.Failed("webhook of client "+id.String(), err)
+}
+func ofEvent(id uuid.UUID, err error) error {
+	return postgres.Failed("webhook event "+id.String(), err)
 }

@@ -211,7 +211,7 @@ func (w *world) event(t testing.TB, id uuid.UUID) Event {
 func (w *world) queued(t testing.TB) {
 	t.Helper()
 	for {
-		if _, err := w.store.queue(t.Context(), 10_000); err != nil {
+		if _, err := w.queue(t.Context(), 10_000); err != nil {
 			t.Fatal(err)
 		}
 		if !pgtest.Value[bool](t, w.db, "select count(*) > 0 from webhook_events where not queued") {
@@ -236,7 +236,7 @@ func (w *world) attemptNow(t testing.TB, id uuid.UUID) (wait time.Duration) {
 // toSend is an event as if it had been claimed.
 func (w *world) toSend(t testing.TB, event Event) claimed {
 	t.Helper()
-	targets, err := w.store.targets(t.Context(), []uuid.UUID{event.ClientID})
+	targets, err := w.targets(t.Context(), []uuid.UUID{event.ClientID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func (w *world) toSend(t testing.TB, event Event) claimed {
 func (w *world) claimed(t testing.TB, room map[uuid.UUID]int) []claimed {
 	t.Helper()
 	w.queued(t)
-	events, err := w.store.claim(t.Context(), room, maxHeld)
+	events, err := w.claim(t.Context(), room, maxHeld)
 	if err != nil {
 		t.Fatal(err)
 	}

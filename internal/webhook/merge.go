@@ -37,9 +37,3 @@ func (w *Webhooks) mergeRegularly(ctx context.Context) {
 		}
 	}
 }
-
-// merge makes events of the changes of up to mergeBatch connections whose oldest change is older than the window. It
-// returns how many connections that were.
-func (w *Webhooks) merge(ctx context.Context) (connections int, err error) {
-	return w.store.merge(ctx, w.window, mergeBatch)
-}

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -15,13 +14,7 @@ import (
 // secretPrefix begins a signing secret (Standard Webhooks 1.0).
 const secretPrefix = "whsec_"
 
-// newSecret makes a signing secret of 256 random bits, and its sealed form, which is stored.
-func (w *Webhooks) newSecret() (secret, sealed string, err error) {
-	var key [32]byte
-	rand.Read(key[:])
-	return w.secretOf(key)
-}
-
+// secretOf is the signing secret of 256 random bits, and its sealed form, which is stored.
 func (w *Webhooks) secretOf(key [32]byte) (secret, sealed string, err error) {
 	sealed, err = w.keys.Seal(credential.WebhookSecret, key[:])
 	return secretPrefix + base64.StdEncoding.EncodeToString(key[:]), sealed, err

@@ -27,7 +27,7 @@ func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
 	w.statsMu.Lock()
 	all := maps.Clone(w.stats)
 	w.statsMu.Unlock()
-	if err := w.store.pending(ctx, all); err != nil {
+	if err := w.pending(ctx, all); err != nil {
 		return nil, fmt.Errorf("webhook statistics: %w", err)
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return strings.Compare(a.Client, b.Client) }), nil
@@ -46,15 +46,6 @@ type Queue struct {
 type Age struct {
 	UpTo  time.Duration
 	Count int64
-}
-
-// Queue asks the database how delivery goes.
-func (w *Webhooks) Queue(ctx context.Context) (Queue, error) {
-	queue, err := w.store.queueState(ctx)
-	if err != nil {
-		return Queue{}, fmt.Errorf("webhook queue: %w", err)
-	}
-	return queue, nil
 }
 
 // count changes what this server counted of a client.

@@ -2,8 +2,9 @@ package webhook
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// store is endpoints, events and attempts as rows.
+// store is endpoints, events and attempts as rows. Each method of Webhooks in this file is one act on them.
 type store struct {
 	pool    *postgres.Pool
 	queries *webhookdb.Queries
@@ -31,10 +32,10 @@ func newStore(pool *postgres.Pool) store {
 }
 
 // slot waits for one of the connections that deliveries may use.
-func (s store) slot(ctx context.Context) (release func(), err error) {
+func (w *Webhooks) slot(ctx context.Context) (release func(), err error) {
 	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, nil
+	case w.slots <- struct{}{}:
+		return func() { <-w.slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -50,22 +51,22 @@ type target struct {
 }
 
 // setEndpoint moves the endpoint of a client, or makes it.
-func (s store) setEndpoint(ctx context.Context, clientID uuid.UUID, url, host, secret string) (created bool, err error) {
+func (w *Webhooks) setEndpoint(ctx context.Context, clientID uuid.UUID, url, host, secret string) (created bool, err error) {
 	for range 2 { // the second time when somebody made it in between
-		n, err := s.queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{
+		n, err := w.queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{
 			ClientID: clientID, Url: url, Host: host, Actor: actor.Of(ctx),
 		})
 		if err != nil || n > 0 {
 			return false, err
 		}
-		n, err = s.queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
+		n, err = w.queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
 			ClientID: clientID, Url: url, Host: host, Secret: secret, Actor: actor.Of(ctx),
 		})
 		if err != nil || n > 0 {
 			return true, err
 		}
 	}
-	exists, err := s.queries.ClientExists(ctx, clientID)
+	exists, err := w.queries.ClientExists(ctx, clientID)
 	if err != nil {
 		return false, err
 	}
@@ -78,112 +79,104 @@ func (s store) setEndpoint(ctx context.Context, clientID uuid.UUID, url, host, s
 // rotationOverlap is for how long a secret signs beside the one that replaced it.
 const rotationOverlap = 24 * time.Hour
 
-func (s store) rotateSecret(ctx context.Context, clientID uuid.UUID, secret string) error {
-	return found(s.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
-		ClientID: clientID, Secret: secret, Overlap: rotationOverlap, Actor: actor.Of(ctx),
-	}))
-}
-
-func (s store) removeEndpoint(ctx context.Context, clientID uuid.UUID) error {
-	return found(s.queries.RemoveWebhookEndpoint(ctx, webhookdb.RemoveWebhookEndpointParams{ClientID: clientID, Actor: actor.Of(ctx)}))
-}
-
-func found(n int64, err error) error {
-	if err == nil && n == 0 {
-		return ErrNoEndpoint
+// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. Errors:
+// ErrNoEndpoint.
+func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string, error) {
+	var key [32]byte
+	rand.Read(key[:])
+	secret, sealed, err := w.secretOf(key)
+	if err != nil {
+		return "", err
 	}
-	return err
-}
-
-func (s store) target(ctx context.Context, clientID uuid.UUID) (target, error) {
-	row, err := s.queries.GetWebhookEndpoint(ctx, clientID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return target{}, ErrNoEndpoint
+	n, err := w.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
+		ClientID: clientID, Secret: sealed, Overlap: rotationOverlap, Actor: actor.Of(ctx),
+	})
+	if err == nil && n == 0 {
+		err = ErrNoEndpoint
 	}
 	if err != nil {
-		return target{}, err
+		return "", ofClient(clientID, err)
 	}
+	return secret, nil
+}
+
+// RemoveEndpoint ends a client's webhook: no more events are written for it, and pending events are not sent. The log of
+// its events stays. Errors: ErrNoEndpoint.
+func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error {
+	n, err := w.queries.RemoveWebhookEndpoint(ctx, webhookdb.RemoveWebhookEndpointParams{ClientID: clientID, Actor: actor.Of(ctx)})
+	if err == nil && n == 0 {
+		err = ErrNoEndpoint
+	}
+	return ofClient(clientID, err)
+}
+
+func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, error) {
+	row, err := w.queries.GetWebhookEndpoint(ctx, clientID)
 	found := target{
-		Endpoint: Endpoint{ClientID: row.ClientID, URL: row.Url, CreatedAt: row.CreatedAt, StoppedAt: value(row.StoppedAt)},
+		Endpoint: Endpoint{ClientID: row.ClientID, URL: row.Url, CreatedAt: row.CreatedAt, StoppedAt: postgres.Value(row.StoppedAt)},
 		secret:   row.Secret,
 		now:      row.Now,
 	}
 	if row.Rotating {
-		found.previousSecret, found.RotatingUntil = value(row.PreviousSecret), value(row.PreviousUntil)
+		found.previousSecret, found.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)
 	}
-	return found, nil
+	return found, ofClient(clientID, postgres.NoRow(err, ErrNoEndpoint))
 }
 
-func (s store) events(ctx context.Context, filter Filter) ([]Event, error) {
+// Events lists events, without their attempts: the oldest first, unless the filter says otherwise.
+func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, err error) {
+	var rows []webhookdb.WebhookEvent
+	state := postgres.Null(string(filter.State))
 	if filter.LatestFirst {
-		return s.latest(ctx, filter)
+		before := filter.After.orNewest()
+		rows, err = w.lists.ListLatestWebhookEvents(ctx, webhookdb.ListLatestWebhookEventsParams{
+			ClientID: filter.ClientID, State: state, BeforeTime: before.CreatedAt, BeforeID: before.ID, MaxRows: int32(filter.Limit),
+		})
+	} else {
+		rows, err = w.lists.ListWebhookEvents(ctx, webhookdb.ListWebhookEventsParams{
+			ClientID: postgres.Null(filter.ClientID), State: state,
+			AfterTime: filter.After.CreatedAt, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
+		})
 	}
-	params := webhookdb.ListWebhookEventsParams{
-		AfterTime: filter.After.CreatedAt, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
+	if err == nil {
+		events, err = w.withDue(ctx, rows)
 	}
-	if filter.ClientID != uuid.Nil {
-		params.ClientID = &filter.ClientID
-	}
-	if filter.State != "" {
-		state := string(filter.State)
-		params.State = &state
-	}
-	rows, err := s.lists.ListWebhookEvents(ctx, params)
-	if err != nil {
-		return nil, err
-	}
-	return s.withDue(ctx, fromRows(rows))
+	return events, postgres.Failed("webhook events", err)
 }
 
-// latest are the events of a client, the latest first.
-func (s store) latest(ctx context.Context, filter Filter) ([]Event, error) {
-	params := webhookdb.ListLatestWebhookEventsParams{
-		ClientID: filter.ClientID, BeforeTime: filter.After.CreatedAt, BeforeID: filter.After.ID, MaxRows: int32(filter.Limit),
-	}
-	if filter.After == (Position{}) {
-		params.BeforeTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	if filter.State != "" {
-		state := string(filter.State)
-		params.State = &state
-	}
-	rows, err := s.lists.ListLatestWebhookEvents(ctx, params)
-	if err != nil {
-		return nil, err
-	}
-	return s.withDue(ctx, fromRows(rows))
-}
-
-// count counts what is in the queue for a client, or what has failed, up to a bound.
-func (s store) count(ctx context.Context, clientID uuid.UUID, failed bool, atMost int32) (int64, error) {
+// countEvents counts what is in the queue for a client, or what has failed, up to a bound.
+func (w *Webhooks) countEvents(ctx context.Context, clientID uuid.UUID, failed bool, atMost int32) (int64, error) {
 	if failed {
-		return s.queries.CountFailedWebhookEvents(ctx, webhookdb.CountFailedWebhookEventsParams{ClientID: clientID, AtMost: atMost})
+		return w.queries.CountFailedWebhookEvents(ctx, webhookdb.CountFailedWebhookEventsParams{ClientID: clientID, AtMost: atMost})
 	}
-	return s.queries.CountQueuedWebhookEvents(ctx, webhookdb.CountQueuedWebhookEventsParams{ClientID: clientID, AtMost: atMost})
+	return w.queries.CountQueuedWebhookEvents(ctx, webhookdb.CountQueuedWebhookEventsParams{ClientID: clientID, AtMost: atMost})
 }
 
-// eventsOf are the events of a connection, newest first, with their last attempts.
-func (s store) eventsOf(ctx context.Context, userID, clientID uuid.UUID, before Position, limit int) ([]Event, error) {
-	rows, err := s.queries.ListEventsOfConnection(ctx, webhookdb.ListEventsOfConnectionParams{
+// EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a position, whose
+// zero value is after the newest. Each has its last ten attempts, without the responses.
+func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before Position, limit int) ([]Event, error) {
+	events, err := w.eventsOf(ctx, userID, clientID, before.orNewest(), limit)
+	return events, postgres.Failed("webhook events of a connection", err)
+}
+
+func (w *Webhooks) eventsOf(ctx context.Context, userID, clientID uuid.UUID, before Position, limit int) ([]Event, error) {
+	rows, err := w.queries.ListEventsOfConnection(ctx, webhookdb.ListEventsOfConnectionParams{
 		UserID: userID, ClientID: clientID, BeforeTime: before.CreatedAt, BeforeID: before.ID, MaxRows: int32(limit),
 	})
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.withDue(ctx, fromRows(rows))
+	events, err := w.withDue(ctx, rows)
 	if err != nil {
 		return nil, err
 	}
-	attempts, err := s.queries.ListLatestAttempts(ctx, webhookdb.ListLatestAttemptsParams{UserID: userID, EventIds: ids(events)})
+	attempts, err := w.queries.ListLatestAttempts(ctx, webhookdb.ListLatestAttemptsParams{UserID: userID, EventIds: ids(events)})
 	if err != nil {
 		return nil, err
 	}
 	of := map[uuid.UUID][]Attempt{}
 	for _, row := range attempts {
-		of[row.EventID] = append(of[row.EventID], Attempt{
-			Number: int(row.Attempt), At: row.At, Duration: time.Duration(row.DurationMs) * time.Millisecond,
-			Status: int(value(row.Status)), Fault: value(row.Fault),
-		})
+		of[row.EventID] = append(of[row.EventID], attemptOf(row.Attempt, row.At, row.DurationMs, row.Status, row.Fault))
 	}
 	for i, event := range events {
 		events[i].Attempts = of[event.ID]
@@ -191,9 +184,11 @@ func (s store) eventsOf(ctx context.Context, userID, clientID uuid.UUID, before 
 	return events, nil
 }
 
-// withDue says when those of the events are due that are pending: as soon as they are in the queue, if they are not there yet.
-func (s store) withDue(ctx context.Context, events []Event) ([]Event, error) {
-	rows, err := s.queries.ListQueued(ctx, ids(events))
+// withDue makes events of rows, and says when those are due that are pending: as soon as they are in the queue, if they are not there
+// yet.
+func (w *Webhooks) withDue(ctx context.Context, found []webhookdb.WebhookEvent) ([]Event, error) {
+	events := postgres.List(found, fromRow)
+	rows, err := w.queries.ListQueued(ctx, ids(events))
 	if err != nil {
 		return nil, err
 	}
@@ -211,53 +206,43 @@ func (s store) withDue(ctx context.Context, events []Event) ([]Event, error) {
 	return events, nil
 }
 
-func (s store) event(ctx context.Context, id uuid.UUID) (Event, error) {
-	row, err := s.queries.GetWebhookEvent(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Event{}, ErrNoEvent
-	}
+// Event is an event with its attempts. Errors: ErrNoEvent.
+func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
+	event, err := w.event(ctx, id)
+	return event, ofEvent(id, err)
+}
+
+func (w *Webhooks) event(ctx context.Context, id uuid.UUID) (Event, error) {
+	row, err := w.queries.GetWebhookEvent(ctx, id)
 	if err != nil {
-		return Event{}, err
+		return Event{}, postgres.NoRow(err, ErrNoEvent)
 	}
-	found, err := s.withDue(ctx, []Event{fromRow(row)})
+	found, err := w.withDue(ctx, []webhookdb.WebhookEvent{row})
 	if err != nil {
 		return Event{}, err
 	}
 	event := found[0]
-	attempts, err := s.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{UserID: row.UserID, EventID: id})
-	if err != nil {
-		return Event{}, err
+	attempts, err := w.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{UserID: row.UserID, EventID: id})
+	for i, row := range attempts {
+		event.Attempts = append(event.Attempts, attemptOf(row.Attempt, row.At, row.DurationMs, row.Status, row.Fault))
+		event.Attempts[i].Response = row.Response
 	}
-	for _, attempt := range attempts {
-		event.Attempts = append(event.Attempts, Attempt{
-			Number:   int(attempt.Attempt),
-			At:       attempt.At,
-			Duration: time.Duration(attempt.DurationMs) * time.Millisecond,
-			Status:   int(value(attempt.Status)),
-			Fault:    value(attempt.Fault),
-			Response: attempt.Response,
-		})
-	}
-	return event, nil
+	return event, err
 }
 
-// replay makes an event pending again, and due.
-func (s store) replay(ctx context.Context, id uuid.UUID) error {
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
+// Replay has an event sent at once, with the same webhook-id, whatever its state; its schedule of attempts begins again.
+// Errors: ErrNoEvent, ErrNoEndpoint, ErrStopped.
+func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
+	return ofEvent(id, postgres.InTx(ctx, w.pool, func(tx pgx.Tx) error {
+		queries := w.queries.WithTx(tx)
 		row, err := queries.GetWebhookEvent(ctx, id)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrNoEvent
-		}
 		if err != nil {
-			return err
+			return postgres.NoRow(err, ErrNoEvent)
 		}
 		event, err := queries.LockWebhookEvent(ctx, webhookdb.LockWebhookEventParams{UserID: row.UserID, EventID: id})
 		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return ErrNoEvent
 		case err != nil:
-			return err
+			return postgres.NoRow(err, ErrNoEvent)
 		case !event.HasEndpoint:
 			return ErrNoEndpoint
 		case event.Stopped:
@@ -271,13 +256,13 @@ func (s store) replay(ctx context.Context, id uuid.UUID) error {
 		return queries.QueueReplay(ctx, webhookdb.QueueReplayParams{
 			EventID: id, UserID: row.UserID, ClientID: row.ClientID, CreatedAt: row.CreatedAt,
 		})
-	})
+	}))
 }
 
 // queue puts up to limit events into the queue that were written since, and returns how many.
-func (s store) queue(ctx context.Context, limit int) (n int, err error) {
-	err = postgres.InTurn(ctx, s.pool, postgres.TurnWebhookQueue, func(tx pgx.Tx) error {
-		rows, err := s.queries.WithTx(tx).QueueWebhookEvents(ctx, int32(limit))
+func (w *Webhooks) queue(ctx context.Context, limit int) (n int, err error) {
+	err = postgres.InTurn(ctx, w.pool, postgres.TurnWebhookQueue, func(tx pgx.Tx) error {
+		rows, err := w.queries.WithTx(tx).QueueWebhookEvents(ctx, int32(limit))
 		n = int(rows)
 		return err
 	})
@@ -286,12 +271,12 @@ func (s store) queue(ctx context.Context, limit int) (n int, err error) {
 
 // claim leases up to limit events that are due. room is for how many of each client there is room; of a client that it does
 // not have, as many as are sent at the same time.
-func (s store) claim(ctx context.Context, room map[uuid.UUID]int, limit int) ([]claimed, error) {
+func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int) ([]claimed, error) {
 	roomJSON, err := json.Marshal(room)
 	if err != nil {
 		return nil, err
 	}
-	leased, err := s.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{
+	leased, err := w.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{
 		Lease: leaseTime, Room: roomJSON, MaxEvents: int32(limit),
 	})
 	if err != nil || len(leased) == 0 {
@@ -308,11 +293,11 @@ func (s store) claim(ctx context.Context, room map[uuid.UUID]int, limit int) ([]
 			clients = append(clients, row.ClientID)
 		}
 	}
-	targets, err := s.targets(ctx, clients)
+	targets, err := w.targets(ctx, clients)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.queries.ListClaimed(ctx, params)
+	rows, err := w.queries.ListClaimed(ctx, params)
 	if err != nil {
 		return nil, err
 	}
@@ -323,14 +308,14 @@ func (s store) claim(ctx context.Context, room map[uuid.UUID]int, limit int) ([]
 	}
 	slices.SortFunc(list, func(a, b claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	if len(missing) > 0 { // they went with an account
-		return list, s.queries.Unqueue(ctx, slices.Collect(maps.Keys(missing)))
+		return list, w.queries.Unqueue(ctx, slices.Collect(maps.Keys(missing)))
 	}
 	return list, nil
 }
 
 // targets are where the events of clients go. The URL is empty where there is no endpoint, or it was stopped.
-func (s store) targets(ctx context.Context, clients []uuid.UUID) (map[uuid.UUID]target, error) {
-	rows, err := s.queries.ListWebhookTargets(ctx, clients)
+func (w *Webhooks) targets(ctx context.Context, clients []uuid.UUID) (map[uuid.UUID]target, error) {
+	rows, err := w.queries.ListWebhookTargets(ctx, clients)
 	targets := make(map[uuid.UUID]target, len(rows))
 	for _, row := range rows {
 		targets[row.ClientID] = target{
@@ -345,18 +330,15 @@ func (s store) targets(ctx context.Context, clients []uuid.UUID) (map[uuid.UUID]
 	return targets, err
 }
 
-func (s store) release(ctx context.Context, events []claimed) error {
-	list := make([]uuid.UUID, len(events))
-	for i, event := range events {
-		list[i] = event.ID
-	}
-	return s.queries.Release(ctx, list)
-}
-
-// record writes an attempt and the event's new state. held says that no other server had recorded an attempt since the event
+// recordAttempt writes an attempt and the event's new state. held says that no other server had recorded an attempt since the event
 // was leased. Errors: ErrNoEvent.
-func (s store) record(ctx context.Context, event Event, attempt Attempt, state State, delay time.Duration) (held bool, err error) {
-	params := webhookdb.RecordWebhookAttemptParams{
+func (w *Webhooks) recordAttempt(ctx context.Context, event Event, attempt Attempt, state State, delay time.Duration) (held bool, err error) {
+	release, err := w.slot(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	held, err = w.queries.RecordWebhookAttempt(ctx, webhookdb.RecordWebhookAttemptParams{
 		UserID:     event.userID,
 		EventID:    event.ID,
 		Attempts:   int32(event.AttemptCount),
@@ -364,54 +346,42 @@ func (s store) record(ctx context.Context, event Event, attempt Attempt, state S
 		Delay:      delay,
 		At:         attempt.At,
 		DurationMs: int32(attempt.Duration.Milliseconds()),
+		Status:     postgres.Null(int32(attempt.Status)),
+		Fault:      postgres.Null(attempt.Fault),
 		Response:   attempt.Response,
-	}
-	if attempt.Status != 0 {
-		status := int32(attempt.Status)
-		params.Status = &status
-	}
-	if attempt.Fault != "" {
-		params.Fault = &attempt.Fault
-	}
-	release, err := s.slot(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer release()
-	held, err = s.queries.RecordWebhookAttempt(ctx, params)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, ErrNoEvent
-	}
-	return held, err
+	})
+	return held, postgres.NoRow(err, ErrNoEvent)
 }
 
 // stop stops the endpoint whose receiver answered that it is gone.
-func (s store) stop(ctx context.Context, event Event, target target) (stopped bool, err error) {
-	release, err := s.slot(ctx)
+func (w *Webhooks) stop(ctx context.Context, event Event, target target) (stopped bool, err error) {
+	release, err := w.slot(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	n, err := s.queries.StopWebhookEndpoint(ctx, webhookdb.StopWebhookEndpointParams{
+	n, err := w.queries.StopWebhookEndpoint(ctx, webhookdb.StopWebhookEndpointParams{
 		ClientID: event.ClientID, Url: target.URL, EventID: event.ID,
 	})
 	return n > 0, err
 }
 
-func (s store) fail(ctx context.Context, event Event) (failed bool, err error) {
-	release, err := s.slot(ctx)
+func (w *Webhooks) fail(ctx context.Context, event Event) (failed bool, err error) {
+	release, err := w.slot(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	n, err := s.queries.FailWebhookEvent(ctx, webhookdb.FailWebhookEventParams{UserID: event.userID, EventID: event.ID})
+	n, err := w.queries.FailWebhookEvent(ctx, webhookdb.FailWebhookEventParams{UserID: event.userID, EventID: event.ID})
 	return n > 0, err
 }
 
-func (s store) merge(ctx context.Context, window time.Duration, limit int) (connections int, err error) {
-	err = postgres.InTurn(ctx, s.pool, postgres.TurnWebhookMerge, func(tx pgx.Tx) error {
-		n, err := s.queries.WithTx(tx).MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
-			WindowLength: window, MaxConnections: int32(limit),
+// merge makes events of the changes of up to mergeBatch connections whose oldest change is older than the window. It
+// returns how many connections that were.
+func (w *Webhooks) merge(ctx context.Context) (connections int, err error) {
+	err = postgres.InTurn(ctx, w.pool, postgres.TurnWebhookMerge, func(tx pgx.Tx) error {
+		n, err := w.queries.WithTx(tx).MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
+			WindowLength: w.window, MaxConnections: mergeBatch,
 		})
 		connections = int(n)
 		return err
@@ -419,17 +389,24 @@ func (s store) merge(ctx context.Context, window time.Duration, limit int) (conn
 	return connections, err
 }
 
-func (s store) sweep(ctx context.Context, age time.Duration, limit int) (n int64, err error) {
-	return s.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Age: age, MaxRows: int32(limit)})
+// Sweep deletes the events older than 30 days that are not pending, with their attempts.
+func (w *Webhooks) Sweep(ctx context.Context) error {
+	const batch = 2000
+	for {
+		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Age: maxAge, MaxRows: batch})
+		if err != nil || n < batch {
+			return postgres.Failed("sweep webhook events", err)
+		}
+	}
 }
 
 // pending adds to all what is to be delivered: what is in the queue, and what will be.
-func (s store) pending(ctx context.Context, all map[string]Stats) error {
-	queued, err := s.queries.CountQueued(ctx)
+func (w *Webhooks) pending(ctx context.Context, all map[string]Stats) error {
+	queued, err := w.queries.CountQueued(ctx)
 	if err != nil {
 		return err
 	}
-	unqueued, err := s.queries.CountUnqueued(ctx)
+	unqueued, err := w.queries.CountUnqueued(ctx)
 	for _, row := range unqueued {
 		queued = append(queued, webhookdb.CountQueuedRow(row))
 	}
@@ -443,20 +420,20 @@ func (s store) pending(ctx context.Context, all map[string]Stats) error {
 	return err
 }
 
-// queueState asks how many events wait, for how long, and how many were given up lately.
-func (s store) queueState(ctx context.Context) (Queue, error) {
-	row, err := s.queries.Queue(ctx)
+// Queue asks the database how delivery goes.
+func (w *Webhooks) Queue(ctx context.Context) (Queue, error) {
+	row, err := w.queries.Queue(ctx)
 	if err != nil {
-		return Queue{}, err
+		return Queue{}, fmt.Errorf("webhook queue: %w", err)
 	}
-	more, err := s.queries.QueueToBe(ctx)
+	more, err := w.queries.QueueToBe(ctx)
 	if err != nil {
-		return Queue{}, err
+		return Queue{}, fmt.Errorf("webhook queue: %w", err)
 	}
 	row.Waiting, row.Due, row.OldestSeconds = row.Waiting+more.Waiting, row.Due+more.Due, max(row.OldestSeconds, more.OldestSeconds)
 	row.Minute, row.Minutes, row.Hour = row.Minute+more.Minute, row.Minutes+more.Minutes, row.Hour+more.Hour
 	row.Hours, row.Day = row.Hours+more.Hours, row.Day+more.Day
-	failed, err := s.queries.CountFailedOfDay(ctx)
+	failed, err := w.queries.CountFailedOfDay(ctx)
 	q := Queue{Waiting: row.Waiting, Due: row.Due, Oldest: time.Duration(row.OldestSeconds * float64(time.Second)), Failed: failed}
 	younger := int64(0)
 	for _, age := range []Age{
@@ -466,15 +443,14 @@ func (s store) queueState(ctx context.Context) (Queue, error) {
 		q.Ages = append(q.Ages, Age{age.UpTo, age.Count - younger})
 		younger = age.Count
 	}
-	return q, err
+	return q, postgres.Failed("webhook queue", err)
 }
 
-func fromRows(rows []webhookdb.WebhookEvent) []Event {
-	events := make([]Event, len(rows))
-	for i, row := range rows {
-		events[i] = fromRow(row)
+func attemptOf(number int32, at time.Time, milliseconds int32, status *int32, fault *string) Attempt {
+	return Attempt{
+		Number: int(number), At: at, Duration: time.Duration(milliseconds) * time.Millisecond,
+		Status: int(postgres.Value(status)), Fault: postgres.Value(fault),
 	}
-	return events
 }
 
 func fromRow(row webhookdb.WebhookEvent) Event {
@@ -484,10 +460,10 @@ func fromRow(row webhookdb.WebhookEvent) Event {
 		Type:              row.Type,
 		GrantID:           row.GrantID,
 		ConnectionVersion: row.ConnectionVersion,
-		Reason:            value(row.Reason),
-		Datasets:          value(row.Datasets),
-		FirstDate:         value(row.FirstDate),
-		LastDate:          value(row.LastDate),
+		Reason:            postgres.Value(row.Reason),
+		Datasets:          postgres.Value(row.Datasets),
+		FirstDate:         postgres.Value(row.FirstDate),
+		LastDate:          postgres.Value(row.LastDate),
 		CreatedAt:         row.CreatedAt,
 		State:             State(row.State),
 		AttemptCount:      int(row.Attempts),

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -36,7 +35,7 @@ type Settings struct {
 
 // Webhooks is the webhooks of all clients in a database.
 type Webhooks struct {
-	store  store
+	store
 	keys   *credential.Keyring
 	window time.Duration
 	logger *slog.Logger
@@ -140,43 +139,15 @@ func (w *Webhooks) SetEndpointAs(ctx context.Context, clientID uuid.UUID, url st
 	if err != nil {
 		return "", err
 	}
-	created, err := w.store.setEndpoint(ctx, clientID, url, parsed.Hostname(), sealed)
-	if err != nil {
-		return "", fmt.Errorf("webhook of client %s: %w", clientID, err)
-	}
-	if !created {
-		return "", nil
+	created, err := w.setEndpoint(ctx, clientID, url, parsed.Hostname(), sealed)
+	if err != nil || !created {
+		return "", ofClient(clientID, err)
 	}
 	return secret, nil
-}
-
-// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. Errors:
-// ErrNoEndpoint.
-func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string, error) {
-	secret, sealed, err := w.newSecret()
-	if err != nil {
-		return "", err
-	}
-	if err := w.store.rotateSecret(ctx, clientID, sealed); err != nil {
-		return "", fmt.Errorf("webhook of client %s: %w", clientID, err)
-	}
-	return secret, nil
-}
-
-// RemoveEndpoint ends a client's webhook: no more events are written for it, and pending events are not sent. The log of
-// its events stays. Errors: ErrNoEndpoint.
-func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error {
-	if err := w.store.removeEndpoint(ctx, clientID); err != nil {
-		return fmt.Errorf("webhook of client %s: %w", clientID, err)
-	}
-	return nil
 }
 
 // Endpoint is where a client's events are sent. Errors: ErrNoEndpoint.
 func (w *Webhooks) Endpoint(ctx context.Context, clientID uuid.UUID) (Endpoint, error) {
-	target, err := w.store.target(ctx, clientID)
-	if err != nil {
-		return Endpoint{}, fmt.Errorf("webhook of client %s: %w", clientID, err)
-	}
-	return target.Endpoint, nil
+	target, err := w.target(ctx, clientID)
+	return target.Endpoint, err
 }

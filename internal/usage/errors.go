@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -92,7 +91,7 @@ func (u *Usage) flushErrors(ctx context.Context) {
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, flushLimit)
-		err := u.store.addErrors(limited, taken, keptErrors[authenticated])
+		err := u.addErrors(limited, taken, keptErrors[authenticated])
 		cancel()
 		if err != nil {
 			u.logger.ErrorContext(ctx, "the errors of clients wait", "rows", len(taken), "cause", err)
@@ -101,14 +100,4 @@ func (u *Usage) flushErrors(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// Errors are the latest refused requests of a client, newest first: at most limit of them, those after a position. Error:
-// ErrClientNotFound.
-func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after ErrorPosition, limit int) ([]ClientError, error) {
-	found, err := u.store.errorsOf(ctx, clientID, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("usage: errors: %w", err)
-	}
-	return found, nil
 }

@@ -1,15 +1,14 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/postgres"
 )
 
 // ErrClientNotFound means that there is no such client.
@@ -105,7 +104,7 @@ func share(part, whole int64) float64 {
 
 // Of reports on one client from the hour of since on. Error: ErrClientNotFound.
 func (u *Usage) Of(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
-	return u.of(ctx, clientID, since, u.store.bounds)
+	return u.of(ctx, clientID, since, u.bounds)
 }
 
 // Requests is a report as [Usage.Of] has it, without connections, which take longer to count. Error: ErrClientNotFound.
@@ -126,49 +125,24 @@ func (u *Usage) of(ctx context.Context, clientID uuid.UUID, since time.Time, bou
 
 // Connections counts a client's connections as they are now, by their state. A client that does not exist has none.
 func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connections, error) {
-	counted, unknown, err := u.store.countInTime(ctx, []uuid.UUID{clientID}, u.store.bounds)
-	if err != nil {
-		return Connections{}, fmt.Errorf("usage: connections: %w", err)
-	}
+	counted, unknown, err := u.countInTime(ctx, []uuid.UUID{clientID}, u.bounds)
 	found := counted[clientID]
 	if unknown {
 		found.Precision = Unknown
 	}
-	return found, nil
+	return found, postgres.Failed("usage: connections", err)
 }
 
 // All reports on every client from the hour of since on, oldest client first.
 func (u *Usage) All(ctx context.Context, since time.Time) ([]Report, error) {
-	return u.reports(ctx, uuid.Nil, since, u.store.bounds)
+	return u.reports(ctx, uuid.Nil, since, u.bounds)
 }
 
-// Overview is [Usage.All] for a page that shows all clients at once: the totals alone, without operations and hours, and with
-// connections that are counted less exactly.
-func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error) {
-	until := u.now().UTC()
-	reports, err := u.store.overview(ctx, sinceHour(since, until), until)
-	if err != nil {
-		return nil, fmt.Errorf("usage: overview: %w", err)
-	}
-	return reports, nil
-}
-
-// sinceHour is the whole hour in which a report begins: older counts than are kept have been deleted.
-func sinceHour(since, until time.Time) time.Time {
+// span is what a report is about, from a whole hour on until now. Older counts than are kept have been deleted.
+func (u *Usage) span(since time.Time) (from, until time.Time) {
+	until = u.now().UTC()
 	if earliest := until.Add(-Retention); since.Before(earliest) {
 		since = earliest
 	}
-	return since.UTC().Truncate(time.Hour)
-}
-
-func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time, bounds countBounds) ([]Report, error) {
-	until := u.now().UTC()
-	reports, err := u.store.reports(ctx, clientID, sinceHour(since, until), until, bounds)
-	if err != nil {
-		return nil, fmt.Errorf("usage: report: %w", err)
-	}
-	for _, report := range reports {
-		slices.SortFunc(report.Operations, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
-	}
-	return reports, nil
+	return since.UTC().Truncate(time.Hour), until
 }

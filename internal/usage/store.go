@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// store is this package's access to the database. Each method is one atomic act.
+// store is this package's access to the database. Each method of Usage in this file that writes is one atomic act.
 type store struct {
 	pool    *postgres.Pool
 	queries *usagedb.Queries
@@ -24,13 +25,13 @@ type store struct {
 
 func newStore(pool *postgres.Pool) store { return store{pool, usagedb.New(pool), defaultCountBounds} }
 
-// add adds all rows or none. It sorts them, so that servers that write concurrently cannot deadlock.
-func (s store) add(ctx context.Context, rows map[rowKey]*row) error {
+// write adds all rows or none. It sorts them, so that servers that write concurrently cannot deadlock.
+func (u *Usage) write(ctx context.Context, rows map[rowKey]*row) error {
 	hours, charged := inHours(rows), inMinutes(rows)
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	return postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
 		var failure error
 		note := func(_ int, err error) { failure = cmp.Or(failure, err) }
-		queries := s.queries.WithTx(tx)
+		queries := u.queries.WithTx(tx)
 		queries.AddUsage(ctx, hours).Exec(note)
 		if failure == nil {
 			queries.AddCharged(ctx, charged).Exec(note)
@@ -89,56 +90,49 @@ func inMinutes(rows map[rowKey]*row) []usagedb.AddChargedParams {
 	return batch
 }
 
-// reports returns a report for each client, or for one, since an hour.
-func (s store) reports(ctx context.Context, clientID uuid.UUID, since, until time.Time, bounds countBounds) ([]Report, error) {
+// reports are those of each client, or of one, since an hour.
+func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time, bounds countBounds) ([]Report, error) {
+	since, until := u.span(since)
 	every := clientID == uuid.Nil
-	clients, err := s.queries.UsageClients(ctx, usagedb.UsageClientsParams{ClientID: clientID, EveryClient: every})
+	reports, byID, err := u.newReports(ctx, clientID, since, until)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("usage: report: %w", err)
 	}
-	reports := make([]Report, len(clients))
-	byID := map[uuid.UUID]*Report{}
-	for i, row := range clients {
-		reports[i] = newReport(row, since, until)
-		byID[row.ClientID] = &reports[i]
-	}
-	counted, err := s.queries.UsageByHour(ctx, usagedb.UsageByHourParams{Since: since, ClientID: clientID, EveryClient: every})
+	counted, err := u.queries.UsageByHour(ctx, usagedb.UsageByHourParams{Since: since, ClientID: clientID, EveryClient: every})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("usage: report: %w", err)
 	}
 	for _, row := range counted {
 		if report := byID[row.ClientID]; report != nil {
 			report.count(row)
 		}
 	}
-	budgets, err := s.queries.BudgetByHour(ctx, usagedb.BudgetByHourParams{Since: since, ClientID: clientID, EveryClient: every})
+	budgets, err := u.queries.BudgetByHour(ctx, usagedb.BudgetByHourParams{Since: since, ClientID: clientID, EveryClient: every})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("usage: report: %w", err)
 	}
 	for _, row := range budgets {
 		if report := byID[row.ClientID]; report != nil {
 			report.spend(row)
 		}
 	}
-	return reports, s.countConnections(ctx, reports, bounds)
+	for _, report := range reports {
+		slices.SortFunc(report.Operations, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return reports, postgres.Failed("usage: report", u.countConnections(ctx, reports, bounds))
 }
 
-// overview returns the totals of each client since an hour.
-func (s store) overview(ctx context.Context, since, until time.Time) ([]Report, error) {
-	clients, err := s.queries.UsageClients(ctx, usagedb.UsageClientsParams{EveryClient: true})
+// Overview is [Usage.All] for a page that shows all clients at once: the totals alone, without operations and hours, and with
+// connections that are counted less exactly.
+func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error) {
+	since, until := u.span(since)
+	reports, byID, err := u.newReports(ctx, uuid.Nil, since, until)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("usage: overview: %w", err)
 	}
-	reports := make([]Report, len(clients))
-	byID := map[uuid.UUID]*Report{}
-	for i, row := range clients {
-		reports[i] = newReport(row, since, until)
-		reports[i].Hours = nil
-		byID[row.ClientID] = &reports[i]
-	}
-	counted, err := s.queries.UsageByClient(ctx, since)
+	counted, err := u.queries.UsageByClient(ctx, since)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("usage: overview: %w", err)
 	}
 	for _, row := range counted {
 		if report := byID[row.ClientID]; report != nil {
@@ -147,20 +141,23 @@ func (s store) overview(ctx context.Context, since, until time.Time) ([]Report, 
 			}
 		}
 	}
-	budgets, err := s.queries.BudgetByClient(ctx, since)
+	budgets, err := u.queries.BudgetByClient(ctx, since)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("usage: overview: %w", err)
 	}
 	for _, row := range budgets {
 		if report := byID[row.ClientID]; report != nil {
 			report.Charged, report.BusiestMinute = row.Charged, row.BusiestMinute
 		}
 	}
-	return reports, s.countConnections(ctx, reports, overviewBounds)
+	for i := range reports {
+		reports[i].Hours = nil
+	}
+	return reports, postgres.Failed("usage: overview", u.countConnections(ctx, reports, overviewBounds))
 }
 
 // countConnections adds to reports the connections of their clients, within bounds; the zero value is not to count them.
-func (s store) countConnections(ctx context.Context, reports []Report, bounds countBounds) error {
+func (u *Usage) countConnections(ctx context.Context, reports []Report, bounds countBounds) error {
 	if bounds == (countBounds{}) {
 		return nil
 	}
@@ -168,7 +165,7 @@ func (s store) countConnections(ctx context.Context, reports []Report, bounds co
 	for i, report := range reports {
 		ids[i] = report.ClientID
 	}
-	connections, unknown, err := s.countInTime(ctx, ids, bounds)
+	connections, unknown, err := u.countInTime(ctx, ids, bounds)
 	if err != nil {
 		return err
 	}
@@ -181,8 +178,8 @@ func (s store) countConnections(ctx context.Context, reports []Report, bounds co
 }
 
 // countInTime is connections; unknown says that there was no time for it.
-func (s store) countInTime(ctx context.Context, clients []uuid.UUID, bounds countBounds) (found map[uuid.UUID]Connections, unknown bool, err error) {
-	found, err = s.connections(ctx, clients, bounds)
+func (u *Usage) countInTime(ctx context.Context, clients []uuid.UUID, bounds countBounds) (found map[uuid.UUID]Connections, unknown bool, err error) {
+	found, err = u.connections(ctx, clients, bounds)
 	if postgres.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return found, true, nil
 	}
@@ -191,7 +188,7 @@ func (s store) countInTime(ctx context.Context, clients []uuid.UUID, bounds coun
 
 // connections counts the connections of clients in bounded time: exactly for a client with few, by a sample of the table for
 // a client with many. Clients without connections are not in the map.
-func (s store) connections(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
+func (u *Usage) connections(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
 	params := make([]usagedb.CountConnectionStatesParams, len(clients))
 	for i, id := range clients {
 		params[i] = usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(bounds.exact + 1)} //nolint:gosec // a constant
@@ -201,7 +198,7 @@ func (s store) connections(ctx context.Context, clients []uuid.UUID, bounds coun
 	found := map[uuid.UUID]Connections{}
 	many := false
 	var failures []error
-	s.queries.CountConnectionStates(limited, params).Query(func(i int, rows []usagedb.CountConnectionStatesRow, err error) {
+	u.queries.CountConnectionStates(limited, params).Query(func(i int, rows []usagedb.CountConnectionStatesRow, err error) {
 		failures = append(failures, err)
 		for _, row := range rows {
 			c := found[clients[i]]
@@ -217,7 +214,7 @@ func (s store) connections(ctx context.Context, clients []uuid.UUID, bounds coun
 	}
 	limited, cancel = context.WithTimeout(ctx, bounds.timeout)
 	defer cancel()
-	if err := s.sample(limited, found, bounds.sample); limited.Err() == nil { // else lower bounds are known
+	if err := u.sample(limited, found, bounds.sample); limited.Err() == nil { // else lower bounds are known
 		return found, err
 	}
 	return found, ctx.Err()
@@ -225,9 +222,9 @@ func (s store) connections(ctx context.Context, clients []uuid.UUID, bounds coun
 
 // sample replaces lower bounds by estimates. Nobody needs to know how long the table is: samples grow until one is large
 // enough to tell which part of the pages is as many connections as are to be read.
-func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections, size int64) error {
+func (u *Usage) sample(ctx context.Context, found map[uuid.UUID]Connections, size int64) error {
 	for part := 1e-4; ; {
-		sampled, err := s.queries.SampleConnections(ctx, float32(100*part))
+		sampled, err := u.queries.SampleConnections(ctx, float32(100*part))
 		if err != nil {
 			return err
 		}
@@ -252,15 +249,23 @@ func (s store) sample(ctx context.Context, found map[uuid.UUID]Connections, size
 	}
 }
 
-func newReport(row usagedb.UsageClientsRow, since, until time.Time) Report {
-	report := Report{
-		ClientID: row.ClientID, Name: row.Name, Status: row.Status, RequestsPerMinute: int(row.RequestsPerMinute),
-		Since: since, Until: until,
+// newReports are reports without figures, of each client or of one, in a list and by their clients.
+func (u *Usage) newReports(
+	ctx context.Context, clientID uuid.UUID, since, until time.Time,
+) (reports []Report, byID map[uuid.UUID]*Report, err error) {
+	clients, err := u.queries.UsageClients(ctx, usagedb.UsageClientsParams{ClientID: clientID, EveryClient: clientID == uuid.Nil})
+	reports, byID = make([]Report, len(clients)), map[uuid.UUID]*Report{}
+	for i, row := range clients {
+		reports[i] = Report{
+			ClientID: row.ClientID, Name: row.Name, Status: row.Status, RequestsPerMinute: int(row.RequestsPerMinute),
+			Since: since, Until: until,
+		}
+		for hour := since; hour.Before(until); hour = hour.Add(time.Hour) {
+			reports[i].Hours = append(reports[i].Hours, Hour{Start: hour})
+		}
+		byID[row.ClientID] = &reports[i]
 	}
-	for hour := since; hour.Before(until); hour = hour.Add(time.Hour) {
-		report.Hours = append(report.Hours, Hour{Start: hour})
-	}
-	return report
+	return reports, byID, err
 }
 
 // hourOf is the index of an hour. It is false for an hour in the future, since servers' clocks differ a little.
@@ -296,16 +301,17 @@ func (r *Report) spend(row usagedb.BudgetByHourRow) {
 	}
 }
 
-func (s store) sweep(ctx context.Context) error {
-	_, counts := s.queries.SweepUsage(ctx, Retention)
-	_, charged := s.queries.SweepCharged(ctx, Retention)
-	_, refused := s.queries.SweepClientErrors(ctx, Retention)
-	return errors.Join(counts, charged, refused)
+// Sweep deletes counts and errors that are older than [Retention]. Every server may call it at any time.
+func (u *Usage) Sweep(ctx context.Context) error {
+	_, counts := u.queries.SweepUsage(ctx, Retention)
+	_, charged := u.queries.SweepCharged(ctx, Retention)
+	_, refused := u.queries.SweepClientErrors(ctx, Retention)
+	return postgres.Failed("usage: sweep", errors.Join(counts, charged, refused))
 }
 
 // addErrors adds all errors or none, and keeps the latest of each client. Clients are in order, so that servers that write
 // concurrently cannot deadlock.
-func (s store) addErrors(ctx context.Context, all map[Refusal]ClientError, kept int32) error {
+func (u *Usage) addErrors(ctx context.Context, all map[Refusal]ClientError, kept int32) error {
 	var added []usagedb.AddClientErrorParams
 	var trimmed []usagedb.TrimClientErrorsParams
 	for _, one := range all {
@@ -318,10 +324,10 @@ func (s store) addErrors(ctx context.Context, all map[Refusal]ClientError, kept 
 	slices.SortFunc(added, func(a, b usagedb.AddClientErrorParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
 	slices.SortFunc(trimmed, func(a, b usagedb.TrimClientErrorsParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
 	trimmed = slices.Compact(trimmed)
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	return postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
 		var failure error
 		note := func(_ int, err error) { failure = cmp.Or(failure, err) }
-		queries := s.queries.WithTx(tx)
+		queries := u.queries.WithTx(tx)
 		queries.AddClientError(ctx, added).Exec(note)
 		if failure == nil {
 			queries.TrimClientErrors(ctx, trimmed).Exec(note)
@@ -330,25 +336,23 @@ func (s store) addErrors(ctx context.Context, all map[Refusal]ClientError, kept 
 	})
 }
 
-// errorsOf is a page of what is kept of a client's errors. Error: ErrClientNotFound.
-func (s store) errorsOf(ctx context.Context, clientID uuid.UUID, after ErrorPosition, limit int) ([]ClientError, error) {
-	if known, err := s.queries.ClientExists(ctx, clientID); err != nil || !known {
-		return nil, cmp.Or(err, ErrClientNotFound)
+// Errors are the latest refused requests of a client, newest first: at most limit of them, those after a position. Error:
+// ErrClientNotFound.
+func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after ErrorPosition, limit int) ([]ClientError, error) {
+	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
+		return nil, fmt.Errorf("usage: errors: %w", cmp.Or(err, ErrClientNotFound))
 	}
 	if after == (ErrorPosition{}) {
 		after.At = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	rows, err := s.queries.ListClientErrors(ctx, usagedb.ListClientErrorsParams{
+	rows, err := u.queries.ListClientErrors(ctx, usagedb.ListClientErrorsParams{
 		ClientID: clientID, BeforeAt: after.At, BeforeID: after.ID, MaxRows: int32(limit),
 	})
-	if err != nil {
-		return nil, err
-	}
 	list := make([]ClientError, len(rows))
 	for i, row := range rows {
 		list[i] = ClientError{
 			Refusal{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}, row.At, row.Requests, row.ErrorID,
 		}
 	}
-	return list, nil
+	return list, postgres.Failed("usage: errors", err)
 }

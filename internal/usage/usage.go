@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -53,7 +52,7 @@ type Request struct {
 
 // Usage counts requests and reports what was counted. It is safe for concurrent use.
 type Usage struct {
-	store  store
+	store
 	logger *slog.Logger
 	now    func() time.Time
 
@@ -167,7 +166,7 @@ func (u *Usage) writeSome(ctx context.Context, rows map[rowKey]*row) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
-	if err := u.store.add(ctx, batch); err != nil {
+	if err := u.write(ctx, batch); err != nil {
 		return err
 	}
 	for key := range batch {
@@ -194,12 +193,4 @@ func (u *Usage) Waiting() (rows int, dropped uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.rows), u.dropped
-}
-
-// Sweep deletes counts and errors that are older than [Retention]. Every server may call it at any time.
-func (u *Usage) Sweep(ctx context.Context) error {
-	if err := u.store.sweep(ctx); err != nil {
-		return fmt.Errorf("usage: sweep: %w", err)
-	}
-	return nil
 }

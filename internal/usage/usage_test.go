@@ -225,7 +225,7 @@ func TestConnectionsByState(t *testing.T) {
 	db.Exec(t, "analyze connections")
 	count := func(exact, sample int64) []Connections {
 		t.Helper()
-		u.store.bounds.exact, u.store.bounds.sample = exact, sample
+		u.bounds.exact, u.bounds.sample = exact, sample
 		all, err := u.All(t.Context(), start)
 		if err != nil {
 			t.Fatal(err)
@@ -248,7 +248,7 @@ func TestConnectionsByState(t *testing.T) {
 	}
 
 	// Somebody who holds the table holds the report up no longer than the limit.
-	u.store.bounds.timeout = 20 * time.Millisecond
+	u.bounds.timeout = 20 * time.Millisecond
 	tx, err := db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

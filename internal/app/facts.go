@@ -34,16 +34,13 @@ func (a *App) facts(ctx context.Context) overview.Facts {
 		At: a.config.Clock.Now(), Version: a.config.Version, Commit: a.config.Commit, Go: runtime.Version(), Contract: contractVersion(),
 		Self: a.overview.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
 		Mail:    overview.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
-		Limiter: overview.Limiter{Redis: a.config.LimiterURL != ""},
+		Limiter: overview.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: a.replicas.States(),
 	}
 	for _, c := range a.certificates {
 		leaf := c.current.Load().Leaf
 		f.Certificates = append(f.Certificates, overview.Certificate{
 			Listener: c.listener, Names: leaf.DNSNames, NotAfter: leaf.NotAfter, Problem: c.problem(leaf),
 		})
-	}
-	for _, state := range a.replicas.States() {
-		f.Replicas = append(f.Replicas, overview.Replica(state))
 	}
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()

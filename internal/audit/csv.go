@@ -3,13 +3,14 @@ package audit
 import (
 	"context"
 	"encoding/csv"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/postgres"
 )
 
 // csvColumns are the first line of a file.
@@ -23,9 +24,14 @@ var csvColumns = []string{"at", "actor", "action", "user_id", "client_id", "conn
 func (l *Log) WriteCSV(
 	ctx context.Context, w io.Writer, filter Filter, within func(context.Context) (context.Context, context.CancelFunc),
 ) error {
-	file := csv.NewWriter(w)
+	return postgres.Failed("audit log: csv", l.writeCSV(ctx, csv.NewWriter(w), filter, within))
+}
+
+func (l *Log) writeCSV(
+	ctx context.Context, file *csv.Writer, filter Filter, within func(context.Context) (context.Context, context.CancelFunc),
+) error {
 	if err := file.Write(csvColumns); err != nil {
-		return fmt.Errorf("audit log: csv: %w", err)
+		return err
 	}
 	for before := filter.newest(Position{}); before != (Position{}); {
 		var part slice
@@ -36,16 +42,10 @@ func (l *Log) WriteCSV(
 		})
 		cancel()
 		if err != nil {
-			return fmt.Errorf("audit log: csv: %w", err)
+			return err
 		}
-		for _, event := range part.found {
-			if err := file.Write(event.cells()); err != nil {
-				return fmt.Errorf("audit log: csv: %w", err)
-			}
-		}
-		file.Flush()
-		if err := file.Error(); err != nil {
-			return fmt.Errorf("audit log: csv: %w", err)
+		if err := file.WriteAll(postgres.List(part.found, Event.cells)); err != nil {
+			return err
 		}
 		before = part.next
 	}

@@ -2,8 +2,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,47 +31,18 @@ func (l *Log) List(ctx context.Context, filter Filter, after Position, limit int
 	if !filter.Since.IsZero() && after.At.Before(filter.Since) {
 		after = Position{filter.Since, 0} // ids begin with 1
 	}
-	params := auditdb.ListAuditLogParams{AfterAt: after.At, AfterID: after.ID, MaxRows: limit}
-	if filter.ClientID != uuid.Nil {
-		params.ClientID = &filter.ClientID
-	}
-	if filter.UserID != uuid.Nil {
-		params.UserID = &filter.UserID
-	}
-	if !filter.Until.IsZero() {
-		params.Until = &filter.Until
-	}
-	if filter.Actor != "" {
-		params.Actor = &filter.Actor
-	}
-	if filter.Action != "" {
-		params.Action = &filter.Action
-	}
-	rows, err := l.lists.ListAuditLog(ctx, params)
-	if err != nil {
-		return nil, fmt.Errorf("audit log: %w", err)
-	}
-	events := make([]Event, len(rows))
-	for i, row := range rows {
-		events[i] = newEvent(row.ID, row.At, row.Actor, row.Action, row.UserID, row.ClientID, row.ConnectionVersion, row.Detail)
-	}
-	return events, nil
+	rows, err := l.lists.ListAuditLog(ctx, auditdb.ListAuditLogParams{
+		AfterAt: after.At, AfterID: after.ID, Until: postgres.Null(filter.Until), UserID: postgres.Null(filter.UserID),
+		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action), MaxRows: limit,
+	})
+	return postgres.List(rows, newEvent), postgres.Failed("audit log", err)
 }
 
-func newEvent(
-	id int64, at time.Time, actor, action string, userID, clientID *uuid.UUID, version *int64, detail json.RawMessage,
-) Event {
-	event := Event{ID: id, At: at, Actor: actor, Action: action, Detail: detail}
-	if userID != nil {
-		event.UserID = *userID
+func newEvent(row auditdb.ListAuditLogRow) Event {
+	return Event{
+		ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail, UserID: postgres.Value(row.UserID),
+		ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
 	}
-	if clientID != nil {
-		event.ClientID = *clientID
-	}
-	if version != nil {
-		event.ConnectionVersion = *version
-	}
-	return event
 }
 
 // inOrder calls act with a function that looks at slices of the log: at most size entries of those that the index of a filter's
@@ -94,15 +63,9 @@ func (l *Log) inOrder(ctx context.Context, act func(look func(Filter, Position, 
 // lookBack reads the entries of a user, if one is asked for, else those of a client, of an actor, of an action, else all of the
 // time, and has PostgreSQL pick what fits of these.
 func lookBack(filter Filter, before Position, size int) auditdb.LookBackParams {
-	params := auditdb.LookBackParams{Slice: int32(size), BeforeAt: before.At, BeforeID: before.ID, Since: filter.Since} //nolint:gosec // thousands
-	if filter.ClientID != uuid.Nil {
-		params.ClientID = &filter.ClientID
-	}
-	if filter.Actor != "" {
-		params.Actor = &filter.Actor
-	}
-	if filter.Action != "" {
-		params.Action = &filter.Action
+	params := auditdb.LookBackParams{
+		Slice: int32(size), BeforeAt: before.At, BeforeID: before.ID, Since: filter.Since, //nolint:gosec // thousands
+		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action),
 	}
 	switch {
 	case filter.UserID != uuid.Nil:
@@ -124,7 +87,10 @@ func lookBack(filter Filter, before Position, size int) auditdb.LookBackParams {
 // newSlice is what was found among the entries that were looked at, and where the next slice begins.
 func newSlice(rows []auditdb.LookBackRow, size int) (s slice) {
 	for _, row := range rows {
-		event := newEvent(row.ID, row.At, row.Actor, row.Action, row.UserID, row.ClientID, row.ConnectionVersion, row.Detail)
+		event := newEvent(auditdb.ListAuditLogRow{
+			ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail, UserID: row.UserID,
+			ClientID: row.ClientID, ConnectionVersion: row.ConnectionVersion,
+		})
 		if row.Found {
 			s.found = append(s.found, event)
 		}
@@ -145,11 +111,8 @@ func (l *Log) Sweep(ctx context.Context) error {
 	}
 	for {
 		n, err := l.queries.SweepAuditLog(ctx, auditdb.SweepAuditLogParams{Retention: l.retention, MaxRows: sweepRows})
-		if err != nil {
-			return fmt.Errorf("audit log: sweep: %w", err)
-		}
-		if n < sweepRows {
-			return nil
+		if err != nil || n < sweepRows {
+			return postgres.Failed("audit log: sweep", err)
 		}
 	}
 }

@@ -101,14 +101,11 @@ func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
 // Names are the names of clients, by id. Those that there are none of are missing.
 func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
 	rows, err := r.queries.ListClientNames(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("client: names: %w", err)
-	}
 	names := make(map[uuid.UUID]string, len(rows))
 	for _, row := range rows {
 		names[row.ClientID] = row.Name
 	}
-	return names, nil
+	return names, postgres.Failed("client: names", err)
 }
 
 // List returns clients, oldest first: at most limit of them, those after a position.
@@ -116,14 +113,7 @@ func (r *Registry) List(ctx context.Context, after Position, limit int) ([]Clien
 	rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{
 		AfterTime: after.CreatedAt, AfterID: after.ID, MaxRows: int32(limit),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list clients: %w", err)
-	}
-	list := make([]Client, len(rows))
-	for i, row := range rows {
-		list[i] = fromRow(row)
-	}
-	return list, nil
+	return postgres.List(rows, fromRow), postgres.Failed("list clients", err)
 }
 
 // Disable makes a client unusable: its requests fail authentication and its access tokens stop working, until it is
@@ -159,11 +149,7 @@ func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.
 	if err != nil {
 		return Secret{}, clientError(id, err)
 	}
-	rotated := Secret{Secret: secret}
-	if until != nil {
-		rotated.OverlapUntil = *until
-	}
-	return rotated, nil
+	return Secret{secret, postgres.Value(until)}, nil
 }
 
 // Update changes what is registered about a client, and returns the client as it is then. change gets the present
@@ -240,10 +226,7 @@ func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.L
 // Connections counts the connections that Offboard would end.
 func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
 	n, err := r.queries.CountConnections(ctx, id)
-	if err != nil {
-		return 0, fmt.Errorf("connections of client %s: %w", id, err)
-	}
-	return n, nil
+	return n, postgres.Failed("connections of client "+id.String(), err)
 }
 
 // Offboard ends a client for good: it can never be used again, from then on, and all its connections are disconnected, in
@@ -282,10 +265,7 @@ func (r *Registry) changed(ctx context.Context, id uuid.UUID, rows int64, err er
 }
 
 func clientError(id uuid.UUID, err error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrNotFound
-	}
-	return fmt.Errorf("client %s: %w", id, err)
+	return fmt.Errorf("client %s: %w", id, postgres.NoRow(err, ErrNotFound))
 }
 
 // differences are the fields that changed, with their old and new values. Of the contact's address, which is personal, it

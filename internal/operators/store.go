@@ -5,10 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	operatorsdb "connect-svc/gen/db/operators"
 	"connect-svc/internal/postgres"
@@ -47,22 +44,17 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (Sess
 	}
 	var key SessionKey
 	rand.Read(key[:])
-	if err := s.queries.StartSession(ctx, operatorsdb.StartSessionParams{
+	return key, postgres.Failed("start session", s.queries.StartSession(ctx, operatorsdb.StartSessionParams{
 		SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime,
-	}); err != nil {
-		return SessionKey{}, fmt.Errorf("start session: %w", err)
-	}
-	return key, nil
+	}))
 }
 
 // Get is who is signed in. A session ends with the token that it was started with: one that is on the list no more opens
 // nothing, and one whose rights have changed has those of now. Error: ErrNoSession.
 func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Operator, error) {
 	row, err := s.queries.GetSession(ctx, key.hash())
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Operator{}, ErrNoSession
-	} else if err != nil {
-		return Operator{}, fmt.Errorf("get session: %w", err)
+	if err != nil {
+		return Operator{}, postgres.Outcome("get session", err, ErrNoSession)
 	}
 	for _, one := range tokens.list {
 		if string(one.hash) == string(row.TokenHash) { // neither is a secret
@@ -74,16 +66,11 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 
 // End signs out. A session that has ended already is no error.
 func (s *Sessions) End(ctx context.Context, key SessionKey) error {
-	if err := s.queries.EndSession(ctx, key.hash()); err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	return nil
+	return postgres.Failed("end session", s.queries.EndSession(ctx, key.hash()))
 }
 
 // Sweep deletes sessions whose time is over.
 func (s *Sessions) Sweep(ctx context.Context) error {
-	if _, err := s.queries.DeleteExpiredSessions(ctx); err != nil {
-		return fmt.Errorf("sweep sessions of the console: %w", err)
-	}
-	return nil
+	_, err := s.queries.DeleteExpiredSessions(ctx)
+	return postgres.Failed("sweep sessions of the console", err)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/alerts"
+	"connect-svc/internal/postgres"
 )
 
 // Facts are what is known of the service at an instant. What is asked of others may not be known.
@@ -25,7 +26,7 @@ type Facts struct {
 	MailWaiting     Asked[Waiting]
 	Webhooks        Asked[Webhooks]
 	Limiter         Limiter
-	Replicas        []Replica
+	Replicas        []postgres.ReplicaState
 }
 
 // Asked is the answer of somebody else, who may not have answered in time.
@@ -132,11 +133,4 @@ type Limiter struct {
 	Redis   bool // or Valkey; else PostgreSQL
 	Answers bool
 	Took    time.Duration // to answer
-}
-
-// Replica is one for reads of activity.
-type Replica struct {
-	Name string // host:port
-	Used bool
-	Lag  time.Duration // the most that its rows are old; 0 where it is not used
 }

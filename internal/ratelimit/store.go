@@ -2,11 +2,9 @@ package ratelimit
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	ratelimitdb "connect-svc/gen/db/ratelimit"
 	"connect-svc/internal/postgres"
@@ -23,10 +21,7 @@ func NewPostgres(pool *postgres.Pool) Postgres { return Postgres{ratelimitdb.New
 // Load implements [Store].
 func (p Postgres) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 	kept, err := p.queries.LoadState(ctx, clientID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", nil
-	}
-	return kept, err
+	return kept, postgres.NoRow(err, nil)
 }
 
 // CompareAndSet implements [Store]. A row is kept as long as its client.

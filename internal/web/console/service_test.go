@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/overview"
+	"connect-svc/internal/postgres"
 )
 
 const headingService = "Service"
@@ -34,7 +35,7 @@ func busyService() overview.Facts {
 		},
 		Mail:    overview.Mail{Sent: 12345, Failed: 2, Used: true, Trouble: "454 4.7.0 " + hostileName},
 		Limiter: overview.Limiter{Redis: true, Answers: true, Took: 1700 * time.Microsecond},
-		Replicas: []overview.Replica{
+		Replicas: []postgres.ReplicaState{
 			{Name: "replica-1:5432", Used: true, Lag: 900 * time.Millisecond}, {Name: "replica-2:5432"},
 		},
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
 )
 
 const (
@@ -24,7 +23,7 @@ const (
 	maxSamples = 250_000
 )
 
-// memory keeps samples for the engine, which it is a [storage.Queryable] and a [storage.Querier] of. It is used by one goroutine.
+// memory keeps samples for the engine, which it is a [storage.Queryable] of. It is used by one goroutine.
 type memory struct {
 	wanted  []wanted
 	series  map[string]*series // by the labels
@@ -200,12 +199,20 @@ func (m *memory) sample(now time.Time, name, instance string, pairs []*dto.Label
 func (s *series) cost() int { return int(s.back/Interval) + 3 }
 
 // Querier implements [storage.Queryable]. The engine leaves out what is not in its time.
-func (m *memory) Querier(int64, int64) (storage.Querier, error) { return m, nil }
+func (m *memory) Querier(int64, int64) (storage.Querier, error) {
+	return querier{storage.NoopQuerier(), m}, nil
+}
+
+// querier selects: no expression asks for more.
+type querier struct {
+	storage.Querier
+	memory *memory
+}
 
 // Select implements [storage.Querier].
-func (m *memory) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	set := &seriesSet{at: -1}
-	for _, s := range m.series {
+func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	set := &seriesSet{SeriesSet: storage.NoopSeriesSet(), at: -1}
+	for _, s := range q.memory.series {
 		if matches(s.labels, matchers) {
 			set.all = append(set.all, s)
 		}
@@ -213,18 +220,3 @@ func (m *memory) Select(_ context.Context, _ bool, _ *storage.SelectHints, match
 	slices.SortFunc(set.all, func(a, b *series) int { return labels.Compare(a.labels, b.labels) })
 	return set
 }
-
-// LabelValues implements [storage.Querier]; no expression asks for it.
-func (*memory) LabelValues(
-	context.Context, string, *storage.LabelHints, ...*labels.Matcher,
-) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-// LabelNames implements [storage.Querier]; no expression asks for it.
-func (*memory) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-// Close implements [storage.Querier].
-func (*memory) Close() error { return nil }

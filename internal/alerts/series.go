@@ -5,11 +5,12 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/util/annotations"
 )
 
 // seriesSet is what was selected, for the engine to go through.
 type seriesSet struct {
+	storage.SeriesSet // no errors and no warnings
+
 	all []*series
 	at  int
 }
@@ -24,12 +25,6 @@ func (s *seriesSet) At() storage.Series {
 		return storage.NewListSeriesIterator(one.samples)
 	}}
 }
-
-// Err implements [storage.SeriesSet].
-func (*seriesSet) Err() error { return nil }
-
-// Warnings implements [storage.SeriesSet].
-func (*seriesSet) Warnings() annotations.Annotations { return nil }
 
 // samples are those of a series, for the engine to go through.
 type samples []sample

@@ -139,29 +139,25 @@ func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchRes
 		kept   part // what the batch writes to the same table
 		result *Removed
 	}{
-		{newPart(PartDailyStepsRemovals, stepsTable.keys(), batch.DailyStepsRemovals, checkStepsRemoval(batch.DailySteps)),
-			steps, &result.DailyStepsRemovals},
-		{newPart(PartRemovals, ridesTable.keys(), batch.Removals, checkRideRemoval(batch.CyclingActivities)),
-			rides, &result.Removals},
-		{newPart(PartStepCorrectionRemovals, stepCorrectionsTable.keys(), batch.StepCorrectionRemovals,
-			checkAdjustmentRemoval("correction_id", batch.StepCorrections)), corrections, &result.StepCorrectionRemovals},
-		{newPart(PartCyclingAdjustmentRemovals, cyclingAdjustmentsTable.keys(), batch.CyclingAdjustmentRemovals,
-			checkAdjustmentRemoval("adjustment_id", batch.CyclingAdjustments)), adjustments, &result.CyclingAdjustmentRemovals},
+		{newPart(PartDailyStepsRemovals, stepsTable.keys(), batch.DailyStepsRemovals, StepsRemoval.check), steps, &result.DailyStepsRemovals},
+		{newPart(PartRemovals, ridesTable.keys(), batch.Removals, RideRemoval.check), rides, &result.Removals},
+		{newPart(PartStepCorrectionRemovals, stepCorrectionsTable.keys(), batch.StepCorrectionRemovals, AdjustmentRemoval.check),
+			corrections, &result.StepCorrectionRemovals},
+		{newPart(PartCyclingAdjustmentRemovals, cyclingAdjustmentsTable.keys(), batch.CyclingAdjustmentRemovals, AdjustmentRemoval.check),
+			adjustments, &result.CyclingAdjustmentRemovals},
 	}
 	var parts []part
 	for _, w := range written {
 		parts = append(parts, w.part)
 	}
 	for _, r := range removed {
-		parts = append(parts, r.part)
+		parts = append(parts, r.keeps(r.kept))
 	}
-	rows := 0
 	var users []any
 	for _, p := range parts {
-		rows += len(p.users)
-		users = append(users, p.arrays[0]...)
+		users = append(users, p.users()...)
 	}
-	if rows > maxBatchRows {
+	if len(users) > maxBatchRows {
 		return result, ErrBatchSize
 	}
 	if err := s.batches.Acquire(ctx); err != nil {
@@ -184,7 +180,8 @@ func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchRes
 			return err
 		}
 		for _, from := range removed {
-			if len(from.users) == 0 {
+			rows := int64(len(from.users()))
+			if rows == 0 {
 				continue
 			}
 			if !around.sharded {
@@ -196,18 +193,18 @@ func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchRes
 			if err != nil {
 				return err
 			}
-			rows := int64(len(from.users))
 			*from.result = Removed{Removed: n, Rows: rows, Unchanged: rows - n}
 		}
 		for _, to := range written {
-			if len(to.users) == 0 {
+			rows := int64(len(to.users()))
+			if rows == 0 {
 				continue
 			}
 			merged, err := merge(ctx, tx, to.table, to.arrayRows(), "", around.told, to.args()...)
 			if err != nil {
 				return err
 			}
-			merged.settle(int64(len(to.users)))
+			merged.settle(rows)
 			*to.result = merged
 		}
 		return also(tx, result)
@@ -222,10 +219,12 @@ func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchRes
 type part struct {
 	table
 	name   Part
-	users  []uuid.UUID // of the rows
-	bad    []BadRow    // by themselves
-	arrays [][]any     // the rows, an array for each column
+	bad    []BadRow // by themselves
+	arrays [][]any  // the rows, an array for each column
 }
+
+// users are those of the rows.
+func (p part) users() []any { return p.arrays[0] }
 
 // args are the arguments of [table.arrayRows].
 func (p part) args() []any {
@@ -244,7 +243,6 @@ func newPart[R record](name Part, into table, records []R, check func(R) faults)
 			fault.Line = i + 1
 			p.bad = append(p.bad, BadRow{name, fault})
 		}
-		p.users = append(p.users, r.user())
 		values = r.appendValues(values[:0])
 		for c, value := range values {
 			p.arrays[c] = append(p.arrays[c], value)
@@ -253,11 +251,27 @@ func newPart[R record](name Part, into table, records []R, check func(R) faults)
 	return p
 }
 
+// keeps refuses to remove what the same batch writes: sent again, it would not leave what it left the first time. A key is the user
+// and one more column.
+func (p part) keeps(written part) part {
+	type key [2]any
+	kept := make(map[key]bool, len(written.users()))
+	for i, user := range written.users() {
+		kept[key{user, written.arrays[1][i]}] = true
+	}
+	for i, user := range p.users() {
+		if kept[key{user, p.arrays[1][i]}] {
+			p.bad = append(p.bad, BadRow{p.name, &intake.RowError{Line: i + 1, Column: p.key[1], Err: errRemoved}})
+		}
+	}
+	return p
+}
+
 // check finds the rows that cannot be taken, now that it is known which users exist. noClock are found already.
-func check(noClock []BadRow, parts []part, known map[uuid.UUID]bool) error {
+func check(noClock []BadRow, parts []part, known map[any]bool) error {
 	found := BatchError(slices.Clone(noClock))
 	for _, p := range parts {
-		for i, user := range p.users {
+		for i, user := range p.users() {
 			if !known[user] {
 				found = append(found, BadRow{p.name, &intake.RowError{Line: i + 1, Column: "user_id", Err: ErrUnknownUser}})
 			}
@@ -275,41 +289,4 @@ func check(noClock []BadRow, parts []part, known map[uuid.UUID]bool) error {
 		return a.Part == b.Part && a.Line == b.Line && a.Column == b.Column
 	})
 	return found[:min(len(found), intake.MaxNamed)]
-}
-
-// What the same batch writes is not removed: sent again, it would not leave what it left the first time.
-
-func checkStepsRemoval(written []StepsRecord) func(StepsRemoval) faults {
-	kept := make(map[StepsRemoval]bool, len(written))
-	for _, r := range written {
-		kept[StepsRemoval{r.UserID, r.Date}] = true
-	}
-	return func(r StepsRemoval) (bad faults) {
-		bad.unless(dateInBounds(r.Date), "date", errDate)
-		bad.unless(!kept[r], "date", errRemoved)
-		return bad
-	}
-}
-
-func checkRideRemoval(written []RideRecord) func(RideRemoval) faults {
-	kept := make(map[RideRemoval]bool, len(written))
-	for _, r := range written {
-		kept[RideRemoval{r.UserID, r.SourceID}] = true
-	}
-	return func(r RideRemoval) (bad faults) {
-		bad.unless(isSourceID(r.SourceID), "source_id", errSourceID)
-		bad.unless(!kept[r], "source_id", errRemoved)
-		return bad
-	}
-}
-
-func checkAdjustmentRemoval(column string, written []AdjustmentRecord) func(AdjustmentRemoval) faults {
-	kept := make(map[AdjustmentRemoval]bool, len(written))
-	for _, r := range written {
-		kept[AdjustmentRemoval{r.UserID, r.ID}] = true
-	}
-	return func(r AdjustmentRemoval) (bad faults) {
-		bad.unless(!kept[r], column, errRemoved)
-		return bad
-	}
 }

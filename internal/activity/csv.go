@@ -5,45 +5,48 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/intake"
 )
 
-// Columns of the two files.
-var (
-	stepsColumns = []string{"user_id", "date", "steps"}
-	ridesColumns = []string{"user_id", "source_id", "recorded_start_time", "recorded_end_time", "distance_meters"}
-)
+// DailyStepsColumns is the header of a file of steps.
+func DailyStepsColumns() []string { return []string{"user_id", "date", "steps"} }
 
-func parseStepsRow(row []string) (record StepsRecord, bad faults) {
-	var err error
-	record.UserID, err = intake.ParseUUID(row[0])
-	bad.unless(err == nil, "user_id", intake.ErrUUID)
-	record.Date, err = parseDate(row[1])
-	bad.unless(err == nil && dateInBounds(record.Date), "date", errDate)
-	record.Steps, err = parseCount(row[2])
-	bad.unless(err == nil, "steps", errCount)
-	return record, bad
+// CyclingActivitiesColumns is the header of a file of rides.
+func CyclingActivitiesColumns() []string {
+	return []string{"user_id", "source_id", "recorded_start_time", "recorded_end_time", "distance_meters"}
 }
 
-func parseRideRow(row []string) (record RideRecord, bad faults) {
-	var err error
-	record.UserID, err = intake.ParseUUID(row[0])
-	bad.unless(err == nil, "user_id", intake.ErrUUID)
-	record.SourceID = row[1]
-	bad.unless(isSourceID(record.SourceID), "source_id", errSourceID)
-	record.Start, err = parseClock(row[2])
-	bad.unless(err == nil && yearInBounds(record.Start), "recorded_start_time", errClock)
-	if record.End, err = parseClock(row[3]); err != nil {
-		record.End = time.Time{} // unknown (decisions, section 1)
-	}
-	record.DistanceMeters, err = parseCount(row[4])
-	bad.unless(err == nil, "distance_meters", errCount)
-	return record, bad
+// What cannot be read becomes a value that the check of the record refuses.
+
+func parseStepsRow(row []string) (StepsRecord, faults) {
+	user, bad := parseUser(row[0])
+	date, _ := parseDate(row[1]) // the year 1
+	record := StepsRecord{UserID: user, Date: date, Steps: parseCount(row[2])}
+	return record, append(bad, record.check()...)
 }
 
-func parseCount(text string) (int, error) {
+func parseRideRow(row []string) (RideRecord, faults) {
+	user, bad := parseUser(row[0])
+	start, end := parseClock(row[2]), parseClock(row[3]) // an end of the year 1 is unknown (decisions, section 1)
+	record := RideRecord{UserID: user, SourceID: row[1], Start: start, End: end, DistanceMeters: parseCount(row[4])}
+	return record, append(bad, record.check()...)
+}
+
+func parseUser(text string) (id uuid.UUID, bad faults) {
+	id, err := intake.ParseUUID(text)
+	bad.unless(err == nil, "user_id", intake.ErrUUID)
+	return id, bad
+}
+
+// parseCount is -1 for what is no count.
+func parseCount(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
-	return int(n), err //nolint:gosec // 31 bits
+	if err != nil {
+		return -1
+	}
+	return int(n) //nolint:gosec // 31 bits
 }
 
 // clockLayout also reads up to nine fractional digits.
@@ -52,9 +55,10 @@ const clockLayout = "2006-01-02T15:04:05"
 // clockShape keeps out what [time.Parse] takes beyond it: hours of one digit, a comma, more fractional digits.
 var clockShape = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?$`)
 
-func parseClock(text string) (time.Time, error) {
-	if !clockShape.MatchString(text) {
-		return time.Time{}, errClock
+// parseClock is in the year 1 for what no clock shows.
+func parseClock(text string) (at time.Time) {
+	if clockShape.MatchString(text) {
+		at, _ = time.Parse(clockLayout, text)
 	}
-	return time.Parse(clockLayout, text)
+	return at
 }

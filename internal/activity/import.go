@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,21 +25,15 @@ type ImportOptions struct {
 // file wins. Either the whole file is taken or nothing of it: then the error is an [intake.BadRows] or, for the header, an
 // [intake.RowError], or says what else failed. Memory does not grow with the file.
 func (s *Store) ImportDailySteps(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
-	return importFile(ctx, s.pool, file, options, stepsTable, stepsColumns, parseStepsRow)
+	return importFile(ctx, s.pool, file, options, stepsTable, DailyStepsColumns(), parseStepsRow)
 }
 
 // ImportCyclingActivities takes a file with the columns
 // user_id,source_id,recorded_start_time,recorded_end_time,distance_meters: upserts by user and source id, also when
 // the start has changed. All else is as with [Store.ImportDailySteps].
 func (s *Store) ImportCyclingActivities(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
-	return importFile(ctx, s.pool, file, options, ridesTable, ridesColumns, parseRideRow)
+	return importFile(ctx, s.pool, file, options, ridesTable, CyclingActivitiesColumns(), parseRideRow)
 }
-
-// DailyStepsColumns and CyclingActivitiesColumns are the headers of the files.
-func DailyStepsColumns() []string { return slices.Clone(stepsColumns) }
-
-// CyclingActivitiesColumns is the header of a file of rides.
-func CyclingActivitiesColumns() []string { return slices.Clone(ridesColumns) }
 
 // importFile copies the rows to a staging table, which only this transaction sees, puts them in order, and merges them from there
 // part by part: the rows that others read are locked only at the end, and in one order, so that two imports never wait for
@@ -75,14 +68,12 @@ func importFile[R record](
 			return err
 		}
 		reader.Storing(0)
-		if err := mergeStaged(ctx, tx, into, usersLocked, around.told, reader.Storing, &result); err != nil {
-			if postgres.IsForeignKeyViolation(err, "") { // a user was deleted meanwhile
-				return cmp.Or(unknownUsers(ctx, tx, reader), err)
-			}
-			return err
+		err = mergeStaged(ctx, tx, into, usersLocked, around.told, reader.Storing, &result)
+		if postgres.IsForeignKeyViolation(err, "") { // a user was deleted meanwhile
+			return cmp.Or(unknownUsers(ctx, tx, reader), err)
 		}
 		result.settle(reader.Rows())
-		return nil
+		return err
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)

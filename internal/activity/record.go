@@ -84,11 +84,8 @@ var (
 	errRemoved  = errors.New("is written by the same batch")
 )
 
-// record is a row as it comes in. appendValues appends what the row has for its table's key and values.
-type record interface {
-	user() uuid.UUID
-	appendValues(to []any) []any
-}
+// record is a row as it comes in. appendValues appends what the row has for its table's key and values, the user first.
+type record interface{ appendValues(to []any) []any }
 
 // faults are what is wrong with a record. The line is left to the caller.
 type faults []*intake.RowError
@@ -98,13 +95,6 @@ func (f *faults) unless(good bool, column string, wanted error) {
 		*f = append(*f, &intake.RowError{Column: column, Err: wanted})
 	}
 }
-
-func (r StepsRecord) user() uuid.UUID       { return r.UserID }
-func (r RideRecord) user() uuid.UUID        { return r.UserID }
-func (r AdjustmentRecord) user() uuid.UUID  { return r.UserID }
-func (r StepsRemoval) user() uuid.UUID      { return r.UserID }
-func (r RideRemoval) user() uuid.UUID       { return r.UserID }
-func (r AdjustmentRemoval) user() uuid.UUID { return r.UserID }
 
 func (r StepsRecord) check() (bad faults) {
 	bad.unless(dateInBounds(r.Date), "date", errDate)
@@ -149,9 +139,21 @@ func (r AdjustmentRecord) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), pgUUID(r.ID), r.Date, r.Delta, r.Note)
 }
 
+func (r StepsRemoval) check() (bad faults) {
+	bad.unless(dateInBounds(r.Date), "date", errDate)
+	return bad
+}
+
 func (r StepsRemoval) appendValues(to []any) []any { return append(to, pgUUID(r.UserID), r.Date) }
 
+func (r RideRemoval) check() (bad faults) {
+	bad.unless(isSourceID(r.SourceID), "source_id", errSourceID)
+	return bad
+}
+
 func (r RideRemoval) appendValues(to []any) []any { return append(to, pgUUID(r.UserID), r.SourceID) }
+
+func (r AdjustmentRemoval) check() faults { return nil }
 
 func (r AdjustmentRemoval) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), pgUUID(r.ID))

@@ -53,11 +53,7 @@ func (s *Store) DailySteps(ctx context.Context, userID uuid.UUID, dates Range) (
 	rows, err := read(ctx, s, (*activitydb.Queries).ReadDailySteps, activitydb.ReadDailyStepsParams{
 		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 	})
-	steps := make([]Steps, len(rows))
-	for i, row := range rows {
-		steps[i] = Steps(row)
-	}
-	return steps, err
+	return postgres.List(rows, func(row activitydb.ReadDailyStepsRow) Steps { return Steps(row) }), err
 }
 
 // CyclingDaily returns the dates of a range on which rides started, oldest first: at most 31.
@@ -65,11 +61,7 @@ func (s *Store) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Range)
 	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingDaily, activitydb.ReadCyclingDailyParams{
 		UserID: userID, Since: dates.From, Until: dates.until(),
 	})
-	days := make([]CyclingDay, len(rows))
-	for i, row := range rows {
-		days[i] = CyclingDay(row)
-	}
-	return days, err
+	return postgres.List(rows, func(row activitydb.ReadCyclingDailyRow) CyclingDay { return CyclingDay(row) }), err
 }
 
 type rideRow = activitydb.ReadCyclingActivitiesRow
@@ -90,41 +82,29 @@ func read[Params, Row any](
 	rows, err := postgres.Read(ctx, s.pool, s.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]Row, error) {
 		return query(activitydb.New(pool), ctx, params)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("activity: read: %w", err)
-	}
-	return rows, nil
+	return rows, postgres.Failed("activity: read", err)
 }
 
 // userClock is the time on the user's wall.
 func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
 	now, err := activitydb.New(s.pool).UserClock(ctx, userID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return time.Time{}, ErrUnknownUser
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("activity: user's clock: %w", err)
-	}
-	return now, nil
+	return now, postgres.Outcome("activity: user's clock", err, ErrUnknownUser)
 }
 
 // findUnknownUsers notes the staged rows whose users do not exist.
 func findUnknownUsers(ctx context.Context, tx pgx.Tx, bad *intake.BadRows) error {
-	rows, err := tx.Query(ctx, `
+	rows, _ := tx.Query(ctx, `
 with named as materialized (
 	select line, user_id from staged
 ), known as materialized (
 	select users.user_id from users join (select distinct user_id from named) wanted on wanted.user_id = users.user_id
 )
 select named.line, count(*) over () from named left join known on known.user_id = named.user_id
-where known.user_id is null order by named.line limit $1`, intake.MaxNamed)
-	if err != nil {
-		return fmt.Errorf("look for unknown users: %w", err)
-	}
+where known.user_id is null order by named.line limit $1`, intake.MaxNamed) // ForEachRow has its error
 	var line int
 	var count int64
 	var unknown []*intake.RowError
-	_, err = pgx.ForEachRow(rows, []any{&line, &count}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&line, &count}, func() error {
 		unknown = append(unknown, &intake.RowError{Line: line, Column: "user_id", Err: ErrUnknownUser})
 		return nil
 	})
@@ -137,10 +117,7 @@ where known.user_id is null order by named.line limit $1`, intake.MaxNamed)
 
 // skipUnknownUsers takes the rows of users who do not exist out of the staged ones, and passes them on as a file has them.
 func skipUnknownUsers(ctx context.Context, tx pgx.Tx, from table, skip func(row []string) error) (skipped int64, err error) {
-	rows, err := tx.Query(ctx, from.skipUnknown())
-	if err != nil {
-		return 0, fmt.Errorf("skip unknown users: %w", err)
-	}
+	rows, _ := tx.Query(ctx, from.skipUnknown()) // ForEachRow has its error
 	row := make([]string, len(from.texts))
 	into := make([]any, len(row))
 	for i := range row {
@@ -165,10 +142,7 @@ with wanted as (
 	select from users join wanted using (user_id) order by user_id for key share of users
 )
 select (select count(*) from locked) = (select count(*) from wanted)`).Scan(&all)
-	if err != nil {
-		return false, fmt.Errorf("lock the users: %w", err)
-	}
-	return all, nil
+	return all, postgres.Failed("lock the users", err)
 }
 
 // surroundings are what a write needs to know of the database.
@@ -257,32 +231,25 @@ func allowTime(ctx context.Context, tx pgx.Tx) error {
 // lockUsers returns which users exist. It puts batches for the same users in order, and keeps the users from being deleted until
 // the batch is done. It is the weakest lock that does so: connecting, signing in and imports go on. Where users are sharded it
 // locks none.
-func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known map[uuid.UUID]bool, err error) {
+func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known map[any]bool, err error) {
 	query := "select user_id from users where user_id = any ($1) order by user_id"
 	if !sharded {
 		query += " for no key update"
 	}
-	rows, err := tx.Query(ctx, query, users)
-	if err != nil {
-		return nil, fmt.Errorf("lock the users: %w", err)
-	}
-	known = map[uuid.UUID]bool{}
+	rows, _ := tx.Query(ctx, query, users) // ForEachRow has its error
+	known = map[any]bool{}
 	var user uuid.UUID
-	if _, err = pgx.ForEachRow(rows, []any{&user}, func() error {
-		known[user] = true
+	_, err = pgx.ForEachRow(rows, []any{&user}, func() error {
+		known[pgUUID(user)] = true
 		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("lock the users: %w", err)
-	}
-	return known, nil
+	})
+	return known, postgres.Failed("lock the users", err)
 }
 
 // remove deletes the rows that a part names and counts those that there were.
 func remove(ctx context.Context, tx pgx.Tx, named part, told bool) (removed int64, err error) {
-	if err := tx.QueryRow(ctx, named.remove(told), named.args()...).Scan(&removed); err != nil {
-		return 0, fmt.Errorf("remove from %s: %w", named.stored, err)
-	}
-	return removed, nil
+	err = tx.QueryRow(ctx, named.remove(told), named.args()...).Scan(&removed)
+	return removed, postgres.Failed("remove from "+named.stored, err)
 }
 
 // lockRows locks the rows that a batch removes and those that it writes in the order in which a merge locks them, so that the
@@ -293,10 +260,8 @@ func lockRows(ctx context.Context, tx pgx.Tx, removals, written part) error {
 	for i := range both.arrays {
 		both.arrays[i] = slices.Concat(removals.arrays[i], written.arrays[i])
 	}
-	if _, err := tx.Exec(ctx, both.lock(), both.args()...); err != nil {
-		return fmt.Errorf("lock rows of %s: %w", both.stored, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, both.lock(), both.args()...)
+	return postgres.Failed("lock rows of "+both.stored, err)
 }
 
 // noteAdjustment writes who did what with an adjustment to the audit log.
@@ -318,13 +283,7 @@ func getAdjustment(ctx context.Context, from activitydb.DBTX, dataset Adjusted, 
 // GetAdjustment finds an adjustment by its id. Error: ErrNoAdjustment.
 func (s *Store) GetAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
 	found, err := getAdjustment(ctx, s.pool, dataset, userID, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Adjustment{}, ErrNoAdjustment
-	}
-	if err != nil {
-		return Adjustment{}, fmt.Errorf("activity: adjustment: %w", err)
-	}
-	return found, nil
+	return found, postgres.Outcome("activity: adjustment", err, ErrNoAdjustment)
 }
 
 // LatestAdjustments are what was corrected in datasets of a user, newest first: at most limit of them, those before a moment.
@@ -338,14 +297,9 @@ func (s *Store) LatestAdjustments(
 	params.StepsAt, params.StepsID = before.of(AdjustedSteps)
 	params.CyclingAt, params.CyclingID = before.of(AdjustedCycling)
 	rows, err := activitydb.New(s.pool).ListLatestAdjustments(ctx, params)
-	if err != nil {
-		return nil, fmt.Errorf("activity: latest adjustments: %w", err)
-	}
-	list := make([]Adjustment, len(rows))
-	for i, row := range rows {
-		list[i] = Adjustment{AdjustmentRecord{userID, row.ID, row.Date, int(row.Delta), row.Note}, adjusted[row.Dataset], row.CreatedAt}
-	}
-	return list, nil
+	return postgres.List(rows, func(row activitydb.ListLatestAdjustmentsRow) Adjustment {
+		return adjustmentOf(userID, activitydb.ListAdjustmentsRow(row))
+	}), postgres.Failed("activity: latest adjustments", err)
 }
 
 // Day is what a date of a user comes to, for support. Error: ErrUnknownUser.
@@ -363,25 +317,14 @@ func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, dat
 		row, err = activitydb.New(s.pool).GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
 		day = Day(row)
 	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Day{}, ErrUnknownUser
-	}
-	if err != nil {
-		return Day{}, fmt.Errorf("activity: day: %w", err)
-	}
-	return day, nil
+	return day, postgres.Outcome("activity: day", err, ErrUnknownUser)
 }
 
 // Count is how much is stored of a user, each counted as far as most. Error: ErrUnknownUser.
 func (s *Store) Count(ctx context.Context, userID uuid.UUID, most int) (Amount, error) {
 	row, err := activitydb.New(s.pool).CountActivity(ctx, activitydb.CountActivityParams{UserID: userID, Most: int32(most)})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Amount{}, ErrUnknownUser
-	}
-	if err != nil {
-		return Amount{}, fmt.Errorf("activity: count: %w", err)
-	}
-	return Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}, nil
+	found := Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}
+	return found, postgres.Outcome("activity: count", err, ErrUnknownUser)
 }
 
 // Adjustments are what was corrected for a user, by date: at most limit of them, those after a position. Whoever does not exist has
@@ -391,12 +334,11 @@ func (s *Store) Adjustments(ctx context.Context, userID uuid.UUID, after Adjustm
 	params.StepsDate, params.StepsID = after.of(AdjustedSteps)
 	params.CyclingDate, params.CyclingID = after.of(AdjustedCycling)
 	rows, err := activitydb.New(s.pool).ListAdjustments(ctx, params)
-	if err != nil {
-		return nil, fmt.Errorf("activity: adjustments: %w", err)
-	}
-	list := make([]Adjustment, len(rows))
-	for i, row := range rows {
-		list[i] = Adjustment{AdjustmentRecord{userID, row.ID, row.Date, int(row.Delta), row.Note}, adjusted[row.Dataset], row.CreatedAt}
-	}
-	return list, nil
+	return postgres.List(rows, func(row activitydb.ListAdjustmentsRow) Adjustment {
+		return adjustmentOf(userID, row)
+	}), postgres.Failed("activity: adjustments", err)
+}
+
+func adjustmentOf(userID uuid.UUID, row activitydb.ListAdjustmentsRow) Adjustment {
+	return Adjustment{AdjustmentRecord{userID, row.ID, row.Date, int(row.Delta), row.Note}, adjusted[row.Dataset], row.CreatedAt}
 }

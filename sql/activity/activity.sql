@@ -75,7 +75,7 @@ values (@user_id::uuid, @actor::text, @action::text, @user_id::uuid,
 -- name: ListLatestAdjustments :many
 -- Corrections of steps (dataset 0) and of cycling distance (1), if they are asked for, newest first, each before a position of its
 -- own.
-select l.dataset, l.id, l.date, l.delta, l.note, l.created_at
+select l.dataset, l.date, l.id, l.delta, l.note, l.created_at
 from (
     (select 0::int as dataset, s.correction_id as id, s.date, s.delta, s.note, s.created_at
     from step_corrections s

@@ -224,7 +224,7 @@ func (q *Queries) ListAdjustments(ctx context.Context, arg ListAdjustmentsParams
 }
 
 const listLatestAdjustments = `-- name: ListLatestAdjustments :many
-select l.dataset, l.id, l.date, l.delta, l.note, l.created_at
+select l.dataset, l.date, l.id, l.delta, l.note, l.created_at
 from (
     (select 0::int as dataset, s.correction_id as id, s.date, s.delta, s.note, s.created_at
     from step_corrections s
@@ -257,8 +257,8 @@ type ListLatestAdjustmentsParams struct {
 
 type ListLatestAdjustmentsRow struct {
 	Dataset   int32
-	ID        uuid.UUID
 	Date      time.Time
+	ID        uuid.UUID
 	Delta     int32
 	Note      string
 	CreatedAt time.Time
@@ -286,8 +286,8 @@ func (q *Queries) ListLatestAdjustments(ctx context.Context, arg ListLatestAdjus
 		var i ListLatestAdjustmentsRow
 		if err := rows.Scan(
 			&i.Dataset,
-			&i.ID,
 			&i.Date,
+			&i.ID,
 			&i.Delta,
 			&i.Note,
 			&i.CreatedAt,

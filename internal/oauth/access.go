@@ -36,7 +36,7 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 	if err != nil {
 		return Access{}, refusal.Because(ErrInvalidAccessToken, "the access token is none of this service, or was altered")
 	}
-	access, err := s.store.access(fairqueue.WithCaller(ctx, token.ClientID.String()), token)
+	access, err := s.access(fairqueue.WithCaller(ctx, token.ClientID.String()), token)
 	if err != nil {
 		return Access{ClientID: token.ClientID}, fmt.Errorf("authenticate: %w", err)
 	}

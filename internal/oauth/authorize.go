@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
@@ -57,11 +57,8 @@ func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, 
 	if err != nil {
 		return uuid.Nil, err
 	}
-	request.id, request.browser, request.lifetime = uuid.New(), browser, s.settings.RequestLifetime
-	if err := s.store.createRequest(ctx, request); err != nil {
-		return uuid.Nil, fmt.Errorf("authorize: %w", err)
-	}
-	return request.id, nil
+	request.RequestID, request.BrowserHash, request.Lifetime = uuid.New(), browser[:], s.settings.RequestLifetime
+	return request.RequestID, postgres.Failed("authorize", s.queries.CreateAuthorizationRequest(ctx, request))
 }
 
 // authorizeQuery reads the parameters, each of which must be there once with a value.
@@ -89,18 +86,6 @@ func authorizeQuery(rawQuery string) (map[string]string, error) {
 	return parameters, nil
 }
 
-// authorizationRequest is a request that may be shown to a user.
-type authorizationRequest struct {
-	id            uuid.UUID
-	browser       [sha256.Size]byte
-	clientID      uuid.UUID
-	redirectURI   string
-	scopes        scope.Set
-	state         string
-	codeChallenge []byte
-	lifetime      time.Duration
-}
-
 // checkAuthorize applies the rules of specification 4.2 and 7.2, the client first, so that what it registered is
 // known where the rest is compared with it.
 func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]string) (authorizationRequest, error) {
@@ -108,7 +93,7 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	if err != nil || clientID.String() != parameters["client_id"] {
 		return authorizationRequest{}, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is no UUID in lower case"}
 	}
-	callbackURL, allowance, err := s.store.activeClient(ctx, clientID)
+	callbackURL, allowance, err := s.activeClient(ctx, clientID)
 	if err != nil {
 		return authorizationRequest{}, fmt.Errorf("authorize: %w", err)
 	}
@@ -138,11 +123,11 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 		return refuse(InvalidRequest, "state does not have 22 to 2048 visible ASCII characters")
 	}
 	return authorizationRequest{
-		clientID:      clientID,
-		redirectURI:   parameters["redirect_uri"],
-		scopes:        scopes,
-		state:         parameters["state"],
-		codeChallenge: challenge,
+		ClientID:      clientID,
+		RedirectUri:   parameters["redirect_uri"],
+		Scopes:        scopes,
+		State:         parameters["state"],
+		CodeChallenge: challenge,
 	}, nil
 }
 
@@ -179,6 +164,6 @@ func validState(state string) bool {
 
 // PartnerOf returns how users see a client. Error: ErrRequestEnded, where there is none.
 func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (Partner, error) {
-	row, err := s.store.queries.GetPartner(ctx, clientID)
-	return Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}, none(err, ErrRequestEnded)
+	row, err := s.queries.GetPartner(ctx, clientID)
+	return Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}, postgres.NoRow(err, ErrRequestEnded)
 }

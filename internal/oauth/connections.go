@@ -63,27 +63,20 @@ func (s *Server) RefreshInactivity() time.Duration { return s.settings.RefreshIn
 
 // FindGrant returns whose grant it is, and of which client. Error: ErrNotConnected.
 func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
-	row, err := s.store.queries.GetGrant(ctx, grantID)
-	return row.UserID, row.ClientID, none(err, ErrNotConnected)
+	row, err := s.queries.GetGrant(ctx, grantID)
+	return row.UserID, row.ClientID, postgres.NoRow(err, ErrNotConnected)
 }
 
 // CountRequests is how many authorization requests a user has signed in to that have not ended, counted as far as a thousand.
 func (s *Server) CountRequests(ctx context.Context, userID uuid.UUID) (int64, error) {
-	return s.store.queries.CountRequestsOfUser(ctx, userID)
+	return s.queries.CountRequestsOfUser(ctx, userID)
 }
 
 // ConnectionsOfUser returns a user's connections by the name of the client, without disconnected ones. A user that
 // does not exist has none.
 func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
-	rows, err := s.store.queries.ListConnectionsOfUser(ctx, userID)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Connection, len(rows))
-	for i, row := range rows {
-		list[i] = connectionOf(row)
-	}
-	return list, nil
+	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
+	return postgres.List(rows, connectionOf), err
 }
 
 // DisconnectUser ends the user's connection with a client, as the user asked: all its codes and tokens stop working,

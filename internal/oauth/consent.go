@@ -59,39 +59,24 @@ type Ending struct {
 	Partner Partner
 }
 
-// allowed is a request that ended with a code.
-type allowed struct {
-	redirectURI, state string
-	code               authorizationCode
-}
-
 // Allow ends the request with a code, and returns the address to send the browser to. It is ErrRequestEnded unless
 // the consent was shown, is still good, and has no scope mismatch.
 func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (string, error) {
-	allowed, err := s.store.allow(ctx, id, session, s.settings.CodeLifetime)
+	redirectURI, state, payload, err := s.allow(ctx, id, session, s.settings.CodeLifetime)
 	if err != nil {
 		return "", fmt.Errorf("allow: %w", err)
 	}
-	code, err := s.seal(credential.AuthorizationCode, allowed.code)
+	code, err := s.seal(credential.AuthorizationCode, payload)
 	if err != nil {
 		return "", fmt.Errorf("allow: %w", err)
 	}
-	return callbackURL(allowed.redirectURI, allowed.state, "code", code), nil
-}
-
-// Deny ends the request, and returns the address to send the browser to. The user need not have signed in.
-func (s *Server) Deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (string, error) {
-	redirectURI, state, err := s.store.deny(ctx, id, browser)
-	if err != nil {
-		return "", fmt.Errorf("deny: %w", err)
-	}
-	return callbackURL(redirectURI, state, "error", "access_denied"), nil
+	return callbackURL(redirectURI, state, "code", code), nil
 }
 
 // DisconnectMismatch ends the connection whose scopes keep the request from being allowed. Error: ErrRequestEnded, where there
 // is none.
 func (s *Server) DisconnectMismatch(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
-	found, err := s.store.consent(ctx, id, session)
+	found, err := s.consent(ctx, id, session)
 	if err != nil {
 		return err
 	}

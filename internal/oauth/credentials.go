@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -29,19 +28,6 @@ func NewCredentials(id, secret string) (Credentials, error) {
 
 // errWrongClient does not say what was wrong: the statements that act do not ask.
 var errWrongClient = refusal.Because(ErrInvalidClient, "client_id or client_secret is wrong, or the client is not active")
-
-// AuthenticateClient checks the credentials and does nothing else. ErrInvalidClient does not say what was wrong: the id, the
-// secret, or that the client is not active.
-func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) error {
-	known, err := s.store.authenticates(ctx, client)
-	if err != nil {
-		return fmt.Errorf("authenticate client: %w", err)
-	}
-	if !known {
-		return errWrongClient
-	}
-	return nil
-}
 
 // refuse is the error of an act that did nothing: ErrInvalidClient if the credentials are wrong, else ErrInvalidGrant for
 // this reason.

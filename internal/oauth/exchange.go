@@ -51,9 +51,9 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 	defer unlock()
 	var connection granted
 	for err = errPossible; errors.Is(err, errPossible); {
-		connection, err = s.store.authorize(ctx, client, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
+		connection, err = s.authorize(ctx, client, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
 		if errors.Is(err, errNothingDone) {
-			err = s.store.refuseExchange(ctx, client, code, params.RedirectURI)
+			err = s.refuseExchange(ctx, client, code, params.RedirectURI)
 		}
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
@@ -55,7 +54,7 @@ var (
 
 // Server is the authorization server. It is safe for use by many goroutines, and by many servers on one database.
 type Server struct {
-	store    store
+	store
 	turns    *fairqueue.Locks[row]
 	keys     *credential.Keyring
 	settings Settings
@@ -124,16 +123,8 @@ func (s *Server) issue(userID, clientID uuid.UUID, connection granted, refreshTo
 // have expired. It ends the connections that the offboarding of a client has left. It is meant to run every minute or so;
 // nothing depends on when.
 func (s *Server) Sweep(ctx context.Context) error {
-	_, requests := s.store.queries.SweepAuthorizationRequests(ctx)
-	_, tokens := s.store.queries.SweepRevokedAccessTokens(ctx)
-	_, connections := s.store.endOffboarded(ctx, nil)
+	_, requests := s.queries.SweepAuthorizationRequests(ctx)
+	_, tokens := s.queries.SweepRevokedAccessTokens(ctx)
+	_, connections := s.endOffboarded(ctx, nil)
 	return errors.Join(requests, tokens, connections)
-}
-
-// none replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
-func none(err, meaning error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return meaning
-	}
-	return err
 }

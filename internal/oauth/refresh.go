@@ -35,9 +35,9 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 	defer unlock()
 	var connection granted
 	for err = errPossible; errors.Is(err, errPossible); {
-		connection, err = s.store.rotate(ctx, client, token, credential.Hash(presented), credential.Hash(next), s.settings.RefreshInactivity)
+		connection, err = s.rotate(ctx, client, token, credential.Hash(presented), credential.Hash(next), s.settings.RefreshInactivity)
 		if errors.Is(err, errNothingDone) {
-			err = s.store.refuseRefresh(ctx, client, token, credential.Hash(presented))
+			err = s.refuseRefresh(ctx, client, token, credential.Hash(presented))
 		}
 	}
 	if err != nil {

@@ -22,7 +22,7 @@ func (s *Server) Revoke(ctx context.Context, client Credentials, presented strin
 
 func (s *Server) revoke(ctx context.Context, client Credentials, presented string) error {
 	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
-		return s.store.revokeAccessToken(ctx, client, token)
+		return s.revokeAccessToken(ctx, client, token)
 	}
 	token, err := open[refreshToken](s, credential.RefreshToken, presented)
 	if err != nil || token.ClientID != client.ClientID {
@@ -40,7 +40,7 @@ func (s *Server) revoke(ctx context.Context, client Credentials, presented strin
 // working, and a later connection needs fresh consent. A grant that is unknown or another client's is no error and
 // changes nothing. Error: ErrInvalidClient.
 func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uuid.UUID) error {
-	userID, err := s.store.findGrant(ctx, client, grantID)
+	userID, err := s.findGrant(ctx, client, grantID)
 	if err == nil && userID != nil {
 		err = s.disconnect(ctx, *userID, client.ClientID, "client")
 	}

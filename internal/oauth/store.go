@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,29 +34,19 @@ func newStore(pool *postgres.Pool) store {
 // activeClient is what an authorization request is compared with. It is unauthorized_client where there is none.
 func (s store) activeClient(ctx context.Context, id uuid.UUID) (callbackURL string, allowance scope.Set, err error) {
 	row, err := s.queries.GetRegistration(ctx, id)
-	return row.CallbackUrl, row.Scopes, none(err, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
+	return row.CallbackUrl, row.Scopes, postgres.NoRow(err, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
 }
 
-func (s store) createRequest(ctx context.Context, request authorizationRequest) error {
-	return s.queries.CreateAuthorizationRequest(ctx, oauthdb.CreateAuthorizationRequestParams{
-		RequestID:     request.id,
-		BrowserHash:   request.browser[:],
-		ClientID:      request.clientID,
-		RedirectUri:   request.redirectURI,
-		Scopes:        request.scopes,
-		State:         request.state,
-		CodeChallenge: request.codeChallenge,
-		Lifetime:      request.lifetime,
-	})
-}
+// authorizationRequest is a request that may be shown to a user.
+type authorizationRequest = oauthdb.CreateAuthorizationRequestParams
 
 // Request returns the pending request of a browser, or ErrRequestEnded.
 func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Request, error) {
-	row, err := s.store.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{
+	row, err := s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{
 		RequestID: id, BrowserHash: browser[:],
 	})
 	if err != nil {
-		return Request{}, none(err, ErrRequestEnded)
+		return Request{}, postgres.NoRow(err, ErrRequestEnded)
 	}
 	return Request{
 		Partner:     Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},
@@ -70,7 +61,7 @@ func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size
 // then on session, the hash of a secret that the browser got for its sign-in, opens the request. Who knows or chose the
 // browser's former secret can see and consent to nothing.
 func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser, session [sha256.Size]byte, userID uuid.UUID) error {
-	n, err := s.store.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
+	n, err := s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
 		RequestID: id, BrowserHash: browser[:], SessionHash: session[:], UserID: userID,
 	})
 	if err == nil && n == 0 {
@@ -81,7 +72,7 @@ func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser, session [s
 
 // SignedOut takes back who signed in for a request, so that somebody else may. Whoever did not sign in is no error.
 func (s *Server) SignedOut(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
-	_, err := s.store.queries.SignOutAuthorizationRequest(ctx, oauthdb.SignOutAuthorizationRequestParams{
+	_, err := s.queries.SignOutAuthorizationRequest(ctx, oauthdb.SignOutAuthorizationRequestParams{
 		RequestID: id, SessionHash: session[:],
 	})
 	return err
@@ -94,9 +85,9 @@ func (s *Server) Ending(ctx context.Context, id uuid.UUID, browsers [][sha256.Si
 	for i := range browsers {
 		hashes[i] = browsers[i][:]
 	}
-	row, err := s.store.queries.GetEnding(ctx, oauthdb.GetEndingParams{RequestID: id, Browsers: hashes})
+	row, err := s.queries.GetEnding(ctx, oauthdb.GetEndingParams{RequestID: id, Browsers: hashes})
 	if err != nil {
-		return Ending{}, none(err, ErrRequestEnded)
+		return Ending{}, postgres.NoRow(err, ErrRequestEnded)
 	}
 	partner := Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}
 	switch {
@@ -121,13 +112,13 @@ func (c consent) scopeMismatch() bool { return c.user.Connected && *c.user.Scope
 func (s store) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consent, err error) {
 	found.request, err = s.queries.GetConsentRequest(ctx, oauthdb.GetConsentRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {
-		return found, none(err, ErrRequestEnded)
+		return found, postgres.NoRow(err, ErrRequestEnded)
 	}
 	found.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
 		UserID: *found.request.UserID, ClientID: found.request.ClientID,
 	})
 	if err != nil {
-		return found, none(err, ErrRequestEnded)
+		return found, postgres.NoRow(err, ErrRequestEnded)
 	}
 	if day := found.request.ConsentDay; day != nil && !day.Equal(found.user.Today) {
 		return found, ErrRequestEnded
@@ -138,12 +129,12 @@ func (s store) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 // Consent returns what the user who signed in is asked. The user's calendar day when it is first called is the one
 // that the consent holds for; once that day is over the request has ended (specification 3.1).
 func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Consent, error) {
-	found, err := s.store.consent(ctx, id, session)
+	found, err := s.consent(ctx, id, session)
 	if err != nil {
 		return Consent{}, err
 	}
 	if found.request.ConsentDay == nil {
-		n, err := s.store.queries.SetConsentDay(ctx, oauthdb.SetConsentDayParams{
+		n, err := s.queries.SetConsentDay(ctx, oauthdb.SetConsentDayParams{
 			RequestID: id, SessionHash: session[:], ConsentDay: found.user.Today,
 		})
 		if err != nil {
@@ -168,18 +159,20 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 
 // allow ends a request with a code, issued under the connection's present version. What changes of the connection
 // between its statements, the exchange of the code finds out.
-func (s store) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte, codeLifetime time.Duration) (allowed, error) {
+func (s store) allow(
+	ctx context.Context, id uuid.UUID, session [sha256.Size]byte, codeLifetime time.Duration,
+) (redirectURI, state string, code authorizationCode, err error) {
 	found, err := s.consent(ctx, id, session)
 	if err != nil {
-		return allowed{}, err
+		return "", "", code, err
 	}
 	if found.request.ConsentDay == nil || found.scopeMismatch() {
-		return allowed{}, ErrRequestEnded
+		return "", "", code, ErrRequestEnded
 	}
 	userID, clientID := *found.request.UserID, found.request.ClientID
 	if !found.user.Known {
 		if err := s.addConnection(ctx, userID, clientID, found.request.Scopes, found.user.Today); err != nil {
-			return allowed{}, err
+			return "", "", code, err
 		}
 	}
 	row, err := s.queries.AllowAuthorizationRequest(ctx, oauthdb.AllowAuthorizationRequestParams{
@@ -191,9 +184,9 @@ func (s store) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byt
 		CodeLifetime: codeLifetime,
 	})
 	if err != nil {
-		return allowed{}, none(err, ErrRequestEnded)
+		return "", "", code, postgres.NoRow(err, ErrRequestEnded)
 	}
-	return allowed{row.RedirectUri, row.State, authorizationCode{
+	return row.RedirectUri, row.State, authorizationCode{
 		UserID:        userID,
 		ClientID:      row.ClientID,
 		Version:       found.user.Version,
@@ -202,7 +195,7 @@ func (s store) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byt
 		CodeChallenge: [sha256.Size]byte(row.CodeChallenge),
 		RedirectURI:   sha256.Sum256([]byte(row.RedirectUri)),
 		ExpiresAt:     row.CodeExpiresAt.UnixMicro(),
-	}}, nil
+	}, nil
 }
 
 // addConnection makes the row of a connection, as version 0, and its grant. Of many calls the first one does. Error:
@@ -225,17 +218,25 @@ func (s store) addConnection(ctx context.Context, userID, clientID uuid.UUID, sc
 	return err
 }
 
-func (s store) deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (redirectURI, state string, err error) {
-	row, err := s.queries.DenyAuthorizationRequest(ctx, oauthdb.DenyAuthorizationRequestParams{
-		RequestID: id, BrowserHash: browser[:],
-	})
-	return row.RedirectUri, row.State, none(err, ErrRequestEnded)
+// Deny ends the request, and returns the address to send the browser to. The user need not have signed in.
+func (s *Server) Deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (string, error) {
+	row, err := s.queries.DenyAuthorizationRequest(ctx, oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: browser[:]})
+	if err != nil {
+		return "", fmt.Errorf("deny: %w", postgres.NoRow(err, ErrRequestEnded))
+	}
+	return callbackURL(row.RedirectUri, row.State, "error", "access_denied"), nil
 }
 
-func (s store) authenticates(ctx context.Context, client Credentials) (bool, error) {
-	return s.queries.AuthenticateClient(ctx, oauthdb.AuthenticateClientParams{
+// AuthenticateClient checks the credentials and does nothing else. ErrInvalidClient does not say what was wrong: the id, the
+// secret, or that the client is not active.
+func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) error {
+	known, err := s.queries.AuthenticateClient(ctx, oauthdb.AuthenticateClientParams{
 		ClientID: client.ClientID, SecretHash: client.SecretHash[:],
 	})
+	if err == nil && !known {
+		return errWrongClient
+	}
+	return postgres.Failed("authenticate client", err)
 }
 
 // authorize uses a code: a new version of the connection, whose first refresh token has this hash. Error: errNothingDone.
@@ -252,7 +253,7 @@ func (s store) authorize(ctx context.Context, client Credentials, code authoriza
 		RefreshHash:   refreshHash,
 		Inactivity:    inactivity,
 	})
-	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.AuthorizedAt}, none(err, errNothingDone)
+	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.AuthorizedAt}, postgres.NoRow(err, errNothingDone)
 }
 
 // refuseExchange says why a code was not used. It never returns nil: ErrInvalidClient, ErrInvalidGrant, errPossible, or a fault.
@@ -268,7 +269,7 @@ func (s store) refuseExchange(ctx context.Context, client Credentials, code auth
 	})
 	switch {
 	case err != nil:
-		return none(err, errWrongClient)
+		return postgres.NoRow(err, errWrongClient)
 	case found.Possible:
 		return errPossible
 	}
@@ -288,7 +289,7 @@ func (s store) rotate(ctx context.Context, client Credentials, token refreshToke
 		Inactivity:    inactivity,
 	})
 	now := row.RefreshDeadline.Add(-inactivity)
-	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, now}, none(err, errNothingDone)
+	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, now}, postgres.NoRow(err, errNothingDone)
 }
 
 // refuseRefresh says why a token was not rotated, and revokes its family if it was current before. It never returns nil:
@@ -304,7 +305,7 @@ func (s store) refuseRefresh(ctx context.Context, client Credentials, token refr
 	})
 	switch {
 	case err != nil:
-		return none(err, errWrongClient)
+		return postgres.NoRow(err, errWrongClient)
 	case found.Replayed:
 		return ErrReplayed
 	case found.Lapsed:
@@ -320,7 +321,7 @@ func (s store) revoke(ctx context.Context, client Credentials, token refreshToke
 	_, err := s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
 	})
-	return none(err, errWrongClient)
+	return postgres.NoRow(err, errWrongClient)
 }
 
 func (s store) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) error {
@@ -335,7 +336,7 @@ func (s store) revokeAccessToken(ctx context.Context, client Credentials, token 
 	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted, and the token with the user
 		return nil
 	}
-	return none(err, errWrongClient)
+	return postgres.NoRow(err, errWrongClient)
 }
 
 // findGrant is the user of a grant, nil where the client has no such grant. Error: ErrInvalidClient.
@@ -343,7 +344,7 @@ func (s store) findGrant(ctx context.Context, client Credentials, grantID uuid.U
 	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{
 		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:],
 	})
-	return userID, none(err, errWrongClient)
+	return userID, postgres.NoRow(err, errWrongClient)
 }
 
 // refuseAccess says why an access token of ours gives no access. That it does not is settled: what cannot be found out, or has
@@ -406,7 +407,7 @@ func (s store) disconnect(ctx context.Context, userID, clientID uuid.UUID, by st
 	_, err := s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
 		UserID: userID, ClientID: clientID, Actor: by,
 	})
-	return none(err, ErrNotConnected)
+	return postgres.NoRow(err, ErrNotConnected)
 }
 
 // EndConnectionsOfUser disconnects a user from every client within the transaction that goes on to delete the user, and
@@ -445,14 +446,12 @@ func (s store) endOffboarded(ctx context.Context, clientID *uuid.UUID) (ended in
 
 // Connections returns connections, ended ones too, in the order of users and clients: at most limit, those after a position.
 func (s *Server) Connections(ctx context.Context, filter Filter, after Position, limit int) ([]Connection, error) {
-	rows, err := s.store.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
+	rows, err := s.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
 		UserID: filter.UserID, ClientID: filter.ClientID, AfterUser: after.UserID, AfterClient: after.ClientID, MaxRows: int32(limit),
 	})
-	list := make([]Connection, len(rows))
-	for i, row := range rows {
-		list[i] = connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns
-	}
-	return list, err
+	return postgres.List(rows, func(row oauthdb.ListConnectionsRow) Connection {
+		return connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns
+	}), err
 }
 
 func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
@@ -471,9 +470,9 @@ func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
 
 // Life returns what is known of one connection, also of one that has ended. Error: ErrNotConnected.
 func (s *Server) Life(ctx context.Context, userID, clientID uuid.UUID) (Life, error) {
-	row, err := s.store.queries.GetConnection(ctx, oauthdb.GetConnectionParams{UserID: userID, ClientID: clientID})
+	row, err := s.queries.GetConnection(ctx, oauthdb.GetConnectionParams{UserID: userID, ClientID: clientID})
 	if err != nil {
-		return Life{}, none(err, ErrNotConnected)
+		return Life{}, postgres.NoRow(err, ErrNotConnected)
 	}
 	life := Life{
 		Connection: connectionOf(oauthdb.ListConnectionsOfUserRow{

@@ -50,16 +50,13 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 func (w *bulkWriter) namesDeleted(ctx context.Context, tx pgx.Tx) (deleted bool, err error) {
 	err = tx.QueryRow(ctx, `select exists (select 1 from writing join audit_log e on e.subject = writing.user_id
 		where writing.is_new and e.action = 'user.deleted')`).Scan(&deleted)
-	if err != nil {
-		return false, fmt.Errorf("look for deleted users: %w", err)
-	}
-	return deleted, nil
+	return deleted, postgres.Failed("look for deleted users", err)
 }
 
 // findFaults is the error of all bad rows, those among them that only the database knows; nil if there are none. An address is
 // taken if another user has it and does not give it up in the same write.
 func (w *bulkWriter) findFaults(ctx context.Context, tx pgx.Tx, rows int64) error {
-	found, err := tx.Query(ctx, `
+	found, _ := tx.Query(ctx, `
 with wanted as materialized (
 	select line, user_id, lower(email) as address from writing where is_new or email <> former_email
 ), kept as materialized (
@@ -76,10 +73,7 @@ with wanted as materialized (
 	where nth > 1
 )
 select distinct on (line, field) line, field, reason, (select count(distinct line) from faults)
-from faults order by line, field, reason limit $1`, intake.MaxNamed)
-	if err != nil {
-		return fmt.Errorf("look for faults: %w", err)
-	}
+from faults order by line, field, reason limit $1`, intake.MaxNamed) // ForEachRow has its error
 	var line, reason int
 	var field string
 	var count int64
@@ -125,10 +119,7 @@ func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx) (result BulkRe
 func (w *bulkWriter) leaveAddresses(ctx context.Context, tx pgx.Tx, part postgres.Part) error {
 	const moving = "from writing where " + postgres.InPart + " and not is_new and email <> former_email"
 	args := part.Args()[:2]
-	rows, err := tx.Query(ctx, "select user_id, former_email "+moving, args...)
-	if err != nil {
-		return fmt.Errorf("read former addresses: %w", err)
-	}
+	rows, _ := tx.Query(ctx, "select user_id, former_email "+moving, args...) // ForEachRow has its error
 	var id uuid.UUID
 	var email string
 	var ids []uuid.UUID
@@ -153,10 +144,8 @@ func (w *bulkWriter) leaveAddresses(ctx context.Context, tx pgx.Tx, part postgre
 			return fmt.Errorf("end requests: %w", err)
 		}
 	}
-	if _, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (select lower(former_email), user_id `+moving+")", args...); err != nil {
-		return fmt.Errorf("delete former addresses: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (select lower(former_email), user_id `+moving+")", args...)
+	return postgres.Failed("delete former addresses", err)
 }
 
 // writePart writes a part, with the addresses and the entries of the audit log that belong to it. It returns how many users it

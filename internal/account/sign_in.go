@@ -258,19 +258,12 @@ func digits(code string) string {
 	}, code)
 }
 
-// digitValue is 0 to 9. The digits of a script follow each other, from zero on.
-func digitValue(c rune) rune {
-	for _, run := range unicode.Nd.R16 {
-		if rune(run.Lo) <= c && c <= rune(run.Hi) {
-			return (c - rune(run.Lo)) % 10
-		}
+// digitValue is 0 to 9. The digits of a script follow each other, from zero on, and some scripts another one.
+func digitValue(c rune) (value rune) {
+	for unicode.Is(unicode.Nd, c-value-1) {
+		value++
 	}
-	for _, run := range unicode.Nd.R32 {
-		if rune(run.Lo) <= c && c <= rune(run.Hi) {
-			return (c - rune(run.Lo)) % 10
-		}
-	}
-	return 0
+	return value % 10
 }
 
 // newSeed makes a new code.

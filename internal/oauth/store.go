@@ -81,10 +81,7 @@ func (s *Server) SignedOut(ctx context.Context, id uuid.UUID, session [sha256.Si
 // Ending says why a request cannot go on in a browser that has these secrets. Error: ErrRequestEnded, where nothing is left of
 // it.
 func (s *Server) Ending(ctx context.Context, id uuid.UUID, browsers [][sha256.Size]byte) (Ending, error) {
-	hashes := make([][]byte, len(browsers))
-	for i := range browsers {
-		hashes[i] = browsers[i][:]
-	}
+	hashes := postgres.List(browsers, func(hash [sha256.Size]byte) []byte { return hash[:] })
 	row, err := s.queries.GetEnding(ctx, oauthdb.GetEndingParams{RequestID: id, Browsers: hashes})
 	if err != nil {
 		return Ending{}, postgres.NoRow(err, ErrRequestEnded)

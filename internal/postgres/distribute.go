@@ -93,9 +93,13 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 	}
 	for _, step := range []func(context.Context) error{
 		d.dropForeignKeys,
-		d.addReferenceTables,
+		func(ctx context.Context) error {
+			return d.each(ctx, referenceTables, "not "+isDistributed, "copy to each node", "select create_reference_table($1)")
+		},
 		func(ctx context.Context) error { return d.shard(ctx, shards) },
-		d.addCoordinatorTables,
+		func(ctx context.Context) error {
+			return d.each(ctx, coordinatorTables, "not "+isDistributed, "tell each node where it is", "select citus_add_local_table_to_metadata($1)")
+		},
 		d.addForeignKeys,
 		d.truncate,
 	} {
@@ -164,14 +168,25 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 }
 
 func (d distributor) holds(ctx context.Context, condition string, args ...any) (holds bool, err error) {
-	if err := d.conn.QueryRow(ctx, "select "+condition, args...).Scan(&holds); err != nil {
-		return false, fmt.Errorf("distribute: %w", err)
-	}
-	return holds, nil
+	err = d.conn.QueryRow(ctx, "select "+condition, args...).Scan(&holds)
+	return holds, Failed("distribute", err)
 }
 
-func (d distributor) isDistributed(ctx context.Context, table string) (bool, error) {
-	return d.holds(ctx, "exists (select from pg_dist_partition where logicalrelid = $1::text::regclass)", table)
+// isDistributed is a condition on a table.
+const isDistributed = "exists (select from pg_dist_partition where logicalrelid = $1::text::regclass)"
+
+// each takes a step for those of the tables that meet a condition.
+func (d distributor) each(ctx context.Context, tables []string, condition, name, statement string) error {
+	for _, table := range tables {
+		holds, err := d.holds(ctx, condition, table)
+		if err == nil && holds {
+			err = d.step(ctx, table+": "+name, statement, table)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func constraintOf(table, columns string) string {
@@ -187,7 +202,7 @@ func (d distributor) hasForeignKey(ctx context.Context, table, columns string) (
 func (d distributor) dropForeignKeys(ctx context.Context) error {
 	var drops []string
 	for _, key := range foreignKeys {
-		distributed, err := d.isDistributed(ctx, key.table)
+		distributed, err := d.holds(ctx, isDistributed, key.table)
 		if err != nil {
 			return err
 		}
@@ -205,26 +220,13 @@ func (d distributor) dropForeignKeys(ctx context.Context) error {
 	return d.step(ctx, fmt.Sprintf("drop %d foreign keys", len(drops)), strings.Join(drops, ";"))
 }
 
-func (d distributor) addReferenceTables(ctx context.Context) error {
-	for _, table := range referenceTables {
-		distributed, err := d.isDistributed(ctx, table)
-		if err == nil && !distributed {
-			err = d.step(ctx, table+": copy to each node", "select create_reference_table($1)", table)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // fewRows is up to how many rows a table is locked while it is copied: for less than a second. A larger one is copied while it
 // is written to, which takes some seconds for the least.
 const fewRows = 10_000
 
 func (d distributor) shard(ctx context.Context, shards int) error {
 	for _, table := range shardedTables {
-		if distributed, err := d.isDistributed(ctx, table.name); err != nil {
+		if distributed, err := d.holds(ctx, isDistributed, table.name); err != nil {
 			return err
 		} else if distributed {
 			continue
@@ -242,19 +244,6 @@ func (d distributor) shard(ctx context.Context, shards int) error {
 			options, last = "colocate_with => 'none', shard_count => $3", shards
 		}
 		if err := d.step(ctx, name, fmt.Sprintf("select %s($1, $2, %s)", function, options), table.name, table.column, last); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d distributor) addCoordinatorTables(ctx context.Context) error {
-	for _, table := range coordinatorTables {
-		distributed, err := d.isDistributed(ctx, table)
-		if err == nil && !distributed {
-			err = d.step(ctx, table+": tell each node where it is", "select citus_add_local_table_to_metadata($1)", table)
-		}
-		if err != nil {
 			return err
 		}
 	}
@@ -306,14 +295,6 @@ func (d distributor) truncate(ctx context.Context) error {
 	for _, table := range shardedTables {
 		tables = append(tables, table.name)
 	}
-	for _, table := range tables {
-		holds, err := d.holds(ctx, "pg_relation_size($1::text::regclass) > 0", table)
-		if err == nil && holds {
-			err = d.step(ctx, table+": free the coordinator's disk", "select truncate_local_data_after_distributing_table($1)", table)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.each(ctx, tables, "pg_relation_size($1::text::regclass) > 0", "free the coordinator's disk",
+		"select truncate_local_data_after_distributing_table($1)")
 }

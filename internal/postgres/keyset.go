@@ -36,10 +36,8 @@ func KeysMarked(ctx context.Context, pool *Pool) (map[string]time.Time, error) {
 	}
 	marked, since := map[string]time.Time{}, time.Time{}
 	key := ""
-	if _, err := pgx.ForEachRow(rows, []any{&key, &since}, func() error { marked[key] = since; return nil }); err != nil {
-		return nil, fmt.Errorf("database: keys: %w", err)
-	}
-	return marked, nil
+	_, err = pgx.ForEachRow(rows, []any{&key, &since}, func() error { marked[key] = since; return nil })
+	return marked, Failed("database: keys", err)
 }
 
 // TryKeyset returns what [CheckKeyset] would, and leaves the database as it is.

@@ -95,10 +95,7 @@ func migrate(ctx context.Context, files fs.FS, url string, direction Direction) 
 			results = append(results, result)
 		}
 	}
-	if err != nil {
-		err = fmt.Errorf("database: migrate: %w", err)
-	}
-	return results, err
+	return results, Failed("database: migrate", err)
 }
 
 // MigrationStatus lists all migrations that this program knows, oldest first, with when each was applied.
@@ -109,14 +106,9 @@ func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
 	}
 	defer func() { _ = provider.Close() }()
 	known, err := provider.Status(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("database: migrations: %w", err)
-	}
-	status := make([]Migration, len(known))
-	for i, m := range known {
-		status[i] = Migration{Version: m.Source.Version, Name: m.Source.Path, AppliedAt: m.AppliedAt}
-	}
-	return status, nil
+	return List(known, func(m *goose.MigrationStatus) Migration {
+		return Migration{Version: m.Source.Version, Name: m.Source.Path, AppliedAt: m.AppliedAt}
+	}), Failed("database: migrations", err)
 }
 
 // openProvider connects without a statement time-out: a migration may build an index of a large table.

@@ -290,10 +290,9 @@ func (r *Replicas) Counts() (counts ReplicaCounts) {
 	for _, one := range r.list {
 		if r.current(one) {
 			counts.Used++
-		} else {
-			counts.LeftOut++
 		}
 	}
+	counts.LeftOut = len(r.list) - counts.Used
 	counts.Answered, counts.Failed = r.answered.Load(), r.failed.Load()
 	return counts
 }

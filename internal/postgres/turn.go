@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -29,11 +27,5 @@ func InTurn(ctx context.Context, pool *Pool, turn Turn, act func(pgx.Tx) error) 
 		}
 		return act(tx)
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", turn, err)
-	}
-	return nil
+	return Outcome(string(turn), err, nil)
 }

@@ -63,9 +63,6 @@ func (e *clientErrors) add(one ClientError) {
 		return
 	case waiting == nil:
 		waiting = map[Refusal]ClientError{}
-		if e.waiting == nil {
-			e.waiting = map[bool]map[Refusal]ClientError{}
-		}
 		e.waiting[one.Authenticated] = waiting
 	}
 	one.Requests += before.Requests

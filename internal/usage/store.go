@@ -161,10 +161,7 @@ func (u *Usage) countConnections(ctx context.Context, reports []Report, bounds c
 	if bounds == (countBounds{}) {
 		return nil
 	}
-	ids := make([]uuid.UUID, len(reports))
-	for i, report := range reports {
-		ids[i] = report.ClientID
-	}
+	ids := postgres.List(reports, func(report Report) uuid.UUID { return report.ClientID })
 	connections, unknown, err := u.countInTime(ctx, ids, bounds)
 	if err != nil {
 		return err
@@ -189,10 +186,9 @@ func (u *Usage) countInTime(ctx context.Context, clients []uuid.UUID, bounds cou
 // connections counts the connections of clients in bounded time: exactly for a client with few, by a sample of the table for
 // a client with many. Clients without connections are not in the map.
 func (u *Usage) connections(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
-	params := make([]usagedb.CountConnectionStatesParams, len(clients))
-	for i, id := range clients {
-		params[i] = usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(bounds.exact + 1)} //nolint:gosec // a constant
-	}
+	params := postgres.List(clients, func(id uuid.UUID) usagedb.CountConnectionStatesParams {
+		return usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(bounds.exact + 1)} //nolint:gosec // a constant
+	})
 	limited, cancel := context.WithTimeout(ctx, bounds.timeout)
 	defer cancel()
 	found := map[uuid.UUID]Connections{}

@@ -87,7 +87,8 @@ func (r *row) add(other row) {
 
 // New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
 func New(pool *postgres.Pool, logger *slog.Logger, now func() time.Time) *Usage {
-	return &Usage{store: newStore(pool), logger: logger, now: now, rows: map[rowKey]*row{}}
+	return &Usage{store: newStore(pool), logger: logger, now: now, rows: map[rowKey]*row{},
+		errors: clientErrors{waiting: map[bool]map[Refusal]ClientError{}}}
 }
 
 // Count counts a request. It never waits for the database.

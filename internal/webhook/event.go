@@ -115,11 +115,9 @@ func (e Event) Body() ([]byte, error) {
 
 // datasets are named like the scopes that read them.
 func datasets(scopes scope.Set) []partnerapi.Dataset {
-	var list []partnerapi.Dataset
-	for _, name := range scopes.Names() {
-		list = append(list, partnerapi.Dataset(strings.TrimSuffix(name, ":read")))
-	}
-	return list
+	return postgres.List(scopes.Names(), func(name string) partnerapi.Dataset {
+		return partnerapi.Dataset(strings.TrimSuffix(name, ":read"))
+	})
 }
 
 // Position is where a list of events goes on: after the last event of the previous page. The zero Position is before
@@ -152,20 +150,6 @@ type Filter struct {
 
 // CountBound is up to how many events are counted.
 const CountBound = 10_000
-
-// Waiting counts a client's events that wait to be sent, and those that failed: each up to [CountBound], and one more where there are
-// more.
-func (w *Webhooks) Waiting(ctx context.Context, clientID uuid.UUID) (waiting, failed int, err error) {
-	var counts [2]int
-	for i := range counts {
-		n, err := w.countEvents(ctx, clientID, i == 1, CountBound+1)
-		if err != nil {
-			return 0, 0, ofClient(clientID, err)
-		}
-		counts[i] = int(n)
-	}
-	return counts[0], counts[1], nil
-}
 
 // ReplayFailed has the oldest of a client's failed events sent again, at most so many, as [Webhooks.Replay] does. It returns how many,
 // also with an error. Errors: ErrNoEndpoint, ErrStopped.

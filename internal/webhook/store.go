@@ -144,12 +144,15 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, e
 	return events, postgres.Failed("webhook events", err)
 }
 
-// countEvents counts what is in the queue for a client, or what has failed, up to a bound.
-func (w *Webhooks) countEvents(ctx context.Context, clientID uuid.UUID, failed bool, atMost int32) (int64, error) {
-	if failed {
-		return w.queries.CountFailedWebhookEvents(ctx, webhookdb.CountFailedWebhookEventsParams{ClientID: clientID, AtMost: atMost})
+// Waiting counts a client's events that wait to be sent, and those that failed: each up to [CountBound], and one more where there are
+// more.
+func (w *Webhooks) Waiting(ctx context.Context, clientID uuid.UUID) (waiting, failed int, err error) {
+	queued, err := w.queries.CountQueuedWebhookEvents(ctx, webhookdb.CountQueuedWebhookEventsParams{ClientID: clientID, AtMost: CountBound + 1})
+	if err != nil {
+		return 0, 0, ofClient(clientID, err)
 	}
-	return w.queries.CountQueuedWebhookEvents(ctx, webhookdb.CountQueuedWebhookEventsParams{ClientID: clientID, AtMost: atMost})
+	given, err := w.queries.CountFailedWebhookEvents(ctx, webhookdb.CountFailedWebhookEventsParams{ClientID: clientID, AtMost: CountBound + 1})
+	return int(queued), int(given), ofClient(clientID, err)
 }
 
 // EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a position, whose

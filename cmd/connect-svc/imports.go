@@ -41,7 +41,7 @@ func (c importUsersCommand) Run(p *program, group *importCommands) error {
 	return group.inDatabase(p, func(pool *postgres.Pool) error {
 		return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
 			result, err := accountsOf(pool).ImportUsers(p.ctx, file, progress)
-			return importJSON{result.Rows, result.Inserted, result.Updated, result.Unchanged, 0}, err
+			return importJSON(result), err
 		})
 	}, postgres.WithoutStatementTimeout())
 }

@@ -16,9 +16,6 @@ import (
 // BrowserLifetime is how long a browser is known, from the last sign-in in it on.
 const BrowserLifetime = 180 * 24 * time.Hour
 
-// MaxBrowsers are known of an account. One more replaces the one that has not signed in for the longest time.
-const MaxBrowsers = 10
-
 // BrowserKey proves that a browser has signed in to an account before. It signs nobody in: it only gives the browser a
 // budget of codes and guesses of its own, so that the owner of an account gets in while somebody else guesses.
 type BrowserKey struct {
@@ -39,7 +36,8 @@ type Browser struct {
 	SignedInAt time.Time
 }
 
-// RememberBrowser makes a browser known in which a user has just signed in. The key replaces the one that the browser had
+// RememberBrowser makes a browser known in which a user has just signed in. Ten are known of an account: one more replaces the one that
+// has not signed in for the longest time. The key replaces the one that the browser had
 // for this user, if it is among its keys. Error: ErrUserNotFound, where the user was deleted meanwhile.
 func (a *Accounts) RememberBrowser(ctx context.Context, userID uuid.UUID, keys []BrowserKey, userAgent string) (BrowserKey, error) {
 	key := BrowserKey{UserID: userID}

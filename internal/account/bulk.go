@@ -14,14 +14,6 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// BulkResult says what became of rows of users. Each is counted in Rows and in one of the others.
-type BulkResult struct {
-	Rows      int64
-	Inserted  int64
-	Updated   int64
-	Unchanged int64 // stored like that before, or replaced by a later row
-}
-
 var (
 	usersColumns = []string{"user_id", "email", "timezone", "registered_on"}
 
@@ -41,10 +33,10 @@ const batchTime = 28 * time.Second
 // PutUsers creates users, or changes those whose ids exist, all or none: then the error is an [intake.BadRows], whose lines are
 // the numbers of the users, from 1. Of two with one id the last one counts. Users may take over addresses from each other. A
 // changed address or time zone has the consequences that it has with [Accounts.ChangeUser].
-func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (BulkResult, error) {
+func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (intake.Result, error) {
 	zones, err := a.timezones.known(ctx, a.listTimezones)
 	if err != nil {
-		return BulkResult{}, err
+		return intake.Result{}, err
 	}
 	var bad intake.BadRows
 	var rows [][]any
@@ -57,13 +49,13 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (BulkResult, e
 		rows = append(rows, values)
 	}
 	if err := a.batches.Acquire(ctx); err != nil {
-		return BulkResult{}, fmt.Errorf("account: put users: %w", err)
+		return intake.Result{}, fmt.Errorf("account: put users: %w", err)
 	}
 	defer a.batches.Release()
 	w := bulkWriter{Accounts: a, bad: &bad, progress: func(float64) {}}
 	result, err := w.write(ctx, batchTime, pgx.CopyFromRows(rows), func() int64 { return int64(len(users)) })
 	if err != nil {
-		return BulkResult{}, fmt.Errorf("account: put users: %w", err)
+		return intake.Result{}, fmt.Errorf("account: put users: %w", err)
 	}
 	return result, nil
 }
@@ -72,10 +64,10 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (BulkResult, e
 // user_id creates a user with a new id. Either the whole file is taken or nothing of it: then the error is an
 // [intake.BadRows] or, for the header, an [intake.RowError], or says what else failed. Memory does not grow with the file.
 // progress may be nil.
-func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress func(intake.Progress)) (BulkResult, error) {
+func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress func(intake.Progress)) (intake.Result, error) {
 	zones, err := a.timezones.known(ctx, a.listTimezones)
 	if err != nil {
-		return BulkResult{}, err
+		return intake.Result{}, err
 	}
 	reader, err := intake.NewReader(file, usersColumns, progress, func(values []any, row []string, line int) ([]any, []*intake.RowError) {
 		user, faults := parseUserRow(row, line)
@@ -83,12 +75,12 @@ func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress fun
 		return values, append(faults, more...)
 	})
 	if err != nil {
-		return BulkResult{}, fmt.Errorf("account: import users: %w", err)
+		return intake.Result{}, fmt.Errorf("account: import users: %w", err)
 	}
 	w := bulkWriter{Accounts: a, bad: reader.Bad(), progress: reader.Storing}
 	result, err := w.write(ctx, 0, reader, reader.Rows)
 	if err != nil {
-		return BulkResult{}, fmt.Errorf("account: import users: %w", err)
+		return intake.Result{}, fmt.Errorf("account: import users: %w", err)
 	}
 	return result, nil
 }
@@ -151,7 +143,7 @@ var errOvertaken = errors.New("users were changed meanwhile")
 // at a time one gets on. On a cluster nothing is locked beforehand, so that several others may come first.
 const bulkAttempts = 20
 
-func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.CopyFromSource, read func() int64) (result BulkResult, err error) {
+func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.CopyFromSource, read func() int64) (result intake.Result, err error) {
 	columns := []string{"line", "user_id", "email", "timezone", "registered_on"}
 	types := []string{"bigint", "uuid", "text", "text", "date"}
 	err = postgres.InTx(ctx, w.pool, func(tx pgx.Tx) error {
@@ -174,26 +166,25 @@ func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.Co
 		}
 	})
 	if err != nil {
-		return BulkResult{}, err
+		return intake.Result{}, err
 	}
-	result.Rows = read()
-	result.Unchanged = result.Rows - result.Inserted - result.Updated
+	result.Settle(read())
 	return result, nil
 }
 
 // attempt writes the staged rows. It fails if a row is bad. Should another transaction get in its way, the error is a unique
 // violation, a deadlock, or errOvertaken.
-func (w *bulkWriter) attempt(ctx context.Context, tx pgx.Tx, rows int64) (BulkResult, error) {
+func (w *bulkWriter) attempt(ctx context.Context, tx pgx.Tx, rows int64) (intake.Result, error) {
 	if err := w.compare(ctx, tx); err != nil {
-		return BulkResult{}, err
+		return intake.Result{}, err
 	}
 	deleted, err := w.namesDeleted(ctx, tx)
 	if err != nil {
-		return BulkResult{}, err
+		return intake.Result{}, err
 	}
 	if deleted || w.taken || w.bad.Count > 0 {
 		if err := w.findFaults(ctx, tx, rows); err != nil {
-			return BulkResult{}, err
+			return intake.Result{}, err
 		}
 	}
 	return w.writeChanges(ctx, tx)

@@ -91,7 +91,7 @@ from faults order by line, field, reason limit $1`, intake.MaxNamed) // ForEachR
 
 // writeChanges writes what compare has found. Should a row have changed since it was compared, the error is errOvertaken; should
 // somebody else add one of the ids or addresses, a unique violation.
-func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx) (result BulkResult, err error) {
+func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx) (result intake.Result, err error) {
 	if err := tx.QueryRow(ctx, "select count(*) filter (where is_new), count(*) filter (where not is_new) from writing").
 		Scan(&result.Inserted, &result.Updated); err != nil {
 		return result, fmt.Errorf("count: %w", err)

@@ -73,25 +73,25 @@ func TestImportUsers(t *testing.T) {
 	for _, round := range []struct {
 		name   string
 		rows   []string
-		result BulkResult
+		result intake.Result
 		users  []string
 	}{
-		{"nobody", nil, BulkResult{}, nil},
+		{"nobody", nil, intake.Result{}, nil},
 		{"new users, the last row of an id counts",
 			[]string{"B bob Asia/Tokyo 2026-02-01", "A ada UTC 2026-01-31", "A Ada Europe/Berlin 2026-01-30"},
-			BulkResult{Rows: 3, Inserted: 2, Unchanged: 1},
+			intake.Result{Rows: 3, Inserted: 2, Unchanged: 1},
 			[]string{"A Ada Europe/Berlin 2026-01-30", "B bob Asia/Tokyo 2026-02-01"}},
 		{"the same again",
 			[]string{"B bob Asia/Tokyo 2026-02-01", "A ada UTC 2026-01-31", "A Ada Europe/Berlin 2026-01-30"},
-			BulkResult{Rows: 3, Unchanged: 3},
+			intake.Result{Rows: 3, Unchanged: 3},
 			[]string{"A Ada Europe/Berlin 2026-01-30", "B bob Asia/Tokyo 2026-02-01"}},
 		{"each field changes, and one more user comes",
 			[]string{"A ada Europe/Berlin 2026-01-30", "B bob UTC 2026-02-02", "C carol UTC 1900-01-01"},
-			BulkResult{Rows: 3, Inserted: 1, Updated: 2},
+			intake.Result{Rows: 3, Inserted: 1, Updated: 2},
 			[]string{"A ada Europe/Berlin 2026-01-30", "B bob UTC 2026-02-02", "C carol UTC 1900-01-01"}},
 		{"addresses go round, and a new user takes one that is given up",
 			[]string{"A bob Europe/Berlin 2026-01-30", "B CAROL UTC 2026-02-02", "C charlie UTC 1900-01-01", "D ada UTC 9999-12-31"},
-			BulkResult{Rows: 4, Inserted: 1, Updated: 3},
+			intake.Result{Rows: 4, Inserted: 1, Updated: 3},
 			[]string{"A bob Europe/Berlin 2026-01-30", "B CAROL UTC 2026-02-02", "C charlie UTC 1900-01-01", "D ada UTC 9999-12-31"}},
 	} {
 		got, err := b.ImportUsers(t.Context(), usersFile(round.rows...), nil)
@@ -114,7 +114,7 @@ func TestImportUsers(t *testing.T) {
 
 	// Without an id each row is a new user.
 	got, err := b.ImportUsers(t.Context(), usersFile("- eve UTC 2026-01-01", "- frank UTC 2026-01-01"), nil)
-	if want := (BulkResult{Rows: 2, Inserted: 2}); err != nil || got != want {
+	if want := (intake.Result{Rows: 2, Inserted: 2}); err != nil || got != want {
 		t.Errorf("without ids: %+v, %v; want %+v", got, err, want)
 	}
 	if eve, err := b.FindUser(t.Context(), "eve@example.com"); err != nil || eve.ID == uuid.Nil {
@@ -170,7 +170,7 @@ func TestImportUsersBadRows(t *testing.T) {
 		if diff := cmp.Diff(test.want, named); diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", test.name, err, diff)
 		}
-		if result != (BulkResult{}) {
+		if result != (intake.Result{}) {
 			t.Errorf("%s: %+v", test.name, result)
 		}
 		if diff := cmp.Diff(before, b.listed(t)); diff != "" {

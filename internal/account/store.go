@@ -79,13 +79,11 @@ func (a *Accounts) changeUser(ctx context.Context, id uuid.UUID, change UserChan
 
 // moveAddress ends what began with the former address, too.
 func moveAddress(ctx context.Context, queries *accountdb.Queries, id uuid.UUID, before, after string) error {
-	if err := endSignIns(ctx, queries, []uuid.UUID{id}, []string{before}); err != nil {
-		return err
-	}
-	if err := queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: before}); err != nil {
-		return err
-	}
-	return queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: id, Email: after})
+	return cmp.Or(
+		endSignIns(ctx, queries, []uuid.UUID{id}, []string{before}),
+		queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: before}),
+		queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: id, Email: after}),
+	)
 }
 
 // endSignIns ends what began with the former addresses of users: codes under way, sessions, and known browsers.
@@ -129,16 +127,12 @@ func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections in
 		if connections, err = a.settings.EndConnections(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Emails: []string{email}}); err != nil {
-			return err
-		}
-		if err := queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: email}); err != nil {
-			return err
-		}
-		if err := queries.DeleteUser(ctx, id); err != nil {
-			return err
-		}
-		return queries.NoteUserDeleted(ctx, accountdb.NoteUserDeletedParams{UserID: id, Connections: connections, Actor: actor.Of(ctx)})
+		return cmp.Or(
+			queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Emails: []string{email}}),
+			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: email}),
+			queries.DeleteUser(ctx, id),
+			queries.NoteUserDeleted(ctx, accountdb.NoteUserDeletedParams{UserID: id, Connections: connections, Actor: actor.Of(ctx)}),
+		)
 	})
 	if err != nil {
 		return 0, postgres.Outcome("account: delete user", err, ErrUserNotFound)
@@ -375,11 +369,10 @@ func (a *Accounts) rememberBrowser(ctx context.Context, key, replaced BrowserKey
 		if _, err := queries.LockUser(ctx, key.UserID); err != nil {
 			return err
 		}
-		err := queries.ForgetBrowsers(ctx, accountdb.ForgetBrowsersParams{UserID: key.UserID, Replaced: replaced.id()})
-		if err != nil {
-			return err
-		}
-		return queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: key.UserID, BrowserID: key.id(), Name: name})
+		return cmp.Or(
+			queries.ForgetBrowsers(ctx, accountdb.ForgetBrowsersParams{UserID: key.UserID, Replaced: replaced.id()}),
+			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: key.UserID, BrowserID: key.id(), Name: name}),
+		)
 	})
 	return postgres.Outcome("account: remember a browser", err, ErrUserNotFound)
 }
@@ -389,11 +382,10 @@ func (a *Accounts) rememberBrowser(ctx context.Context, key, replaced BrowserKey
 func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
-		err := queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: session.UserID, BrowserID: id})
-		if err != nil {
-			return err
-		}
-		return queries.EndOtherSessions(ctx, accountdb.EndOtherSessionsParams{UserID: session.UserID, SecretHash: session.hash()})
+		return cmp.Or(
+			queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: session.UserID, BrowserID: id}),
+			queries.EndOtherSessions(ctx, accountdb.EndOtherSessionsParams{UserID: session.UserID, SecretHash: session.hash()}),
+		)
 	})
 	return postgres.Failed("account: forget a browser", err)
 }

@@ -200,7 +200,7 @@ func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchRes
 			if err != nil {
 				return err
 			}
-			merged.settle(rows)
+			merged.Settle(rows)
 			*to.result = merged
 		}
 		return also(tx, result)

@@ -1,9 +1,7 @@
 package activity
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -64,27 +62,35 @@ func FuzzRidesFile(f *testing.F) {
 
 // readAll goes on behind what is no row, as an import does.
 func readAll(t *testing.T, columns []string, rows string, parse func(row []string) faults) {
-	file, err := intake.Open(strings.NewReader(strings.Join(columns, ",")+"\n"+rows), columns)
+	last, seen := 1, 0
+	inOrder := func(line int) {
+		if line <= last {
+			t.Fatalf("line %d after line %d", line, last)
+		}
+		last = line
+	}
+	var reader *intake.Reader
+	malformed := func() {
+		for _, row := range reader.Bad().Named[seen:] {
+			inOrder(row.Line)
+			seen++
+		}
+	}
+	file := strings.NewReader(strings.Join(columns, ",") + "\n" + rows)
+	reader, err := intake.NewReader(file, columns, nil, func(_ []any, row []string, line int) ([]any, []*intake.RowError) {
+		malformed()
+		inOrder(line)
+		parse(row)
+		return nil, nil
+	})
 	if err != nil {
 		t.Fatalf("a file with its header: %v", err)
 	}
-	for last := 1; ; {
-		row, line, err := file.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		var bad *intake.RowError
-		if errors.As(err, &bad) {
-			line = bad.Line
-		} else if err != nil {
-			t.Fatalf("after line %d: %v", last, err)
-		}
-		if line <= last {
-			t.Fatalf("line %d after line %d: %v", line, last, err)
-		}
-		if last = line; bad == nil {
-			parse(row)
-		}
+	for reader.Next() {
+	}
+	malformed()
+	if err := reader.Err(); err != nil {
+		t.Fatalf("after line %d: %v", last, err)
 	}
 }
 

@@ -72,7 +72,7 @@ func importFile[R record](
 		if postgres.IsForeignKeyViolation(err, "") { // a user was deleted meanwhile
 			return cmp.Or(unknownUsers(ctx, tx, reader), err)
 		}
-		result.settle(reader.Rows())
+		result.Settle(reader.Rows())
 		return err
 	})
 	if err != nil {
@@ -143,10 +143,4 @@ func mergeStaged(
 			return nil
 		})
 	})
-}
-
-// settle counts the rest: what changed nothing.
-func (r *Result) settle(rows int64) {
-	r.Rows = rows
-	r.Unchanged = rows - r.Inserted - r.Updated - r.Skipped
 }

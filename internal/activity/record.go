@@ -64,14 +64,8 @@ type AdjustmentRemoval struct {
 	ID     uuid.UUID
 }
 
-// Result of a write. Each row is counted in Rows and in one of the others.
-type Result struct {
-	Rows      int64
-	Inserted  int64
-	Updated   int64
-	Unchanged int64 // stored like that before, or replaced by a later row of the same write
-	Skipped   int64 // of unknown users, where an import was told to pass over them
-}
+// Result of a write.
+type Result = intake.Result
 
 var (
 	errDate     = errors.New("must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31")

@@ -1,6 +1,6 @@
 // Package intake reads rows that come in by a file, and says what is wrong with rows, of a file or of a batch.
 //
-// A file of comma-separated values (RFC 4180) is read row by row with [Open]. A [Reader] feeds those rows to a COPY.
+// A [Reader] feeds the rows of a file of comma-separated values (RFC 4180) to a COPY, one by one.
 //
 // # Invariants
 //

@@ -69,7 +69,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("progress %+v, %d bad rows", reports, reader.Bad().Count)
 	}
 	broken := errors.New("cable cut")
-	if _, err := Open(iotest.ErrReader(broken), []string{"name"}); !errors.Is(err, broken) {
+	if _, err := NewReader(iotest.ErrReader(broken), []string{"name"}, nil, nil); !errors.Is(err, broken) {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
 }

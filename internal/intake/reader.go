@@ -1,9 +1,13 @@
 package intake
 
 import (
+	"bufio"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 )
 
 // Progress of an import.
@@ -14,12 +18,31 @@ type Progress struct {
 	Stored  int64 // of them, about how many are written
 }
 
+// Result says what became of rows. Each is counted in Rows and in one of the others.
+type Result struct {
+	Rows      int64
+	Inserted  int64
+	Updated   int64
+	Unchanged int64 // stored like that before, or replaced by a later row of the same write
+	Skipped   int64 // of unknown users, where an import was told to pass over them
+}
+
+// Settle counts the rest of so many rows: what changed nothing.
+func (r *Result) Settle(rows int64) {
+	r.Rows = rows
+	r.Unchanged = rows - r.Inserted - r.Updated - r.Skipped
+}
+
 // progressEvery is the number of rows between two reports of progress.
 const progressEvery = 10_000
 
-// Reader feeds the good rows of a file to a COPY, as a pgx.CopyFromSource does, and keeps what is wrong with the others.
+// Reader feeds the good rows of a file of comma-separated values (RFC 4180), with or without a byte order mark, to a COPY, as a
+// pgx.CopyFromSource does, and keeps what is wrong with the others.
 type Reader struct {
-	file     *File
+	file     *limitedReader
+	csv      *csv.Reader
+	columns  []string
+	line     int // of the last row
 	append   func(values []any, row []string, line int) ([]any, []*RowError)
 	progress func(Progress)
 
@@ -35,25 +58,64 @@ func NewReader(
 	file io.Reader, columns []string, progress func(Progress),
 	appendValues func(values []any, row []string, line int) ([]any, []*RowError),
 ) (*Reader, error) {
-	opened, err := Open(file, columns)
-	if err != nil {
-		return nil, err
+	limited := &limitedReader{file: file, left: maxRowBytes}
+	buffered := bufio.NewReaderSize(limited, 1<<16)
+	const byteOrderMark = "\xef\xbb\xbf"
+	if start, _ := buffered.Peek(len(byteOrderMark)); string(start) == byteOrderMark {
+		_, _ = buffered.Discard(len(byteOrderMark)) // it is in the buffer
 	}
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	return &Reader{file: opened, append: appendValues, progress: progress}, nil
+	r := &Reader{file: limited, csv: csv.NewReader(buffered), columns: columns, append: appendValues, progress: progress}
+	r.csv.ReuseRecord = true
+	r.csv.FieldsPerRecord = -1 // next counts the fields, for an error in our words
+	header, err := r.next()
+	if bad := (*RowError)(nil); err != nil && !errors.Is(err, io.EOF) && !errors.As(err, &bad) {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	if !slices.Equal(header, columns) {
+		return nil, &RowError{Line: 1, Err: fmt.Errorf("the header must be %s", strings.Join(columns, ","))}
+	}
+	return r, nil
+}
+
+// next is the next row, until [io.EOF], and notes its line. The row is valid until the next call. A [RowError] says that the line is
+// no row of this file.
+func (r *Reader) next() (row []string, err error) {
+	r.file.left = maxRowBytes
+	row, err = r.csv.Read()
+	var malformed *csv.ParseError
+	switch {
+	case errors.Is(err, errLongRow):
+		return nil, &RowError{Line: r.line + 1, Err: errLongRow}
+	case errors.As(err, &malformed):
+		r.line = malformed.StartLine
+		return nil, &RowError{Line: r.line, Err: malformed.Err}
+	case err != nil:
+		return nil, err
+	}
+	r.line, _ = r.csv.FieldPos(0)
+	if len(row) != len(r.columns) {
+		return nil, &RowError{Line: r.line, Err: fmt.Errorf("must have %d columns, has %d", len(r.columns), len(row))}
+	}
+	for i, field := range row {
+		if !IsText(field) {
+			return nil, &RowError{Line: r.line, Column: r.columns[i], Err: errText}
+		}
+	}
+	return row, nil
 }
 
 // Next goes on to the next good row.
 func (r *Reader) Next() bool {
 	for {
-		row, line, err := r.file.Next()
+		row, err := r.next()
 		if errors.Is(err, io.EOF) {
 			return false
 		}
 		if r.rows++; r.rows%progressEvery == 0 {
-			r.progress(Progress{Rows: r.rows, Bytes: r.file.Bytes()})
+			r.progress(Progress{Rows: r.rows, Bytes: r.file.read})
 		}
 		var faults []*RowError
 		switch malformed := (*RowError)(nil); {
@@ -64,7 +126,7 @@ func (r *Reader) Next() bool {
 			r.err = fmt.Errorf("read the file: %w", err)
 			return false
 		default:
-			r.values, faults = r.append(r.values[:0], row, line)
+			r.values, faults = r.append(r.values[:0], row, r.line)
 		}
 		if len(faults) == 0 {
 			return true
@@ -90,5 +152,5 @@ func (r *Reader) Bad() *BadRows { return &r.bad }
 
 // Storing reports that all rows are read, and that this share of them is written: 0 to 1.
 func (r *Reader) Storing(share float64) {
-	r.progress(Progress{Rows: r.rows, Bytes: r.file.Bytes(), Storing: true, Stored: int64(share * float64(r.rows))})
+	r.progress(Progress{Rows: r.rows, Bytes: r.file.read, Storing: true, Stored: int64(share * float64(r.rows))})
 }

@@ -8,6 +8,11 @@ import _ "embed"
 //go:embed openapi.yaml
 var Partner []byte
 
+// Operator is the operator API, operator.yaml, byte for byte.
+//
+//go:embed operator.yaml
+var Operator []byte
+
 // Sandbox is the driver of a sandbox, sandbox.yaml, byte for byte.
 //
 //go:embed sandbox.yaml

@@ -2802,28 +2802,10 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	}
 
 	r.Group(func(r chi.Router) {
-		r.Post(options.BaseURL+"/operator/v1/users", wrapper.CreateUser)
-	})
-	r.Group(func(r chi.Router) {
-		r.Put(options.BaseURL+"/operator/v1/users", wrapper.PutUsers)
-	})
-	r.Group(func(r chi.Router) {
-		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.DeleteUser)
-	})
-	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.ReadUser)
-	})
-	r.Group(func(r chi.Router) {
-		r.Patch(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.ChangeUser)
-	})
-	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/connections", wrapper.ListConnections)
-	})
-	r.Group(func(r chi.Router) {
-		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}/connections/{client_id}", wrapper.DisconnectUser)
-	})
-	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/activity", wrapper.PutActivity)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/audit-log", wrapper.ListAuditLog)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/clients", wrapper.ListClients)
@@ -2838,19 +2820,19 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Patch(options.BaseURL+"/operator/v1/clients/{client_id}", wrapper.ChangeClient)
 	})
 	r.Group(func(r chi.Router) {
-		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/secret", wrapper.RotateClientSecret)
-	})
-	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/disable", wrapper.DisableClient)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/enable", wrapper.EnableClient)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/errors", wrapper.ListClientErrors)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/offboard", wrapper.OffboardClient)
 	})
 	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/errors", wrapper.ListClientErrors)
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/secret", wrapper.RotateClientSecret)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/usage", wrapper.ReadClientUsage)
@@ -2871,16 +2853,22 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/webhook/test", wrapper.TestWebhook)
 	})
 	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/operator/v1/webhook-events", wrapper.ListWebhookEvents)
-	})
-	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/operator/v1/webhook-events/{webhook_id}", wrapper.ReadWebhookEvent)
-	})
-	r.Group(func(r chi.Router) {
-		r.Post(options.BaseURL+"/operator/v1/webhook-events/{webhook_id}/replay", wrapper.ReplayWebhookEvent)
-	})
-	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/connections", wrapper.FindConnections)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/users", wrapper.CreateUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/operator/v1/users", wrapper.PutUsers)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.DeleteUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.ReadUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Patch(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.ChangeUser)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/adjustments", wrapper.ListAdjustments)
@@ -2889,7 +2877,19 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/operator/v1/users/{user_id}/adjustments", wrapper.CreateAdjustment)
 	})
 	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/operator/v1/audit-log", wrapper.ListAuditLog)
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/connections", wrapper.ListConnections)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}/connections/{client_id}", wrapper.DisconnectUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/webhook-events", wrapper.ListWebhookEvents)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/webhook-events/{webhook_id}", wrapper.ReadWebhookEvent)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/webhook-events/{webhook_id}/replay", wrapper.ReplayWebhookEvent)
 	})
 
 	return r
@@ -3114,25 +3114,15 @@ type PutActivityResponseObject interface {
 	VisitPutActivityResponse(w http.ResponseWriter) error
 }
 
-type PutActivity200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type PutActivity200JSONResponse struct {
-	Body    ActivityBatchResult
-	Headers PutActivity200ResponseHeaders
-}
+type PutActivity200JSONResponse ActivityBatchResult
 
 func (response PutActivity200JSONResponse) VisitPutActivityResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3273,25 +3263,15 @@ type ListAuditLogResponseObject interface {
 	VisitListAuditLogResponse(w http.ResponseWriter) error
 }
 
-type ListAuditLog200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ListAuditLog200JSONResponse struct {
-	Body    AuditPage
-	Headers ListAuditLog200ResponseHeaders
-}
+type ListAuditLog200JSONResponse AuditPage
 
 func (response ListAuditLog200JSONResponse) VisitListAuditLogResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3360,25 +3340,15 @@ type ListClientsResponseObject interface {
 	VisitListClientsResponse(w http.ResponseWriter) error
 }
 
-type ListClients200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ListClients200JSONResponse struct {
-	Body    ClientPage
-	Headers ListClients200ResponseHeaders
-}
+type ListClients200JSONResponse ClientPage
 
 func (response ListClients200JSONResponse) VisitListClientsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3448,9 +3418,7 @@ type CreateClientResponseObject interface {
 }
 
 type CreateClient201ResponseHeaders struct {
-	CacheControl string
-	Location     string
-	XRequestID   Id
+	Location string
 }
 
 type CreateClient201JSONResponse struct {
@@ -3465,9 +3433,7 @@ func (response CreateClient201JSONResponse) VisitCreateClientResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3608,25 +3574,15 @@ type ReadClientResponseObject interface {
 	VisitReadClientResponse(w http.ResponseWriter) error
 }
 
-type ReadClient200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ReadClient200JSONResponse struct {
-	Body    Client
-	Headers ReadClient200ResponseHeaders
-}
+type ReadClient200JSONResponse Client
 
 func (response ReadClient200JSONResponse) VisitReadClientResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3714,25 +3670,15 @@ type ChangeClientResponseObject interface {
 	VisitChangeClientResponse(w http.ResponseWriter) error
 }
 
-type ChangeClient200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ChangeClient200JSONResponse struct {
-	Body    ChangedClient
-	Headers ChangeClient200ResponseHeaders
-}
+type ChangeClient200JSONResponse ChangedClient
 
 func (response ChangeClient200JSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3909,25 +3855,15 @@ type DisableClientResponseObject interface {
 	VisitDisableClientResponse(w http.ResponseWriter) error
 }
 
-type DisableClient200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type DisableClient200JSONResponse struct {
-	Body    Client
-	Headers DisableClient200ResponseHeaders
-}
+type DisableClient200JSONResponse Client
 
 func (response DisableClient200JSONResponse) VisitDisableClientResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -4050,25 +3986,15 @@ type EnableClientResponseObject interface {
 	VisitEnableClientResponse(w http.ResponseWriter) error
 }
 
-type EnableClient200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type EnableClient200JSONResponse struct {
-	Body    Client
-	Headers EnableClient200ResponseHeaders
-}
+type EnableClient200JSONResponse Client
 
 func (response EnableClient200JSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -4192,25 +4118,15 @@ type ListClientErrorsResponseObject interface {
 	VisitListClientErrorsResponse(w http.ResponseWriter) error
 }
 
-type ListClientErrors200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ListClientErrors200JSONResponse struct {
-	Body    ClientErrorPage
-	Headers ListClientErrors200ResponseHeaders
-}
+type ListClientErrors200JSONResponse ClientErrorPage
 
 func (response ListClientErrors200JSONResponse) VisitListClientErrorsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -4297,25 +4213,15 @@ type OffboardClientResponseObject interface {
 	VisitOffboardClientResponse(w http.ResponseWriter) error
 }
 
-type OffboardClient200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type OffboardClient200JSONResponse struct {
-	Body    OffboardedClient
-	Headers OffboardClient200ResponseHeaders
-}
+type OffboardClient200JSONResponse OffboardedClient
 
 func (response OffboardClient200JSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -4439,25 +4345,15 @@ type RotateClientSecretResponseObject interface {
 	VisitRotateClientSecretResponse(w http.ResponseWriter) error
 }
 
-type RotateClientSecret200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type RotateClientSecret200JSONResponse struct {
-	Body    RotatedClientSecret
-	Headers RotateClientSecret200ResponseHeaders
-}
+type RotateClientSecret200JSONResponse RotatedClientSecret
 
 func (response RotateClientSecret200JSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -4635,25 +4531,15 @@ type ReadClientUsageResponseObject interface {
 	VisitReadClientUsageResponse(w http.ResponseWriter) error
 }
 
-type ReadClientUsage200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ReadClientUsage200JSONResponse struct {
-	Body    Usage
-	Headers ReadClientUsage200ResponseHeaders
-}
+type ReadClientUsage200JSONResponse Usage
 
 func (response ReadClientUsage200JSONResponse) VisitReadClientUsageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -4740,18 +4626,10 @@ type RemoveWebhookResponseObject interface {
 	VisitRemoveWebhookResponse(w http.ResponseWriter) error
 }
 
-type RemoveWebhook204ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
 type RemoveWebhook204Response struct {
-	Headers RemoveWebhook204ResponseHeaders
 }
 
 func (response RemoveWebhook204Response) VisitRemoveWebhookResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(204)
 	return nil
 }
@@ -4855,25 +4733,15 @@ type ReadWebhookResponseObject interface {
 	VisitReadWebhookResponse(w http.ResponseWriter) error
 }
 
-type ReadWebhook200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ReadWebhook200JSONResponse struct {
-	Body    Webhook
-	Headers ReadWebhook200ResponseHeaders
-}
+type ReadWebhook200JSONResponse Webhook
 
 func (response ReadWebhook200JSONResponse) VisitReadWebhookResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -4961,25 +4829,15 @@ type SetWebhookResponseObject interface {
 	VisitSetWebhookResponse(w http.ResponseWriter) error
 }
 
-type SetWebhook200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type SetWebhook200JSONResponse struct {
-	Body    WebhookWithSecret
-	Headers SetWebhook200ResponseHeaders
-}
+type SetWebhook200JSONResponse WebhookWithSecret
 
 func (response SetWebhook200JSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5156,25 +5014,15 @@ type RotateWebhookSecretResponseObject interface {
 	VisitRotateWebhookSecretResponse(w http.ResponseWriter) error
 }
 
-type RotateWebhookSecret200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type RotateWebhookSecret200JSONResponse struct {
-	Body    WebhookWithSecret
-	Headers RotateWebhookSecret200ResponseHeaders
-}
+type RotateWebhookSecret200JSONResponse WebhookWithSecret
 
 func (response RotateWebhookSecret200JSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5280,25 +5128,15 @@ type TestWebhookResponseObject interface {
 	VisitTestWebhookResponse(w http.ResponseWriter) error
 }
 
-type TestWebhook200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type TestWebhook200JSONResponse struct {
-	Body    WebhookSample
-	Headers TestWebhook200ResponseHeaders
-}
+type TestWebhook200JSONResponse WebhookSample
 
 func (response TestWebhook200JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5457,25 +5295,15 @@ type FindConnectionsResponseObject interface {
 	VisitFindConnectionsResponse(w http.ResponseWriter) error
 }
 
-type FindConnections200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type FindConnections200JSONResponse struct {
-	Body    FoundConnectionPage
-	Headers FindConnections200ResponseHeaders
-}
+type FindConnections200JSONResponse FoundConnectionPage
 
 func (response FindConnections200JSONResponse) VisitFindConnectionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5563,9 +5391,7 @@ type CreateUserResponseObject interface {
 }
 
 type CreateUser201ResponseHeaders struct {
-	CacheControl string
-	Location     string
-	XRequestID   Id
+	Location string
 }
 
 type CreateUser201JSONResponse struct {
@@ -5580,9 +5406,7 @@ func (response CreateUser201JSONResponse) VisitCreateUserResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5741,25 +5565,15 @@ type PutUsersResponseObject interface {
 	VisitPutUsersResponse(w http.ResponseWriter) error
 }
 
-type PutUsers200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type PutUsers200JSONResponse struct {
-	Body    UserBatchResult
-	Headers PutUsers200ResponseHeaders
-}
+type PutUsers200JSONResponse UserBatchResult
 
 func (response PutUsers200JSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5900,18 +5714,10 @@ type DeleteUserResponseObject interface {
 	VisitDeleteUserResponse(w http.ResponseWriter) error
 }
 
-type DeleteUser204ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
 type DeleteUser204Response struct {
-	Headers DeleteUser204ResponseHeaders
 }
 
 func (response DeleteUser204Response) VisitDeleteUserResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(204)
 	return nil
 }
@@ -6015,25 +5821,15 @@ type ReadUserResponseObject interface {
 	VisitReadUserResponse(w http.ResponseWriter) error
 }
 
-type ReadUser200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ReadUser200JSONResponse struct {
-	Body    User
-	Headers ReadUser200ResponseHeaders
-}
+type ReadUser200JSONResponse User
 
 func (response ReadUser200JSONResponse) VisitReadUserResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6121,25 +5917,15 @@ type ChangeUserResponseObject interface {
 	VisitChangeUserResponse(w http.ResponseWriter) error
 }
 
-type ChangeUser200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ChangeUser200JSONResponse struct {
-	Body    User
-	Headers ChangeUser200ResponseHeaders
-}
+type ChangeUser200JSONResponse User
 
 func (response ChangeUser200JSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6317,25 +6103,15 @@ type ListAdjustmentsResponseObject interface {
 	VisitListAdjustmentsResponse(w http.ResponseWriter) error
 }
 
-type ListAdjustments200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ListAdjustments200JSONResponse struct {
-	Body    AdjustmentPage
-	Headers ListAdjustments200ResponseHeaders
-}
+type ListAdjustments200JSONResponse AdjustmentPage
 
 func (response ListAdjustments200JSONResponse) VisitListAdjustmentsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6423,25 +6199,15 @@ type CreateAdjustmentResponseObject interface {
 	VisitCreateAdjustmentResponse(w http.ResponseWriter) error
 }
 
-type CreateAdjustment200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type CreateAdjustment200JSONResponse struct {
-	Body    Adjustment
-	Headers CreateAdjustment200ResponseHeaders
-}
+type CreateAdjustment200JSONResponse Adjustment
 
 func (response CreateAdjustment200JSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6600,25 +6366,15 @@ type ListConnectionsResponseObject interface {
 	VisitListConnectionsResponse(w http.ResponseWriter) error
 }
 
-type ListConnections200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ListConnections200JSONResponse struct {
-	Body    Connections
-	Headers ListConnections200ResponseHeaders
-}
+type ListConnections200JSONResponse Connections
 
 func (response ListConnections200JSONResponse) VisitListConnectionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6706,18 +6462,10 @@ type DisconnectUserResponseObject interface {
 	VisitDisconnectUserResponse(w http.ResponseWriter) error
 }
 
-type DisconnectUser204ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
 type DisconnectUser204Response struct {
-	Headers DisconnectUser204ResponseHeaders
 }
 
 func (response DisconnectUser204Response) VisitDisconnectUserResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(204)
 	return nil
 }
@@ -6821,25 +6569,15 @@ type ListWebhookEventsResponseObject interface {
 	VisitListWebhookEventsResponse(w http.ResponseWriter) error
 }
 
-type ListWebhookEvents200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ListWebhookEvents200JSONResponse struct {
-	Body    WebhookEventPage
-	Headers ListWebhookEvents200ResponseHeaders
-}
+type ListWebhookEvents200JSONResponse WebhookEventPage
 
 func (response ListWebhookEvents200JSONResponse) VisitListWebhookEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6926,25 +6664,15 @@ type ReadWebhookEventResponseObject interface {
 	VisitReadWebhookEventResponse(w http.ResponseWriter) error
 }
 
-type ReadWebhookEvent200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ReadWebhookEvent200JSONResponse struct {
-	Body    WebhookEventDetail
-	Headers ReadWebhookEvent200ResponseHeaders
-}
+type ReadWebhookEvent200JSONResponse WebhookEventDetail
 
 func (response ReadWebhookEvent200JSONResponse) VisitReadWebhookEventResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -7031,25 +6759,15 @@ type ReplayWebhookEventResponseObject interface {
 	VisitReplayWebhookEventResponse(w http.ResponseWriter) error
 }
 
-type ReplayWebhookEvent200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ReplayWebhookEvent200JSONResponse struct {
-	Body    WebhookEvent
-	Headers ReplayWebhookEvent200ResponseHeaders
-}
+type ReplayWebhookEvent200JSONResponse WebhookEvent
 
 func (response ReplayWebhookEvent200JSONResponse) VisitReplayWebhookEventResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -8148,231 +7866,229 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/chu5sS/+Kqj5pirZk6E0pChZoiv1PfKPzfE9XnuPLR8nWfmI4AwoIRoCzAAUzXhVdV/jvt59klvo",
-	"BmYwwxlySIm2vNEfycoSMGgAjUajf3z6SxDLyVQKJrQKBl8C9plOpimDn5+nnAn9Ruof5Uwk5jc3NJ0x",
-	"80PG/jFjSl/wJBgE/XF3/CQ5YJ3DHu13+vEx65zER3HnySiix+MoORn3ukEYKE31TAWDftQPA811yoJB",
-	"cHbFMka4IkISNYuvSAyD7gVhoBdT02KWiUEshWCx7qibeDDN5ChlkwE27AipO2Og7/Y2tCS/HY9HkmYJ",
-	"u0+iT0pEWzrJnCoi8+Hak130AbpfTihPz+g1E7uh+FRIfcUyMlMsI1dUEX3FFWEdMyyhSZIxpVoQz0z7",
-	"jgY6DdmvxA1NefJcCs2ELpHOskxmKhj88iVImKY8DQbBZKY0GTFCNUkZVZpEQRhMJReaZcEg2E8oTxcX",
-	"SrOp2u8+2YcfgttP4d3Wodcr1uFHztLE7BjRV4zYzxJqWBCn0mIRbMtObGftL8QsUzK7xy2MKkwH3yeJ",
-	"ZObAaGJI4GLGcDtTrvQm9COxhvyfaDqW2YQl75Da3c3ALTlXZOIGbUFz3rZjPwBkv5Ef2ehKyuudySZ3",
-	"zM2REZLMcbgWBAvZsY0tpfo5tmK7E6R4unnOGjgcmXN9hQxiRD0Vi1bk607+BTeDr3MN6CsuLon5d0s6",
-	"C+n/Rup3bJrSBR2lbOei3woRdrPMIISKBZnI1lPICqrNPN4xmrwV6eIep3BQnoKcsoxqmREtr5kgE7pA",
-	"prmi4pIZ6mEXWlCfMZp0pKHVEP6eZTcse2lE/73RftgkQmI5SxMge8SAtVOmWwkTBVR24IYCss+kfE2z",
-	"y3tkmW5lvUcyWRj21lKS1AzVgkwtZQfaAo0fBJ3pK5nxf96rBOmu5AsjpblS5kDKjMwz2YonZj6pSLua",
-	"Tacy0yz5iSWcnkH/e1vrw5q1zlWN6TTlMdVciv2/KylakZ9T25kYcjvQASaiWPaCAZ/tSE9DGV6IbJ6A",
-	"ipmwtsxt+nds85zml5+5Qv3+65DMYLy21GLrnNiv/OAwJLSltHzdWOXj5c3XfyXBpdOCansfdaB9Pfnv",
-	"tZxOd/lScnei4WOFg21Aue0R3BqSrxhNWIaPUxpfMfPwyGRq/p0wFWd8ag46vHfUnGUKNHvBblhmRs5w",
-	"YDM5npkZ62zGwkDFV2xCzTdiKYzuGwjZgeYFlUpnXFziE/OKpikTeFuUR/0POSdaEiP9mNBG7DDyh3c/",
-	"PidHTw6jH9qN/YzRjGUkYzSd/Ok8UDdxxwnl86CeIFBHXkuUcstUmT2YUn3lFJbihd1MzZRqzTLT+3/2",
-	"3fD7N9197Kv2f4k6J7Qz7nz6cnB0+7tastoT5E7g5uSYnq2Ise+aV8kyNW/ohKnSc5AL+GcqL1dT9buM",
-	"jYNB8P/tFyaUffyr2n9lOXZKMzph2jEtLF8dFZ5e+epFvlOFvs5NI7NoQRgIOjHTw+bmjN6JyDAoXq3L",
-	"NA0F+6wv8Kk4dHRN6SUjIzaWGQvJTKDWmITuDmBE0QkjY56aeT8lw5RPuB6ClmmuZLRF5LP6x4xlC29a",
-	"SI0/hwn9/JqJS30VDLpRrx8GEy7yX4Q+d/xy2vkb7fwz6pxcdD79sZ4XfgS6TuN65jR6N95jFFqEKHCp",
-	"IkN7cGbThGqWDJsmgP2aJnC0knza+efexVrC6zYL6J5fUZ0TLzOS8GRAhuaUDENHv/nJnSHzs1oozSbD",
-	"0Gh4Zu/MLMxGU9QBV8yyeZeO2u3R3rpNwvOyarJmqiM5s7MuRFstZ3kHZqMDgsSAja4lLayqFFkbW2iE",
-	"i2kMd1JMFWsiFkxtrQlF2gpa33MRs1W0XtHplAmWEMcwXChNzas2IynVzcdTwZfb0vVnfsPEK/y0T56m",
-	"uok8UFUUCmFuNAaqGxcJ/tiamFzhMZ0KYj4IvXpf87VCkVdarybKZvDROy6T0YbbM7+7RmvJUSzbgvFf",
-	"G8FdfzFMpNIkk3NFpCAUroTQ/DelXJCExXxC0z3ymtEb83rkmhg62T9mNFX2QvhTN4oahSi0KJGbsDGd",
-	"pdpcAVFohA2fzCbwrwiEjf1nWdR0OyefjHrw6UsUHvi6AReaXbLMPjroJWs4MR9B80btwLwJyYhdcqF2",
-	"dDrMhjdpB6XtLWsCxe7eSQ+w56OJgKFTyXkyLBm/Gqiyze9CWEERKFMZU1MpVJN3Ki7cEP6z374o/mie",
-	"/1UX15ITqYEg12e/MuptGLTvW/S6bbsAPyPtOP2lLanznD0lw5yiIZnn7AsKt7VSfvjw6oXZtOpzquO9",
-	"p+qosu33S2+v2zD4S8fq151XL9b1LTTx2yaH3fb7KEvfabGRb8tuuPvYFN8zyETCEjKWGbmUMnkgSw66",
-	"wnMpximP9Zbr7TsC162059u8lzWu92V6TswHsMa++vqtRdQOhc2DWu1vfxVUbITrPlAydu5mm+CMyOxh",
-	"bddy1MAW21X1wq9b7Mqg9yft8YPO7UoVSWQ8mzChWQJvamq05MJlP+Y6V97RJjkw2rEAKxS1z8YrWXQA",
-	"63gIdzhP8GFuzfvQOH+3WwEILayElILtkTfWo2ruI2upeSB8kEcdbMkCy0EB65hgKc7h3tjA2Q7NfUQJ",
-	"vAoImjOQB0YyWTy0ZX8mk8VveulDwrXKfa/mMP2v92/fEC7Ih7MfO8choYLI0d9Z7DqPOUsTouc8Zmbb",
-	"Jvjap4Ic9fFvCo5bypVWhIrE9kY/Q9H6mCSMTR/adv9M0WdxF2GbW4pbyVobYBQ+GHYZLhEyHIDwLB1Y",
-	"5IXccm/2FMT1TFwLORchydiUUSOAZdYg9LW7iO3JJ8PyEtphbTwXL0ltw13mG3JM8BfWkL5HnrFLLgi9",
-	"pOb/0cw45pnSYH15aOz2X2AZ+f7Fy65Z42FsWymU7lsZUvKQufWWFEftwzPAwCbzakTYd2aWqcYrbsER",
-	"5RDCFltTDPhtN7UwLGDkwIgxsSqcsu3Wqoezt+UoyS03Nyt9ZN0eeUPehkE1umPdByqxKvdtq2uI3nRH",
-	"2YtcCcmIxXSmGKiWGYsZNzxCId6EJaTfjQZEMQ1//vDuNV7QD2Tn/bjSLTa9iPVct135QPe2UcuBiWMJ",
-	"UTKJuZZpap66D2ORKzGwW6xzKT513VL7w93Lar+XE4YWgzHlKUtyHceoMws5ywj44R7Iavuhu1ssdRFj",
-	"u26d84HujaXhXWokT/Fw7B6Rn/izsPz27EZRGEURgei8h3KJVMORt1j7WeUTq22l1ZjiHUmVunDn+1ru",
-	"jx8/dk692MC1/fNIw7vuVX349VZ7VhsbvX73aii4v10UjAytYbdjPj104mpYDf8ehnhXwP4aRW74lMRX",
-	"NFNM/2mmx53j4UM5X4pl38hHZ/0YSRHnvtaL4WLiXV+Wx5uv7fqyCP7ekWeQJ/js9qOwpPl74v7+gPb8",
-	"jk6sbZ5ND9Vv9Z09mZuyAb7aLjbF+rd8W5UJ3822Amlt9rUINXoQu5svBtBwGmt+w/XiGdXxFexrknAz",
-	"ZZr+nBmVQnOzj2OaKrYkojRGznVRp4MAOi4ITVMz0QkX/he6YTD1/vkliBdxysXlBUUK7G+5ZhO1bpve",
-	"8YS9k3O0xn9+hV26EUTP2Zg4mmV0YRrkwyR/nyk9YUJfZGwib2jafrzn+I3T/BPv8Avb03CXsVsO6iWg",
-	"tx7svWm9xQCbLymOtNkybjzIht83U7mIZZYxiHrfblLP8/53G33rUVsNd5v/Ar1+pktJFLxjCgJU1wiE",
-	"Nkd6ZVBkxrVGRW3NQV27z6iyNRy1ljRUzszmvbYheYsuqzh1u0+0n++tHwD7S2nJwjoOqBmqfpsaFtJb",
-	"oBUTX80/n+rYHdqx5AXVVDFdFy6NtiI7HIaaMDGbNE8bfuuN5pJA3GgTpzy1v2RBUIIRhekMkrsognzQ",
-	"JGEJpOiRhILrrXwYvXXgSZuo6TCIM/D3XVC9tr0L9Dablq/fqh7V5caebO31R1MmEpq9gDwHszipXqvG",
-	"vYBG6HlZO8IbaTMofK4uL14xSUu0o8OOUFq5Zl4zn3OBCxtIVTN268vA47Pb5TvGS4BrSNtDJ76NiDfN",
-	"wR//lIhZmhJpkwmp0sQaqXGEXxynh4FpGHxalhK4Wt74tes0S7gG5X3DNaINGXAfSzkvWkK42l5Qc0Bp",
-	"fSratglnIrfH/d///X9UkX62PO4mZ63I+hp8CcYym5jewWwGPNq0FWFgHX5GYN6wTDUmsto/EjrGeABG",
-	"aKzt3uPbRkhSfAyFo4hZJvw06DoKHGxS06ZiIsUSP/C69A2WpsplVskxWMw0nzBCpzSDvc0Xhgt91A+8",
-	"jJpoOWcmzDNONljSCndDW2qkg8skzPMm/Ty9IrWlZkPyNWo8FzsXHcXh+w5FR+miWM6hJ7H9OzECPCTD",
-	"v/71r3/t/PRT58WLYUjGmZyQ7kkUdaJuJ+oaQXFycnLS6fY6B90SS1nx7+Vl/aF78usvPZeb9QNmaPVu",
-	"O0s//K7u+D/HKNYiOXQD1eC1lNcdmvJrhkF7qZTXNkWjsESAROKKXPIblEAVlT0feOUtjK1uw8CMcYFj",
-	"tmYsQ+ep6bLMV5W9ttSUh6nd7XbrVZ7raJZh9JUvIA56QZ1QiGmajmh8fTHLQGwtbVxJFLdQraSIZ1mG",
-	"WilNVFsypNA01hfM5esu07GNznYlJ8wczsbZpfJS1h9z4KeZSCC0m8dXDl5AQhA4y25Y8pSwyVQvgBFF",
-	"6bB7I2BiXeMIZdSAkFDMCTVDMMLrr3CZJheKxRnTF7P6PFhIjzWHA6URNjZj2WzYucyuVUi0lMWtJwjX",
-	"eQT7kizomKunLBDOz5Mv/duO+U/P/ecM/zMo/ef8fM/8cHD7t9+tvDynGb+h8aJxs2xcobqYsuxiwsUM",
-	"JWAL9lKxnG5wkN+b5mXrwgHcrs7UUDneYTAT/B8zZv9sLvnbAlylujkvuKKjlCUkpoKMgMnM3Q6hyXlq",
-	"G/zRboR7i8FjE5Ry+4UgDLzsubrnmGbZRDUuqMv2nNKMpilLW61mrSjD6x54PZ94Rbjku1C/kaEVWzUi",
-	"pIbQqsSoHPUyL/nLYI98SZ7UnKhmWYwX2VqJvM4qnMvoyv1tbVMuQF4RmqZyzhIwOBPo9ZQcRbmailEf",
-	"LFVw+SmKxvelTSylXi9lX6+/FuoduFdaTxVxbffIK40YXhOq4yvCPtNYp/Bi92AmelH/uAo0sSzsa26R",
-	"tQulCxgTI6yeku4dl2ntIlUvrTKJz/HPjrA88nD50vCX57Bfsx7Ve6w80CutyJyNFDcKH+xJaO+s/CpZ",
-	"NypsSsvb8VSQ9//9Z/MS/PnNn8mYp/gStE6Soz75T/7MsOuIKnbUXzPy8ZOD434D1Mgf9z/925++RGGD",
-	"Snn3m7WEUROt5crK/bS8CbYBmcqUx4t8L1IuQF81yjeSJBQT7tmwzcY03IQVi9pMacoBL2T5sBDsZWTJ",
-	"zoXJN7l9Szff8lbBn3e4Q3VXa5mKl/iyBzsno/EVKpUZUUwkddLseOttssg+jTt023jZ5RGRm5ioNlHQ",
-	"fdi1pBbJA4JDCgg0Ms3kDUsg3ZJrwn3AwpGUKaPoZJEJq1V50FplLUM154qqOqPRj/yzGVNmBQ612S0e",
-	"1+v87pjVo81NqFiQudnKjI1niiXEvP8wrmXOzeYSJSegtUsB2Wvj/AnCFSCSWgvDFkagQindVNFDRSlf",
-	"Pl/NM4udL151U73l+LSa0XZt+PF5+nu0/AD5X2eRvt/1eQ9q/Dup81O+wUrJG5aldHphj179+U2luISp",
-	"yDRxT+trxqYKntWQwjqbEi3JQUQSulBPibthQWCRlI0BWWm10O4dnvTKd2vUUnLnNtdNBXcerHuxvbG+",
-	"hYUIm2+kvdVK2TbW/j8zYQVW8UXXK4SsfAC9ImI2GSFUUxMSVfe4Xgu9zOgGk7/iSstscWE0jU1dgubk",
-	"wHPIbs/SVSn8JcODZpqH4A/Ci4UKciVnWcXqgwFc38bo881MMzXc95pOzXUMeZ6e+wdUtDmukbmzM6au",
-	"rP0ZsMGluHxKIMk0YzdgmjaPY66JYCxRBbIgJAGXDDpFeLzZXjM4XJfwkRp7zgrTi3+qPKZscMEUGHzW",
-	"IlPiy7AiCiqs92ml0HkuZzYWZSvRU/uMtp+uARjcUPtJuCqlN+5uJLubOx1jmrGY18u9U6cux+bE0xsG",
-	"nAqaZ+xRoCWJzX75TAlmG/NvpfnEanBUX0DxFzhOkDVda210nLvDWVeOQLEE4ZrTVNn81UysdqphFRf0",
-	"Oj8RfLee1Jmod/EUCkS3/6R/fHDUf7KOj56jKXQrX9OmfjUrp1BtqrFZXMm5IFI0PKy+kleuTGQLL92K",
-	"uNkNBeHmwUyeW78FXqQ/38JPXx623RS/xty2jpy6KPC77zmAahcLXo62crRbqup244WLDquP5IOQuadk",
-	"xFI5J/9kmTSCXtNrRuicLkJwNRldJtojpxAnAOqhnGlQYWKZJUY6L1T+aymY60W01DQll5Ipb4A1b5k6",
-	"UdTJf3tcJ5QakJtPycgGBWJSkKPwHzOpGeL7iNmEZTwmV1JpFeaG6d5hn4wWmqk9coq9XZRhwsdjlpmL",
-	"ydnWRjMNQM8QbuDscHWWes9ifFAjr6B02TZGtCKOqGGH45hNNST6soyB5wWBDxDLBJVOSD61KQor7dqu",
-	"mls9kK6F1h/JxLAOwjHZLrZSwknU/cE3k5rm8yuJjoElUzsUB/IDS/Z/+Z/9T//2w7/Vo4qXrntL6cog",
-	"oh/55Sxjm17hmDhd9yKVhg8cVgAkIFJy+PnzNgrbYXSx/sL6iacpdxYI0+vkZIteGdXsAhCZ286q3zvZ",
-	"Yk7+OBfqimZln3wiZ6OUlZwGtV/EBzgqkWAUbbkTNnuwv9V+NNtpTzG35y6qaf7xyl7ULlkx7dBxYs4u",
-	"OQfUMrucieTR5PNo8nk0+Xxlk097Q07j07NgqfvQKR+QOagilXbts6gKwe/QeVEqK1AXcuFqfQAQ5nNb",
-	"twf9DIp/JuMMQ7FpShJ+ybGQ272d7D/Yo90Nj25/+P//VisV/0POMqjKsHG0quJM6cYwhqJwhQte4AIM",
-	"rNgBjypYsXLdczRLLtk23tFxoTqu5DfbDCJzZtkGF2fuP20v/t66Lri464wYQFAxk7C6viUa6jixrpTE",
-	"KSbtE1eiDSyKHJgxlXOWuaI41bwC/2bFgl+nnR8/fTnGYHH3z/4m/+w2RAO1Pzt4dCaevrzzW9CjszBH",
-	"bZiEntcoADUYw5MhnglrqsLzfuxAM6yMqrPVtVZcnLrW3gkBPep4qvQ4qX8erHoSvGHzDfIK78Pq9NvL",
-	"9Fud2Ve3aW/Y/G7pB4+hrY+hrY+hrY+hrY+hrY+hrd8utNW/BO17uD4vpeEOdAX9NrgBc6nZovyjIfCS",
-	"K80yllxIsan2YBbwn1Ks1QnOXLuysYGm6dtxMPhlvVr0qQl1+feK8OQpoUSwOVyd9bFu1a1weTv5BKoL",
-	"UbsdUtfW+1uEVvU1qvH8SkKKqK2JST5aF9GbD6+XJWNUw+BFgbE7uMQ3yZh0UQcXUHusyfKNNil7Tohv",
-	"UrJpfXe1WJcMSEtU1e1H5W26ocdl48f2quDtylz8QGU3UN0MHBLahgc8y2RWo7p9BHjKSpmjoYU6Js55",
-	"ByClofOrySxhud3JOriwVmUr01fhYayiIa26WIqLtjWfNqUzGjmAf3OTQBfNXm0mpi0yv2xgGEOIvWaf",
-	"0YwD14bpXusHWAVgWsG4y2FLfe6A/o4YL5LdW5MVzOKwWKtSyKiluAQTQoVdhiICS2lqrr+84HaxTM6M",
-	"3FRXf7m0RtjYtoTQ29ysgBpc8akyxOTqjxX27TUftDija1o5JNPmZj5UanOrAix61ZLVAuQ2d6jWMWvR",
-	"0hVIb2pY4LQ3t1mq17G2qZcdvGr38hoezY2agCpXM4VXbmD9p11dgeaWJZD1OjfKOwheYYnRduqETGb/",
-	"TuJUxtcIp1KEvvwTwlzaGNa3gcU4cz8Mln74w/n5Hv6MBvbaN+HWMWVKzrKYtZDz76Hh/UWVFQPXCVOH",
-	"0bbZZLKi10oAODnHKAjz35ZtZ8KW2muvGGPXJdX4jdS2ZBAqZgCbZN4etk7ZsjYMdIb57HxiatfOAoNu",
-	"6FPj5gqKWcvgOIwxBULx1BhF8ELXHy2MOFKaZnqPvJmlaZjr/mbyeRV22wZrIzKReIWYvurBqvNL5/ME",
-	"EvOZrgYa9ATObfgQzlr9PMKl3a/lK6mLSOD3eYzuDh8/dwoH3iEQypWrBP0NIiTWp3nkkcmtgCveWSG4",
-	"/DZssgnXOkfReLW0xG8FI1OWQREGKRqwI0G/qQJIVn9ZgGniX+pu+PzcNFtH4Z0Muw1tySWkP1wxkvGE",
-	"hQQtarmvGFHLAQqr2zvGCNFcJ3jz4fUe+ZlmWrDMlZaqt7H21lv+G1FzNzxhBSro1wwRLw9bx2bL+Lw7",
-	"n9hD8rftYpnbO+uqONMbR9tsvI73MVsYt3k6X2UerVCQc13o3mbtBq6b/Zln1K0+YXwHELxfTEOSUE1H",
-	"VLEQMfupIsOXM7M0+89YlnIx3CMvWMwTVqQj/l75WIFVX+ZRf6082y7YJ7k0d1VtgG8XwvDSFKPGMeHA",
-	"OoYdVhYlKdc6xcK95au5VSTB9rbZ9lldNgPSBgepJnMuvDO9IOFW5r4iyKouxq0+YGMnUUdhMGX0+mLl",
-	"fp45L49lVxuJZP1zW+zeHQDguIjZBnFakOSygWU6Vz9bfb8FhBrQ677bjJhWrH7NhrhplBjAcWWZueuk",
-	"0BaOr61AGr8fb9nWEn+ts2stsrbZjHa1S8o7AnEBrU+9GaV1YYXqVNVqwreqtJCTvw1k/2qi7gnI70Fz",
-	"723D3DfXrB4Pab1H2qvAvWs5mQGmjbjc1tah+KV4eKCv1uq/OsGltmZvSOCWxGm40BEA5xUFmDtPmcNQ",
-	"p2YNmPg206yHYK3yIoSjlJBJveVZ4oAV/HiqNZtM9U6h24ohKmBpADJOpAAFPoIIOqMHTlNWH8yzGrJj",
-	"hpqLTYGsY3nkEDWVwqjVVEEK1DbR/9ReUEvhJdaajwlB+Vhg1p+7TCHw6qNWz3U5sgpYswEpDj9VrzxD",
-	"HWpyHHZPetYw5TRpmSwgJtWCwbnzgTUY2Gc9IEzFdNoIId3kzH87Lq1mqSaCvwblFBi3hh6/uyAxc7SU",
-	"ppNp/QyxchtOi2p43NZu3FpsOuRFW51gefAyH3kef9xzbyNWHKqtCnYgZfWIe6vZceu36rfMjbxLaZ16",
-	"fhy6EM+92dRI62ToDpccE8j+LUfLtKlcVFvA6VNjoEnx6HVJnK2oxMwxn8hqeYXm+2KzHFPILrOsVnuT",
-	"vjUyeMoEVF63FR1t/NGUKm2j9SAwlCqipBHeyohtBgj4XJFxxtg3uTmbMDnNohfcu2eTLWuXfZX20cJi",
-	"aI//e+0UVPlVWKBNkJMlDYOcCsG3nm9sxxqF2PtGOafUBsWsSybNYUDzU22PDSzcknqDq5CLyWVeXieQ",
-	"X6wpuVNvh5TJov5GwnsWQ5dvWLYglhQMXq69TNlNCwik0h2CCQitn+UVpW5dCiDSE+IkcaR1i7jrDN3q",
-	"7L+39NziuNRSNyxq3w5tWSzYhLCIdOcCYxotO1Xu1om6vLBZjp++HDRkhTg5BKr0xoXDEDDGe4R4cMme",
-	"Lr8JH1a1MDdG8cEVa/m+PiEfgmRHLC4KjMFK+n5le4+hW8yovT5sxqfmhTuj2eXGAQ21aRanwiaIfXj3",
-	"2vM3IyQ0+Coys9mb54fVPAhXLOEZU5tOZ+NLpS5ydhVJtbGx5oyYHk07unyP29pi/nW6ams/cn21VbzK",
-	"vLDftFgS/45dH7NSfT05k4x9tEnBCuvMBiKrCNaskFK7LdY2ulmy8UsjqTI5x8p3M6EB0zRGtxvkm3Gh",
-	"WKZZEhK7O+YtnAetLeceu/YPO3DvvZZZgccOgiiP34NY1pglZLQgFHNLYInck5xqc+ANOZZdW1FfHweY",
-	"r1bxtdUhgUaVZfEs43rx3nzfwlnb0oxn8po1lUKk6QzYcPj87Zs3L5+fXbz9+eW707O37y7O3v7nyzdY",
-	"8pFiYccV7d5f/Pjq9cvhXmCrrsMFw2gGVgFLrBGZWHKei7F0dfZpDIcInZeYf2vJrkDtB0u16n+0MTy2",
-	"we8VMUePTqdgeeJakRGNr5lI0JdcThGyMd82c9L8fWoDfZxlBat8OeUCMiA1OxcpV9q8ozGtAz8tRbqw",
-	"1kbtCuh7tTFx+Qb+sV+53kilHJ+L1csdok6RFwi4gkebWcrQlbUslpHOEq5JKi+R5AldkBHGQWWMwsMQ",
-	"81TORR7xdGVDp3gGK5vIeDYBtWYop0zQKd9b0Ek63DsX5+I9EwlGJQCr0ELIDU9tRgJYHgbkGfDF0Bp/",
-	"9sgzmXBb2g/A5QCm4cfOcYHd1z0iP/FnBdrfmLM0UefCXr1c5aTlxmyk3Uy0CPCGbhiC+9TaOHDYOUpJ",
-	"MzIGebuUnVPyj5l5BKBIhvXVV+xcuOEYcA3FkEq3GyIuc0VhPAPoQrGA9XrNlTbSFXVDo8yCeW8IwGBD",
-	"I1rUHhl6iumQpIwmANpb0oHzY2JUJsOcT+1zvlY1JqfnwirTiAFFmEgGlS9yhXZNQ53yyqQiwJScA3cJ",
-	"mMapd6tZi4JNfLFk5b5nlKgTes1UHt4RU2H2asTIFU0sQLb5KmQ04d7Y4H+CiH8KIQdP+odPfgjJkE6n",
-	"KY/h8/u24R//rmQR72Kk9dDIn+FTMizSe4YujRwiTpTEXbXWyOFfOu+wZecVVM3kInF2Vvi1m2gqL/fI",
-	"x/x6t+kgaPDOm0LCK5gZQzLExLEhHFHLSnCrKEOnj6yoPGhFwoXdc/tRuIGH+56Fa7/7ZB9+GA5s7kI3",
-	"ilwykmHjwygiii7UuXCeEhAa1nadSMGe2vdusV825gYhJVlCFB2zdBECOmYhS/Ndhaol+G3B5jaDi0/Y",
-	"gFDEPzcXybkoItyKkykINzLaQpyEYHgyTIVMMrd5c2CegkLgVvEBVnl+xeJrRbKZyKGlMaWOWnmEVnQg",
-	"cwwchPypBlZS/aEfdXGgfnQAE6PETEQmaLYxXQX588uzH0IypfrKdOj/EJ4LXzRAAurEt8+bZlFI+t0D",
-	"83+HP4Q5f/yh3+v9gEeomBtqHubTIelHJ5agXg8FtJyrH/bOhXnN85hZhwFPmNB8zFkWDILX+Pt3bNwx",
-	"6l3GmabZwkWUDAL/l0ZbmE0m5sdB8CNDGFF3i+LIkECLB9+Iw+KSxNvAix3ZyxPpBoG9OEgOYWGjosh7",
-	"9+38Rjz9+VUQBrmlOujuRXuRDVYyN0swCA72unsRvpOvQJ/Zd733b7r77nlg/jCVdYgjH+xBCKMogiUE",
-	"pJE0DfEZssBZhQ5PSmdUKEz2GbgwNMzlM+ebgv5j8+TJKep7yFWWNc8FyC+CWprK/T6GSX8lRt0jv5L/",
-	"ZAvyK8kjo67ZAqUe+fVc/NrpdPL/mT5D74QPya+2ioBIELP3V6eSKnvtapoS7Lds3S51H+bZAsPqVzBG",
-	"2my5y9OQ0n7UkHFRnN7KJ0uBq0ufLf6KH8fixMW3c4JztJ7K50swPkufL/5a83lv9d+YNf917VpfZBhI",
-	"W7voZjzz4++VXXKuiM3beQqDe0sEMMr2pgOEMudyhyxg1DmoEZZIQu2w5c1ye+SNWr899XNY3qby7ix/",
-	"dnlnGr68tEPljal8+Vy4bGiRJ0vl9w228m4HuDb3yNsx0XOJRxkcrebYmiOECEL2RBbKDi66yjOvz0Wx",
-	"6Ek+zmhRqE/4DVTe7aAf8uuUFUoJJnNRo1SaKw5Fc35zvkqCQTCdaScGiwC+Z9bu7DJHzYPVU2H+bj0d",
-	"7DPY+NCfRTHoC15q0HfZdWWeu0vZXd3ecT+qzd4KelHvqNPtdnrRWXQ86EWDg2jvsCFzqNz6yaB/OIii",
-	"UsbRIDAc2THNut1e1Ol6NeAHwcE4ov1RctQ5SQ7jTj85pp0TenjQeZJ0x0fj7viYRl14iq/gNJhgBckr",
-	"OOzGB+MnCesc9eLDTn90yDrHNGKdw/GTuDvujk7i6PC+KNmaggMX7+0vYxXpfdDtRZHLNQj0TAgocbsF",
-	"5b7TE5iiZmj71+N+r3vXMcobVBmse7zdHErfbOCy7kmnt93Xm8QkjFZJQWmzwf17IWPr4Xur+CsYdA49",
-	"xkoYmKelEZZqjibGjUkH+w3asNYC5Fnxh3Grt2Vbl8UycnEXIOp6UbQL4ehbHyNnWuyW7IaRZ7br3q6R",
-	"RV4WcsPn6j/RjpSuR0p0WznSfv/u+qlU+tfPoek7t/5RbNe++XBt1X+bCW/LnzY8Gbqv9EiBBibn8O5B",
-	"gwGQ+ZzGV6zzXAqdycZAWdt+Hxq7trdh4Bsc1vW1LcFzfxsGfTwzdT3ys7X/kwMQAf0DenXX9/rgQ4lA",
-	"p4P1nd4xmrwVKY7SbdHhTMrXANABHQ7bkJXDdfzEEk5d8EO/11vf+RUCcjy3IuY2DA7bLOB7QJ6wODul",
-	"5/PHjGvmtE/zFKaXRpjnKI7ovym/XGcJ1x0bAHDJakMOpX1GJtYmokLvDe69vkMi04QpjVaOPfIjT8F6",
-	"JGiWyTlqw1y5ZKo0xRerUWEv+Q0TCGo55to8aUGXn9AFmk5HjAliYViwO9qHmNDZgsiZTvlN/vS0zgGw",
-	"nMZaQuhYWR02VJyaib+Wl/Cmd1bTRl9N0WQfZ/UekmJuw5bNITi0ffNTQ/dGzRFqvC01im3w9bxg1tr2",
-	"r/mEt2r4HKMbUMPa+NJtKVHNBkMsSY0cPQXb8ncpNn+2OXBbic07ChgjUMv+G1/KmN/ViBgrNBoFzFtP",
-	"aIRghITcdjTuYXBs/RF+bj+86Ql+UGzqVVJ+5NP74tPXXGmvULvyuNQxzScoNlVnqj0rRUc4O751JGHh",
-	"MfSjsVSxAtKRkoxqZkFp/Srxl8zWwEoYuF5cVFiZoTEU8bkr+7e9jcZmKxWvkBLGNDi+1WB/3zqY92zX",
-	"fdessNJ/pOk1ecfmNEtUgUxah6WxyUOsQPJu9Qjr3t9BK1WWrDlrZ8WW2cwJZfngPs/faxnnsJEr+wEl",
-	"eetHxfx7Vszf2dy93K1YK5AaLs79L3nk823jJXqqrCm/SBM0cmpZzpgD60mZO1k8qqLGou0fReEWUsdL",
-	"MQmi0dG4Sw97nQN6zDp9ehB3TkbHSedo1B1H8ZNxL+lGQR1+fTdawosPuP73yrDlyO+qCTqKBlG0F0XR",
-	"34IqJHzjPAKH4h40ys9lgCgxS9MK3HnQkF8/OIqilSK4Fs7oU5FchRGMEORfIHYHQR2C9vEG0ryNNP0u",
-	"tZc7yL/++k64bG+khmpR96WYrxQumyrJ2NOibU9dtn+l9IL1LmNkA0sTVXnSPwXfFSRI2VMZQpiyzMzb",
-	"QVq3lxFd5s0v2DyvckGYi3OhfsBWMcC54IJMM3mZMeUB2co0wdAiv8y3LZQJx6cIkbZ3fSoVU+DvE1hM",
-	"jWXo+bOF1ur8aWgP2YGyZiVotxdtfAgthsC9mbZbjo2WoVZaFXV3lL2YHi2WqxWj7SRJPzpp260Al/9X",
-	"UcSQXe+shu0nXAGS8ODLncRq7fvzFcRtFNLLSNNrNgURaU+SC/VJZXzNEgA2xSLZSi5rfJbWuyh996cM",
-	"fP9C4LcrAO5qdJHxdX6yDE9ufbqY+GqHay6zaxvrWzleE7rII6JpavTpBVGap6n5y/IpQ5ofD9njIdvt",
-	"IWO6OGOGMw3rbn/Q8toh9a4/q1XzjBg9kmA6tQptYJv2zPbWGQ3RbgeHJKELlUd/Q8yrw3hwUdUi8YLD",
-	"c8CNxPCtC7abZlKOCxRJq8Ujtok1zJGzK7bAoFhMaoAoYWWOrVdPs8l1gJH9vwX/Aczk0YnwEJ7i4Huw",
-	"FfR9TM17fZK3Odyu4MZO7lHvsoGnM7jsRoDmanNnCjc/r1Fo/ZJRXt6KPctSkgkVixwYG8BlUYKcC5fN",
-	"4qX3QMn0wygK80QLl/98KZkiUpDRwpDB0vEA8mGmTEP+qcu/IMOlKiXDuoe/+/OuLKjbGUGrNbu6vai/",
-	"gf1gqcbYauWCe2j0j4rFb0WxeCkKAyKcu0spk60ViyIhfSeSR7D5Ji7as8IwSJSWU1T7IctU2xRJmVnd",
-	"YShvWJbS6YXVH4ZPMSHHRe3LNDEaBnzF6F9iQaDieMngKKQ2wqfIull2w0B1i1Jxi/u0I1YmEQyOj/rR",
-	"5jZFpAwqcYATchdhs/chAsuVOwJ1E/OLl385/enn1y9rPS+Fx6d31o18j88GS1RXoKRBchb8+mj3fLR7",
-	"fhMHNGSoecgfW4v2mYPab4oWTRkBWG+s8zsEYNQhkaJImee6eCz2+tj6qU2Qys2dcAnZp+QqNzaCwm+q",
-	"S0MvG8T5aQeOcA+KPtqLeuEdNTsgojhWgwOooVTUORz0wiClU2Vj0KcZi7lNZoX68HC5IJgNJATYagC/",
-	"GFIBCD93NPf6UeiXQ7VQRvDVwwiQT7t7/TCYnpzAP473emGQUc0uACwA1c/yby7UFc0YLETX0DHGdTko",
-	"XN2YdWTp8sVz9yw6KTvk/foBv3z5dpR69V/BovCC8nSRB1rffjJc1RAI8J3MoK6sQmTIWRGggKUN/ICK",
-	"8vXqVTP4upNduvi7hrKDrS5+W4Zi+arHahshmMZEDOgEZu2qcfLfpQ7wXzOWLb7HqAhANaCFZRwBvb66",
-	"NcYD98JEhuW7840ETCsfI9zlCJu70OGUOOhUKSxQjZAawcThoZPKS5f+YD8ErsG6K3Qib9jHHMGrcgf2",
-	"a59eCCckpIO9gAeQK4DzaA24m1L7RnrYbnfmfbO7BT6Jx/N2EGT6Bi3O4chYFgIYGRfPLOvVsUZOuvOL",
-	"sGWsXrUoAcbX+aD++JvVoXxztzob3Aj5ttU//xxEzGMg3G45HmLg1vD7XexRM11bBY3Nc2kIsf4Uylvw",
-	"3Evl4TutNVWdCsT5+fDuNblmbKq8JxuKf4BDUMVE0TQ1p4DbYzh9+XQqpv3DeV9Gpp2dIwuO+lXMTd69",
-	"/K3kzDKOZzC/UizOTVibr6CHQbpaJoXVXAfCx3l4kWCPcXqP9qpvYa96D2EOK0X5Bkr3A3NHPJP6Cq4I",
-	"UOudAWyvwUfgIKoLJ8GOIgk2FR2F5PjOzdu/6VeAZ/ctKSV3P1TaIn7f+5F6D7H/lExowjqzqYOvN/Q7",
-	"QGRKMkZTgpi3gJkpV2lEFkTXPJQdXCZXAI6J75vQnlJty45APODSeTQT3oUe5QoQVDHGt1CczJZ8FbWp",
-	"wPA33y+h9pfVp25hAeyh+pQ3jSoVtY77ed2rwC+DBP9yiUy9qF9b0an75OSwd3jYizaCXSmXMWgCXKkt",
-	"+/aoGe1A3P1r6DYQaqFcKmIbMVz2BNXabF6hYEO8WTn2IVocaosHkguwKhDGA9iUdwJrEeeCdSaUp4Qm",
-	"CaRjKU2NCEerJSK2Pi2FZc0zrplRHDi8dgFVlQiZlSCuAV7a9Aec8BHk2E8z+RkwFseZRHhjrs/FhC7q",
-	"gizGXCReWMaWUC+boaW4uqO/bXAVeMUUS/sYebqF7QsZ4B7dHT/ysp/Jd3P49bWXxEte2bheH4MwcMDF",
-	"NudtIWeIwA/h3Blbjc8N0sPFWJpxOuwzV1oNEbW9AQYDjtxdVCya0JK64nLBaUL/3bbbi6EOWKU8MCou",
-	"Ubdz0PXL7w6Cl7NMTtn+M5alEHC/KVjhRggZKHLuCx9j1cLU27y6S27b72kBi9VbfruaUb8FnMe/ApBH",
-	"G4MWVDuXYpxyrAn0L5F0CmfMVh7whPIHrAl/2+BZKEHGoza3FTo8QOnNQfXjiTXrQjElPPpGRqPPQQp2",
-	"LkbMFtpQBMkZsYRcsawBaJ4048zD9CCNzpDkdEOmiDTPKAgOwxolMPicm54OvBCS8SzooFMqZYZ5AEae",
-	"uOon5rpT5oiI2FZKPBdcw18B3tw0hfmb+dp6UPXQ3Typh+s+FfgnwN0EeIAEjQ1uWcmcqnNRAiekoiB6",
-	"DNlIUITBNC5bIXA9sSyO2wUoaWI2EpOzGuC8kXfuckXquSx7c5TTir+9rA8LIkZy1IqIXieqEHE6YRmP",
-	"qblPL/4qs+tN6ehthjBsdmSH6MIN21WLSdtbgSe8zYwe8WgfYa/ucPHJzMrevDCCM0/UXIa1b5P9L/bk",
-	"3q6Kn3qRR8Qqiw9r6KViYevbOLQZbfXA3LThSg0QZ4IN8wwYjKmy96bU1vih5blw8ho0SnJam1QGDx4h",
-	"dWdsnni1GWU4mfzB0yIEK7/Q7J3z6HO5uxHSrP89vsRfwM6s0viaQNy0t7+N+G313BI9PgW/6VPwNxKS",
-	"dc9HwUZlNT99NkzbYNkdMcn2yHt+KTrm0SITV159bsu5QS+zyJlny5ZTly9YxGflLxGj+sc8AQixlImE",
-	"ZpCxgu8bIedEiqde6TdzfOkoxbJN8DzwM6OVpotiDDxOtgBeQhdkZPZEuSxomuDzQrOpKhIZbQVBrNlJ",
-	"wNjGxaU/ylP3SrMVZQn1/vp7VUcosa9CHBZ+DQnVzdhod7bg2QINvpvUU+0Vp/tn8nohNxUG942S9ihQ",
-	"K3rJI8jb7rWTVpY2cET9y5na3Duj4b5Z87rYrxTIqdXSni1sTb9C+ArwjFgEVuKqnzUUnvCG+K6RZ4qJ",
-	"PLr/vr2eBbAzfrmi2vIvd9G3an2DpwlWgXa1Y/OnNNauTegiBC0I6rhSzTKsKQ6Fl+mcLlBPQvxXo+IU",
-	"BbLxSxbX0P0aTNqFP/JclB2SXDU4IgdFWUVu8WlaFgWtVXHgYi/4/16jwRKqqYIgcL/a1l0qq23me/Sm",
-	"9XUiyTYvZNhrBPBeVq6+6XJW17IGUyfnu0dlaUfK0r+C2oNchAK3XeGvqubTJsTsGdY1EZ61P7ewOgnt",
-	"xZjNWRXoqx6LrxSxcs/SxRx/rJeas15dfk/3cHAQ7fUOQWRsj0BTn/BfLO1FUWP8IAiDy4y6cY7jJyP2",
-	"hEadkyQadfpxl3WOx0ejTm98PO6Pj2g3Pjw0AoIrLbPFhbk1q9IrpQrrIHgpSKuKtmBMLUQee8dyE5eX",
-	"v3ON8u37Tnv//nRAfPv8XrWKBNtaH9xAnFTrlzS5b07T1JrkAMRPXjOhCjHjPleyx1l3O2qW4LYXjCWK",
-	"AHQ/xgYIxM0u+rvkgHPhiyZnC8thtOtcNXn7jdw1VkSCx6YiDB/dNneNHXe3x71g4BUORLCJwrbd+9EJ",
-	"74IsYRMfOpi20rKkXgmbN0JAJXJKxhB/agO+VR7xXX9J2+D0lzdb2S02jXW2NTbhevreQqP9lXo0jGwd",
-	"F70bXF52UykHuCLponzW9r+4pKNVZbjANDH34uP8arU28WklegawzQ4qc4FdIvhyDslm58Hg3NNK9yw0",
-	"2HkQngd5ShU0anpYQ1OjW58Hgy/nuSILfdqostB/WS+G/gfwR8Qah1+AUuFfnefB7W0QBrAxmHEGC4vV",
-	"uO8EtFZR0Dc0MhiO+hQGqJyjAr65ii/YZ31hZ+Rp8rgewWB5NYJCkU9Yym9YhghH0nW1+YXLG+6V/wIK",
-	"J+ryoj/ujp8kB+ywR/v9+JidxEfxk1FEj8dRcjLudc1JhHLRv2yQ6dfdUabfp81T/eCAvWAasnTq3yzA",
-	"V4+vlaVO/gree4SAwGW/H9gW27WFClUS6/tgEl5sntTsj9doKXce+rxWGZijh44engy96sdFTCXX9m2y",
-	"R15pRQw7J7MU/uTkHhmxSy5UU94yzuruF8zm52zlCXusUnLPr6Gm89nKXfxGagALWEDpnfvKchVuqytl",
-	"Sny1y3Rj8SzjegFnzR3WM3nNhLlRzZlSMBAexmV+ghqaGt8vTGBYF6LvfLF/unB/MorDDc24mSbmvFUa",
-	"4Ml1t5ND77GX5x4XmmWCpkFYC5k2fP72zZuXz88ufn736r9Pz15evH71/uzlmyG6xgyfJlDp0JxtNFVo",
-	"SUZQY2ip63+8fX/2fvgU8yPmXDEspqBIv9fdM+z6KV/PGhRe09xaf/GU7RWVSdEbbt5LNdHcmGni/Hhe",
-	"rwIatKYjj6/si5kzmGpCuPY6l0yFYbOZhDMLxjC3ifcLhGz0P2UhGxvoL6gA+7OWqd/5Y4G6VLNoec6J",
-	"Gd2fOpS2v/10+/8CAAD//w==",
+	"7L3/cts4si/+Kih+t2p3zlI2JcuOrdTW9zi/9uSeTDIncU52d5xjQSRkY00BWgKyosm46r7Gfb37JLfQ",
+	"DZAgRUqULCfOTP7YHccGiAbQ6G40uj/9OYjlZCoFE1oFg88B+0Qn05TBz09TzoR+LfULOROJ+c0NTWfM",
+	"/JCxf82Y0hc8CQZBf9wdP0oOWOewR/udfnzMOifxUdx5NIro8ThKTsa9bhAGSlM9U8GgH/XDQHOdsmAQ",
+	"nF2xjBGuiJBEzeIrEsOge0EY6MXUtJhlYhBLIVisO+omHkwzOUrZZIANO0Lqzhjou70NLclvxuORpFnC",
+	"dkn0SYloSyeZU0VkPlx7sos+QPfzCeXpGb1m4n4oPhVSX7GMzBTLyBVVRF9xRVjHDEtokmRMqRbEM9O+",
+	"o4FOQ/ZLcUNTnjyVQjOhS6SzLJOZCgY/fw4SpilPg0EwmSlNRoxQTVJGlSZREAZTyYVmWTAI9hPK08WF",
+	"0myq9ruP9uGH4PZjeLd16PWKdXjBWZqYHSP6ihH7WUINC+JUWiyCbdmJ7az9hZhlSmY73MKownTwfZJI",
+	"Zg6MJoYELmYMtzPlSm9CPxJryP+RpmOZTVjyFqm9vxm4JeeKTNygLWjO23bsB4Ds1/IDG11JeX1vsskd",
+	"c3NkhCRzHK4FwUJ2bGNLqX6Krdj9CVI83TxnDRyOzLm+QgYxop6KRSvydSf/gpvBl1ED+oqLS2L+3ZLO",
+	"Qvq/lvotm6Z0QUcpu3fRb4UIu1lmEELFgkxk6ylkBdVmHm8ZTd6IdLHDKRyUpyCnLKNaZkTLaybIhC6Q",
+	"aa6ouGSGetiFFtRnjCYdaWg1hL9j2Q3LnhvRvzPaD5tESCxnaQJkjxiwdsp0K2GigMoOaCgg+0zKVzS7",
+	"3CHLdCvrPZLJwrC3lpKkZqgWZGopO9AWaHwv6ExfyYz/slMJ0l3JF0ZKc6XMgZQZmWeyFU/MfFKRdjWb",
+	"TmWmWfIjSzg9g/47W+vDmrXOTY3pNOUx1VyK/X8qKVqRn1PbmRhyO9ABJqJY9owBn92TnYYyvBDZPAET",
+	"M2Ftmdv079jmOc3PP3GF9v2XIZnBeG2pxdY5sV/4wmFIaEtpWd1Y4+P5zZe/JYHSaUG11UcdaF9P/jst",
+	"p9P7vCk5nWj4WOFgG1BuewS3huQrRhOW4eWUxlfMXDwymZp/J0zFGZ+agw73HTVnmQLLXrAblpmRMxzY",
+	"TI5nZsY6m7EwUPEVm1DzjVgKY/sGQnageUGl0hkXl3jFvKJpygRqi/Ko/yHnREtipB8T2ogdRv709sVT",
+	"cvToMPqh3dhPGM1YRjJG08lfzgN1E3ecUD4P6gkCc+SVRCm3TJXZgynVV85gKW7YzdRMqdYsM73/Z98N",
+	"v3/T3ce+av/nqHNCO+POx88HR7d/qCWrPUHuBG5OjunZihh7r3mZLFPzmk6YKl0HuYB/pvJyNVV/yNg4",
+	"GAT/337hQtnHv6r9l5ZjpzSjE6Yd08Ly1VHh2ZUvn+U7Vdjr3DQyixaEgaATMz1sbs7onYgMg+LWukzT",
+	"ULBP+gKvikNH15ReMjJiY5mxkMwEWo1J6HQAI4pOGBnz1Mz7MRmmfML1EKxMo5LRF5HP6l8zli28aSE1",
+	"/hwm9NMrJi71VTDoRr1+GEy4yH8R+tzx82nnH7TzS9Q5ueh8/HM9L7wAuk7jeuY0djfqMQotQhS4VJGh",
+	"PTizaUI1S4ZNE8B+TRM4Wkk+7fyyd7GW8LrNArrnV1TnxMuMJDwZkKE5JcPQ0W9+cmfI/KwWSrPJMDQW",
+	"ntk7Mwuz0RRtwBWzbN6lo3Z7tLduk/C8rJqsmepIzuysC9FWy1negdnogCAx4KNrSQurGkXWxxYa4WIa",
+	"g06KqWJNxIKrrTWhSFtB6zsuYraK1is6nTLBEuIYhgulqbnVZiSluvl4KvhyW7r+ym+YeImf9snTVDeR",
+	"B6aKQiHMjcVAdeMiwR9bE5MbPKZTQcx7oVfva75WKPJK69VE2Qw+esdlMtZwe+Z3arSWHMWyLRj/lRHc",
+	"9YphIpUmmZwrIgWhoBJC89+UckESFvMJTffIK0ZvzO2Ra2LoZP+a0VRZhfCXbhQ1ClFoUSI3YWM6S7VR",
+	"AVFohA2fzCbwrwiEjf1nWdR0OycfjXnw8XMUHvi2AReaXbLMXjroJWs4MR/A8kbrwNwJyYhdcqHu6XSY",
+	"DW+yDkrbW7YEit29kx1gz0cTAUNnkvNkWHJ+NVBlm9+FsIIiMKYypqZSqKbXqbh4hvCv/fZG8Wdz/a8+",
+	"cS09IjUQ5PrsV0a9DYP2fYtet20X4CekHae/tCV1L2ePyTCnaEjmOfuCwW29lO/fv3xmNq16nep496k6",
+	"qmz7/dLd6zYM/tax9nXn5bN1fQtL/LbpwW77fZSl77TYyDflZ7hdbIr/MshEwhIylhm5lDJ5IEsOtsJT",
+	"KcYpj/WW6+0/BK5bae9tcydrXP+W6T1iPoA19s3Xry2i7lHYPKjV/vqqoOIjXPeBkrPzfrYJzojMHtZ2",
+	"LUcNbLFd1Vf4dYtdGXR30h4/6J5dqSKJjGcTJjRL4E5NjZVcPNmPuc6Nd/RJDox1LMALRe218UoWHcA7",
+	"HoIO5wlezK17Hxrn93YrAKGFlZBSsD3y2r6oGn1kPTUPhA/yqIMtWWA5KGAdEyzFOeyMDZzv0OgjSuBW",
+	"QNCdgTwwksnioS37E5ksftNLHxKuVf72ag7T/3r35jXhgrw/e9E5DgkVRI7+yWLXecxZmhA95zEz2zbB",
+	"2z4V5KiPf1Nw3FKutCJUJLY3vjMUrY9Jwtj0oW33TxTfLO4ibHNPcStZawOMwgfDLsMlQoYDEJ6lA4u8",
+	"kHvuzZ6CuJ6JayHnIiQZmzJqBLDMGoS+dorYnnwyLC+hHdbGc/GS1DbcZb4hxwR/YR3pe+QJu+SC0Etq",
+	"/h/djGOeKQ3el4fGbv8FnpFvX7zcN2s8jG0rhdJ9LUdKHjK33pPiqH14DhjYZF6NCPvG3DLVeMUtOKIc",
+	"Qthia4oBv+6mFo4FjBwYMSZWhVO23Vr1cPa2HCW55eZmpY+s2yNvyNswqEZ3rPtAJVZl1766huhNd5S9",
+	"yJWQjFhMZ4qBaZmxmHHDIxTiTVhC+t1oQBTT8Of3b1+hgn4gO+/HlW6x6UWs57rtygfa2UYtByaOJUTJ",
+	"JEYt09RcdR/GIldiYLdY51J86rql9ofbyWq/kxOGHoMx5SlLchvHmDMLOcsIvMM9kNX2Q3e3WOoixnbd",
+	"OucD7Yyl4V5qJE9xcewekR/5k7B89+xGURhFEYHovIeiRKrhyFus/azyidW+0mpM8T1Jlbpw510t94cP",
+	"HzqnXmzg2v55pOFd96o+/HqrPauNjV6/ezUU7G4XBSND69jtmE8PnbgaVsO/hyHqCthfY8gNH5P4imaK",
+	"6b/M9LhzPHwo50ux7Cu90dl3jKSIc1/7iuFi4l1flsebr+36vAj+vqeXQZ7gtduPwpLm74n7+wPa8zs+",
+	"Ym1zbXqo71bf2JW5KRvgi+1iU6x/y7tVmfD72VYgrc2+FqFGD2J388UAGk5jzW+4XjyhOr6CfU0SbqZM",
+	"058yY1JobvZxTFPFlkSUxsi5Ltp0EEDHBaFpaiY64cL/QjcMpt4/PwfxIk65uLygSIH9LddsotZt01ue",
+	"sLdyjt74Ty+xSzeC6DkbE0ezjC5Mg3yY5J8zpSdM6IuMTeQNTduP9xS/cZp/4i1+YXsa7jJ2y0G9BPTW",
+	"g70zrbcYYPMlxZE2W8aNB9nw+2YqF7HMMgZR79tN6mne/26jbz1qq+Fu81/gq5/pUhIFb5mCANU1AqHN",
+	"kV4ZFJlxrdFQW3NQ1+4zmmwNR60lDZUzs3mvbUjeossqTt3uE+3ne+sHwP5cWrKwjgNqhqrfpoaF9BZo",
+	"xcRX88/HOnaHdix5RjVVTNeFS6OvyA6HoSZMzCbN04bfeqO5JBA32sQZT+2VLAhKcKIwnUFyF0WQD5ok",
+	"LIEUPZJQeHorH0ZvHXjSJmo6DOIM3vsuqF7b3gV6m03L129Vj+pyY0+2Vv3RlImEZs8gz8EsTqrXmnHP",
+	"oBG+vKwd4bW0GRQ+V5cXr5ikJdrRYUcorVwzr5nPucCFDaSqGbu1MvD47HZZx3gJcA1pe/iIbyPiTXN4",
+	"j39MxCxNibTJhFRpYp3UOMLPjtPDwDQMPi5LCVwtb/zadZolXIPxvuEa0YYMuA+lnBctIVxtL6g5oLQ+",
+	"FW3bhDOR++P+7//+P6pIP1sed5OzVmR9DT4HY5lNTO9gNgMebdqKMLAPfkZg3rBMNSay2j8SOsZ4AEZo",
+	"rO3e491GSFJ8DIWjiFkm/DToOgocbFLTpmIixRI/8Lr0DZamymVWyTF4zDSfMEKnNIO9zReGC33UD7yM",
+	"mmg5ZybMM042WNIKd0NbaqSDyyTM8yb9PL0itaVmQ/I1ajwX9y46isP3DYqOkqJYzqEnsf07MQI8JMO/",
+	"//3vf+/8+GPn2bNhSMaZnJDuSRR1om4n6hpBcXJyctLp9joH3RJLWfHv5WX9qXvy6889l5v1A2Zo9W47",
+	"Sz/8oe74P8Uo1iI5dAPT4JWU1x2a8muGQXuplNc2RaPwRIBE4opc8huUQBWTPR94pRbGVrdhYMa4wDFb",
+	"M5ah89R0Wearyl5basrD1O52u/Uqz3U0yzD6yhcQB72gTijENE1HNL6+mGUgtpY2riSKW5hWUsSzLEOr",
+	"lCaqLRlSaBrrC+bydZfp2MZmu5ITZg5n4+xSeSnrjznw00wkENrN4ysHLyAhCJxlNyx5TNhkqhfAiKJ0",
+	"2L0RMLGucYQyakBIKOaEmiEY4fUqXKbJhWJxxvTFrD4PFtJjzeFAaYSNzVg2G3Yus2sVEi1lofUE4TqP",
+	"YF+SBR2jesoC4fw8+dy/7Zj/9Nx/zvA/g9J/zs/3zA8Ht//4w0rlOc34DY0XjZtl4wrVxZRlFxMuZigB",
+	"W7CXiuV0g4P8zjQvexcOQLs6V0PleIfBTPB/zZj9s1HytwW4SnVznnFFRylLSEwFGQGTGd0Oocl5ahv8",
+	"0W6Eu4vBZROMcvuFIAy87Lm665hm2UQ1LqjL9pzSjKYpS1utZq0oQ3UPvJ5PvCJc8l2o38jQiq0aEVJD",
+	"aFViVI56mZf8ZbBHviRPak5UsyxGRbZWIq/zCucyuqK/rW/KBcgrQtNUzlkCDmcCvR6Toyg3UzHqg6UK",
+	"lJ+i6Hxf2sRS6vVS9vV6tVD/gHul9VQR13aPvNSI4TWhOr4i7BONdQo3dg9mohf1j6tAE8vCvkaLrF0o",
+	"XcCYGGH1mHTvuExrF6mqtMokPsU/O8LyyMNlpeEvz2G/Zj2qeqw80EutyJyNFDcGH+xJaHVWrkrWjQqb",
+	"0lI7ngry7r//am6CP73+KxnzFG+C9pHkqE/+kz8x7Dqiih3114x8/OjguN8ANfLn/Y//9pfPUdhgUt5d",
+	"s5YwaqK1XFnRT8ubYBuQqUx5vMj3IuUC7FVjfCNJQjHhrg3bbEyDJqx41GZKUw54IcuHhWAvI0vuXZh8",
+	"Fe1b0nzLWwV/vscdqlOtZSqe480e/JyMxldoVGZEMZHUSbPjrbfJIvs07tBto7LLIyI3cVFtYqD7sGtJ",
+	"LZIHBIcUEGhkmskblkC6JdeE+4CFIylTRvGRRSas1uRBb5X1DNWcK6rqnEYv+CczpswKHGqzWzyut/nd",
+	"MatHm5tQsSBzs5UZG88US4i5/2Fcy5ybzSVKTsBqlwKy18b5FYQrQCS1HoYtnECFUbqpoYeGUr58vpln",
+	"FjtfvOqmesvxcTWj3bfjx+fpb9HzA+R/mUX6dtfnHZjxb6XOT/kGKyVvWJbS6YU9evXnN5XiEqYi08Rd",
+	"ra8Zmyq4VkMK62xKtCQHEUnoQj0mTsOCwCIpGwOy0mqh3Ts86ZV1a9RScuc+100Fdx6se7G9s76Fhwib",
+	"b2S91UrZNt7+vzJhBVbxRdcrhKx8AL0iYjYZIVRTExJV97jeCr3M6AaTv+JKy2xxYSyNTZ8EzcmB65Dd",
+	"niVVKfwlw4NmmofwHoSKhQpyJWdZxeuDAVxfx+nz1VwzNdz3ik6NOoY8T+/5B0y0Oa6R0dkZU1fW/wzY",
+	"4FJcPiaQZJqxG3BNm8sx10QwlqgCWRCSgEsOnSI83myvGRzUJXykxp+zwvXinyqPKRueYAoMPuuRKfFl",
+	"WBEFFdb7uFLoPJUzG4uyleipvUbbT9cADG5o/SRcldIb728ku5v3OsY0YzGvl3unzlyOzYmnNww4FSzP",
+	"2KNASxKb/fKZEtw25t9K84m14Ki+gOIvcJwga7rW2+g49x5nXTkCxRKEa05TZfNXM7G6VwurUNDr3ong",
+	"u/WkzkT9E09hQHT7j/rHB0f9R+v46Cm6Qrd6a9r0Xc3KKTSbanwWV3IuiBQNF6sv9CpXJrLFK92KuNkN",
+	"BeHmwUzes34LvEh/vsU7fXnYdlP8EnPbOnLqosDv3nEA1X0seDnaytFuqarbjWcuOqw+kg9C5h6TEUvl",
+	"nPzCMmkEvabXjNA5XYTw1GRsmWiPnEKcAJiHcqbBhIlllhjpvFD5r6VgrhfRUtOUXEqmvAHW3GXqRFEn",
+	"/+1xnVBqQG4+JSMbFIhJQY7Cf82kZojvI2YTlvGYXEmlVZg7pnuHfTJaaKb2yCn2dlGGCR+PWWYUk/Ot",
+	"jWYagJ4h3MD54eo89Z7H+KBGXkHpsm2caEUcUcMOxzGbakj0ZRmDlxcEPkAsEzQ6IfnUpiis9Gu7am71",
+	"QLoWWn8kE8M6CMdku9hKCSdR9wffTWqaz68kPgwsudqhOJAfWLL/8//sf/y3H/6tHlW8pO4tpSuDiF7w",
+	"y1nGNlXhmDhddyOVhg8cVgAkIFJy+OnTNgbbYXSxXmH9yNOUOw+E6XVyskWvjGp2AYjMbWfV751sMSd/",
+	"nAt1RbPym3wiZ6OUlR4Nar+IF3A0IsEp2nInbPZgf6v9aPbTnmJuz11M0/zjlb2oXbJi2qHjxJxdcg6o",
+	"ZXY5E8l3l893l893l88Xdvm0d+Q0Xj0LltqFTfmA3EEVqXTfbxZVIfgNPl6UygrUhVy4Wh8AhPnU1u3B",
+	"dwbFP5FxhqHYNCUJv+RYyG1nJ/tP9mh3w6PbH/7/f9RKxf+QswyqMmwcrao4U7oxjKEoXOGCF7gAByt2",
+	"wKMKXqzc9hzNkku2zevouDAdV/KbbQaRObNsA8WZv5+2F39vXBdc3HVODCComElYXd8SDXWcWFdK4hST",
+	"9okr0QYeRQ7MmMo5y1xRnGpega9ZseDXaefFx8/HGCzu/tnf5J/dhmig9mcHj87Es5fvXQt6dBbuqA2T",
+	"0PMaBWAGY3gyxDNhTVW43o8daIaVUXW+utaGizPX2j9CQI86nipdTuqvB6uuBK/ZfIO8wl14nX57mX6r",
+	"M/vqNu01m98t/eB7aOv30Nbvoa3fQ1u/h7Z+D239eqGtvhK09+H6vJQGHegK+m2gAXOp2aL8oyHwkivN",
+	"MpZcSLGp9WAW8Bcp1toEZ65d2dlA0/TNOBj8vN4s+tiEuvxHRXjymFAi2BxUZ32sW3UrXN5OPoHqQtRu",
+	"h9S19f4WoTV9jWk8v5KQImprYpIP9ono9ftXy5IxqmHwosDYHZ7EN8mYdFEHF1B7rMnzjT4pe06I71Ky",
+	"aX139ViXHEhLVNXtR+VuuuGLy8aX7VXB25W5+IHKbqC6GTgktA0PeJbJrMZ0+wDwlJUyR0MLdUzc4x2A",
+	"lIbuXU1mCcv9TvaBC2tVtnJ9FS+MVTSkVYqlULSt+bQpndHIAfybmwQ+0ezVZmLaIvPLDoYxhNhr9gnd",
+	"OKA2TPfad4BVAKYVjLscttTnDujviPEi2b01WcEsDou1KoWMWYpLMCFU2GUoIrCUpkb95QW3i2VybuSm",
+	"uvrLpTXCxrYlhN7mZgXU4IpPlSEmV3+s8G+v+aDFGV3TyiGZNjfzoVKbWxVg0auWrBYgt7lDtY5Zi5au",
+	"QHpTwwKnvbnNUr2OtU297OBVu5fX8Ghu1ARUuZopvHID6z/t6go0tyyBrNc9o7yF4BWWGGunTshk9u8k",
+	"TmV8jXAqRejLLxDm0saxvg0sxpn7YbD0w5/Oz/fwZ3Sw194Jt44pU3KWxayFnH8HDXcXVVYMXCdMHUbb",
+	"ZpPJil4rAeDkHKMgzH9btp0JW2qvvWGMXZdM49dS25JBaJgBbJK5e9g6ZcvWMNAZ5rPzialdOwsMuuGb",
+	"GjcqKGYtg+MwxhQIxVNjDMELXX+0MOJIaZrpPfJ6lqZhbvubyedV2G0brI3IROIVYvqiB6vuXTqfJ5CY",
+	"z3Q10KAncG7Dh3DW6ucRLu1+LV9JXUQCv8tjdO/x8nOncOB7BEK5cpWgv0KExPo0jzwyuRVwxVsrBJfv",
+	"hk0+4drHUXReLS3xG8HIlGVQhEGKBuxIsG+qAJLVXxZgmviXOg2fn5tm7yjck2G3oS25hPSHK0YynrCQ",
+	"oEctfytG1HKAwur2jjFCNLcJXr9/tUd+opkWLHOlpep9rL31nv9G1NwNT1iBCvolQ8TLw9ax2TI+771P",
+	"7CG9t93HMrd/rKviTG8cbbPxOu5itjBu83S+yDxaoSDnttDOZu0Grpv9mefUrV5h/AcguL+YhiShmo6o",
+	"YiFi9lNFhs9nZmn2n7As5WK4R56xmCesSEf8o/KxAqtvmUf9tfJsu2Cf5NLoqtoA3y6E4aUpRo1jwoF9",
+	"GHZYWZSkXOsUC/eWVXOrSILtfbPts7psBqQNDlJN7ly4Z3pBwq3cfUWQVV2MW33Axr1EHYXBlNHri5X7",
+	"eeZeeSy72kgk+z63xe7dAQCOi5htEKcFSS4beKZz87PV91tAqAG97rvNiGnF6tdsiJtGiQEcV5aZu04K",
+	"bfHwtRVI47fzWra1xF/72LUWWdtsRrvaJeUdgbiA1qfejNK6sEJ1qmo14VtVWsjJ3wayfzVROwLye9Dc",
+	"e9sw980tq++HtP5F2qvAfd9yMgNMG3G5ra9D8Uvx8EBfrdd/dYJLbc3ekICWxGm40BEA5xUFmDtPmcNQ",
+	"p2YNmPg606yHYK3yIoSjlJBJveVZ4oAV/HiqNZtM9b1CtxVDVMDSAGScSAEGfAQRdMYOnKasPphnNWTH",
+	"DC0XmwJZx/LIIWoqhTGrqYIUqG2i/6lVUEvhJdabjwlB+Vjg1p+7TCF41UernutyZBWwZgNSHH6q3niG",
+	"OtTkOOye9KxjylnSMllATKoFg3PnA2swsE96QJiK6bQRQrrpMf/NuLSapZoI/hqUU2DcGnr87oLEzNFS",
+	"mk6m9TPEym04Larhclu7cWux6ZAXbXWC5cHLfOS9+OOeexux4lBtVbADKatH3FvNjlvfVb9mbuRdSuvU",
+	"8+PQhXjuzaZGWidDd7jkmED2bzlapk3lotoCTh8bA02KS69L4mxFJWaO+URWyys064vNckwhu8yyWq0m",
+	"fWNk8JQJqLxuKzra+KMpVdpG60FgKFVESSO8lRHbDBDwuSLjjLGvojmbMDnNohfcu2eTLWuXfZX10cJj",
+	"aI//O+0MVPlFWKBNkJMlDYOcCsG3nm9sxxqD2PtGOafUBsWsSybNYUDzU22PDSzcknmDq5CLyWVeXieQ",
+	"n60puVPvh5TJol4joZ7F0OUbli2IJQWDl2uVKbtpAYFU0iGYgND6Wl4x6talACI9IU4SR1q3iPedoVud",
+	"/beWnlscl1rqhkXt26EtiwWbEBaR7lxgTKNlp4punajLC5vl+PHzQUNWiJNDYEpvXDgMAWO8S4gHl+zZ",
+	"8pvwYdUKc2MUH1yxlu/qE/IhSHbE4qLAGKyk/65s9Rg+ixmz14fN+Ni8cGc0u9w4oKE2zeJU2ASx929f",
+	"ee/NCAkNbxWZ2ezN88NqLoQrlvCMqU2ns7FSqYucXUVSbWysOSOmR9OOLutxW1vMV6ertvYD11dbxavM",
+	"C/9NiyXxdez6mJXq7cm5ZOylTQpWeGc2EFlFsGaFlNptsb7RzZKNnxtJlck5Vr6bCQ2YpjE+u0G+GReK",
+	"ZZolIbG7Y+7CedDacu6xa/+wA/feaZkVeOwgiPL4PYhljVlCRgtCMbcElshdyak2B96QY9m1FfX1cYD5",
+	"ahVfWx0SaExZFs8yrhfvzPctnLUtzXgmr1lTKUSazoANh0/fvH79/OnZxZufnr89PXvz9uLszX8+f40l",
+	"HykWdlzR7t3Fi5evng/3Alt1HRQMoxl4BSyxRmRiyXkuxtLV2acxHCJ8vMT8W0t2BWo/WKpV/8LG8NgG",
+	"f1TEHD06nYLniWtFRjS+ZiLBt+RyipCN+baZk+bvUxvo4zwrWOXLGReQAanZuUi50uYejWkd+Gkp0oX1",
+	"NmpXQN+rjYnLN/CP/cr1Rirl+FysXu4QbYq8QMAVXNrMUoaurGWxjHSWcE1SeYkkT+iCjDAOKmMULoaY",
+	"p3Iu8oinKxs6xTNY2UTGswmYNUM5ZYJO+d6CTtLh3rk4F++YSDAqAViFFkJueGozEsDzMCBPgC+G1vmz",
+	"R57IhNvSfgAuBzANLzrHBXZf94j8yJ8UaH9jztJEnQurernKScud2Ui7mWgR4A3dMAT3sfVx4LBzlJJm",
+	"ZAzydik7p+RfM3MJQJEM66uv2LlwwzHgGoohlW43RFzmisJ5BtCFYgHr9YorbaQr2obGmAX33hCAwYZG",
+	"tKg9MvQM0yFJGU0AtLdkA+fHxJhMhjkf2+t8rWlMTs+FNaYRA4owkQwqX+QK/ZqGOuWVSUWAKTkH7hIw",
+	"jVNPq1mPgk18sWTlb88oUSf0mqk8vCOmwuzViJErmliAbPNVyGjCvbHB/wQR/xRCDp70Dx/9EJIhnU5T",
+	"HsPn923DP/9TySLexUjroZE/w8dkWKT3DF0aOUScKIm7ar2Rw7913mLLzkuomslF4vys8Gs30VRe7pEP",
+	"uXq36SDo8M6bQsIruBlDMsTEsSEcUctKoFWUodNHVlQetCLhwu65/Sho4OG+5+Ha7z7ahx+GA5u70I0i",
+	"l4xk2PgwioiiC3Uu3EsJCA3ru06kYI/tfbfYLxtzg5CSLCGKjlm6CAEds5Cl+a5C1RL8tmBzm8HFJ2xA",
+	"KOKfG0VyLooIt+JkCsKNjLYQJyE4ngxTIZPMbd4cuKegELg1fIBVnl6x+FqRbCZyaGlMqaNWHqEXHcgc",
+	"Awchf6qBlVR/6kddHKgfHcDEKDETkQm6bUxXQf76/OyHkEypvjId+j+E58IXDZCAOvH986ZZFJJ+98D8",
+	"3+EPYc4ff+r3ej/gESrmhpaH+XRI+tGJJajXQwEt5+qHvXNhbvM8ZvbBgCdMaD7mLAsGwSv8/Vs27hjz",
+	"LuNM02zhIkoGgf9LYy3MJhPz4yB4wRBG1GlRHBkSaPHgG3FYKEnUBl7syF6eSDcIrOIgOYSFjYoi79y3",
+	"c414+tPLIAxyT3XQ3Yv2IhusZDRLMAgO9rp7Ed6Tr8Ce2Xe992+6++56YP4wlXWII+/tQQijKIIlBKSR",
+	"NA3xGrLAWYUOT0pnVChM9hm4MDTM5TPnm4L9Y/PkySnae8hVljXPBcgvglaayt99DJP+Soy5R34l/8kW",
+	"5FeSR0ZdswVKPfLrufi10+nk/zN9ht4JH5JfbRUBkSBm76/OJFVW7WqaEuy37N0udR/m2QLD6lcwRtps",
+	"ucvTkNJ+1JBxUZzeyidLgatLny3+ih/H4sTFt3OCc7SeyudLMD5Lny/+WvN5b/VfmzX/de1aX2QYSFu7",
+	"6GY88+MflV1yrojN23kMg3tLBDDKVtMBQpl7cocsYLQ5qBGWSELtsOXNcnvkjVq/PfVzWN6m8u4sf3Z5",
+	"Zxq+vLRD5Y2pfPlcuGxokSdL5foGW3naAdTmHnkzJnou8SjDQ6s5tuYIIYKQPZGFsYOLrvLM63NRLHqS",
+	"jzNaFOYTfgONdzvo+1ydssIowWQuaoxKo+JQNOea82USDILpTDsxWATwPbF+Z5c5ai6sngnzT/vSwT6B",
+	"jw/fsygGfcFNDfouP12Z6+5Sdle3d9yParO3gl7UO+p0u51edBYdD3rR4CDaO2zIHCq3fjToHw6iqJRx",
+	"NAgMR3ZMs263F3W6Xg34QXAwjmh/lBx1TpLDuNNPjmnnhB4edB4l3fHRuDs+plEXruIrOA0mWEHyCg67",
+	"8cH4UcI6R734sNMfHbLOMY1Y53D8KO6Ou6OTODrcFSVbU3Dg4r39ZawivQ+6vShyuQaBngkBJW63oNx/",
+	"9ASmqBna/vW43+vedYzyBlUG6x5vN4fSNxu4rHvS6W339SYxCaNVUlDabHB/J2RsPXxvFX8Fg86hx1gJ",
+	"A/e0NMJSzdHFuDHp4L9BH9ZagDwr/jBu9bbs67JYRi7uAkRdL4ruQzj63sfIuRa7Jb9h5LnturdrZJGX",
+	"hdzwufpPtCOl65ES3VaOtN+/u34qlf71c2j6zq1/FNu1bz5cW/XfZsLb8qcNT4buK1+kwAKTcwW+3j5y",
+	"bN0oOWfv/+jgO0D7Q6/u+l7vfSAP6HSwvtNbRpM3IsVRui06nEn5CuAxoMNhG7JysIwfWcKpCz3o93rr",
+	"O79EOIyn9oDfhsFhmwV8B7gPFuWmdHn9kHHNnO1nLqL00ojSHEMRX0/K98ZZwnXHPr9fstqAP2kvcYn1",
+	"SKjQuwF7d9+QyDRhSqOPYY+84Cn4bgTNMjlHW5Qrl8qUpnhfNAbkJb9hAiElx1ybCyVY0hO6QMfliDFB",
+	"LAgKdkfvDBM6WxA50ym/yS9+1jUPfstYSwjcKhujhopTM/FX8hJu1M5n2fhSUjTZx1m9g5SU27BlcwjN",
+	"bN/81NC9UXME+m5LjWIbfD0vV7W2/Ss+4a0aPsXYArRvNlZ5LeWZ2WCI5KiRYqfg2d1CaP1k87+2Elp3",
+	"PN5GnJXfLvwzbn5Xc8DtkW083m+8IxuCAw7yutGxhYGh9Qfoqf3wpufnQTGJV0X4t8Ilr7jSXolw5fGI",
+	"27KPUOaozkl4VnqXdx5k+4SBJa/wBYelihVggpRkVDMLh+rXJ79ktvpSwsDp7+KRyuyEQXBPXcG57b0D",
+	"Nk+msH9L6Mbw5KoG+/v2aXPPdt13zQr/8AeaXpO3bE6zRBWYmHUoDptcAQoM6Vbmf3d3bF6qaVjD6WfF",
+	"ltmYfWX5wOwWvgQBVa9knGMO1o1om9qDlbeGIb+bh1/XPHxr87fyp6Va0dCgQPY/59Gvt43K5FRZd26R",
+	"KmYkxvKJN0fHO+93uvVWD71FXD+Kwi3Ov5dmEESjo3GXHvY6B/SYdfr0IO6cjI6TztGoO47iR+Ne0o2C",
+	"OgzzbrSEGR5w/e+VYcvRv1U3ZBQNomgviqJ/BFVY8MZ5BA7JO2iUZMsgQWKWphXI66Ahx3pwFEUrhWEt",
+	"pM3HIsEGo9gg0LtAbQ6COhTl4w3kahu5toUWv4P06a/vhES/lhrq9ezKPFx5tDc11bCnxTueunzrCvi9",
+	"fd/Dt2WWJqpyrXsMrweQomLPRAiBojIzFqy0Dw9GcJh7n2DzvM4AYS7SgPohM8UA54ILMs3kZcaUByUq",
+	"0wSDO/xCy7ZUITBvEaRqdV4qFVPw4iKwnBXL8O3Flrqqe9HAO/E9GC1WfnV70cZHwGZx78y52HJs9A60",
+	"si6o0xCgFh66UbDdOe5HJ227FeDavxcjBJnlzibIfsIVIKkOPt9JqNXegl7Cu3UhO4wsu2ZTEFCWj12o",
+	"Qyrja5YAsCMWCVZy2dqxtN7F4NmdIrzrEfztHr+7XrxlfJ3zteGIrXmbiS/G2nOZXdtIwwpzT+gij8ek",
+	"qbHkFkRpnqbmL8s8jjR/Z/HfNoszXXC44QvDONuzeV43oP7hwdpzPCPGgiGYSqlCG9SiPbelfYiCSJeD",
+	"Q5LQhcojPyHezeV3u4hKkXiBoXmyfWK4xgXaTDMpxwWCnLUfEdfAukbI2RVbuKroGbMRgsocGq+WXpPr",
+	"FKN6fwv+U5jJw3Kifp0rGPhebe1qH81up1exNkfLQd3fiw7xBC1cmeDBYAQ4ijZqvXji4zWmlF+sxYsY",
+	"tydJSjKhoiidD7COeH7PhYsj9wLroVjxYRSFeYizyzy8lEwRKchoYchg6XgAkehTpiHzy0U+k+FSfYBh",
+	"3YXP/fm+/FbbuZ6q1XK6vai/wb1xqbrPasXKcxzo70p1V0r1uSjcNsD1l1ImWyvVIhHzXs69YPNNHojO",
+	"CncMUVpO0eCE7CptU4NkZvXmUN6wLKXTC6s7h48xEN1Fq8o0MdoVvgKV3BcEKu2W3DxCanP0i2jzZdcz",
+	"oLqXQN136b2pTCIYHB/1o809OUgZINDn7ye7DhfbhQAqI9YH6ibmF8//dvrjT6+e13qbCy9376wb+V7u",
+	"DZaoDpi/QW4V/Prd2/Q79Da9xbwIL998a8E6cwDPTVFSKSMAJovVJYcAxzckUhSJmlwX15ReH1s/tmH5",
+	"uZMJVIC9xKx6OEMo4k3tSOhlg5c+3sPTmweAHO1FvfCOVg0QURyrwQFU7iiqaw16YZDSqbKRj9OMxdym",
+	"UEFVYhDtCKEAYagWg/rn5UL7vX5UqnhvATTgq4cR4O119/phMD05gX8c7/XCIKOaXUCKKppe5d9cqCua",
+	"MViIrqFjjOtyUDyuYax7Xji/EI7ds+ik/AToo1b//PnrUepVHYS77DPK00UeYHj70XBVw9PjNzKDOjDv",
+	"yJCz4kkUAbX9J9yycvMwtL/sZJfUbtdQdrCV2rXg58uKFjHeQ3DKiBhyYs3aVeNDt9DA/zVj2eJbfIeF",
+	"TFZa+CMRxOWL+wE8QBcMn13WXK8l4Jj4uLAuL8xoIpeb7uDypLDgBEJqBJAFIz+Vly7o1n4InkPqFNhE",
+	"3rAPOWpLRQP1a68dCCEhpEt1BuMfix586/fQ19JD07kz55m1LTLCPY6zgyDLNVgwLnPfbiAk7rs4Pllv",
+	"ijTu453vIi0jY6ow0BjN4sMo429WB87M3epsIA3zbau/eLik/IcWdrJbfoOIkzXcdhc/xEzXVn1h81wS",
+	"QIQpBThvnnvmPTyLtS6KU4G4Bu/fviLXjE2Vd1lA0Qfpn6qYqK09TQGnwPDZ8tlQTPtHY1fOhXvjYgsG",
+	"90XcDJ5O+lqnfBm3LJhfKRbnrovNV9DDXFstEcJqhC3h4zycQLDvUTG/Rz/FO3hYXSlINzD3HpgT+InU",
+	"VyCgwaB0jo+9Bs+sA8QsXLP39Ha56cEtzu2dnIq/afvT87aVFPLdWVpbdM+dM/Q7iDKlZEIT1plNHVSt",
+	"od+BH1KSMZoSxLcDfCy5yhqwgHnmguSgsbgCICy0rEN7RrSFGIfom6XTYCZ8HzaEAxuu4oluYTSYLfki",
+	"JkOB12u+X0LoLZsO3cLv0kPTIW8aVapnHPfzGheBX/IA/uUC1ntRv7Z6Q/fRyWHv8LAXbZRiXYYsbkqu",
+	"ri3x8tuwCkrC5veh1+FxV7mEjzZCsOz9rr2rv0SxgshucuynY7sMbQ+ODlKo4dkeUKDulJgtzgXrTChP",
+	"CU0SCLtXmhoBir4iZSsI+2EY84xrZpQmh3sW4JcRIbMSmCQAOZr+gMg5gpzCaSY/AZrROJMIJMj1uZjQ",
+	"Rd2z7piLxHsI3jKte7PMaFfh67edSA0WfLG032CcFy7/Dl28L3jZs+27dv06kkuHO6/gV2+LQMgj4D8a",
+	"bl/IGSLNQuiiuSqvwqGEs+simsw4HfaJK62GiE7akHQLDH8X84ImtKSqXb4bTei/23Z7MdS7qJTBQ6Ud",
+	"dTsHXb/M3CAolerdApRno3xcPPC7ysZdtTD1vo7u0kPRt7SAxeot35rMqFsmD39DacNtnBpQX1OKccoR",
+	"hf53keYD3G6xbj3x+B6rkN42+HZLIKVo1WyFRwrwMXMwgXhiHWsA34+H0EhL9PpKwc7FiFloZ0WQnBFL",
+	"yBXLGqBNSTOyKUwPUicMSc5GYopIY8xDYAiiYsPgc256OsAeSMCwQDvOuJKZV9bc4m0bxaOMvBaxrc1z",
+	"LriGvwKgpmkK8zfztRUI6sEieVIPEHkq8E+A9ATpkAleed2ymuvuuSgB8lBRED2GGHiA/TWNy3dhXE8E",
+	"Yne7ACDaZiMxJaABQBJ55y7KSs9l2Z+unHX49aVuWBAxkqNWRPQ6UYWI0wnLeEyNZrv4u8yuN6Wjtxmm",
+	"XVGH+V7cAA3bVYuC1luBYLfNjL4joH3DakdmVvLlQLjuklyjimpt9P3P9tzcroqdeJbHoimLSGbopWJh",
+	"8cxdbru29lB+wXbQssS54cI88hvjKazWktpewbU8F05agmVFTmtTGcDwF1J3xuaqU5vHgJPJDf8W4Re5",
+	"OrES/9v3epvZ7/A++AzWZZW10wSXor3VbURKqd+r6PuFZIsLyQMLx9gxI9qIjGaje8NgYZbdEf1jj7zj",
+	"l6JjzGWZuFKSc1u6AnqZRc48b6KcuhyRIjYjt4GN0RnzBMA6sE4+xEmjZS3knEjx2CtzYQ4PHaUIUQ+G",
+	"qZ+LpjRdFGMgM9tiHwldkJHZE+XyzmiChq1mU1Ukr9hqKVifiIDDhYtLf5THeTF2W3ieen/9o6ojlNj7",
+	"CA4Lv4YUtmYUkjt7cSwYrf9M5BmVitP9M3m9kJsexV3jkXwXZxWd/NuDU6kKxFYeFnDE/+5cLM7CbZD2",
+	"a+za/QoUd62F8mRhq4cUok+Ab9rifBFXZ6EBZNcb4pvOcy8m8g0+f+zYxoAkdx+WvBZo+i62Ru3byGmC",
+	"1d5cjaj8CoU1qhK6CMECgHpNVLMMawdCgTU6pwu0ERBlzKj3ohAefsni97hfgyOxeI85F+UHGa4aHmIG",
+	"XpFjmw3fsvhPrXoHpVZw304jQWxJcqi+XqDq36WCwmZvL960vkwUyeYFS3qNII3LhsVXXc7qWtZk8Od8",
+	"9xs1FH4PKh/3EMVdO4D/qtZvE17yBDGchefhzP1aTj568SVzVgX1qEe9Kb2X7/hsY/39n/1s0bqo8u7h",
+	"4CDa6x3Cgd0+370+wbFY2ouikt9BEAaXGXXjHMePRuwRjTonSTTq9OMu6xyPj0ad3vh43B8f0W58eBiE",
+	"wRVXWmaLC6OzqrIjpQqRZr3A91UA1RjNBjF/3rHcxM3v71yjdLlLmt+3Z/+g1f1H1SoKZGtbaIPDXMVn",
+	"bnJZn6apdcUAXI68ZkIVh9x9ruSHsQ98tsq3FIwIxhJFABwVXyMFYiMW/V1Q7LnwBYPzgeRQiXXu6bz9",
+	"Ri5qK6DAS10SRd9+gLaTnDtBmymeLMATBYu2c8YN75LHasNtOxgs3bJwRQkBLkLwBHJKxhD5ZQMdVR7p",
+	"WK+gbFDm85ut7qubxvjZOjIgmr+1kEB/pb7ZeMD7QX9jN5WiGytCfcucvv/ZBZqvgtiHK6lfA9qvh2SD",
+	"3Vfm6sKm3QPqPtxHg8/nkGBwHgzOPXtoz4JwnAfheZCH0UOjpgsVNDVW3Xkw+Hyem1DQp40RBf2XLTLo",
+	"fwB/RDxJ+AUoVF9tnAe3t0EYwMZglgEsLFZbuxOkScU03PByaTjqYxigWYim3+bGJVTRtzPybEhcj2Cw",
+	"vBpBYUImLOU3LEM0A+m62pyS5Q33oP2Bwom6vOiPu+NHyQE77NF+Pz5mJ/FR/GgU0eNxlJyMe11zEqEg",
+	"2c8bZHd07ym74+Pm6R1wwJ5Bff4maxn46sHZyT79O3+TFDjp3SSJ264tzIeSUN0HR9xi8zQyf7xG/6R7",
+	"E8zrEIATcOjo4cnQq69VxA9xba3iPfJSK2KYKZml8CcndciIXXKhmjLFcFZ3F++bc/lK/v6NoTA3nY5W",
+	"D1SvpYbkyAUAe+8qr0i4ha7AMPsmh+nG4lnG9QI43R2VM3PzM9oE6u/CQLZu8dJuQm0YjZYzExjVjZn2",
+	"n+2fLtyfjNK8oRk308Q8h0oDPDdOMrtMfas49rjQLBM0DcJacJLh0zevXz9/enbx09uX/3169vzi1ct3",
+	"Z89fD/E5gJqTAzVEzMnCK6qWZAQI5ktd/+PNu7N3w8cYiTvniiFcrSL9XnfP8PXHfD1rsN5Mc+tzQx7f",
+	"Kyru4PubsdRr4gYxptm9XXi9CgCqmo48vrJ3Nc5gqgnh2utcctCEzddjzmzy6dwmGi4Qmsj/lIUmaqC/",
+	"oAK8flqmfucPBcLCqjKiZnR/6lC68Pbj7f8LAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1751,22 +1751,22 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/.well-known/oauth-authorization-server", wrapper.GetAuthorizationServerMetadata)
 	})
 	r.Group(func(r chi.Router) {
-		r.Post(options.BaseURL+"/oauth/token", wrapper.RequestToken)
-	})
-	r.Group(func(r chi.Router) {
-		r.Post(options.BaseURL+"/oauth/revoke", wrapper.RevokeToken)
-	})
-	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/connect-svc/v1/grants/{grant_id}/daily-activity", wrapper.ReadDailyActivity)
-	})
-	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/connect-svc/v1/grants/{grant_id}/cycling-daily", wrapper.ReadCyclingDaily)
+		r.Delete(options.BaseURL+"/connect-svc/v1/customer/grants/{grant_id}", wrapper.DisconnectGrant)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/connect-svc/v1/grants/{grant_id}/cycling-activities", wrapper.ReadCyclingActivities)
 	})
 	r.Group(func(r chi.Router) {
-		r.Delete(options.BaseURL+"/connect-svc/v1/customer/grants/{grant_id}", wrapper.DisconnectGrant)
+		r.Get(options.BaseURL+"/connect-svc/v1/grants/{grant_id}/cycling-daily", wrapper.ReadCyclingDaily)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/connect-svc/v1/grants/{grant_id}/daily-activity", wrapper.ReadDailyActivity)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/oauth/revoke", wrapper.RevokeToken)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/oauth/token", wrapper.RequestToken)
 	})
 
 	return r
@@ -2136,27 +2136,15 @@ type GetAuthorizationServerMetadataResponseObject interface {
 	VisitGetAuthorizationServerMetadataResponse(w http.ResponseWriter) error
 }
 
-type GetAuthorizationServerMetadata200ResponseHeaders struct {
-	CacheControl   string
-	Pragma         string
-	ReferrerPolicy string
-}
-
-type GetAuthorizationServerMetadata200JSONResponse struct {
-	Body    AuthorizationServerMetadata
-	Headers GetAuthorizationServerMetadata200ResponseHeaders
-}
+type GetAuthorizationServerMetadata200JSONResponse AuthorizationServerMetadata
 
 func (response GetAuthorizationServerMetadata200JSONResponse) VisitGetAuthorizationServerMetadataResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
-	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2170,20 +2158,10 @@ type DisconnectGrantResponseObject interface {
 	VisitDisconnectGrantResponse(w http.ResponseWriter) error
 }
 
-type DisconnectGrant204ResponseHeaders struct {
-	CacheControl   string
-	Pragma         string
-	ReferrerPolicy string
-}
-
 type DisconnectGrant204Response struct {
-	Headers DisconnectGrant204ResponseHeaders
 }
 
 func (response DisconnectGrant204Response) VisitDisconnectGrantResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
-	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
 	w.WriteHeader(204)
 	return nil
 }
@@ -2251,35 +2229,15 @@ type ReadCyclingActivitiesResponseObject interface {
 	VisitReadCyclingActivitiesResponse(w http.ResponseWriter) error
 }
 
-type ReadCyclingActivities200ResponseHeaders struct {
-	CacheControl       string
-	Pragma             string
-	RateLimitLimit     int
-	RateLimitRemaining int
-	RateLimitReset     int
-	ReferrerPolicy     string
-	XRequestID         openapi_types.UUID
-}
-
-type ReadCyclingActivities200JSONResponse struct {
-	Body    CyclingActivities
-	Headers ReadCyclingActivities200ResponseHeaders
-}
+type ReadCyclingActivities200JSONResponse CyclingActivities
 
 func (response ReadCyclingActivities200JSONResponse) VisitReadCyclingActivitiesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
-	w.Header().Set("RateLimit-Limit", fmt.Sprint(response.Headers.RateLimitLimit))
-	w.Header().Set("RateLimit-Remaining", fmt.Sprint(response.Headers.RateLimitRemaining))
-	w.Header().Set("RateLimit-Reset", fmt.Sprint(response.Headers.RateLimitReset))
-	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2428,35 +2386,15 @@ type ReadCyclingDailyResponseObject interface {
 	VisitReadCyclingDailyResponse(w http.ResponseWriter) error
 }
 
-type ReadCyclingDaily200ResponseHeaders struct {
-	CacheControl       string
-	Pragma             string
-	RateLimitLimit     int
-	RateLimitRemaining int
-	RateLimitReset     int
-	ReferrerPolicy     string
-	XRequestID         openapi_types.UUID
-}
-
-type ReadCyclingDaily200JSONResponse struct {
-	Body    CyclingDaily
-	Headers ReadCyclingDaily200ResponseHeaders
-}
+type ReadCyclingDaily200JSONResponse CyclingDaily
 
 func (response ReadCyclingDaily200JSONResponse) VisitReadCyclingDailyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
-	w.Header().Set("RateLimit-Limit", fmt.Sprint(response.Headers.RateLimitLimit))
-	w.Header().Set("RateLimit-Remaining", fmt.Sprint(response.Headers.RateLimitRemaining))
-	w.Header().Set("RateLimit-Reset", fmt.Sprint(response.Headers.RateLimitReset))
-	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2603,35 +2541,15 @@ type ReadDailyActivityResponseObject interface {
 	VisitReadDailyActivityResponse(w http.ResponseWriter) error
 }
 
-type ReadDailyActivity200ResponseHeaders struct {
-	CacheControl       string
-	Pragma             string
-	RateLimitLimit     int
-	RateLimitRemaining int
-	RateLimitReset     int
-	ReferrerPolicy     string
-	XRequestID         openapi_types.UUID
-}
-
-type ReadDailyActivity200JSONResponse struct {
-	Body    DailyActivity
-	Headers ReadDailyActivity200ResponseHeaders
-}
+type ReadDailyActivity200JSONResponse DailyActivity
 
 func (response ReadDailyActivity200JSONResponse) VisitReadDailyActivityResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
-	w.Header().Set("RateLimit-Limit", fmt.Sprint(response.Headers.RateLimitLimit))
-	w.Header().Set("RateLimit-Remaining", fmt.Sprint(response.Headers.RateLimitRemaining))
-	w.Header().Set("RateLimit-Reset", fmt.Sprint(response.Headers.RateLimitReset))
-	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2777,20 +2695,10 @@ type RevokeTokenResponseObject interface {
 	VisitRevokeTokenResponse(w http.ResponseWriter) error
 }
 
-type RevokeToken200ResponseHeaders struct {
-	CacheControl   string
-	Pragma         string
-	ReferrerPolicy string
-}
-
 type RevokeToken200Response struct {
-	Headers RevokeToken200ResponseHeaders
 }
 
 func (response RevokeToken200Response) VisitRevokeTokenResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
-	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
 	w.WriteHeader(200)
 	return nil
 }
@@ -2855,27 +2763,15 @@ type RequestTokenResponseObject interface {
 	VisitRequestTokenResponse(w http.ResponseWriter) error
 }
 
-type RequestToken200ResponseHeaders struct {
-	CacheControl   string
-	Pragma         string
-	ReferrerPolicy string
-}
-
-type RequestToken200JSONResponse struct {
-	Body    TokenResponse
-	Headers RequestToken200ResponseHeaders
-}
+type RequestToken200JSONResponse TokenResponse
 
 func (response RequestToken200JSONResponse) VisitRequestTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
-	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3203,224 +3099,223 @@ func (sh *strictHandler) RequestToken(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0LcxPHljj+VbqU/GrtuyMhybLBclFbxpAbbhLgYhOSIP5Wa6ZlTTzqVqZ7LBTwfvZ/nXO6Z3oekmUM",
-	"CdmbW7tBlmb6ed7P961QzRdKCml0a/i+Jd7x+SIR+Pk4NPFVbFZP5RVP4uil+C0T2sAvVzzJBD6epiqF",
-	"D6GKRGvYiunR89Q+G7TmQmt+Ab+dzQSz37NYszlPpiqdi6jTug5a9ofzOGoNW4Npb3o/2hPt/T4ftAfh",
-	"A9E+DA/C9v1Jlz+YdqPDab/Xur4OWo+54a8kv+JxwieJ2Li0iBt+nnkPV9cGD8DCjJgvVMrTOFkx7/k7",
-	"LPOp1Nl0GoexkOY0VAtxwxkWT59rfLy6VB6GQmtm1KWQLOHhpWbGnm6ciojhW3daMF7jMU5zBrNsdeu0",
-	"rHNc1uY1w/3HWsfygqmUSWUYjnD3JZ8kcGxNq81XGdIjAf1wHgkdpvHCxEq2hi16n/HMzIQ0ccjhezbl",
-	"cYKA6k2UpZoO4cZjCenR6oHQ13AU+f7ZVKXMzGLtEOXuB/KYG/GSywux1VIjbsR5io83oIdg+FPD7fEk",
-	"UUvxCe7vnym/4fou8Inm28NjVZGAZaVimgo9KwDOh7LroPVMmW9UJqON5yKVOZ/iU5XjSIUdcganAH/f",
-	"Ye/PjzMzu5nKNlDXdYewhs5eB62X3Ijv43lsxOadpwAJiX2wtHml2JzLlZtD32HjpyK9EukTN3Vtwxp/",
-	"P6c/b95tqLIkwnueABwAIzNu36+kzhYLlRpBMHa2aibDrax4kGDt3KyQBK+bHR9i8JCDsnyA2tRIS7ea",
-	"GsH2pqkJtnHqWSxN4/zXQWsmeCRS5OmPuI7DkxlPEmFpQnnU44LwCbaMzQwZC5FMFqYigh95ojstunNg",
-	"N62hSTMRtHQ4E3NOMCQBhGk2lgqezB+OWvoqbIdKShGaUasVtHBzw5Y2aSwv8KROeDgTJ0qaVCX1tT3z",
-	"sI3N+QpuWRuVwj63WY1UbXy8eWqVSSOiHD3wP/U1/KyyNId8xtk8lpkRHfYiFRqOaDmDC/Fgcsk1wKU0",
-	"tMpiVfNYxvNs3hr28uXE0ogLkTau56WY81jCamtrej1TiSgWlYipYTGtYpKl2rBJFl0Ic6dFdrdcpBYN",
-	"h3YqQiUjzTJp4gQnluKd8YlUIWV9+pOsSV8bwH+DcIUyFdt5+c0JO7i/393dEgMET0XajAIBQ7x+OGoQ",
-	"+dYgiGUSSEZuhcXcChilzX2uzRCXwjnW7ONFyi9o7Pr5az4XAUpC356dvbjX63RZCHRBb43l+HjjvB+J",
-	"3hsnvgH8PiUGb7eO7k3ruDOS3uk8xFSkqUhfqCQOV01UnvEoSgFK1ZSEYRAD4hDZ64JrLSKm5NbAkNr5",
-	"muGBdvc0qq/jBx4JNlkR7tsF1MRz9u9MGcFiS65WKmNcX+JzlglvXidIZhwWmmUxiFkLboxIYfr/7023",
-	"fcjb07fvH1y388+DLT73+tdfr9msSVfHUyPS9bdvFFvyGASoqUpFDQzucPPXsLuUz4WxokihQdVpwHgu",
-	"DO/AzFZ7GhMwCLbgF8KuLmCZDGegkURBIasA+WDjaarm44CNjRozLiM2RlF2DOu3Jo7WsBWGvfPjybev",
-	"j3/6d3ey96wf9t9dRf13+62gFcNKfstEumoFLcnn+LjT47wd83ffC3lhZq3hoHt4EMARuC96TXfwTarm",
-	"9S1/EwOSg4YVsFiGSabjK9Fhz1R+EeNZDLLL6hw31mHHvgY24RGpZ7Fm47oqV9l1v9s/aPd67X53zT5h",
-	"io33/HUqpq1h66t7he3oHv2q753wRMiIp6B34o5R2m5CMLxnkrDjKL9f4kyp0AsltX/F5U08CO9PxH3e",
-	"bR9G3Ul7EPZE+8H0YNLuTx9MB9MD3gv382tccDMrdudm/Ogdug3B5tawEdjaXGnDOJnQYqGZkowj9Abw",
-	"b8JjySIRxnOeIOyqzLBE8Aiu9HeRKt1h3wt+BX/GhsGv4reMJ9pC8sNet1u+116323yd+HwJaiMx5Vli",
-	"7Dtz/o6wdh//8nDYo0Y7b3rtw7dAY97+z4c3vfaAPr/vX3/Y73Z3PYLj0/ozVT+b73kTqB8bOrC9Lov4",
-	"SjMOZCpHYzQx4DdGzVWaqiWwx1dnJ58GEXprEMGoT4UGqCETSJdMq4+4r/CHShprveKLRWKtT/d+1UpW",
-	"bbMNBps1K3Jv3asZhK6DmkXhpjHWmIRhf9udS33jpP3jEZUBZVxZ3HjIuGSZvJRqKcnCsxDciIjlfAVQ",
-	"a6KiVVBYPZiQoQKsgt9evfyeqSuRMiDWLJzxlIfAjo4AwkbSaReNsDNkPIetMsgFFk5RRiK4BbYDPzYR",
-	"74DNibVyOZJ7PRxUW1aVj1CB86Nc8xnJVkmhR5W57enMTadvn79X0q9LYvimt+xTvgzZzgnfxukaderS",
-	"OCWh+DZjFS9WxrPC7e3Ggpc82bRdCKebxqmIstdB66e2her208c3v+1kTwT+k1WYxPLiOOcYd6YNYS5g",
-	"bUMXrDjmEYW/Gm3ZcIJfApEJGCC8nc8JpEh52GciPCO5lvKwWxOeYm1WIh8y8W4BnDFgPDECP6jpSHKp",
-	"zEykDJkpLAZ3GsAnNYXTVUkkUmYtB7GS7EqkOlbSm+uRuIgl4xcgJXGDguEUZWQQoP6mgf9XaWCDP/cW",
-	"dK/m4b2J4lSn257UVN5cS16cXxmhfznjgOoqjWIJqFcY4xjgR6x9d7O1NYAeMRcSFe+/If7/IMTH2hLC",
-	"O7P7bflsk7dxe8jHtzfCO/nDnj523ijOErUUaci1YK9ePX0cAFiT/5RbJkEGEsARx1pV6vEqJQUbw7wq",
-	"jX/HgxgzOs8/FS3uBjZrA0NudfW1UJGbJbXqlNvffe3djXDgMfiqF8UZdtVCpLi7v/A9Bq3Xr1+3fY/L",
-	"TSNscEjdjZg0h+18BCkpBfJsKfv7s94GpKovb4SpNUFEnigeOKmUhPcrdQnfmTI8ogUff0L5lC+0eyjT",
-	"AkNyIoGxA0iIPA84/BJr4M/RfxjINvkdPwm0FhFbH6Pi5i9vpeLS05+K2W2KFWMU2WXhs8OeKQpM4jJi",
-	"UlWCk8izLXU2/w8Dq0o0ynU1LusWEFFEat0EDPkE28OBe2UjbfJ8GVbyAcIBsosBwR8uORUmS6WInLcq",
-	"1iWK9pe++ztQgkpM2i1uvRSldtPF+9Nsf/feWxuvH5aScwslwyxNhQxX1nUPICHezXim0b5x5jmR/cCW",
-	"gBml/kK63idR8j6JdvcZ1Dr0l7dzh/nml3PX+h1RAcWSP1cXDNYFIt40WmOg46fitg2W2sL+SkrjMlXy",
-	"gtnjwrDIwJlyA990mtt0p7FIIh1U9NBgJL1IR6Yyo+NI5NR8jSbKxs2nNh6ycfHX+SyWhhiEiEEPHsmx",
-	"L22PmVQpG1v5wH73Jxs8767nVuJ8bwHQpQjgm+DPn+ZTWjRuiC9mz6eMFyIdgElmQjVHEwcIQyyToUgN",
-	"j+Vf3F6BWH1n4nThYvy3kdkpIeAj3ElbkDYvvPsWpK0IH//PJG3FqQFp8/6qUDV/qHNQfpppW+FXwqHG",
-	"QytBrcniyDedO58yUN5H0lPoAUNXKkt1ALNFcSpCc56lMbrGrkQaT2ORMp4KOtaaeSAPKkODJJmsnDGT",
-	"El0Yl6uRnKtU/MVpcw7Ba8JSHgvDY9wGj6IYTocnL1K1EKmJAaunPNEiaC28r1wKST3IFbQgDO2GU8dY",
-	"HJnNW8M3DYktDT7ot7V4Oi8tZTP6Ieb9YJ+9vvaDet7QaouhimnU5FcRItFYF7Vyu2PZyMTWB8jYK6gk",
-	"2dygtHhSZXm3LpfGG2vTjl8t4Aaix9zwG3crldl2d3bYJ1eCiHsVfhwqnlvX8I2u//yNH+0LQGS54VpQ",
-	"XmtsxFxv49WzysOcv3tKr+xhTJz9o4jp5GnKVy3gJ/FvmbA/mzQT1wEFUN4qQCwowhK3jT4MWkbdOhjT",
-	"hwQvELLhwL3jC1xEqFHbwApd6u1QI7LwdQvYQZCEU4jnQhs+X2zhvTBWlnAs34WJ2zDNVSejsVtNUiCm",
-	"WdkoVXFlfbL1CF//iG36VrFEOtXmU/T55UkjBS3SG2kVIU+SCQ8vO+y1Si81UzK0mRPchlP2+l2mKbQb",
-	"VuuFK/e7gwc3hCs3rMkT/Cy2l++xxNvhi83nU3787fU6RrIRLGrndh3gi+eO099MPCLxo3s2R8UajNTk",
-	"mRqUPHlHkgPjeE0N8AHbL+SRm6k4PfsqjddgrwUwu5rS2NVDuBHmSHv6QRgebUPtyzdVPh0ho4WKpWkS",
-	"AoRNK5ikammdLdoiU5ENgeuvnR1uKHTm4vO5MDMV6fNcNN2a0MON52bnH3CYMtHvbSL6JRD5mOk9DcKf",
-	"tO9P2t+K08RaZ2JNDsWEa1FOpckTWbY5bBev/NG7fGkHqG/0ptMFUT68CZJOhWDjF89Pz9g9BdB3jxSA",
-	"8XZ7q01wDmPcBaTQGXRc8gV9DGShtvExC7DO/LWiy95WAEWWqlucutXitjj08tBfxnlXiKpFp2AdOaud",
-	"TzOsbrvXWwHiFuSvAXo24PE6KtbEKEqCZD3dFCQR/N0mdox//vnnn9s//NB+/LgMGvBzOc1tNIreD67b",
-	"8E/f/fN1E/hsuHCPS5ND+FyLMBXmfMJ1HNbY9LdnZy8Yuh4bOXQTc/BmOO3vH9SGPP32uN3fP1g73o+e",
-	"KFKn1C++O3lS2CWWM6UFy+8Z3UOUEe1S3ErQWZHrev2yWDfYK2cVHrd/4e3fu+3Dzvn/tt++H+wFvf6D",
-	"NSeeawXklfhkWmBt4M+rB36EapUKbg2YDTYMISMRVWxGvjWjJNWeW7sUYmL5+0XCV4TYBLRRHguI32Za",
-	"pNXveIiOwnMbntJgE7mlkmc32ojzzbf06RW7Zjj7RKqdd0XFTfzhyl0dLmug9U8hbTBcrt7lLwWM58mC",
-	"MptPRNphL2MtNNEEcSXSFZNiWaYMGGxCvxVg1KlkGedpfe+7QW8dIagmVnwkEGzH2EuTrcrcHFMUqyLT",
-	"XJjb54aAnlO7UlyoHbDxGtdnmHxBhtKgmgH0J1pOb8zJ+Qwm1Jtv6Y+1pTbD3q1RSKA4s40RUzzCBz/S",
-	"Eull3TfJ/zJisWFcs7HLzDeKXQhT1ArAHB32LEsSpqiIRcJd6k5ZWFmfM//GgWrQklmSoG1IS77QM2XO",
-	"ubkNQ4jn3sk5tqCvwvNUhCqNRHQeJiq8bNXD+1R4yZC8o6/IoFxGsVwiFcy9HuT525z9rmSz2eeOttrC",
-	"ABv4oFDaXfmAyvd4M1iuPgIgbwtZUQy3EqLqYr1llZobwqSiqPuRm2XZcfRrps0cRse7cK64EH2dRnmJ",
-	"9iV9I5bmYNAKNtZGIQExS3hqT8HBiHU11gDjOFnylWZj+/uYxXkKG+s13n7cUP7g+YL/lokOOzVeuo+3",
-	"6YBikYGHk3xY4dwhPy+E+XMU5Zu595zLjDeU07LbAPRatwNEPQRFiylCRucAcg2j2fh+w1NjkR9LosTG",
-	"89piVKy0RfhuVAPP6J9h6Z/RqAMfDry9NtGKfMW4oHzNm+k8vXIGzwK5UVka3vjWKT1lCQ3g/51O2jog",
-	"LIn7yGGqVo3IUo1WHQWbT6rpxr0N5jBVRp38yErb2EB6HvM4Wf0BsuRjXhEj93p3kiJx3XcRIIsBvlgp",
-	"4COZ7Wdic/5qNp7rF8TGvJpE3GNfjrnBzB/Bq25LlT4HQVlLS7bFf4T/jxc8+C08+nGyOjVioT8NASgt",
-	"/KMoQH2E/2Mk4NZs83ORDAeLN9EOD0Y+P+3Qbp4yJjrZgxllbEEoFqo0JfOPDpgUVyJlE5GoJZaH+gjK",
-	"8RkpAe1qC7QvZc3fyWTihPSGsu43WlP+LGNIY9WAz2AAaT7nP9bo4WKp6nqPzA2tZpYK0KM5Rac4I1cE",
-	"CHnuYCok1n6O33p/Fxpfo32roH7rtH7HxUqre0yFGcrqvl8C0r3eCEclAGlwk03jd4Dj4p1BfU/wcLY+",
-	"UmRt4bxnfC50NWZVTTGCF3VGJB8rlQWAy3nyfa5qYnEa64yAzcoId4VDldXnz16V0u7SVcTeGE4TePHA",
-	"Prg0BuZUIosaJnYsq35NksX0m62BQ+c5j5Mk9mKpSj7NtlWR7qDR7l3/0nhAtWzxT0I2G5tMfLGEc03h",
-	"gc9AOted9h9LPOtZ8Z/o0hv7dHzB195cHOCz3PuaE/9jL94lGn+S6/abV3yxd1xOrf4MN1s50j/2Pr28",
-	"n8+wtWJ0F/fa0CjiTlLIml3Xp9m8+ZM1fs44nFlZcM64ZFzqpUhZyCWb8Ss0JstIe2YU/L3DzgrRDB9h",
-	"Ui0xrhT0I3nBjKqHyeT11CnsdDunat4qqNp8JpNucOE9tbZ/x9qeIv4PpUAtb07HnS3VjoSMKdar3BzF",
-	"a1tV0oeaZB8vp/2TUJpKs5gvltjUcvk/A1LWz/aPJTklN0YD9jsFhoW5f7PqwGRP81YyWAKSjA98sRAy",
-	"YuNfxp/Qd+MDpRft3hgml4qLWGOhyTzzIShKvnPtUHxTeNxWaQ8vSXnIKyg1ZGFgdQdTTk/00zDuOm09",
-	"0YLL1fNpa/jm/Rpc3Ey58am310E9YaOcjnBTvob3dMNotbSLmxflJShc1xNAmlMxyspdULOl5SpiQ+B3",
-	"JT9lMyp6YLAx/2Kdtulj5dpGE2ceBAP4UrImG/tVJMZ/tFpeCt4vhdM15L2U0kjWGzQous+D7FuQXtOM",
-	"i8eyXBKsljGcl97B0G4MFVip7GOws1LDYU3Y1kplzMxieUmOb5BVvPYhMYgzQGiprxFPbNswo0UyLdk0",
-	"yhraTdaMamTiWjDMiwzWbXILkWIeeTmW1bPFDVPBo6pBrvplYZWjX5qkj9PcQ+DZ5dZGWeircNwITlU6",
-	"uRGaKgn3Tcnphl8Kzcb4Ry1xHHuIlOjV+Kiayu5GqCa4HyfJSOZiblr06QxwWDI0WpMolU6mEpr06DTT",
-	"rux7FMMm5rHkhuSQOV8sbIGdBivYtglzL3O5t0IebyaLXmEFi6+rZ36bDWNzf5QUlnndKpWvGH57Sp2/",
-	"8/ZLzCa8lYXT779Rv98PpdvarZPxoPWufaHa9stS0tlHZyF+JhbaRKvsbRIfuiWCHyeJrYCBWMSJliyo",
-	"tZxDO9AYKZiM0A7NupW0xkohzKYQLjahtmhFYY28dnPu2riB2ficfDR61++1R6N398Xb//66OQ3yk6RF",
-	"UAENfR7LDe2gnPujxGW1iZOEJfGVcJsjt+NetYFMc6jdLXMx/BL2t3W31oC18QIbbs42vSJUvJ1cf7vL",
-	"1M0c+czVyvXugOIBL1KBckzAtFjwFAMgJyumY3mRCKYXPBRVkNvv9cvExOPqH0rs/EOdj+8iI99hH/HS",
-	"7vtusEa+LFcVKzcYXCsK0M/jm+1UXtZLCXrWJMFUpK1y69UCS4Ka4kGXVydecK8izNLYrE4BMn1iskGr",
-	"LFe3lUy846FJVg2leYbMnkVeouesbvBCqZLNUG/PlWMAov/SI2ntYEeUfIYmttP+/gF1DJYRSBgrkjqm",
-	"iVrWc7ydSa/05as0aQ1bM2MWenjvnss4sUWUbMJobjgrznOb10pHTux8jcgJGiCPWCyj+CqOMp4w+2Ql",
-	"SLhBjrWvGqzaHyer/E0X6tTBKJOKSGzfojfge4rioMbIuO7tN3h9XQATfN1Hgo8GxpOicFMdfGwt2qeP",
-	"vYBhRlmQAVl4QXtsY58SQX3GCT4C9quK85Kk4yGJuu45/HLCtTgYBBWIHMkaSHIdhzlEjqTrOQabcZmY",
-	"dm9wFFQJK5ZT5eqI8ZAMHiRBAkRTgXDqHOJ54Vu1ElrHbMFTI7GvyHzB5YrtFGWbd4kR4whLnlwiLMAx",
-	"udvlhmNvEus+nyk247ogtSw2hGDAyNIpx1aUI8klQxM363e6FdzDKh0kxdsmq4PDXetHdthF+Iboh8/c",
-	"P9g72HWySREYMZIj+eRKpCtqfoxoHGsWqTCb25LUIU8S4gIrlaVswsNLIaMOey4t8UCgbCQEzh6OVbdG",
-	"srSLgNEZT0TEMhmJlI1avQ7DFJCcH1lbu72YUcs3HnJZVHgv4h7twnFj4/cAXOdZmlyPbbW8NSULnMxG",
-	"inyKbXoQGrFL7ClTaXwRS1S22IKbGQl+qVJGWFkPJ/zqK5br6RfCa9vpjIvwUBvk8Ryhdji2LdjFFfAy",
-	"bjn9Hj5jJYsZRrnLUBzljUA5w1TPUMzztsYUFJ8obY5gNrgiZ9Fkr15+P2RjRyvGgevfC5uy6iE2RRi7",
-	"31Rm2DTlF3MUbZdxEoU8jQK/W3fAlrPYCBQOmEpHkiGQ6ISDdHOSaaPm2LeI8JViQqhHISZLu5SL3FmB",
-	"y+aSyqEBYYTbsvIKHROWw11gnTF8OJ7iMS+xV/pMzAO2FJOZUpd6iPunW3R3T2Po+EICzNuzhqv5wNCE",
-	"wT4wlBA1+zCSH9rtNv4//Dyukucx++ARdPye0ZN1BlB+tkr8K69V+I57dyPfgSFG8pl/lEMWzxdJHMYm",
-	"wO62S4WXV+u4jmcSCcQFpCw6YM8XQj59zKx4H7BoJfkcO64DMBPiBSPpBAqTKr1wGaWxDFMESVgoqFgW",
-	"Jb/6it2E5HIkf+CXoLWSqW2sDTdizHb6fXgUhGJ2Fet4kgh2fHry9KnXBcuhUTnnfWewB2/2+g+8R7Gb",
-	"1Pi4/Qvj7d9Zt33IOuyc/S9rj3fJcYmprSDWzhemw74TYsEmysyAwvmE0OsNK9DA5UhLTu0x9cFlco0k",
-	"BzxODZUYXB2hXLYwjOcbpUJLsBEFJJaUBm5wQCQJkjkNu1TrxqghUr3x2Ih3ZiQL6lcVjgBF/8fmhcfR",
-	"w1HW7e6FJ98/ffLs7PzpY/wTn4FP/QNfnbfPmnUOk4VIQyGNEwXqQ3leyIfwSPEbIvhDD8H+394xgP7/",
-	"63dLuGS/9l6EY7MLOz07PntSnbVc2sI++ej49MnB4NXL73dOvz3u7x/sOHDZ3Q3YYK/UWk0qtuBRFMuL",
-	"zUPbqhkPgffiRRBReeGau7EP7GWWiDpZye8C8Byhq+AQ9ETZYPghl5XW3gRKKvAVyBquQGdeuguxaLIy",
-	"QufjezcDE5Cp0v6KdwPfrtcKrSBIwAuQ7vAkp+LF7Pu9vo+Jdg6C/g9sCzw/Kord5y18HQEt3QiMV7pM",
-	"wM5Mwm3CHlD2zNKk8V17m3gYcKNjoq8gA2hxJWTF2orbL0RYYNLEUIvG1L7R9YgERuzNDswx1kVdtQP2",
-	"3aMOe4aO0UVmGB9JJ21zUuDINZlTOBAEJIuRmtMXHg2KJQmZsPgz9yVwP5TWrACgJIUZFo0kUEDF/mEc",
-	"dkzsVyG5lujHfU2X3OvaRva6RI1CNRegCYLUQX6RtBBDJivG2V53b2gFIpSFh2xMqOkeI2T7n3X4nSOg",
-	"I2DPH9ufxjBoCDAHoutHjYv+8IelqAjE5uO8XjPS5Fjb4rl4MIqpBNSbiBoyS4ajUFfxisC5A7Nnmg26",
-	"3d2jaskyLOuMIpGQpnSGHfZ6Fidk0vWjc1H4LYXnopJB1aSFZH6lj4D4Smw0A3lSC+PJVyGXbOLJ6kBA",
-	"Lngsj0jatN0XtfCMRjCRUd4U1E3R8ft+h+WWaFd8F9WO6pcA/4A3Q+x4b41iAmMI1tYdrLVmrztWUPVw",
-	"mNJhjX1Vhr4Cy3bKXGzXI8YwoBXInd5bUnXJDUOMfjwcB1bXLau6NAgowptMMCV9l52UZLUVRSSJRIuK",
-	"IwfZjp6NZAhkrSYCkLDWztio9XXO8Ifu4+mTk5dPzkYtNhoBi2tHrLCiP6z7CFi7DcptO0sTu03CxtbX",
-	"iIr5MNWnygJF6+uT4++/f3R88t2oBVOW/CHw849PXj795umTl6NWzlNPjbKF/mxUl5BhulqgwOt1SpFr",
-	"Ytnr2IKKpTZ8pQtYKkeyg0ZeCmWvNF52CubUdttfEYEATJzzFarbHeAwVQvhmKUNtVYqynJzsRV2lgpu",
-	"AdGzMnPNlE3/JhaCsKakyPtNFUcUIH3PDXZUk3quJkhjFguC1UuQfRGwQRtUU5aoC9IYrJ7BTBxeCqMd",
-	"yu912EsU0UYyF/VL5kcbjLCN6fGYYd0RpDK2IS26S40aB04gt43eQcAYSer03sNO73kPWyKEDf2ygRCD",
-	"MofVw+0TpKStCgpXCFi7tqNt3jMe9J9a03haMRYsh/M3aTyfW7vYSmXDvDI68QQt2ERl0pqQLECv6zEP",
-	"HAj79RZRVTA3EXsbfjVkfKKFDPO64pjT5dh/g95I7QQkMirtWMx4LgzveHUe8s5DMkuSwBaDtwKo7TXj",
-	"0+KRdA328cTw0qgtMX4mi6AbGRkKdSrNBTo4SZNywBNuHUKst58LGzA4MrGidy8MPJLIf9ESUsF8l3hG",
-	"4+sj19a40nqYFLa1/YHRKIMnhQYZXNhIUh9Wrex9IO7bedhccLnEMyXuiiX1qZg8nrxZxsD1NBI171om",
-	"KzaOo7HDqgFgFVIjFEQqwSl0Po5F7nWL0rzsCRAIF7lCgjPoBFjSyR/iH/8g7Rl+KAW6/OMf1oIHvyx4",
-	"nDqjk0XjxJIXbtQ8Bilr1SHB7mUm8yUBsrtRyXLlXQ0HQCZOj2QXRE4UGSlZJhRAW9qAWuXeZoXrjL0g",
-	"/yuCNpbttzNeqUu7ThK2vZpdMGStQcCcp5dVyAHsEiLCsUt0ebLynWc8roxJgoPtOlBvy0bduW1rNnZC",
-	"KZk0d8U0Q8hmz2D/3TtqRGCJBQ1PwwKvwf4hbtTHykmSVFqHhDmDnGPdthrPGhsZ6nLdDTxmuMzDLtLb",
-	"o/wdIqUd9hzkxWWsBbxjqZSQkYPp/Q47NWoBf2EAFxnPy2ApCl8xBUIWT1aWiE8C6OCfRTZ8Uzdw2MdI",
-	"Fpfn5F1PAHAmRziyoMo3UFjosKLFLixIOCpezHjEOEs40Bl0a8B5a2vZsoYxvOCJuIhzrCxP1WGPgM3N",
-	"AM2mGMOB1FbnMeqp5UVLnkY5D8YQZAc8Jo1BghmhY42+tJHMpJNS0D4GuwuSepC2L50Eg/Y79liEwLUs",
-	"zGMkHvteXdjoEqvQIAkuhxeyHVd2xgKs3u2wY6cd5WwS9KX5woCspLPEBlLQT0BB7X7RnQLIY6sUWsPt",
-	"MbHND2SAB3VE1cwsg243YIPuHvxnQC4ZEMvYB3gYkAQOajV0udEl1mYH6JVec9BHRg97aKT6owq3Gcvs",
-	"mP1D9oEteWzY2OsJNvY0G6JbQOtEyhZKJQENbyfEYSxNAPgx8KQ93PJq6VJR0HxHwQ0gL4J6qaZTPO5f",
-	"Y4N2Khyy26X3Cbnyk2BaCDZqeeyodWRjjBz5AXiLHOLAuLFmF0COLVsmzblCekuzEt2GLXl6ZXkPdt1D",
-	"kgIBjONIzBcKm9igqeZkJsJLzdJM5p4tlUa27lHB1nE9Ux4jrUX4JPlVD8uEaGfQ7e0GtmXLzqC7B9Jg",
-	"oW3sDLqD3WAk9YwX5R7dqe0Mul1Wa8WzG5ArY2fQP9wNULDTlUc94W83YCSijGT5GSu40Aic7ex393Y7",
-	"7IwMRfYk0cCfH+WQ0SphnN3cIVBpNmr3S6FONOduYB2PVNIyZbNYGjeKyftz4xcoCfvGEjpiT8imhwnF",
-	"LcfSDpIAmEeyHAJv5R5X74mcVgD0ZIMhex1A1qA7GFoJM89TG+cR/I4Y0RGQ83HsHOdtfRXeu+rdIy/I",
-	"vXEwkjRQ9e7ccOSlpbFAIUfVnPbOcTE80QopjmWd+qZmniFKzzn6F3v/6iuGyR+aaB5+Zh/YjzzJ6kZl",
-	"SjaPpRWDHPLu9QjPioKBaKsi+fkD6wHt3AdC2et2WSYTAH9kAXxF9kxk5jjECYIdA7p4eFAymFfF9LII",
-	"TW+/evl9iTzVBgFGrqYgN+Dzj1S0QqwiDRL5GkL2B/agd9gna/aRNcsAyJIJuWpnLoeTf/DMl0cEeJ51",
-	"6aiM/55QTWO9LEkfH5wUlOtmGZ3USP4MoqzntCSbGfrhFzw1elgwdW6XQyEGqZjGSbIbsEkGp7eTP+Zs",
-	"gvhvruzk7UBHcpolCbnD8n6hxjr92VOD0oQmOdyJ2jaMQV0IuOYh/gCykb0KWm7uckc90SH1SFqsjhH3",
-	"ewWbhf80ET4H+LY16RFZNygKgdQylDEDxJ6RbCKH1tc36B9upnW5g9nOhbKHVbPzCH77G1zMSI4rjUpB",
-	"h21oPWqV2kov0THgPnD1qbUJz7lc1S7BTVRw/CHr5area+u9hj/dZ9yGWlCMKmmheQBLqOQ0vsiwvGHN",
-	"3W3NDrjYC9QS8a+KAzwYyfFypkV4ThZxMlZae3o50wCFj4UCMCSnx5Ugv3sKOqBm/zp9/uyoKHZMK7fU",
-	"Uls5fOwc9GMnpY9kHrxBs8UXkhvcU1ExQ03Zm1PDZcTTKD+ltzsuoGG5XHa0/dlN0AnVfJf1Ol0yIi8x",
-	"LzSPzx3JJJ6kHORjWCLeVcLlRUamEFjIP5Xjj2iDsuN2MAx7NQ7siE6vzreNdjgqRwI0Hwvhk9NEZWYk",
-	"OaOJV0gBQxFfWds/6vJS6IDhGmPJXqzMTEnn3F3gXyMZial7cce2YAuwn9/ukLGv8BMphuTmI5PbCplL",
-	"gOiw4Km2Uv8yBbkPsEIsR5IxxuIp4xO9Ayp5B/6zs8vaLJbGTfVm1LIH0c5rVI9ab3d3GYEMEMshDQX/",
-	"o9MBAZq+uxQr9tAaxDuTg0EkgPbukAG6k4q5uhILIH7vdkYtC5at3V16GSBDROwhm/7X+/py4mjUenvd",
-	"eb95oded/+qQOXpnl/03nhYNLt4t0EvCHrJR66oXjFrwc75Q+85szsNOFF8IbXYuxSqwawrYqKVnvL9/",
-	"AKvt2F3t5kdKcUsret16aM/tMG7iAJFUUhQCfgQYqO8mx49R621HL5LY7OzubjjyWE7Uu04stUjNOTH2",
-	"c0SDnTVnaKEJgCnKUj5JRICQDHdnjd3e89Kbs98d5Kb6XocRpqC6AByR5zhU3MiYzUko5JIVsoOaTjvs",
-	"RM0XwA9hvm9/OD5p23YIGMDBmHPueUtBAOyUvy7u3v815Uu6eiJzhcoFe3RqirHtbg4GyKwBoZFf5i5Z",
-	"YEMUxEFGBcYc4qOxHYCoTlKZkKiVw2Pj2p3mZAVIX9np7rztv2U80Rg8eEKAxGKaG+OdUUYH5M0dhkUc",
-	"2UQA2bcmPD9XwSyVWxYRy/6AzVSW6mFu57OjOAXK0QvYL6ph6LhZoSUUuEzInbnV2vUQ/tlcYbiaTVvq",
-	"jGS/4zR4q0F32AubyeaIaez80vSc9Vv3371z0Qb7FaegMzw+YN89OkL12TOTkK+AMS9GQUQoogGckn+q",
-	"qAY8VfQArNKKwXYdAVniJOAGCG8gDmWpyLNAWCSSGB03AEmgFuOs1riMgo637n18bS8XSQPWD9g+yOIB",
-	"6w0C1u/iA+5abNABsBJjEmHtTJMVHjlGCbJEyQuREqL45gVYzkxJlaUiYtkC3UAgvNoAI2usg924UIVc",
-	"2LgUYgGAhxCyZ0VeFDS5LNsZOzTvoNcdM23UgoxzVihwQQFOTMmkiZPyTFoY4qFutL0OO+OXwhc7CFie",
-	"GgI1NRceJbGRVHjKvCzzXSiDIZIMp5HO3G9tW24FMDDuAUWeGfeMg+OC4IwtDUDbXU5oyEHmEBok/LmY",
-	"TwR54GIrfNvj64zkoMOeXkhY+tLSHZVEHfaEDivfHFwxxYaRKw7tGfmrZGIBQanR04hhoUsX44kWfYu7",
-	"ua8ytzKW9dQjF09k8wy17RQBK98vrxxGsfY0UNMDknxwzS5pKokvLYY4b5fx8BmF4OfS34LrrjEGLQTd",
-	"K6Jk4+WmZK1fAhzDCNXWi2NSNpFy8bmImGtDSdc/kqitWp+hUdbLmDtVehbWnbNi6BEojYpf4fYhwYrU",
-	"LKlwIlAM0IoOYBZLt7iR1Gg3lso2B7FKgM2m0uS4izVcX147kXCSYpFBiy4MrCXVB7R2rfJYnfx1G0zq",
-	"As4xIOQiVUtNhou5uuKJDUOXKpPAJnp9NlcSY59BYCh4pRUf2PgxiGyh7e6MUeeH9wf7pISOTzMJyhF9",
-	"/2D/cLBLQfxJHAqbglfEL7WGre/p+5di2n6RqkUaC8PTVStwAfz+l9dBS2fzOXy06RLcRaA3ReQXRdDz",
-	"PdinXagq1qM2Cc5jI/9dVVUXD8tObbZA0Mrz5Fq9TrfTxZTUhZB8EbeGrb1Or9OldMsZplbc6yxFkrTR",
-	"hEVRGe2SWbhNpVewQEFTicOyAYMeZnPbWNEe76A32O2wZ+hrkKpi1+vYeD6vLdcYaRsFGJB5s1aaENar",
-	"A2usyivkFOENqNfDweUWgqdRawhb2NQHsugghmfT73Zv2fZ97nWUvOJJJjb1i7xF8tDN3SDfULOut2v7",
-	"NW5bPNC1WVy3uk1t1vLiG2v6Gt6wYyKrt2sVB1M29EF729Rd8NOk+Fe6Bm6Zy7VlR8A1u7nevv3+Jvhu",
-	"6Md/NhM5unb+6t3dbR5ia/jmrU+D0St6ZWUd3kCw4H74hYbjR/s5HHjQqtrgQ8wdEakzxr938sg1kcVE",
-	"NDUMfNLohE0SFGnC3AFq5QeQS1E5iOWFTXTMI3ByYY/iFaznw4pnPAEAXVHDtsBvQgE0EkRb3WHPFPst",
-	"Q6qKAdjk0lSoc9ZpZcG3/2krgVWI46AxszO1cT5MZ1hrrZCDUNNKxV8ayoLWgJhC02v5+dwr/PBFP6YW",
-	"vty7+WVbn5FCQ+Gt/W2mJFSnUl/X1zXwt7ZnFC0awB0kAhcXvrZ2RfFIkbP+tgFRavhxz9LTNi+1VWsU",
-	"KNYEhZEekRf0ojgDDD2L8zQ/NMQHoKkIbcN+Ay+Q7Nk6SAfMqfd9u+2RfJOq+drqHd5zZ2qbp9CEv82D",
-	"5PbCEiB3FF4Srs35wpamy6UXEmfeuBLwrX63f9Du9dr9bkNbhGGv/2DQrXQZ8poLxXDcIT//ZX549fP8",
-	"m9XP828Owp9+HKz/+0nRgWWIkX5NDXq8RZ31Hgz73WF3r7Pfhf+t6fpSfuX+cNAf9rqdrnvFFfa31XqK",
-	"dje0BL+8PHwDh+9aKvhNCxqLcFNth/I5lvqQ0RyljgTF072zXnfYhf+D1f5Sbou1pteXUaURHLfcSpyo",
-	"40WDEIE1lfiFl1PjYitRifszCX7ZdXYjwXePO/RrNTjath6keKMykC0Wv+Ug8PTdeVfQ8qOgbn67KM24",
-	"LdPb0IvwtrzPq01Mr+5t82qlnDW9Obj5TVc2F1/oH978glf3kvjzFsurNCpoVQTWSsmMN+tVkOu3NftC",
-	"nV96LD7vPfOHcfnI9bpqZPAn1VTjvDBvA3d3xvOiqVDAuA6FjEoJhBhUopZWMsZ2Q1ux+8e20cLn4/R3",
-	"Z8tKivOImj3djSlXmNonZ2Lbc6y78yO6uDX6LDCdPOINZMK/OdB/BgdypO5vxvMJGI9nEGviOc11I/4U",
-	"voNLcbrlesbzuFq0qKH31Ja8ZZwn2WE4pZfP5bK1lCxie6ppWzfwpnLHuC+bOZmlAuaEnwsAOVsqm/Cm",
-	"pvYY4BSx0JDl8q1gS25mu4g9GPR7fybPqmqEd2Bh5fv9m4f9zcP+5mGfmIfV/DzrOZjrvfbJ2VbJpzV8",
-	"31oo3WTutNkszuFl66N1u4eUlVQpRqoW2rkHjlyQQiXrDN2mtkT41HoZnBEeSw+gzz1SLqB0rYPBqype",
-	"tLUOCn8CJjtYt4ONiMjTetMsEdqrDUvx/qXI2fGL56dnzHeTjckHX+WIMPJZXh0cR3qkotUGTvWuvVwu",
-	"21hEIc/zj6qsq1YvNedHriS0vgrT/vnx5NvXxz+9+P27wS9pf/5gdZj1lq2GGumVAW/BEMrF4q/LFT5N",
-	"monrZj5d5xp0ZXC3eE0UZeb8LnjbIHbAdWJu23+CK4YO9wtww7y02QAsdwk3uBx9p/FamvEaM4A2FsMY",
-	"F3VMrBBRVLsRWAynlAUTp3kuiz5yBUO8CarF39e1BSkNjnWFYWwKrvLLPNgSTsFIVvJYbe35erCYNnyV",
-	"R41zW+Gw4s/0IBxFTRdxmefjBH4+jpK20qJU7ptaXfojxuk3SoCiCgdIJyhFAwPZsZUAzD4+IXLUPsOq",
-	"VbFm4xup0jhgPMH43NSd+xFmCWlhHmZm2n6whioiMH8GsthUXN+X7St13H053lbi11dhaKnmD/1/Pfnx",
-	"6W8/P/r933tRr1UrL9+KHv06Nf8SvwxOfnzRnj867H/Xv5/NJq/+9aq36KXny9e9i29ef/P8ya8/XbbK",
-	"9eXXhbP4xd7z2AxbMDWPzXDIYKspVxiBj7P4k7/J0hqqRZKrTQV8DvLDfb3/TO5/0zOPrrq/3YY/lGv9",
-	"b80ebqPGIeaXo5ZK5eBhJ9xu5Jl8kPTCf+39dl90db+50PSwtVcuKE0F04uS6K0H4f2JuM+77cOoO2kP",
-	"wp5oP5geTNr96YPpYHrAe+H+frWmdUV523TaNX5ti4/XREPWGADk1+x2pbpvf2O2nn+DinfM8uIVOeH9",
-	"T+DGeDBfADPe0I2iiTNX1Y2GKtVvSMXAGUlbaKhyT9GLHfYUOIeNNI+1zauhEPR6mV6AiwyrahcFtJAi",
-	"pTEoQwgs7gcSFqY8S8zGEL762ijuL2iuNezV91lwM+vAjb/Nz6lmaLPxVqvAhTWV44CRWdqKENj8sJK4",
-	"3CniaukGroNGYderHF0brpxW7Y1YGF6Cxq5GfpQpRUK71AAbYu8uzhuTwuLRnuby/IiEluO910t0p3m5",
-	"ZLT75OGuXviUK9vFlpgfE2GYlwvuRuidqyss3GLr/Ng8FD6he7N5vBi2T7mAI0kB3mzs4s7H1W7gdvyg",
-	"WuvKEx7hq4RrG4xDRTHiqMNez4RNYMSsXaZXMhxJd8CgZWKBR6o4ZZMwXOUnTC/WQxDuMmFLKFOKNY8Y",
-	"xflWsmQaRCR3+q/s4de0+XWdxu2p5L3K4lypRsXa5dCwGAOMHU4NW3N9cd7tHe7xweRBdBB270f708Np",
-	"L+zzvckg3I8OxP0p9roEzERCWkBQkb7RqnJ3n+f47Tj29zd14zhu/8Lbv3fbh+ftxm4cTdAvbFUK2OcS",
-	"BFsOlDGWeZq5jkFm7h3e77a7vXa3hxXG/DPo3T/c7+/v94HXb9xnnpeycbt5F7hYmoNBa3PDlfqOnst6",
-	"vpsT8v3cPZsDRwXplqqc4cYpx41RySxTKoFeTl0rQ8NVL/huX/0y/f3Z4f4vh69+zHpP9PTf8+mPz/49",
-	"k5e/9Be/HqrDZ4+f3fv23uLp4OFNgJGn7twKPjyIuOoFBVD897237wd71w93WOPXu/9ogpi32+oZTRKm",
-	"NePXfNjv10uPjipVDHqtt82m/NvLljUjPgVTEVxu9mBbFaRK4G8Tp10mT8hCthLuf/qpzj9+xgqrlvVZ",
-	"+nVcZCb66YhHDgNQT/azEgGisTAktZywQkS9DWE15RBdYDyvo7ku9ZASk2Lt6KcryUN5gp3WpgjuPN2l",
-	"6FxhWZMnrVkujIaUerLWDcxXuUgUnmeITrGIlBjWTKxAG+2ogV/dDb63fbeKekOYgObVuy2qfOUFMHE/",
-	"/jNYaIgKSrlqlSpDTr0mj86WX0bLLkXKeiXbRlIbtViIKA8sb+CWxcAv7Xn9zS//5pd/88s/i1+WbBvn",
-	"Hg3bnn/eniGmguNS1sx+a/7YQIVvE+pVJUl/88iNPNLXFisUv5FLXl///wEAAP//",
+	"7H0LdxNHlvBfqaPMnrVnW0KSZYPlw9ljDJkwIcBgE5IgPqvUXbI6blUpXdUWCnh/+3fuvVXd1Q/JMoaE",
+	"2c2c3SBL3fW87+eHVqjmCyWFNLo1/NAS7/l8kQj8fBya+Co2q6fyiidx9Er8lglt4JcrnmQCH09TlcKH",
+	"UEWiNWzF9Oh5ap8NWnOhNb+A385mgtnvWazZnCdTlc5F1GldBy37w3kctYatwbQ3vR/tifZ+nw/ag/CB",
+	"aB+GB2H7/qTLH0y70eG032tdXwetx9zw15Jf8Tjhk0RsXFrEDT/PvIera4MHYGFGzBcq5WmcrJj3/B2W",
+	"+VTqbDqNw1hIcxqqhbjhDIunzzU+Xl0qD0OhNTPqUkiW8PBSM2NPN05FxPCtOy0Yr/EYpzmDWba6dVrW",
+	"OS5r85rh/mOtY3nBVMqkMgxHuPuSTxI4tqbV5qsM6ZGAfjiPhA7TeGFiJVvDFr3PeGZmQpo45PA9m/I4",
+	"QUD1JspSTYdw47GE9Gj1QOhrOIp8/2yqUmZmsXaIcvcDecyNeMXlhdhqqRE34jzFxxvQQzD8qeH2eJKo",
+	"pfgM9/ePlN9wfRf4RPPt4bGqSMCyUjFNhZ4VAOdD2XXQeq7MtyqT0cZzkcqcT/GpynGkwg45g1OAv++w",
+	"9xfHmZndTGUbqOu6Q1hDZ6+D1ituxLN4HhuxeecpQEJiHyxtXik253Ll5tB32PipSK9E+sRNXduwxt/P",
+	"6c+bdxuqLInwnicAB8DIjNv3a6mzxUKlRhCMna2ayXArKx4kWDs3KyTB62bHhxg85KAsH6A2NdLSraZG",
+	"sL1paoJtnHoWS9M4/3XQmgkeiRR5+iOu4/BkxpNEWJpQHvW4IHyCLWMzQ8ZCJJOFqYjgR57oTovuHNhN",
+	"a2jSTAQtHc7EnBMMSQBhmo2lgifzh6OWvgrboZJShGbUagUt3NywpU0ayws8qRMezsSJkiZVSX1tzz1s",
+	"Y3O+glvWRqWwz21WI1UbH2+eWmXSiChHD/xPfQ0/qyzNIZ9xNo9lZkSHvUyFhiNazuBCPJhccg1wKQ2t",
+	"sljVPJbxPJu3hr18ObE04kKkjet5JeY8lrDa2prezFQiikUlYmpYTKuYZKk2bJJFF8LcaZHdLRepRcOh",
+	"nYpQyUizTJo4wYmleG98IlVIWZ//JGvS1wbw3yBcoUzFdl59e8IO7u93d7fEAMFTkTajQMAQrx+OGkS+",
+	"NQhimQSSkVthMbcCRmlzX2ozxKVwjjX7eJnyCxq7fv6az0WAktB3Z2cv7/U6XRYCXdBbYzk+3jjvJ6L3",
+	"xolvAL/PicHbraN70zrujKR3Og8xFWkq0pcqicNVE5VnPIpSgFI1JWEYxIA4RPa64FqLiCm5NTCkdr5m",
+	"eKDdPY3q6/iBR4JNVoT7dgE18Zz9K1NGsNiSq5XKGNeX+JxlwpvXCZIZh4VmWQxi1oIbI1KY/v+97bYP",
+	"eXv67sOD63b+ebDF517/+m9rNmvS1fHUiHT97RvFljwGAWqqUlEDgzvc/DXsLuVzYawoUmhQdRowngvD",
+	"OzCz1Z7GBAyCLfiFsKsLWCbDGWgkUVDIKkA+2Hiaqvk4YGOjxozLiI1RlB3D+q2JozVshWHv/Hjy3Zvj",
+	"n/7Vnew974f991dR//1+K2jFsJLfMpGuWkFL8jk+7vQ4b8f8/TMhL8ysNRx0Dw8COAL3Ra/pDr5N1by+",
+	"5W9jQHLQsAIWyzDJdHwlOuy5yi9iPItBdlmd48Y67NjXwCY8IvUs1mxcV+Uqu+53+wftXq/d767ZJ0yx",
+	"8Z7/loppa9j65l5hO7pHv+p7JzwRMuIp6J24Y5S2mxAM75kk7DjK75c4Uyr0QkntX3F5Ew/C+xNxn3fb",
+	"h1F30h6EPdF+MD2YtPvTB9PB9ID3wv38GhfczIrduRk/eYduQ7C5NWwEtjZX2jBOJrRYaKYk4wi9Afyb",
+	"8FiySITxnCcIuyozLBE8giv9XaRKd9gzwa/gz9gw+FX8lvFEW0h+2Ot2y/fa63abrxOfL0FtJKY8S4x9",
+	"Z87fE9bu418eDnvUaOdtr334DmjMu//++LbXHtDnD/3rj/vd7q5HcHxaf6bqZ/OMN4H6saED2+uyiK80",
+	"40CmcjRGEwN+Y9RcpalaAnt8fXbyeRChtwYRjPpcaIAaMoF0ybT6iPsKf6iksdYrvlgk1vp071etZNU2",
+	"22CwWbMi99a9mkHoOqhZFG4aY41JGPa33bnUN07aPx5RGVDGlcWNh4xLlslLqZaSLDwLwY2IWM5XALUm",
+	"KloFhdWDCRkqwCr47fWrZ0xdiZQBsWbhjKc8BHZ0BBA2kk67aISdIeM5bJVBLrBwijISwS2wHfixiXgH",
+	"bE6slcuR3OvhoNqyqnyECpwf5ZrPSLZKCj2qzG1PZ246ffv8vZJ+XRLDN71ln/JlyHZO+DZO16hTl8Yp",
+	"CcW3Gat4sTKeFW5vNxa85Mmm7UI43TRORZS9Dlo/tS1Ut58+vvltJ3si8J+swiSWF8c5x7gzbQhzAWsb",
+	"umDFMY8o/LvRlg0n+DUQmYABwtv5nECKlId9IcIzkmspD7s14SnWZiXyIRPvF8AZA8YTI/CDmo4kl8rM",
+	"RMqQmcJicKcBfFJTOF2VRCJl1nIQK8muRKpjJb25HomLWDJ+AVISNygYTlFGBgHqLxr4v5UGNvhzb0H3",
+	"ah7emyhOdbrtSU3lzbXkxfmVEfqXMw6ortIoloB6hTGOAX7E2nc3W1sD6BFzIVHx/gvi/xdCfKwtIbwz",
+	"u9+WzzZ5G7eHfHx7I7yTP+zpY+eN4ixRS5GGXAv2+vXTxwGANflPuWUSZCABHHGsVaUer1JSsDHMq9L4",
+	"dzyIMaPz/FPR4m5gszYw5FZXXwsVuVlSq065/d3X3t0IBx6Dr3pRnGFXLUSKu/s3vseg9ebNm7bvcblp",
+	"hA0OqbsRk+awnU8gJaVAni1lf3/W24BU9eWNMLUmiMgTxQMnlZLwfqUu4TtThke04ONPKJ/yhXYPZVpg",
+	"SE4kMHYACZHnAYdfYg38Ofo/BrJNfsfPAq1FxNanqLj5y1upuPT052J2m2LFGEV2WfjssOeKApO4jJhU",
+	"leAk8mxLnc3/j4FVJRrluhqXdQuIKCK1bgKGfILt4cC9spE2eb4MK/kA4QDZxYDgD5ecCpOlUkTOWxXr",
+	"EkX7t777O1CCSkzaLW69FKV208X702x/995bG68flpJzCyXDLE2FDFfWdQ8gId7PeKbRvnHmOZH9wJaA",
+	"GaX+jXS9z6LkfRbt7guodegvb+cO880v5671O6ICiiV/ri4YrAtEvGm0xkDHz8VtGyy1hf2VlMZlquQF",
+	"s8eFYZGBM+UGvuk0t+lOY5FEOqjoocFIepGOTGVGx5HIqfkaTZSNm09tPGTj4q/zWSwNMQgRgx48kmNf",
+	"2h4zqVI2tvKB/e5PNnjeXc+txPneAqBLEcA3wZ8/zee0aNwQX8xeTBkvRDoAk8yEao4mDhCGWCZDkRoe",
+	"y39zewVi9Z2J04WL8d9GZqeEgE9wJ21B2rzw7luQtiJ8/P8maStODUib91eFqvlDnYPy00zbCr8SDjUe",
+	"WglqTRZHvunc+ZSB8j6SnkIPGLpSWaoDmC2KUxGa8yyN0TV2JdJ4GouU8VTQsdbMA3lQGRokyWTljJmU",
+	"6MK4XI3kXKXi35w25xC8JizlsTA8xm3wKIrhdHjyMlULkZoYsHrKEy2C1sL7yqWQ1INcQQvC0G44dYzF",
+	"kdm8NXzbkNjS4IN+V4un89JSNqMfYt4P9tnraz+o5y2tthiqmEZNfhUhEo11USu3O5aNTGx9gIy9gkqS",
+	"zQ1KiydVlnfrcmm8sTbt+PUCbiB6zA2/cbdSmW13Z4d9ciWIuFfhx6HiuXUN3+j6z9/40b4ARJYbrgXl",
+	"tcZGzPU2Xj2rPMz5+6f0yh7GxNk/iphOnqZ81QJ+Ev+WCfuzSTNxHVAA5a0CxIIiLHHb6MOgZdStgzF9",
+	"SPACIRsO3Du+wEWEGrUNrNCl3g41Igtft4AdBEk4hXgutOHzxRbeC2NlCcfyXZi4DdNcdTIau9UkBWKa",
+	"lY1SFVfWJ1uP8PWP2KZvFUukU20+RZ9fnjRS0CK9kVYR8iSZ8PCyw96o9FIzJUObOcFtOGWv32WaQrth",
+	"tV64cr87eHBDuHLDmjzBz2J7+R5LvB2+2Hw+5cffXa9jJBvBonZu1wG+eO44/c3EIxI/umdzVKzBSE2e",
+	"qUHJk/ckOTCO19QAH7D9Qh65mYrTs6/TeA32WgCzqymNXT2EG2GOtKcfhOHRNtS+fFPl0xEyWqhYmiYh",
+	"QNi0gkmqltbZoi0yFdkQuP7a2eGGQmcuPp8LM1ORPs9F060JPdx4bnb+AYcpE/3eJqJfApFPmd7TIPxJ",
+	"+/6k/a04Tax1JtbkUEy4FuVUmjyRZZvDdvHKn7zLV3aA+kZvOl0Q5cObIOlUCDZ++eL0jN1TAH33SAEY",
+	"b7e32gTnMMZdQAqdQcclX9CnQBZqG5+yAOvMXyu67G0FUGSpusWpWy1ui0MvD/11nHeFqFp0CtaRs9r5",
+	"NMPqtnu9FSBuQf4aoGcDHq+jYk2MoiRI1tNNQRLB321ix/jnn3/+uf3DD+3Hj8ugAT+X09xGo+jD4LoN",
+	"//TdP39rAp8NF+5xaXIIn2sRpsKcT7iOwxqb/u7s7CVD12Mjh25iDt4Mp/39g9qQp98dt/v7B2vH+9ET",
+	"ReqU+uX3J08Ku8RyprRg+T2je4gyol2KWwk6K3Jdr18W6wZ75azC4/YvvP17t33YOf+f9rsPg72g13+w",
+	"5sRzrYC8Ep9NC6wN/GX1wE9QrVLBrQGzwYYhZCSiis3It2aUpNpza5dCTCx/v0j4ihCbgDbKYwHx20yL",
+	"tPodD9FReG7DUxpsIrdU8uxGG3G++ZY+v2LXDGefSbXzrqi4iT9cuavDZQ20/iGkDYbL1bv8pYDxPFlQ",
+	"ZvOJSDvsVayFJpogrkS6YlIsy5QBg03otwKMOpUs4zyt70M36K0jBNXEik8Egu0Ye2myVZmbY4piVWSa",
+	"C3P73BDQc2pXigu1AzZe4/oMk6/IUBpUM4D+RMvpjTk5X8CEevMt/bG21GbYuzUKCRRntjFiikf44Cda",
+	"Ir2s+yb5X0YsNoxrNnaZ+UaxC2GKWgGYo8OeZ0nCFBWxSLhL3SkLK+tz5t86UA1aMksStA1pyRd6psw5",
+	"N7dhCPHcOznHFvRVeJ6KUKWRiM7DRIWXrXp4nwovGZJ39BUZlMsolkukgrnXgzx/m7PflWw2+9zRVlsY",
+	"YAMfFEq7Kx9Q+R5vBsvVJwDkbSEriuFWQlRdrLesUnNDmFQUdT9ysyw7jn7NtJnD6HgXzhUXoq/TKC/R",
+	"vqRvxNIcDFrBxtooJCBmCU/tKTgYsa7GGmAcJ0u+0mxsfx+zOE9hY73G248byh+8WPDfMtFhp8ZL9/E2",
+	"HVAsMvBwkg8rnDvk54Uwf46ifDP3nnOZ8YZyWnYbgF7rdoCoh6BoMUXI6BxArmE0G99veGos8mNJlNh4",
+	"XluMipW2CN+NauAZ/TMs/TMadeDDgbfXJlqRrxgXlK95M52nV87gWSA3KkvDG986pacsoQH8v9NJWweE",
+	"JXGfOEzVqhFZqtGqo2DzSTXduLfBHKbKqJMfWWkbG0jPYx4nqz9AlnzMK2LkXu9OUiSu+y4CZDHAVysF",
+	"fCKz/UJszl/NxnP9itiYV5OIe+zLMTeY+RN41W2p0pcgKGtpybb4j/D/6YIHv4VHP05Wp0Ys9OchAKWF",
+	"fxIFqI/wv4wE3JptfimS4WDxJtrhwciXpx3azVPGRCd7MKOMLQjFQpWmZP7RAZPiSqRsIhK1xPJQn0A5",
+	"viAloF1tgfalrPk7mUyckN5Q1v1Ga8qfZQxprBrwBQwgzef8xxo9XCxVXe+RuaHVzFIBejSn6BRn5IoA",
+	"Ic8dTIXE2s/xW+/vQuNrtG8V1G+d1u+4WGl1j6kwQ1nd90tAutcb4agEIA1usmn8HnBcvDeo7wkeztZH",
+	"iqwtnPecz4WuxqyqKUbwos6I5GOlsgBwOU++z1VNLE5jnRGwWRnhrnCosvr8xatS2l26itgbw2kCLx7Y",
+	"B5fGwJxKZFHDxI5l1a9Jsph+szVw6DzncZLEXixVyafZtirSHTTavetfGg+oli3+WchmY5OJr5Zwrik8",
+	"8AVI57rT/mOJZz0r/jNdemOfjq/42puLA3yRe19z4n/sxbtE489y3X7ziq/2jsup1V/gZitH+sfep5f3",
+	"8wW2Vozu4l4bGkXcSQpZs+v6NJs3f7LGzxmHMysLzhmXjEu9FCkLuWQzfoXGZBlpz4yCv3fYWSGa4SNM",
+	"qiXGlYJ+JC+YUfUwmbyeOoWdbudUzVsFVZvPZNINLryn1vbvWNtTxP+hFKjlzem4s6XakZAxxXqVm6N4",
+	"batK+lCT7OPltH8WSlNpFvPVEptaLv8XQMr62f6xJKfkxmjAfqfAsDD3b1YdmOxp3koGS0CS8YEvFkJG",
+	"bPzL+DP6bnyg9KLdG8PkUnERayw0mWc+BEXJd64dim8Kj9sq7eEVKQ95BaWGLAys7mDK6Yl+GsZdp60n",
+	"WnC5ejFtDd9+WIOLmyk3PvXuOqgnbJTTEW7K1/CebhitlnZx86K8BIXregJIcypGWbkLara0XEVsCPyu",
+	"5KdsRkUPDDbmX6zTNn2sXNto4syDYABfStZkY7+KxPiPVstLwfulcLqGvJdSGsl6gwZF93mQfQvSa5px",
+	"8ViWS4LVMobz0jsY2o2hAiuVfQp2Vmo4rAnbWqmMmVksL8nxDbKK1z4kBnEGCC31NeKJbRtmtEimJZtG",
+	"WUO7yZpRjUxcC4Z5kcG6TW4hUswjL8eyera4YSp4VDXIVb8srHL0S5P0cZp7CDy73NooC30VjhvBqUon",
+	"N0JTJeG+KTnd8Euh2Rj/qCWOYw+REr0aH1VT2d0I1QT34yQZyVzMTYs+nQEOS4ZGaxKl0slUQpMenWba",
+	"lX2PYtjEPJbckBwy54uFLbDTYAXbNmHuVS73VsjjzWTRK6xg8XX13G+zYWzuj5LCMq9bpfIVw29PqfN3",
+	"3n2N2YS3snD6/Tfq9/uxdFu7dTIetN63L1TbfllKOvvkLMQvxEKbaJW9TeJDt0Tw4ySxFTAQizjRkgW1",
+	"lnNoBxojBZMR2qFZt5LWWCmE2RTCxSbUFq0orJHXbs5dGzcwG5+Tj0bv+732aPT+vnj3X39rToP8LGkR",
+	"VEBDn8dyQzso5/4ocVlt4iRhSXwl3ObI7bhXbSDTHGp3y1wMv4T9bd2tNWBtvMCGm7NNrwgVbyfX3+4y",
+	"dTNHPnO1cr07oHjAi1SgHBMwLRY8xQDIyYrpWF4kgukFD0UV5PZ7/TIx8bj6xxI7/1jn47vIyHfYJ7y0",
+	"+6EbrJEvy1XFyg0G14oC9PP4ZjuVl/VSgp41STAVaavcerXAkqCmeNDl1YkX3KsIszQ2q1OATJ+YbNAq",
+	"y9VtJRPveWiSVUNpniGzZ5GX6DmrG7xQqmQz1Ntz5RiA6D/1SFo72BEln6GJ7bS/f0Adg2UEEsaKpI5p",
+	"opb1HG9n0it9+TpNWsPWzJiFHt675zJObBElmzCaG86K89zmtdKREztfI3KCBsgjFssovoqjjCfMPlkJ",
+	"Em6QY+2rBqv2x8kqf9OFOnUwyqQiEtu36A34nqI4qDEyrnv7DV5fF8AEX/eR4KOB8aQo3FQHH1uL9ulj",
+	"L2CYURZkQBZe0B7b2KdEUJ9xgo+A/arivCTpeEiirnsOv5xwLQ4GQQUiR7IGklzHYQ6RI+l6jsFmXCam",
+	"3RscBVXCiuVUuTpiPCSDB0mQANFUIJw6h3he+FathNYxW/DUSOwrMl9wuWI7RdnmXWLEOMKSJ5cIC3BM",
+	"7na54dibxLrPZ4rNuC5ILYsNIRgwsnTKsRXlSHLJ0MTN+p1uBfewSgdJ8bbJ6uBw1/qRHXYRviH64TP3",
+	"D/YOdp1sUgRGjORIPrkS6YqaHyMax5pFKszmtiR1yJOEuMBKZSmb8PBSyKjDXkhLPBAoGwmBs4dj1a2R",
+	"LO0iYHTGExGxTEYiZaNWr8MwBSTnR9bWbi9m1PKNh1wWFd6LuEe7cNzY+AMA13mWJtdjWy1vTckCJ7OR",
+	"Ip9imx6ERuwSe8pUGl/EEpUttuBmRoJfqpQRVtbDCb/5huV6+oXw2nY64yI81AZ5PEeoHY5tC3ZxBbyM",
+	"W06/h89YyWKGUe4yFEd5I1DOMNUzFPO8rTEFxSdKmyOYDa7IWTTZ61fPhmzsaMU4cP17YVNWPcSmCGP3",
+	"m8oMm6b8Yo6i7TJOopCnUeB36w7YchYbgcIBU+lIMgQSnXCQbk4ybdQc+xYRvlJMCPUoxGRpl3KROytw",
+	"2VxSOTQgjHBbVl6hY8JyuAusM4YPx1M85iX2Sp+JecCWYjJT6lIPcf90i+7uaQwdX0iAeXvWcDUfGZow",
+	"2EeGEqJmH0fyY7vdxv+Hn8dV8jxmHz2Cjt8zerLOAMrPVol/5bUK33HvbuQ7MMRIPvePcsji+SKJw9gE",
+	"2N12qfDyah3X8UwigbiAlEUH7MVCyKePmRXvAxatJJ9jx3UAZkK8YCSdQGFSpRcuozSWYYogCQsFFcui",
+	"5DffsJuQXI7kD/wStFYytY214UaM2U6/D4+CUMyuYh1PEsGOT0+ePvW6YDk0Kue87wz24M1e/4H3KHaT",
+	"Gh+3f2G8/Tvrtg9Zh52z/2Ht8S45LjG1FcTa+cJ02PdCLNhEmRlQOJ8Qer1hBRq4HGnJqT2mPrhMrpHk",
+	"gMepoRKDqyOUyxaG8XyjVGgJNqKAxJLSwA0OiCRBMqdhl2rdGDVEqjceG/HejGRB/arCEaDof9u88Dh6",
+	"OMq63b3w5NnTJ8/Pzp8+xj/xGfjUP/DVefusWecwWYg0FNI4UaA+lOeFfAiPFL8hgj/0EOw/9o4B9P+j",
+	"3y3hkv3aexGOzS7s9Oz47El11nJpC/vko+PTJweD16+e7Zx+d9zfP9hx4LK7G7DBXqm1mlRswaMolheb",
+	"h7ZVMx4C78WLIKLy0jV3Yx/ZqywRdbKS3wXgOUJXwSHoibLB8GMuK629CZRU4CuQNVyBzrx0F2LRZGWE",
+	"zsf3bgYmIFOl/RXvBr5drxVaQZCAFyDd4UlOxYvZ93t9HxPtHAT9H9kWeH5UFLvPW/g6Alq6ERivdJmA",
+	"nZmE24Q9oOyZpUnju/Y28TDgRsdEX0EG0OJKyIq1FbdfiLDApImhFo2pfaPrEQmM2JsdmGOsi7pqB+z7",
+	"Rx32HB2ji8wwPpJO2uakwJFrMqdwIAhIFiM1py88GhRLEjJh8WfuS+B+KK1ZAUBJCjMsGkmggIr9wzjs",
+	"mNivQnIt0Y/7hi6517WN7HWJGoVqLkATBKmD/CJpIYZMVoyzve7e0ApEKAsP2ZhQ0z1GyPbf6/A7R0BH",
+	"wF48tj+NYdAQYA5E108aF/3hD0tREYjNx3m9ZqTJsbbFc/FgFFMJqDcRNWSWDEehruIVgXMHZs80G3S7",
+	"u0fVkmVY1hlFIiFN6Qw77M0sTsik60fnovBbCs9FJYOqSQvJ/EofAfGV2GgG8qQWxpOvQi7ZxJPVgYBc",
+	"8FgekbRpuy9q4RmNYCKjvCmom6Lj9/0Oyy3Rrvguqh3VLwH+AW+G2PHeGsUExhCsrTtYa81ed6yg6uEw",
+	"pcMa+6oMfQWW7ZS52K5HjGFAK5A7vbek6pIbhhj9eDgOrK5bVnVpEFCEN5lgSvouOynJaiuKSBKJFhVH",
+	"DrIdPRvJEMhaTQQgYa2dsVHrbznDH7qPp09OXj05G7XYaAQsrh2xwor+sO4jYO02KLftLE3sNgkbW39D",
+	"VMyHqT5VFihafzs5fvbs0fHJ96MWTFnyh8DPPz559fTbp09ejVo5Tz01yhb6s1FdQobpaoECr9cpRa6J",
+	"Za9jCyqW2vCVLmCpHMkOGnkplL3SeNkpmFPbbX9FBAIwcc5XqG53gMNULYRjljbUWqkoy83FVthZKrgF",
+	"RM/KzDVTNv2bWAjCmpIi7zdVHFGA9D032FFN6rmaII1ZLAhWL0H2RcAGbVBNWaIuSGOwegYzcXgpjHYo",
+	"v9dhr1BEG8lc1C+ZH20wwjamx2OGdUeQytiGtOguNWocOIHcNnoHAWMkqdN7Dzu95z1siRA29MsGQgzK",
+	"HFYPt0+QkrYqKFwhYO3ajrZ5z3jQf2pN42nFWLAczt+k8Xxu7WIrlQ3zyujEE7RgE5VJa0KyAL2uxzxw",
+	"IOzXW0RVwdxE7G341ZDxiRYyzOuKY06XY/8NeiO1E5DIqLRjMeO5MLzj1XnIOw/JLEkCWwzeCqC214xP",
+	"i0fSNdjHE8NLo7bE+Jksgm5kZCjUqTQX6OAkTcoBT7h1CLHefi5swODIxIrevTDwSCL/RUtIBfNd4hmN",
+	"r49cW+NK62FS2Nb2B0ajDJ4UGmRwYSNJfVi1sveBuG/nYXPB5RLPlLgrltSnYvJ48mYZA9fTSNS8a5ms",
+	"2DiOxg6rBoBVSI1QEKkEp9D5OBa51y1K87InQCBc5AoJzqATYEknf4i//520Z/ihFOjy979bCx78suBx",
+	"6oxOFo0TS164UfMYpKxVhwS7V5nMlwTI7kYly5V3NRwAmTg9kl0QOVFkpGSZUABtaQNqlXubFa4z9pL8",
+	"rwjaWLbfznilLu06Sdj2anbBkLUGAXOeXlYhB7BLiAjHLtHlycp3nvG4MiYJDrbrQL0tG3Xntq3Z2Aml",
+	"ZNLcFdMMIZs9g/3376kRgSUWNDwNC7wG+4e4UR8rJ0lSaR0S5gxyjnXbajxrbGSoy3U38JjhMg+7SG+P",
+	"8neIlHbYC5AXl7EW8I6lUkJGDqb3O+zUqAX8hQFcZDwvg6UofMUUCFk8WVkiPgmgg38W2fBN3cBhHyNZ",
+	"XJ6Tdz0BwJkc4ciCKt9AYaHDiha7sCDhqHgx4xHjLOFAZ9CtAeetrWXLGsbwgifiIs6xsjxVhz0CNjcD",
+	"NJtiDAdSW53HqKeWFy15GuU8GEOQHfCYNAYJZoSONfrSRjKTTkpB+xjsLkjqQdq+dBIM2u/YYxEC17Iw",
+	"j5F47Jm6sNElVqFBElwOL2Q7ruyMBVi922HHTjvK2SToS/OFAVlJZ4kNpKCfgILa/aI7BZDHVim0httj",
+	"YpsfyQAP6oiqmVkG3W7ABt09+M+AXDIglrGP8DAgCRzUauhyo0uszQ7QK73moI+MHvbQSPVHFW4zltkx",
+	"+4fsI1vy2LCx1xNs7Gk2RLeA1omULZRKAhreTojDWJoA8GPgSXu45dXSpaKg+Z6CG0BeBPVSTad43L/G",
+	"Bu1UOGS3S+8TcuUnwbQQbNTy2FHryMYYOfID8BY5xIFxY80ugBxbtkyac4X0lmYlug1b8vTK8h7suock",
+	"BQIYx5GYLxQ2sUFTzclMhJeapZnMPVsqjWzdo4Kt43qmPEZai/BJ8qselgnRzqDb2w1sy5adQXcPpMFC",
+	"29gZdAe7wUjqGS/KPbpT2xl0u6zWimc3IFfGzqB/uBugYKcrj3rC327ASEQZyfIzVnChETjb2e/u7XbY",
+	"GRmK7EmigT8/yiGjVcI4u7lDoNJs1O6XQp1ozt3AOh6ppGXKZrE0bhST9+fGL1AS9o0ldMSekE0PE4pb",
+	"jqUdJAEwj2Q5BN7KPa7eEzmtAOjJBkP2OoCsQXcwtBJmnqc2ziP4HTGiIyDn49g5ztv6Krx31btHXpB7",
+	"42AkaaDq3bnhyEtLY4FCjqo57Z3jYniiFVIcyzr1Tc08Q5Sec/Qv9v7NNwyTPzTRPPzMPrIfeZLVjcqU",
+	"bB5LKwY55N3rEZ4VBQPRVkXy80fWA9q5D4Sy1+2yTCYA/sgC+IrsmcjMcYgTBDsGdPHwoGQwr4rpZRGa",
+	"3n796lmJPNUGAUaupiA34POPVLRCrCINEvkaQvZH9qB32Cdr9pE1ywDIkgm5amcuh5N/9MyXRwR4nnXp",
+	"qIz/nlBNY70qSR8fnRSU62YZndRI/gyirOe0JJsZ+uEXPDV6WDB1bpdDIQapmMZJshuwSQant5M/5myC",
+	"+G+u7OTtQEdymiUJucPyfqHGOv3ZU4PShCY53InaNoxBXQi45iH+ALKRvQpabu5yRz3RIfVIWqyOEfd7",
+	"BZuF/zQRPgf4tjXpEVk3KAqB1DKUMQPEnpFsIofW1zfoH26mdbmD2c6FsodVs/MIfvsbXMxIjiuNSkGH",
+	"bWg9apXaSi/RMeA+cPWptQnPuVzVLsFNVHD8Ievlqt4b672GP91n3IZaUIwqaaF5AEuo5DS+yLC8Yc3d",
+	"bc0OuNgL1BLxr4oDPBjJ8XKmRXhOFnEyVlp7ejnTAIWPhQIwJKfHlSC/ewo6oGb/PH3x/Kgodkwrt9RS",
+	"Wzl87Bz0Yyelj2QevEGzxReSG9xTUTFDTdnbU8NlxNMoP6V3Oy6gYblcdrT92U3QCdV8l/U6XTIiLzEv",
+	"NI/PHckknqQc5GNYIt5VwuVFRqYQWMg/lOOPaIOy43YwDHs1DuyITq/Ot412OCpHAjQfC+GT00RlZiQ5",
+	"o4lXSAFDEV9Z2z/q8lLogOEaY8lersxMSefcXeBfIxmJqXtxx7ZgC7Cf3+6QsW/wEymG5OYjk9sKmUuA",
+	"6LDgqbZS/zIFuQ+wQixHkjHG4injE70DKnkH/rOzy9oslsZN9XbUsgfRzmtUj1rvdncZgQwQyyENBf+j",
+	"0wEBmr67FCv20BrEO5ODQSSA9u6QAbqTirm6Egsgfu93Ri0Llq3dXXoZIENE7CGb/ueH+nLiaNR6d935",
+	"sHmh153/7JA5emeX/ReeFg0u3i/QS8IeslHrqheMWvBzvlD7zmzOw04UXwhtdi7FKrBrCtiopWe8v38A",
+	"q+3YXe3mR0pxSyt63Xpoz+0wbuIAkVRSFAJ+BBio7ybHj1HrXUcvktjs7O5uOPJYTtT7Tiy1SM05MfZz",
+	"RIOdNWdooQmAKcpSPklEgJAMd2eN3d7z0puz3x3kpvpehxGmoLoAHJHnOFTcyJjNSSjkkhWyg5pOO+xE",
+	"zRfAD2G+7344PmnbdggYwMGYc+55S0EA7JS/Lu7e/zXlS7p6InOFygV7dGqKse1uDgbIrAGhkV/mLllg",
+	"QxTEQUYFxhzio7EdgKhOUpmQqJXDY+PaneZkBUhf2enuvO2/ZTzRGDx4QoDEYpob451RRgfkzR2GRRzZ",
+	"RADZtyY8P1fBLJVbFhHL/oDNVJbqYW7ns6M4BcrRC9gvqmHouFmhJRS4TMidudXa9RD+2VxhuJpNW+qM",
+	"ZL/jNHirQXfYS5vJ5ohp7PzS9Jz1W/ffv3fRBvsVp6AzPD5g3z86QvXZM5OQr4AxL0ZBRCiiAZySf6qo",
+	"BjxV9ACs0orBdh0BWeIk4AYIbyAOZanIs0BYJJIYHTcASaAW46zWuIyCjrfufXxtLxdJA9YP2D7I4gHr",
+	"DQLW7+ID7lps0AGwEmMSYe1MkxUeOUYJskTJC5ESovjmBVjOTEmVpSJi2QLdQCC82gAja6yD3bhQhVzY",
+	"uBRiAYCHELJnRV4UNLks2xk7NO+g1x0zbdSCjHNWKHBBAU5MyaSJk/JMWhjioW60vQ4745fCFzsIWJ4a",
+	"AjU1Fx4lsZFUeMq8LPNdKIMhkgynkc7cb21bbgUwMO4BRZ4Z94yD44LgjC0NQNtdTmjIQeYQGiT8uZhP",
+	"BHngYit82+PrjOSgw55eSFj60tIdlUQd9oQOK98cXDHFhpErDu0Z+atkYgFBqdHTiGGhSxfjiRZ9i7u5",
+	"rzK3Mpb11CMXT2TzDLXtFAEr3y+vHEax9jRQ0wOSfHDNLmkqiS8thjhvl/HwGYXgF9LfguuuMQYtBN0r",
+	"omTj5aZkrV8CHMMI1daLY1I2kXLxuYiYa0NJ1z+SqK1an6FR1suYO1V6Ftads2LoESiNil/h9iHBitQs",
+	"qXAiUAzQig5gFku3uJHUaDeWyjYHsUqAzabS5LiLNVxfXjuRcJJikUGLLgysJdUHtHat8lid/HUbTOoC",
+	"zjEg5CJVS02Gi7m64okNQ5cqk8Amen02VxJjn0FgKHilFR/Y+DGIbKHt7oxR54f3B/ukhI5PMwnKEX3/",
+	"YP9wsEtB/EkcCpuCV8QvtYatZ/T9KzFtv0zVIo2F4emqFbgAfv/L66Cls/kcPtp0Ce4i0Jsi8osi6Pke",
+	"7NMuVBXrUZsE57GR/66qqouHZac2WyBo5XlyrV6n2+liSupCSL6IW8PWXqfX6VK65QxTK+51liJJ2mjC",
+	"oqiMdsks3KbSK1igoKnEYdmAQQ+zuW2saI930Bvsdthz9DVIVbHrdWw8n9eWa4y0jQIMyLxZK00I69WB",
+	"NVblFXKK8AbU6+HgcgvB06g1hC1s6gNZdBDDs+l3u7ds+z73Okpe8SQTm/pF3iJ56OZukG+pWde7tf0a",
+	"ty0e6NosrlvdpjZrefGNNX0Nb9gxkdXbtYqDKRv6oL1r6i74eVL8K10Dt8zl2rIj4JrdXG/ffn8TfDf0",
+	"4z+biRxdO6Vsvtbw7TufkqFv8cpKDLwB7WGX/ELDJtAKDcsOWlVLdogZGCJ1Ju0PjqtfE3FJRFPbvSeN",
+	"rswkQcEgzN2IlguDdIcidiwvbLpgHseSi0zk9bf+Ayvk8ASueUVtzwK/lUPeZ7/Dniv2W4a0CcOYyTGo",
+	"UHOrU5yC+/3D1tOqkJhBY35kaqNlmM6wYlkhTaC+kgpMuBsQgWoCh3yWe4VPuOgNRC/3bn7Z1gqkMEV4",
+	"a3+bKQnsqOzU9XUNiKwdFNlcA9AAd3IxymvrKBSPFPnT7xrArQZl9yxut3mpxVcjc1sToEQybV5cinze",
+	"GAYV5ylnaBQOQGoW2oagBl5Q0/N18ALwV+9Bdtsj+TZV87WVJLznztQ2T6E5eZsHyQWD5SjuyEgTrs35",
+	"wpZJyzkpsda3rhx5q9/tH7R7vXa/21Cif9jrPxh0Kx1vvEY3MRx3yM9/mR9e/Tz/dvXz/NuD8KcfB+v/",
+	"flJ0Axli1FlTsxhvUWe9B8N+d9jd6+x34X9rOpCUX7k/HPSHvW6n615xReZt5Zii9QotwS91Dt/A4bvy",
+	"/n4B/caC0FRnoHyOpZ5YNEepOn7xdO+s1x124f9gtb+UWzSt6TtlVGkEYElbs7Y6XjQwNKzvwy+8/A4X",
+	"54cKxdZkc0NntdtST6/SKr26t82rleK89Obg5jddEVB8oX948wteFT+i8Fssr1J2vSo4VAoAvF0vUF2/",
+	"q2lLdYrrMYm8k8Yfxici17mnkUWcVBMn8zKjDfzBmQKLFikB4zoUMiqlQ6GLXC2thILNU7ZiGI9t2fgv",
+	"xyvuTtiVFOcRta65G1mvkMXPTga3p3l3p2h0cWukcyBbefwOSBXb0zCHLH+Rrs9AujwFsYlqNedR/ymU",
+	"C5fi5Nv1pOtxtYhHQy+WLanTOE86wfAiL7/BZS8oWfi6q2kMN1C3cgelr5u8maUC8oafCwA5WyqbAKKm",
+	"9hjgFLHwhuUTrWBLemi76jwY9Ht/JtWrSqV3IILl+/2LCn6VVLBmOVtPA103m89O+EpWwuGH1kLpJqXd",
+	"xgc7E6KtONPtHlKcd6W8m1poZyo6cm6fShw/GqJt0dWptTg5gwwmc6IXI1IuRGetscmr01o0Cg0K2xKG",
+	"j1oTlPUx5YlSaZYI7VXbowjKUizS+OWL0zPmGx7H5NWo0lQY+Syvt4ojPVLRagOte99eLpdtTEvNMyej",
+	"KvGrVaDLKZorsqmvwrR/fjz57s3xTy9//37wS9qfP1gdZr1lq6HqbGXAW5CUcvnd63LNNJNm4rqZ0jc0",
+	"y8crg7vFayK/vbPB4W0D44LrxGyB7akSLfErMMm9slGKLDdVNxhxfWP2Wsx7g5HJG5N0x0V+tev8n2fh",
+	"C0zSL0XnxmkeY6uPXCKzN0G1KO26cuWlwW3j7jglp6+ffmpLSwQjWcmvsTVx605sbfgqj2bjtvJSxULs",
+	"wQmyfBcJkscJB36csJK2ApRU7ptavdwjxuk3CsymzEvENgodxQA7LHEMs49PCKnbZ1hNI9ZsfCNujwPG",
+	"E4wbSt25H2H0shbmYWam7QdraAsC8xcgLk1Ff30Zq1Jf1penbIVgfRWGlvb80P/nkx+f/vbzo9//tRf1",
+	"WrWyt63o0a9T80/xy+Dkx5ft+aPD/vf9+9ls8vqfr3uLXnq+fNO7+PbNty+e/PrTZatc93adm80vQpv7",
+	"jGwht9xn5JDBVnmskFMfZ/Enf5OlNVSLN1aLHft0+If7ev+53P+2Zx5ddX+7DZUt1yDemsjeRpxGzC97",
+	"U0tlamEn3G7kuXyQ9MJ/7v12X3R1v7kA5rC1Vy50SYVci1KtrQfh/Ym4z7vtw6g7aQ/Cnmg/mB5M2v3p",
+	"g+lgesB74f5+tdZmRYjedNo1rmeLotYELNbomPRriboSore/MVtnuEHUPmZ5Um1OeLfnaTj8V8DSNtSa",
+	"buJvVdG3oQblWxJ3cUaSXBtq2FJsQoc9Bfpr48hibaNmKcCsXoQPdN4Ma2YW5TEQr9MYBHMEfvcDsdwp",
+	"zxKz0UFfXxt59YPmSoJe9v6Cm1kHAONdfk41s4H1A68C524tR/kgy7H5ntjaqJKW1CmiZugGQDlvELy8",
+	"upC14cpJU96IhRoZNPYs8GNIKM7JBf7ZADp3cd6YFPSG1gEXxU+EqBzNtV4uOs2LIaIWmwezeG5dV5SD",
+	"LTH6NUL3swvdQuidqytMy7ZZ/DbKlE/o3myWDgblUaT/SFL4Fhu7qLJxtdenHT+oVrLwRDD4KuHaujcp",
+	"5TWOOuzNTNj0BMzJYXolw5F0BwwaD5ZvonoSNsTS1XXA5CE9BBEpE7ZAIiVQ8YhRFE8lBrZB0HCn/9oe",
+	"fk2zXNdH1J5K3okkzhU8VPJchCyLMXzI4dSwNdcX593e4R4fTB5EB2H3frQ/PZz2wj7fmwzC/ehA3J9i",
+	"JyvATIxBKyCoCM5sVXmkT7n9Ytv7+5tqbR+3f+Ht37vtw/N2Y63tJugXNucU9rkE8ZADZYxlnkSmY5A8",
+	"e4f3u+1ur93tYf0Q/wx69w/3+/v7feCYG/eZR51u3O76ns4N5dTrO3oh69HsTlT2I/NthDuVm1mqcvw6",
+	"pwh2RgUxTKnAaTkwvQwNV73g+331y/T354f7vxy+/jHrPdHTf82nPz7/10xe/tJf/HqoDp8/fn7vu3uL",
+	"p4OHNwFGHph7K/jwIOKqFxRA8V/33n0Y7F0/3GGNX+/+vQli3m0rrTfJaXmr74oN88N6GcxRpWoX5HfN",
+	"hsnbS2g1kyS5pwkuN3t0rCBfJfC3icIqkydkIVuJyD/9VOcfP2P9NMv6LP06LvIO/GSDI4cBqG36OQcA",
+	"0Vj2iQpKWyGi3mSomlCABn2eV8lal1hAYcexdvTTJdxTFsDmyLI8mLWoS21ZkyetWS6M5oh6KPYNzFc5",
+	"zyzP8z+mWCJCDGvmPqCNdtTAr90C39uuGkU1AQwv96rZFTU88vJWuB//GSwjQOUiXC0q0Nk7a6PkbXFF",
+	"tDJS7JFXkGUktVGLhYjygLcGblkM/Mqe11/88i9++Re//LP4ZclCcO7RsO355+0ZYio4LmXN7Lfmjw1U",
+	"+DahD1WS9BeP3MgjfW2xQvEbueT19f8PAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

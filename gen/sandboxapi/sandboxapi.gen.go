@@ -1064,7 +1064,19 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/sandbox", wrapper.ReadSandbox)
 	})
 	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/sandbox/answers", wrapper.ForgetAnswers)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/sandbox/answers", wrapper.ForceAnswers)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/sandbox/authorizations", wrapper.DecideAuthorization)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/sandbox/clock", wrapper.AdvanceClock)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/sandbox/requests", wrapper.ListRequests)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/sandbox/users", wrapper.CreateUser)
@@ -1079,22 +1091,10 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Delete(options.BaseURL+"/sandbox/users/{user_id}/connections/{client_id}", wrapper.DisconnectUser)
 	})
 	r.Group(func(r chi.Router) {
-		r.Post(options.BaseURL+"/sandbox/clock", wrapper.AdvanceClock)
-	})
-	r.Group(func(r chi.Router) {
-		r.Delete(options.BaseURL+"/sandbox/answers", wrapper.ForgetAnswers)
-	})
-	r.Group(func(r chi.Router) {
-		r.Post(options.BaseURL+"/sandbox/answers", wrapper.ForceAnswers)
-	})
-	r.Group(func(r chi.Router) {
-		r.Get(options.BaseURL+"/sandbox/requests", wrapper.ListRequests)
+		r.Put(options.BaseURL+"/sandbox/webhook", wrapper.SetWebhook)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/sandbox/webhooks", wrapper.ListWebhooks)
-	})
-	r.Group(func(r chi.Router) {
-		r.Put(options.BaseURL+"/sandbox/webhook", wrapper.SetWebhook)
 	})
 
 	return r
@@ -1197,25 +1197,15 @@ type ReadSandboxResponseObject interface {
 	VisitReadSandboxResponse(w http.ResponseWriter) error
 }
 
-type ReadSandbox200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ReadSandbox200JSONResponse struct {
-	Body    Sandbox
-	Headers ReadSandbox200ResponseHeaders
-}
+type ReadSandbox200JSONResponse Sandbox
 
 func (response ReadSandbox200JSONResponse) VisitReadSandboxResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1264,18 +1254,10 @@ type ForgetAnswersResponseObject interface {
 	VisitForgetAnswersResponse(w http.ResponseWriter) error
 }
 
-type ForgetAnswers204ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
 type ForgetAnswers204Response struct {
-	Headers ForgetAnswers204ResponseHeaders
 }
 
 func (response ForgetAnswers204Response) VisitForgetAnswersResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(204)
 	return nil
 }
@@ -1324,18 +1306,10 @@ type ForceAnswersResponseObject interface {
 	VisitForceAnswersResponse(w http.ResponseWriter) error
 }
 
-type ForceAnswers204ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
 type ForceAnswers204Response struct {
-	Headers ForceAnswers204ResponseHeaders
 }
 
 func (response ForceAnswers204Response) VisitForceAnswersResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(204)
 	return nil
 }
@@ -1438,25 +1412,15 @@ type DecideAuthorizationResponseObject interface {
 	VisitDecideAuthorizationResponse(w http.ResponseWriter) error
 }
 
-type DecideAuthorization200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type DecideAuthorization200JSONResponse struct {
-	Body    Redirect
-	Headers DecideAuthorization200ResponseHeaders
-}
+type DecideAuthorization200JSONResponse Redirect
 
 func (response DecideAuthorization200JSONResponse) VisitDecideAuthorizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1578,25 +1542,15 @@ type AdvanceClockResponseObject interface {
 	VisitAdvanceClockResponse(w http.ResponseWriter) error
 }
 
-type AdvanceClock200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type AdvanceClock200JSONResponse struct {
-	Body    Time
-	Headers AdvanceClock200ResponseHeaders
-}
+type AdvanceClock200JSONResponse Time
 
 func (response AdvanceClock200JSONResponse) VisitAdvanceClockResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1699,25 +1653,15 @@ type ListRequestsResponseObject interface {
 	VisitListRequestsResponse(w http.ResponseWriter) error
 }
 
-type ListRequests200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ListRequests200JSONResponse struct {
-	Body    RequestLog
-	Headers ListRequests200ResponseHeaders
-}
+type ListRequests200JSONResponse RequestLog
 
 func (response ListRequests200JSONResponse) VisitListRequestsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1767,25 +1711,15 @@ type CreateUserResponseObject interface {
 	VisitCreateUserResponse(w http.ResponseWriter) error
 }
 
-type CreateUser201ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type CreateUser201JSONResponse struct {
-	Body    User
-	Headers CreateUser201ResponseHeaders
-}
+type CreateUser201JSONResponse User
 
 func (response CreateUser201JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1889,18 +1823,10 @@ type DeleteUserResponseObject interface {
 	VisitDeleteUserResponse(w http.ResponseWriter) error
 }
 
-type DeleteUser204ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
 type DeleteUser204Response struct {
-	Headers DeleteUser204ResponseHeaders
 }
 
 func (response DeleteUser204Response) VisitDeleteUserResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(204)
 	return nil
 }
@@ -1968,25 +1894,15 @@ type AddActivityResponseObject interface {
 	VisitAddActivityResponse(w http.ResponseWriter) error
 }
 
-type AddActivity200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type AddActivity200JSONResponse struct {
-	Body    ActivityBatchResult
-	Headers AddActivity200ResponseHeaders
-}
+type AddActivity200JSONResponse ActivityBatchResult
 
 func (response AddActivity200JSONResponse) VisitAddActivityResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2109,18 +2025,10 @@ type DisconnectUserResponseObject interface {
 	VisitDisconnectUserResponse(w http.ResponseWriter) error
 }
 
-type DisconnectUser204ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
 type DisconnectUser204Response struct {
-	Headers DisconnectUser204ResponseHeaders
 }
 
 func (response DisconnectUser204Response) VisitDisconnectUserResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(204)
 	return nil
 }
@@ -2187,18 +2095,10 @@ type SetWebhookResponseObject interface {
 	VisitSetWebhookResponse(w http.ResponseWriter) error
 }
 
-type SetWebhook204ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
 type SetWebhook204Response struct {
-	Headers SetWebhook204ResponseHeaders
 }
 
 func (response SetWebhook204Response) VisitSetWebhookResponse(w http.ResponseWriter) error {
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(204)
 	return nil
 }
@@ -2300,25 +2200,15 @@ type ListWebhooksResponseObject interface {
 	VisitListWebhooksResponse(w http.ResponseWriter) error
 }
 
-type ListWebhooks200ResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-
-type ListWebhooks200JSONResponse struct {
-	Body    Webhooks
-	Headers ListWebhooks200ResponseHeaders
-}
+type ListWebhooks200JSONResponse Webhooks
 
 func (response ListWebhooks200JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
-	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2781,152 +2671,152 @@ func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lk9s2kjj+VVDcrdrER2pIjeYlV2r/Yzv+r+9sJ+tHfInlkyASkpChAC0Ajqw4891/hW6AD4kaSePx",
-	"lnO5qt1YIxFAo9Hodzc/BamcL6Rgwuig/ylgH+l8kTP4/Exc05xnj6UwTBj7zTXNCwaPKSWVDvrvPwUZ",
-	"M5TnQT+YF9qQMSPUkJxRbUgchMFCcmGYCvrBUUZ5vhpqwxb6KDk7gg/BzYcwUOxfBdNmyLOgH/QmyeQs",
-	"O2bRSZf2ol56zqKL9DSNzsYxPZ/E2cWkmwRhoA01hQ76vW43DAw3OQv6wVPO8kwTOSFmxoibllDFCMet",
-	"dIIwMKuFfbZQop9KIVhqIn2d9hdKjnM277sno9Tt+uYmDF7QfCLVnGWvcMoGKj4L+jiuoH9Tg5lrMveL",
-	"7gF0+WzkJgCwX0rzGB9m2T2C3GuCXGimLLxCGpL65ciSmxkxM66JpS8qVnvsQkgTlTP4HTyVhfhy0FvS",
-	"ANBnXEyJ/XtPOCcAloXxdSoX7AXXc2rS2T0CetGO5jUUSzNjimgLg94DdHgwmntoAX6mrpn63l7oe4P+",
-	"ZBtdp7LIMyCVMQPKyJnZi8I1QBkB3wGw30j5nKopuz+MJ8dNmMcyW1mMGylJbpfaA0wjZQTPAoxvhS4W",
-	"C6kMy16wjNM3MPje4D1pgbdkwotFzlNquBRHv2op9oC9qKCN5hbcCAbARjRT/7a7SHSRzoDe9wFaMxXV",
-	"L+RNGMwYzZgCEfaYpjNmBZiSuf07YzpVfGHREvSDS6GXTGmQEIJd24tkpEJ6tDvjyjJOowoWBjqdsTm1",
-	"c6RSWBEQCBnB4xWQ2igupoAxJymeZZurvqRzphsSigv4M5fT21f+q2KToB/85aiS2Uf4qz565ja/oIrO",
-	"mfH7zzkTrVBYiknhV/LsiReZmopsLD/+TbufLDjcPr2gZhaEgaBzu0/80R76Z0GLdNUG3CWyuyZUW4Cx",
-	"T342KDd2tF5IobepPmn1sX63HB3+h71j6/rTuiqxBRA/5GhtUQvUflv4EYHAfbQcM07ohTTVJJNpMWfC",
-	"sCwkUpGUCseSMylYh7x08nBJNUlnVEzxSqzfq6h2sdrAc88fNS7hTRj8d+RuR/Tsya6x1T26aWhidzyS",
-	"TUVp16Fs6H73diz+9s+oJpT8q2BqRZCD2DOhwM+/NrQ/ktnqfzXqQ8KNLkW/vRX/+fqHl5ZDv33zNDoP",
-	"CRVEjn9lqR88sTYHMUueMntsc6kYMTMqyGkPf9NwxXKujSZUZG40Cp3q6XOSMbb4So573XC4w2k3dfld",
-	"J91Y8CYMKoG+x8inpSp+L7QBkseeLWoEY8ZEu10DQvAhGZXAjsgStBgrs6yMwlkkefv22RP9lRzthrVy",
-	"h7NdMyJ2HVFzyfs9p9sNorB2IFZrs0JwQafMH8xlnstlhzzh2k1CJlxp87UcVdMwu8tB1Y2mncdUW+5e",
-	"Dum1nDPUIyaU5yyzjK5UQlayUGRCi9x0yGtDRUZVRgDQNa2PaLrSZDmjX8ux1A3PO5xJZSHuOpByoXu7",
-	"MiDWLO1Xcic5JS/4o7ApupI4DuM4JmDmfS2ca5sxfYcz2GLp7jqQVgju7XCkYGTkdP/ITj3yd2W0bsyP",
-	"QkJz+7xUyPRGD62erjQz3xVmEp2PvpYzW/Mb3FGROFQVCIM1t8DOk63DeV8nuunP2FdZ+CpOr8QCwHCZ",
-	"Gn7NzeqRF/k0y7jdK81/VHLBlOH2vCY012wdF5eGzKU2JEGuouRSW4Wa5rnd6JyL+gxJGCxqf34K0lWa",
-	"czEdUoTAfcsNm+td5/OKZ+yVXFo0zOnHZzgkiWPwTqLLhipFV/aBcpns10IbaxwPFZvLa5rvv95jnOOy",
-	"nOIVznB3GD5n7T0XrYVl9l7stX36DgscjlJc6TA0HrzIgfPbrQxTqRRLLYXfbVOPy/Gft/qdV91ruZvy",
-	"CzRb7ZAGK3jFdJGbnQxhnyt9G+zvFDeGiT0u6s5zRgtzy1XbE4a1O3P4qLuAfIcht1Hq3abYf783dYfs",
-	"+wbKwjYKaFmq/Zi2ILKGoFs2fjv9fGgj98LMpOK/garyhKVcc9RSDiB4Wp9jWKi83R+/nMmckbevnhMj",
-	"yXLG05lTD5QRTJElBM80Exl8PbaClKkOeWbKsI/i0xnEE9g1UysC0feQUE0m6FJ0QwK4+M+ZmJpZ0O/i",
-	"zZ9z4b9JNkIaVqZXW2+C/s7adcab5AvFtEargYlibs+eWjvbnhsTqxqOq7m9D9+iKs9/mEBiwS6n/Ydw",
-	"Aw5JNJ8Kq110Nghw8wzCWuyg3F0bCTymObMW6hNqWFuwInW/k4waFpLRzz///HP04kX05MkoJBMl5yS5",
-	"iOMoTqI4sUd7cXFxESXd6DixWJpINacm6Ad2dBAGC2oMU3bm//kmufj9fTe6+PA+ji4+fAv//dS9iTY+",
-	"/DVowerjXKZXl9k1FSk7lGBx1FCzVIpMb2760YrM5JLMi3QWkmJhd3V8ekoyutKNPXFhjrtIbnxuqeE4",
-	"Oe12e47e8KuK2rgwbMrU5tmtgdN6SLJAy2L72t2kd9Y7Pz7tndVWjzdXD4PbNLlDMVmyGZ7tGRZrbr0+",
-	"vnXjbZrfFwYyRGLdpZPW7w2wkNzQYRWdvG3sE/us8wXvXOilfeZ2zIX+ejWAcNO3oRUBaGd2XBOaZSx7",
-	"SMYsl0vyG1PSXgFDrxihS7oKwdVvjfe4Qy6BL4ClLgtDKFEslSoj2oBry30tBfOjiJGG5mQqma4tcPu9",
-	"aqXtqPz2vI3KIV+qdDAeQC8+52srctKULQy4/JhiIKHQm67YglGD0W/wLjkL8DbBU6aQba4GNjYGz8cy",
-	"s1jHcI0bQr559fQxOb2Ik28fEjZfmBXIQVOKWjkh3KxJQ8hdqfPgo/f/c/ThwbcP/toa6K9TnIc09Ahq",
-	"o6unUqUsw9SDQ/VmmbF2zQE9p1VwAnMsQnQ9UE1Giho2zPmcG5aBd6i2w/c0+m344VMS9uJ2QWJhQLHJ",
-	"24L1gpQPWIyO5IIJuuCdFZ3no7oeMGWmoU2hy/kFMzSjhgZlJuAbecUE/Hktr1j1F82eWM3PGyDuO8f/",
-	"4KfmV5d17TIrvfz/v6LCtOohPjWlDcX4m90gFQ7fxis+1f5ndIf8O7m4qF3QXtwqfgyf+4sGPnK4GE2Q",
-	"/mGlLxUrH8vUZMqMo+btqyfxgZK3cfQlgkIkxTbybk/nAK8W8fk2M3rNCAc9NZdLplKqWQPuooDV6jQa",
-	"Rxc0mlxGTz98Oke9x//ZO+TPZIuu9ExoQ1F/2KBujr9hEPgx3rI5z3Pu1JGQjFcb6TMyvdpQ7iJ7rs19",
-	"DQaZBdH+0/X/vMF/+o1/BoOO/XB880sr/P/FRbaFH1PUy1HoNPVyez8sQHpBlbYfphTNM7ScmD0EwZat",
-	"d+W5nE4bGbGH6Btmp5LhzuMm3Mn1XLyIAnE9JKLIc2fu6CJNma7lRb738IeBfSz4UGduh3K2EHO4ZGFA",
-	"kFAILUIkZSSkYKNO2zkpRnW7DbWyN2JJNVFsUmirWxy6k3oy3j4q3H7crsJtbUNbFXUTNOCoo3ede5TI",
-	"aGMjL9nyrT5YQF5xsXPvcFMcj/1Nip265Rv/3PpeYbFW2GWbmfhutuqQd07Ze/n2+ZrakdS9bxW9+BDD",
-	"YXjw6fkbMECwaC0vbYTBpA7x2ttSSUiEQcVKqqxKxXMaDhDiXk7Hmoq57m0EOeT/bPPi/vupucxH3ZRg",
-	"E/7R6rPso4EryWg6I3Z46y2/LZy4Fjwqg4h10oLxHpjavanhpI3w6lO20B9PZw4Fc6vDIBpISgUKZMtw",
-	"M+2VyDqavLzYv/wg3CN5Ptw3qTfcs2Ig3DftPdwjfzs8NE863LukJNwvy71N6L4CIc4yy5TaqFS531EB",
-	"IZbH1ezO38DGhANGl43mH8lE0RTZCsn4lBvduaMP6o3/0N/48M1g0MHPSXh68+3fW1WYVyzjVus4kNcp",
-	"N2y7W3X0XGKgeVRp7M4T6nyqU2Y6O627xkJt1+/OPiItC5WyPTjda3iwxUtUzbAVMEzDOwix5ahbYwVy",
-	"qYFf23/3fLYQLq14f48vDt3w+b6UBp0MZMwmUqH+JeicuZzMTT8wwBmWu6sD04474GjP5fRQHwlF99Fe",
-	"YrKpTG/E5VrCcs3YiqHtwLsA+IGQcysKUranpw4drwASMp8hE9nQtHModP1oQ5XpkJdFnockZxNDwAOm",
-	"3CFWz6COzURm9ZJCXAm5FP9W/tSuZ7t9AojlTm8PqNX4tlVW7vHGtwMUbhxjK4G4S1v3GJz21j0G8S53",
-	"+Ws0fA+kszHVrJ1r/6D4lItS6XTxr8sfnyE9cK0L1ExqdDAzZqH7R+Ct+49WAZPS4YS3aXdPec4qvSe1",
-	"EE54Sg0jLmhkVuDdVYU2Ifnx+xfg0eTWVAMmQpYzJppJi0YudKtqiGnDO48d58HyHXCdK37N1F7YUvza",
-	"gp5zbZhgyifBjo4ccCPCdQvubkXdnPK8ffFLzKi1OvGCyUXuFQzABp+KiAtizT2NsndpQZlDPuihMAhk",
-	"ZHt6DawO2WINPKsbNVxUUdYVgpYqRl1F4l6MG4zUmx38uST0xjnWsFrRJm6zJBO/j7a726SRw1KysAhi",
-	"yrWpvBu1q2bpWxNlyWghc55CMcRpHFfORkrmXBSGhYSScaG0sTOcxhjBSGKSSpEWSjFhiGIU3U5rzmya",
-	"52OaXrWTFfr2YfNQKQG52/bxqjrJTqCdx3PLNdvbeHSPa5Yq1uIEfCeVmZVlwrIwmmcMccZ1vT5t06MM",
-	"iejteimExS2HDh0Zco1xe1hmbxKE/PqmznBct62P16jTajz8XwVzPxtVsJswWLLxTMqrrSh4DYF1azu2",
-	"7tMPv+Uw3SOaTCURcrlb4a6XGTYPKGxST4nmJhwbm2q9RYC9TZ4qGFkwNedac6ye9UZwLfmkb0m7llIC",
-	"P61/WaW44C9tZl0p5VvpxKqzleWCgp9MrckODkiesZDgkZbhLcw2hWSDpHtOxivDqkjjy7fPO+RHvOm+",
-	"zEUzthkKS7rnO6NzW3PZDg1tlbk6dwqTN8e3HvRG+tsXhvAzYuRfPjje3E0zOH5bVHw9H/Ngm+hAhGxa",
-	"OrfB9W8ACHPL9jWK2sD3M7Rtw/t1DtjCIWrRGjh26DYovGt8XdsDZuS0BXAv2QeJtUCtllOLOH9fWDCP",
-	"HjGVczHqkCcs5ZkrfLfs6W+6nje1WmM9p72dnOeNWn3JsNM2f3KZ7aZYyqwy5xylZcSmzOu3Mg+T+tc9",
-	"zu9L46k0K9sCKQ6EtiO6Q3CEzVtzNkATyTLFtPP9VomHEDesMupazuCQgAvqmxZRQ4yAHXLpDo/WNLIK",
-	"D5QmVV4gbLC2/Po2QofWtjN6h9rHoVaxK7FuUdjpspnmYtjHdu23VjzSvvKntvzOtfw+uOk+RE98jH5j",
-	"l3yL1jJyylfENxJO5no6dEH5D5+Ot0TkjeJtivMPeca0K9REb0BOobYk3lthtozjwGCU2RJScayAXVvz",
-	"RLvkR68pOg+/1R8xk8VSklMHV51iYaVBmz64RoxAhy7E4A82RDLxWLqF+i7xah9IhO2mviDgZIEMZWAV",
-	"lMykNmDzVVEGe3lCCIdrvZQqw24GE0Wnc9dSpJF73NulY67fTXXrbdNf0k3rb/S9OWh9tvxh1vv3NJ0R",
-	"JZdY/lwIwzIiRYr9BCDdmwvNFLT3cGRmD6F0dG8a4/75r9vZ/xq685CcXzl7qObzV2yR05RlZLwilOTU",
-	"MAUocqrKmJp01gFw3L3bC/r22EGJrWq228MIdh4uJtLXQFKMcrkONm/KDLJa9TNT1zxlm4x5VIsbktKj",
-	"B45fXctsdOOJtPxbLqypHLpcEufj+Zsmhmmj++s+1s1MF0L1QHBDuA7thLRU98qS7qlVArd4QcmbGa9a",
-	"zkCCgeebAABEoDNJxgy8KtzAImbGBmLdlwl+10wyrItlHzk2T6Lldusl5rR0zGD+KctAF0sVy5gwnOba",
-	"ms251XvqQC/tZgGfvqXAKIrQbRcZecXECDAmMAXAdxLB6WF5aAvyiFHFFIEB6BSbMqNJL05KTslNZyAG",
-	"wmddZBaFvmoU/vBZZbi3v2kil4LQ1B6Zy+laziR6kbR9ePTjD6/fEO/mPWoUPOgRFJhaZY5lhIuBsDC5",
-	"pggsQ55RVYiExMspTAgBLmUfcjCV5Ao+eTsV9SFntx10jHPELf40Xg1EpVz6I8ucXVB5vvroMA4hjdie",
-	"jkWiDklaKC2VDtExOS4yi1KvAyy0y8KqpC4CZqlyIKh3PwFIitstTykXHfK4cvdjgxY7H8pZMrLqp8uP",
-	"IVPpd68YzcH4gQP8y1+I1ca1/fw7sdou+Z141WDlk71/H4jfoyiC/9vnRph8NyK/EzAHXcVORlcPiVlK",
-	"cOtoLB55IUVGIQLxVPHMJ5dD/bcgrwv4EefEPL71OSd8YmYEB8K8te8ZE2bmRk/pQtux1nrz0FmWIThY",
-	"eCvEtSj9oPa3Cb+2EseiEskAPuF8ZRbh2qQP3frYqgO2BvE+CzFVjJTjQvegBv1qRhwWnJcZfzMzrrJy",
-	"Eud0Iz72hZn6vxba0jhCJdjSwlOp8cTIEqkuSdJv8aG1jJBdrWQBl9zOMhBlebc9Bd+rDBiCNRiId9Vh",
-	"CJPmORkXxi1dWzg5jwGvTo51CAh2KBawl5Ub7bg5gjUQQA7QoIhNuRDgjBah34CR0pP8RtpnybeZv5Pa",
-	"qfcAteeUdm8PHlzWLhG675EQ7TCLaTkp26lI8eBBiGyLOnpbYs7/a0kaXVUc8Vi+UOMJE6mWVGX9gfAG",
-	"J/iHYV0LuN0i5qrY3wVbgq+A/KDgZCBNyTMq445JgViBkx/Lwvg76vVD++f3lp5gISOxHgMteS5ABNXE",
-	"gXfNG3pl2UOe+wwqUDrsaFFaz3ICy2s/Zk5XZGwv6UB4GYyBlXqEESr3UjlniGI7XRVz9HJyTtOZvYQQ",
-	"gcSGUuWBVEnHcik65HsOt2pJV4DSFdwokJ9ZhzwGDQWT2D3axgxWp8JZMVY8cQE8qMxv9iILYIG4TyN2",
-	"5nn5QMyZmjIXJiBvylMGxlxnwHW4++SaKT5ZVRYjpL8bOl+MkJ9oe3fkcuSP0uVJwFE+khlnyDfWO3X5",
-	"tgOuxYnfBHbl8sitqyalZgH5cE2rptbn6+FAiGI+9qEpLx25cAlUPp/ypaylDzsCajQbg/1AciTO5NLA",
-	"CFaPaCxfueidnH0bNpuA1BtmlK41UAGs4jnqkHf1vkfQ/A+OoGovPBDUYP+dkIwwXXQEFj8eDujSIO3r",
-	"9TS6VlBDuHCX0k3ad/c0iWN/R2B/j2csvdJEFQIzSi3ThOirl7XAHfA4JrBt9JbpPvbF+KYX974N15q0",
-	"TaSal6q9zFb2qTgkveTY/ufk23Ag/Ma/6XW73zrms3TKCbb5hKlD0osvQmIf6gxEEAY5T5nQYO1zUBQn",
-	"HPpXP8fvX7FJZA00xZmhalX1oax/eRMGupjP7cd+8IiVzjRUVkq3p8fAmGYkL6yGDjrYmoLeCao2qT96",
-	"Nd3fXtc2jbzGGxiWaixqrEEYXDOFZbtB0ok7savnscp90A+OO0knRufMDAw6rz3az9O2OOAbLzpcFzwr",
-	"11tMEhJFsjCLwhCgUbJQXIA4sxfF5U5Q7G9Y3pFnWdCH8h2fTrLWlLMbx7c0kWltgFVtpmxZW2WdBD5l",
-	"JOmeWdR0kv55r3dci8b3gyMzXxzV9he5KaPkKKWdBZsH9ZSOZky7nN9H1R1oR/6xoBGnDuLx6SShJ93o",
-	"mJ6zqEeP0+hifJ5Fp+NkEqdnk26WxBuh0H6gr1M+vBz/493lf7/o/uf3Pz3718+PfvvncZZUcdH7CVuu",
-	"h4iD5UyzdJh2f/o1nf8Ur/+7Fo1tQ3cvTrrHRz4wvJ7nEriUkOr5i/girudNtDxipzxxaRT9oBt3T6Mk",
-	"ibrJmyTux/Z/nTiOfykTK/rvS8e4K4f5/9wpdVI59w7gflUqs+bFxhXikwgWrbzUQSP8USs17wfHk5j2",
-	"xtlpdJGdpFEvO6fRBT05js6yZHI6SSbnNE6Cmw83+/ch8vdlS2cpfyVBpUTrePmVNIjq4ZVuG1Fe/aoP",
-	"qF3sZJ8RG73sSmb8itGs9D+ACm+PjU7hjng8QjSmsqNRHCErzFlrCwCrF3o2hrLcyj/N8msr9MHQ3OB0",
-	"E6mmzLiauE1e12vpHA1eFupytP+Mx/cUcAZ6uDsWl1ZGuakdpEfqBygf1lvEmGAfTZXRBM6xWwu+oMIS",
-	"FBhQmGqJbqCCgPmb5853oGsZG147nnJLDtw8JHRimMJKjGb9KAezj+UT755w6mG5S7QV+I40NqqvmLUX",
-	"peqUrohteq7PGWkA4YrQOs7YtQ+lLCtrRuSceavV2eGpVfNQv7EGjFWcUDATOpdi6mwmi6MHD0zzTRfw",
-	"5giqwCkjC/PgQX8gvI+h5uH2pgCMrjxAITj1ZMZ88bxiE8X0DN1GrkOoLuYsC0ltVheRATsVTmMgqN/l",
-	"CaqwtJpqxtx02vA8J0uprjRYvQ/R4nSd1F0j7Sshl3BiuGEw8ez30LqFG9zJQHyjFyxFO9Di6aTT+7ZD",
-	"Rq+oYc/5nJvolRVM1siHToCxc0Y2KrmtqSk1I6NXzKhVdGk3Ak8nD8s6r6G1+ofKWn6jcCDKr9GdNgIQ",
-	"Rxk1dFgIek15Tsc5GyFtVL4w3bQgHD2WpxP6gNCkAG+HPRnUpzeYXsrqPA+m29FWuk21o0N3OEM5GRbC",
-	"mtSUi6EsjCXOhsaHBaSuG+oQi2vWi9rXS89rb7KAJlhSDudUrIaeXbQtUD+ZtgU2y9ert9hclEXf3QME",
-	"f6OXwE0zWuHy+nZLlU1WuLQ0XpWT/+EEDZCTHZUc7x5VtVm1A052D2hvAxoGvW539+D1Hv/3IRFT5pxj",
-	"H00pFbFNQb34dlM2NpScRrDAAtQuN39YMKvglF4qHEDevnoeukyRMnGEOwe8C1BIRTImONPoGHKSBKJB",
-	"3lfRLMoaswH4GPveaAabyXFBe3OY4132+o3Cqhkq3PDvMHgwhDWzkfNGWTFh5fdHF6uDYE2+BN82Or4G",
-	"IunG3vPV9l4MmV61MTYMYzTaW3wef4OeWXUu09JEbIsFeyTts+WZsr+XVuZ3+9iYgyKOu6ee+IZmtWDf",
-	"uYrtqglY2dTrUMNmf+7W3nltLzYX3wXbG2/JqhcW7jTm/w4k+Z21aHsnp2fnF/VPiFKLxO/0dZq2m+sH",
-	"oKaslWwx+d5tvU+QRf/H5ujxxR7Mstlw/s8hBx4xH/HxDZHw8Guc/63e5PvAz7az+8qFj2ni2JIKkgl8",
-	"g6tJoSDiAJ3DDRNkxajShNpzr17F5wOmGCr1QdGNyM5A1CoA68aGC2z5EgJQP0FDdeGLrGBgdmPmAIcA",
-	"iA9lUMfO29i26ywHrfI+Ux+tYmZDCEc3dcSNjnpnZ2encZzY06Bi6KQVGBlD9nHB1a7xx3bs3gyj0Qvw",
-	"i7BQSLlpgNzqgjvpxwm64A6AHssm271bkISMWQd/aOfWn0lpfdEaBK6xKjjwJqeqW16tkYmXbNmaGQpN",
-	"x319WzHOeVrLJ7r0no7GO4HA3lcFMC4tRVgLdTqm5F0oA2FYnj+0tIccEt8KBHegMpJB7pJLknNRKzTF",
-	"CLx2PKumZOrGCzEQyNJbYqX7QEC6n2sY5PPP2/ib3akPl35+PMUlYJc3HJMn32Nm/W3Odmche9dD1Sak",
-	"1n1ps/sbtkoKMPQKoYwytwv1NcTlVFFhUE31PgFTzvFZL2c9yAtf6xTQqpU5WgDX3J/Vf/ucOweelRa6",
-	"cjn4vJVVzYfpLuZO07Ws9G1XYS5LDcXn6VBI0gl9tQM1rmilevVT2UalEIbnmF/TISMf3gEP29s3j336",
-	"IAqeKb9mLW5+rCh+i6rYZ+gXGICq37710FQt+nSpOT16I69W8hAx65tu7aUfJJ+/gWbgLTq9p9BbbfMH",
-	"mqenh2CrQlX7y6n+Twv5yrWQx3Az3b3fYScBkzn65Kjp5tZgoK4yoYGj4IPaZauBw7wPkaLKYtCElRxp",
-	"tFk3MipTRVAoDsTITTTEybNRaZBhifqk5ofT0GKl3WllB5e8aR9PsZ9yKgX7w0qxHu5uB7E2Xgr02dT2",
-	"BHANrlM8uhaKa76+d0uRRPXIkXt/7s2HW0j1yGf6gYi82/TboqhvXcbX+nt9Qkh3E5gvqYiAdDgoYbPP",
-	"YHhc6rKOtJ5N3sg1tHvoE4r9sAfC1Xg48x+aN2vXc98lNhv3Ii3326jskmPvB6mKngkGe6sW4esjudWm",
-	"y8gpvr1TToh/U4Qrjis7wHQGAvtw+BoASGP2LyacMuOSn2uFX6N2d0TW6G58V22B0bV30be9cuV9S6un",
-	"pHvei1tbOdXV+/i83437x3HnZEv3oebTZ/3eST+Og0bfo8AeWJQAdd36Tpf3G/3pg5MkPZ6cZSw67aYn",
-	"UW98wqJzGrPoZHKWJpNkfJHGJ1smvvOEx75Kvr639X7y/aQbx74sPzCFECzHQqb6G2Pef2qdyf163usm",
-	"a0Oa2Fgbm1zACo1HNvAcwzPb3wfzfqPBwT446bXNeufZurdhOOhHJzXUZsyXN1Gil1AneIit1nyd2Rfx",
-	"h+11BeuVd4kvq0saNXNxrWQt3v3+o7JrX9w+XXLLe8ZKULaNXQNl/dVhu8bXt5Lc8kKkcg/bULL2NqR9",
-	"nr/tVUh3GH+Xs7srfbp3bG1zKoxZWuvJYMH4g4d47qCb/RnMlcssK6s2DrNWjmqGxtGnMhi8y4qpDBjJ",
-	"Si+lU16h65v2ZkzmS+egUs+TYq2ISBu5gKwpyN739blW38LCSfDaQc6+ZsKlTaF/GPKqoHayzS7qkEat",
-	"UulwrV72wDKfp4avW9Gy1RAqnz/IGHLg8eaC/7vNovV3tX+uWVS9fJtWJHePtlG480nU3DfsqGXVvmNR",
-	"tBg/roisysx0iZRcYSqOUSuoMJsxxaA4D00gzJ5Hatz0FmpmfJOBz9H/53zNU9/MYchlSvOZ1KZ/3uv1",
-	"agn4+0uotfYSd00+e1drCocZ2VDYJuSSYNu1//OgfcUi6TVrBOUloQKLel1JZO0al+05mpJqWevacVtU",
-	"D2sTW2N7fSxhldhIkZuZrwxWUC2csRxrO02HjNwJjzZ9EDCfUatwIEZjma3Ax48VEz6CF0IfPbjm9sND",
-	"XGwszawSWHi7Q8wKlkuBtY0+xTelgoyx7QHLOuTS1VwOhIvrERfW074oTuH72pnItof3Ssx+ufAe9iQK",
-	"Pg2gscUg6A9amtsMgnAQlKWb8NC2iCA8amcfBP1PgwADeDyDMefp2Zid0Ti6yOJx1EsTFp1PTsdRd3I+",
-	"6U1OaZKenMD4Wr6Fq3GD8cfwo/OT2i9AC6rL50Fwc9PkLA5HkW/iso4n90JxOgVEBvV6ME/AR0lV7xSB",
-	"xTvX06EPOZ50aa+XnrOL9DRdCzf6MZpPBTWFsgBcJ+F/nchfJr+9vDj55eLtT0XyvZ78cz756eU/Z+Lq",
-	"l+7i1wt58fLJy6N/HC2e9b6rzVLiP+gHydnFSffkxNKB69O0L0yu99IegV0fLO3GvZuq70lL56ODzPN3",
-	"DYG0JZD6h01mu884asl8NWt4lOvs1o6EmZz7aEONXW+zgkHSWltb1B4+ueeG/jl7i66p4nTsGMj6A41X",
-	"mG0t52tLXxxFkZsswsmwa/XNDVAZbnJbOy4o6+pUlblleVz4qeWNsb5BgjetQt/bAE2ainHUp0SldHPC",
-	"Rsl7s5evb/aDHeA3lEks85GCZGxORVYb4aPebeA3K4zKK+FGVtfow83/CwAA//8=",
+	"7H0Lk9s2kvBfQXG3ahMfqSE1mpdcqf3Gdvyt72wn60d8ieWTIBKSkKEALQCOrDjz379CN8CHRI2kmfFe",
+	"6tut2o01EgA2Go1+d/NLkMr5QgomjA76XwL2mc4XOYPPL8Q1zXn2VArDhLHfXNO8YDBMKal00P/4JciY",
+	"oTwP+sG80IaMGaGG5IxqQ+IgDBaSC8NU0A+OMsrz1VAbttBHydkRfAhuPoWBYv8omDZDngX9oDdJJmfZ",
+	"MYtOurQX9dJzFl2kp2l0No7p+STOLibdJAgDbagpdNDvdbthYLjJWdAPnnOWZ5rICTEzRtyyhCpGOG6l",
+	"E4SBWS3s2EKJfiqFYKmJ9HXaXyg5ztm870ZGqdv1zU0YvKL5RKo5y97gkg1U3Av6OK6gf1eDmWsy9w/d",
+	"A+hybOQWALBfS/MUB7PsAUHuNUEuNFMWXiENSf3jyJKbGTEzromlLypWe+xCSBOVK/gdPJeF+HrQW9IA",
+	"0GdcTIn9e084JwCWhfFtKhfsFddzatLZAwJ60Y7mNRRLM2OKaAuD3gN0GBjNPbQAP1PXTH1vL/SDQX+y",
+	"ja5TWeQZkMqYAWXkzOxF4RqgjIDvANjvpHxJ1ZQ9HMaT4ybMY5mtLMaNlCS3j9oDTCNlBGMBxvdCF4uF",
+	"VIZlr1jG6TuY/GDwnrTAWzLhxSLnKTVciqNftRR7wF5U0EZzC24EE2Ajmql/2l0kukhnQO/7AK2ZiuoX",
+	"8iYMZoxmTIEIe0rTGbMCTMnc/p0xnSq+sGgJ+sGl0EumNEgIwa7tRTJSIT3anXFlGadRBQsDnc7YnNo1",
+	"UimsCAiEjGB4BaQ2iospYMxJihfZ5lNf0znTDQnFBfyZy+ntT/6zYpOgH/zpqJLZR/irPnrhNr+gis6Z",
+	"8fvPOROtUFiKSeFX8uKZF5maimwsP/9Fu58sONyOXlAzC8JA0LndJ/5oD/1e0CJdtQF3ieyuCdUWYOzI",
+	"e4NyY2frhRR6m+qTVh/rd8vR4X/YO7auP62rElsA8VOO1h5qgdpvCz8iELiPlmPGBb2QpppkMi3mTBiW",
+	"hUQqklLhWHImBeuQ104eLqkm6YyKKV6J9XsV1S5WG3hu/FHjEt6EwX9H7nZEL57tmlvdo5uGJnbHI9lU",
+	"lHYdyobu92DH4m//jGpCyT8KplYEOYg9Ewr8/I+G9icyW/1/jfqQcKNL0W9vxX++/eG15dDv3z2PzkNC",
+	"BZHjX1nqJ0+szUHMkqfMHttcKkbMjApy2sPfNFyxnGujCRWZm41Cpxp9TjLGFn+Q4143HO5w2k1dftdJ",
+	"Nx54EwaVQN9j5vNSFX8Q2gDJY88WNYIxY6LdrgEh+JiMSmBHZAlajJVZVkbhKpK8f//imf6DHO2GtXKH",
+	"s10zInYdUfORD3tOtxtEYe1ArNZmheCCTpk/mMs8l8sOeca1W4RMuNLmj3JUTcPsLgdVN5p2HlPtcQ9y",
+	"SG/lnKEeMaE8Z5lldKUSspKFIhNa5KZD3hoqMqoyAoCuaX1E05Umyxn9oxxL3fC8w5lUFuKuAykf9GBX",
+	"BsSapf1K7iSn5BV/EjZFVxLHYRzHBMy8Pwrn2mZM3+EMtli6uw6kFYIHOxwpGBk53T+yS4/8XRmtG/Oj",
+	"kNDcjpcKmd7osdXTlWbmu8JMovPRH+XM1vwGd1QkDlUFwmDNLbDzZOtwPtSJbvoz9lUW/hCnV2IBYLhM",
+	"Db/mZvXEi3yaZdzuleY/KrlgynB7XhOaa7aOi0tD5lIbkiBXUXKprUJN89xudM5FfYUkDBa1P78E6SrN",
+	"uZgOKULgvuWGzfWu83nDM/ZGLi0a5vTzC5ySxDF4J9FlQ5WiKzugfEz2a6GNNY6His3lNc33f95TXOOy",
+	"XOINrnB3GO7z7D0fWgvL7P2wt3b0HR5wOErxSYeh8eCHHLi+3cowlUqx1FL43Tb1tJx/v6ff+al7Pe6m",
+	"/ALNVjulwQreMF3kZidD2OdK3wb7B8WNYWKPi7rznNHC3HLV9oRh7c4cPusuIN9hym2Uercl9t/vTd0h",
+	"+7GBsrCNAloe1X5MWxBZQ9AtG7+dfj61kXthZlLx30BVecZSrjlqKQcQPK2vMSxU3u6PX85kzsj7Ny+J",
+	"kWQ54+nMqQfKCKbIEoJnmokMvh5bQcpUh7wwZdhH8ekM4gnsmqkVgeh7SKgmE3QpuikBXPyXTEzNLOh3",
+	"8ebPufDfJBshDSvTq603Qf9g7TrjTfKFYlqj1cBEMbdnT62dbc+NiVUNx9Xa3odvUZXnP0wgsWCX0/5T",
+	"uAGHJJpPhdUuOhsEuHkGYS12UO6ujQSe0pxZC/UZNawtWJG630lGDQvJ6Oeff/45evUqevZsFJKJknOS",
+	"XMRxFCdRnNijvbi4uIiSbnScWCxNpJpTE/QDOzsIgwU1him78v98k1z8/rEbXXz6GEcXn76F/37p3kQb",
+	"H/4ctGD1aS7Tq8vsmoqUHUqwOGuoWSpFpjc3/WRFZnJJ5kU6C0mxsLs6Pj0lGV3pxp64MMddJDc+t9Rw",
+	"nJx2uz1Hb/hVRW1cGDZlavPs1sBpPSRZoGWx/dndpHfWOz8+7Z3Vnh5vPj0MbtPkDsVkyWZ4tmdYrLn1",
+	"+vzWjbdpfl8ZyBCJdZdOWr83wEJyQ4dVdPK2uc/sWOcL3vmg13bM7ZgL/fVqAOGWb0MrAtDO7LgmNMtY",
+	"9piMWS6X5DempL0Chl4xQpd0FYKr3xrvcYdcAl8AS10WhlCiWCpVRrQB15b7WgrmZxEjDc3JVDJde8Dt",
+	"96qVtqPy2/M2Kod8qdLBeAC9+JyvrchJU7Yw4PJjioGEQm+6YgtGDUa/wbvkLMDbBE+ZQrb5NLCxMXg+",
+	"lpnFOoZr3BTyzZvnT8npRZx8+5iw+cKsQA6aUtTKCeFmTRpC7kqdBx99/J+jT4++ffTn1kB/neI8pKFH",
+	"UBtdPZcqZRmmHhyqN8uMtWsO6DmtghOYYxGi64FqMlLUsGHO59ywDLxDtR1+pNFvw09fkrAXtwsSCwOK",
+	"Td4WrBekHGAxOpILJuiCd1Z0no/qesCUmYY2hS7nV8zQjBoalJmA7+QVE/Dntbxi1V80e2Y1P2+AuO8c",
+	"/4Ofml9d1rXLrPTy/19FhWnVQ3xqShuK8Te7QSocvo1XfKr9z+gO+XdycVG7oL24VfwYPvcXDXzkcDGa",
+	"IP3NSl8qVj6WqcmUGUfN25+exAdK3sbRlwgKkRTbyLs9nQO8WsTn28zoNSMc9NRcLplKqWYNuIsCnlan",
+	"0Ti6oNHkMnr+6cs56j3+z94hfyZbdKUXQhuK+sMGdXP8DYPAT/GWzXmec6eOhGS82kifkenVhnIX2XNt",
+	"7mswyCyI9p+u/+cd/tNv/DMYdOyH45tfWuH/Ly6yLfyYol6OQqepl9v7YQHSC6q0/TClaJ6h5cTsIQi2",
+	"bL0rL+V02siIPUTfMDuVDHceN+FOrufiRRSI6zERRZ47c0cXacp0LS/yo4c/DOyw4FOduR3K2ULM4ZKF",
+	"AUFCIbQIkZSRkIKNOm3npBjV7TbUyt6IJdVEsUmhrW5x6E7qyXj7qHD7cbsKt7UNbVXUTdCAo47ede5R",
+	"IqONjbxmy/f6YAF5xcXOvcNNcTz2Nyl26pbv/Lj1vcLDWmGXbWbih9mqQz44Ze/1+5drakdS975V9OJD",
+	"DIfhwafnb8AAwaK1vLQRBpM6xGtvSyUhEQYVK6myKhXPaThAiHs5HWsq5rq3EeSQ/7PNi/vPp+YyH3VT",
+	"gk34Z6vPss8GriSj6YzY6a23/LZw4lrwqAwi1kkL5ntgavemhpM2wqsv2UJ/PJ05FMytDoNoICkVKJAt",
+	"w820VyLraPLyYv/yg3CP5Plw36TecM+KgXDftPdwj/zt8NA86XDvkpJwvyz3NqH7BoQ4yyxTaqNS5X5H",
+	"BYRYHlezO38DGxMOGF02mn8mE0VTZCsk41NudOeOPqh3/kN/48M3g0EHPyfh6c23f21VYd6wjFut40Be",
+	"p9y07W7V0UuJgeZRpbE7T6jzqU6Z6ey07hoPart+d/YRaVmolO3B6d7CwBYvUbXCVsAwDe8gxJazbo0V",
+	"yKUGfm3/3XNsIVxa8f4eX5y64fN9LQ06GciYTaRC/UvQOXM5mZt+YIAzLHdXB6Ydd8DRXsrpoT4Siu6j",
+	"vcRkU5neiMu1hOWasRVD24F3AfADIedWFKRsT08dOl4BJGQ+QyayoWnnUOj60YYq0yGvizwPSc4mhoAH",
+	"TLlDrMagjs1EZvWSQlwJuRT/VP7Urme7fQKI5U5vD6jV+LZVVh7wxrcDFG4cYyuBuEtb9xic9tY9BvEu",
+	"d/lbNHwPpLMx1ayda/+g+JSLUul08a/LH18gPXCtC9RManQwM2ah+0fgrfuPVgGT0uGEt2l3z3nOKr0n",
+	"tRBOeEoNIy5oZFbg3VWFNiH58ftX4NHk1lQDJkKWMyaaSYtGLnSraohpwzuPHdfB8h1wnSt+zdRe2FL8",
+	"2oKec22YYMonwY6OHHAjwnUL7m5F3ZzyvP3hl5hRa3XiBZOL3CsYgA0+FREXxJp7GmXv0oIyh3zQQ2EQ",
+	"yMj29BpYHbLFGnhRN2q4qKKsKwQtVYy6isS9GDcYqTc7+HNJ6I1zrGG1ok3cZkkmfh9td7dJI4elZGER",
+	"xJRrU3k3alfN0rcmypLRQuY8hWKI0ziunI2UzLkoDAsJJeNCaWNXOI0xgpHEJJUiLZRiwhDFKLqd1pzZ",
+	"NM/HNL1qJyv07cPmoVICcrft8Ko6yS6gncdzyzXb23h0wzVLFWtxAn6QyszKMmFZGM0zhjjjul6ftulR",
+	"hkT0dr0UwuKWQ4eODLnGuD08Zm8ShPz6ps5wXLetj9eo02o8/B8Fcz8bVbCbMFiy8UzKq60oeAuBdWs7",
+	"tu7TT7/lMN0QTaaSCLncrXDXywybBxQ2qadEcxOOjU213iLA3iZPFYwsmJpzrTlWz3ojuJZ80rekXUsp",
+	"gZ/Wv6xSXPCXNrOulPKtdGLV2cpyQcFPptZkBwckz1hI8EjL8BZmm0KyQdI9J+OVYVWk8fX7lx3yI950",
+	"X+aiGdsMhSXd853Rua25bIeGtspcnTuFyZvzWw96I/3tK0N4jxj51w+ON3fTDI7fFhVfz8c82CY6ECGb",
+	"ls5tcP0TAMLcsn2Nojbw/Qpt2/B+nQO2cIhatAaOnboNCu8aX9f2gBk5bQHcS3YgsRao1XJqEefvCwvm",
+	"0ROmci5GHfKMpTxzhe+WPf1F1/OmVmus57S3k/O8U6uvGXba5k8us90US5lV5pyjtIzYlHn9VuZhUv+6",
+	"x/ljaTyVZmVbIMWB0HZEdwiOsHlrzgZoIlmmmHa+3yrxEOKGVUZdyxkcEnBBfdMiaogRsEMu3eHRmkZW",
+	"4YHSpMoLhA3WHr++jdChte2MPqD2cahV7EqsWxR2umymuRj2uV37rRWPtD/5S1t+51p+H9x0H6InPka/",
+	"sUu+RWsZOeUr4hsJJ3M9Hbqg/Kcvx1si8kbxNsX5hzxj2hVqojcgp1BbEu+tMFvGcWAwymwJqThWwK6t",
+	"eaJd8qPXFJ2H3+qPmMliKcmpg6tOsbDSoE0fXCNGoEMXYvAHGyKZeCzdQn2XeLUPJMJ2U18QcLJAhjKw",
+	"CkpmUhuw+aoog708IYTDtV5KlWE3g4mi07lrKdLIPe7t0jHX76a69bbpr+mm9Tf6wRy0Plv+MOv9e5rO",
+	"iJJLLH8uhGEZkSLFfgKQ7s2FZgraezgys4dQOro3jXE//o/t7H8L3XlIzq+cPVTz+Su2yGnKMjJeEUpy",
+	"apgCFDlVZUxNOusAOO7e7QV9e+ygxFa12u1hBLsOFxPpayApRrlcB5t3ZQZZrfqZqWuesk3GPKrFDUnp",
+	"0QPHr65lNrr5RFr+LRfWVA5dLonz8fxFE8O00f11H+tmpguheiC4IVyHdkFaqntlSffUKoFbvKDk3YxX",
+	"LWcgwcDzTQAAItCZJGMGXhVu4CFmxgZi3ZcJftdMMqyLZZ85Nk+i5XbrJea0dMxg/inLQBdLFcuYMJzm",
+	"2prNudV76kAv7WYBn76lwCiK0G0XGXnFxAgwJjAFwHcSweXh8dAW5AmjiikCE9ApNmVGk16clJySm85A",
+	"DITPusgsCn3VKPzhs8pwb3/RRC4Foak9MpfTtZxJ9CJpO3j04w9v3xHv5j1qFDzoERSYWmWOZYSLgbAw",
+	"uaYILEOeUVWIhMTLKUwIAS5lBzmYSnIFn7xdivqQs9sOOsY54hZ/Gq8GolIu/ZFlzi6oPF99dBiHkEZs",
+	"T8ciUYckLZSWSofomBwXmUWp1wEW2mVhVVIXAbNUORDUu58AJMXtlqeUiw55Wrn7sUGLXQ/lLBlZ9dPl",
+	"x5Cp9LtXjOZg/MAB/ulPxGrj2n7+nVhtl/xOvGqw8snevw/E71EUwf/tuBEm343I7wTMQVexk9HVY2KW",
+	"Etw6GotHXkmRUYhAPFc888nlUP8tyNsCfsQ1MY9vfc0Jn5gZwYmwbu17xoSZudlTutB2rrXePHSWZQgO",
+	"Ft4KcS1KP6j9bcKvrcSxqEQygE+4XplFuLboY/d8bNUBW4N4n4WYKkbKeaEbqEG/mhGHBedlxt/MjKus",
+	"XMQ53YiPfWGm/q+FtjSOUAm2tPBUajwxskSqS5L0W3xsLSNkVytZwCW3qwxEWd5tT8H3KgOGYA0G4l11",
+	"GMKkeU7GhXGPrj04OY8Br06OdQgIdigWsJeVG+24OYI1EEAO0KCITbkQ4IwWod+AkdKT/EbaZ8m3mb+T",
+	"2qn3ALXnlHZvjx5d1i4Ruu+REO00i2k5KdupSPHoUYhsizp6W2LO/1tJGl1VHPFYvlDjCROpllRl/YHw",
+	"Bif4h+G5FnC7RcxVsb8LtgRfAflBwclAmpJnVMYdkwKxAic/loXxd9Trh/bP7y09wYOMxHoMtOS5ABFU",
+	"EwfeNW/olWUPee4zqEDpsLNFaT3LCTxe+zlzuiJje0kHwstgDKzUI4xQuZfKOUMU2+WqmKOXk3Oazuwl",
+	"hAgkNpQqD6RKOpZL0SHfc7hVS7oClK7gRoH8zDrkKWgomMTu0TZm8HQqnBVjxRMXwIPK/GYvsgAWiPs0",
+	"Ymeelw/EnKkpc2EC8q48ZWDMdQZch7tPrpnik1VlMUL6u6HzxQj5ibZ3Ry5H/ihdngQc5ROZcYZ8Y71T",
+	"l2874Fqc+E1gVy6P3LpqUmoWkA/XtGpqfb4eD4Qo5mMfmvLSkQuXQOXzKV/LWvqwI6BGszHYDyRH4kou",
+	"DYxg9YjG8pWL3snZt2GzCUi9YUbpWgMVwCqeow75UO97BM3/4Aiq9sIDQQ323wnJCNNFR2Dx4+GALg3S",
+	"vl5Po2sFNYQLdyndon13T5M49ncE9vd0xtIrTVQhMKPUMk2IvnpZC9wBj2MC20Zvme5jX4xvenHv23Ct",
+	"SdtEqnmp2stsZUfFIeklx/Y/J9+GA+E3/k2v2/3WMZ+lU06wzScsHZJefBESO6gzEEEY5DxlQoO1z0FR",
+	"nHDoX/0Sv3/DJpE10BRnhqpV1Yey/uVNGOhiPrcf+8ETVjrTUFkp3Z4eA2OakbywGjroYGsKeieo2qT+",
+	"6NV0f3td2zTyFm9gWKqxqLEGYXDNFJbtBkkn7sSunscq90E/OO4knRidMzMw6Lz2aD9P2+KA77zocF3w",
+	"rFxvMUlIFMnCLApDgEbJQnEB4sxeFJc7QbG/YXlHXmRBH8p3fDrJWlPObhzf0kSmtQFWtZmyZW2VdRL4",
+	"lJGke2ZR00n6573ecS0a3w+OzHxxVNtf5JaMkqOUdhZsHtRTOpox7XJ9H1V3oB35YUEjTh3E49NJQk+6",
+	"0TE9Z1GPHqfRxfg8i07HySROzybdLIk3QqH9QF+nfHg5/tuHy/9+1f3P73968Y+fn/z29+MsqeKiDxO2",
+	"XA8RB8uZZukw7f70azr/KV7/dy0a24buXpx0j498YHg9zyVwKSHV+Iv4Iq7nTbQMsUueuDSKftCNu6dR",
+	"kkTd5F0S92P7v04cx7+UiRX9j6Vj3JXD/B93Sp1Uzr0DuF+Vyqx5sfEJ8UkED6281EEj/FErNe8Hx5OY",
+	"9sbZaXSRnaRRLzun0QU9OY7OsmRyOkkm5zROgptPN/v3IfL3ZUtnKX8lQaVE63gJrpAeXqi2pcuLV3Xh",
+	"tDNO9pmx0UmuZIVvGM1K6x8UaIs0OgUK9buAWEhlxaIwQEaUs9YCfKuVeSaCktRKH83yaytywczb4DMT",
+	"qabMuIq0TU7Ta+nbDD4OChnS/xvIew4Qgw7qkOJSqig3NTT6LX2C0lm9hYUL9tlU2TzgGLq12AmqC0F4",
+	"g7JQS/IC8QumX547u1nXshW8Zjjl9jC4eUzoxDCFVQjN2kkOJg/LJ940d6pRuUvUk/mOFC6qr5i1laTq",
+	"lGb4Nh3P50s0gHAFWB1n6NlBKcvKegk5Z95iczZoalUclO1WebdKAwolQudSTJ29YHH06JFpvuUB3ppA",
+	"FTgkZGEePeoPhLeva95drwbD7Mr7EYJDS2bMF44rNlFMz9Bl4rpj6mJuTenaqi4aATYanMZAUL/LE1Tf",
+	"aLXUjLnltOF5TpZSXWmw+B6jteW6iLsm0ldCLuHEcMNg3tjvoW0JN7iTgfhGL1iKNpDF00mn922HjN5Q",
+	"w17yOTfRG8uUrYELXfBi54hrVDFbM0tqRkZvmFGr6NJuBEYnj8sap6G1eIfKWj2jcCDKr9GVNAIQRxk1",
+	"dFgIek15Tsc5GyFtVH4g3dSeHT2WpxP6YMikAEvfngzqkhssJ2V1jgPL7Wip3KbW0KE7nKGcDAthzUnK",
+	"xVAWxhJnQ9vB4knXCXSIhSXrBd3rZde1tzhAAygph3MqVkPPLtoeUD+Ztgdslm5Xb3C5KAueuwcIvUYd",
+	"/U3TU+9y2nbz9E1WuLQ07kupD2bzcJh2VnK8e1bV4NNOONk9ob0BZRj0ut3dk9e7yz+EPEqZc8t8NqVM",
+	"wgL5etnnpmRqCPiGm9oC1C61flgwK9xL/whOIO/fvAxdjkKZssCd69e5xqUiGROcaXRJOD4OcQhvJTfL",
+	"gcZsAN6tvjfXQFt3PMjSLXOcwxL/KKzacML9+g7d1kN4ZjZyfhDLpK30/OyiRBAmyJfgVUWXy0Ak3dj7",
+	"XNreyCDTqza2gg70RmOF+3EX6NZUv+Mt7au22E5H0o4tz5T9tbRvvtvHuhkUcdw99cQ3NKsF+87VClft",
+	"p8p2Uoeq1PvzlvaeX3sxmfgu2N54P1O9pG2nGflXIMnvrC3VOzk9O7+of0KUWiR+p6/TtN1QPAA1ZZVe",
+	"i7HxYet9gvzt+/DT+GIPVtVsNP6vwYWfMO/p941wEPU1vvteb3Jd4CbbmW3lusX0YGxFBEFk39hoUijw",
+	"NEPHaMMEWTGqNKFWZapeweYDZRgi88GwDY/+QNQqv+qKtgto+NRxUL1AO3Nu66xgYPBhxJiD49u7sKlj",
+	"pm1M03UUgxZp99TFqljJEMKQTf1oo5Pa2dnZaRwn9jSoGDpZAQr2kH1ecLVr/rGdu/d1bfSA+yoMDFIt",
+	"GiC3ul5O+nGCrpcDoMdyuXavBiSfYrT5Hk6NfyWF7VVr6K3GKADdTT5R1/lb/cGv2bI1Hw9aPfuqomKc",
+	"87SWxXHpbezGm1jA0lQFsA0tRVgLMDmW4I33gTAszx/bk0f+hO9iAQqszDOQOeSS5FzUyvsw7qkdx6gp",
+	"WLrxGgIEsrTTrWQbCEiycm1afNZvG3exO/VBqvt7sV3aa3m/MGXtI+Yz3+bidLaZN3qr5gy1njebPbew",
+	"QU2AAS9wIJcZNairIC6nigqDKpq3Rk25xr1eiXmQ77NWn92qkThaAKfQ/47f7iV3jhvLKXVlavpY/arm",
+	"u3LXYqfRVFY3tovvy1I6+9wECokJoc/wpsYl6levuylbRxTC8BxzCjpk5F3a4Fl5/+6pT5lCpjvl16zF",
+	"uYpVlO9RDbmHbEWne532193xNY/7peb06J28WslDRIxvNLSXbEzuv4FmsCE6faBwQ23zBxpGp4dgq0JV",
+	"+wt5/i2Bb2UFT+FeuFu3Q0OHK370xZ3lza0BEF3lXsJ9xoHa5ceAm7IP/vlKV9WElfxgtJmpPiqD0ygQ",
+	"BmLkFhri4tmoNAWwKHZS879oaOrQ7qywk0vOsI9/zi85lYLdkYP3cO0dpNJ4Cci9z/oZ7BQcVoi4lvNu",
+	"vq5zS1J0NeTIvS/z5tMthHLkM3tAPNxt+W2Ro/cuw2P9PR4hpLcIzI9SRED6C5Ss2DEYkJO6rBurZ482",
+	"covsHvqEYv/bgXA53c7sg2at2vXYdomMxr04x/02KrtiWOokVZEjwQBX1RJ4fSa3elwZLcK39ckJ8Z3h",
+	"XTFM2fGhMxBYd+9zfiFt0b+IbMqMS3asFXqM2s3QrNHN9K6SktG1d0+3vWLhY0trl6R73otbW7fUFcv4",
+	"vN+N+8dx52RLt5Hm6LN+76Qfx0Gjz0lgDyxKgLpufYfDx41+1MFJkh5PzjIWnXbTk6g3PmHROY1ZdDI5",
+	"S5NJMr5I45MtC995wWNfFVvf23r/6H7SjWNfhhuYQgiWY+FC/Q0RH7+0ruR+Pe91k7UpTWyszU0u3Fvz",
+	"a0M28BzDmO3vf/i4UdC8D056baveebXubRgO+tFJDbUZ8+UMlOgl1AUdYiU0X1/0Vfwge13BeqVN4sto",
+	"kkaNTFwrUYl3v++k7NIVty+X3PJeoRKUbXPXQFl/VdCu+fWtJLe8AKXcwzaUrL39ZJ/xt7365A7z73J2",
+	"d6VP906dbebsmKW1GmwLxr0c63fQjP4VVPXLLCtzpA/T1I9qSvbRlzIAtkuDr5R3yUrvlFMdoceS9ip8",
+	"5gtVoC7GE0ItZV8buYA8DciV9dVwVtvBMiXw1kCGrGbCJWqY6n3wUKnUZhN0SKMyoHS0Va3VWeYzY/Dl",
+	"Blq2GgHl+IMMAQcebz7wa5oE6+8lvq9JUL1ollYH/oB2QbhzJGqtGzbEsipVXxQtir8rmKgysVziFFcY",
+	"/DdqBdUUM6YYFKKg+o+ZokgLm14izYwvqL2P7jvna/7RZtQ0lynNZ1Kb/nmv16slm+7PnddKqe+abPKh",
+	"1gAJ8x+hiEPIJZHi356TW6/OW9YIA0pCBZaPueKb2iUqC8GbXHpZqw+/LZKBVTCt8Yw+FktJbNnFzczX",
+	"oCmoS8tYjlVEpkNGLnNstGn9wnpGrcKBGI1ltgLPKubm+qhFCB2b4JLZD4/xYWNpZhWzxrsVYg6eXAqs",
+	"ovEJdSkVZIwFtizrkEtX3TMQLpZBXChD+/ILhW8GZiLbHtIoMfv1QhrY/SL4MoAS6kHQH7S0URgE4SAo",
+	"i4Rg0LYoCAy1qw+C/pdBgEELnsGc8/RszM5oHF1k8TjqpQmLzien46g7OZ/0Jqc0SU9OYH4twuuqKWD+",
+	"Mfzo/GP2C9AA6rJpENzcNN/l6nAU+XYB63hyr66lU0BkUK888AR8lFSZ9RHYWnM9Hfowy0mX9nrpObtI",
+	"T9O1EIufo/lUUFMoC8B1Ev7Xifxl8tvri5NfLt7/VCTf68nf55OfXv99Jq5+6S5+vZAXr5+9Pvrb0eJF",
+	"77vaKiX+g36QnF2cdE9OLB24jiD7wuS6fOwRzPIBom7cu6kq7Ft6bBxkGH5oiIMtwaM7Jq88ZOyoZH2a",
+	"NTyJdWZnZ8JKzm2woUCtl9NjYKjWvhAl5xc3bujHWRq+porTsbu+6wMar6rZWrbRliw0iiK3WISLYXfS",
+	"mxs4Y9zktrYrUEDQqSqwyjKI8EvLmwF9IaxX6kNfw4rKdHVt60uiQra5YKO0sdmz0Td1wE6/G4oUprRL",
+	"QTI2pyKrzfCRvjbwm9n0jiDLmRURf7r5fwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -14,12 +14,7 @@ func (h handlers) PutActivity(
 	ctx context.Context, request operatorapi.PutActivityRequestObject,
 ) (operatorapi.PutActivityResponseObject, error) {
 	result, err := PutActivity(ctx, h.Activity, request.Body)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.PutActivity200JSONResponse{
-		Body: result, Headers: operatorapi.PutActivity200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.PutActivity200JSONResponse(result), err
 }
 
 // PutActivity is the operation without its envelope. The sandbox's driver has it, too.

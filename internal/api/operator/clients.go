@@ -25,13 +25,7 @@ func (h handlers) ListClients(
 			return h.Clients.List(ctx, after, limit)
 		},
 		client.Client.Position)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ListClients200JSONResponse{
-		Body:    operatorapi.ClientPage{Data: each(rows, clientBody), NextCursor: next},
-		Headers: operatorapi.ListClients200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ListClients200JSONResponse{Data: each(rows, clientBody), NextCursor: next}, err
 }
 
 // CreateClient registers a client.
@@ -54,17 +48,12 @@ func (h handlers) CreateClient(
 		return nil, err
 	}
 	created, secret, err := h.Clients.Create(ctx, registration)
-	if err != nil {
-		return nil, clientError(err)
-	}
 	return operatorapi.CreateClient201JSONResponse{
 		Body: operatorapi.CreatedClient{
 			Client: clientBody(created), ClientSecret: secret, LookAlikes: each(similar, lookAlikeBody),
 		},
-		Headers: operatorapi.CreateClient201ResponseHeaders{
-			CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx), Location: Path + "v1/clients/" + created.ID.String(),
-		},
-	}, nil
+		Headers: operatorapi.CreateClient201ResponseHeaders{Location: Path + "v1/clients/" + created.ID.String()},
+	}, clientError(err)
 }
 
 // ReadClient returns a client.
@@ -72,12 +61,7 @@ func (h handlers) ReadClient(
 	ctx context.Context, request operatorapi.ReadClientRequestObject,
 ) (operatorapi.ReadClientResponseObject, error) {
 	found, err := h.Clients.Get(ctx, request.ClientId)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ReadClient200JSONResponse{
-		Body: clientBody(found), Headers: operatorapi.ReadClient200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ReadClient200JSONResponse(clientBody(found)), err
 }
 
 // ChangeClient changes the fields that are given.
@@ -100,10 +84,7 @@ func (h handlers) ChangeClient(
 			return nil, err
 		}
 	}
-	return operatorapi.ChangeClient200JSONResponse{
-		Body:    operatorapi.ChangedClient{Client: clientBody(updated), LookAlikes: each(similar, lookAlikeBody)},
-		Headers: operatorapi.ChangeClient200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ChangeClient200JSONResponse{Client: clientBody(updated), LookAlikes: each(similar, lookAlikeBody)}, nil
 }
 
 // change puts the fields that are given into a registration.
@@ -164,12 +145,7 @@ func (h handlers) DisableClient(
 	ctx context.Context, request operatorapi.DisableClientRequestObject,
 ) (operatorapi.DisableClientResponseObject, error) {
 	found, err := h.setStatus(ctx, request.ClientId, h.Clients.Disable)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.DisableClient200JSONResponse{
-		Body: found, Headers: operatorapi.DisableClient200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.DisableClient200JSONResponse(found), err
 }
 
 // EnableClient lets a client in again.
@@ -177,12 +153,7 @@ func (h handlers) EnableClient(
 	ctx context.Context, request operatorapi.EnableClientRequestObject,
 ) (operatorapi.EnableClientResponseObject, error) {
 	found, err := h.setStatus(ctx, request.ClientId, h.Clients.Enable)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.EnableClient200JSONResponse{
-		Body: found, Headers: operatorapi.EnableClient200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.EnableClient200JSONResponse(found), err
 }
 
 func (h handlers) setStatus(
@@ -204,15 +175,9 @@ func (h handlers) RotateClientSecret(
 		overlap = time.Duration(*request.Body.OverlapSeconds) * time.Second
 	}
 	rotated, err := h.Clients.RotateSecret(ctx, request.ClientId, overlap)
-	if err != nil {
-		return nil, clientError(err)
-	}
 	return operatorapi.RotateClientSecret200JSONResponse{
-		Body: operatorapi.RotatedClientSecret{
-			ClientId: request.ClientId, ClientSecret: rotated.Secret, OldSecretUntil: instantOrNull(rotated.OverlapUntil),
-		},
-		Headers: operatorapi.RotateClientSecret200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+		ClientId: request.ClientId, ClientSecret: rotated.Secret, OldSecretUntil: instantOrNull(rotated.OverlapUntil),
+	}, clientError(err)
 }
 
 // OffboardClient ends a client for good.
@@ -220,13 +185,7 @@ func (h handlers) OffboardClient(
 	ctx context.Context, request operatorapi.OffboardClientRequestObject,
 ) (operatorapi.OffboardClientResponseObject, error) {
 	ended, err := h.Clients.Offboard(ctx, request.ClientId)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.OffboardClient200JSONResponse{
-		Body:    operatorapi.OffboardedClient{ClientId: request.ClientId, ConnectionsEnded: ended},
-		Headers: operatorapi.OffboardClient200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.OffboardClient200JSONResponse{ClientId: request.ClientId, ConnectionsEnded: ended}, err
 }
 
 // fields are those whose names in the domain are not theirs in JSON, but for hyphens.

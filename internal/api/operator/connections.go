@@ -18,17 +18,7 @@ func (h handlers) ListConnections(
 		return nil, err
 	}
 	connections, err := h.OAuth.ConnectionsOfUser(ctx, request.UserId)
-	if err != nil {
-		return nil, err
-	}
-	data := make([]operatorapi.Connection, len(connections)) // never null in JSON
-	for i, connection := range connections {
-		data[i] = connectionBody(connection)
-	}
-	return operatorapi.ListConnections200JSONResponse{
-		Body:    operatorapi.Connections{Data: data},
-		Headers: operatorapi.ListConnections200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ListConnections200JSONResponse{Data: each(connections, connectionBody)}, err
 }
 
 func connectionBody(connection oauth.Connection) operatorapi.Connection {
@@ -38,11 +28,9 @@ func connectionBody(connection oauth.Connection) operatorapi.Connection {
 		GrantId:           connection.GrantID,
 		ConnectionVersion: strconv.FormatInt(connection.Version, 10),
 		State:             operatorapi.ConnectionState(connection.State),
+		Scopes:            scopesBody(connection.Scopes),
 		HistoryFrom:       openapi_types.Date{Time: connection.HistoryFrom},
 		AuthorizedAt:      instant(connection.AuthorizedAt),
-	}
-	for _, name := range connection.Scopes.Names() {
-		body.Scopes = append(body.Scopes, operatorapi.Scope(name))
 	}
 	if connection.LastReadAt != nil {
 		lastRead := instant(*connection.LastReadAt)
@@ -55,10 +43,5 @@ func connectionBody(connection oauth.Connection) operatorapi.Connection {
 func (h handlers) DisconnectUser(
 	ctx context.Context, request operatorapi.DisconnectUserRequestObject,
 ) (operatorapi.DisconnectUserResponseObject, error) {
-	if err := h.OAuth.DisconnectByOperator(ctx, request.UserId, request.ClientId); err != nil {
-		return nil, err
-	}
-	return operatorapi.DisconnectUser204Response{
-		Headers: operatorapi.DisconnectUser204ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.DisconnectUser204Response{}, h.OAuth.DisconnectByOperator(ctx, request.UserId, request.ClientId)
 }

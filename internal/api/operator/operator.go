@@ -44,7 +44,8 @@ type edge struct {
 	api *contract.API
 }
 
-// handlers has the operations, in the files beside this one.
+// handlers has the operations, in the files beside this one. Where one returns an error, the generated server writes that alone,
+// whatever the response beside it.
 type handlers struct{ *edge }
 
 var _ operatorapi.StrictServerInterface = handlers{}

@@ -33,7 +33,7 @@ func (h handlers) FindConnections(
 			return nil, err
 		}
 		if filter.UserID != nil && *filter.UserID != user.ID {
-			return connectionPage(ctx, nil, nil), nil // nobody is both
+			return operatorapi.FindConnections200JSONResponse{Data: []operatorapi.FoundConnection{}}, nil // nobody is both
 		}
 		filter.UserID = &user.ID
 	}
@@ -41,10 +41,7 @@ func (h handlers) FindConnections(
 		func(after oauth.Position, limit int) ([]oauth.Connection, error) {
 			return h.OAuth.Connections(ctx, filter, after, limit)
 		}, oauth.Connection.Position)
-	if err != nil {
-		return nil, err
-	}
-	return connectionPage(ctx, rows, next), nil
+	return operatorapi.FindConnections200JSONResponse{Data: each(rows, foundConnectionBody), NextCursor: next}, err
 }
 
 // known says whether there are the user and the client that a list is narrowed to.
@@ -60,13 +57,6 @@ func (h handlers) known(ctx context.Context, filter oauth.Filter) error {
 		}
 	}
 	return nil
-}
-
-func connectionPage(ctx context.Context, rows []oauth.Connection, next *string) operatorapi.FindConnections200JSONResponse {
-	return operatorapi.FindConnections200JSONResponse{
-		Body:    operatorapi.FoundConnectionPage{Data: each(rows, foundConnectionBody), NextCursor: next},
-		Headers: operatorapi.FindConnections200ResponseHeaders(okHeaders(ctx)),
-	}
 }
 
 func foundConnectionBody(connection oauth.Connection) operatorapi.FoundConnection {
@@ -96,13 +86,7 @@ func (h handlers) ListAdjustments(
 		func(after activity.AdjustmentPosition, limit int) ([]activity.Adjustment, error) {
 			return h.Activity.Adjustments(ctx, request.UserId, after, limit)
 		}, activity.Adjustment.Position)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ListAdjustments200JSONResponse{
-		Body:    operatorapi.AdjustmentPage{Data: each(rows, adjustmentBody), NextCursor: next},
-		Headers: operatorapi.ListAdjustments200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ListAdjustments200JSONResponse{Data: each(rows, adjustmentBody), NextCursor: next}, err
 }
 
 // CreateAdjustment corrects a day of a user.
@@ -119,12 +103,7 @@ func (h handlers) CreateAdjustment(
 		one.ID = *id
 	}
 	stored, err := h.Activity.Adjust(ctx, activity.Adjusted(request.Body.Dataset), one)
-	if err != nil {
-		return nil, adjustmentError(err)
-	}
-	return operatorapi.CreateAdjustment200JSONResponse{
-		Body: adjustmentBody(stored), Headers: operatorapi.CreateAdjustment200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.CreateAdjustment200JSONResponse(adjustmentBody(stored)), adjustmentError(err)
 }
 
 // adjustmentError names the field that was refused, which has the same name in the domain.
@@ -176,10 +155,7 @@ func (h handlers) ListAuditLog(
 			return nil, err
 		}
 	}
-	return operatorapi.ListAuditLog200JSONResponse{
-		Body:    operatorapi.AuditPage{Data: data, NextCursor: next},
-		Headers: operatorapi.ListAuditLog200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ListAuditLog200JSONResponse{Data: data, NextCursor: next}, nil
 }
 
 // given is an instant of a query, zero where it is left out. What is written like one and is none, such as the 30th of February,

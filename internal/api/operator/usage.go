@@ -17,18 +17,12 @@ func (h handlers) ListClientErrors(
 		func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
 			return h.Usage.Errors(ctx, request.ClientId, after, limit)
 		}, usage.ClientError.Position)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ListClientErrors200JSONResponse{
-		Body: operatorapi.ClientErrorPage{NextCursor: next, Data: each(rows, func(e usage.ClientError) operatorapi.ClientError {
-			return operatorapi.ClientError{
-				At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
-				Authenticated: e.Authenticated, Requests: e.Requests,
-			}
-		})},
-		Headers: operatorapi.ListClientErrors200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ListClientErrors200JSONResponse{NextCursor: next, Data: each(rows, func(e usage.ClientError) operatorapi.ClientError {
+		return operatorapi.ClientError{
+			At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
+			Authenticated: e.Authenticated, Requests: e.Requests,
+		}
+	})}, err
 }
 
 // ReadClientUsage reports what a client asked.
@@ -43,12 +37,7 @@ func (h handlers) ReadClientUsage(
 		since = h.Now().Add(-24 * time.Hour)
 	}
 	report, err := h.Usage.Of(ctx, request.ClientId, since)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ReadClientUsage200JSONResponse{
-		Body: usageBody(report), Headers: operatorapi.ReadClientUsage200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ReadClientUsage200JSONResponse(usageBody(report)), err
 }
 
 func usageBody(r usage.Report) operatorapi.Usage {

@@ -27,13 +27,7 @@ func (h handlers) PutUsers(
 		}
 		return nil, fields
 	}
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.PutUsers200JSONResponse{
-		Body: operatorapi.UserBatchResult{Users: operatorapi.Written{
-			Rows: result.Rows, Inserted: result.Inserted, Updated: result.Updated, Unchanged: result.Unchanged,
-		}},
-		Headers: operatorapi.PutUsers200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.PutUsers200JSONResponse{Users: operatorapi.Written{
+		Rows: result.Rows, Inserted: result.Inserted, Updated: result.Updated, Unchanged: result.Unchanged,
+	}}, err
 }

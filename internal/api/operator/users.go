@@ -27,15 +27,10 @@ func (h handlers) CreateUser(
 		user.ID = *id
 	}
 	created, err := h.Accounts.CreateUser(ctx, user)
-	if err != nil {
-		return nil, userError(err)
-	}
 	return operatorapi.CreateUser201JSONResponse{
-		Body: userBody(created),
-		Headers: operatorapi.CreateUser201ResponseHeaders{
-			CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx), Location: Path + "v1/users/" + created.ID.String(),
-		},
-	}, nil
+		Body:    userBody(created),
+		Headers: operatorapi.CreateUser201ResponseHeaders{Location: Path + "v1/users/" + created.ID.String()},
+	}, userError(err)
 }
 
 // ReadUser returns a user.
@@ -43,10 +38,7 @@ func (h handlers) ReadUser(
 	ctx context.Context, request operatorapi.ReadUserRequestObject,
 ) (operatorapi.ReadUserResponseObject, error) {
 	user, err := h.Accounts.GetUser(ctx, request.UserId)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ReadUser200JSONResponse{Body: userBody(user), Headers: okHeaders(ctx)}, nil
+	return operatorapi.ReadUser200JSONResponse(userBody(user)), err
 }
 
 // ChangeUser changes the fields that are given.
@@ -58,12 +50,7 @@ func (h handlers) ChangeUser(
 		change.RegisteredOn = &day.Time
 	}
 	user, err := h.Accounts.ChangeUser(ctx, request.UserId, change)
-	if err != nil {
-		return nil, userError(err)
-	}
-	return operatorapi.ChangeUser200JSONResponse{
-		Body: userBody(user), Headers: operatorapi.ChangeUser200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ChangeUser200JSONResponse(userBody(user)), userError(err)
 }
 
 // DeleteUser ends the user's connections and deletes all of the user's data.
@@ -73,7 +60,7 @@ func (h handlers) DeleteUser(
 	if _, err := h.Accounts.DeleteUser(ctx, request.UserId); err != nil {
 		return nil, err
 	}
-	return operatorapi.DeleteUser204Response{Headers: operatorapi.DeleteUser204ResponseHeaders(okHeaders(ctx))}, nil
+	return operatorapi.DeleteUser204Response{}, nil
 }
 
 // userError names the field that was refused, which has the same name in the domain.
@@ -92,11 +79,6 @@ func userBody(user account.User) operatorapi.User {
 		RegisteredOn: openapi_types.Date{Time: user.RegisteredOn},
 		CreatedAt:    instant(user.CreatedAt),
 	}
-}
-
-// okHeaders are the headers of a success. The generated types of the operations differ only in name.
-func okHeaders(ctx context.Context) operatorapi.ReadUser200ResponseHeaders {
-	return operatorapi.ReadUser200ResponseHeaders{CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx)}
 }
 
 // instant has three digits after the point, always.

@@ -20,12 +20,7 @@ func (h handlers) ReadWebhook(
 	ctx context.Context, request operatorapi.ReadWebhookRequestObject,
 ) (operatorapi.ReadWebhookResponseObject, error) {
 	body, err := h.endpoint(ctx, request.ClientId)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ReadWebhook200JSONResponse{
-		Body: body, Headers: operatorapi.ReadWebhook200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ReadWebhook200JSONResponse(body), err
 }
 
 func (h handlers) endpoint(ctx context.Context, id operatorapi.Id) (operatorapi.Webhook, error) {
@@ -59,9 +54,7 @@ func (h handlers) SetWebhook(
 	if secret != "" {
 		body.WebhookSecret = &secret
 	}
-	return operatorapi.SetWebhook200JSONResponse{
-		Body: body, Headers: operatorapi.SetWebhook200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.SetWebhook200JSONResponse(body), nil
 }
 
 // RotateWebhookSecret replaces what signs a client's events.
@@ -79,9 +72,7 @@ func (h handlers) RotateWebhookSecret(
 	if body.Webhook, err = h.endpoint(ctx, request.ClientId); err != nil {
 		return nil, err
 	}
-	return operatorapi.RotateWebhookSecret200JSONResponse{
-		Body: body, Headers: operatorapi.RotateWebhookSecret200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.RotateWebhookSecret200JSONResponse(body), nil
 }
 
 // RemoveWebhook ends a client's webhook.
@@ -91,10 +82,7 @@ func (h handlers) RemoveWebhook(
 	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
 		return nil, err
 	}
-	if err := h.Webhooks.RemoveEndpoint(ctx, request.ClientId); err != nil {
-		return nil, err
-	}
-	return operatorapi.RemoveWebhook204Response{Headers: operatorapi.RemoveWebhook204ResponseHeaders(okHeaders(ctx))}, nil
+	return operatorapi.RemoveWebhook204Response{}, h.Webhooks.RemoveEndpoint(ctx, request.ClientId)
 }
 
 // TestWebhook sends a sample.
@@ -105,13 +93,7 @@ func (h handlers) TestWebhook(
 		return nil, err
 	}
 	attempt, err := h.Webhooks.SendSample(ctx, request.ClientId, string(request.Body.Type))
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.TestWebhook200JSONResponse{
-		Body:    operatorapi.WebhookSample{Accepted: attempt.Success(), Attempt: attemptBody(attempt)},
-		Headers: operatorapi.TestWebhook200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.TestWebhook200JSONResponse{Accepted: attempt.Success(), Attempt: attemptBody(attempt)}, err
 }
 
 // ListWebhookEvents lists what clients were told, or are to be told.
@@ -132,13 +114,7 @@ func (h handlers) ListWebhookEvents(
 			filter.After, filter.Limit = after, limit
 			return h.Webhooks.Events(ctx, filter)
 		}, webhook.Event.Position)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ListWebhookEvents200JSONResponse{
-		Body:    operatorapi.WebhookEventPage{Data: each(rows, eventBody), NextCursor: next},
-		Headers: operatorapi.ListWebhookEvents200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ListWebhookEvents200JSONResponse{Data: each(rows, eventBody), NextCursor: next}, err
 }
 
 // ReadWebhookEvent returns an event with its attempts.
@@ -150,15 +126,9 @@ func (h handlers) ReadWebhookEvent(
 		return nil, err
 	}
 	sent, err := event.Body()
-	if err != nil {
-		return nil, err
-	}
 	return operatorapi.ReadWebhookEvent200JSONResponse{
-		Body: operatorapi.WebhookEventDetail{
-			Event: eventBody(event), Body: string(sent), Log: each(event.Attempts, attemptBody),
-		},
-		Headers: operatorapi.ReadWebhookEvent200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+		Event: eventBody(event), Body: string(sent), Log: each(event.Attempts, attemptBody),
+	}, err
 }
 
 func (h handlers) event(ctx context.Context, id string) (webhook.Event, error) {
@@ -183,12 +153,7 @@ func (h handlers) ReplayWebhookEvent(
 		return nil, err
 	}
 	event, err := h.Webhooks.Event(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return operatorapi.ReplayWebhookEvent200JSONResponse{
-		Body: eventBody(event), Headers: operatorapi.ReplayWebhookEvent200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return operatorapi.ReplayWebhookEvent200JSONResponse(eventBody(event)), err
 }
 
 func eventBody(e webhook.Event) operatorapi.WebhookEvent {

@@ -8,7 +8,6 @@ import (
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/activity"
-	"connect-svc/internal/telemetry"
 )
 
 // defaultLimit is the page size of a request without limit (specification 4.9).
@@ -32,16 +31,13 @@ func (h handlers) ReadDailyActivity(
 	for i, row := range rows {
 		data[i] = partnerapi.DailySteps{Date: date(row.Date), Steps: row.Steps}
 	}
-	return partnerapi.ReadDailyActivity200JSONResponse{
-		Body: partnerapi.DailyActivity{Data: data, Meta: partnerapi.DailyActivityMeta{
-			From:       params.From,
-			To:         params.To,
-			DateBasis:  partnerapi.DateBasisSvcRecordedDate,
-			Source:     partnerapi.SourceSvc,
-			SnapshotAt: h.snapshot(),
-		}},
-		Headers: readHeaders(ctx),
-	}, nil
+	return partnerapi.ReadDailyActivity200JSONResponse{Data: data, Meta: partnerapi.DailyActivityMeta{
+		From:       params.From,
+		To:         params.To,
+		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+		Source:     partnerapi.SourceSvc,
+		SnapshotAt: h.snapshot(),
+	}}, nil
 }
 
 // ReadCyclingDaily is specification 4.8.
@@ -66,15 +62,12 @@ func (h handlers) ReadCyclingDaily(
 			Source:         partnerapi.SourceSvc,
 		}
 	}
-	return partnerapi.ReadCyclingDaily200JSONResponse{
-		Body: partnerapi.CyclingDaily{Data: data, Meta: partnerapi.CyclingDailyMeta{
-			From:       params.From,
-			To:         params.To,
-			DateBasis:  partnerapi.DateBasisSvcRecordedDate,
-			SnapshotAt: h.snapshot(),
-		}},
-		Headers: partnerapi.ReadCyclingDaily200ResponseHeaders(readHeaders(ctx)),
-	}, nil
+	return partnerapi.ReadCyclingDaily200JSONResponse{Data: data, Meta: partnerapi.CyclingDailyMeta{
+		From:       params.From,
+		To:         params.To,
+		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
+		SnapshotAt: h.snapshot(),
+	}}, nil
 }
 
 // ReadCyclingActivities is specification 4.9.
@@ -118,20 +111,6 @@ func date(day time.Time) openapi_types.Date { return openapi_types.Date{Time: da
 
 // snapshot is the instant at which the response is produced.
 func (h handlers) snapshot() string { return h.Now().UTC().Format(instant) }
-
-// readHeaders are those of every success of a read.
-func readHeaders(ctx context.Context) partnerapi.ReadDailyActivity200ResponseHeaders {
-	c := callOf(ctx)
-	return partnerapi.ReadDailyActivity200ResponseHeaders{
-		CacheControl:       noCaching.CacheControl,
-		Pragma:             noCaching.Pragma,
-		ReferrerPolicy:     noCaching.ReferrerPolicy,
-		RateLimitLimit:     c.decision.Limit,
-		RateLimitRemaining: c.decision.Remaining,
-		RateLimitReset:     c.decision.ResetSeconds,
-		XRequestID:         telemetry.EventOf(ctx).RequestID,
-	}
-}
 
 // reader is the bearer of the access token, in the terms of package activity.
 func (c *call) reader() activity.Reader {

@@ -55,9 +55,9 @@ func headers(next http.Handler) http.Handler {
 // setHeaders sets the headers of every response (specification 4), and the request id of reads.
 func setHeaders(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Cache-Control", noCaching.CacheControl)
-	h.Set("Pragma", noCaching.Pragma)
-	h.Set("Referrer-Policy", noCaching.ReferrerPolicy)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Pragma", "no-cache")
+	h.Set("Referrer-Policy", "no-referrer")
 	if isRead(r) {
 		h.Set("X-Request-ID", telemetry.EventOf(r.Context()).RequestID.String())
 	}

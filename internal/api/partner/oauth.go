@@ -18,21 +18,11 @@ type handlers struct {
 
 var _ partnerapi.StrictServerInterface = handlers{}
 
-// noCaching are the headers of every response (specification 4).
-var noCaching = partnerapi.RequestToken200ResponseHeaders{
-	CacheControl:   "no-store",
-	Pragma:         "no-cache",
-	ReferrerPolicy: "no-referrer",
-}
-
 // GetAuthorizationServerMetadata is specification 4.1.
 func (h handlers) GetAuthorizationServerMetadata(
 	context.Context, partnerapi.GetAuthorizationServerMetadataRequestObject,
 ) (partnerapi.GetAuthorizationServerMetadataResponseObject, error) {
-	return partnerapi.GetAuthorizationServerMetadata200JSONResponse{
-		Body:    h.metadata,
-		Headers: partnerapi.GetAuthorizationServerMetadata200ResponseHeaders(noCaching),
-	}, nil
+	return partnerapi.GetAuthorizationServerMetadata200JSONResponse(h.metadata), nil
 }
 
 // metadata is the body of discovery, which is the same for all.
@@ -76,22 +66,16 @@ func (h handlers) RequestToken(
 		})
 	}
 	h.authenticated(ctx, c, err)
-	if err != nil {
-		return nil, err
-	}
 	return partnerapi.RequestToken200JSONResponse{
-		Body: partnerapi.TokenResponse{
-			GrantId:           tokens.GrantID,
-			HistoryFrom:       date(tokens.HistoryFrom),
-			ConnectionVersion: strconv.FormatInt(tokens.ConnectionVersion, 10),
-			AccessToken:       tokens.AccessToken,
-			TokenType:         partnerapi.TokenResponseTokenTypeBearer,
-			ExpiresIn:         tokens.ExpiresIn,
-			RefreshToken:      tokens.RefreshToken,
-			Scope:             tokens.Scopes.String(),
-		},
-		Headers: noCaching,
-	}, nil
+		GrantId:           tokens.GrantID,
+		HistoryFrom:       date(tokens.HistoryFrom),
+		ConnectionVersion: strconv.FormatInt(tokens.ConnectionVersion, 10),
+		AccessToken:       tokens.AccessToken,
+		TokenType:         partnerapi.TokenResponseTokenTypeBearer,
+		ExpiresIn:         tokens.ExpiresIn,
+		RefreshToken:      tokens.RefreshToken,
+		Scope:             tokens.Scopes.String(),
+	}, err
 }
 
 // refreshOutcome is for the operator alone: the caller gets the same response for every refusal.
@@ -118,10 +102,7 @@ func (h handlers) RevokeToken(
 	c := callOf(ctx)
 	err := h.OAuth.Revoke(ctx, c.credentials, request.Body.Token)
 	h.authenticated(ctx, c, err)
-	if err != nil {
-		return nil, err
-	}
-	return partnerapi.RevokeToken200Response{Headers: partnerapi.RevokeToken200ResponseHeaders(noCaching)}, nil
+	return partnerapi.RevokeToken200Response{}, err
 }
 
 // DisconnectGrant is specification 4.10.
@@ -131,8 +112,5 @@ func (h handlers) DisconnectGrant(
 	c := callOf(ctx)
 	err := h.OAuth.Disconnect(ctx, c.credentials, request.GrantId)
 	h.authenticated(ctx, c, err)
-	if err != nil {
-		return nil, err
-	}
-	return partnerapi.DisconnectGrant204Response{Headers: partnerapi.DisconnectGrant204ResponseHeaders(noCaching)}, nil
+	return partnerapi.DisconnectGrant204Response{}, err
 }

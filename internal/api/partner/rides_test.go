@@ -31,7 +31,7 @@ func generatedRides(rides []activity.Ride, meta partnerapi.CyclingActivitiesMeta
 			data[i].RecordedEndTime = &end
 		}
 	}
-	return partnerapi.ReadCyclingActivities200JSONResponse{Body: partnerapi.CyclingActivities{Data: data, Meta: meta}}
+	return partnerapi.ReadCyclingActivities200JSONResponse{Data: data, Meta: meta}
 }
 
 // What is written by hand is what encoding/json makes of the types that are generated from the document.

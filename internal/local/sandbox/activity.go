@@ -13,44 +13,29 @@ import (
 func (d driver) AddActivity(
 	ctx context.Context, request sandboxapi.AddActivityRequestObject,
 ) (sandboxapi.AddActivityResponseObject, error) {
-	user := request.UserId
-	if !d.people.has(user) {
+	if !d.people.has(request.UserId) {
 		return nil, errUserNotFound
 	}
-	var batch operatorapi.ActivityBatch
-	if err := convert(request.Body, &batch); err != nil {
+	var lists map[string][]map[string]any
+	if err := convert(request.Body, &lists); err != nil {
 		return nil, err
 	}
-	for i := range batch.DailySteps {
-		batch.DailySteps[i].UserId = user
+	for _, rows := range lists {
+		for _, row := range rows {
+			row["user_id"] = request.UserId
+		}
 	}
-	for i := range batch.CyclingActivities {
-		batch.CyclingActivities[i].UserId = user
-	}
-	for i := range batch.StepCorrections {
-		batch.StepCorrections[i].UserId = user
-	}
-	for i := range batch.CyclingAdjustments {
-		batch.CyclingAdjustments[i].UserId = user
-	}
-	for i := range batch.Removals {
-		batch.Removals[i].UserId = user
-	}
-	for i := range batch.DailyStepsRemovals {
-		batch.DailyStepsRemovals[i].UserId = user
-	}
-	for i := range batch.StepCorrectionRemovals {
-		batch.StepCorrectionRemovals[i].UserId = user
-	}
-	for i := range batch.CyclingAdjustmentRemovals {
-		batch.CyclingAdjustmentRemovals[i].UserId = user
+	var batch operatorapi.ActivityBatch
+	if err := convert(lists, &batch); err != nil {
+		return nil, err
 	}
 	result, err := operator.PutActivity(ctx, d.service.Activity, &batch)
 	if err != nil {
 		return nil, err
 	}
-	response := sandboxapi.AddActivity200JSONResponse{Headers: sandboxapi.AddActivity200ResponseHeaders(okHeaders(ctx))}
-	return response, convert(result, &response.Body)
+	var response sandboxapi.AddActivity200JSONResponse
+	err = convert(result, &response)
+	return response, err
 }
 
 // convert turns a type of one document into one of another that reads the same JSON.

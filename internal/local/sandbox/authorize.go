@@ -20,13 +20,7 @@ func (d driver) DecideAuthorization(
 ) (sandboxapi.DecideAuthorizationResponseObject, error) {
 	location, err := d.decide(ctx, request.Body.AuthorizationUrl, request.Body.UserId,
 		request.Body.Decision == sandboxapi.AuthorizationDecisionDecisionAllow)
-	if err != nil {
-		return nil, err
-	}
-	return sandboxapi.DecideAuthorization200JSONResponse{
-		Body:    sandboxapi.Redirect{RedirectUrl: location},
-		Headers: sandboxapi.DecideAuthorization200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location}, err
 }
 
 // decide calls the domain as package pages does: the request is stored, the user signs in, and decides on the consent page.

@@ -25,10 +25,7 @@ func (d driver) AdvanceClock(
 	if err := d.growAll(ctx); err != nil {
 		return nil, err
 	}
-	return sandboxapi.AdvanceClock200JSONResponse{
-		Body:    sandboxapi.Time{Now: instant(d.clock.Now())},
-		Headers: sandboxapi.AdvanceClock200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return sandboxapi.AdvanceClock200JSONResponse{Now: instant(d.clock.Now())}, nil
 }
 
 func (s *sandbox) advance(ctx context.Context, by time.Duration) error {

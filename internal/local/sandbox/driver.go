@@ -17,7 +17,8 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// driver has the operations of api/sandbox.yaml, in this file and those named for what they are about.
+// driver has the operations of api/sandbox.yaml, in this file and those named for what they are about. Where one returns an
+// error, the generated server writes that alone, whatever the response beside it.
 type driver struct{ *sandbox }
 
 var _ sandboxapi.StrictServerInterface = driver{}
@@ -72,20 +73,12 @@ func (s *sandbox) mayDrive(r *http.Request) bool {
 		isBearer && credential.MatchesHash(given, credential.Hash(s.config.DriverToken))
 }
 
-// okHeaders are the headers of a success. The generated types of the operations differ only in name.
-func okHeaders(ctx context.Context) sandboxapi.ReadSandbox200ResponseHeaders {
-	return sandboxapi.ReadSandbox200ResponseHeaders{CacheControl: contract.NoStore, XRequestID: contract.RequestID(ctx)}
-}
-
 // ReadSandbox tells where everything is.
 func (d driver) ReadSandbox(
 	ctx context.Context, _ sandboxapi.ReadSandboxRequestObject,
 ) (sandboxapi.ReadSandboxResponseObject, error) {
 	described, err := d.describe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return sandboxapi.ReadSandbox200JSONResponse{Body: described, Headers: okHeaders(ctx)}, nil
+	return sandboxapi.ReadSandbox200JSONResponse(described), err
 }
 
 // CreateUser adds a user of a kind.
@@ -100,30 +93,19 @@ func (d driver) CreateUser(
 	if invalid := (*account.InvalidUserError)(nil); errors.As(err, &invalid) {
 		return nil, contract.Field("must be "+invalid.Wanted, invalid.Field)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return sandboxapi.CreateUser201JSONResponse{
-		Body: user, Headers: sandboxapi.CreateUser201ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return sandboxapi.CreateUser201JSONResponse(user), err
 }
 
 // DeleteUser deletes an account.
 func (d driver) DeleteUser(
 	ctx context.Context, request sandboxapi.DeleteUserRequestObject,
 ) (sandboxapi.DeleteUserResponseObject, error) {
-	if err := d.deletePerson(ctx, request.UserId); err != nil {
-		return nil, err
-	}
-	return sandboxapi.DeleteUser204Response{Headers: sandboxapi.DeleteUser204ResponseHeaders(okHeaders(ctx))}, nil
+	return sandboxapi.DeleteUser204Response{}, d.deletePerson(ctx, request.UserId)
 }
 
 // DisconnectUser ends a connection as the user would.
 func (d driver) DisconnectUser(
 	ctx context.Context, request sandboxapi.DisconnectUserRequestObject,
 ) (sandboxapi.DisconnectUserResponseObject, error) {
-	if err := d.service.OAuth.DisconnectUser(ctx, request.UserId, request.ClientId); err != nil {
-		return nil, err
-	}
-	return sandboxapi.DisconnectUser204Response{Headers: sandboxapi.DisconnectUser204ResponseHeaders(okHeaders(ctx))}, nil
+	return sandboxapi.DisconnectUser204Response{}, d.service.OAuth.DisconnectUser(ctx, request.UserId, request.ClientId)
 }

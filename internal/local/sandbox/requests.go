@@ -56,8 +56,5 @@ func (d driver) ListRequests(
 	list := append([]sandboxapi.LoggedRequest{}, d.asked.list...) // never null in JSON
 	d.asked.mu.Unlock()
 	slices.Reverse(list)
-	return sandboxapi.ListRequests200JSONResponse{
-		Body:    sandboxapi.RequestLog{Data: list},
-		Headers: sandboxapi.ListRequests200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return sandboxapi.ListRequests200JSONResponse{Data: list}, nil
 }

@@ -107,10 +107,7 @@ func receive(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.Status
 func (d driver) ListWebhooks(
 	ctx context.Context, _ sandboxapi.ListWebhooksRequestObject,
 ) (sandboxapi.ListWebhooksResponseObject, error) {
-	return sandboxapi.ListWebhooks200JSONResponse{
-		Body:    sandboxapi.Webhooks{Data: d.sent.newestFirst()},
-		Headers: sandboxapi.ListWebhooks200ResponseHeaders(okHeaders(ctx)),
-	}, nil
+	return sandboxapi.ListWebhooks200JSONResponse{Data: d.sent.newestFirst()}, nil
 }
 
 // SetWebhook sends webhooks elsewhere.
@@ -121,10 +118,7 @@ func (d driver) SetWebhook(
 	if invalid := (*webhook.URLError)(nil); errors.As(err, &invalid) {
 		return nil, contract.Field(invalid.Problem, "url")
 	}
-	if err != nil {
-		return nil, err
-	}
-	return sandboxapi.SetWebhook204Response{Headers: sandboxapi.SetWebhook204ResponseHeaders(okHeaders(ctx))}, nil
+	return sandboxapi.SetWebhook204Response{}, err
 }
 
 // serve is an HTTP server for short responses, without a graceful end. It runs until ctx ends.

@@ -16,9 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/routers"
 
-	"connect-svc/gen/operatorapi"
-	"connect-svc/gen/partnerapi"
-	"connect-svc/gen/sandboxapi"
+	"connect-svc/api"
 )
 
 // document is an embedded document, with what this process has seen of it.
@@ -36,7 +34,7 @@ type document struct {
 
 // partner, operator and sandbox read their documents once.
 var (
-	partner = read(partnerapi.GetSpec, func(path string) map[int]string { // decisions, section 2
+	partner = read(api.Partner, func(path string) map[int]string { // decisions, section 2
 		switch {
 		case strings.HasPrefix(path, "/connect-svc/v1/grants/"):
 			return map[int]string{http.StatusNotFound: "NotFound"}
@@ -46,19 +44,19 @@ var (
 		}
 		return nil // a page
 	})
-	operator = read(operatorapi.GetSpec, func(string) map[int]string {
+	operator = read(api.Operator, func(string) map[int]string {
 		return map[int]string{
 			http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "ReadOnly", http.StatusNotFound: "UserNotFound",
 		}
 	})
-	sandbox = read(sandboxapi.GetSpec, func(string) map[int]string {
+	sandbox = read(api.Sandbox, func(string) map[int]string {
 		return map[int]string{http.StatusNotFound: "UserNotFound"}
 	})
 )
 
-func read(text func() (*openapi3.T, error), noOperation func(string) map[int]string) func() (*document, error) {
+func read(text []byte, noOperation func(string) map[int]string) func() (*document, error) {
 	return sync.OnceValues(func() (*document, error) {
-		spec, err := text()
+		spec, err := openapi3.NewLoader().LoadFromData(text)
 		if err != nil {
 			return nil, err
 		}

@@ -5,8 +5,6 @@ import (
 	"io"
 
 	"github.com/google/uuid"
-
-	"connect-svc/internal/activity"
 )
 
 type adjustCommands struct {
@@ -28,10 +26,9 @@ type adjustStepsCommand struct {
 	Delta int `required:"" placeholder:"N" help:"Steps to add; negative to subtract."`
 }
 
-func (c adjustStepsCommand) Run(p *program, group *adjustCommands) error {
-	return group.run(p, "steps", c.adjustment, c.Delta, func(data *activity.Store) (uuid.UUID, error) {
-		return data.AdjustSteps(p.ctx, c.User, c.Date.Time, c.Delta, c.Note)
-	})
+func (c adjustStepsCommand) Run(p *program, group *adjustCommands, db unhurried) error {
+	id, err := db.activity().AdjustSteps(p.ctx, c.User, c.Date.Time, c.Delta, c.Note)
+	return group.show(p, id, err, "steps", c.adjustment, c.Delta)
 }
 
 type adjustCyclingCommand struct {
@@ -39,10 +36,9 @@ type adjustCyclingCommand struct {
 	DeltaMeters int `required:"" placeholder:"N" help:"Metres to add; negative to subtract."`
 }
 
-func (c adjustCyclingCommand) Run(p *program, group *adjustCommands) error {
-	return group.run(p, "metres", c.adjustment, c.DeltaMeters, func(data *activity.Store) (uuid.UUID, error) {
-		return data.AdjustCycling(p.ctx, c.User, c.Date.Time, c.DeltaMeters, c.Note)
-	})
+func (c adjustCyclingCommand) Run(p *program, group *adjustCommands, db unhurried) error {
+	id, err := db.activity().AdjustCycling(p.ctx, c.User, c.Date.Time, c.DeltaMeters, c.Note)
+	return group.show(p, id, err, "metres", c.adjustment, c.DeltaMeters)
 }
 
 type adjustmentJSON struct {
@@ -53,15 +49,13 @@ type adjustmentJSON struct {
 	Note   string    `json:"note"`
 }
 
-func (c adjustCommands) run(p *program, unit string, a adjustment, delta int, act func(*activity.Store) (uuid.UUID, error)) error {
-	return inActivity(p, c.databaseSetting, func(data *activity.Store) error {
-		id, err := act(data)
-		if err != nil {
-			return err
-		}
-		result := adjustmentJSON{a.User, id, a.Date.String(), delta, a.Note}
-		return c.print(p, result, func(w io.Writer) {
-			fmt.Fprintf(w, "%+d %s on %s: adjustment %s\n", delta, unit, result.Date, id)
-		})
+// show says what became of an adjustment.
+func (c adjustCommands) show(p *program, id uuid.UUID, err error, unit string, a adjustment, delta int) error {
+	if err != nil {
+		return err
+	}
+	result := adjustmentJSON{a.User, id, a.Date.String(), delta, a.Note}
+	return c.print(p, result, func(w io.Writer) {
+		fmt.Fprintf(w, "%+d %s on %s: adjustment %s\n", delta, unit, result.Date, id)
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/audit"
-	"connect-svc/internal/postgres"
 )
 
 type auditCommands struct {
@@ -61,23 +60,17 @@ func toAuditEventJSON(e audit.Event) auditEventJSON {
 	return row
 }
 
-func (c auditListCommand) Run(p *program, group *auditCommands) error {
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		log, after := audit.New(pool, 0), audit.Position{}
-		filter := audit.Filter{
-			ClientID: c.Client, UserID: c.User, Since: c.Since.Time, Until: c.Until.Time, Actor: c.Actor, Action: c.Action,
-		}
-		rows := paged(func() ([]audit.Event, error) {
-			list, err := log.List(p.ctx, filter, after, listPage)
-			if len(list) > 0 {
-				after = list[len(list)-1].Position()
-			}
-			return list, err
+func (c auditListCommand) Run(p *program, group *auditCommands, db *database) error {
+	log := audit.New(db.Pool, 0)
+	filter := audit.Filter{
+		ClientID: c.Client, UserID: c.User, Since: c.Since.Time, Until: c.Until.Time, Actor: c.Actor, Action: c.Action,
+	}
+	rows := paged(func(after audit.Position) ([]audit.Event, error) {
+		return log.List(p.ctx, filter, after, listPage)
+	}, audit.Event.Position)
+	return stream(group.output, p, rows, toAuditEventJSON, "AT\tACTOR\tACTION\tCLIENT ID\tUSER ID\tVERSION\tDETAIL",
+		func(w io.Writer, row auditEventJSON) {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Actor, row.Action,
+				orDash(row.ClientID), orDash(row.UserID), orDash(row.ConnectionVersion), row.Detail)
 		})
-		return stream(group.output, p, mapped(rows, toAuditEventJSON), "AT\tACTOR\tACTION\tCLIENT ID\tUSER ID\tVERSION\tDETAIL",
-			func(w io.Writer, row auditEventJSON) {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Actor, row.Action,
-					orDash(row.ClientID), orDash(row.UserID), orDash(row.ConnectionVersion), row.Detail)
-			})
-	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/scope"
 	"connect-svc/internal/webhook"
 )
 
@@ -33,20 +29,20 @@ type clientCommands struct {
 }
 
 type clientCreateCommand struct {
-	Name              string   `required:"" placeholder:"NAME" help:"The company's name, as users see it."`
-	Callback          string   `required:"" placeholder:"URL" help:"The HTTPS callback URL. There is one, and it must match exactly."`
-	Scope             []string `required:"" sep:"none" help:"A scope the client may request; repeat the flag for each."`
-	RequestsPerMinute int      `default:"600" placeholder:"N" help:"Sustained activity requests per minute (default ${default})."`
-	Burst             int      `default:"60" placeholder:"N" help:"Activity requests allowed in a burst (default ${default})."`
-	ConcurrentReads   int      `default:"10" placeholder:"N" help:"Concurrent activity requests (default ${default})."`
-	ContactEmail      string   `placeholder:"EMAIL" help:"Contact address at the company."`
-	Homepage          string   `placeholder:"URL" help:"The company's website, as users see it."`
-	PrivacyURL        string   `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
-	TermsURL          string   `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
-	Logo              string   `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
-	WebhookURL        string   `name:"webhook-url" placeholder:"URL" help:"URL that receives events. Needs the keyset."`
-	WebhookParallel   int      `default:"8" placeholder:"N" help:"Events that each server sends concurrently, 1 to 64 (default ${default})."`
-	BaseURL           string   `setting:"" type:"origin" placeholder:"ORIGIN" help:"The service's https://host[:port] origin, for the next steps that are printed."`
+	Name              string     `required:"" placeholder:"NAME" help:"The company's name, as users see it."`
+	Callback          string     `required:"" placeholder:"URL" help:"The HTTPS callback URL. There is one, and it must match exactly."`
+	Scope             scopes     `required:"" placeholder:"SCOPE" help:"A scope the client may request; repeat the flag for each."`
+	RequestsPerMinute int        `default:"600" placeholder:"N" help:"Sustained activity requests per minute (default ${default})."`
+	Burst             int        `default:"60" placeholder:"N" help:"Activity requests allowed in a burst (default ${default})."`
+	ConcurrentReads   int        `default:"10" placeholder:"N" help:"Concurrent activity requests (default ${default})."`
+	ContactEmail      string     `placeholder:"EMAIL" help:"Contact address at the company."`
+	Homepage          string     `placeholder:"URL" help:"The company's website, as users see it."`
+	PrivacyURL        string     `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
+	TermsURL          string     `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
+	Logo              logoFile   `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
+	WebhookURL        webhookURL `name:"webhook-url" placeholder:"URL" help:"URL that receives events. Needs the keyset."`
+	WebhookParallel   int        `default:"8" placeholder:"N" help:"Events that each server sends concurrently, 1 to 64 (default ${default})."`
+	BaseURL           string     `setting:"" type:"origin" placeholder:"ORIGIN" help:"The service's https://host[:port] origin, for the next steps that are printed."`
 	keysetSetting
 }
 
@@ -59,83 +55,54 @@ type clientSecretJSON struct {
 	OldSecretUntil *time.Time `json:"old_secret_until,omitempty"`
 }
 
-func (c clientCreateCommand) Run(p *program, group *clientCommands) error {
-	scopes, err := scopesOf(c.Scope)
+// AfterApply implements a hook of kong: the keyset is for the webhook's secret alone.
+func (c *clientCreateCommand) AfterApply(from *source) error {
+	c.onlyIf(c.WebhookURL != "", from)
+	return nil
+}
+
+func (c clientCreateCommand) Run(p *program, group *clientCommands, db *database) error {
+	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{})
 	if err != nil {
 		return err
 	}
-	logo, err := logoFlag(c.Logo)
+	similar, err := db.clients().LookAlikes(p.ctx, c.Name, uuid.Nil)
 	if err != nil {
 		return err
 	}
-	var keys *credential.Keyring
-	if c.WebhookURL != "" {
-		if err := checkWebhookURL("--webhook-url", c.WebhookURL); err != nil {
-			return err
-		}
-		if keys, err = c.open(); err != nil {
-			return err
-		}
-	}
-	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
-		similar, err := clients.LookAlikes(p.ctx, c.Name, uuid.Nil)
-		if err != nil {
-			return err
-		}
-		created, secret, err := clients.Create(p.ctx, client.Registration{
-			Name:        c.Name,
-			CallbackURL: c.Callback,
-			Scopes:      scopes,
-			Policy: client.Policy{
-				RequestsPerMinute: c.RequestsPerMinute,
-				Burst:             c.Burst,
-				ConcurrentReads:   c.ConcurrentReads,
-			},
-			ContactEmail:    c.ContactEmail,
-			HomepageURL:     c.Homepage,
-			PrivacyURL:      c.PrivacyURL,
-			TermsURL:        c.TermsURL,
-			Logo:            logo,
-			WebhookParallel: c.WebhookParallel,
-		})
-		if err != nil {
-			return err
-		}
-		result := clientSecretJSON{ClientID: created.ID, ClientSecret: secret}
-		if c.WebhookURL != "" {
-			result.WebhookSecret, err = webhooks.SetEndpoint(p.ctx, created.ID, c.WebhookURL)
-			if err != nil {
-				err = fmt.Errorf("the client was registered, but not its webhook: %w", err)
-			}
-		}
-		// Whatever became of the webhook, the client exists, and its secret cannot be shown again.
-		err = errors.Join(group.showSecret(p, result), err)
-		warnOfLookAlikes(p, similar)
-		if err != nil || group.Output == "json" {
-			return err
-		}
-		return c.printNextSteps(p, result)
+	created, secret, err := db.clients().Create(p.ctx, client.Registration{
+		Name:        c.Name,
+		CallbackURL: c.Callback,
+		Scopes:      c.Scope.Set,
+		Policy: client.Policy{
+			RequestsPerMinute: c.RequestsPerMinute,
+			Burst:             c.Burst,
+			ConcurrentReads:   c.ConcurrentReads,
+		},
+		ContactEmail:    c.ContactEmail,
+		HomepageURL:     c.Homepage,
+		PrivacyURL:      c.PrivacyURL,
+		TermsURL:        c.TermsURL,
+		Logo:            c.Logo.Logo,
+		WebhookParallel: c.WebhookParallel,
 	})
-}
-
-// logoFlag reads the file of --logo; none is no logo.
-func logoFlag(file string) (brand.Logo, error) {
-	if file == "" {
-		return brand.Logo{}, nil
-	}
-	logo, err := readLogo(file)
 	if err != nil {
-		return brand.Logo{}, usagef("--logo: %s %v", file, err)
+		return err
 	}
-	return logo, nil
-}
-
-func scopesOf(names []string) (scope.Set, error) {
-	scopes, err := scope.Parse(strings.Join(names, " "))
-	if err != nil {
-		return 0, usagef("--scope: must be one or more of %s, each once", strings.Join(scope.All.Names(), ", "))
+	result := clientSecretJSON{ClientID: created.ID, ClientSecret: secret}
+	if c.WebhookURL != "" {
+		result.WebhookSecret, err = webhooks.SetEndpoint(p.ctx, created.ID, string(c.WebhookURL))
+		if err != nil {
+			err = fmt.Errorf("the client was registered, but not its webhook: %w", err)
+		}
 	}
-	return scopes, nil
+	// Whatever became of the webhook, the client exists, and its secret cannot be shown again.
+	err = errors.Join(group.showSecret(p, result), err)
+	warnOfLookAlikes(p, similar)
+	if err != nil || group.Output == "json" {
+		return err
+	}
+	return c.printNextSteps(p, result)
 }
 
 func (c clientCommands) showSecret(p *program, row clientSecretJSON) error {
@@ -204,24 +171,12 @@ type clientDetailJSON struct {
 
 type clientListCommand struct{}
 
-func (clientListCommand) Run(p *program, group *clientCommands) error {
-	return group.inWebhooks(p, nil, func(_ *webhook.Webhooks, clients *client.Registry) error {
-		list, err := allPages(func(after client.Position, limit int) ([]client.Client, error) {
-			return clients.List(p.ctx, after, limit)
-		}, client.Client.Position)
-		if err != nil {
-			return err
-		}
-		rows := make([]clientJSON, len(list))
-		for i, c := range list {
-			rows[i] = toClientJSON(c)
-		}
-		return group.print(p, rows, func(w io.Writer) {
-			fmt.Fprintln(w, "CLIENT ID\tSTATUS\tNAME\tSCOPES")
-			for _, c := range list {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.ID, c.Status, c.Name, c.Scopes)
-			}
-		})
+func (clientListCommand) Run(p *program, group *clientCommands, db *database) error {
+	rows := paged(func(after client.Position) ([]client.Client, error) {
+		return db.clients().List(p.ctx, after, listPage)
+	}, client.Client.Position)
+	return stream(group.output, p, rows, toClientJSON, "CLIENT ID\tSTATUS\tNAME\tSCOPES", func(w io.Writer, row clientJSON) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.ClientID, row.Status, row.Name, strings.Join(row.Scopes, " "))
 	})
 }
 
@@ -241,144 +196,120 @@ type clientRotateSecretCommand struct {
 	Overlap time.Duration `default:"0s" placeholder:"DURATION" help:"How long the old secret keeps working, in whole seconds, up to 720h (default ${default})."`
 }
 
-func (c clientShowCommand) Run(p *program, group *clientCommands) error {
-	return group.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
-		return group.show(p, webhooks, clients, c.ID, "")
-	})
+func (c clientShowCommand) Run(p *program, group *clientCommands, db *database) error {
+	return group.show(p, db, c.ID, "")
 }
 
-func (c clientDisableCommand) Run(p *program, group *clientCommands) error {
-	return group.setStatus(p, c.ID, (*client.Registry).Disable)
+func (c clientDisableCommand) Run(p *program, group *clientCommands, db *database) error {
+	if err := db.clients().Disable(p.ctx, c.ID); err != nil {
+		return err
+	}
+	return group.show(p, db, c.ID, "")
 }
 
-func (c clientEnableCommand) Run(p *program, group *clientCommands) error {
-	return group.setStatus(p, c.ID, (*client.Registry).Enable)
+func (c clientEnableCommand) Run(p *program, group *clientCommands, db *database) error {
+	if err := db.clients().Enable(p.ctx, c.ID); err != nil {
+		return err
+	}
+	return group.show(p, db, c.ID, "")
 }
 
-func (c clientCommands) setStatus(p *program, id uuid.UUID, set func(*client.Registry, context.Context, uuid.UUID) error) error {
-	return c.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
-		if err := set(clients, p.ctx, id); err != nil {
-			return err
-		}
-		return c.show(p, webhooks, clients, id, "")
-	})
-}
-
-func (c clientRotateSecretCommand) Run(p *program, group *clientCommands) error {
-	return group.inWebhooks(p, nil, func(_ *webhook.Webhooks, clients *client.Registry) error {
-		rotated, err := clients.RotateSecret(p.ctx, c.ID, c.Overlap)
-		if err != nil {
-			return err
-		}
-		return group.showSecret(p, clientSecretJSON{
-			ClientID: c.ID, ClientSecret: rotated.Secret, OldSecretUntil: timeOrNull(rotated.OverlapUntil),
-		})
+func (c clientRotateSecretCommand) Run(p *program, group *clientCommands, db *database) error {
+	rotated, err := db.clients().RotateSecret(p.ctx, c.ID, c.Overlap)
+	if err != nil {
+		return err
+	}
+	return group.showSecret(p, clientSecretJSON{
+		ClientID: c.ID, ClientSecret: rotated.Secret, OldSecretUntil: timeOrNull(rotated.OverlapUntil),
 	})
 }
 
 // clientUpdateCommand has the flags of clientCreateCommand, none of them required.
 type clientUpdateCommand struct {
 	clientID
-	Name              *string  `help:"The company's name, as users see it."`
-	Callback          *string  `placeholder:"URL" help:"The HTTPS callback URL. Authorizations in progress with the old one end."`
-	Scope             []string `sep:"none" help:"A scope the client may request; repeat the flag for each. Replaces all scopes. Connections with a removed scope can no longer be refreshed."`
-	RequestsPerMinute *int     `placeholder:"N" help:"Sustained activity requests per minute."`
-	Burst             *int     `placeholder:"N" help:"Activity requests allowed in a burst."`
-	ConcurrentReads   *int     `placeholder:"N" help:"Concurrent activity requests."`
-	ContactEmail      *string  `placeholder:"EMAIL" help:"Contact address at the company."`
-	Homepage          *string  `placeholder:"URL" help:"The company's website, as users see it."`
-	PrivacyURL        *string  `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
-	TermsURL          *string  `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
-	Logo              *string  `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
-	WebhookURL        *string  `name:"webhook-url" placeholder:"URL" help:"URL that receives events; empty for none. Needs the keyset."`
-	WebhookParallel   *int     `placeholder:"N" help:"Events that each server sends concurrently, 1 to 64. Raise it for a slow receiver."`
+	clientChanges
+	WebhookURL *webhookURL `name:"webhook-url" placeholder:"URL" help:"URL that receives events; empty for none. Needs the keyset."`
 	keysetSetting
 }
 
-func (c clientUpdateCommand) Run(p *program, group *clientCommands) error {
-	var scopes *scope.Set
-	if c.Scope != nil {
-		set, err := scopesOf(c.Scope)
-		if err != nil {
-			return err
-		}
-		scopes = &set
-	}
-	changesRegistration := scopes != nil || c.Name != nil || c.Callback != nil || c.RequestsPerMinute != nil ||
-		c.Burst != nil || c.ConcurrentReads != nil || c.ContactEmail != nil || c.Homepage != nil ||
-		c.WebhookParallel != nil || c.PrivacyURL != nil || c.TermsURL != nil || c.Logo != nil
-	if !changesRegistration && c.WebhookURL == nil {
-		return usagef("nothing to change: give at least one flag, such as --burst 120")
-	}
-	var logo *brand.Logo
-	if c.Logo != nil {
-		read, err := logoFlag(*c.Logo)
-		if err != nil {
-			return err
-		}
-		logo = &read
-	}
-	var keys *credential.Keyring
-	if c.WebhookURL != nil && *c.WebhookURL != "" {
-		err := checkWebhookURL("--webhook-url", *c.WebhookURL)
-		if err == nil {
-			keys, err = c.open()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
-		if changesRegistration {
-			if _, err := clients.Update(p.ctx, c.ID, func(r *client.Registration) {
-				replace(&r.Name, c.Name)
-				replace(&r.CallbackURL, c.Callback)
-				replace(&r.Scopes, scopes)
-				replace(&r.Policy.RequestsPerMinute, c.RequestsPerMinute)
-				replace(&r.Policy.Burst, c.Burst)
-				replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
-				replace(&r.ContactEmail, c.ContactEmail)
-				replace(&r.HomepageURL, c.Homepage)
-				replace(&r.PrivacyURL, c.PrivacyURL)
-				replace(&r.TermsURL, c.TermsURL)
-				replace(&r.Logo, logo)
-				replace(&r.WebhookParallel, c.WebhookParallel)
-			}); err != nil {
-				return err
-			}
-		}
-		if c.Name != nil {
-			similar, err := clients.LookAlikes(p.ctx, *c.Name, c.ID)
-			if err != nil {
-				return err
-			}
-			warnOfLookAlikes(p, similar)
-		}
-		secret, err := c.updateWebhook(p, webhooks, clients)
-		if err != nil {
-			return err
-		}
-		return group.show(p, webhooks, clients, c.ID, secret)
-	})
+// clientChanges are the flags that change a registration; the zero value changes nothing.
+type clientChanges struct {
+	Name              *string   `help:"The company's name, as users see it."`
+	Callback          *string   `placeholder:"URL" help:"The HTTPS callback URL. Authorizations in progress with the old one end."`
+	Scope             scopes    `placeholder:"SCOPE" help:"A scope the client may request; repeat the flag for each. Replaces all scopes. Connections with a removed scope can no longer be refreshed."`
+	RequestsPerMinute *int      `placeholder:"N" help:"Sustained activity requests per minute."`
+	Burst             *int      `placeholder:"N" help:"Activity requests allowed in a burst."`
+	ConcurrentReads   *int      `placeholder:"N" help:"Concurrent activity requests."`
+	ContactEmail      *string   `placeholder:"EMAIL" help:"Contact address at the company."`
+	Homepage          *string   `placeholder:"URL" help:"The company's website, as users see it."`
+	PrivacyURL        *string   `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
+	TermsURL          *string   `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
+	Logo              *logoFile `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
+	WebhookParallel   *int      `placeholder:"N" help:"Events that each server sends concurrently, 1 to 64. Raise it for a slow receiver."`
 }
 
-// updateWebhook returns a signing secret where a new one was made. Removing a webhook that does not exist is no error.
-func (c clientUpdateCommand) updateWebhook(
-	p *program, webhooks *webhook.Webhooks, clients *client.Registry,
-) (secret string, err error) {
+func (c clientChanges) apply(r *client.Registration) {
+	replace(&r.Name, c.Name)
+	replace(&r.CallbackURL, c.Callback)
+	if c.Scope.Set != 0 {
+		r.Scopes = c.Scope.Set
+	}
+	replace(&r.Policy.RequestsPerMinute, c.RequestsPerMinute)
+	replace(&r.Policy.Burst, c.Burst)
+	replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
+	replace(&r.ContactEmail, c.ContactEmail)
+	replace(&r.HomepageURL, c.Homepage)
+	replace(&r.PrivacyURL, c.PrivacyURL)
+	replace(&r.TermsURL, c.TermsURL)
+	if c.Logo != nil {
+		r.Logo = c.Logo.Logo
+	}
+	replace(&r.WebhookParallel, c.WebhookParallel)
+}
+
+// AfterApply implements a hook of kong: the keyset is for the webhook's secret alone.
+func (c *clientUpdateCommand) AfterApply(from *source) error {
+	c.onlyIf(c.WebhookURL != nil && *c.WebhookURL != "", from)
+	if c.clientChanges == (clientChanges{}) && c.WebhookURL == nil {
+		return usagef("nothing to change: give at least one flag, such as --burst 120")
+	}
+	return nil
+}
+
+func (c clientUpdateCommand) Run(p *program, group *clientCommands, db *database) error {
+	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{})
+	if err != nil {
+		return err
+	}
+	if c.clientChanges != (clientChanges{}) {
+		if _, err := db.clients().Update(p.ctx, c.ID, c.apply); err != nil {
+			return err
+		}
+	}
+	if c.Name != nil {
+		similar, err := db.clients().LookAlikes(p.ctx, *c.Name, c.ID)
+		if err != nil {
+			return err
+		}
+		warnOfLookAlikes(p, similar)
+	}
+	secret := "" // where a new one was made
 	switch {
 	case c.WebhookURL == nil:
-		return "", nil
 	case *c.WebhookURL != "":
-		return webhooks.SetEndpoint(p.ctx, c.ID, *c.WebhookURL)
+		secret, err = webhooks.SetEndpoint(p.ctx, c.ID, string(*c.WebhookURL))
+	default:
+		if _, err := db.clients().Get(p.ctx, c.ID); err != nil {
+			return err
+		}
+		if err = webhooks.RemoveEndpoint(p.ctx, c.ID); errors.Is(err, webhook.ErrNoEndpoint) {
+			err = nil // there was none
+		}
 	}
-	if _, err := clients.Get(p.ctx, c.ID); err != nil {
-		return "", err
+	if err != nil {
+		return err
 	}
-	if err := webhooks.RemoveEndpoint(p.ctx, c.ID); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
-		return "", err
-	}
-	return "", nil
+	return group.show(p, db, c.ID, secret)
 }
 
 // replace sets value if there is a new one.
@@ -399,39 +330,36 @@ type offboardedJSON struct {
 	ConnectionsEnded int64         `json:"connections_ended"`
 }
 
-func (c clientOffboardCommand) Run(p *program, group *clientCommands) error {
-	return group.inWebhooks(p, nil, func(_ *webhook.Webhooks, clients *client.Registry) error {
-		found, err := clients.Get(p.ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		connections, err := clients.Connections(p.ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		if err := c.confirm(p, fmt.Sprintf("permanently end client %s (%s) and its %s",
-			c.ID, found.Name, count(connections, "connection"))); err != nil {
-			return err
-		}
-		ended, err := clients.Offboard(p.ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		return group.print(p, offboardedJSON{c.ID, client.Offboarded, ended}, func(w io.Writer) {
-			fmt.Fprintf(w, "client %s is offboarded; %s ended\n", c.ID, count(ended, "connection"))
-		})
+func (c clientOffboardCommand) Run(p *program, group *clientCommands, db *database) error {
+	clients := db.clients()
+	found, err := clients.Get(p.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	connections, err := clients.Connections(p.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, fmt.Sprintf("permanently end client %s (%s) and its %s",
+		c.ID, found.Name, count(connections, "connection"))); err != nil {
+		return err
+	}
+	ended, err := clients.Offboard(p.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	return group.print(p, offboardedJSON{c.ID, client.Offboarded, ended}, func(w io.Writer) {
+		fmt.Fprintf(w, "client %s is offboarded; %s ended\n", c.ID, count(ended, "connection"))
 	})
 }
 
-func (c clientCommands) show(
-	p *program, webhooks *webhook.Webhooks, clients *client.Registry, id uuid.UUID, webhookSecret string,
-) error {
-	found, err := clients.Get(p.ctx, id)
+func (c clientCommands) show(p *program, db *database, id uuid.UUID, webhookSecret string) error {
+	found, err := db.clients().Get(p.ctx, id)
 	if err != nil {
 		return err
 	}
 	row := clientDetailJSON{clientJSON: toClientJSON(found), WebhookSecret: webhookSecret}
-	if row.Webhook, err = endpointOf(p, webhooks, id); err != nil {
+	if row.Webhook, err = endpointOf(p, db, id); err != nil {
 		return err
 	}
 	return c.print(p, row, func(w io.Writer) {

@@ -8,10 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/webhook"
 )
 
@@ -21,27 +18,24 @@ type clientWebhookCommands struct {
 	Remove       clientWebhookRemoveCommand       `cmd:"" help:"Stop sending a client events." detail:"Pending events are not sent. The delivery log is kept." example:"connect-svc client webhook remove 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 }
 
-// keysetSetting is the setting of the commands that seal or open the signing secrets of webhooks.
+// sealingSetting is the setting of the commands that seal or open the signing secrets of webhooks.
+type sealingSetting struct {
+	KeysetFile *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
+}
+
+// keysetSetting is that of the commands that may have to.
 type keysetSetting struct {
 	KeysetFile *credential.Keyring `setting:"" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
 }
 
-func (s keysetSetting) open() (*credential.Keyring, error) {
-	if s.KeysetFile == nil {
-		return nil, settingError{"keyset-file", "is not set", settingTypes["keyset"].accepted}
+// onlyIf leaves the keyset out where it is not needed, and notes that it is missing where it is.
+func (s *keysetSetting) onlyIf(needed bool, from *source) {
+	switch {
+	case !needed:
+		s.KeysetFile = nil
+	case s.KeysetFile == nil:
+		from.problems = append(from.problems, settingError{"keyset-file", "is not set", settingTypes["keyset"].accepted})
 	}
-	return s.KeysetFile, nil
-}
-
-// inWebhooks runs act with the database's webhooks and clients. Keys seal signing secrets; nil if act needs none.
-func (s databaseSetting) inWebhooks(p *program, keys *credential.Keyring, act func(*webhook.Webhooks, *client.Registry) error) error {
-	do := func(pool *postgres.Pool) error {
-		return act(webhook.New(pool, keys, webhook.Settings{}), client.NewRegistry(pool, oauth.EndConnectionsOfClient))
-	}
-	if keys == nil {
-		return s.inDatabase(p, do)
-	}
-	return s.withKeyset(p, keys, do)
 }
 
 // endpointJSON is a client's webhook. StoppedAt is null unless it was stopped, RotatingUntil unless two secrets sign.
@@ -50,12 +44,6 @@ type endpointJSON struct {
 	CreatedAt     time.Time  `json:"created_at"`
 	StoppedAt     *time.Time `json:"stopped_at"`
 	RotatingUntil *time.Time `json:"rotating_until"`
-}
-
-func toEndpointJSON(e webhook.Endpoint) endpointJSON {
-	return endpointJSON{
-		URL: e.URL, CreatedAt: e.CreatedAt.UTC(), StoppedAt: timeOrNull(e.StoppedAt), RotatingUntil: timeOrNull(e.RotatingUntil),
-	}
 }
 
 // write is the rows of a client's webhook for people.
@@ -70,16 +58,14 @@ func (e endpointJSON) write(w io.Writer) {
 }
 
 // endpointOf is a client's webhook, nil if there is none.
-func endpointOf(p *program, webhooks *webhook.Webhooks, id uuid.UUID) (*endpointJSON, error) {
-	found, err := webhooks.Endpoint(p.ctx, id)
+func endpointOf(p *program, db *database, id uuid.UUID) (*endpointJSON, error) {
+	found, err := db.webhooks().Endpoint(p.ctx, id)
 	if errors.Is(err, webhook.ErrNoEndpoint) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	row := toEndpointJSON(found)
-	return &row, nil
+	return &endpointJSON{
+		URL: found.URL, CreatedAt: found.CreatedAt.UTC(), StoppedAt: timeOrNull(found.StoppedAt), RotatingUntil: timeOrNull(found.RotatingUntil),
+	}, err
 }
 
 type clientWebhookJSON struct {
@@ -89,10 +75,10 @@ type clientWebhookJSON struct {
 	Secret string `json:"webhook_secret,omitempty"`
 }
 
-func (c clientCommands) showWebhook(p *program, webhooks *webhook.Webhooks, id uuid.UUID, secret string) error {
+func (c clientCommands) showWebhook(p *program, db *database, id uuid.UUID, secret string) error {
 	row := clientWebhookJSON{ClientID: id, Secret: secret}
 	var err error
-	if row.Webhook, err = endpointOf(p, webhooks, id); err != nil {
+	if row.Webhook, err = endpointOf(p, db, id); err != nil {
 		return err
 	}
 	return c.print(p, row, func(w io.Writer) {
@@ -111,70 +97,52 @@ func (c clientCommands) showWebhook(p *program, webhooks *webhook.Webhooks, id u
 
 type clientWebhookSetCommand struct {
 	clientID
-	URL string `arg:"" help:"An https URL that the service can reach."`
-	keysetSetting
+	URL webhookURL `arg:"" help:"An https URL that the service can reach."`
+	sealingSetting
 }
 
-func (c clientWebhookSetCommand) Run(p *program, group *clientCommands) error {
-	if err := checkWebhookURL("<url>", c.URL); err != nil {
-		return err
-	}
-	keys, err := c.open()
+func (c clientWebhookSetCommand) Run(p *program, group *clientCommands, db *database) error {
+	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{})
 	if err != nil {
 		return err
 	}
-	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, _ *client.Registry) error {
-		secret, err := webhooks.SetEndpoint(p.ctx, c.ID, c.URL)
-		if err != nil {
-			return err
-		}
-		return group.showWebhook(p, webhooks, c.ID, secret)
-	})
-}
-
-// checkWebhookURL turns an invalid URL into a usage error.
-func checkWebhookURL(where, text string) error {
-	var wrong *webhook.URLError
-	if errors.As(webhook.ValidateURL(text), &wrong) {
-		return usagef("%s: %s", where, wrong.Problem)
+	secret, err := webhooks.SetEndpoint(p.ctx, c.ID, string(c.URL))
+	if err != nil {
+		return err
 	}
-	return nil
+	return group.showWebhook(p, db, c.ID, secret)
 }
 
 type clientWebhookRotateSecretCommand struct {
 	clientID
-	keysetSetting
+	sealingSetting
 }
 
-func (c clientWebhookRotateSecretCommand) Run(p *program, group *clientCommands) error {
-	keys, err := c.open()
+func (c clientWebhookRotateSecretCommand) Run(p *program, group *clientCommands, db *database) error {
+	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{})
 	if err != nil {
 		return err
 	}
-	return group.inWebhooks(p, keys, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
-		if _, err := clients.Get(p.ctx, c.ID); err != nil {
-			return err
-		}
-		secret, err := webhooks.RotateSecret(p.ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		return group.showWebhook(p, webhooks, c.ID, secret)
-	})
+	if _, err := db.clients().Get(p.ctx, c.ID); err != nil {
+		return err
+	}
+	secret, err := webhooks.RotateSecret(p.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	return group.showWebhook(p, db, c.ID, secret)
 }
 
 type clientWebhookRemoveCommand struct{ clientID }
 
-func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands) error {
-	return group.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
-		if _, err := clients.Get(p.ctx, c.ID); err != nil {
-			return err
-		}
-		if err := webhooks.RemoveEndpoint(p.ctx, c.ID); err != nil {
-			return err
-		}
-		return group.print(p, clientWebhookJSON{ClientID: c.ID}, func(w io.Writer) {
-			fmt.Fprintf(w, "client %s no longer has a webhook\n", c.ID)
-		})
+func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands, db *database) error {
+	if _, err := db.clients().Get(p.ctx, c.ID); err != nil {
+		return err
+	}
+	if err := db.webhooks().RemoveEndpoint(p.ctx, c.ID); err != nil {
+		return err
+	}
+	return group.print(p, clientWebhookJSON{ClientID: c.ID}, func(w io.Writer) {
+		fmt.Fprintf(w, "client %s no longer has a webhook\n", c.ID)
 	})
 }

@@ -13,7 +13,7 @@ import (
 // atTerminal is call where somebody at a terminal gives an answer.
 func atTerminal(ctx context.Context, env []string, answer string, args ...string) outcome {
 	var stdout, stderr bytes.Buffer
-	p := &program{ctx, args, env, strings.NewReader(answer), &stdout, &stderr, true}
+	p := &program{ctx, args, env, strings.NewReader(answer), &stdout, &stderr, true, nil}
 	status := p.run()
 	return outcome{status, stdout.String(), stderr.String()}
 }
@@ -76,7 +76,7 @@ func TestConfirmationInterrupted(t *testing.T) {
 	var stdout bytes.Buffer
 	silent, writer := io.Pipe()
 	defer func() { _ = writer.Close() }()
-	p := &program{ctx, []string{"client", "offboard", company.ID.String()}, env(db), silent, &stdout, stderr, true}
+	p := &program{ctx, []string{"client", "offboard", company.ID.String()}, env(db), silent, &stdout, stderr, true, nil}
 	if status := p.run(); status != statusFailed || !strings.HasSuffix(stderr.String(), "connect-svc: stopped\n") {
 		t.Errorf("status %d, stderr %q", status, stderr.String())
 	}

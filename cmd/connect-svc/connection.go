@@ -3,15 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"iter"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
 )
 
 type connectionCommands struct {
@@ -58,52 +55,37 @@ type connectionListCommand struct {
 	Client uuid.UUID `placeholder:"UUID" xor:"of" required:"" help:"Only this client's connections."`
 }
 
-func (c connectionListCommand) Run(p *program, group *connectionCommands) error {
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		list, err := c.list(p, pool)
-		if err != nil {
-			return err
-		}
-		return stream(group.output, p, mapped(list, toConnectionJSON), "USER ID\tCLIENT ID\tCLIENT\tSTATE\tVERSION\tFROM\tLAST READ\tSCOPES",
-			func(w io.Writer, row connectionJSON) {
-				lastRead := "never"
-				if row.LastRead != nil {
-					lastRead = row.LastRead.Format(time.RFC3339)
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", row.UserID, row.ClientID, row.ClientName, row.State,
-					row.Version, row.HistoryFrom, lastRead, strings.Join(row.Scopes, " "))
-			})
-	})
+func (c connectionListCommand) Run(p *program, group *connectionCommands, db *database) error {
+	filter, err := c.filter(p, db)
+	if err != nil {
+		return err
+	}
+	rows := paged(func(after oauth.Position) ([]oauth.Connection, error) {
+		return db.connections().Connections(p.ctx, filter, after, listPage)
+	}, oauth.Connection.Position)
+	return stream(group.output, p, rows, toConnectionJSON, "USER ID\tCLIENT ID\tCLIENT\tSTATE\tVERSION\tFROM\tLAST READ\tSCOPES",
+		func(w io.Writer, row connectionJSON) {
+			lastRead := "never"
+			if row.LastRead != nil {
+				lastRead = row.LastRead.Format(time.RFC3339)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", row.UserID, row.ClientID, row.ClientName, row.State,
+				row.Version, row.HistoryFrom, lastRead, strings.Join(row.Scopes, " "))
+		})
 }
 
-func (c connectionListCommand) list(p *program, pool *postgres.Pool) (iter.Seq2[oauth.Connection, error], error) {
-	server, filter := oauth.New(pool, nil, oauth.Settings{}), oauth.Filter{}
+// filter is whose connections are listed. There must be such a user or client.
+func (c connectionListCommand) filter(p *program, db *database) (oauth.Filter, error) {
 	switch {
 	case c.User != uuid.Nil:
-		if _, err := accountsOf(pool).GetUser(p.ctx, c.User); err != nil {
-			return nil, fmt.Errorf("user %s: %w", c.User, err)
-		}
-		filter.UserID = &c.User
+		_, err := db.user(p, c.User)
+		return oauth.Filter{UserID: &c.User}, err
 	case c.Email != "":
-		user, err := accountsOf(pool).FindUser(p.ctx, c.Email)
-		if err != nil {
-			return nil, err
-		}
-		filter.UserID = &user.ID
-	default:
-		if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
-			return nil, err
-		}
-		filter.ClientID = &c.Client
+		user, err := db.accounts().FindUser(p.ctx, c.Email)
+		return oauth.Filter{UserID: &user.ID}, err
 	}
-	var after oauth.Position
-	return paged(func() ([]oauth.Connection, error) {
-		list, err := server.Connections(p.ctx, filter, after, listPage)
-		if len(list) > 0 {
-			after = list[len(list)-1].Position()
-		}
-		return list, err
-	}), nil
+	_, err := db.clients().Get(p.ctx, c.Client)
+	return oauth.Filter{ClientID: &c.Client}, err
 }
 
 type connectionDisconnectCommand struct {
@@ -118,25 +100,23 @@ type disconnectedJSON struct {
 	State    oauth.State `json:"state"`
 }
 
-func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands) error {
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		user, err := accountsOf(pool).GetUser(p.ctx, c.User)
-		if err != nil {
-			return fmt.Errorf("user %s: %w", c.User, err)
-		}
-		partner, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client)
-		if err != nil {
-			return err
-		}
-		if err := c.confirm(p, fmt.Sprintf("end the connection of user %s (%s) with client %s (%s)",
-			user.ID, user.Email, partner.ID, partner.Name)); err != nil {
-			return err
-		}
-		if err := oauth.New(pool, nil, oauth.Settings{}).DisconnectByOperator(p.ctx, c.User, c.Client); err != nil {
-			return fmt.Errorf("user %s, client %s: %w", c.User, c.Client, err)
-		}
-		return group.print(p, disconnectedJSON{c.User, c.Client, oauth.Disconnected}, func(w io.Writer) {
-			fmt.Fprintf(w, "user %s is disconnected from %s\n", c.User, partner.Name)
-		})
+func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands, db *database) error {
+	user, err := db.user(p, c.User)
+	if err != nil {
+		return err
+	}
+	partner, err := db.clients().Get(p.ctx, c.Client)
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, fmt.Sprintf("end the connection of user %s (%s) with client %s (%s)",
+		user.ID, user.Email, partner.ID, partner.Name)); err != nil {
+		return err
+	}
+	if err := db.connections().DisconnectByOperator(p.ctx, c.User, c.Client); err != nil {
+		return fmt.Errorf("user %s, client %s: %w", c.User, c.Client, err)
+	}
+	return group.print(p, disconnectedJSON{c.User, c.Client, oauth.Disconnected}, func(w io.Writer) {
+		fmt.Fprintf(w, "user %s is disconnected from %s\n", c.User, partner.Name)
 	})
 }

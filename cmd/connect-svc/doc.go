@@ -3,7 +3,8 @@
 //
 // main calls run, which gets everything from outside as arguments, so that tests run commands in process. There is one
 // file for each group of commands. No rules live here: a command checks how it was called, asks a domain, and prints.
-// A command's flags are the fields of its type, and a setting is a flag with the tag `setting` (settings.go).
+// A command's flags are the fields of its type, and a setting is a flag with the tag `setting` (settings.go). What its Run needs
+// are its parameters: the program, its group, and the database (database.go), to which kong connects before.
 //
 // # Invariants
 //

@@ -254,7 +254,7 @@ func (m *operatorsMachine) connectSvc(piece piece) {
 		stdin = "user_id,date,steps\n"
 	}
 	stdout, stderr := &cancelAt{text: "Ctrl-C", cancel: cancel}, &cancelAt{text: `"public":`, cancel: cancel} // those that go on
-	p := &program{ctx, args, m.env, strings.NewReader(stdin), stdout, stderr, true}
+	p := &program{ctx, args, m.env, strings.NewReader(stdin), stdout, stderr, true, nil}
 	status := p.run()
 	named := piece.named && status == statusUsage && (nameOnly.MatchString(stderr.String()) ||
 		strings.HasPrefix(args[len(args)-1], "--") && !unknown.MatchString(stderr.String()))

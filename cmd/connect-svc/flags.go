@@ -2,7 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/webhook"
 )
 
 // date is a flag in the form YYYY-MM-DD: midnight in UTC.
@@ -43,6 +49,46 @@ func (s *since) UnmarshalText(text []byte) error {
 	}
 	if s.instant.UnmarshalText(text) != nil {
 		return errors.New("must be a duration such as 24h, a day such as 2026-11-20 or a time such as 2026-11-20T10:00:00Z")
+	}
+	return nil
+}
+
+// scopes is a flag that is given once for each scope.
+type scopes struct{ scope.Set }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *scopes) UnmarshalText(text []byte) error {
+	added, err := scope.Parse(string(text))
+	if err != nil || s.Set&added != 0 {
+		return fmt.Errorf("must be one or more of %s, each once", strings.Join(scope.All.Names(), ", "))
+	}
+	s.Set |= added
+	return nil
+}
+
+// logoFile is a flag that names a file; an empty one is no logo.
+type logoFile struct{ brand.Logo }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (l *logoFile) UnmarshalText(name []byte) (err error) {
+	if len(name) == 0 {
+		l.Logo = brand.Logo{}
+		return nil
+	}
+	if l.Logo, err = readLogo(string(name)); err != nil {
+		return fmt.Errorf("%s %w", name, err)
+	}
+	return nil
+}
+
+// webhookURL is a flag or an argument that may be empty.
+type webhookURL string
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (u *webhookURL) UnmarshalText(text []byte) error {
+	*u = webhookURL(text)
+	if wrong, found := errors.AsType[*webhook.URLError](webhook.ValidateURL(string(text))); found && len(text) > 0 {
+		return errors.New(wrong.Problem)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/intake"
-	"connect-svc/internal/postgres"
 )
 
 type importCommands struct {
@@ -37,13 +36,11 @@ type importFile struct {
 
 type importUsersCommand struct{ importFile }
 
-func (c importUsersCommand) Run(p *program, group *importCommands) error {
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
-			result, err := accountsOf(pool).ImportUsers(p.ctx, file, progress)
-			return importJSON(result), err
-		})
-	}, postgres.WithoutStatementTimeout())
+func (c importUsersCommand) Run(p *program, group *importCommands, db unhurried) error {
+	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
+		result, err := db.accounts().ImportUsers(p.ctx, file, progress)
+		return importJSON(result), err
+	})
 }
 
 // activityFile has the flags of the imports of activity.
@@ -54,38 +51,36 @@ type activityFile struct {
 
 type importStepsCommand struct{ activityFile }
 
-func (c importStepsCommand) Run(p *program, group *importCommands) error {
-	return c.run(p, group, activity.DailyStepsColumns(), (*activity.Store).ImportDailySteps)
+func (c importStepsCommand) Run(p *program, group *importCommands, db unhurried) error {
+	return c.run(p, group, db, activity.DailyStepsColumns(), (*activity.Store).ImportDailySteps)
 }
 
 type importRidesCommand struct{ activityFile }
 
-func (c importRidesCommand) Run(p *program, group *importCommands) error {
-	return c.run(p, group, activity.CyclingActivitiesColumns(), (*activity.Store).ImportCyclingActivities)
+func (c importRidesCommand) Run(p *program, group *importCommands, db unhurried) error {
+	return c.run(p, group, db, activity.CyclingActivitiesColumns(), (*activity.Store).ImportCyclingActivities)
 }
 
 type importer func(*activity.Store, context.Context, io.Reader, activity.ImportOptions) (activity.Result, error)
 
-func (c activityFile) run(p *program, group *importCommands, header []string, take importer) error {
-	return inActivity(p, group.databaseSetting, func(data *activity.Store) error {
-		return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
-			options := activity.ImportOptions{Progress: progress}
-			if c.SkipUnknown == "" {
-				result, err := take(data, p.ctx, file, options)
-				return importJSON(result), err
-			}
-			skipped, err := newSkippedRows(c.SkipUnknown, c.File, header)
-			if err != nil {
-				return importJSON{}, err
-			}
-			defer skipped.discard()
-			options.SkipUnknown = skipped.Write
-			result, err := take(data, p.ctx, file, options)
-			if err != nil {
-				return importJSON{}, err
-			}
-			return importJSON(result), skipped.keep()
-		})
+func (c activityFile) run(p *program, group *importCommands, db unhurried, header []string, take importer) error {
+	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
+		options := activity.ImportOptions{Progress: progress}
+		if c.SkipUnknown == "" {
+			result, err := take(db.activity(), p.ctx, file, options)
+			return importJSON(result), err
+		}
+		skipped, err := newSkippedRows(c.SkipUnknown, c.File, header)
+		if err != nil {
+			return importJSON{}, err
+		}
+		defer skipped.discard()
+		options.SkipUnknown = skipped.Write
+		result, err := take(db.activity(), p.ctx, file, options)
+		if err != nil {
+			return importJSON{}, err
+		}
+		return importJSON(result), skipped.keep()
 	})
 }
 
@@ -154,12 +149,4 @@ func (r *skippedRows) keep() error {
 func (r *skippedRows) discard() {
 	_ = r.file.Close()
 	_ = os.Remove(r.file.Name())
-}
-
-// inActivity runs act with the recorded activity in the database. It has no keys, because no command makes a cursor or
-// an id that partners see.
-func inActivity(p *program, database databaseSetting, act func(*activity.Store) error) error {
-	return database.inDatabase(p, func(pool *postgres.Pool) error {
-		return act(activity.New(pool, nil, activity.Settings{}))
-	}, postgres.WithoutStatementTimeout())
 }

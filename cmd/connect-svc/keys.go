@@ -44,21 +44,19 @@ type keysAdoptCommand struct {
 	File string `arg:"" help:"The keyset file."`
 }
 
-func (c keysAdoptCommand) Run(p *program, group *keysCommands) error {
+func (c keysAdoptCommand) Run(p *program, group *keysCommands, db *database) error {
 	keys, err := credential.LoadKeyring(c.File)
 	if err != nil {
 		return err
 	}
-	return c.inDatabase(p, func(pool *postgres.Pool) error {
-		if err := c.confirm(p, "make "+c.File+" the database's keyset: every token and webhook secret sealed with a key it lacks is lost, "+
-			"and servers with another keyset will not start"); err != nil {
-			return err
-		}
-		if err := postgres.AdoptKeyset(p.ctx, pool, keys); err != nil {
-			return err
-		}
-		return group.show(p, c.File)
-	})
+	if err := c.confirm(p, "make "+c.File+" the database's keyset: every token and webhook secret sealed with a key it lacks is lost, "+
+		"and servers with another keyset will not start"); err != nil {
+		return err
+	}
+	if err := postgres.AdoptKeyset(p.ctx, db.Pool, keys); err != nil {
+		return err
+	}
+	return group.show(p, c.File)
 }
 
 type keysListCommand struct {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,6 +19,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/intake"
+	"connect-svc/internal/webhook"
 )
 
 // Exit statuses of every command.
@@ -39,12 +41,14 @@ type program struct {
 	args, environ  []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	asks           bool // standard input is a terminal, where somebody can answer
+	asks           bool     // standard input is a terminal, where somebody can answer
+	atEnd          []func() // called when the command is done, the last one first
 }
 
 // run carries out one command and returns the exit status. The end of ctx asks the command to stop.
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	return (&program{ctx, args, environ, stdin, stdout, stderr, isTerminal(stdin)}).run()
+	p := &program{ctx, args, environ, stdin, stdout, stderr, isTerminal(stdin), nil}
+	return p.run()
 }
 
 func isTerminal(stdin io.Reader) bool {
@@ -74,6 +78,11 @@ func (p *program) run() (status int) {
 	if _, checks := command.Selected().Target.Addr().Interface().(*checkCommand); len(from.problems) > 0 && !checks {
 		return p.fail(from.problems)
 	}
+	defer func() {
+		for _, end := range slices.Backward(p.atEnd) {
+			end()
+		}
+	}()
 	if err := command.Run(p); err != nil {
 		return p.fail(err)
 	}
@@ -100,6 +109,9 @@ func asUsage(err error) (usage error, isUsage bool) {
 	}
 	if wrong, found := errors.AsType[*client.FieldError](err); found {
 		return fmt.Errorf("--%s: %s", wrong.Field, wrong.Problem), true
+	}
+	if wrong, found := errors.AsType[*webhook.URLError](err); found {
+		return fmt.Errorf("the URL of the webhook: %s", wrong.Problem), true
 	}
 	if invalid, found := errors.AsType[*account.InvalidUserError](err); found {
 		return fmt.Errorf("--%s: must be %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Wanted), true

@@ -29,8 +29,8 @@ type removeStepsCommand struct {
 	Date date `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date."`
 }
 
-func (c removeStepsCommand) Run(p *program, group *removeCommands) error {
-	return group.run(p, c.removal, "the steps of "+c.Date.String(), activity.Batch{
+func (c removeStepsCommand) Run(p *program, group *removeCommands, db unhurried) error {
+	return group.run(p, db, c.removal, "the steps of "+c.Date.String(), activity.Batch{
 		DailyStepsRemovals: []activity.StepsRemoval{{UserID: c.User, Date: c.Date.Time}},
 	})
 }
@@ -40,8 +40,8 @@ type removeRideCommand struct {
 	SourceID string `required:"" placeholder:"ID" help:"The name that the source gave the ride."`
 }
 
-func (c removeRideCommand) Run(p *program, group *removeCommands) error {
-	return group.run(p, c.removal, "the ride "+c.SourceID, activity.Batch{
+func (c removeRideCommand) Run(p *program, group *removeCommands, db unhurried) error {
+	return group.run(p, db, c.removal, "the ride "+c.SourceID, activity.Batch{
 		Removals: []activity.RideRemoval{{UserID: c.User, SourceID: c.SourceID}},
 	})
 }
@@ -51,9 +51,9 @@ type removeAdjustmentCommand struct {
 	ID uuid.UUID `required:"" placeholder:"UUID" help:"The adjustment's id."`
 }
 
-func (c removeAdjustmentCommand) Run(p *program, group *removeCommands) error {
+func (c removeAdjustmentCommand) Run(p *program, group *removeCommands, db unhurried) error {
 	named := []activity.AdjustmentRemoval{{UserID: c.User, ID: c.ID}}
-	return group.run(p, c.removal, "the adjustment "+c.ID.String(), activity.Batch{
+	return group.run(p, db, c.removal, "the adjustment "+c.ID.String(), activity.Batch{
 		StepCorrectionRemovals: named, CyclingAdjustmentRemovals: named,
 	})
 }
@@ -62,26 +62,24 @@ type removedJSON struct {
 	Removed int64 `json:"removed"`
 }
 
-func (c removeCommands) run(p *program, of removal, what string, batch activity.Batch) error {
-	return inActivity(p, c.databaseSetting, func(data *activity.Store) error {
-		if err := of.confirm(p, fmt.Sprintf("remove %s of user %s", what, of.User)); err != nil {
-			return err
-		}
-		result, err := data.Put(p.ctx, batch)
-		if bad := (activity.BatchError)(nil); errors.As(err, &bad) && !errors.Is(err, activity.ErrUnknownUser) {
-			return usagef("%s %w", bad[0].Column, bad[0].Err)
-		}
-		if errors.Is(err, activity.ErrUnknownUser) {
-			return fmt.Errorf("user %s: %w", of.User, activity.ErrUnknownUser)
-		}
-		if err != nil {
-			return err
-		}
-		removed := result.DailyStepsRemovals.Removed + result.Removals.Removed +
-			result.StepCorrectionRemovals.Removed + result.CyclingAdjustmentRemovals.Removed
-		if removed == 0 {
-			return fmt.Errorf("user %s has not %s", of.User, what)
-		}
-		return c.print(p, removedJSON{removed}, func(w io.Writer) { fmt.Fprintf(w, "removed %s\n", what) })
-	})
+func (c removeCommands) run(p *program, db unhurried, of removal, what string, batch activity.Batch) error {
+	if err := of.confirm(p, fmt.Sprintf("remove %s of user %s", what, of.User)); err != nil {
+		return err
+	}
+	result, err := db.activity().Put(p.ctx, batch)
+	if bad := (activity.BatchError)(nil); errors.As(err, &bad) && !errors.Is(err, activity.ErrUnknownUser) {
+		return usagef("%s %w", bad[0].Column, bad[0].Err)
+	}
+	if errors.Is(err, activity.ErrUnknownUser) {
+		return fmt.Errorf("user %s: %w", of.User, activity.ErrUnknownUser)
+	}
+	if err != nil {
+		return err
+	}
+	removed := result.DailyStepsRemovals.Removed + result.Removals.Removed +
+		result.StepCorrectionRemovals.Removed + result.CyclingAdjustmentRemovals.Removed
+	if removed == 0 {
+		return fmt.Errorf("user %s has not %s", of.User, what)
+	}
+	return c.print(p, removedJSON{removed}, func(w io.Writer) { fmt.Fprintf(w, "removed %s\n", what) })
 }

@@ -5,8 +5,6 @@ import (
 	"io"
 
 	"github.com/google/uuid"
-
-	"connect-svc/internal/activity"
 )
 
 type sampleDataCommand struct {
@@ -23,19 +21,22 @@ type sampleDataJSON struct {
 	CyclingActivities importJSON `json:"cycling_activities"`
 }
 
-func (c sampleDataCommand) Run(p *program) error {
+// AfterApply implements a hook of kong.
+func (c sampleDataCommand) AfterApply() error {
 	if c.Days < 1 || c.Days > 3650 {
 		return usagef("--days: must be from 1 to 3650")
 	}
-	return inActivity(p, c.databaseSetting, func(data *activity.Store) error {
-		result, err := data.SampleData(p.ctx, c.User, c.Days, c.Seed)
-		if err != nil {
-			return err
-		}
-		value := sampleDataJSON{c.User, importJSON(result.DailySteps), importJSON(result.CyclingActivities)}
-		return c.print(p, value, func(w io.Writer) {
-			fmt.Fprintf(w, "daily steps\t%d days\n", result.DailySteps.Rows)
-			fmt.Fprintf(w, "cycling activities\t%d rides\n", result.CyclingActivities.Rows)
-		})
+	return nil
+}
+
+func (c sampleDataCommand) Run(p *program, db unhurried) error {
+	result, err := db.activity().SampleData(p.ctx, c.User, c.Days, c.Seed)
+	if err != nil {
+		return err
+	}
+	value := sampleDataJSON{c.User, importJSON(result.DailySteps), importJSON(result.CyclingActivities)}
+	return c.print(p, value, func(w io.Writer) {
+		fmt.Fprintf(w, "daily steps\t%d days\n", result.DailySteps.Rows)
+		fmt.Fprintf(w, "cycling activities\t%d rides\n", result.CyclingActivities.Rows)
 	})
 }

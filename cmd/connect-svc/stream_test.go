@@ -17,8 +17,7 @@ type streamed struct {
 }
 
 func numbers(n int, failure error) iter.Seq2[streamed, error] {
-	at := 0
-	return paged(func() (page []streamed, err error) {
+	return paged(func(at int) (page []streamed, err error) {
 		for ; at < n && len(page) < listPage; at++ {
 			page = append(page, streamed{at, "https://example.com/?a&b"})
 		}
@@ -26,7 +25,7 @@ func numbers(n int, failure error) iter.Seq2[streamed, error] {
 			return nil, failure
 		}
 		return page, nil
-	})
+	}, func(last streamed) int { return last.N + 1 })
 }
 
 // countingWriter remembers the longest part of the output that it was handed at once.
@@ -43,6 +42,7 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 // A list is written as it comes, and is byte for byte what an encoder makes of all of it.
 func TestStream(t *testing.T) {
 	t.Parallel()
+	same := func(row streamed) streamed { return row }
 	text := func(w io.Writer, row streamed) { fmt.Fprintf(w, "%d\t%s\n", row.N, row.Link) }
 	for _, n := range []int{0, 1, listPage, 20 * listPage} {
 		all := make([]streamed, 0, n)
@@ -60,7 +60,7 @@ func TestStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got countingWriter
-		if err := stream(output{"json"}, &program{stdout: &got}, numbers(n, nil), "N\tLINK", text); err != nil {
+		if err := stream(output{"json"}, &program{stdout: &got}, numbers(n, nil), same, "N\tLINK", text); err != nil {
 			t.Fatal(err)
 		}
 		if got.String() != want.String() {
@@ -69,7 +69,7 @@ func TestStream(t *testing.T) {
 		if got.longest > 1<<17 {
 			t.Errorf("%d rows: %d bytes were held back", n, got.longest)
 		}
-		if err := stream(output{"text"}, &program{stdout: &whole}, numbers(n, nil), "N\tLINK", text); err != nil {
+		if err := stream(output{"text"}, &program{stdout: &whole}, numbers(n, nil), same, "N\tLINK", text); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.Count(whole.String(), "\n"); lines != n+1 || !strings.HasPrefix(whole.String(), "N") {
@@ -78,10 +78,10 @@ func TestStream(t *testing.T) {
 	}
 	away := errors.New("away")
 	var none, some bytes.Buffer
-	if err := stream(output{"json"}, &program{stdout: &none}, numbers(0, away), "", text); !errors.Is(err, away) || none.Len() > 0 {
+	if err := stream(output{"json"}, &program{stdout: &none}, numbers(0, away), same, "", text); !errors.Is(err, away) || none.Len() > 0 {
 		t.Errorf("an error before the first row: %v, and %q", err, none.String())
 	}
-	if err := stream(output{"json"}, &program{stdout: &some}, numbers(listPage, away), "", text); !errors.Is(err, away) || json.Valid(some.Bytes()) {
+	if err := stream(output{"json"}, &program{stdout: &some}, numbers(listPage, away), same, "", text); !errors.Is(err, away) || json.Valid(some.Bytes()) {
 		t.Errorf("an error behind the first page: %v, and what looks like a whole list", err)
 	}
 }

@@ -3,12 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/usage"
 )
 
@@ -78,15 +76,13 @@ type usageJSON struct {
 	Connections connectionsJSON      `json:"connections"`
 }
 
-func (c usageCommand) Run(p *program) error {
-	return c.inDatabase(p, func(pool *postgres.Pool) error {
-		report, err := usage.New(pool, slog.New(slog.DiscardHandler), time.Now).Of(p.ctx, c.Client, c.Since.Time)
-		if err != nil {
-			return err
-		}
-		value := toUsageJSON(report)
-		return c.print(p, value, func(w io.Writer) { writeUsage(w, value) })
-	})
+func (c usageCommand) Run(p *program, db *database) error {
+	report, err := db.usage().Of(p.ctx, c.Client, c.Since.Time)
+	if err != nil {
+		return err
+	}
+	value := toUsageJSON(report)
+	return c.print(p, value, func(w io.Writer) { writeUsage(w, value) })
 }
 
 func toFiguresJSON(f usage.Figures) figuresJSON {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,8 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
 )
 
 type userCommands struct {
@@ -21,13 +20,6 @@ type userCommands struct {
 	Show   userShowCommand   `cmd:"" help:"Show one user." example:"connect-svc user show ada@example.com"`
 	Update userUpdateCommand `cmd:"" help:"Change a user." detail:"A changed address ends the user's sign-ins, sessions and undecided requests. A changed time zone decides calendar days from now on: the first readable dates of connections stay. A changed registration day bounds the reads of steps at once, of existing connections too." example:"connect-svc user update 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --timezone Asia/Tokyo"`
 	Delete userDeleteCommand `cmd:"" help:"Permanently delete a user, their connections and their data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
-}
-
-// accountsOf is the users in the database. It has neither keys nor a mailer: no command here seals anything or sends mail.
-func accountsOf(pool *postgres.Pool) *account.Accounts {
-	return account.New(pool, nil, nil, account.Settings{
-		EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
-	})
 }
 
 type userCreateCommand struct {
@@ -41,19 +33,17 @@ type userIDJSON struct {
 	UserID uuid.UUID `json:"user_id"`
 }
 
-func (c userCreateCommand) Run(p *program, group *userCommands) error {
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		created, err := accountsOf(pool).CreateUser(p.ctx, account.NewUser{
-			ID:           c.ID,
-			Email:        c.Email,
-			Timezone:     c.Timezone,
-			RegisteredOn: c.RegisteredOn.Time,
-		})
-		if err != nil {
-			return err
-		}
-		return group.print(p, userIDJSON{created.ID}, func(w io.Writer) { fmt.Fprintf(w, "user id\t%s\n", created.ID) })
+func (c userCreateCommand) Run(p *program, group *userCommands, db *database) error {
+	created, err := db.accounts().CreateUser(p.ctx, account.NewUser{
+		ID:           c.ID,
+		Email:        c.Email,
+		Timezone:     c.Timezone,
+		RegisteredOn: c.RegisteredOn.Time,
 	})
+	if err != nil {
+		return err
+	}
+	return group.print(p, userIDJSON{created.ID}, func(w io.Writer) { fmt.Fprintf(w, "user id\t%s\n", created.ID) })
 }
 
 type userJSON struct {
@@ -70,19 +60,12 @@ func toUserJSON(u account.User) userJSON {
 
 type userListCommand struct{}
 
-func (userListCommand) Run(p *program, group *userCommands) error {
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		users, last := accountsOf(pool), uuid.Nil
-		rows := paged(func() ([]account.User, error) {
-			list, err := users.ListUsers(p.ctx, last, listPage)
-			if len(list) > 0 {
-				last = list[len(list)-1].ID
-			}
-			return list, err
-		})
-		return stream(group.output, p, mapped(rows, toUserJSON), "USER ID\tE-MAIL\tTIME ZONE\tREGISTERED ON", func(w io.Writer, row userJSON) {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.UserID, row.Email, row.Timezone, row.RegisteredOn)
-		})
+func (userListCommand) Run(p *program, group *userCommands, db *database) error {
+	rows := paged(func(after uuid.UUID) ([]account.User, error) {
+		return db.accounts().ListUsers(p.ctx, after, listPage)
+	}, func(u account.User) uuid.UUID { return u.ID })
+	return stream(group.output, p, rows, toUserJSON, "USER ID\tE-MAIL\tTIME ZONE\tREGISTERED ON", func(w io.Writer, row userJSON) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.UserID, row.Email, row.Timezone, row.RegisteredOn)
 	})
 }
 
@@ -92,27 +75,36 @@ type userID struct {
 }
 
 type userShowCommand struct {
-	ID string `arg:"" help:"The user's id or e-mail address."`
+	ID userOrEmail `arg:"" help:"The user's id or e-mail address."`
 }
 
-func (c userShowCommand) Run(p *program, group *userCommands) error {
-	id, err := uuid.Parse(c.ID)
-	byEmail := strings.Contains(c.ID, "@")
-	if err != nil && !byEmail {
-		return usagef("<id>: must be a user's id, a UUID, or e-mail address")
+// userOrEmail names a user.
+type userOrEmail struct {
+	id    uuid.UUID
+	email string // empty: by id
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (u *userOrEmail) UnmarshalText(text []byte) (err error) {
+	if strings.Contains(string(text), "@") {
+		u.email = string(text)
+	} else if u.id, err = uuid.ParseBytes(text); err != nil {
+		return errors.New("must be a user's id, a UUID, or e-mail address")
 	}
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		var found account.User
-		if byEmail {
-			found, err = accountsOf(pool).FindUser(p.ctx, c.ID)
-		} else {
-			found, err = accountsOf(pool).GetUser(p.ctx, id)
-		}
-		if err != nil {
-			return fmt.Errorf("user %s: %w", c.ID, err)
-		}
-		return group.printUser(p, found)
-	})
+	return nil
+}
+
+func (c userShowCommand) Run(p *program, group *userCommands, db *database) (err error) {
+	var found account.User
+	if c.ID.email == "" {
+		found, err = db.user(p, c.ID.id)
+	} else if found, err = db.accounts().FindUser(p.ctx, c.ID.email); err != nil {
+		err = fmt.Errorf("user %s: %w", c.ID.email, err)
+	}
+	if err != nil {
+		return err
+	}
+	return group.printUser(p, found)
 }
 
 func (c userCommands) printUser(p *program, user account.User) error {
@@ -133,21 +125,28 @@ type userUpdateCommand struct {
 	RegisteredOn *date   `placeholder:"YYYY-MM-DD" help:"Another registration day."`
 }
 
-func (c userUpdateCommand) Run(p *program, group *userCommands) error {
+func (c userUpdateCommand) change() account.UserChange {
 	change := account.UserChange{Email: c.Email, Timezone: c.Timezone}
 	if c.RegisteredOn != nil {
 		change.RegisteredOn = &c.RegisteredOn.Time
 	}
-	if change == (account.UserChange{}) {
+	return change
+}
+
+// AfterApply implements a hook of kong.
+func (c userUpdateCommand) AfterApply() error {
+	if c.change() == (account.UserChange{}) {
 		return usagef("nothing to change: give --email, --timezone or --registered-on")
 	}
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		changed, err := accountsOf(pool).ChangeUser(p.ctx, c.ID, change)
-		if err != nil {
-			return fmt.Errorf("user %s: %w", c.ID, err)
-		}
-		return group.printUser(p, changed)
-	})
+	return nil
+}
+
+func (c userUpdateCommand) Run(p *program, group *userCommands, db *database) error {
+	changed, err := db.accounts().ChangeUser(p.ctx, c.ID, c.change())
+	if err != nil {
+		return fmt.Errorf("user %s: %w", c.ID, err)
+	}
+	return group.printUser(p, changed)
 }
 
 type userDeleteCommand struct {
@@ -160,27 +159,24 @@ type userDeletedJSON struct {
 	ConnectionsEnded int64     `json:"connections_ended"`
 }
 
-func (c userDeleteCommand) Run(p *program, group *userCommands) error {
-	return group.inDatabase(p, func(pool *postgres.Pool) error {
-		users := accountsOf(pool)
-		found, err := users.GetUser(p.ctx, c.ID)
-		if err != nil {
-			return fmt.Errorf("user %s: %w", c.ID, err)
-		}
-		connections, err := oauth.New(pool, nil, oauth.Settings{}).ConnectionsOfUser(p.ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		if err := c.confirm(p, fmt.Sprintf("end %s of user %s (%s) and permanently delete the user with all recorded activity",
-			count(int64(len(connections)), "connection"), found.ID, found.Email)); err != nil {
-			return err
-		}
-		ended, err := users.DeleteUser(p.ctx, c.ID)
-		if err != nil {
-			return fmt.Errorf("user %s: %w", c.ID, err)
-		}
-		return group.print(p, userDeletedJSON{c.ID, ended}, func(w io.Writer) {
-			fmt.Fprintf(w, "user %s is deleted; %s ended\n", c.ID, count(ended, "connection"))
-		})
-	}, postgres.WithoutStatementTimeout()) // an import may lock the user for long
+func (c userDeleteCommand) Run(p *program, group *userCommands, db unhurried) error { // an import may lock the user for long
+	found, err := db.user(p, c.ID)
+	if err != nil {
+		return err
+	}
+	connections, err := db.connections().ConnectionsOfUser(p.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, fmt.Sprintf("end %s of user %s (%s) and permanently delete the user with all recorded activity",
+		count(int64(len(connections)), "connection"), found.ID, found.Email)); err != nil {
+		return err
+	}
+	ended, err := db.accounts().DeleteUser(p.ctx, c.ID)
+	if err != nil {
+		return fmt.Errorf("user %s: %w", c.ID, err)
+	}
+	return group.print(p, userDeletedJSON{c.ID, ended}, func(w io.Writer) {
+		fmt.Fprintf(w, "user %s is deleted; %s ended\n", c.ID, count(ended, "connection"))
+	})
 }

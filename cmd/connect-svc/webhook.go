@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/client"
 	"connect-svc/internal/webhook"
 )
 
@@ -89,41 +89,35 @@ type webhookListCommand struct {
 	State  webhook.State `enum:",pending,delivered,failed" default:"" placeholder:"STATE" help:"Only events in this state: pending, delivered or failed."`
 }
 
-func (c webhookListCommand) Run(p *program, group *webhookCommands) error {
-	return c.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, clients *client.Registry) error {
-		if c.Client != uuid.Nil {
-			if _, err := clients.Get(p.ctx, c.Client); err != nil {
-				return err
-			}
+func (c webhookListCommand) Run(p *program, group *webhookCommands, db *database) error {
+	if c.Client != uuid.Nil {
+		if _, err := db.clients().Get(p.ctx, c.Client); err != nil {
+			return err
 		}
-		filter := webhook.Filter{ClientID: c.Client, State: c.State, Limit: listPage}
-		rows := paged(func() ([]webhook.Event, error) {
-			events, err := webhooks.Events(p.ctx, filter)
-			if len(events) > 0 {
-				filter.After = events[len(events)-1].Position()
-			}
-			return events, err
+	}
+	rows := paged(func(after webhook.Position) ([]webhook.Event, error) {
+		return db.webhooks().Events(p.ctx, webhook.Filter{ClientID: c.Client, State: c.State, After: after, Limit: listPage})
+	}, webhook.Event.Position)
+	return stream(group.output, p, rows, toEventJSON, "CREATED\tWEBHOOK ID\tCLIENT ID\tTYPE\tSTATE\tATTEMPTS\tNEXT ATTEMPT\tABOUT",
+		func(w io.Writer, row eventJSON) {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", row.CreatedAt.Format(time.RFC3339), row.WebhookID,
+				row.ClientID, row.Type, row.State, row.Attempts, row.next(), row.about())
 		})
-		return stream(group.output, p, mapped(rows, toEventJSON), "CREATED\tWEBHOOK ID\tCLIENT ID\tTYPE\tSTATE\tATTEMPTS\tNEXT ATTEMPT\tABOUT",
-			func(w io.Writer, row eventJSON) {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", row.CreatedAt.Format(time.RFC3339), row.WebhookID,
-					row.ClientID, row.Type, row.State, row.Attempts, row.next(), row.about())
-			})
-	})
 }
 
 // eventID is the argument of the commands on one event.
 type eventID struct {
-	ID string `arg:"" help:"The event's webhook-id, msg_…"`
+	ID messageID `arg:"" help:"The event's webhook-id, msg_…"`
 }
 
-// parse refuses what is not a webhook-id as a usage error.
-func (e eventID) parse() (uuid.UUID, error) {
-	id, err := webhook.ParseEventID(e.ID)
-	if err != nil {
-		return id, usagef("<id>: must be a webhook-id such as msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21")
+type messageID struct{ uuid.UUID }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (m *messageID) UnmarshalText(text []byte) (err error) {
+	if m.UUID, err = webhook.ParseEventID(string(text)); err != nil {
+		return errors.New("must be a webhook-id such as msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21")
 	}
-	return id, nil
+	return nil
 }
 
 // attemptJSON has a null status where there was no response.
@@ -177,26 +171,20 @@ type webhookShowCommand struct {
 	eventID
 }
 
-func (c webhookShowCommand) Run(p *program, group *webhookCommands) error {
-	id, err := c.parse()
+func (c webhookShowCommand) Run(p *program, group *webhookCommands, db *database) error {
+	event, err := db.webhooks().Event(p.ctx, c.ID.UUID)
 	if err != nil {
 		return err
 	}
-	return c.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, _ *client.Registry) error {
-		event, err := webhooks.Event(p.ctx, id)
-		if err != nil {
-			return err
-		}
-		body, err := event.Body()
-		if err != nil {
-			return err
-		}
-		row := eventDetailJSON{eventJSON: toEventJSON(event), Body: body, Log: []attemptJSON{}}
-		for _, attempt := range event.Attempts {
-			row.Log = append(row.Log, toAttemptJSON(attempt))
-		}
-		return group.print(p, row, row.write)
-	})
+	body, err := event.Body()
+	if err != nil {
+		return err
+	}
+	row := eventDetailJSON{eventJSON: toEventJSON(event), Body: body, Log: []attemptJSON{}}
+	for _, attempt := range event.Attempts {
+		row.Log = append(row.Log, toAttemptJSON(attempt))
+	}
+	return group.print(p, row, row.write)
 }
 
 func (e eventDetailJSON) write(w io.Writer) {
@@ -227,22 +215,17 @@ type webhookReplayCommand struct {
 	eventID
 }
 
-func (c webhookReplayCommand) Run(p *program, group *webhookCommands) error {
-	id, err := c.parse()
+func (c webhookReplayCommand) Run(p *program, group *webhookCommands, db *database) error {
+	webhooks := db.webhooks()
+	if err := webhooks.Replay(p.ctx, c.ID.UUID); err != nil {
+		return err
+	}
+	event, err := webhooks.Event(p.ctx, c.ID.UUID)
 	if err != nil {
 		return err
 	}
-	return c.inWebhooks(p, nil, func(webhooks *webhook.Webhooks, _ *client.Registry) error {
-		if err := webhooks.Replay(p.ctx, id); err != nil {
-			return err
-		}
-		event, err := webhooks.Event(p.ctx, id)
-		if err != nil {
-			return err
-		}
-		row := toEventJSON(event)
-		return group.print(p, row, func(w io.Writer) {
-			fmt.Fprintf(w, "%s will be delivered again: `connect-svc webhook show %s` shows the outcome\n", row.WebhookID, row.WebhookID)
-		})
+	row := toEventJSON(event)
+	return group.print(p, row, func(w io.Writer) {
+		fmt.Fprintf(w, "%s will be delivered again: `connect-svc webhook show %s` shows the outcome\n", row.WebhookID, row.WebhookID)
 	})
 }

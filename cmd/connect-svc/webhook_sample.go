@@ -8,15 +8,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/client"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/webhook"
 )
 
 type webhookTestCommand struct {
 	databaseSetting
-	keysetSetting
+	sealingSetting
 	WebhookAllowCIDRs []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
 	Client            uuid.UUID      `required:"" placeholder:"UUID" help:"The client's id."`
 	Type              string         `default:"connection.revoked" placeholder:"TYPE" help:"Event type: connection.revoked or activity.updated (default ${default})."`
@@ -29,33 +26,35 @@ type sampleJSON struct {
 	attemptJSON
 }
 
-func (c webhookTestCommand) Run(p *program, group *webhookCommands) error {
+// AfterApply implements a hook of kong.
+func (c webhookTestCommand) AfterApply() error {
 	if c.Type != webhook.ConnectionRevoked && c.Type != webhook.ActivityUpdated {
 		return usagef("--type: must be %s or %s", webhook.ConnectionRevoked, webhook.ActivityUpdated)
 	}
-	keys, err := c.open()
+	return nil
+}
+
+func (c webhookTestCommand) Run(p *program, group *webhookCommands, db *database) error {
+	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{AllowedNetworks: c.WebhookAllowCIDRs})
 	if err != nil {
 		return err
 	}
-	return c.withKeyset(p, keys, func(pool *postgres.Pool) error {
-		if _, err := client.NewRegistry(pool, oauth.EndConnectionsOfClient).Get(p.ctx, c.Client); err != nil {
-			return err
+	if _, err := db.clients().Get(p.ctx, c.Client); err != nil {
+		return err
+	}
+	attempt, err := webhooks.SendSample(p.ctx, c.Client, c.Type)
+	if err != nil {
+		return err
+	}
+	row := sampleJSON{ClientID: c.Client, Type: c.Type, Delivered: attempt.Success(), attemptJSON: toAttemptJSON(attempt)}
+	var failure error
+	if !row.Delivered {
+		failure = fmt.Errorf("not delivered: %s", row.problem())
+		if group.Output == "text" && row.Response == "" {
+			return failure
 		}
-		webhooks := webhook.New(pool, keys, webhook.Settings{AllowedNetworks: c.WebhookAllowCIDRs})
-		attempt, err := webhooks.SendSample(p.ctx, c.Client, c.Type)
-		if err != nil {
-			return err
-		}
-		row := sampleJSON{ClientID: c.Client, Type: c.Type, Delivered: attempt.Success(), attemptJSON: toAttemptJSON(attempt)}
-		var failure error
-		if !row.Delivered {
-			failure = fmt.Errorf("not delivered: %s", row.problem())
-			if group.Output == "text" && row.Response == "" {
-				return failure
-			}
-		}
-		return errors.Join(group.print(p, row, row.write), failure)
-	})
+	}
+	return errors.Join(group.print(p, row, row.write), failure)
 }
 
 // problem is why the receiver did not accept the event.

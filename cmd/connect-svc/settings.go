@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -45,7 +44,7 @@ func (e settingError) Error() string {
 	return fmt.Sprintf("%s (--%s): %s; accepted: %s", variable(e.flag), e.flag, e.problem, e.accepted)
 }
 
-// settingType reads and checks settings of one type. It implements [kong.Mapper].
+// settingType is what settings of one type accept.
 type settingType struct {
 	accepted string
 	secret   bool // the value is never printed, not even in the message that refuses it
@@ -53,29 +52,23 @@ type settingType struct {
 	parse func(string) (any, error)
 }
 
-// Decode implements [kong.Mapper].
-func (t settingType) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
-	var text string
-	if err := ctx.Scan.PopValueInto("value", &text); err != nil {
-		return err
-	}
+// read returns the value of a setting, nil for none, or a settingError.
+func (t settingType) read(flag *kong.Value, text string) (any, error) {
 	if text == "" {
-		if ctx.Value.HasDefault || ctx.Value.Tag.Get("setting") == "required" {
-			return settingError{ctx.Value.Name, "is not set", t.accepted}
+		if flag.HasDefault || flag.Tag.Get("setting") == "required" {
+			return nil, settingError{flag.Name, "is not set", t.accepted}
 		}
-		target.SetZero()
-		return nil
+		return nil, nil
 	}
 	value, err := t.parse(text)
-	if err != nil {
-		problem := err.Error()
-		if !t.secret {
-			problem = fmt.Sprintf("%q %s", text, err)
-		}
-		return settingError{ctx.Value.Name, problem, t.accepted}
+	if err == nil {
+		return value, nil
 	}
-	target.Set(reflect.ValueOf(value))
-	return nil
+	problem := err.Error()
+	if !t.secret {
+		problem = fmt.Sprintf("%q %s", text, err)
+	}
+	return nil, settingError{flag.Name, problem, t.accepted}
 }
 
 var settingTypes = map[string]settingType{
@@ -86,41 +79,26 @@ var settingTypes = map[string]settingType{
 	"database": {
 		accepted: "postgres://user:password@host:port/name",
 		secret:   true,
-		parse:    parseDatabaseURL,
+		parse:    kept(isDatabaseURL, "is not the URL of a PostgreSQL database"),
 	},
 	"replicas": {
 		accepted: "postgres://user:password@host:port,host:port/name with a host for each replica, or nothing",
 		secret:   true,
-		parse:    parseDatabaseURL,
+		parse:    kept(isDatabaseURL, "is not the URL of a PostgreSQL database"),
 	},
 	"limiter": {
 		accepted: "redis://user:password@host:port, rediss:// with TLS, or nothing for PostgreSQL",
 		secret:   true,
-		parse: func(s string) (any, error) {
-			if ratelimit.CheckRedisURL(s) != nil {
-				return nil, errors.New("is not the URL of a Redis or Valkey server")
-			}
-			return s, nil
-		},
+		parse:    kept(func(s string) bool { return ratelimit.CheckRedisURL(s) == nil }, "is not the URL of a Redis or Valkey server"),
 	},
 	"mail server": {
 		accepted: "smtp://host:port or smtps://user:password@host:port",
 		secret:   true,
-		parse: func(s string) (any, error) {
-			if _, err := account.NewMailer(s, "no-reply@example.com"); err != nil {
-				return nil, errors.New("is not the URL of a mail server")
-			}
-			return s, nil
-		},
+		parse:    kept(func(s string) bool { return canMail(s, "no-reply@example.com") }, "is not the URL of a mail server"),
 	},
 	"sender": {
 		accepted: "an address such as no-reply@example.com or Example <no-reply@example.com>",
-		parse: func(s string) (any, error) {
-			if _, err := account.NewMailer("smtp://localhost:25", s); err != nil {
-				return nil, errors.New("is not a mail address")
-			}
-			return s, nil
-		},
+		parse:    kept(func(s string) bool { return canMail("smtp://localhost:25", s) }, "is not a mail address"),
 	},
 	"log level": {
 		accepted: "debug, info, warn or error",
@@ -145,33 +123,22 @@ var settingTypes = map[string]settingType{
 	},
 	"address": {
 		accepted: "host:port or :port, with a port from 0 (any free one) to 65535",
-		parse: func(s string) (any, error) {
-			_, port, err := net.SplitHostPort(s)
-			if err != nil || !isPort(port, 0) {
-				return nil, errors.New("is not an address to listen on")
-			}
-			return s, nil
-		},
+		parse:    kept(isAddress, "is not an address to listen on"),
 	},
 	"host names": {
 		accepted: "host names separated by commas, without ports, such as connect.internal,connect-svc",
-		parse:    parseHostNames,
+		parse: listed("is not a list of host names", func(part string) (string, bool) {
+			name := strings.ToLower(part)
+			return name, len(name) <= 253 && hostName.MatchString(name)
+		}),
 	},
 	"brand name": {
 		accepted: "1 to 40 printable characters, without leading or trailing spaces",
-		parse: func(s string) (any, error) {
-			if s != strings.TrimSpace(s) || utf8.RuneCountInString(s) > 40 || !utf8.ValidString(s) || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }) {
-				return nil, errors.New("is not a valid name")
-			}
-			return s, nil
-		},
+		parse:    kept(isBrandName, "is not a valid name"),
 	},
 	"logo": {
 		accepted: "an SVG or PNG file of at most 64 KiB, or nothing",
-		parse: func(s string) (any, error) {
-			logo, err := readLogo(s)
-			return logo, err
-		},
+		parse:    func(s string) (any, error) { return readLogo(s) },
 	},
 	"color": {
 		accepted: "a color such as #0b5a41, with a contrast of 4.5 or more to a light page",
@@ -179,21 +146,11 @@ var settingTypes = map[string]settingType{
 	},
 	"page": {
 		accepted: "an https:// address of at most 2048 characters, or nothing",
-		parse: func(s string) (any, error) {
-			if !brand.IsPage(s) {
-				return nil, errors.New("is not a valid address")
-			}
-			return s, nil
-		},
+		parse:    kept(brand.IsPage, "is not a valid address"),
 	},
 	"support page": {
 		accepted: "an https:// address of at most 2048 characters, mailto:help@example.com, or nothing",
-		parse: func(s string) (any, error) {
-			if !brand.IsSupport(s) {
-				return nil, errors.New("is not a valid address")
-			}
-			return s, nil
-		},
+		parse:    kept(brand.IsSupport, "is not a valid address"),
 	},
 	"texts": {
 		accepted: "a folder of files such as de.toml, with texts of internal/locale/texts",
@@ -210,17 +167,10 @@ var settingTypes = map[string]settingType{
 	},
 	"networks": {
 		accepted: "networks in CIDR form separated by commas, such as 10.0.0.0/8,2001:db8::/32",
-		parse: func(s string) (any, error) {
-			var list []netip.Prefix
-			for part := range strings.SplitSeq(s, ",") {
-				prefix, err := netip.ParsePrefix(strings.TrimSpace(part))
-				if err != nil {
-					return nil, errors.New("is not a list of networks")
-				}
-				list = append(list, prefix.Masked())
-			}
-			return list, nil
-		},
+		parse: listed("is not a list of networks", func(part string) (netip.Prefix, bool) {
+			prefix, err := netip.ParsePrefix(part)
+			return prefix.Masked(), err == nil
+		}),
 	},
 	"operator token": {
 		accepted: "32 to 1024 printable ASCII characters without spaces, such as the output of `openssl rand -hex 32`",
@@ -244,10 +194,10 @@ var settingTypes = map[string]settingType{
 		accepted: "a whole number from 0 (no limit) to 1000000",
 		parse: func(s string) (any, error) {
 			n, err := strconv.Atoi(s)
-			if err != nil {
+			switch {
+			case err != nil:
 				return nil, errors.New("is not a whole number")
-			}
-			if n < 0 || n > 1_000_000 {
+			case n < 0 || n > 1_000_000:
 				return nil, errors.New("is out of bounds")
 			}
 			return n, nil
@@ -279,6 +229,16 @@ var settingTypes = map[string]settingType{
 	},
 }
 
+// kept is the parse of a setting that is used as it is written.
+func kept(valid func(string) bool, problem string) func(string) (any, error) {
+	return func(s string) (any, error) {
+		if !valid(s) {
+			return nil, errors.New(problem)
+		}
+		return s, nil
+	}
+}
+
 // parseOrigin accepts one spelling only: partners compare the issuer as an exact string.
 func parseOrigin(s string) (any, error) {
 	u, err := url.Parse(s)
@@ -293,17 +253,19 @@ func parseOrigin(s string) (any, error) {
 
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
-// parseHostNames puts them into lower case.
-func parseHostNames(s string) (any, error) {
-	var list []string
-	for part := range strings.SplitSeq(strings.ToLower(s), ",") {
-		name := strings.TrimSpace(part)
-		if len(name) > 253 || !hostName.MatchString(name) {
-			return nil, errors.New("is not a list of host names")
+// listed is the parse of a setting with commas.
+func listed[T any](problem string, read func(part string) (one T, valid bool)) func(string) (any, error) {
+	return func(s string) (any, error) {
+		var list []T
+		for part := range strings.SplitSeq(s, ",") {
+			one, valid := read(strings.TrimSpace(part))
+			if !valid {
+				return nil, errors.New(problem)
+			}
+			list = append(list, one)
 		}
-		list = append(list, name)
+		return list, nil
 	}
-	return list, nil
 }
 
 func isPort(s string, least int) bool {
@@ -311,11 +273,24 @@ func isPort(s string, least int) bool {
 	return err == nil && n >= least && n <= 65535
 }
 
-func parseDatabaseURL(s string) (any, error) {
-	if _, err := pgxpool.ParseConfig(s); err != nil {
-		return nil, errors.New("is not the URL of a PostgreSQL database")
-	}
-	return s, nil
+func isAddress(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	return err == nil && isPort(port, 0)
+}
+
+func isBrandName(s string) bool {
+	unseen := strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
+	return s == strings.TrimSpace(s) && utf8.RuneCountInString(s) <= 40 && utf8.ValidString(s) && !unseen
+}
+
+func isDatabaseURL(s string) bool {
+	_, err := pgxpool.ParseConfig(s)
+	return err == nil
+}
+
+func canMail(server, sender string) bool {
+	_, err := account.NewMailer(server, sender)
+	return err == nil
 }
 
 // hashOperatorToken accepts what can stand in a header (RFC 6750, section 2.1). The token is kept as its hash only.

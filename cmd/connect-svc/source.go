@@ -90,15 +90,20 @@ func (n noting) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 		n.source.twice(flag)
 	}
 	n.source.given[flag] = !n.source.resolved[flag]
-	err := n.settingType.Decode(ctx, target)
-	if problem, isSetting := errors.AsType[settingError](err); isSetting {
-		target.SetZero()
-		if secret, fromFile := n.source.secrets[flag]; !fromFile || secret != "" { // else it was told of the file
-			n.source.problems = append(n.source.problems, problem)
-		}
-		return nil
+	var text string
+	if err := ctx.Scan.PopValueInto("value", &text); err != nil {
+		return err
 	}
-	return err
+	value, problem := n.read(ctx.Value, text)
+	if secret, fromFile := n.source.secrets[flag]; problem != nil && (!fromFile || secret != "") { // else it was told of the file
+		n.source.problems = append(n.source.problems, problem)
+	}
+	if value == nil {
+		target.SetZero()
+	} else {
+		target.Set(reflect.ValueOf(value))
+	}
+	return nil
 }
 
 // secretFile is the type of a setting that names a file with another setting in it.

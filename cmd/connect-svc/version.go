@@ -7,9 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
-	"connect-svc/api"
+	"connect-svc/internal/app"
 )
 
 // version is the release that this program was built from. `make build` sets it.
@@ -58,11 +56,7 @@ type versionJSON struct {
 }
 
 func (c versionCommand) Run(p *program) error {
-	contract, err := openapi3.NewLoader().LoadFromData(api.Partner)
-	if err != nil {
-		return fmt.Errorf("read the partner API's document: %w", err)
-	}
-	value := versionJSON{built(), contract.Info.Version, runtime.Version()}
+	value := versionJSON{built(), app.ContractVersion(), runtime.Version()}
 	return c.print(p, value, func(w io.Writer) {
 		fmt.Fprintf(w, "connect-svc %s, partner API %s, %s\n", value.build, value.ContractVersion, value.GoVersion)
 	})

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -151,19 +150,10 @@ func (c *certificate) refresh(insist bool) {
 	}
 }
 
-// watchCertificates reads the certificates regularly until ctx ends.
-func (a *App) watchCertificates(ctx context.Context) {
-	ticker := time.NewTicker(a.certificateInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			for _, c := range a.certificates {
-				c.refresh(false)
-			}
-		}
+// refreshCertificates reads the certificates of all listeners again.
+func (a *App) refreshCertificates(insist bool) {
+	for _, c := range a.certificates {
+		c.refresh(insist)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // factsTimeout bounds each question: a page that lacks one answer is better than none.
 const factsTimeout = 3 * time.Second
 
-// contractVersion is that of the partner API.
-var contractVersion = sync.OnceValue(func() string {
+// ContractVersion is that of the partner API.
+var ContractVersion = sync.OnceValue(func() string {
 	document, err := openapi3.NewLoader().LoadFromData(api.Partner)
 	if err != nil {
 		return "unknown" // the partner API does not start without it
@@ -31,7 +31,7 @@ func (a *App) facts(ctx context.Context) overview.Facts {
 	counts := a.Accounts.Counts()
 	trouble, used := a.Accounts.MailTrouble()
 	f := overview.Facts{
-		At: a.config.Clock.Now(), Version: a.config.Version, Commit: a.config.Commit, Go: runtime.Version(), Contract: contractVersion(),
+		At: a.config.Clock.Now(), Version: a.config.Version, Commit: a.config.Commit, Go: runtime.Version(), Contract: ContractVersion(),
 		Self: a.overview.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
 		Mail:    overview.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
 		Limiter: overview.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: a.replicas.States(),

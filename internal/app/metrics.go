@@ -67,36 +67,17 @@ func (a *App) collectAccounts() {
 		func() float64 { return float64(a.Accounts.Counts().EmailsFailed) })
 	a.metrics.Counter("mail_server_failures_total", "Sessions that the mail server refused, and attempts to reach it in vain.", nil,
 		func() float64 { return float64(a.Accounts.Counts().MailRefusals) })
-	a.metrics.Register(&emailMetrics{
-		app:     a,
-		waiting: prometheus.NewDesc("connect_emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", nil, nil),
-		oldest:  prometheus.NewDesc("connect_emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", nil, nil),
-	})
-}
-
-// emailMetrics are the emails that wait in the database.
-type emailMetrics struct {
-	app             *App
-	waiting, oldest *prometheus.Desc
-}
-
-// Describe implements [prometheus.Collector].
-func (m *emailMetrics) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- m.waiting
-	descriptions <- m.oldest
-}
-
-// Collect implements [prometheus.Collector]. Where the database is away there are none of these, and all others.
-func (m *emailMetrics) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), statsTimeout)
-	defer cancel()
-	waiting, oldest, err := m.app.Accounts.EmailsWaiting(ctx)
-	if err != nil {
-		m.app.logger.Warn("metrics of emails", "cause", err)
-		return
-	}
-	metrics <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(waiting))
-	metrics <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, oldest.Seconds())
+	waiting := prometheus.NewDesc("connect_emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", nil, nil)
+	oldest := prometheus.NewDesc("connect_emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", nil, nil)
+	a.metrics.Register(&scraped{a.logger, "emails", []*prometheus.Desc{waiting, oldest}, func(ctx context.Context, tell teller) error {
+		count, age, err := a.Accounts.EmailsWaiting(ctx)
+		if err != nil {
+			return err
+		}
+		tell(waiting, prometheus.GaugeValue, float64(count))
+		tell(oldest, prometheus.GaugeValue, age.Seconds())
+		return nil
+	}})
 }
 
 func (a *App) collectUsage() {

@@ -87,8 +87,6 @@ func (a *App) Reload(config Config) error {
 	}
 	a.edges.Store(edges)
 	a.Accounts.SetLook(config.Brand, config.Texts)
-	for _, c := range a.certificates {
-		c.refresh(true)
-	}
+	a.refreshCertificates(true)
 	return nil
 }

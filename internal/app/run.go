@@ -34,7 +34,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer endBackground()
 	var work sync.WaitGroup
 	work.Go(func() { a.Accounts.Run(background) })
-	work.Go(func() { a.sweepRegularly(background) })
+	work.Go(func() { every(background, sweepEvery, func() { a.sweep(background) }) })
 	work.Go(func() { a.Usage.Run(background) })
 	// The delivery of webhooks ends before: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
@@ -42,7 +42,7 @@ func (a *App) Run(ctx context.Context) error {
 	work.Go(func() { a.Webhooks.Run(delivering) })
 	work.Go(func() { a.replicas.Run(background) })
 
-	work.Go(func() { a.watchCertificates(background) })
+	work.Go(func() { every(background, a.certificateInterval, func() { a.refreshCertificates(false) }) })
 	work.Go(func() { a.watch(background) })
 
 	failures := make(chan error, len(a.servers()))
@@ -133,16 +133,16 @@ func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	}
 }
 
-// sweepRegularly sweeps until ctx ends.
-func (a *App) sweepRegularly(ctx context.Context) {
-	ticker := time.NewTicker(sweepEvery)
+// every acts again and again until ctx ends.
+func every(ctx context.Context, interval time.Duration, act func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			a.sweep(ctx)
+			act()
 		}
 	}
 }

@@ -30,10 +30,8 @@ func (a *App) openOverview() (err error) {
 // watch evaluates the alerts of docs/alerts.yaml, and says to all that this server is there, until ctx ends. Then it takes this
 // server's row away.
 func (a *App) watch(ctx context.Context) {
-	ticker := time.NewTicker(alerts.Interval)
-	defer ticker.Stop()
 	var trouble string // which is logged once
-	for {
+	look := func() {
 		said := ""
 		if err := a.look(ctx, a.config.Clock.Now()); err != nil && ctx.Err() == nil {
 			if said = err.Error(); said != trouble {
@@ -41,16 +39,13 @@ func (a *App) watch(ctx context.Context) {
 			}
 		}
 		trouble = said
-		select {
-		case <-ctx.Done():
-			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-			defer cancel()
-			if err := a.overview.Leave(leaving); err != nil {
-				a.logger.Warn("watch", "cause", err)
-			}
-			return
-		case <-ticker.C:
-		}
+	}
+	look()
+	every(ctx, alerts.Interval, look)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if err := a.overview.Leave(leaving); err != nil {
+		a.logger.Warn("watch", "cause", err)
 	}
 }
 

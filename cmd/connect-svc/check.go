@@ -23,9 +23,6 @@ type checkCommand struct {
 	serviceSettings
 }
 
-// AfterApply implements a hook of kong, like that of serve.
-func (c *checkCommand) AfterApply(from *source) error { c.complete(from); return nil }
-
 // checkResult is what came of one check.
 type checkResult struct {
 	Check  string `json:"check"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -60,10 +61,8 @@ func newParser(p *program) (*kong.Kong, *commands, *source) {
 	line := new(commands)
 	parser := kong.Must(line, options...)
 	for _, command := range parser.Model.Leaves(false) {
-		for _, flags := range command.AllFlags(false) {
-			for _, flag := range flags {
-				from.known[variable(flag.Name)] = flag.Tag.Has("setting") || from.known[variable(flag.Name)]
-			}
+		for _, setting := range settingsOf(command) {
+			from.known[variable(setting.Name)] = true
 		}
 	}
 	return parser, line, from
@@ -93,18 +92,14 @@ func describe(k *kong.Kong) error {
 	return nil
 }
 
+func settingsOf(command *kong.Node) []*kong.Flag {
+	return slices.DeleteFunc(slices.Concat(command.AllFlags(false)...), func(flag *kong.Flag) bool { return !flag.Tag.Has("setting") })
+}
+
 func settingsTable(command *kong.Node) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	var settings []*kong.Flag
-	for _, flags := range command.AllFlags(false) {
-		for _, flag := range flags {
-			if flag.Tag.Has("setting") {
-				settings = append(settings, flag)
-			}
-		}
-	}
-	for _, flag := range settings {
+	for _, flag := range settingsOf(command) {
 		flag.Hidden = true // in the list of flags
 		value := "=" + flag.Default
 		if !flag.HasDefault {

@@ -127,7 +127,9 @@ func TestServeIsNoSandbox(t *testing.T) {
 			field.SetString("sandbox")
 		}
 	}
-	command.complete(newSource(nil))
+	if err := command.AfterApply(newSource(nil)); err != nil {
+		t.Fatal(err)
+	}
 	config := command.config
 	if config.Public != nil || config.Private != nil || config.WebhookTransport != nil || config.PrivateListener != nil || config.Observe != nil || config.Clock != nil {
 		t.Errorf("a setting of serve leads to %+v", config)

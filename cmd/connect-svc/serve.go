@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
@@ -20,9 +21,6 @@ import (
 )
 
 type serveCommand struct{ serviceSettings }
-
-// AfterApply implements a hook of kong: settings that only make sense together are checked before any of them is told.
-func (c *serveCommand) AfterApply(from *source) error { c.complete(from); return nil }
 
 // serviceSettings is the table of the service's settings.
 type serviceSettings struct {
@@ -76,8 +74,9 @@ type serviceSettings struct {
 	SignInCodesPerNetwork int `setting:"" type:"hourly limit" default:"30" help:"One-time codes requested from one network address per hour; 0: no limit."`
 }
 
-// complete makes the configuration, and checks the settings that only make sense together.
-func (s *serviceSettings) complete(from *source) {
+// AfterApply implements a hook of kong: it makes the configuration, and checks the settings that only make sense together before
+// any of them is told.
+func (s *serviceSettings) AfterApply(from *source) error {
 	of := built()
 	s.config = app.Config{
 		Version:        of.Version,
@@ -122,8 +121,11 @@ func (s *serviceSettings) complete(from *source) {
 	note(err)
 	s.config.PrivateCertificate, err = readCertificate("private-tls", s.PrivateTLSCert, s.PrivateTLSKey)
 	note(err)
-	s.config.Mailer, err = newMailer(s.SMTPURL, s.MailFrom)
-	note(err)
+	if s.SMTPURL != "" && s.MailFrom != "" { // or it has been told
+		s.config.Mailer, err = account.NewMailer(s.SMTPURL, s.MailFrom)
+		note(err)
+	}
+	return nil
 }
 
 // Run serves until it is asked to stop.

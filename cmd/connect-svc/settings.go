@@ -356,11 +356,3 @@ func readOperators(unnamed []byte, file string) (*operators.Tokens, error) {
 	}
 	return tokens, nil
 }
-
-// newMailer makes the mailer of its two settings, if both can be used.
-func newMailer(smtpURL, from string) (*account.Mailer, error) {
-	if smtpURL == "" || from == "" {
-		return nil, nil // which has been told
-	}
-	return account.NewMailer(smtpURL, from)
-}

@@ -69,7 +69,8 @@ func (c auditListCommand) Run(p *program, group *auditCommands, db *database) er
 		return log.List(p.ctx, filter, after, listPage)
 	}, audit.Event.Position)
 	return stream(group.output, p, rows, toAuditEventJSON, "AT\tACTOR\tACTION\tCLIENT ID\tUSER ID\tVERSION\tDETAIL",
-		func(w io.Writer, row auditEventJSON) {
+		func(w io.Writer, event audit.Event) {
+			row := toAuditEventJSON(event)
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Actor, row.Action,
 				orDash(row.ClientID), orDash(row.UserID), orDash(row.ConnectionVersion), row.Detail)
 		})

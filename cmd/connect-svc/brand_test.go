@@ -23,12 +23,12 @@ func TestClientPresentation(t *testing.T) {
 		"--privacy-url", "https://partner.example/privacy", "--terms-url", "https://partner.example/terms")...)
 	id := created.ClientID.String()
 	got := succeedJSON[clientJSON](t, env(db), "", "client", "show", id)
-	if got.PrivacyURL != "https://partner.example/privacy" || got.TermsURL != "https://partner.example/terms" || !strings.HasSuffix(got.Logo, ".svg") {
+	if got.PrivacyUrl != "https://partner.example/privacy" || got.TermsUrl != "https://partner.example/terms" || !strings.HasSuffix(got.Logo, ".svg") {
 		t.Errorf("created as %+v", got)
 	}
 	other := writeNamed(t, "other.svg", strings.Replace(drawing, "9v9", "8v8", 1))
 	changed := succeedJSON[clientJSON](t, env(db), "", "client", "update", id, "--logo", other, "--terms-url", "")
-	if changed.Logo == got.Logo || changed.TermsURL != "" || changed.PrivacyURL != got.PrivacyURL {
+	if changed.Logo == got.Logo || changed.TermsUrl != "" || changed.PrivacyUrl != got.PrivacyUrl {
 		t.Errorf("changed to %+v", changed)
 	}
 	if n := pgtest.Value[int](t, db, "select count(*) from client_logos where client_id = $1 and logo = $2", created.ClientID, changed.Logo); n != 1 {

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/api/operator"
 	"connect-svc/internal/client"
 	"connect-svc/internal/webhook"
 )
@@ -121,44 +122,15 @@ func (c clientCommands) showSecret(p *program, row clientSecretJSON) error {
 	})
 }
 
+// clientJSON is a client as the operator API has it, with the instants as they are stored.
 type clientJSON struct {
-	ClientID          uuid.UUID     `json:"client_id"`
-	Name              string        `json:"name"`
-	Status            client.Status `json:"status"`
-	CallbackURL       string        `json:"callback_url"`
-	Scopes            []string      `json:"scopes"`
-	RequestsPerMinute int           `json:"requests_per_minute"`
-	Burst             int           `json:"burst"`
-	ConcurrentReads   int           `json:"concurrent_reads"`
-	ContactEmail      string        `json:"contact_email"`
-	HomepageURL       string        `json:"homepage_url"`
-	PrivacyURL        string        `json:"privacy_url"`
-	TermsURL          string        `json:"terms_url"`
-	Logo              string        `json:"logo"` // the name under which it is served
-	WebhookParallel   int           `json:"webhook_parallel"`
-	CreatedAt         time.Time     `json:"created_at"`
-	OldSecretUntil    *time.Time    `json:"old_secret_until"` // null unless the secret of before works, too
+	operatorapi.Client
+	CreatedAt      time.Time  `json:"created_at"`
+	OldSecretUntil *time.Time `json:"old_secret_until"` // null unless the secret of before works, too
 }
 
 func toClientJSON(c client.Client) clientJSON {
-	return clientJSON{
-		ClientID:          c.ID,
-		Name:              c.Name,
-		Status:            c.Status,
-		CallbackURL:       c.CallbackURL,
-		Scopes:            c.Scopes.Names(),
-		RequestsPerMinute: c.Policy.RequestsPerMinute,
-		Burst:             c.Policy.Burst,
-		ConcurrentReads:   c.Policy.ConcurrentReads,
-		ContactEmail:      c.ContactEmail,
-		HomepageURL:       c.HomepageURL,
-		PrivacyURL:        c.PrivacyURL,
-		TermsURL:          c.TermsURL,
-		Logo:              c.Logo.Name,
-		WebhookParallel:   c.WebhookParallel,
-		CreatedAt:         c.CreatedAt.UTC(),
-		OldSecretUntil:    timeOrNull(c.OverlapUntil),
-	}
+	return clientJSON{operator.ClientBody(c), c.CreatedAt.UTC(), timeOrNull(c.OverlapUntil)}
 }
 
 // clientDetailJSON is what is known of one client.
@@ -175,8 +147,8 @@ func (clientListCommand) Run(p *program, group *clientCommands, db *database) er
 	rows := paged(func(after client.Position) ([]client.Client, error) {
 		return db.clients().List(p.ctx, after, listPage)
 	}, client.Client.Position)
-	return stream(group.output, p, rows, toClientJSON, "CLIENT ID\tSTATUS\tNAME\tSCOPES", func(w io.Writer, row clientJSON) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.ClientID, row.Status, row.Name, strings.Join(row.Scopes, " "))
+	return stream(group.output, p, rows, toClientJSON, "CLIENT ID\tSTATUS\tNAME\tSCOPES", func(w io.Writer, c client.Client) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.ID, c.Status, c.Name, c.Scopes)
 	})
 }
 
@@ -363,18 +335,18 @@ func (c clientCommands) show(p *program, db *database, id uuid.UUID, webhookSecr
 		return err
 	}
 	return c.print(p, row, func(w io.Writer) {
-		fmt.Fprintf(w, "client id\t%s\n", row.ClientID)
+		fmt.Fprintf(w, "client id\t%s\n", row.ClientId)
 		fmt.Fprintf(w, "name\t%s\n", row.Name)
 		fmt.Fprintf(w, "status\t%s\n", row.Status)
-		fmt.Fprintf(w, "callback\t%s\n", row.CallbackURL)
+		fmt.Fprintf(w, "callback\t%s\n", row.CallbackUrl)
 		fmt.Fprintf(w, "scopes\t%s\n", found.Scopes)
 		fmt.Fprintf(w, "requests per minute\t%d\n", row.RequestsPerMinute)
 		fmt.Fprintf(w, "burst\t%d\n", row.Burst)
 		fmt.Fprintf(w, "concurrent reads\t%d\n", row.ConcurrentReads)
 		fmt.Fprintf(w, "contact\t%s\n", row.ContactEmail)
-		fmt.Fprintf(w, "homepage\t%s\n", row.HomepageURL)
-		fmt.Fprintf(w, "privacy policy\t%s\n", row.PrivacyURL)
-		fmt.Fprintf(w, "terms\t%s\n", row.TermsURL)
+		fmt.Fprintf(w, "homepage\t%s\n", row.HomepageUrl)
+		fmt.Fprintf(w, "privacy policy\t%s\n", row.PrivacyUrl)
+		fmt.Fprintf(w, "terms\t%s\n", row.TermsUrl)
 		fmt.Fprintf(w, "logo\t%s\n", row.Logo)
 		fmt.Fprintf(w, "webhook parallel\t%d\n", row.WebhookParallel)
 		fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))

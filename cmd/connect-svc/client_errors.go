@@ -33,12 +33,12 @@ func (c clientErrorsCommand) Run(p *program, group *clientCommands, db *database
 		return db.usage().Errors(p.ctx, c.ID, after, listPage)
 	}, usage.ClientError.Position)
 	return stream(group.output, p, rows, toClientErrorJSON, "LAST AT\tREQUESTS\tOPERATION\tSTATUS\tCODE\tCLIENT\tREASON",
-		func(w io.Writer, row clientErrorJSON) {
+		func(w io.Writer, row usage.ClientError) {
 			client := "proven"
 			if !row.Authenticated {
 				client = "named"
 			}
-			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Requests, row.Operation,
+			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", row.At.UTC().Format(time.RFC3339), row.Requests, row.Operation,
 				row.Status, row.Code, client, row.Reason)
 		})
 }

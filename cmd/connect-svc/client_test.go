@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"connect-svc/internal/client"
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/testing/pgtest"
@@ -42,17 +42,17 @@ func TestClient(t *testing.T) {
 	id := created.ClientID.String()
 
 	got := succeedJSON[clientJSON](t, env(db), "", "client", "show", id)
-	want := clientJSON{
-		ClientID:          created.ClientID,
+	want := clientJSON{Client: operatorapi.Client{
+		ClientId:          created.ClientID,
 		Name:              "Walk Rewards",
-		Status:            client.Active,
-		CallbackURL:       "https://partner.example/cb?a=1",
-		Scopes:            []string{"daily_steps:read", "cycling_daily:read"},
+		Status:            operatorapi.ClientStatusActive,
+		CallbackUrl:       "https://partner.example/cb?a=1",
+		Scopes:            []operatorapi.Scope{"daily_steps:read", "cycling_daily:read"},
 		RequestsPerMinute: 600,
 		Burst:             60,
 		ConcurrentReads:   10,
 		WebhookParallel:   8,
-	}
+	}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(clientJSON{}, "CreatedAt")); diff != "" {
 		t.Error(diff)
 	}
@@ -60,10 +60,10 @@ func TestClient(t *testing.T) {
 		t.Errorf("show, for people:\n%s", text)
 	}
 
-	if got := succeedJSON[clientJSON](t, env(db), "", "client", "disable", id); got.Status != client.Disabled || works(created) {
+	if got := succeedJSON[clientJSON](t, env(db), "", "client", "disable", id); got.Status != operatorapi.ClientStatusDisabled || works(created) {
 		t.Errorf("disabled: status %s, secret works: %t", got.Status, works(created))
 	}
-	if got := succeedJSON[clientJSON](t, env(db), "", "client", "enable", id); got.Status != client.Active || !works(created) {
+	if got := succeedJSON[clientJSON](t, env(db), "", "client", "enable", id); got.Status != operatorapi.ClientStatusActive || !works(created) {
 		t.Errorf("enabled: status %s, secret works: %t", got.Status, works(created))
 	}
 	rotated := succeedJSON[clientSecretJSON](t, env(db), "", "client", "rotate-secret", id)
@@ -85,14 +85,14 @@ func TestClient(t *testing.T) {
 		"--scope", "daily_steps:read", "--requests-per-minute", "7", "--burst", "8", "--concurrent-reads", "9",
 		"--contact-email", "it@b.example", "--homepage", "https://b.example/", "--webhook-parallel", "64")
 	list := succeedJSON[[]clientJSON](t, env(db), "", "client", "list")
-	if len(list) != 2 || list[0].ClientID != created.ClientID || list[1].ClientID != second.ClientID {
+	if len(list) != 2 || list[0].ClientId != created.ClientID || list[1].ClientId != second.ClientID {
 		t.Fatalf("list: %+v", list)
 	}
-	want = clientJSON{
-		ClientID: second.ClientID, Name: "B", Status: client.Active, CallbackURL: "https://b.example/cb",
-		Scopes: []string{"daily_steps:read"}, RequestsPerMinute: 7, Burst: 8, ConcurrentReads: 9,
-		ContactEmail: "it@b.example", HomepageURL: "https://b.example/", WebhookParallel: 64,
-	}
+	want = clientJSON{Client: operatorapi.Client{
+		ClientId: second.ClientID, Name: "B", Status: operatorapi.ClientStatusActive, CallbackUrl: "https://b.example/cb",
+		Scopes: []operatorapi.Scope{"daily_steps:read"}, RequestsPerMinute: 7, Burst: 8, ConcurrentReads: 9,
+		ContactEmail: "it@b.example", HomepageUrl: "https://b.example/", WebhookParallel: 64,
+	}}
 	if diff := cmp.Diff(want, list[1], cmpopts.IgnoreFields(clientJSON{}, "CreatedAt")); diff != "" {
 		t.Error(diff)
 	}

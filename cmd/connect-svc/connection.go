@@ -3,11 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/api/operator"
 	"connect-svc/internal/oauth"
 )
 
@@ -18,31 +19,16 @@ type connectionCommands struct {
 	Disconnect connectionDisconnectCommand `cmd:"" help:"End a user's connection with a client." example:"connect-svc connection disconnect --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
+// connectionJSON is a connection as the operator API has it, with the instants as they are stored and its version as a number.
 type connectionJSON struct {
-	UserID      uuid.UUID   `json:"user_id"`
-	ClientID    uuid.UUID   `json:"client_id"`
-	ClientName  string      `json:"client_name"`
-	GrantID     uuid.UUID   `json:"grant_id"`
-	Version     int64       `json:"connection_version"`
-	State       oauth.State `json:"state"`
-	Scopes      []string    `json:"scopes"`
-	HistoryFrom string      `json:"history_from"`
-	Authorized  time.Time   `json:"authorized_at"`
-	LastRead    *time.Time  `json:"last_read_at"` // null if the client has never read
+	operatorapi.FoundConnection
+	Version    int64      `json:"connection_version"`
+	Authorized time.Time  `json:"authorized_at"`
+	LastRead   *time.Time `json:"last_read_at"` // null if the client has never read
 }
 
 func toConnectionJSON(c oauth.Connection) connectionJSON {
-	row := connectionJSON{
-		UserID:      c.UserID,
-		ClientID:    c.Partner.ClientID,
-		ClientName:  c.Partner.Name,
-		GrantID:     c.GrantID,
-		Version:     c.Version,
-		State:       c.State,
-		Scopes:      c.Scopes.Names(),
-		HistoryFrom: c.HistoryFrom.Format(time.DateOnly),
-		Authorized:  c.AuthorizedAt.UTC(),
-	}
+	row := connectionJSON{FoundConnection: operator.FoundConnectionBody(c), Version: c.Version, Authorized: c.AuthorizedAt.UTC()}
 	if c.LastReadAt != nil {
 		row.LastRead = timeOrNull(*c.LastReadAt)
 	}
@@ -64,13 +50,13 @@ func (c connectionListCommand) Run(p *program, group *connectionCommands, db *da
 		return db.connections().Connections(p.ctx, filter, after, listPage)
 	}, oauth.Connection.Position)
 	return stream(group.output, p, rows, toConnectionJSON, "USER ID\tCLIENT ID\tCLIENT\tSTATE\tVERSION\tFROM\tLAST READ\tSCOPES",
-		func(w io.Writer, row connectionJSON) {
+		func(w io.Writer, c oauth.Connection) {
 			lastRead := "never"
-			if row.LastRead != nil {
-				lastRead = row.LastRead.Format(time.RFC3339)
+			if c.LastReadAt != nil {
+				lastRead = c.LastReadAt.UTC().Format(time.RFC3339)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", row.UserID, row.ClientID, row.ClientName, row.State,
-				row.Version, row.HistoryFrom, lastRead, strings.Join(row.Scopes, " "))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", c.UserID, c.Partner.ClientID, c.Partner.Name, c.State,
+				c.Version, c.HistoryFrom.Format(time.DateOnly), lastRead, c.Scopes)
 		})
 }
 

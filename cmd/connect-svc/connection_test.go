@@ -4,11 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/testing/pgtest"
@@ -36,13 +39,17 @@ func TestConnection(t *testing.T) {
 	}
 
 	want := []connectionJSON{{
-		UserID: ada.ID, ClientID: company.ID, ClientName: "Ride Club", Version: 1, State: oauth.Authorized,
-		Scopes: []string{"daily_steps:read", "cycling_daily:read"}, HistoryFrom: "2026-03-01",
+		FoundConnection: operatorapi.FoundConnection{
+			UserId: ada.ID, ClientId: company.ID, ClientName: "Ride Club", State: operatorapi.FoundConnectionStateAuthorized,
+			Scopes:      []operatorapi.Scope{"daily_steps:read", "cycling_daily:read"},
+			HistoryFrom: openapi_types.Date{Time: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
+		},
+		Version: 1,
 	}}
-	if diff := cmp.Diff(want, list("--user", ada.ID), cmpopts.IgnoreFields(connectionJSON{}, "GrantID", "Authorized")); diff != "" {
+	if diff := cmp.Diff(want, list("--user", ada.ID), cmpopts.IgnoreFields(connectionJSON{}, "GrantId", "Authorized")); diff != "" {
 		t.Errorf("list of a user (-want +got):\n%s", diff)
 	}
-	if got := list("--client", company.ID); len(got) != 2 || got[0].UserID == got[1].UserID {
+	if got := list("--client", company.ID); len(got) != 2 || got[0].UserId == got[1].UserId {
 		t.Errorf("list of a client: %+v", got)
 	}
 	if text := succeed(t, env(db), "", "connection", "list", "--client", company.ID.String()); strings.Count(text, "\n") != 3 ||
@@ -55,14 +62,14 @@ func TestConnection(t *testing.T) {
 	if ended != (disconnectedJSON{ada.ID, company.ID, oauth.Disconnected}) {
 		t.Errorf("disconnect: %+v", ended)
 	}
-	if got := list("--user", ada.ID); len(got) != 1 || got[0].State != oauth.Disconnected {
+	if got := list("--user", ada.ID); len(got) != 1 || got[0].State != operatorapi.FoundConnectionStateDisconnected {
 		t.Errorf("the user's after the disconnect: %+v", got)
 	}
-	states := map[uuid.UUID]oauth.State{}
+	states := map[uuid.UUID]operatorapi.FoundConnectionState{}
 	for _, c := range list("--client", company.ID) {
-		states[c.UserID] = c.State
+		states[c.UserId] = c.State
 	}
-	if diff := cmp.Diff(map[uuid.UUID]oauth.State{ada.ID: oauth.Disconnected, bob.ID: oauth.Authorized}, states); diff != "" {
+	if diff := cmp.Diff(map[uuid.UUID]operatorapi.FoundConnectionState{ada.ID: "disconnected", bob.ID: "authorized"}, states); diff != "" {
 		t.Errorf("the client's after the disconnect (-want +got):\n%s", diff)
 	}
 	events := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--user", ada.ID.String())
@@ -82,7 +89,7 @@ func TestConnectionListIsWhole(t *testing.T) {
 		select user_id, $1, gen_random_uuid(), 1, 'revoked', 1, '2026-01-01', now(), 1, now() from users`, company.ID)
 	seen := map[uuid.UUID]bool{}
 	for _, c := range succeedJSON[[]connectionJSON](t, env(db), "", "connection", "list", "--client", company.ID.String()) {
-		seen[c.UserID] = true
+		seen[c.UserId] = true
 	}
 	if len(seen) != 2000 {
 		t.Errorf("%d connections, want 2000", len(seen))
@@ -123,13 +130,13 @@ func TestClientUpdate(t *testing.T) {
 	id := succeedJSON[clientSecretJSON](t, env(db), "", append(slices.Clone(walkRewards), "--contact-email", "it@a.example")...).ClientID.String()
 	want := succeedJSON[clientJSON](t, env(db), "", "client", "show", id)
 
-	want.Burst, want.Scopes, want.ContactEmail = 120, []string{"cycling_activities:read"}, ""
+	want.Burst, want.Scopes, want.ContactEmail = 120, []operatorapi.Scope{"cycling_activities:read"}, ""
 	got := succeedJSON[clientJSON](t, env(db), "", "client", "update", id, "--burst", "120",
 		"--scope", "cycling_activities:read", "--contact-email", "")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	want.Name, want.CallbackURL, want.HomepageURL = "Stride", "https://stride.example/cb", "https://stride.example/"
+	want.Name, want.CallbackUrl, want.HomepageUrl = "Stride", "https://stride.example/cb", "https://stride.example/"
 	want.RequestsPerMinute, want.ConcurrentReads = 7, 9
 	got = succeedJSON[clientJSON](t, env(db), "", "client", "update", id, "--name", "Stride",
 		"--callback", "https://stride.example/cb", "--homepage", "https://stride.example/",
@@ -159,7 +166,7 @@ func TestClientOffboard(t *testing.T) {
 	}
 	list := succeedJSON[[]connectionJSON](t, env(db), "", "connection", "list", "--user", ada.ID.String())
 	for _, c := range list {
-		if want := map[bool]oauth.State{true: oauth.Authorized, false: oauth.Disconnected}[c.ClientID == other.ID]; c.State != want || len(list) != 2 {
+		if want := map[bool]operatorapi.FoundConnectionState{true: "authorized", false: "disconnected"}[c.ClientId == other.ID]; c.State != want || len(list) != 2 {
 			t.Errorf("of the user: %+v", list)
 		}
 	}

@@ -111,7 +111,7 @@ func asUsage(err error) (usage error, isUsage bool) {
 		return fmt.Errorf("--%s: %s", wrong.Field, wrong.Problem), true
 	}
 	if wrong, found := errors.AsType[*webhook.URLError](err); found {
-		return fmt.Errorf("the URL of the webhook: %s", wrong.Problem), true
+		return fmt.Errorf("<url>: %s", wrong.Problem), true // of client webhook set
 	}
 	if invalid, found := errors.AsType[*account.InvalidUserError](err); found {
 		return fmt.Errorf("--%s: must be %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Wanted), true

@@ -41,13 +41,13 @@ func paged[T, P any](next func(after P) ([]T, error), position func(T) P) iter.S
 // them, or as a table whose columns are aligned for each page. An error in the middle leaves the beginning of the output, and
 // fails the command.
 func stream[T, Row any](
-	o output, p *program, rows iter.Seq2[T, error], show func(T) Row, header string, text func(w io.Writer, row Row),
+	o output, p *program, rows iter.Seq2[T, error], show func(T) Row, header string, text func(w io.Writer, row T),
 ) error {
 	out := bufio.NewWriterSize(p.stdout, 1<<16)
-	var write func(Row) error
+	var write func(T) error
 	var end func() error
 	if o.Output == "json" {
-		write, end = arrayTo[Row](out)
+		write, end = arrayTo(out, show)
 	} else {
 		write, end = tableTo(out, header, text)
 	}
@@ -56,7 +56,7 @@ func stream[T, Row any](
 			_ = out.Flush() // what was listed is good
 			return err
 		}
-		if err := write(show(row)); err != nil {
+		if err := write(row); err != nil {
 			return fmt.Errorf("print the list: %w", err)
 		}
 	}
@@ -66,11 +66,11 @@ func stream[T, Row any](
 	return nil
 }
 
-func tableTo[Row any](out io.Writer, header string, text func(io.Writer, Row)) (write func(Row) error, end func() error) {
+func tableTo[T any](out io.Writer, header string, text func(io.Writer, T)) (write func(T) error, end func() error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, header) // which waits for the rows that it is aligned with
 	rows := 0
-	return func(row Row) error {
+	return func(row T) error {
 		text(w, row)
 		if rows++; rows%listPage == 0 {
 			return w.Flush()
@@ -80,15 +80,15 @@ func tableTo[Row any](out io.Writer, header string, text func(io.Writer, Row)) (
 }
 
 // arrayTo writes what a json.Encoder with an indent makes of the whole array.
-func arrayTo[Row any](out *bufio.Writer) (write func(Row) error, end func() error) {
+func arrayTo[T, Row any](out *bufio.Writer, show func(T) Row) (write func(T) error, end func() error) {
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("  ", "  ")
 	before, last := "[\n  ", "[]\n"
-	return func(row Row) error {
+	return func(row T) error {
 			encoded.Reset()
-			if err := encoder.Encode(row); err != nil {
+			if err := encoder.Encode(show(row)); err != nil {
 				return err
 			}
 			_, _ = out.WriteString(before) // the next one tells

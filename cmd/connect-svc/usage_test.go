@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -29,18 +30,18 @@ func TestUsage(t *testing.T) {
 	db.Exec(t, "insert into usage_minutes (client_id, minute, charged) values ($1, $2, 60), ($1, $2 + interval '1 minute', 30)", client.ID, hour)
 
 	got := succeedJSON[usageJSON](t, env(db), "", "usage", "--client", client.ID.String())
-	figures := figuresJSON{Requests: 100, RateLimited: 10, RateLimitedShare: .1, P50Milliseconds: 7.5, P99Milliseconds: 10}
+	figures := operatorapi.Figures{Requests: 100, RateLimited: 10, RateLimitedShare: .1, P50Ms: 7.5, P99Ms: 10}
 	operations := []operationUsageJSON{{"readDailyActivity", figures}}
 	want := usageJSON{
 		ClientID: client.ID, Name: "Example Partner", RequestsPerMinute: 600, PeakBudgetUsed: .1,
-		figuresJSON: figures,
+		Figures:     figures,
 		Operations:  operations,
 		Hours:       []hourUsageJSON{{hour, figures, 60, operations}},
-		Connections: connectionsJSON{Precision: "exact"},
+		Connections: operatorapi.ConnectionCounts{Precision: "exact"},
 	}
 	varying := cmpopts.IgnoreFields(usageJSON{}, "Since", "Until", "BudgetUsed")
 	close := cmpopts.EquateApprox(0, .11)
-	if diff := cmp.Diff(want, got, varying, close, cmp.AllowUnexported(operationUsageJSON{}, hourUsageJSON{}, usageJSON{})); diff != "" {
+	if diff := cmp.Diff(want, got, varying, close); diff != "" {
 		t.Error(diff)
 	}
 	if minutes := got.Until.Sub(got.Since).Minutes(); got.BudgetUsed < 89/(600*minutes) || got.BudgetUsed > 91/(600*minutes) {

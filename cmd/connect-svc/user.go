@@ -64,8 +64,8 @@ func (userListCommand) Run(p *program, group *userCommands, db *database) error 
 	rows := paged(func(after uuid.UUID) ([]account.User, error) {
 		return db.accounts().ListUsers(p.ctx, after, listPage)
 	}, func(u account.User) uuid.UUID { return u.ID })
-	return stream(group.output, p, rows, toUserJSON, "USER ID\tE-MAIL\tTIME ZONE\tREGISTERED ON", func(w io.Writer, row userJSON) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.UserID, row.Email, row.Timezone, row.RegisteredOn)
+	return stream(group.output, p, rows, toUserJSON, "USER ID\tE-MAIL\tTIME ZONE\tREGISTERED ON", func(w io.Writer, u account.User) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Timezone, u.RegisteredOn.Format(time.DateOnly))
 	})
 }
 

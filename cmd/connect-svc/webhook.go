@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/api/operator"
 	"connect-svc/internal/webhook"
 )
 
@@ -23,63 +25,42 @@ type webhookCommands struct {
 	Verify webhookVerifyCommand `cmd:"" help:"Check whether a received call came from the service." detail:"If it did not, this says why, and the exit status is 1." example:"connect-svc webhook verify --secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw --headers headers.txt --body body.json"`
 }
 
-// eventJSON has null where a type of event does not have a field, and no next attempt unless the event is pending.
+// eventJSON is an event as the operator API has it, with the instants as they are stored, its version as a number, and null where
+// its type has no data sets.
 type eventJSON struct {
-	WebhookID     string        `json:"webhook_id"`
-	ClientID      uuid.UUID     `json:"client_id"`
-	Type          string        `json:"type"`
-	GrantID       uuid.UUID     `json:"grant_id"`
-	Version       int64         `json:"connection_version"`
-	Reason        *string       `json:"reason"`
-	Datasets      []string      `json:"datasets"`
-	From          *string       `json:"from"`
-	To            *string       `json:"to"`
-	CreatedAt     time.Time     `json:"created_at"`
-	State         webhook.State `json:"state"`
-	Attempts      int           `json:"attempts"`
-	NextAttemptAt *time.Time    `json:"next_attempt_at"`
+	operatorapi.WebhookEvent
+	Version       int64                              `json:"connection_version"`
+	Datasets      []operatorapi.WebhookEventDatasets `json:"datasets"`
+	CreatedAt     time.Time                          `json:"created_at"`
+	NextAttemptAt *time.Time                         `json:"next_attempt_at"`
 }
 
 func toEventJSON(e webhook.Event) eventJSON {
-	row := eventJSON{
-		WebhookID:     e.MessageID(),
-		ClientID:      e.ClientID,
-		Type:          e.Type,
-		GrantID:       e.GrantID,
-		Version:       e.ConnectionVersion,
-		CreatedAt:     e.CreatedAt.UTC(),
-		State:         e.State,
-		Attempts:      e.AttemptCount,
-		NextAttemptAt: timeOrNull(e.NextAttemptAt),
-	}
+	row := eventJSON{operator.EventBody(e), e.ConnectionVersion, nil, e.CreatedAt.UTC(), timeOrNull(e.NextAttemptAt)}
 	if e.Type == webhook.ActivityUpdated {
-		from, to := e.FirstDate.Format(time.DateOnly), e.LastDate.Format(time.DateOnly)
-		row.From, row.To = &from, &to
-		for _, name := range e.Datasets.Names() {
-			row.Datasets = append(row.Datasets, strings.TrimSuffix(name, ":read"))
-		}
-	} else {
-		row.Reason = &e.Reason
+		row.Datasets = row.WebhookEvent.Datasets
 	}
 	return row
 }
 
 // about sums up what an event says.
-func (e eventJSON) about() string {
-	if e.Reason != nil {
-		return *e.Reason
+func about(e webhook.Event) string {
+	if e.Type != webhook.ActivityUpdated {
+		return e.Reason
 	}
-	return fmt.Sprintf("%s, %s to %s", strings.Join(e.Datasets, " "), *e.From, *e.To)
+	return fmt.Sprintf("%s, %s to %s", strings.ReplaceAll(e.Datasets.String(), ":read", ""),
+		e.FirstDate.Format(time.DateOnly), e.LastDate.Format(time.DateOnly))
 }
 
-func (e eventJSON) next() string {
+// next is when an event is attempted next.
+func next(e webhook.Event) string {
 	switch {
-	case e.NextAttemptAt == nil:
+	case e.NextAttemptAt.IsZero():
 		return "-"
 	case e.NextAttemptAt.Before(time.Now()):
 		return "now"
 	default:
-		return e.NextAttemptAt.Format(time.RFC3339)
+		return e.NextAttemptAt.UTC().Format(time.RFC3339)
 	}
 }
 
@@ -99,9 +80,9 @@ func (c webhookListCommand) Run(p *program, group *webhookCommands, db *database
 		return db.webhooks().Events(p.ctx, webhook.Filter{ClientID: c.Client, State: c.State, After: after, Limit: listPage})
 	}, webhook.Event.Position)
 	return stream(group.output, p, rows, toEventJSON, "CREATED\tWEBHOOK ID\tCLIENT ID\tTYPE\tSTATE\tATTEMPTS\tNEXT ATTEMPT\tABOUT",
-		func(w io.Writer, row eventJSON) {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", row.CreatedAt.Format(time.RFC3339), row.WebhookID,
-				row.ClientID, row.Type, row.State, row.Attempts, row.next(), row.about())
+		func(w io.Writer, e webhook.Event) {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", e.CreatedAt.UTC().Format(time.RFC3339), e.MessageID(),
+				e.ClientID, e.Type, e.State, e.AttemptCount, next(e), about(e))
 		})
 }
 
@@ -120,26 +101,15 @@ func (m *messageID) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// attemptJSON has a null status where there was no response.
+// attemptJSON is an attempt as the operator API has it, with the instant as it is stored. A sample has no number.
 type attemptJSON struct {
-	Attempt    int       `json:"attempt,omitempty"` // a sample has no number
-	At         time.Time `json:"at"`
-	Timestamp  int64     `json:"webhook_timestamp"` // the header of that name
-	DurationMS int64     `json:"duration_ms"`
-	Status     *int      `json:"status"`
-	Fault      string    `json:"fault"`    // why there was no response, or what was wrong with it
-	Response   string    `json:"response"` // the first 8,192 bytes of its body
+	operatorapi.WebhookAttempt
+	Attempt int       `json:"attempt,omitempty"`
+	At      time.Time `json:"at"`
 }
 
 func toAttemptJSON(a webhook.Attempt) attemptJSON {
-	row := attemptJSON{
-		Attempt: a.Number, At: a.At.UTC(), Timestamp: a.At.Unix(), DurationMS: a.Duration.Milliseconds(), Fault: a.Fault,
-		Response: strings.ToValidUTF8(string(a.Response), "\uFFFD"),
-	}
-	if a.Status != 0 {
-		row.Status = &a.Status
-	}
-	return row
+	return attemptJSON{operator.AttemptBody(a), a.Number, a.At.UTC()}
 }
 
 // status is the response's status for people.
@@ -184,16 +154,16 @@ func (c webhookShowCommand) Run(p *program, group *webhookCommands, db *database
 	for _, attempt := range event.Attempts {
 		row.Log = append(row.Log, toAttemptJSON(attempt))
 	}
-	return group.print(p, row, row.write)
+	return group.print(p, row, func(w io.Writer) { row.write(w, event) })
 }
 
-func (e eventDetailJSON) write(w io.Writer) {
-	fmt.Fprintf(w, "webhook id\t%s\n", e.WebhookID)
-	fmt.Fprintf(w, "client id\t%s\n", e.ClientID)
+func (e eventDetailJSON) write(w io.Writer, event webhook.Event) {
+	fmt.Fprintf(w, "webhook id\t%s\n", e.WebhookId)
+	fmt.Fprintf(w, "client id\t%s\n", e.ClientId)
 	fmt.Fprintf(w, "type\t%s\n", e.Type)
 	fmt.Fprintf(w, "created\t%s\n", e.CreatedAt.Format(time.RFC3339))
 	fmt.Fprintf(w, "state\t%s\n", e.State)
-	fmt.Fprintf(w, "next attempt\t%s\n", e.next())
+	fmt.Fprintf(w, "next attempt\t%s\n", next(event))
 	fmt.Fprintf(w, "body\t%s\n", e.Body)
 	if len(e.Log) == 0 {
 		return
@@ -201,7 +171,7 @@ func (e eventDetailJSON) write(w io.Writer) {
 	fmt.Fprintln(w, "\nATTEMPT\tAT\tTIMESTAMP\tTOOK\tSTATUS\tFAULT")
 	for _, a := range e.Log {
 		fmt.Fprintf(w, "%d\t%s\t%d\t%d ms\t%s\t%s\n",
-			a.Attempt, a.At.Format(time.RFC3339), a.Timestamp, a.DurationMS, a.status(), a.Fault)
+			a.Attempt, a.At.Format(time.RFC3339), a.WebhookTimestamp, a.DurationMs, a.status(), a.Fault)
 	}
 	for _, a := range e.Log {
 		if a.Response != "" {
@@ -226,6 +196,6 @@ func (c webhookReplayCommand) Run(p *program, group *webhookCommands, db *databa
 	}
 	row := toEventJSON(event)
 	return group.print(p, row, func(w io.Writer) {
-		fmt.Fprintf(w, "%s will be delivered again: `connect-svc webhook show %s` shows the outcome\n", row.WebhookID, row.WebhookID)
+		fmt.Fprintf(w, "%s will be delivered again: `connect-svc webhook show %s` shows the outcome\n", row.WebhookId, row.WebhookId)
 	})
 }

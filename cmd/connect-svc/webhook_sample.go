@@ -71,7 +71,7 @@ func (s sampleJSON) problem() string {
 
 func (s sampleJSON) write(w io.Writer) {
 	fmt.Fprintf(w, "type\t%s\n", s.Type)
-	fmt.Fprintf(w, "answered\t%s after %d ms\n", s.status(), s.DurationMS)
+	fmt.Fprintf(w, "answered\t%s after %d ms\n", s.status(), s.DurationMs)
 	if s.Response != "" {
 		fmt.Fprintf(w, "response\t%s\n", printable(s.Response))
 	}

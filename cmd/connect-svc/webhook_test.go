@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/testing/pgtest"
-	"connect-svc/internal/webhook"
 	sdk "connect.invalid/connect-go/webhook"
 )
 
@@ -57,7 +57,7 @@ func TestWebhookLog(t *testing.T) {
 	ids := func(args ...string) (list []string) {
 		t.Helper()
 		for _, event := range succeedJSON[[]eventJSON](t, env(db), "", append([]string{"webhook", "list"}, args...)...) {
-			list = append(list, event.WebhookID)
+			list = append(list, event.WebhookId)
 		}
 		return list
 	}
@@ -88,13 +88,22 @@ func TestWebhookLog(t *testing.T) {
 	reason, status := "user_disconnected", 500
 	want := eventDetailJSON{
 		eventJSON: eventJSON{
-			WebhookID: messageOf(failed), ClientID: partner.ID, Type: "connection.revoked",
-			GrantID: uuid.MustParse("8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55"), Version: 3, Reason: &reason,
-			CreatedAt: time.Date(2026, 11, 21, 10, 0, 0, 500e6, time.UTC), State: webhook.Failed, Attempts: 2,
+			WebhookEvent: operatorapi.WebhookEvent{
+				WebhookId: messageOf(failed), ClientId: partner.ID, Type: "connection.revoked",
+				GrantId: uuid.MustParse("8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55"), Reason: &reason,
+				State: operatorapi.WebhookStateFailed, Attempts: 2,
+			},
+			Version: 3, CreatedAt: time.Date(2026, 11, 21, 10, 0, 0, 500e6, time.UTC),
 		},
 		Log: []attemptJSON{
-			{Attempt: 1, At: time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC), Timestamp: 1795255201, DurationMS: 5000, Fault: "no complete response within 5 seconds"},
-			{Attempt: 2, At: time.Date(2026, 11, 21, 10, 0, 11, 0, time.UTC), Timestamp: 1795255211, DurationMS: 31, Status: &status, Response: "out of\x1b[31m space\nline two"},
+			{
+				Attempt: 1, At: time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC),
+				WebhookAttempt: operatorapi.WebhookAttempt{WebhookTimestamp: 1795255201, DurationMs: 5000, Fault: "no complete response within 5 seconds"},
+			},
+			{
+				Attempt: 2, At: time.Date(2026, 11, 21, 10, 0, 11, 0, time.UTC),
+				WebhookAttempt: operatorapi.WebhookAttempt{WebhookTimestamp: 1795255211, DurationMs: 31, Status: &status, Response: "out of\x1b[31m space\nline two"},
+			},
 		},
 	}
 	got := succeedJSON[eventDetailJSON](t, env(db), "", "webhook", "show", messageOf(failed))
@@ -120,7 +129,7 @@ func TestWebhookListIsWhole(t *testing.T) {
 		from generate_series(1, 2000)`, db.Client(t).ID)
 	seen := map[string]bool{}
 	for _, event := range succeedJSON[[]eventJSON](t, env(db), "", "webhook", "list") {
-		seen[event.WebhookID] = true
+		seen[event.WebhookId] = true
 	}
 	if len(seen) != 2000 {
 		t.Errorf("%d events, want 2000", len(seen))
@@ -134,7 +143,7 @@ func TestWebhookReplay(t *testing.T) {
 	id := failedEvent(t, db, partner.ID)
 	refuse(t, env(db), statusFailed, []string{"has no webhook"}, "webhook", "replay", id.String())
 	succeed(t, settings(t, db), "", "client", "webhook", "set", partner.ID.String(), hook)
-	if got := succeedJSON[eventJSON](t, env(db), "", "webhook", "replay", messageOf(id)); got.State != webhook.Pending || got.WebhookID != messageOf(id) {
+	if got := succeedJSON[eventJSON](t, env(db), "", "webhook", "replay", messageOf(id)); got.State != operatorapi.WebhookStatePending || got.WebhookId != messageOf(id) {
 		t.Errorf("replayed: %+v", got)
 	}
 	if text := succeed(t, env(db), "", "webhook", "replay", messageOf(id)); !strings.Contains(text, "webhook show "+messageOf(id)) {

@@ -25,7 +25,7 @@ func (h handlers) ListClients(
 			return h.Clients.List(ctx, after, limit)
 		},
 		client.Client.Position)
-	return operatorapi.ListClients200JSONResponse{Data: each(rows, clientBody), NextCursor: next}, err
+	return operatorapi.ListClients200JSONResponse{Data: each(rows, ClientBody), NextCursor: next}, err
 }
 
 // CreateClient registers a client.
@@ -50,7 +50,7 @@ func (h handlers) CreateClient(
 	created, secret, err := h.Clients.Create(ctx, registration)
 	return operatorapi.CreateClient201JSONResponse{
 		Body: operatorapi.CreatedClient{
-			Client: clientBody(created), ClientSecret: secret, LookAlikes: each(similar, lookAlikeBody),
+			Client: ClientBody(created), ClientSecret: secret, LookAlikes: each(similar, lookAlikeBody),
 		},
 		Headers: operatorapi.CreateClient201ResponseHeaders{Location: Path + "v1/clients/" + created.ID.String()},
 	}, clientError(err)
@@ -61,7 +61,7 @@ func (h handlers) ReadClient(
 	ctx context.Context, request operatorapi.ReadClientRequestObject,
 ) (operatorapi.ReadClientResponseObject, error) {
 	found, err := h.Clients.Get(ctx, request.ClientId)
-	return operatorapi.ReadClient200JSONResponse(clientBody(found)), err
+	return operatorapi.ReadClient200JSONResponse(ClientBody(found)), err
 }
 
 // ChangeClient changes the fields that are given.
@@ -84,7 +84,7 @@ func (h handlers) ChangeClient(
 			return nil, err
 		}
 	}
-	return operatorapi.ChangeClient200JSONResponse{Client: clientBody(updated), LookAlikes: each(similar, lookAlikeBody)}, nil
+	return operatorapi.ChangeClient200JSONResponse{Client: ClientBody(updated), LookAlikes: each(similar, lookAlikeBody)}, nil
 }
 
 // change puts the fields that are given into a registration.
@@ -163,7 +163,7 @@ func (h handlers) setStatus(
 		return operatorapi.Client{}, err
 	}
 	found, err := h.Clients.Get(ctx, id)
-	return clientBody(found), err
+	return ClientBody(found), err
 }
 
 // RotateClientSecret replaces a client's secret.
@@ -204,7 +204,8 @@ func clientError(err error) error {
 	return contract.Field(wrong.Problem, name)
 }
 
-func clientBody(c client.Client) operatorapi.Client {
+// ClientBody is a client.
+func ClientBody(c client.Client) operatorapi.Client {
 	return operatorapi.Client{
 		ClientId:          c.ID,
 		Name:              c.Name,

@@ -1,7 +1,7 @@
 // Package operator is the edge for the service's own app, its backend and its support: the operations of api/operator.yaml over the
 // domains. Only the private listener has it.
 //
-// Package contract checks the shape of requests and writes errors.
+// Package contract checks the shape of requests and writes errors. The command line prints the bodies of some operations, too.
 //
 // # Invariants
 //

@@ -41,7 +41,7 @@ func (h handlers) FindConnections(
 		func(after oauth.Position, limit int) ([]oauth.Connection, error) {
 			return h.OAuth.Connections(ctx, filter, after, limit)
 		}, oauth.Connection.Position)
-	return operatorapi.FindConnections200JSONResponse{Data: each(rows, foundConnectionBody), NextCursor: next}, err
+	return operatorapi.FindConnections200JSONResponse{Data: each(rows, FoundConnectionBody), NextCursor: next}, err
 }
 
 // known says whether there are the user and the client that a list is narrowed to.
@@ -59,7 +59,8 @@ func (h handlers) known(ctx context.Context, filter oauth.Filter) error {
 	return nil
 }
 
-func foundConnectionBody(connection oauth.Connection) operatorapi.FoundConnection {
+// FoundConnectionBody is a connection, with its user.
+func FoundConnectionBody(connection oauth.Connection) operatorapi.FoundConnection {
 	body := connectionBody(connection)
 	return operatorapi.FoundConnection{
 		UserId:            connection.UserID,

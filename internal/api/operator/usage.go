@@ -17,12 +17,15 @@ func (h handlers) ListClientErrors(
 		func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
 			return h.Usage.Errors(ctx, request.ClientId, after, limit)
 		}, usage.ClientError.Position)
-	return operatorapi.ListClientErrors200JSONResponse{NextCursor: next, Data: each(rows, func(e usage.ClientError) operatorapi.ClientError {
-		return operatorapi.ClientError{
-			At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
-			Authenticated: e.Authenticated, Requests: e.Requests,
-		}
-	})}, err
+	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, ClientErrorBody), NextCursor: next}, err
+}
+
+// ClientErrorBody is a refused request.
+func ClientErrorBody(e usage.ClientError) operatorapi.ClientError {
+	return operatorapi.ClientError{
+		At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
+		Authenticated: e.Authenticated, Requests: e.Requests,
+	}
 }
 
 // ReadClientUsage reports what a client asked.
@@ -49,27 +52,21 @@ func usageBody(r usage.Report) operatorapi.Usage {
 		RequestsPerMinute: int32(r.RequestsPerMinute),
 		BudgetUsed:        r.BudgetUsed(),
 		PeakBudgetUsed:    r.PeakBudgetUsed(),
-		Total:             figuresBody(r.Total),
+		Total:             FiguresBody(r.Total),
 		Operations: each(r.Operations, func(o usage.Operation) operatorapi.OperationUsage {
-			return operatorapi.OperationUsage{Operation: o.Name, Figures: figuresBody(o.Total)}
+			return operatorapi.OperationUsage{Operation: o.Name, Figures: FiguresBody(o.Total)}
 		}),
-		Hours: []operatorapi.HourUsage{},
-		Connections: operatorapi.ConnectionCounts{
-			Precision:    operatorapi.ConnectionCountsPrecision(r.Connections.Precision.String()),
-			Authorized:   r.Connections.Authorized,
-			Lapsed:       r.Connections.Lapsed,
-			Revoked:      r.Connections.Revoked,
-			Disconnected: r.Connections.Disconnected,
-		},
+		Hours:       []operatorapi.HourUsage{},
+		Connections: CountsBody(r.Connections),
 	}
 	for i, hour := range r.Hours {
 		if hour.Requests == 0 {
 			continue
 		}
-		row := operatorapi.HourUsage{Hour: instant(hour.Start), Figures: figuresBody(hour.Figures), BusiestMinute: hour.BusiestMinute}
+		row := operatorapi.HourUsage{Hour: instant(hour.Start), Figures: FiguresBody(hour.Figures), BusiestMinute: hour.BusiestMinute}
 		for _, o := range r.Operations {
 			if figures := o.Hours[i]; figures.Requests > 0 {
-				row.Operations = append(row.Operations, operatorapi.OperationUsage{Operation: o.Name, Figures: figuresBody(figures)})
+				row.Operations = append(row.Operations, operatorapi.OperationUsage{Operation: o.Name, Figures: FiguresBody(figures)})
 			}
 		}
 		body.Hours = append(body.Hours, row)
@@ -77,7 +74,19 @@ func usageBody(r usage.Report) operatorapi.Usage {
 	return body
 }
 
-func figuresBody(f usage.Figures) operatorapi.Figures {
+// CountsBody is how many connections there are.
+func CountsBody(c usage.Connections) operatorapi.ConnectionCounts {
+	return operatorapi.ConnectionCounts{
+		Precision:    operatorapi.ConnectionCountsPrecision(c.Precision.String()),
+		Authorized:   c.Authorized,
+		Lapsed:       c.Lapsed,
+		Revoked:      c.Revoked,
+		Disconnected: c.Disconnected,
+	}
+}
+
+// FiguresBody is what became of requests.
+func FiguresBody(f usage.Figures) operatorapi.Figures {
 	milliseconds := func(q float64) float64 {
 		return float64(f.Quantile(q).Round(100*time.Microsecond)) / float64(time.Millisecond)
 	}

@@ -28,7 +28,7 @@ func (h handlers) CreateUser(
 	}
 	created, err := h.Accounts.CreateUser(ctx, user)
 	return operatorapi.CreateUser201JSONResponse{
-		Body:    userBody(created),
+		Body:    UserBody(created),
 		Headers: operatorapi.CreateUser201ResponseHeaders{Location: Path + "v1/users/" + created.ID.String()},
 	}, userError(err)
 }
@@ -38,7 +38,7 @@ func (h handlers) ReadUser(
 	ctx context.Context, request operatorapi.ReadUserRequestObject,
 ) (operatorapi.ReadUserResponseObject, error) {
 	user, err := h.Accounts.GetUser(ctx, request.UserId)
-	return operatorapi.ReadUser200JSONResponse(userBody(user)), err
+	return operatorapi.ReadUser200JSONResponse(UserBody(user)), err
 }
 
 // ChangeUser changes the fields that are given.
@@ -50,7 +50,7 @@ func (h handlers) ChangeUser(
 		change.RegisteredOn = &day.Time
 	}
 	user, err := h.Accounts.ChangeUser(ctx, request.UserId, change)
-	return operatorapi.ChangeUser200JSONResponse(userBody(user)), userError(err)
+	return operatorapi.ChangeUser200JSONResponse(UserBody(user)), userError(err)
 }
 
 // DeleteUser ends the user's connections and deletes all of the user's data.
@@ -71,7 +71,8 @@ func userError(err error) error {
 	return err
 }
 
-func userBody(user account.User) operatorapi.User {
+// UserBody is a user.
+func UserBody(user account.User) operatorapi.User {
 	return operatorapi.User{
 		UserId:       user.ID,
 		Email:        user.Email,

@@ -93,7 +93,7 @@ func (h handlers) TestWebhook(
 		return nil, err
 	}
 	attempt, err := h.Webhooks.SendSample(ctx, request.ClientId, string(request.Body.Type))
-	return operatorapi.TestWebhook200JSONResponse{Accepted: attempt.Success(), Attempt: attemptBody(attempt)}, err
+	return operatorapi.TestWebhook200JSONResponse{Accepted: attempt.Success(), Attempt: AttemptBody(attempt)}, err
 }
 
 // ListWebhookEvents lists what clients were told, or are to be told.
@@ -114,7 +114,7 @@ func (h handlers) ListWebhookEvents(
 			filter.After, filter.Limit = after, limit
 			return h.Webhooks.Events(ctx, filter)
 		}, webhook.Event.Position)
-	return operatorapi.ListWebhookEvents200JSONResponse{Data: each(rows, eventBody), NextCursor: next}, err
+	return operatorapi.ListWebhookEvents200JSONResponse{Data: each(rows, EventBody), NextCursor: next}, err
 }
 
 // ReadWebhookEvent returns an event with its attempts.
@@ -127,7 +127,7 @@ func (h handlers) ReadWebhookEvent(
 	}
 	sent, err := event.Body()
 	return operatorapi.ReadWebhookEvent200JSONResponse{
-		Event: eventBody(event), Body: string(sent), Log: each(event.Attempts, attemptBody),
+		Event: EventBody(event), Body: string(sent), Log: each(event.Attempts, AttemptBody),
 	}, err
 }
 
@@ -153,10 +153,11 @@ func (h handlers) ReplayWebhookEvent(
 		return nil, err
 	}
 	event, err := h.Webhooks.Event(ctx, id)
-	return operatorapi.ReplayWebhookEvent200JSONResponse(eventBody(event)), err
+	return operatorapi.ReplayWebhookEvent200JSONResponse(EventBody(event)), err
 }
 
-func eventBody(e webhook.Event) operatorapi.WebhookEvent {
+// EventBody is an event, without its attempts.
+func EventBody(e webhook.Event) operatorapi.WebhookEvent {
 	body := operatorapi.WebhookEvent{
 		WebhookId:         e.MessageID(),
 		ClientId:          e.ClientID,
@@ -180,7 +181,8 @@ func eventBody(e webhook.Event) operatorapi.WebhookEvent {
 	return body
 }
 
-func attemptBody(a webhook.Attempt) operatorapi.WebhookAttempt {
+// AttemptBody is an attempt to deliver an event.
+func AttemptBody(a webhook.Attempt) operatorapi.WebhookAttempt {
 	body := operatorapi.WebhookAttempt{
 		Attempt:          int32(a.Number),
 		At:               instant(a.At),

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/google/uuid"
 
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/api/operator"
 	"connect-svc/internal/audit"
 )
 
@@ -26,16 +27,12 @@ type auditListCommand struct {
 	Until  instant   `placeholder:"TIME" help:"Only entries before this time: YYYY-MM-DD (UTC) or RFC 3339."`
 }
 
-// auditEventJSON has null for the client, user or connection that an event does not concern.
+// auditEventJSON is an entry as the operator API has it, with the instant as it is stored and the version as a number. What it does
+// not concern is null.
 type auditEventJSON struct {
-	ID                int64           `json:"id"`
-	At                time.Time       `json:"at"`
-	Actor             string          `json:"actor"`
-	Action            string          `json:"action"`
-	ClientID          *uuid.UUID      `json:"client_id"`
-	UserID            *uuid.UUID      `json:"user_id"`
-	ConnectionVersion *int64          `json:"connection_version"`
-	Detail            json.RawMessage `json:"detail"`
+	operatorapi.AuditEvent
+	At                time.Time `json:"at"`
+	ConnectionVersion *int64    `json:"connection_version"`
 }
 
 // orDash is a cell of a table.
@@ -47,13 +44,7 @@ func orDash[T any](value *T) string {
 }
 
 func toAuditEventJSON(e audit.Event) auditEventJSON {
-	row := auditEventJSON{ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, Detail: e.Detail}
-	if e.ClientID != uuid.Nil {
-		row.ClientID = &e.ClientID
-	}
-	if e.UserID != uuid.Nil {
-		row.UserID = &e.UserID
-	}
+	row := auditEventJSON{operator.AuditBody(e), e.At.UTC(), nil}
 	if e.ConnectionVersion != 0 {
 		row.ConnectionVersion = &e.ConnectionVersion
 	}
@@ -72,6 +63,6 @@ func (c auditListCommand) Run(p *program, group *auditCommands, db *database) er
 		func(w io.Writer, event audit.Event) {
 			row := toAuditEventJSON(event)
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.At.Format(time.RFC3339), row.Actor, row.Action,
-				orDash(row.ClientID), orDash(row.UserID), orDash(row.ConnectionVersion), row.Detail)
+				orDash(row.ClientId), orDash(row.UserId), orDash(row.ConnectionVersion), row.Detail)
 		})
 }

@@ -22,10 +22,10 @@ func TestAuditList(t *testing.T) {
 	if len(all) != 2 || all[0].Action != "client.created" || all[1].Action != "user.created" {
 		t.Fatalf("all: %+v", all)
 	}
-	if e := all[0]; e.Actor != "operator" || *e.ClientID != client.ClientID || e.UserID != nil || e.ConnectionVersion != nil {
+	if e := all[0]; e.Actor != "operator" || *e.ClientId != client.ClientID || e.UserId != nil || e.ConnectionVersion != nil {
 		t.Errorf("of a client: %+v", e)
 	}
-	if e := all[1]; e.ClientID != nil || e.UserID == nil || *e.UserID != user.UserID || string(e.Detail) != "{}" {
+	if e := all[1]; e.ClientId != nil || e.UserId == nil || *e.UserId != user.UserID || string(e.Detail) != "{}" {
 		t.Errorf("of a user: %+v", e)
 	}
 	for name, test := range map[string]struct {

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func TestAuditLog(t *testing.T) {
 	last := get[operatorapi.AuditPage](t, f, "/operator/v1/audit-log?user_id="+f.user.ID.String()).Data[0]
 	version := "7"
 	want := operatorapi.AuditEvent{Id: last.Id, At: "2026-03-13T12:00:00.000Z", Actor: "client", Action: "connection.revoked", UserId: &f.user.ID,
-		ClientId: &partner.ID, ConnectionVersion: &version, Detail: map[string]any{}}
+		ClientId: &partner.ID, ConnectionVersion: &version, Detail: json.RawMessage("{}")}
 	if diff := cmp.Diff(want, last); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

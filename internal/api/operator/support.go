@@ -2,9 +2,7 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -147,16 +145,7 @@ func (h handlers) ListAuditLog(
 		func(after audit.Position, limit int) ([]audit.Event, error) {
 			return h.Audit.List(ctx, filter, after, int32(limit))
 		}, audit.Event.Position)
-	if err != nil {
-		return nil, err
-	}
-	data := make([]operatorapi.AuditEvent, len(rows))
-	for i, event := range rows {
-		if data[i], err = auditBody(event); err != nil {
-			return nil, err
-		}
-	}
-	return operatorapi.ListAuditLog200JSONResponse{Data: data, NextCursor: next}, nil
+	return operatorapi.ListAuditLog200JSONResponse{Data: each(rows, AuditBody), NextCursor: next}, err
 }
 
 // given is an instant of a query, zero where it is left out. What is written like one and is none, such as the 30th of February,
@@ -172,8 +161,9 @@ func given(text *operatorapi.GivenInstant) (time.Time, error) {
 	return at, nil
 }
 
-func auditBody(e audit.Event) (operatorapi.AuditEvent, error) {
-	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action}
+// AuditBody is an entry of the audit log.
+func AuditBody(e audit.Event) operatorapi.AuditEvent {
+	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Detail: e.Detail}
 	if e.ClientID != uuid.Nil {
 		body.ClientId = &e.ClientID
 	}
@@ -181,11 +171,7 @@ func auditBody(e audit.Event) (operatorapi.AuditEvent, error) {
 		body.UserId = &e.UserID
 	}
 	if e.ConnectionVersion != 0 {
-		version := strconv.FormatInt(e.ConnectionVersion, 10)
-		body.ConnectionVersion = &version
+		body.ConnectionVersion = new(strconv.FormatInt(e.ConnectionVersion, 10))
 	}
-	if err := json.Unmarshal(e.Detail, &body.Detail); err != nil {
-		return body, fmt.Errorf("operator: event %d of the audit log: %w", e.ID, err)
-	}
-	return body, nil
+	return body
 }

@@ -121,7 +121,11 @@ func (h handlers) ListWebhookEvents(
 func (h handlers) ReadWebhookEvent(
 	ctx context.Context, request operatorapi.ReadWebhookEventRequestObject,
 ) (operatorapi.ReadWebhookEventResponseObject, error) {
-	event, err := h.event(ctx, request.WebhookId)
+	id, err := webhook.ParseEventID(request.WebhookId)
+	if err != nil {
+		return nil, err
+	}
+	event, err := h.Webhooks.Event(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -129,14 +133,6 @@ func (h handlers) ReadWebhookEvent(
 	return operatorapi.ReadWebhookEvent200JSONResponse{
 		Event: EventBody(event), Body: string(sent), Log: each(event.Attempts, AttemptBody),
 	}, err
-}
-
-func (h handlers) event(ctx context.Context, id string) (webhook.Event, error) {
-	parsed, err := webhook.ParseEventID(id)
-	if err != nil {
-		return webhook.Event{}, err
-	}
-	return h.Webhooks.Event(ctx, parsed)
 }
 
 // ReplayWebhookEvent sends an event again.

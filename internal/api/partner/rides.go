@@ -54,10 +54,13 @@ const (
 	maxRide = 512
 )
 
+// clock is that of specification 2.7: always six fractional digits, never a zone.
+const clock = "2006-01-02T15:04:05.000000"
+
 // appendRide appends a row (specification 2.7). No text in it needs an escape.
 func appendRide(b []byte, ride activity.Ride) []byte {
 	b = append(b, `{"date":"`...)
-	b = appendDate(b, ride.StartTime)
+	b = ride.StartTime.AppendFormat(b, time.DateOnly)
 	b = append(b, `","distance_meters":`...)
 	b = strconv.AppendInt(b, ride.DistanceMeters, 10)
 	b = append(b, `,"granularity":"`+partnerapi.CyclingActivityGranularityUnknown+`","id":"`...)
@@ -66,32 +69,9 @@ func appendRide(b []byte, ride activity.Ride) []byte {
 	if ride.EndTime == nil {
 		b = append(b, "null"...)
 	} else {
-		b = append(appendClock(append(b, '"'), *ride.EndTime), '"')
+		b = append(ride.EndTime.AppendFormat(append(b, '"'), clock), '"')
 	}
 	b = append(b, `,"recorded_start_time":"`...)
-	b = appendClock(b, ride.StartTime)
+	b = ride.StartTime.AppendFormat(b, clock)
 	return append(b, `","source":"`+partnerapi.SourceSvc+`","timezone":null,"updated_at":null}`...)
 }
-
-// appendDate appends YYYY-MM-DD; years have four digits in the database. The layouts of package time are read anew for
-// each value.
-func appendDate(b []byte, at time.Time) []byte {
-	year, month, day := at.Date()
-	b = append(appendDigits(appendDigits(b, year/100), year%100), '-')
-	b = append(appendDigits(b, int(month)), '-')
-	return appendDigits(b, day)
-}
-
-// appendClock appends YYYY-MM-DDTHH:mm:ss.ffffff (specification 2.7): always six fractional digits, never a zone.
-func appendClock(b []byte, at time.Time) []byte {
-	hour, minute, second := at.Clock()
-	b = append(appendDate(b, at), 'T')
-	b = append(appendDigits(b, hour), ':')
-	b = append(appendDigits(b, minute), ':')
-	b = append(appendDigits(b, second), '.')
-	micro := at.Nanosecond() / 1000
-	return appendDigits(appendDigits(appendDigits(b, micro/10_000), micro/100%100), micro%100)
-}
-
-// appendDigits appends a number from 0 to 99.
-func appendDigits(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }

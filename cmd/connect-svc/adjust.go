@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/google/uuid"
 )
 
@@ -55,7 +52,5 @@ func (c adjustCommands) show(p *program, id uuid.UUID, err error, unit string, a
 		return err
 	}
 	result := adjustmentJSON{a.User, id, a.Date.String(), delta, a.Note}
-	return c.print(p, result, func(w io.Writer) {
-		fmt.Fprintf(w, "%+d %s on %s: adjustment %s\n", delta, unit, result.Date, id)
-	})
+	return c.say(p, result, "%+d %s on %s: adjustment %s", delta, unit, result.Date, id)
 }

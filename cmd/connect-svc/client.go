@@ -320,9 +320,7 @@ func (c clientOffboardCommand) Run(p *program, group *clientCommands, db *databa
 	if err != nil {
 		return err
 	}
-	return group.print(p, offboardedJSON{c.ID, client.Offboarded, ended}, func(w io.Writer) {
-		fmt.Fprintf(w, "client %s is offboarded; %s ended\n", c.ID, count(ended, "connection"))
-	})
+	return group.say(p, offboardedJSON{c.ID, client.Offboarded, ended}, "client %s is offboarded; %s ended", c.ID, count(ended, "connection"))
 }
 
 func (c clientCommands) show(p *program, db *database, id uuid.UUID, webhookSecret string) error {

@@ -142,7 +142,5 @@ func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands, db *d
 	if err := db.webhooks().RemoveEndpoint(p.ctx, c.ID); err != nil {
 		return err
 	}
-	return group.print(p, clientWebhookJSON{ClientID: c.ID}, func(w io.Writer) {
-		fmt.Fprintf(w, "client %s no longer has a webhook\n", c.ID)
-	})
+	return group.say(p, clientWebhookJSON{ClientID: c.ID}, "client %s no longer has a webhook", c.ID)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -47,16 +48,18 @@ func newParser(p *program) (*kong.Kong, *commands, *source) {
 		kong.Vars{"version": built().String()},
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
-		kong.Resolvers(from),
+		kong.Resolvers(kong.ResolverFunc(from.resolve)),
 		kong.Bind(from),
-		kong.NamedMapper("secret file", secretFile{from}),
-		kong.NamedMapper("settings file", settingsFile{from}),
+		kong.NamedMapper("secret file", kong.MapperFunc(from.decodeSecretFile)),
+		kong.NamedMapper("settings file", kong.MapperFunc(from.decodeSettingsFile)),
 		kong.WithHyphenPrefixedParameters(true), // --delta -500
 		kong.PostBuild(describe),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	}
-	for name, mapper := range settingTypes {
-		options = append(options, kong.NamedMapper(name, noting{mapper, from}))
+	for name, of := range settingTypes {
+		options = append(options, kong.NamedMapper(name, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+			return from.decode(of, ctx, target)
+		})))
 	}
 	line := new(commands)
 	parser := kong.Must(line, options...)

@@ -102,7 +102,5 @@ func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands, 
 	if err := db.connections().DisconnectByOperator(p.ctx, c.User, c.Client); err != nil {
 		return fmt.Errorf("user %s, client %s: %w", c.User, c.Client, err)
 	}
-	return group.print(p, disconnectedJSON{c.User, c.Client, oauth.Disconnected}, func(w io.Writer) {
-		fmt.Fprintf(w, "user %s is disconnected from %s\n", c.User, partner.Name)
-	})
+	return group.say(p, disconnectedJSON{c.User, c.Client, oauth.Disconnected}, "user %s is disconnected from %s", c.User, partner.Name)
 }

@@ -12,6 +12,11 @@ type output struct {
 	Output string `help:"Output format: text for people, json for programs." enum:"text,json" default:"text" placeholder:"text|json"`
 }
 
+// say is print for a result that people are told in words.
+func (o output) say(p *program, value any, format string, args ...any) error {
+	return o.print(p, value, func(w io.Writer) { fmt.Fprintf(w, format+"\n", args...) })
+}
+
 // print writes value as one JSON value, or what text makes of it as aligned columns: cells are separated by tabs.
 func (o output) print(p *program, value any, text func(w io.Writer)) error {
 	if o.Output == "json" {

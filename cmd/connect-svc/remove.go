@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/google/uuid"
 
@@ -81,5 +80,5 @@ func (c removeCommands) run(p *program, db unhurried, of removal, what string, b
 	if removed == 0 {
 		return fmt.Errorf("user %s has not %s", of.User, what)
 	}
-	return c.print(p, removedJSON{removed}, func(w io.Writer) { fmt.Fprintf(w, "removed %s\n", what) })
+	return c.say(p, removedJSON{removed}, "removed %s", what)
 }

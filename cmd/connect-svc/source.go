@@ -49,12 +49,9 @@ func newSource(environ []string) *source {
 	return s
 }
 
-// Validate implements [kong.Resolver].
-func (s *source) Validate(*kong.Application) error { return nil }
-
-// Resolve finds the value of a setting that the command line does not name. One that is set to nothing counts as not set. A file
+// resolve finds the value of a setting that the command line does not name. One that is set to nothing counts as not set. A file
 // with a secret is declared before the secret, so that it has been read by now.
-func (s *source) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+func (s *source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if !flag.Tag.Has("setting") {
 		return nil, nil
 	}
@@ -77,26 +74,20 @@ func (s *source) twice(flag string) {
 	s.problems = append(s.problems, settingError{flag, "is set, and so is " + variable(flag) + "_FILE", "one of the two"})
 }
 
-// noting is a type of settings whose problems are noted.
-type noting struct {
-	settingType
-	source *source
-}
-
-// Decode implements [kong.Mapper].
-func (n noting) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+// decode reads a setting and notes what is wrong with it.
+func (s *source) decode(t settingType, ctx *kong.DecodeContext, target reflect.Value) error {
 	flag := ctx.Value.Name
-	if _, fromFile := n.source.secrets[flag]; fromFile && !n.source.resolved[flag] {
-		n.source.twice(flag)
+	if _, fromFile := s.secrets[flag]; fromFile && !s.resolved[flag] {
+		s.twice(flag)
 	}
-	n.source.given[flag] = !n.source.resolved[flag]
+	s.given[flag] = !s.resolved[flag]
 	var text string
 	if err := ctx.Scan.PopValueInto("value", &text); err != nil {
 		return err
 	}
-	value, problem := n.read(ctx.Value, text)
-	if secret, fromFile := n.source.secrets[flag]; problem != nil && (!fromFile || secret != "") { // else it was told of the file
-		n.source.problems = append(n.source.problems, problem)
+	value, problem := t.read(ctx.Value, text)
+	if secret, fromFile := s.secrets[flag]; problem != nil && (!fromFile || secret != "") { // else it was told of the file
+		s.problems = append(s.problems, problem)
 	}
 	if value == nil {
 		target.SetZero()
@@ -106,22 +97,19 @@ func (n noting) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// secretFile is the type of a setting that names a file with another setting in it.
-type secretFile struct{ source *source }
-
 // maxSecret is far above what any setting may have.
 const maxSecret = 64 << 10
 
-// Decode implements [kong.Mapper].
-func (f secretFile) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+// decodeSecretFile reads a setting that names a file with another setting in it.
+func (s *source) decodeSecretFile(ctx *kong.DecodeContext, target reflect.Value) error {
 	var path string
 	if err := ctx.Scan.PopValueInto("value", &path); err != nil || path == "" {
 		return err
 	}
 	target.SetString(path)
 	flag := strings.TrimSuffix(ctx.Value.Name, "-file")
-	if f.source.given[flag] {
-		f.source.twice(flag)
+	if s.given[flag] {
+		s.twice(flag)
 	}
 	content, err := readAtMost(path, maxSecret)
 	text := strings.TrimRight(string(content), "\r\n")
@@ -130,17 +118,14 @@ func (f secretFile) Decode(ctx *kong.DecodeContext, target reflect.Value) error 
 	}
 	if err != nil {
 		text = ""
-		f.source.problems = append(f.source.problems, settingError{ctx.Value.Name, err.Error(), "a file with " + variable(flag) + " in it and nothing else"})
+		s.problems = append(s.problems, settingError{ctx.Value.Name, err.Error(), "a file with " + variable(flag) + " in it and nothing else"})
 	}
-	f.source.secrets[flag] = text
+	s.secrets[flag] = text
 	return nil
 }
 
-// settingsFile is the type of --config.
-type settingsFile struct{ source *source }
-
-// Decode implements [kong.Mapper].
-func (f settingsFile) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+// decodeSettingsFile reads --config.
+func (s *source) decodeSettingsFile(ctx *kong.DecodeContext, target reflect.Value) error {
 	var path string
 	if err := ctx.Scan.PopValueInto("file", &path); err != nil {
 		return err
@@ -150,12 +135,12 @@ func (f settingsFile) Decode(ctx *kong.DecodeContext, target reflect.Value) erro
 	if err != nil {
 		return err
 	}
-	f.source.file = map[string]string{}
+	s.file = map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	lines.Buffer(nil, 1<<20+1)
 	for number := 1; lines.Scan(); number++ {
-		if problem := f.source.readLine(strings.TrimSpace(lines.Text())); problem != "" {
-			f.source.problems = append(f.source.problems, fmt.Errorf("%s:%d: %s", path, number, problem))
+		if problem := s.readLine(strings.TrimSpace(lines.Text())); problem != "" {
+			s.problems = append(s.problems, fmt.Errorf("%s:%d: %s", path, number, problem))
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func (c userCreateCommand) Run(p *program, group *userCommands, db *database) er
 	if err != nil {
 		return err
 	}
-	return group.print(p, userIDJSON{created.ID}, func(w io.Writer) { fmt.Fprintf(w, "user id\t%s\n", created.ID) })
+	return group.say(p, userIDJSON{created.ID}, "user id\t%s", created.ID)
 }
 
 type userJSON struct {
@@ -176,7 +176,5 @@ func (c userDeleteCommand) Run(p *program, group *userCommands, db unhurried) er
 	if err != nil {
 		return fmt.Errorf("user %s: %w", c.ID, err)
 	}
-	return group.print(p, userDeletedJSON{c.ID, ended}, func(w io.Writer) {
-		fmt.Fprintf(w, "user %s is deleted; %s ended\n", c.ID, count(ended, "connection"))
-	})
+	return group.say(p, userDeletedJSON{c.ID, ended}, "user %s is deleted; %s ended", c.ID, count(ended, "connection"))
 }

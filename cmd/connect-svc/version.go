@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -57,7 +56,5 @@ type versionJSON struct {
 
 func (c versionCommand) Run(p *program) error {
 	value := versionJSON{built(), app.ContractVersion(), runtime.Version()}
-	return c.print(p, value, func(w io.Writer) {
-		fmt.Fprintf(w, "connect-svc %s, partner API %s, %s\n", value.build, value.ContractVersion, value.GoVersion)
-	})
+	return c.say(p, value, "connect-svc %s, partner API %s, %s", value.build, value.ContractVersion, value.GoVersion)
 }

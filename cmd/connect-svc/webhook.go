@@ -195,7 +195,5 @@ func (c webhookReplayCommand) Run(p *program, group *webhookCommands, db *databa
 		return err
 	}
 	row := toEventJSON(event)
-	return group.print(p, row, func(w io.Writer) {
-		fmt.Fprintf(w, "%s will be delivered again: `connect-svc webhook show %s` shows the outcome\n", row.WebhookId, row.WebhookId)
-	})
+	return group.say(p, row, "%s will be delivered again: `connect-svc webhook show %s` shows the outcome", row.WebhookId, row.WebhookId)
 }

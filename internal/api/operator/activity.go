@@ -2,11 +2,9 @@ package operator
 
 import (
 	"context"
-	"errors"
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/activity"
-	"connect-svc/internal/api/contract"
 )
 
 // PutActivity writes a batch, whole or not at all.
@@ -22,9 +20,6 @@ func PutActivity(
 	ctx context.Context, store *activity.Store, body *operatorapi.ActivityBatch,
 ) (operatorapi.ActivityBatchResult, error) {
 	result, err := store.Put(ctx, readBatch(body))
-	if err != nil {
-		return operatorapi.ActivityBatchResult{}, batchError(err)
-	}
 	return operatorapi.ActivityBatchResult{
 		DailySteps:                written(result.DailySteps),
 		CyclingActivities:         written(result.CyclingActivities),
@@ -34,28 +29,13 @@ func PutActivity(
 		Removals:                  operatorapi.Removed(result.Removals),
 		StepCorrectionRemovals:    operatorapi.Removed(result.StepCorrectionRemovals),
 		CyclingAdjustmentRemovals: operatorapi.Removed(result.CyclingAdjustmentRemovals),
-	}, nil
+	}, err
 }
 
 func written(result activity.Result) operatorapi.Written {
 	return operatorapi.Written{
 		Rows: result.Rows, Inserted: result.Inserted, Updated: result.Updated, Unchanged: result.Unchanged,
 	}
-}
-
-// batchError names the fields that the domain refuses. The texts of the domain are fixed and hold no values.
-func batchError(err error) error {
-	if errors.Is(err, activity.ErrBatchSize) {
-		return contract.Field(activity.ErrBatchSize.Error())
-	}
-	if bad := (activity.BatchError)(nil); errors.As(err, &bad) {
-		var fields contract.ContentError
-		for _, row := range bad {
-			fields = append(fields, contract.Field(row.Err.Error(), row.Path()...)...)
-		}
-		return fields
-	}
-	return err
 }
 
 // readBatch turns the body into what the domain takes.

@@ -53,7 +53,7 @@ func (h handlers) CreateClient(
 			Client: ClientBody(created), ClientSecret: secret, LookAlikes: each(similar, lookAlikeBody),
 		},
 		Headers: operatorapi.CreateClient201ResponseHeaders{Location: Path + "v1/clients/" + created.ID.String()},
-	}, clientError(err)
+	}, err
 }
 
 // ReadClient returns a client.
@@ -76,7 +76,7 @@ func (h handlers) ChangeClient(
 		_ = change(r, *request.Body) // it was possible a moment ago
 	})
 	if err != nil {
-		return nil, clientError(err)
+		return nil, err
 	}
 	var similar []client.Client
 	if request.Body.Name != nil {
@@ -177,7 +177,7 @@ func (h handlers) RotateClientSecret(
 	rotated, err := h.Clients.RotateSecret(ctx, request.ClientId, overlap)
 	return operatorapi.RotateClientSecret200JSONResponse{
 		ClientId: request.ClientId, ClientSecret: rotated.Secret, OldSecretUntil: instantOrNull(rotated.OverlapUntil),
-	}, clientError(err)
+	}, err
 }
 
 // OffboardClient ends a client for good.
@@ -186,22 +186,6 @@ func (h handlers) OffboardClient(
 ) (operatorapi.OffboardClientResponseObject, error) {
 	ended, err := h.Clients.Offboard(ctx, request.ClientId)
 	return operatorapi.OffboardClient200JSONResponse{ClientId: request.ClientId, ConnectionsEnded: ended}, err
-}
-
-// fields are those whose names in the domain are not theirs in JSON, but for hyphens.
-var fields = map[string]string{"callback": "callback_url", "homepage": "homepage_url", "scope": "scopes", "overlap": "overlap_seconds"}
-
-// clientError names the field that was refused.
-func clientError(err error) error {
-	wrong := (*client.FieldError)(nil)
-	if !errors.As(err, &wrong) {
-		return err
-	}
-	name, another := fields[wrong.Field]
-	if !another {
-		name = strings.ReplaceAll(wrong.Field, "-", "_")
-	}
-	return contract.Field(wrong.Problem, name)
 }
 
 // ClientBody is a client.

@@ -59,7 +59,8 @@ func New(config Config) (http.Handler, error) {
 	}
 	e := &edge{config, api}
 	strict := operatorapi.NewStrictHandlerWithOptions(handlers{e}, nil, operatorapi.StrictHTTPServerOptions{
-		RequestErrorHandlerFunc: api.Fail, ResponseErrorHandlerFunc: api.Fail,
+		RequestErrorHandlerFunc:  api.Fail,
+		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { api.Fail(w, r, Fields(err)) },
 	})
 	return api.Handler(func(router chi.Router) {
 		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
@@ -131,4 +132,13 @@ func (e *edge) holder(given []string) (holder operators.Operator, known bool) {
 		return holder, false
 	}
 	return e.Operators.Find(token)
+}
+
+// each is a list of bodies, never null in JSON.
+func each[T, B any](rows []T, body func(T) B) []B {
+	bodies := make([]B, len(rows))
+	for i, row := range rows {
+		bodies[i] = body(row)
+	}
+	return bodies
 }

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -102,15 +101,7 @@ func (h handlers) CreateAdjustment(
 		one.ID = *id
 	}
 	stored, err := h.Activity.Adjust(ctx, activity.Adjusted(request.Body.Dataset), one)
-	return operatorapi.CreateAdjustment200JSONResponse(adjustmentBody(stored)), adjustmentError(err)
-}
-
-// adjustmentError names the field that was refused, which has the same name in the domain.
-func adjustmentError(err error) error {
-	if wrong := (*activity.AdjustmentError)(nil); errors.As(err, &wrong) {
-		return contract.Field(wrong.Reason.Error(), wrong.Field)
-	}
-	return err
+	return operatorapi.CreateAdjustment200JSONResponse(adjustmentBody(stored)), err
 }
 
 func adjustmentBody(a activity.Adjustment) operatorapi.Adjustment {

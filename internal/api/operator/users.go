@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,7 +29,7 @@ func (h handlers) CreateUser(
 	return operatorapi.CreateUser201JSONResponse{
 		Body:    UserBody(created),
 		Headers: operatorapi.CreateUser201ResponseHeaders{Location: Path + "v1/users/" + created.ID.String()},
-	}, userError(err)
+	}, err
 }
 
 // ReadUser returns a user.
@@ -50,7 +49,7 @@ func (h handlers) ChangeUser(
 		change.RegisteredOn = &day.Time
 	}
 	user, err := h.Accounts.ChangeUser(ctx, request.UserId, change)
-	return operatorapi.ChangeUser200JSONResponse(UserBody(user)), userError(err)
+	return operatorapi.ChangeUser200JSONResponse(UserBody(user)), err
 }
 
 // DeleteUser ends the user's connections and deletes all of the user's data.
@@ -63,12 +62,18 @@ func (h handlers) DeleteUser(
 	return operatorapi.DeleteUser204Response{}, nil
 }
 
-// userError names the field that was refused, which has the same name in the domain.
-func userError(err error) error {
-	if invalid := (*account.InvalidUserError)(nil); errors.As(err, &invalid) {
-		return contract.Field("must be "+invalid.Wanted, invalid.Field)
+// PutUsers creates users, or changes those whose ids exist.
+func (h handlers) PutUsers(
+	ctx context.Context, request operatorapi.PutUsersRequestObject,
+) (operatorapi.PutUsersResponseObject, error) {
+	users := make([]account.NewUser, len(request.Body.Users))
+	for i, row := range request.Body.Users {
+		users[i] = account.NewUser{ID: row.UserId, Email: row.Email, Timezone: row.Timezone, RegisteredOn: row.RegisteredOn.Time}
 	}
-	return err
+	result, err := h.Accounts.PutUsers(ctx, users)
+	return operatorapi.PutUsers200JSONResponse{Users: operatorapi.Written{
+		Rows: result.Rows, Inserted: result.Inserted, Updated: result.Updated, Unchanged: result.Unchanged,
+	}}, err
 }
 
 // UserBody is a user.

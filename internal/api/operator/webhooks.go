@@ -41,9 +41,6 @@ func (h handlers) SetWebhook(
 	ctx context.Context, request operatorapi.SetWebhookRequestObject,
 ) (operatorapi.SetWebhookResponseObject, error) {
 	secret, err := h.Webhooks.SetEndpoint(ctx, request.ClientId, request.Body.Url)
-	if wrong := (*webhook.URLError)(nil); errors.As(err, &wrong) {
-		return nil, contract.Field(wrong.Problem, "url")
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/account"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/api/operator"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
@@ -41,7 +41,8 @@ func newDriver(s *sandbox) (http.Handler, error) {
 		return nil, err
 	}
 	strict := sandboxapi.NewStrictHandlerWithOptions(driver{s}, nil, sandboxapi.StrictHTTPServerOptions{
-		RequestErrorHandlerFunc: api.Fail, ResponseErrorHandlerFunc: api.Fail,
+		RequestErrorHandlerFunc:  api.Fail,
+		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { api.Fail(w, r, operator.Fields(err)) },
 	})
 	return api.Handler(func(router chi.Router) {
 		sandboxapi.HandlerWithOptions(strict, sandboxapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
@@ -90,9 +91,6 @@ func (d driver) CreateUser(
 		timezone = *request.Body.Timezone
 	}
 	user, err := d.addPerson(ctx, request.Body.Kind, timezone)
-	if invalid := (*account.InvalidUserError)(nil); errors.As(err, &invalid) {
-		return nil, contract.Field("must be "+invalid.Wanted, invalid.Field)
-	}
 	return sandboxapi.CreateUser201JSONResponse(user), err
 }
 

@@ -15,9 +15,7 @@ import (
 	"time"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/contract"
 	"connect-svc/internal/telemetry"
-	"connect-svc/internal/webhook"
 )
 
 const (
@@ -115,9 +113,6 @@ func (d driver) SetWebhook(
 	ctx context.Context, request sandboxapi.SetWebhookRequestObject,
 ) (sandboxapi.SetWebhookResponseObject, error) {
 	_, err := d.service.Webhooks.SetEndpoint(ctx, d.client.ID, request.Body.Url)
-	if invalid := (*webhook.URLError)(nil); errors.As(err, &invalid) {
-		return nil, contract.Field(invalid.Problem, "url")
-	}
 	return sandboxapi.SetWebhook204Response{}, err
 }
 

@@ -91,12 +91,16 @@ test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists
 	go test -count 1 -timeout 30m ./internal/account ./internal/activity ./internal/api/operator ./internal/api/partner \
 		./internal/app ./internal/audit ./internal/client ./internal/oauth ./internal/usage ./internal/web/pages ./internal/webhook
 
+# Medians of the rounds, and what differs: of three rounds that is where all are above, or all below, those of the other.
+BENCHSTAT = go run -C tools golang.org/x/perf/cmd/benchstat -alpha 0.15 -confidence 0.7
+
 .PHONY: bench
-bench: tools build ## measure throughput and latency next to bare PostgreSQL and net/http: ten minutes, writes bin/bench.json
+bench: tools build ## measure throughput and latency next to bare PostgreSQL and net/http: ten minutes, writes bin/bench.txt
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	@[ -z "$(PROFILES)" ] || go build -trimpath -tags profile -o bin/connect-svc-profile ./cmd/connect-svc
 	bin/connect-bench --seconds $(BENCH_SECONDS) --rounds $(BENCH_ROUNDS) --connections $(BENCH_CONNECTIONS) --only '$(BENCH_ONLY)' \
 		--steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),--profiles $(PROFILES) --program bin/connect-svc-profile)
+	@$(BENCHSTAT) -col /of -filter '.unit:(rate/s OR rate_ratio OR p99_ms OR p99_ratio OR cpu_ms_per_request)' "$(CURDIR)/bin/bench.txt"
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity ./internal/account
 	go test -run '^$$' -bench . ./internal/credential ./internal/api/partner ./internal/ratelimit
 	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook
@@ -108,9 +112,10 @@ bench-isolation: tools build ## measure whether one caller's trouble reaches oth
 	bin/connect-bench isolation --seconds 6 --only '$(BENCH_ONLY)'
 
 .PHONY: bench-compare
-bench-compare: ## compare bin/bench.json with an older one: make bench-compare OLD=file.json
-	@[ -n "$(OLD)" ] || { echo "usage: make bench-compare OLD=file.json" >&2; exit 2; }
-	@go run -C tools ./bench compare "$(abspath $(OLD))" "$(CURDIR)/bin/bench.json"
+bench-compare: ## compare bin/bench.txt with an older one: make bench-compare OLD=file.txt
+	@[ -n "$(OLD)" ] || { echo "usage: make bench-compare OLD=file.txt" >&2; exit 2; }
+	@$(BENCHSTAT) -filter '/of:service .unit:(rate/s OR rate_ratio OR p99_ratio OR cpu_ms_per_request OR allocs_per_request OR peak_rss_mib)' \
+		old="$(abspath $(OLD))" new="$(CURDIR)/bin/bench.txt"
 
 .PHONY: check
 check: ## gofmt, go vet, a tidy go.mod, and modules that match go.sum

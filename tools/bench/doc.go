@@ -1,9 +1,8 @@
 // Command connect-bench measures connect-svc on this machine beside what PostgreSQL and net/http can do alone there.
 // `make bench` runs it.
 //
-//	connect-bench [--seconds 2] [--rounds 3] …   measure, print, write bin/bench.json
+//	connect-bench [--seconds 2] [--rounds 3] …   measure, print, write bin/bench.txt
 //	connect-bench isolation [--only regexp] …    whether callers feel each other; write bin/isolation.json
-//	connect-bench compare OLD NEW                what has changed between two files
 //	connect-bench constant                       a process that connect-bench starts itself
 //
 // # What runs
@@ -18,7 +17,8 @@
 // A limit is what a request needs at least: its statements, read from sql/ by name and sent to PostgreSQL by pgbench in its
 // prepared mode, or a constant response of the same size. Operations and limits are closed loops: each connection sends one
 // request after the other. Other work on the machine comes and goes. So an operation and its limit are measured right
-// after each other, in several rounds, and the medians are compared.
+// after each other, in several rounds. Each line of bin/bench.txt is one measurement, with its ratios to the limit, in the format
+// of Go's benchmarks: benchstat, Go's own tool for it, finds the medians and compares two files.
 //
 // # Isolation
 //

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"reflect"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -38,28 +36,12 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// figures of one measurement, or the medians of several. Times are in milliseconds.
-type figures struct {
-	Rate float64 `json:"rate"`
-	P50  float64 `json:"p50_ms"`
-	P99  float64 `json:"p99_ms"`
-
-	// Of the service alone.
-	CPU         float64 `json:"cpu_ms_per_request"`
-	Allocations float64 `json:"allocs_per_request"`
-	PeakRSS     float64 `json:"peak_rss_mib"`
-
-	LoadShare float64 `json:"load_generator_share"` // of the machine
-	BodySize  float64 `json:"body_bytes"`
-}
+// figures of one measurement: requests a second, and latencies in milliseconds.
+type figures struct{ Rate, P50, P99 float64 }
 
 func (s sample) figures() figures {
 	sorted := slices.Sorted(slices.Values(s.Latencies))
-	elapsed := max(s.Elapsed, 1).Seconds()
-	return figures{
-		Rate: float64(len(sorted)) / elapsed, P50: percentile(sorted, 50), P99: percentile(sorted, 99),
-		LoadShare: s.CPU.Seconds() / elapsed / float64(runtime.NumCPU()), BodySize: float64(s.BodySize),
-	}
+	return figures{float64(len(sorted)) / max(s.Elapsed, 1).Seconds(), percentile(sorted, 50), percentile(sorted, 99)}
 }
 
 // percentile of sorted durations, in milliseconds.
@@ -67,21 +49,5 @@ func percentile(sorted []time.Duration, p int) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return milliseconds(sorted[min(len(sorted)-1, len(sorted)*p/100)])
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// median has the median of each figure.
-func median(rounds []figures) (m figures) {
-	for field := range reflect.TypeFor[figures]().NumField() {
-		values := make([]float64, len(rounds))
-		for i, round := range rounds {
-			values[i] = reflect.ValueOf(round).Field(field).Float()
-		}
-		slices.Sort(values)
-		n := len(values)
-		reflect.ValueOf(&m).Elem().Field(field).SetFloat((values[(n-1)/2] + values[n/2]) / 2)
-	}
-	return m
+	return float64(sorted[min(len(sorted)-1, len(sorted)*p/100)]) / float64(time.Millisecond)
 }

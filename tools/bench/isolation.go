@@ -49,7 +49,7 @@ const (
 
 // Run writes the figures to a file. Error: a bound that does not hold.
 func (i *isolationCommand) Run(ctx context.Context) error {
-	s := isolation{stage: &stage{settings: i.settings}}
+	s := isolation{stage: newStage(i.settings)}
 	defer s.close()
 	if err := s.open(ctx); err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 type commands struct {
 	Measure   measureCommand   `cmd:"" default:"withargs" help:"Measure operations beside their limits."`
 	Isolation isolationCommand `cmd:"" help:"Measure whether one caller's trouble reaches others."`
-	Compare   compareCommand   `cmd:"" help:"Compare the figures of two runs."`
 	Constant  constantCommand  `cmd:"" hidden:""`
 }
 

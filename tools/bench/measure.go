@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -15,122 +18,126 @@ type measureCommand struct {
 	settings
 	Rounds      int    `default:"3" help:"Rounds, of which the median counts."`
 	Connections []int  `default:"1,8,32" help:"Connections at one time."`
-	Out         string `default:"bin/bench.json" help:"File for the figures."`
+	Out         string `default:"bin/bench.txt" help:"File for the figures."`
 }
 
-// cell is an operation at one number of connections, which is measured in each round.
-type cell struct {
-	*operation
-	connections    int
-	rounds, limits []figures
-}
-
-// cells are the operations that match, at each number of connections.
-func (m *measureCommand) cells() (cells []*cell) {
-	for _, connections := range m.Connections {
-		for i := range operations {
-			if m.Only.MatchString(operations[i].name) {
-				cells = append(cells, &cell{operation: &operations[i], connections: connections})
-			}
-		}
-	}
-	return cells
-}
-
-// Run prints the figures, and writes them to a file.
+// Run prints a line for each measurement, in the format of Go's benchmarks, and writes them to a file, too.
 func (m *measureCommand) Run(ctx context.Context) error {
-	s := &stage{settings: m.settings}
+	s := newStage(m.settings)
 	defer s.close()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	cells := m.cells()
-	for round := range m.Rounds {
-		if err := s.measureAll(ctx, cells); err != nil {
-			return err
-		}
-		fmt.Printf("round %d of %d done; load of the machine: %s", round+1, m.Rounds, loadAverage())
-	}
-	entries := make([]entry, len(cells))
-	for i, c := range cells {
-		entries[i] = c.entry()
-	}
-	fmt.Printf("\nMedians of %d rounds of %d s on %d cores. Ratios are to the limit.\n\n", m.Rounds, m.Seconds, runtime.NumCPU())
-	if err := printEntries(os.Stdout, entries); err != nil {
+	if err := os.MkdirAll(filepath.Dir(m.Out), 0o755); err != nil {
 		return err
+	}
+	file, err := os.Create(m.Out)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // closed below, but for an error that is returned
+	for round := range m.Rounds {
+		fmt.Printf("round %d of %d; load of the machine: %s", round+1, m.Rounds, loadAverage())
+		for _, connections := range m.Connections {
+			if err := m.measureAll(ctx, s, connections, io.MultiWriter(os.Stdout, file)); err != nil {
+				return err
+			}
+		}
 	}
 	for _, target := range []*service{s.tls, s.redis, s.plain} {
 		fmt.Printf("service %s: start to ready, on a migrated database, %d ms; memory at the end %.0f MiB\n", target.name,
 			target.startToReady.Milliseconds(), target.peakRSS())
 	}
-	return writeJSON(m.Out, entries)
+	return file.Close()
 }
 
 // measureAll measures each limit, and right after it its operations. A constant response follows its operation, whose size it
 // has.
-func (s *stage) measureAll(ctx context.Context, cells []*cell) (err error) {
+func (m *measureCommand) measureAll(ctx context.Context, s *stage, connections int, out io.Writer) error {
 	var bound sample
-	for i, c := range cells {
-		again := i > 0 && cells[i-1].limit == c.limit && cells[i-1].connections == c.connections
-		if !again && !c.limit.constant {
-			if bound, err = s.measureLimit(ctx, *c.limit, c.connections); err != nil {
-				return fmt.Errorf("limit of %s: %w", c.name, err)
+	var boundOf *limit
+	for i := range operations {
+		o := &operations[i]
+		if !m.Only.MatchString(o.name) {
+			continue
+		}
+		var err error
+		if boundOf != o.limit && !o.limit.constant {
+			if bound, err = s.measureLimit(ctx, *o.limit, connections); err != nil {
+				return fmt.Errorf("limit of %s: %w", o.name, err)
 			}
+			boundOf = o.limit
 		}
-		measured, err := s.measureOperation(ctx, c)
+		measured, used, err := s.measureOperation(ctx, o, connections)
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		if c.limit.constant {
-			if bound, err = s.measureConstant(!c.plain, int(measured.BodySize), c.connections); err != nil {
+		if o.limit.constant {
+			if bound, err = s.measureConstant(!o.plain, measured.BodySize, connections); err != nil {
 				return err
 			}
 		}
-		c.rounds, c.limits = append(c.rounds, measured), append(c.limits, bound.figures())
+		name := fmt.Sprintf("Benchmark_%s/limiter=%s/connections=%d", strings.NewReplacer(", ", "/", " ", "_").Replace(o.name),
+			cmp.Or(o.limiter, "none"), connections)
+		fmt.Fprintf(out, "%s/of=limit %s\n%s/of=service %s %s\n", name, bound.line(), name, measured.line(), ratios(measured, bound, used))
 	}
 	return nil
 }
 
+// line is how many requests there were, and the figures that an operation and its limit both have.
+func (s sample) line() string {
+	f := s.figures()
+	return fmt.Sprintf("%d %.1f rate/s %.3f p50_ms %.3f p99_ms", len(s.Latencies), f.Rate, f.P50, f.P99)
+}
+
+// ratios are those of an operation to its limit, and what the service used for it.
+func ratios(measured, bound sample, used used) string {
+	got, limit := measured.figures(), bound.figures()
+	ofMachine := 100 * measured.CPU.Seconds() / measured.Elapsed.Seconds() / float64(runtime.NumCPU())
+	return fmt.Sprintf("%.3f rate_ratio %.3f p99_ratio %.4f cpu_ms_per_request %.1f allocs_per_request %.1f peak_rss_mib "+
+		"%.1f load_generator_percent %d body_bytes", got.Rate/limit.Rate, got.P99/limit.P99, used.cpu, used.allocations, used.peakRSS,
+		ofMachine, measured.BodySize)
+}
+
+// used is what a service alone has used: processors and allocations for each request, and memory at most.
+type used struct{ cpu, allocations, peakRSS float64 }
+
 // measureOperation sends a load to a service, and measures both.
-func (s *stage) measureOperation(ctx context.Context, c *cell) (measured figures, err error) {
-	work, err := c.load(ctx, s, c.connections)
+func (s *stage) measureOperation(ctx context.Context, o *operation, connections int) (measured sample, u used, err error) {
+	work, err := o.load(ctx, s, connections)
 	if err != nil {
-		return measured, err
+		return measured, u, err
 	}
-	target := c.service(s)
+	target := o.service(s)
 	callers, err := work.connect(target.endpoint)
 	if err != nil {
-		return measured, err
+		return measured, u, err
 	}
 	defer callers.close()
 	runtime.GC() // what was prepared is not collected during the measurement
 	target.forgetPeak()
 	var profile errgroup.Group
 	if s.Profiles != "" {
-		profile.Go(func() error { return s.profile(ctx, target, c) })
+		profile.Go(func() error { return s.profile(ctx, target, o, connections) })
 	}
 	before, err := target.spent(ctx)
 	if err != nil {
-		return measured, err
+		return measured, u, err
 	}
-	sample, err := callers.run(s.duration())
-	if err != nil {
-		return measured, err
+	if measured, err = callers.run(s.duration()); err != nil {
+		return measured, u, err
 	}
 	after, err := target.spent(ctx)
 	if err != nil {
-		return measured, err
+		return measured, u, err
 	}
-	n := float64(len(sample.Latencies))
-	measured = sample.figures()
-	measured.CPU = (after.cpu - before.cpu) / n
-	measured.Allocations = (after.allocations - before.allocations) / n
-	measured.PeakRSS = target.peakRSS()
-	return measured, profile.Wait()
+	n := float64(len(measured.Latencies))
+	u = used{(after.cpu - before.cpu) / n, (after.allocations - before.allocations) / n, target.peakRSS()}
+	return measured, u, profile.Wait()
 }
 
 // profile takes a CPU profile of a service while it works.
-func (s *stage) profile(ctx context.Context, target *service, c *cell) error {
+func (s *stage) profile(ctx context.Context, target *service, o *operation, connections int) error {
 	taken, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", target.profiles, s.Seconds))
 	if err != nil {
 		return fmt.Errorf("profile (was the program built with -tags profile?): %w", err)
@@ -138,7 +145,7 @@ func (s *stage) profile(ctx context.Context, target *service, c *cell) error {
 	if err := os.MkdirAll(s.Profiles, 0o755); err != nil {
 		return err
 	}
-	file := filepath.Join(s.Profiles, fmt.Sprintf("%s-%s-%d.pprof", c.name, target.name, c.connections))
+	file := filepath.Join(s.Profiles, fmt.Sprintf("%s-%s-%d.pprof", o.name, target.name, connections))
 	return os.WriteFile(file, taken, 0o644) //nolint:gosec // profiles are no secret
 }
 

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"text/tabwriter"
 )
 
 // outcome is a line of isolation.json. Times are in milliseconds, where they do not say otherwise.
@@ -54,11 +58,18 @@ func (o *outcome) judge(c isolationCase, quiet, beside, reference sample) {
 
 // reportIsolation writes the file and prints the table. Bounds that are broken are an error.
 func reportIsolation(out io.Writer, file string, outcomes []*outcome) error {
-	if err := writeJSON(file, outcomes); err != nil {
+	text, err := json.MarshalIndent(outcomes, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil { //nolint:gosec // figures are no secret
 		return err
 	}
 	fmt.Fprintln(out)
-	table := newTable(out)
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "case\tquiet p50\tp99 ms\treference p99\tothers p50\tp99 ms\tat most\terrors\tof\tconnections\tseconds\t  statuses")
 	var broken []string
 	for _, o := range outcomes {

@@ -16,52 +16,36 @@ import (
 	"time"
 )
 
-// process is a child that lives as long as the stage.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
 // start runs a program until the stage is closed, and waits until it is ready.
-func (s *stage) start(ctx context.Context, name string, cmd *exec.Cmd, ready func() error) (*process, error) {
+func (s *stage) start(ctx context.Context, name string, cmd *exec.Cmd, ready func() error) error {
 	log, err := os.Create(filepath.Join(s.dir, name+".log"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close() //nolint:errcheck // the child has it
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process, which stops the others
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second // a program that takes longer is killed
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	p := &process{cmd, make(chan struct{})}
-	s.processes = append(s.processes, p)
-	go func() {
+	ended := make(chan struct{})
+	s.running.Go(func() {
 		_ = cmd.Wait() // its log says why it ended
-		close(p.done)
-	}()
+		close(ended)
+	})
 	for ready() != nil {
 		select {
-		case <-p.done:
+		case <-ended:
 			text, _ := os.ReadFile(log.Name())
-			return nil, fmt.Errorf("%s ended: %s", name, bytes.TrimSpace(text))
+			return fmt.Errorf("%s ended: %s", name, bytes.TrimSpace(text))
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
-	return p, nil
-}
-
-// stop asks the process to end, and kills it where that takes long.
-func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(10 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	}
+	return nil
 }
 
 // dial says whether somebody listens on an address.
@@ -89,7 +73,7 @@ func freeAddresses(n int) ([]string, error) {
 
 // service is a connect-svc that runs.
 type service struct {
-	*process
+	*exec.Cmd
 	endpoint
 	name, private, profiles string // the last two are addresses
 	startToReady            time.Duration
@@ -102,7 +86,8 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 		return nil, err
 	}
 	started := &service{endpoint: endpoint{address: addresses[0]}, name: name, private: addresses[1], profiles: addresses[2]}
-	cmd := exec.Command(s.Program, "serve")
+	cmd := exec.CommandContext(s.life, s.Program, "serve")
+	started.Cmd = cmd
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"),
 		"CONNECT_BASE_URL=" + baseURL,
@@ -127,7 +112,7 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 		}
 	}
 	began := time.Now()
-	started.process, err = s.start(ctx, name, cmd, func() error {
+	err = s.start(ctx, name, cmd, func() error {
 		_, err := get(ctx, "http://"+started.private+"/readyz")
 		return err
 	})
@@ -175,12 +160,12 @@ func number(pattern *regexp.Regexp, text []byte) (n float64) {
 	return n
 }
 
-// peakRSS is the most that a process had in memory since forgetPeak, in MiB.
-func (p *process) peakRSS() float64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// peakRSS is the most that a service had in memory since forgetPeak, in MiB.
+func (s *service) peakRSS() float64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Process.Pid))
 	return number(peakMemory, text) / 1024
 }
 
-func (p *process) forgetPeak() {
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0) // the peak of before stays then
+func (s *service) forgetPeak() {
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Process.Pid), []byte("5"), 0) // the peak of before stays then
 }

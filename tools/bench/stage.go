@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +30,10 @@ type stage struct {
 	pool       *postgres.Pool
 	oauth      *oauth.Server
 	authority  *authority.Authority
-	processes  []*process
+
+	life    context.Context // of the processes
+	end     context.CancelFunc
+	running sync.WaitGroup
 
 	tls, redis, plain       *service // with the limiter in PostgreSQL, in Redis, and as the first without TLS
 	constant, plainConstant endpoint
@@ -43,6 +47,12 @@ type stage struct {
 type readerSet struct {
 	firstUser int
 	oneClient bool
+}
+
+func newStage(settings settings) *stage {
+	s := &stage{settings: settings}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // open starts everything.
@@ -143,9 +153,8 @@ func (s *stage) startRedis(ctx context.Context) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.dir, "--loglevel", "warning")
-	_, err = s.start(ctx, "redis-server", cmd, func() error { return dial(addresses[0]) })
-	return "redis://" + addresses[0], err
+	cmd := exec.CommandContext(s.life, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.dir, "--loglevel", "warning")
+	return "redis://" + addresses[0], s.start(ctx, "redis-server", cmd, func() error { return dial(addresses[0]) })
 }
 
 // startConstant starts a net/http server of constant responses.
@@ -159,17 +168,15 @@ func (s *stage) startConstant(ctx context.Context) error {
 		return err
 	}
 	s.constant, s.plainConstant = endpoint{addresses[0], s.authority.Roots}, endpoint{addresses[1], nil}
-	_, err = s.start(ctx, "constant", exec.Command(self, "constant", s.dir, addresses[0], addresses[1]), func() error {
+	return s.start(ctx, "constant", exec.CommandContext(s.life, self, "constant", s.dir, addresses[0], addresses[1]), func() error {
 		return errors.Join(dial(addresses[0]), dial(addresses[1]))
 	})
-	return err
 }
 
 // close ends everything and removes it.
 func (s *stage) close() {
-	for _, p := range s.processes {
-		p.stop()
-	}
+	s.end()
+	s.running.Wait()
 	if s.pool != nil {
 		s.pool.Close()
 	}

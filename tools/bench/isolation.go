@@ -14,28 +14,20 @@ type isolationCommand struct {
 	Out string `default:"bin/isolation.json" help:"File for the figures."`
 }
 
-// isolation shows that one caller's trouble does not reach others. They are the connections of partner B, which are
-// refreshed and read at a fixed rate: alone, beside the trouble, and beside as many connections to a constant page of the
-// same server as the trouble uses, which is what the machine's processors alone cost.
-type isolation struct {
-	*stage
-	service *service
-}
-
 // isolationCase is a trouble of partner A, or of nobody.
 type isolationCase struct {
 	name string
 	// times is what the others' p99 may be of their quiet one; 0: see judge.
 	times float64
 	// cause makes the trouble. When all is ready it calls begin, with which the others begin.
-	cause func(s *isolation, ctx context.Context, begin func(), o *outcome) error
+	cause func(s *stage, ctx context.Context, begin func(), o *outcome) error
 }
 
 var isolationCases = []isolationCase{
-	{name: "locked_row", times: 2, cause: (*isolation).lockRow},
-	{name: "used_code", cause: (*isolation).repeatCode},
-	{name: "over_budget", cause: (*isolation).exceedBudget},
-	{name: "import", cause: (*isolation).importSteps},
+	{name: "locked_row", times: 2, cause: (*stage).lockRow},
+	{name: "used_code", cause: (*stage).repeatCode},
+	{name: "over_budget", cause: (*stage).exceedBudget},
+	{name: "import", cause: (*stage).importSteps},
 }
 
 const (
@@ -49,9 +41,9 @@ const (
 
 // Run writes the figures to a file. Error: a bound that does not hold.
 func (i *isolationCommand) Run(ctx context.Context) error {
-	s := isolation{stage: newStage(i.settings)}
+	s := newStage(i.settings)
 	defer s.close()
-	if err := s.open(ctx); err != nil {
+	if err := s.openIsolation(ctx); err != nil {
 		return err
 	}
 	outcomes := []*outcome{}
@@ -70,8 +62,8 @@ func (i *isolationCommand) Run(ctx context.Context) error {
 	return errors.Join(failed, reportIsolation(os.Stdout, i.Out, outcomes))
 }
 
-// open starts a database and the service, with partners whose rate policies the cases are about.
-func (s *isolation) open(ctx context.Context) (err error) {
+// openIsolation starts a database and the service, with partners whose rate policies the cases are about.
+func (s *stage) openIsolation(ctx context.Context) (err error) {
 	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
@@ -83,17 +75,20 @@ func (s *isolation) open(ctx context.Context) (err error) {
 			}
 		}
 	}
-	s.service, err = s.serve(ctx, "isolation", true)
+	s.tls, err = s.serve(ctx, "isolation", true)
 	return err
 }
 
-func (s *isolation) measure(ctx context.Context, n int, c isolationCase) (*outcome, error) {
+// measure shows that one caller's trouble does not reach others. They are the connections of partner B, which are
+// refreshed and read at a fixed rate: alone, beside the trouble, and beside as many connections to a constant page of the
+// same server as the trouble uses, which is what the machine's processors alone cost.
+func (s *stage) measure(ctx context.Context, n int, c isolationCase) (*outcome, error) {
 	fmt.Printf("%s; load of the machine: %s", c.name, loadAverage())
 	connected, err := s.connectFrom(ctx, n*otherGrants, otherGrants, partnerB)
 	if err != nil {
 		return nil, err
 	}
-	others := newOthers(s.service.endpoint, connected)
+	others := newOthers(s.tls.endpoint, connected)
 	o := &outcome{Case: c.name, partnerA: partnerA + n}
 	alone := func(begin func()) error {
 		begin()
@@ -125,9 +120,9 @@ func (s *isolation) measure(ctx context.Context, n int, c isolationCase) (*outco
 }
 
 // flood sends a load from this process, whatever the responses.
-func (s *isolation) flood(l load, duration time.Duration, begin func()) (sample, error) {
+func (s *stage) flood(l load, duration time.Duration, begin func()) (sample, error) {
 	l.anyStatus = true
-	callers, err := l.connect(s.service.endpoint)
+	callers, err := l.connect(s.tls.endpoint)
 	if err != nil {
 		return sample{}, err
 	}
@@ -137,7 +132,7 @@ func (s *isolation) flood(l load, duration time.Duration, begin func()) (sample,
 }
 
 // connectFrom connects n users, from one on, with a partner.
-func (s *isolation) connectFrom(ctx context.Context, firstUser, n, client int) ([]connection, error) {
+func (s *stage) connectFrom(ctx context.Context, firstUser, n, client int) ([]connection, error) {
 	pairs := make([]pair, n)
 	for i := range pairs {
 		pairs[i] = pair{firstUser + i, client}

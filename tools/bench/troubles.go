@@ -15,7 +15,7 @@ import (
 )
 
 // lockRow sends refreshes of a connection whose row a session holds.
-func (s *isolation) lockRow(ctx context.Context, begin func(), o *outcome) error {
+func (s *stage) lockRow(ctx context.Context, begin func(), o *outcome) error {
 	connected, err := s.connectFrom(ctx, troubleUser, 1, o.partnerA)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *isolation) lockRow(ctx context.Context, begin func(), o *outcome) error
 	begin()
 	const interval = 50 * time.Millisecond
 	refreshes := int(s.duration() / interval)
-	client, responses := s.service.client(refreshes), make(chan int, refreshes)
+	client, responses := s.tls.client(refreshes), make(chan int, refreshes)
 	began := time.Now()
 	for sent := range refreshes {
 		until(began.Add(time.Duration(sent)*interval), ctx.Done())
@@ -55,13 +55,13 @@ func (s *isolation) lockRow(ctx context.Context, begin func(), o *outcome) error
 }
 
 // repeatCode exchanges a code, and then again and again.
-func (s *isolation) repeatCode(ctx context.Context, begin func(), o *outcome) error {
+func (s *stage) repeatCode(ctx context.Context, begin func(), o *outcome) error {
 	codes, err := s.codes(ctx, []pair{{troubleUser, o.partnerA}})
 	if err != nil {
 		return err
 	}
 	exchange := exchangeRequest(o.partnerA, codes[0])
-	if status, err := send(s.service.client(1), exchange, nil); status != http.StatusOK {
+	if status, err := send(s.tls.client(1), exchange, nil); status != http.StatusOK {
 		return errors.Join(fmt.Errorf("the first exchange: status %d", status), err)
 	}
 	o.Connections = 500
@@ -72,7 +72,7 @@ func (s *isolation) repeatCode(ctx context.Context, begin func(), o *outcome) er
 }
 
 // exceedBudget reads far more than partner A may.
-func (s *isolation) exceedBudget(ctx context.Context, begin func(), o *outcome) error {
+func (s *stage) exceedBudget(ctx context.Context, begin func(), o *outcome) error {
 	connected, err := s.connectFrom(ctx, troubleUser, 50, o.partnerA)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *isolation) exceedBudget(ctx context.Context, begin func(), o *outcome) 
 
 // importSteps lets the program import a file of a million rows, which are new ones of other users than the cases have.
 // It leaves the reference to two connections: the import keeps itself and its session of PostgreSQL busy.
-func (s *isolation) importSteps(ctx context.Context, begin func(), o *outcome) error {
+func (s *stage) importSteps(ctx context.Context, begin func(), o *outcome) error {
 	o.Connections = 2
 	const rows, firstUser = 1_000_000, 2000
 	file := filepath.Join(s.dir, "steps.csv")

@@ -1,24 +1,18 @@
 package partner
 
-// This file is the whole integration: how a backend connects its users, reads their activity and receives changes. It
-// uses nothing else of this package. Copy it; a comment with REPLACE marks what you must replace by your own.
+// This file is how a backend connects its users and reads their activity. It uses nothing else of this package. Copy it; a
+// comment with REPLACE marks what you must replace by your own. For the webhooks copy package
+// connect.invalid/connect-go/examples/webhooks.
 
 import (
 	"context"
-	"errors"
-	"io"
 	"maps"
-	"net/http"
 	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
-	"connect.invalid/connect-go/webhook"
 )
 
 // Connector is made once for a process.
@@ -26,12 +20,6 @@ type Connector struct {
 	// Client is made with connect.New. REPLACE its Store: package pgstore keeps tokens encrypted in your PostgreSQL, and
 	// lets any number of servers share them.
 	Client *connect.Client
-	// WebhookSecret is the whsec_… that you were given with your webhook address.
-	WebhookSecret string
-	// PutAside keeps an event until Work gets to it, each WebhookID once. REPLACE it by an insert into a table of yours.
-	PutAside func(ctx context.Context, event webhook.Event) error
-	// UserOf finds the user whose connection has the grant id; empty if there is none. REPLACE it by pgstore's KeysOf.
-	UserOf func(ctx context.Context, grant uuid.UUID) (user string, err error)
 
 	mu    sync.Mutex
 	begun map[string]attempt // by state. REPLACE it by your sessions, if your server is one of several
@@ -113,67 +101,3 @@ func (c *Connector) Read(ctx context.Context, user string, from, to connectsdk.C
 
 // pageSize is small so that the demo shows pages. REPLACE it by 500.
 const pageSize = 5
-
-// Webhook is your webhook address: verify, put aside, respond. The work comes later, because the service waits for five
-// seconds only.
-func (c *Connector) Webhook(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
-	if err != nil {
-		http.Error(w, "the body cannot be read", http.StatusBadRequest)
-		return
-	}
-	event, err := webhook.Verify(c.WebhookSecret, r.Header, body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusUnauthorized)
-		return
-	}
-	if err := c.PutAside(r.Context(), event); err != nil {
-		http.Error(w, "not now", http.StatusServiceUnavailable) // the service will send it again
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// Outcome is what became of an event.
-type Outcome int
-
-// The outcomes of Work.
-const (
-	Unknown  Outcome = iota // of a type that came after this code was written, or of nobody here: ignore it
-	Outdated                // about an older connection than the one that is held, or one that is over: ignore it
-	Ended                   // the tokens were thrown away: show the button "Connect"
-	Changed                 // read the days of the event
-)
-
-// Work does what an event asks for, and returns whose event it is. REPLACE the reading: for an event that is Changed,
-// call Read for its days, and store what it returns, steps and cycling by date and rides by id.
-func (c *Connector) Work(ctx context.Context, event webhook.Event) (outcome Outcome, user string, err error) {
-	switch event := event.(type) {
-	case webhook.ConnectionRevoked:
-		if user, err = c.UserOf(ctx, event.Data.GrantId); err != nil || user == "" {
-			return Unknown, "", err
-		}
-		if news, err := c.Client.Ended(ctx, user, event.Version); !news {
-			return Outdated, user, err
-		}
-		return Ended, user, nil
-	case webhook.ActivityUpdated:
-		if user, err = c.UserOf(ctx, event.Data.GrantId); err != nil || user == "" {
-			return Unknown, "", err
-		}
-		held, err := c.Client.Connection(ctx, user)
-		if errors.Is(err, connect.ErrNotConnected) {
-			return Outdated, user, nil
-		}
-		if err != nil {
-			return Unknown, user, err
-		}
-		version, err := strconv.ParseInt(held.Version, 10, 64)
-		if held.State == connect.StateEnded || held.State == connect.StateUncertain || event.Version < version {
-			return Outdated, user, err
-		}
-		return Changed, user, err
-	default:
-		return Unknown, "", nil
-	}
-}

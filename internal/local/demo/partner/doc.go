@@ -6,13 +6,14 @@
 //
 // # To copy
 //
-// Take connect.go. It is the whole integration, from the button "Connect" to the webhook. It compiles by itself and says
-// REPLACE where your own sessions, tables and sign-in belong. Then make its two values:
+// Take connect.go. It connects users and reads their activity. It compiles by itself and says REPLACE where your own sessions
+// and sign-in belong. Then make its two values:
 //
 //	client, err := connect.New(connect.Config{ …, Store: pgstore.New(db, key) })
-//	connector := &Connector{Client: client, WebhookSecret: secret, PutAside: …, UserOf: …}
+//	connector := &Connector{Client: client}
 //
-// Partner.connect and Partner.callback in partner.go are the two handlers of a web server around it.
+// Partner.connect and Partner.callback in partner.go are the two handlers of a web server around it. For the webhooks take
+// package connect.invalid/connect-go/examples/webhooks, whose inbox is a table.
 //
 // # The rest is the demo
 //
@@ -20,6 +21,6 @@
 //   - story.go shows in plain words, those of story.txt, what happened. record.go keeps the requests and responses for
 //     it, and mask.go removes the credentials before they are kept. No token, secret or grant_id ever goes to a browser
 //     (specification 5.5).
-//   - inbox.go shows the webhooks and works on them.
+//   - inbox.go shows the webhooks, and works on them as that package does, with an inbox in memory.
 //   - Its tokens are in package pgstore's table, encrypted, as those of a partner in production would be.
 package partner

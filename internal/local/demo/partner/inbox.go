@@ -3,10 +3,11 @@ package partner
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,9 +21,6 @@ const (
 	mostReceived = 12   // calls that the page shows
 	mostSeen     = 10_000
 )
-
-// errFull: there is no room for another event.
-var errFull = errors.New("too much to do")
 
 // received is one call to the webhook address, in words for a person.
 type received struct {
@@ -42,44 +40,53 @@ type task struct {
 	row   *received
 }
 
-type callKey struct{}
-
-// receive gives a call to [Connector.Webhook], and to the page. A genuine call gets its row in putAside.
+// receive verifies a call, puts its event aside for Run, and shows it. The work comes later, because the service waits for
+// five seconds only.
 func (p *Partner) receive(w http.ResponseWriter, r *http.Request) {
-	body := peek(&r.Body)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostRecorded))
+	if err != nil {
+		http.Error(w, "the body cannot be read", http.StatusBadRequest)
+		return
+	}
 	row := &received{Type: "refused", Call: newExchange(r, maskBody(body))}
-	if _, err := webhook.Verify(p.config.WebhookSecret, r.Header, body); err != nil && len(body) <= mostRecorded {
+	event, err := webhook.Verify(p.config.WebhookSecret, r.Header, body)
+	if err != nil {
 		row.Detail = err.Error()
 		row.Call.respond(http.StatusUnauthorized, nil, "\n\n"+maskAll(row.Detail))
 		p.mu.Lock()
 		p.show(row)
 		p.mu.Unlock()
+		http.Error(w, row.Detail, http.StatusUnauthorized)
+		return
 	}
-	p.connector.Webhook(w, r.WithContext(context.WithValue(r.Context(), callKey{}, row)))
+	if !p.putAside(event, row) {
+		http.Error(w, "not now", http.StatusServiceUnavailable) // the service will send it again
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
-// putAside takes each event once. What waits here is lost when the process ends.
-func (p *Partner) putAside(ctx context.Context, event webhook.Event) error {
+// putAside takes each event once, and says whether there was room. What waits here is lost when the process ends.
+func (p *Partner) putAside(event webhook.Event, row *received) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before, seen := p.seen[event.WebhookID()]; seen {
 		before.Again++
-		return nil
+		return true
 	}
-	row, _ := ctx.Value(callKey{}).(*received)
 	p.describe(row, event)
-	row.Call.respond(http.StatusNoContent, nil, "") // by [Connector.Webhook], if there is room
+	row.Call.respond(http.StatusNoContent, nil, "") // if there is room
 	select {
 	case p.inbox <- task{event, row}:
 	default:
-		return errFull
+		return false
 	}
 	if len(p.seen) >= mostSeen {
 		clear(p.seen)
 	}
 	p.seen[event.WebhookID()] = row
 	p.show(row)
-	return nil
+	return true
 }
 
 // show puts a call on the page. The caller holds the lock.
@@ -127,24 +134,57 @@ func (p *Partner) Run(ctx context.Context) {
 	}
 }
 
-// work has [Connector.Work] do what an event asks for, and shows what that was.
+const (
+	unknown  = "Nothing that is known here: ignored."
+	outdated = "About a connection that is over or was made again: ignored."
+)
+
+// work does what an event asks for, and shows what that was.
 func (p *Partner) work(ctx context.Context, t task) {
-	outcome, member, err := p.connector.Work(ctx, t.event)
-	revoked, isRevoked := t.event.(webhook.ConnectionRevoked)
-	if err == nil && isRevoked && member != "" {
-		err = p.noteReason(ctx, member, revoked.Data)
+	text, err := unknown, error(nil)
+	switch event := t.event.(type) {
+	case webhook.ConnectionRevoked:
+		text, err = p.end(ctx, event, t.row.Call)
+	case webhook.ActivityUpdated:
+		text, err = p.change(ctx, event)
 	}
-	text := outcomes[outcome]
 	if err != nil {
 		text = "This could not be worked on: the connection cannot be stored."
 	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	t.row.Outcome = text
-	call := t.row.Call
-	p.mu.Unlock()
-	if isRevoked && outcome == Ended {
-		p.add(member, beginning("ended by webhook", because(revoked.Data.Reason), call))
+}
+
+func (p *Partner) end(ctx context.Context, event webhook.ConnectionRevoked, call exchange) (string, error) {
+	member := p.memberOf(event.Data.GrantId)
+	if member == "" {
+		return unknown, nil
 	}
+	news, err := p.connector.Client.Ended(ctx, member, event.Version)
+	if err == nil {
+		err = p.noteReason(ctx, member, event.Data)
+	}
+	if !news {
+		return outdated, err
+	}
+	p.add(member, beginning("ended by webhook", because(event.Data.Reason), call))
+	return "The keys were thrown away.", err
+}
+
+func (p *Partner) change(ctx context.Context, event webhook.ActivityUpdated) (string, error) {
+	member := p.memberOf(event.Data.GrantId)
+	if member == "" {
+		return unknown, nil
+	}
+	held, state, err := p.held(ctx, member)
+	if err != nil || state != "connected" {
+		return outdated, err
+	}
+	if version, err := strconv.ParseInt(held.Version, 10, 64); err != nil || event.Version < version {
+		return outdated, err
+	}
+	return "This page reads it when it is shown next.", nil
 }
 
 // noteReason keeps why a connection is over, for the page.
@@ -173,13 +213,6 @@ func because(reason connectsdk.ConnectionRevokedDataReason) string {
 	default:
 		return fmt.Sprintf("Activity Connect says %s", reason)
 	}
-}
-
-var outcomes = map[Outcome]string{
-	Unknown:  "Nothing that is known here: ignored.",
-	Outdated: "About a connection that is over or was made again: ignored.",
-	Ended:    "The keys were thrown away.",
-	Changed:  "This page reads it when it is shown next.",
 }
 
 // shownCalls are the newest first, for the page.

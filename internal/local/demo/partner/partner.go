@@ -89,7 +89,7 @@ func New(ctx context.Context, config Config) (*Partner, error) {
 		sessions: map[string]string{}, stories: map[string][]step{},
 		seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
 	}
-	p.connector = &Connector{Client: client, WebhookSecret: config.WebhookSecret, PutAside: p.putAside, UserOf: p.memberOf}
+	p.connector = &Connector{Client: client}
 	for _, member := range config.Members {
 		if _, _, err := p.held(ctx, member.Key); err != nil {
 			return nil, fmt.Errorf("partner: %w", err)
@@ -117,10 +117,10 @@ func (p *Partner) held(ctx context.Context, member string) (connect.Connection, 
 }
 
 // memberOf finds whose connection has the grant, or had it; empty for nobody's.
-func (p *Partner) memberOf(_ context.Context, grant uuid.UUID) (string, error) {
+func (p *Partner) memberOf(grant uuid.UUID) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.owners[grant], nil
+	return p.owners[grant]
 }
 
 // Begin begins an authorization without a browser, for a connection that the demo makes in the past.

@@ -18,7 +18,7 @@ func (w *whole) operatorAsk(operation, method, path, body string, limit time.Dur
 	if body != "" {
 		header.Set("Content-Type", "application/json")
 	}
-	return ask{operation, contracttest.OperatorTransport, &http.Client{Transport: w.plain}, method, w.private + path, header, body, limit, well, 500}
+	return ask{operation, contracttest.Operator.Transport, &http.Client{Transport: w.plain}, method, w.private + path, header, body, limit, well, 500}
 }
 
 // supportAsks are those for support, with clients of their own.

@@ -84,18 +84,18 @@ func (w *whole) partnerAsks(t *testing.T) []ask {
 	code := authorized(t, w.app, w.partner, w.db.User(t))
 	partners := &http.Client{Transport: w.tls}
 	act := func(operation, path string, form url.Values) ask {
-		return ask{operation, contracttest.Transport, partners, http.MethodPost, w.public + path, w.basic(), form.Encode(), actLimit, 200, 500}
+		return ask{operation, contracttest.Partner.Transport, partners, http.MethodPost, w.public + path, w.basic(), form.Encode(), actLimit, 200, 500}
 	}
 	reading := func(operation, path string) ask {
 		day := read.HistoryFrom.Format(time.DateOnly)
-		return ask{operation, contracttest.Transport, partners, http.MethodGet, fmt.Sprintf("%s/connect-svc/v1/grants/%s/%s?from=%s&to=%s", w.public, read.GrantID, path, day, day),
+		return ask{operation, contracttest.Partner.Transport, partners, http.MethodGet, fmt.Sprintf("%s/connect-svc/v1/grants/%s/%s?from=%s&to=%s", w.public, read.GrantID, path, day, day),
 			http.Header{"Authorization": {"Bearer " + read.AccessToken}}, "", readLimit, 200, 503}
 	}
-	disconnect := ask{"disconnectGrant", contracttest.Transport, partners, http.MethodDelete, w.public + "/connect-svc/v1/customer/grants/" + disconnected.GrantID.String(),
+	disconnect := ask{"disconnectGrant", contracttest.Partner.Transport, partners, http.MethodDelete, w.public + "/connect-svc/v1/customer/grants/" + disconnected.GrantID.String(),
 		w.basic(), "", actLimit, 204, 500}
 	disconnect.header.Del("Content-Type")
 	return []ask{
-		{"getAuthorizationServerMetadata", contracttest.Transport, partners, http.MethodGet, w.public + "/.well-known/oauth-authorization-server",
+		{"getAuthorizationServerMetadata", contracttest.Partner.Transport, partners, http.MethodGet, w.public + "/.well-known/oauth-authorization-server",
 			nil, "", actLimit, 200, 200},
 		act("requestToken", "/oauth/token", url.Values{
 			"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {w.partner.CallbackURL}, "code_verifier": {verifier},
@@ -111,7 +111,7 @@ func (w *whole) partnerAsks(t *testing.T) []ask {
 }
 
 func (w *whole) refreshing(token string) ask {
-	return ask{"requestToken", contracttest.Transport, &http.Client{Transport: w.tls}, http.MethodPost, w.public + "/oauth/token", w.basic(),
+	return ask{"requestToken", contracttest.Partner.Transport, &http.Client{Transport: w.tls}, http.MethodPost, w.public + "/oauth/token", w.basic(),
 		url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}.Encode(), actLimit, 200, 500}
 }
 

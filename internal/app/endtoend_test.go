@@ -141,7 +141,7 @@ func (e *endToEnd) authorize(t *testing.T, authorizationURL string) url.Values {
 func TestUnmodifiedOAuth2Client(t *testing.T) {
 	t.Parallel()
 	e := newEndToEnd(t)
-	http1 := &http.Client{Transport: contracttest.Transport(t, e.tls)}
+	http1 := &http.Client{Transport: contracttest.Partner.Transport(t, e.tls)}
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, http1)
 
 	var metadata struct {

@@ -63,7 +63,7 @@ func TestGeneratedRequests(t *testing.T) {
 			if err != nil {
 				rt.Fatalf("%s %q: %v", r.Method, r.Target, err)
 			}
-			if err := contracttest.CheckOperator(request, response.StatusCode, response.Header, body); err != nil {
+			if err := contracttest.Operator.Check(request, response.StatusCode, response.Header, body); err != nil {
 				rt.Fatalf("%s %q with %q and %q: %d is not as documented: %v", r.Method, r.Target, r.Header, r.Body, response.StatusCode, err)
 			}
 			var answered struct {

@@ -114,7 +114,7 @@ func (f *fixture) serve(t testing.TB) {
 	server := httptest.NewServer(telemetry.Requests(telemetry.NewLogger(f.log, slog.LevelDebug), handler))
 	t.Cleanup(server.Close)
 	f.url = server.URL
-	f.client = &http.Client{Transport: contracttest.OperatorTransport(t, server.Client().Transport)}
+	f.client = &http.Client{Transport: contracttest.Operator.Transport(t, server.Client().Transport)}
 }
 
 // connect connects the user with a new client, as browser and backend do.

@@ -157,7 +157,7 @@ func TestGeneratedRequests(t *testing.T) {
 				rt.Fatalf("%s %q: %v", r.Method, r.Target, err)
 			}
 			status := response.StatusCode
-			if err := contracttest.Check(request, status, response.Header, body); err != nil {
+			if err := contracttest.Partner.Check(request, status, response.Header, body); err != nil {
 				rt.Fatalf("%s %q with %q and %q: %d is not as documented: %v", r.Method, r.Target, r.Header, r.Body, status, err)
 			}
 			sent++

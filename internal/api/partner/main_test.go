@@ -89,7 +89,7 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	t.Cleanup(server.Close)
 	f.url = server.URL
 	f.browser = &http.Client{
-		Transport:     contracttest.Transport(t, server.Client().Transport),
+		Transport:     contracttest.Partner.Transport(t, server.Client().Transport),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return f

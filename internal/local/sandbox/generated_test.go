@@ -69,7 +69,7 @@ func TestGeneratedRequests(t *testing.T) {
 			if err != nil {
 				rt.Fatalf("%s %q: %v", made.Method, made.Target, err)
 			}
-			if err := contracttest.CheckSandbox(request, response.StatusCode, response.Header, body); err != nil {
+			if err := contracttest.Sandbox.Check(request, response.StatusCode, response.Header, body); err != nil {
 				rt.Fatalf("%s %q with %q and %q: %d is not as documented: %v", made.Method, made.Target, made.Header, made.Body, response.StatusCode, err)
 			}
 			var problem struct{ Type string }

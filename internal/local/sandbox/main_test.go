@@ -67,10 +67,10 @@ func start(t *testing.T, change ...func(*Config)) *running {
 		ended <- err
 		t.Fatalf("the sandbox did not start: %v", err)
 	}
-	r.driver = &http.Client{Transport: contracttest.SandboxTransport(t, nil)}
+	r.driver = &http.Client{Transport: contracttest.Sandbox.Transport(t, nil)}
 	network := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: r.authority.Roots, MinVersion: tls.VersionTLS12}}
 	t.Cleanup(network.CloseIdleConnections)
-	r.partner = contracttest.Transport(t, network)
+	r.partner = contracttest.Partner.Transport(t, network)
 	return r
 }
 

@@ -23,11 +23,11 @@ type outcome struct {
 
 // saw counts a response that was as documented.
 func (d *document) saw(request *http.Request, status int, body []byte) {
-	route := d.route(request)
-	if route == nil {
+	operation := d.route(request)
+	if operation == nil {
 		return
 	}
-	o := outcome{route.Operation.OperationID, strconv.Itoa(status), ""}
+	o := outcome{operation.OperationID, strconv.Itoa(status), ""}
 	var failure map[string]any
 	if status >= 400 && json.Unmarshal(body, &failure) == nil {
 		o.code = codeOf(failure)
@@ -101,11 +101,11 @@ func (d *document) report() (table string, missing []outcome, err error) {
 // tableFile is where Covered writes to, from the folder of a package, in which its tests run.
 const tableFile = "../../../bin/contract-coverage.txt"
 
-// Covered fails when a documented response never came through [Transport] in this process. It writes the table of all of
+// Covered fails when a documented response never came through [Contract.Transport] in this process. It writes the table of all of
 // them to bin/contract-coverage.txt. It is for the end of the tests of the package that claims to produce them all, as
 // pgtest.Main runs it.
 func Covered() error {
-	document, err := partner()
+	document, err := Partner()
 	if err != nil {
 		return err
 	}

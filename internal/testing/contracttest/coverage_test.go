@@ -12,7 +12,7 @@ import (
 // Each status of an operation is an outcome, of an error each code; those that did not come are missing.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
-	loaded, err := partner()
+	loaded, err := Partner()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,12 @@
 // its headers, its body, and that an error is word for word one of those that the document gives as examples. Whatever is
 // not documented fails the test.
 //
-//	client := &http.Client{Transport: contracttest.Transport(t, server.Client().Transport)}
+//	client := &http.Client{Transport: contracttest.Partner.Transport(t, server.Client().Transport)}
 //
 // A request that is no operation of the document must get a 404, in the shape that belongs to its path (decisions, section 2).
 // Pages for browsers are no part of the document and pass unchecked.
 //
-// [OperatorTransport] does the same with api/operator.yaml, [SandboxTransport] with api/sandbox.yaml.
+// [Operator] does the same with api/operator.yaml, [Sandbox] with api/sandbox.yaml.
 //
 // The package does not use the checks of internal/api/contract: it tests them.
 package contracttest

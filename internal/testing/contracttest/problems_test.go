@@ -22,7 +22,7 @@ func TestCheckOperator(t *testing.T) {
 	problem := with(empty, "Content-Type", "application/problem+json")
 	challenged := with(problem, "Www-Authenticate", `Bearer realm="svc-operator"`)
 	good := with(empty, "Content-Type", "application/json")
-	expect(t, operator, []response{
+	expect(t, Operator, []response{
 		{"a user", "GET", user, 200, good, ada, ""},
 		{"nothing", "DELETE", user, 204, empty, "", ""},
 		{"a problem", "GET", user, 404, problem, unknown, ""},
@@ -55,7 +55,7 @@ func TestCheckSandbox(t *testing.T) {
 	const nothing = `{"type":"urn:connect-svc:problem:not-found","title":"There is nothing here.","status":404,"request_id":"` + id + `"}`
 	empty := http.Header{"Cache-Control": {"no-store"}, "X-Request-Id": {id}}
 	problem, good := with(empty, "Content-Type", "application/problem+json"), with(empty, "Content-Type", "application/json")
-	expect(t, sandbox, []response{
+	expect(t, Sandbox, []response{
 		{"the time", "POST", "/sandbox/clock", 200, good, `{"now":"2026-11-21T10:00:00.000Z"}`, ""},
 		{"an unknown path", "GET", "/sandbox/x", 404, problem, nothing, ""},
 		{"without milliseconds", "POST", "/sandbox/clock", 200, good, `{"now":"2026-11-21T10:00:00Z"}`, "schema"},

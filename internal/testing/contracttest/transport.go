@@ -13,26 +13,9 @@ import (
 
 // Transport sends requests through base (nil is [http.DefaultTransport]) and reports to t what is wrong with the responses.
 // It passes on the responses themselves as they are. It is safe for concurrent use.
-func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
+func (c Contract) Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	t.Helper()
-	return newTransport(t, base, partner)
-}
-
-// OperatorTransport is [Transport] for the operator API, whose document is api/operator.yaml.
-func OperatorTransport(t testing.TB, base http.RoundTripper) http.RoundTripper {
-	t.Helper()
-	return newTransport(t, base, operator)
-}
-
-// SandboxTransport is [Transport] for the sandbox's driver, whose document is api/sandbox.yaml.
-func SandboxTransport(t testing.TB, base http.RoundTripper) http.RoundTripper {
-	t.Helper()
-	return newTransport(t, base, sandbox)
-}
-
-func newTransport(t testing.TB, base http.RoundTripper, load func() (*document, error)) http.RoundTripper {
-	t.Helper()
-	document, err := load()
+	document, err := c()
 	if err != nil {
 		t.Fatalf("the embedded document: %v", err)
 	}
@@ -73,7 +56,7 @@ func Handler(t testing.TB, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response := httptest.NewRecorder()
 		next.ServeHTTP(response, r)
-		if err := Check(r, response.Code, response.Result().Header, response.Body.Bytes()); err != nil {
+		if err := Partner.Check(r, response.Code, response.Result().Header, response.Body.Bytes()); err != nil {
 			t.Errorf("%s %s: %d is not as documented: %v", r.Method, shorten(r.URL.Path), response.Code, err)
 		}
 		maps.Copy(w.Header(), response.Result().Header)
@@ -82,24 +65,10 @@ func Handler(t testing.TB, next http.Handler) http.Handler {
 	})
 }
 
-// Check returns what [Transport] would report about a response, for tests that got it in another way. It counts for no
-// coverage.
-func Check(request *http.Request, status int, header http.Header, body []byte) error {
-	return check(partner, request, status, header, body)
-}
-
-// CheckOperator is [Check] for the operator API.
-func CheckOperator(request *http.Request, status int, header http.Header, body []byte) error {
-	return check(operator, request, status, header, body)
-}
-
-// CheckSandbox is [Check] for the sandbox's driver.
-func CheckSandbox(request *http.Request, status int, header http.Header, body []byte) error {
-	return check(sandbox, request, status, header, body)
-}
-
-func check(load func() (*document, error), request *http.Request, status int, header http.Header, body []byte) error {
-	document, err := load()
+// Check returns what [Contract.Transport] would report about a response, for tests that got it in another way. It counts for
+// no coverage.
+func (c Contract) Check(request *http.Request, status int, header http.Header, body []byte) error {
+	document, err := c()
 	if err != nil {
 		return err
 	}

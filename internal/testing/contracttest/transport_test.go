@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 	activity := with(oauth, "X-Request-Id", id)
 	counted := with(activity, "Ratelimit-Limit", "600", "Ratelimit-Remaining", "59", "Ratelimit-Reset", "1")
 
-	expect(t, partner, []response{
+	expect(t, Partner, []response{
 		{"an OAuth error", "POST", "/oauth/token", 400, oauth, malformed, ""},
 		{"an empty response", "POST", "/oauth/revoke", 200, empty, "", ""},
 		{"rows", "GET", reads, 200, counted, steps, ""},

@@ -50,8 +50,8 @@ func (s *storm) newClients() {
 	transport := &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: 20 * time.Second}
 	s.Cleanup(transport.CloseIdleConnections)
 	to := anyServer{s, transport}
-	s.api = &http.Client{Transport: contracttest.Transport(s.T, to), Timeout: patience}
-	s.operator = &http.Client{Transport: contracttest.OperatorTransport(s.T, to), Timeout: 32 * time.Second}
+	s.api = &http.Client{Transport: contracttest.Partner.Transport(s.T, to), Timeout: patience}
+	s.operator = &http.Client{Transport: contracttest.Operator.Transport(s.T, to), Timeout: 32 * time.Second}
 }
 
 // reply is an answer that came to its end; a status of 0 is none.

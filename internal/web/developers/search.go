@@ -2,12 +2,11 @@ package developers
 
 import (
 	"encoding/json"
-	"encoding/xml"
-	"errors"
 	"html/template"
-	"io"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/html"
 )
 
 // place is something on a page that can be linked to and searched for: the page, a heading or a field.
@@ -22,75 +21,52 @@ type place struct {
 }
 
 // placesOf finds what is on a page. What is folded away repeats the rest.
-func placesOf(p page, body template.HTML) (places []place, err error) {
-	places = []place{{Page: p, Label: p.Label}}
-	heading := ""
-	// The pages are well-formed but for elements such as br.
-	d := xml.NewDecoder(strings.NewReader(string(body)))
-	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return places, nil
-		} else if err != nil {
-			return nil, err
+func placesOf(p page, body template.HTML) ([]place, error) {
+	document, err := html.Parse(strings.NewReader(string(body)))
+	if err != nil {
+		return nil, err
+	}
+	places, heading := []place{{Page: p, Label: p.Label}}, ""
+	var visit func(*html.Node)
+	visit = func(node *html.Node) {
+		id, class := attribute(node, "id"), attribute(node, "class")
+		switch name := node.Data; {
+		case node.Type == html.TextNode:
+			places[len(places)-1].Text += node.Data
+		case name == "details" || class == "anchor" || class == "language" || name == "h1":
+			return
+		case id == "":
+		case name == "h2" || name == "h3":
+			heading = textOf(node)
+			places = append(places, place{Page: p, ID: id, Label: heading, Top: name == "h2"})
+			return
+		case class == "field":
+			places = append(places, place{Page: p, ID: id, Label: id[strings.LastIndexByte(id, '-')+1:], Within: heading, Field: true})
 		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			id, class := attribute(token, "id"), attribute(token, "class")
-			switch name := token.Name.Local; {
-			case name == "details" || class == "anchor" || class == "language" || name == "h1":
-				err = d.Skip()
-			case id == "":
-			case name == "h2" || name == "h3":
-				heading, err = textOf(d)
-				places = append(places, place{Page: p, ID: id, Label: heading, Top: name == "h2"})
-			case class == "field":
-				places = append(places, place{Page: p, ID: id, Label: id[strings.LastIndexByte(id, '-')+1:], Within: heading, Field: true})
-			}
-			if err != nil {
-				return nil, err
-			}
-		case xml.CharData:
-			last := &places[len(places)-1]
-			last.Text += string(token)
+		for child := range node.ChildNodes() {
+			visit(child)
 		}
 	}
+	visit(document)
+	return places, nil
 }
 
-func attribute(element xml.StartElement, name string) string {
-	at := slices.IndexFunc(element.Attr, func(a xml.Attr) bool { return a.Name.Local == name })
+func attribute(element *html.Node, name string) string {
+	at := slices.IndexFunc(element.Attr, func(a html.Attribute) bool { return a.Key == name })
 	if at < 0 {
 		return ""
 	}
-	return element.Attr[at].Value
+	return element.Attr[at].Val
 }
 
-// textOf reads to the end of the element whose start was read last, but for links to itself.
-func textOf(d *xml.Decoder) (text string, err error) {
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return "", err
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			if attribute(token, "class") == "anchor" {
-				err = d.Skip()
-			} else {
-				var inner string
-				inner, err = textOf(d)
-				text += inner
-			}
-			if err != nil {
-				return "", err
-			}
-		case xml.EndElement:
-			return strings.TrimSpace(text), nil
-		case xml.CharData:
-			text += string(token)
+// textOf is the text of a heading, but for its link to itself.
+func textOf(heading *html.Node) (text string) {
+	for node := range heading.Descendants() {
+		if node.Type == html.TextNode && attribute(node.Parent, "class") != "anchor" {
+			text += node.Data
 		}
 	}
+	return strings.TrimSpace(text)
 }
 
 // searchIndex is a script that hands the places over to the one that searches. A script can be loaded from a disk, too.

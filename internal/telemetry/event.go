@@ -146,17 +146,13 @@ func write(r *http.Request, logger *slog.Logger, event *Event) {
 	if event.ClientID != uuid.Nil {
 		attrs = append(attrs, slog.String("client_id", event.ClientID.String()))
 	}
-	if event.Code != "" {
-		attrs = append(attrs, slog.String("code", event.Code))
-	}
-	if event.Reason != "" {
-		attrs = append(attrs, slog.String("reason", event.Reason))
-	}
-	if event.Limiter != "" {
-		attrs = append(attrs, slog.String("limiter", string(event.Limiter)))
-	}
-	if event.Refresh != "" {
-		attrs = append(attrs, slog.String("refresh", string(event.Refresh)))
+	for _, optional := range []slog.Attr{
+		slog.String("code", event.Code), slog.String("reason", event.Reason),
+		slog.String("limiter", string(event.Limiter)), slog.String("refresh", string(event.Refresh)),
+	} {
+		if optional.Value.String() != "" {
+			attrs = append(attrs, optional)
+		}
 	}
 	if event.Cause != nil {
 		level = slog.LevelError

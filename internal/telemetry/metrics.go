@@ -20,8 +20,9 @@ var DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1
 // Metrics are what Prometheus scrapes. Labels have a fixed set of values: operations, statuses, outcomes. No label names
 // a user, and only those of webhooks name a client; package usage counts by client.
 type Metrics struct {
+	http.Handler // responds to a scrape
+
 	registry  *prometheus.Registry
-	handler   http.Handler
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	limiter   *prometheus.CounterVec
@@ -59,7 +60,7 @@ func NewMetrics(logger *slog.Logger) *Metrics {
 	}
 	m.Register(m.requests, m.durations, m.limiter, m.refreshes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		Registry: m.registry,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelError),
 	})
@@ -95,9 +96,6 @@ func (m *Metrics) Observe(event *Event) {
 		m.refreshes.WithLabelValues(string(event.Refresh)).Inc()
 	}
 }
-
-// ServeHTTP responds to a scrape.
-func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
 // Gatherer gathers what ServeHTTP writes.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,19 +55,11 @@ func NewTraces(ctx context.Context, logger *slog.Logger) (*Traces, error) {
 
 // tracing reports whether the variables name a collector. It refuses values that this program does not support.
 func tracing() (bool, error) {
-	set := func(names ...string) string {
-		for _, name := range names {
-			if value := os.Getenv(name); value != "" {
-				return value
-			}
-		}
-		return ""
-	}
-	if strings.EqualFold(set("OTEL_SDK_DISABLED"), "true") {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
-	on := set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") != ""
-	switch exporter := set("OTEL_TRACES_EXPORTER"); exporter {
+	on := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+	switch exporter := os.Getenv("OTEL_TRACES_EXPORTER"); exporter {
 	case "":
 	case "none":
 		return false, nil
@@ -75,7 +68,7 @@ func tracing() (bool, error) {
 	default:
 		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is not known: want otlp or none", exporter)
 	}
-	protocol := set("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"))
 	if on && protocol != "" && protocol != "http/protobuf" {
 		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q is not known: want http/protobuf", protocol)
 	}

@@ -35,66 +35,55 @@ type Authority struct {
 // Open reads the certificates in dir and makes those that are missing, unusable or soon over. New ones are for these names, too.
 func Open(dir string, now time.Time, names ...string) (*Authority, error) {
 	names = append([]string{"localhost"}, names...)
-	caFile, caKeyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem")
-	ca, err := loadPair(caFile, caKeyFile, now)
+	a := &Authority{File: filepath.Join(dir, "ca.pem"), Roots: x509.NewCertPool()}
+	ca, err := loadOrIssue(a.File, filepath.Join(dir, "ca-key.pem"), &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "connect-svc local authority"},
+		NotAfter:              now.Add(authorityLifetime),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign,
+		// Should its key get about, it is good for nothing but this machine.
+		PermittedDNSDomainsCritical: true,
+		PermittedDNSDomains:         names,
+		PermittedIPRanges: []*net.IPNet{
+			{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
+			{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
+		},
+	}, nil, now)
 	if err != nil {
 		return nil, err
 	}
-	if ca == nil {
-		if ca, err = issue(caFile, caKeyFile, &x509.Certificate{
-			Subject:               pkix.Name{CommonName: "connect-svc local authority"},
-			NotAfter:              now.Add(authorityLifetime),
-			IsCA:                  true,
-			BasicConstraintsValid: true,
-			MaxPathLenZero:        true,
-			KeyUsage:              x509.KeyUsageCertSign,
-			// Should its key get about, it is good for nothing but this machine.
-			PermittedDNSDomainsCritical: true,
-			PermittedDNSDomains:         names,
-			PermittedIPRanges: []*net.IPNet{
-				{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
-				{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
-			},
-		}, nil, now); err != nil {
-			return nil, err
-		}
-	}
-	a := &Authority{File: caFile, Roots: x509.NewCertPool()}
 	a.Roots.AddCert(ca.Leaf)
-
-	serverFile, serverKeyFile := filepath.Join(dir, "server.pem"), filepath.Join(dir, "server-key.pem")
-	server, err := loadPair(serverFile, serverKeyFile, now)
+	server, err := loadOrIssue(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server-key.pem"), &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "localhost"},
+		NotAfter:    now.Add(serverLifetime),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    names,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}, ca, now)
 	if err != nil {
 		return nil, err
-	}
-	if server == nil || server.Leaf.CheckSignatureFrom(ca.Leaf) != nil {
-		if server, err = issue(serverFile, serverKeyFile, &x509.Certificate{
-			Subject:     pkix.Name{CommonName: "localhost"},
-			NotAfter:    now.Add(serverLifetime),
-			KeyUsage:    x509.KeyUsageDigitalSignature,
-			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-			DNSNames:    names,
-			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		}, ca, now); err != nil {
-			return nil, err
-		}
 	}
 	a.Server = *server
 	return a, nil
 }
 
-// loadPair reads a certificate and its key. It is nil where there is none, or none that is good for much longer.
-func loadPair(certFile, keyFile string, now time.Time) (*tls.Certificate, error) {
+// loadOrIssue reads a certificate and its key, or makes them where there is none, none that is good for much longer, or none of
+// the parent's.
+func loadOrIssue(certFile, keyFile string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, err
 	case err != nil: // missing, or cut off by a start that was killed
-		return nil, nil //nolint:nilerr // it is made anew
 	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter.Add(-renewBefore)):
-		return nil, nil
+	case parent != nil && pair.Leaf.CheckSignatureFrom(parent.Leaf) != nil:
+	default:
+		return &pair, nil
 	}
-	return &pair, nil
+	return issue(certFile, keyFile, template, parent, now)
 }
 
 // issue makes a key and a certificate for it, signed by the parent or, without one, by itself.

@@ -23,7 +23,7 @@ const pgbouncerINI = "../../docs/pgbouncer.ini"
 func TestThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	e := newEndToEnd(t, func(config *Config) {
-		config.DatabaseURL = pgbouncertest.Start(t, pgbouncerINI, config.DatabaseURL, "default_pool_size", "2") + "&pool_max_conns=8"
+		config.DatabaseURL = pgbouncertest.Start(t, pgbouncerINI, config.DatabaseURL, "default_pool_size", "2").URL + "&pool_max_conns=8"
 	})
 	e.db.Exec(t, "update clients set requests_per_minute = 1000000, burst = 1000000, concurrent_reads = 100")
 	config, token := e.connect(t) // sign-in, consent, exchange
@@ -120,12 +120,12 @@ func TestPgBouncerRefusals(t *testing.T) {
 		"as documented":                    "statement_timeout, idle_in_transaction_session_timeout",
 		"where it ignores what is unknown": "statement_timeout, idle_in_transaction_session_timeout, connect.direct",
 	} {
-		behind := pgbouncertest.Start(t, pgbouncerINI, db.URL, "ignore_startup_parameters", ignored)
+		behind := pgbouncertest.Start(t, pgbouncerINI, db.URL, "ignore_startup_parameters", ignored).URL
 		if _, err := postgres.Migrate(t.Context(), behind, postgres.Up); err == nil || !strings.Contains(err.Error(), "pooler") {
 			t.Errorf("migrations through PgBouncer, %s: %v", name, err)
 		}
 	}
-	unlimited := pgbouncertest.Start(t, pgbouncerINI, db.URL, "connect_query=", "'select 1'")
+	unlimited := pgbouncertest.Start(t, pgbouncerINI, db.URL, "connect_query=", "'select 1'").URL
 	_, err := Open(t.Context(), Config{DatabaseURL: unlimited, Keys: credential.NewTestKeyring(), OAuth: oauth.DefaultSettings})
 	if err == nil || !strings.Contains(err.Error(), "statement_timeout") {
 		t.Errorf("without a limit of time: %v", err)

@@ -139,7 +139,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 		"immediate": {direct, (*embedded.Server).StopAtOnce, false},
 		"lasting":   {direct, (*embedded.Server).Stop, true},
 		"fast, through PgBouncer": {func(t *testing.T, url string) string {
-			return pgbouncertest.Start(t, pgbouncerINI, url)
+			return pgbouncertest.Start(t, pgbouncerINI, url).URL
 		}, (*embedded.Server).Stop, false},
 	} {
 		t.Run(name, func(t *testing.T) {

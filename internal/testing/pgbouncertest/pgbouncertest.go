@@ -18,16 +18,15 @@ import (
 	"connect-svc/internal/testing/process"
 )
 
-// Start runs a PgBouncer before the database at databaseURL and returns the URL of the database behind it. ini is the
-// path of docs/pgbouncer.ini; settings are changed in it, as in "default_pool_size", "2". It ends with the test.
-func Start(t testing.TB, ini, databaseURL string, settings ...string) string {
-	t.Helper()
-	_, behind := StartProcess(t, ini, databaseURL, settings...)
-	return behind
+// Server is a running PgBouncer. It ends with the test.
+type Server struct {
+	*process.Server
+	URL string // of the database behind it
 }
 
-// StartProcess is [Start], and returns the process as well.
-func StartProcess(t testing.TB, ini, databaseURL string, settings ...string) (*process.Server, string) {
+// Start runs a PgBouncer before the database at databaseURL. ini is the path of docs/pgbouncer.ini; settings are changed in it,
+// as in "default_pool_size", "2".
+func Start(t testing.TB, ini, databaseURL string, settings ...string) Server {
 	t.Helper()
 	database, err := url.Parse(databaseURL)
 	if err != nil {
@@ -72,7 +71,7 @@ func StartProcess(t testing.TB, ini, databaseURL string, settings ...string) (*p
 			return conn.Close(ctx)
 		}}
 	}, "pgbouncer", "/usr/sbin/pgbouncer") // Debian keeps it where only root looks
-	return server, behind.String()
+	return Server{server, behind.String()}
 }
 
 // change replaces the values of settings, which must be there: `name = value` on a line of its own, or, where the name

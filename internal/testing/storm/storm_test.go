@@ -127,10 +127,10 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 	behind := s.database.way.address
 	databaseURL := s.database.url(s.database.way)
 	if pooled {
-		var pooler *process.Server
-		pooler, databaseURL = pgbouncertest.StartProcess(t, filepath.Join("..", "..", "..", "docs", "pgbouncer.ini"), databaseURL)
+		pooler := pgbouncertest.Start(t, filepath.Join("..", "..", "..", "docs", "pgbouncer.ini"), databaseURL)
+		databaseURL = pooler.URL
 		behind = hostOf(databaseURL)
-		s.supervise(pooler)
+		s.supervise(pooler.Server)
 	}
 	if redis {
 		s.redis = redistest.Start(t)

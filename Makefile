@@ -203,8 +203,8 @@ try-install: packages ## as root, from an empty Debian with the .deb to a partne
 .PHONY: image
 image: sbom ## build OCI images, of the service and of the sandbox, without a container engine: bin/image, bin/image-sandbox
 	@go build -C tools -o ../bin/connect-image ./image
-	@for kind in '' -sandbox; do bin/connect-image $$kind -program bin/connect-svc -bill bin/connect-svc.cdx.json -version $(VERSION) \
-		-commit "$$(git rev-parse HEAD 2>/dev/null)" -arch $(ARCH) bin/image$$kind; done
+	@for kind in '' --sandbox; do bin/connect-image $$kind --program bin/connect-svc --bill bin/connect-svc.cdx.json --version $(VERSION) \
+		--commit "$$(git rev-parse HEAD 2>/dev/null)" --arch $(ARCH) bin/image$${kind#-}; done
 
 .PHONY: sbom
 sbom: build ## write the bill of materials of bin/connect-svc as CycloneDX JSON: bin/connect-svc.cdx.json

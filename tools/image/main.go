@@ -1,19 +1,18 @@
 // Image writes an OCI image of connect-svc as a layout folder, without a container engine, the same bytes for the same files.
 //
-//	go run -C tools ./image -program FILE -bill FILE -version v1.0.0 -commit HASH -arch amd64 FOLDER
+//	go run -C tools ./image --program FILE --bill FILE --version v1.0.0 --commit HASH --arch amd64 FOLDER
 //
 // The image is the static program, the certificate authorities that Mozilla trusts, and the bill of materials; nothing else. It
-// runs as user 65532, who owns /keys. With -sandbox it also has this machine's PostgreSQL with the libraries that it needs, and
+// runs as user 65532, who owns /keys. With --sandbox it also has this machine's PostgreSQL with the libraries that it needs, and
 // runs `connect-svc sandbox`. SOURCE_DATE_EPOCH, in seconds, is the time of all files; without it they are from 1970.
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
+	"github.com/alecthomas/kong"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -26,41 +25,32 @@ const account = 65532
 
 // source is what an image is made of.
 type source struct {
-	program, bill, version, commit, arch string
-	sandbox                              bool
-	at                                   time.Time
+	Program string `required:"" help:"The built program."`
+	Bill    string `required:"" help:"Its bill of materials."`
+	Version string `required:"" help:"Its version."`
+	Commit  string `help:"The commit that it was built from."`
+	Arch    string `required:"" help:"Its architecture, as Go names it."`
+	Sandbox bool   `help:"Make the image of the sandbox, with PostgreSQL inside."`
+	Epoch   int64  `env:"SOURCE_DATE_EPOCH" help:"The time of all files, in seconds."`
+	Folder  string `arg:"" help:"The layout folder."`
 }
 
 func main() {
 	var s source
-	flag.StringVar(&s.program, "program", "", "the built program")
-	flag.StringVar(&s.bill, "bill", "", "its bill of materials")
-	flag.StringVar(&s.version, "version", "", "its version")
-	flag.StringVar(&s.commit, "commit", "", "the commit that it was built from")
-	flag.StringVar(&s.arch, "arch", "", "its architecture, as Go names it")
-	flag.BoolVar(&s.sandbox, "sandbox", false, "make the image of the sandbox, with PostgreSQL inside")
-	flag.Parse()
-	if flag.NArg() != 1 || s.program == "" || s.bill == "" || s.version == "" || s.arch == "" {
-		fmt.Fprintln(os.Stderr, "usage: image -program FILE -bill FILE -version V -arch A [-commit HASH] [-sandbox] FOLDER")
-		os.Exit(2)
-	}
-	seconds, _ := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64) // none: 0
-	s.at = time.Unix(seconds, 0).UTC()
-	if err := s.write(flag.Arg(0)); err != nil {
-		fmt.Fprintln(os.Stderr, "image:", err)
-		os.Exit(1)
-	}
+	command := kong.Parse(&s, kong.Name("image"))
+	command.FatalIfErrorf(s.write())
 }
 
 // write makes the layout folder anew.
-func (s source) write(folder string) error {
+func (s source) write() error {
+	at := time.Unix(s.Epoch, 0).UTC()
 	service, err := s.service()
 	if err != nil {
 		return err
 	}
 	layers, command := []tree{service}, []string{"serve"}
 	title, description := "connect-svc", "Lets partner companies read users' activity, with consent."
-	if s.sandbox {
+	if s.Sandbox {
 		database, err := postgres()
 		if err != nil {
 			return fmt.Errorf("PostgreSQL: %w", err)
@@ -71,11 +61,11 @@ func (s source) write(folder string) error {
 	}
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, files := range layers {
-		layer, err := files.layer(s.at)
+		layer, err := files.layer(at)
 		if err != nil {
 			return err
 		}
-		if image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: s.at}, CreatedBy: "make image"}}); err != nil {
+		if image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "make image"}}); err != nil {
 			return err
 		}
 	}
@@ -84,7 +74,7 @@ func (s source) write(folder string) error {
 		return err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = "linux", s.arch, v1.Time{Time: s.at}
+	config.OS, config.Architecture, config.Created = "linux", s.Arch, v1.Time{Time: at}
 	config.Config = v1.Config{
 		User:         fmt.Sprintf("%d:%d", account, account),
 		Entrypoint:   []string{"/connect-svc"},
@@ -95,22 +85,22 @@ func (s source) write(folder string) error {
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       title,
 			"org.opencontainers.image.description": description,
-			"org.opencontainers.image.version":     s.version,
-			"org.opencontainers.image.revision":    s.commit,
-			"org.opencontainers.image.created":     s.at.Format(time.RFC3339),
+			"org.opencontainers.image.version":     s.Version,
+			"org.opencontainers.image.revision":    s.Commit,
+			"org.opencontainers.image.created":     at.Format(time.RFC3339),
 		},
 	}
 	if image, err = mutate.ConfigFile(image, config); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(folder); err != nil {
+	if err := os.RemoveAll(s.Folder); err != nil {
 		return err
 	}
-	path, err := layout.Write(folder, empty.Index)
+	path, err := layout.Write(s.Folder, empty.Index)
 	if err != nil {
 		return err
 	}
 	return path.AppendImage(image,
-		layout.WithPlatform(v1.Platform{OS: "linux", Architecture: s.arch}),
-		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": s.version}))
+		layout.WithPlatform(v1.Platform{OS: "linux", Architecture: s.Arch}),
+		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": s.Version}))
 }

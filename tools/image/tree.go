@@ -95,11 +95,11 @@ func (t tree) addAll(folder string) error {
 
 // service is the layer of the program.
 func (s source) service() (tree, error) {
-	program, err := os.ReadFile(s.program)
+	program, err := os.ReadFile(s.Program)
 	if err != nil {
 		return nil, err
 	}
-	bill, err := os.ReadFile(s.bill)
+	bill, err := os.ReadFile(s.Bill)
 	if err != nil {
 		return nil, err
 	}

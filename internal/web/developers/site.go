@@ -97,14 +97,10 @@ func New(config Config) (*Site, error) {
 	if s.module == "" {
 		s.module = DefaultModule(s.baseURL)
 	}
-	if err := s.addAssets(); err != nil {
-		return nil, fmt.Errorf("developers: %w", err)
-	}
-	if err := s.addPages(); err != nil {
-		return nil, fmt.Errorf("developers: %w", err)
-	}
-	if err := s.addSDKs(); err != nil {
-		return nil, fmt.Errorf("developers: %w", err)
+	for _, add := range []func() error{s.addAssets, s.addPages, s.addSDKs} {
+		if err := add(); err != nil {
+			return nil, fmt.Errorf("developers: %w", err)
+		}
 	}
 	for name, document := range map[string][]byte{
 		"openapi.yaml": api.Partner, "openapi-3.0.yaml": openapi30.Partner, "sandbox.yaml": api.Sandbox,

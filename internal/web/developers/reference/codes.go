@@ -35,17 +35,9 @@ func (r *Document) readCodes(parsed *openapi3.T, operations []Operation) {
 		know(name)
 	}
 	for _, o := range operations {
-		item := parsed.Paths.Find(o.Path)
-		if item == nil {
-			continue // a webhook: its answers are the partner's
-		}
-		for status, answer := range item.GetOperation(o.Method).Responses.Map() {
-			for _, media := range answer.Value.Content {
-				for _, e := range examplesOf(media) {
-					if name, text := errorOf(e.value); name != "" {
-						know(name).use(status, text, o)
-					}
-				}
+		for _, answer := range o.Errors {
+			for i, name := range answer.Codes {
+				know(name).use(answer.Status, answer.texts[i], o)
 			}
 		}
 	}

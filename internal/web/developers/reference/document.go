@@ -45,6 +45,8 @@ type Operation struct {
 	Bodies                 []Body // more than one where the body is one of several
 	Answers, Errors        []Answer
 	Samples                []Sample // of requests
+
+	tags []string
 }
 
 // Parameters are those of one place.
@@ -64,7 +66,7 @@ type Body struct {
 type Answer struct {
 	ID, Status, Label, Description string
 	Headers, Fields                []Field
-	Codes                          []string
+	Codes, texts                   []string // of errors
 	Samples                        []Sample
 }
 
@@ -109,14 +111,9 @@ func Read(document []byte) (*Document, error) {
 	place := func(o Operation) int { return bytes.Index(document, []byte("operationId: "+o.ID+"\n")) }
 	slices.SortFunc(operations, func(a, b Operation) int { return place(a) - place(b) })
 	for _, o := range operations {
-		tag := parsed.Paths.Find(o.Path)
-		if o.Webhook != "" {
-			tag = parsed.Webhooks[o.Webhook]
-		}
-		named := tag.GetOperation(o.Method).Tags
-		at := slices.IndexFunc(r.Groups, func(g Group) bool { return len(named) == 1 && g.Label == named[0] })
+		at := slices.IndexFunc(r.Groups, func(g Group) bool { return slices.Equal(o.tags, []string{g.Label}) })
 		if at < 0 {
-			return nil, fmt.Errorf("%s: has not one tag that the document knows: %q", o.ID, named)
+			return nil, fmt.Errorf("%s: has not one tag that the document knows: %q", o.ID, o.tags)
 		}
 		r.Groups[at].Operations = append(r.Groups[at].Operations, o)
 	}
@@ -140,7 +137,10 @@ func (r *Document) readSchemes(parsed *openapi3.T) {
 }
 
 func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, item *openapi3.PathItem, from *openapi3.Operation) Operation {
-	o := Operation{ID: from.OperationID, Label: from.Summary, Description: from.Description, Webhook: webhook, Method: method, Path: path}
+	o := Operation{
+		ID: from.OperationID, Label: from.Summary, Description: from.Description, Webhook: webhook, Method: method, Path: path,
+		tags: from.Tags,
+	}
 	needs := parsed.Security
 	if from.Security != nil {
 		needs = *from.Security
@@ -210,8 +210,8 @@ func answerOf(operation, status string, from *openapi3.Response) Answer {
 		a.Fields = received.fieldsOf(a.ID, media.Schema.Value)
 		for _, e := range examplesOf(media) {
 			a.Samples = append(a.Samples, Sample{e.label, "json", jsonOf(e.value, media.Schema.Value)})
-			if code, _ := errorOf(e.value); code != "" {
-				a.Codes = append(a.Codes, code)
+			if code, text := errorOf(e.value); code != "" {
+				a.Codes, a.texts = append(a.Codes, code), append(a.texts, text)
 			}
 		}
 		// The OAuth shape lists all codes that there are: which an answer can have, its examples say.

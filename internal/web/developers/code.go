@@ -79,51 +79,39 @@ func listing(name, code string) template.HTML {
 }
 
 func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		block := node.(*ast.FencedCodeBlock)
-		_, _ = w.WriteString(string(listing(string(block.Language(source)), string(block.Lines().Value(source)))))
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	if _, first := node.AttributeString(firstExample); first {
+		_, _ = w.WriteString("<div class=\"examples\">\n")
+	}
+	block := node.(*ast.FencedCodeBlock)
+	_, _ = w.WriteString(string(listing(string(block.Language(source)), string(block.Lines().Value(source)))))
+	if _, last := node.AttributeString(lastExample); last {
+		_, _ = w.WriteString("</div>\n")
 	}
 	return ast.WalkSkipChildren, nil
 }
 
-// examples is the same example in several languages.
-type examples struct{ ast.BaseBlock }
+// What marks where the same example in several languages begins and ends.
+const firstExample, lastExample = "first example", "last example"
 
-var kindExamples = ast.NewNodeKind("Examples")
-
-func (*examples) Kind() ast.NodeKind { return kindExamples }
-
-func (e *examples) Dump(source []byte, level int) { ast.DumpHelper(e, source, level, nil, nil) }
-
-func renderExamples(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		_, _ = w.WriteString("<div class=\"examples\">\n")
-	} else {
-		_, _ = w.WriteString("</div>\n")
-	}
-	return ast.WalkContinue, nil
-}
-
-// together puts examples together that stand for each other: blocks of code in different languages with nothing between them.
+// together marks examples that stand for each other: blocks of code in different languages with nothing between them.
 func together(document ast.Node, source []byte) {
 	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
 		var seen []string
-		var blocks []ast.Node
+		last := node
 		for next := node; next != nil; next = next.NextSibling() {
 			block, is := next.(*ast.FencedCodeBlock)
 			if !is || !languages[string(block.Language(source))].program || slices.Contains(seen, string(block.Language(source))) {
 				break
 			}
-			seen, blocks = append(seen, string(block.Language(source))), append(blocks, next)
+			seen, last = append(seen, string(block.Language(source))), next
 		}
-		if len(blocks) < 2 {
-			continue
+		if len(seen) > 1 {
+			node.SetAttributeString(firstExample, true)
+			last.SetAttributeString(lastExample, true)
+			node = last
 		}
-		one := &examples{}
-		document.InsertBefore(document, node, one)
-		for _, block := range blocks {
-			one.AppendChild(one, block) // takes it from where it was
-		}
-		node = one
 	}
 }

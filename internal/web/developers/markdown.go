@@ -94,7 +94,6 @@ type wide struct{}
 
 func (wide) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, renderCode)
-	r.Register(kindExamples, renderExamples)
 	r.Register(ast.KindHeading, renderHeading)
 	r.Register(extensionast.KindTable, renderTable)
 }

@@ -5,7 +5,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
@@ -62,22 +61,21 @@ func (s *Site) own(text []byte) []byte {
 // addSDKs adds the npm package, and the Go module as the module proxy protocol has it (https://go.dev/ref/mod#goproxy-protocol).
 // What has a version in its name never changes.
 func (s *Site) addSDKs() error {
-	npm := txtar.Parse(sdk.TypeScript)
-	version, err := versionOf(npm)
+	document, err := contract() // whose version the SDKs have, too
 	if err != nil {
 		return err
 	}
-	tarball, err := tarballOf(npm)
+	tarball, err := tarballOf(txtar.Parse(sdk.TypeScript))
 	if err != nil {
 		return err
 	}
-	s.files["sdk/connect-"+version+".tgz"] = newArchive("application/gzip", tarball)
+	s.files["sdk/connect-"+document.Version+".tgz"] = newArchive("application/gzip", tarball)
 
 	source := txtar.Parse(sdk.Go)
 	for i := range source.Files {
 		source.Files[i].Data = s.own(source.Files[i].Data)
 	}
-	version = "v" + version
+	version := "v" + document.Version
 	zipped, err := zipOf(source, s.module+"@"+version)
 	if err != nil {
 		return err
@@ -103,18 +101,6 @@ func (s *Site) addSDKs() error {
 // newArchive is sent as it is, since a package manager may take a content coding for its own archive.
 func newArchive(mediaType string, content []byte) *file {
 	return &file{File: static.NewPacked(mediaType, content), forever: true}
-}
-
-// versionOf is that of package.json, which is the contract's.
-func versionOf(npm *txtar.Archive) (string, error) {
-	for _, f := range npm.Files {
-		if f.Name == "package/package.json" {
-			var manifest struct{ Version string }
-			err := json.Unmarshal(f.Data, &manifest)
-			return manifest.Version, err
-		}
-	}
-	return "", errors.New("the npm package has no package.json")
 }
 
 // tarballOf compresses nothing: partners' lock files name the tarball by its hash, which must not depend on the compressor of the

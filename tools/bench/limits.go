@@ -3,13 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,11 +124,7 @@ func (s *stage) pgbench(ctx context.Context, script string, connections, work in
 	if err := os.WriteFile(filepath.Join(dir, "script.sql"), []byte(script), 0o600); err != nil {
 		return sample{}, err
 	}
-	program, err := findPgbench()
-	if err != nil {
-		return sample{}, err
-	}
-	cmd := exec.CommandContext(ctx, program, "--no-vacuum", "--protocol=prepared", "--file=script.sql",
+	cmd := exec.CommandContext(ctx, s.database.Program("pgbench"), "--no-vacuum", "--protocol=prepared", "--file=script.sql",
 		"--client="+strconv.Itoa(connections), "--jobs="+strconv.Itoa(min(connections, 2)),
 		"--time="+strconv.Itoa(s.Seconds), "--log", "--log-prefix=log", "-Dconnections="+strconv.Itoa(connections), "-Dn=-1")
 	cmd.Dir = dir
@@ -176,18 +170,6 @@ func readPgbenchLogs(files []string, connections, work int) (sample sample, err 
 	}
 	sample.Elapsed = last.Sub(first)
 	return sample, nil
-}
-
-// findPgbench takes the program itself: what Debian has on the path is a wrapper.
-func findPgbench() (string, error) {
-	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pgbench"); len(found) > 0 {
-		return slices.Max(found), nil
-	}
-	program, err := exec.LookPath("pgbench")
-	if err != nil {
-		return "", errors.New("pgbench is not installed: it comes with PostgreSQL (Debian: apt-get install postgresql)")
-	}
-	return program, nil
 }
 
 // measureConstant measures a constant response of a size.

@@ -83,6 +83,9 @@ func (s *Server) URL() string {
 // Dir is where the server's files are, which is not always [Config.Dir]: see the package comment.
 func (s *Server) Dir() string { return s.place.dir }
 
+// Program is the path of one of PostgreSQL's programs, of the server's own version. What is not of a server alone may be missing.
+func (s *Server) Program(name string) string { return s.place.programs.path(name) }
+
 // Done is closed when the server's process has ended, for whatever reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 

@@ -135,10 +135,6 @@ func rideOf(recorded connectsdk.CyclingActivity) ride {
 	return row
 }
 
-func serveFile(w http.ResponseWriter, r *http.Request) {
-	http.ServeFileFS(w, r, files, r.URL.Path[1:])
-}
-
 // headers sets those of every response. The form that connects is redirected to the service: to browsers it is a form
 // that is sent there.
 func headers(issuer string, next http.Handler) http.Handler {

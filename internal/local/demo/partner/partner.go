@@ -55,7 +55,6 @@ type Partner struct {
 	mu       sync.Mutex
 	owners   map[uuid.UUID]string // also of connections that are gone, whose last event may yet come
 	endings  map[ended]ending
-	sessions map[string]string    // the member of each
 	stories  map[string][]step    // by member, newest first
 	received []*received          // calls to the webhook address, newest first
 	seen     map[string]*received // by webhook-id
@@ -86,8 +85,7 @@ func New(ctx context.Context, config Config) (*Partner, error) {
 	}
 	p := &Partner{
 		config: config, owners: map[uuid.UUID]string{}, endings: map[ended]ending{},
-		sessions: map[string]string{}, stories: map[string][]step{},
-		seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
+		stories: map[string][]step{}, seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
 	}
 	p.connector = &Connector{Client: client}
 	for _, member := range config.Members {
@@ -161,8 +159,8 @@ func (p *Partner) member(key string) (Member, bool) {
 func (p *Partner) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.page)
-	mux.HandleFunc("GET /style.css", serveFile)
-	mux.HandleFunc("GET /received.js", serveFile)
+	mux.Handle("GET /style.css", http.FileServerFS(files))
+	mux.Handle("GET /received.js", http.FileServerFS(files))
 	mux.HandleFunc("GET /webhooks/received", p.listReceived)
 	mux.HandleFunc("POST "+WebhookPath, p.receive)
 	mux.HandleFunc("POST /member", p.switchMember)
@@ -193,7 +191,7 @@ func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r, http.StatusBadRequest, member, view{Notice: &wrong})
 		return
 	}
-	p.setMember(id, user)
+	setMember(w, id, user)
 	sent := trace.take()
 	back := navigation(r.URL.String(), "303 See Other\n\nWe sent your browser on to our page, so that nothing of this stays in its address bar.")
 	if len(sent) == 0 { // there was no code to exchange

@@ -29,7 +29,7 @@ type Authorization struct {
 // Begin makes the address that the user's browser is to be sent to, with a fresh state and PKCE verifier. It sends
 // nothing.
 func (c *Client) Begin() Authorization {
-	a := Authorization{State: random(), Verifier: random(), ExpiresAt: c.config.Now().Add(beginLifetime)}
+	a := Authorization{State: rand.Text(), Verifier: rand.Text() + rand.Text(), ExpiresAt: c.config.Now().Add(beginLifetime)}
 	challenge := sha256.Sum256([]byte(a.Verifier))
 	a.URL = c.config.BaseURL + "/oauth/authorize?" + url.Values{
 		"client_id":             {c.config.ClientID},
@@ -84,11 +84,4 @@ func (c *Client) Finish(ctx context.Context, key string, begun Authorization, ca
 		return Connection{}, err
 	}
 	return connection, c.save(ctx, lock, connection)
-}
-
-// random has 256 random bits and fits a state as well as a code verifier.
-func random() string {
-	var bytes [32]byte
-	_, _ = rand.Read(bytes[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(bytes[:])
 }

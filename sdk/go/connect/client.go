@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,18 +99,10 @@ func setDefaults(config *Config) {
 	// A redirect would carry a code or a refresh token to another address, and send it twice.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	config.HTTPClient = &client
-	if config.Timeout <= 0 {
-		config.Timeout = 30 * time.Second
-	}
-	if config.MaxTries <= 0 {
-		config.MaxTries = 4
-	}
-	if config.MaxWait <= 0 {
-		config.MaxWait = 5 * time.Minute
-	}
-	if config.ConcurrentReads <= 0 {
-		config.ConcurrentReads = 10
-	}
+	config.Timeout = cmp.Or(max(config.Timeout, 0), 30*time.Second)
+	config.MaxTries = cmp.Or(max(config.MaxTries, 0), 4)
+	config.MaxWait = cmp.Or(max(config.MaxWait, 0), 5*time.Minute)
+	config.ConcurrentReads = cmp.Or(max(config.ConcurrentReads, 0), 10)
 	if config.Now == nil {
 		config.Now = time.Now
 	}

@@ -14,15 +14,11 @@ import (
 // with the same scopes keeps the first day that can be read. Revoking what has ended does nothing. After a refresh of
 // unknown outcome there is no token to revoke with, which is a [*ReconnectError]; [Client.Disconnect] works.
 func (c *Client) Revoke(ctx context.Context, key string) error {
-	lock, err := c.config.Store.Lock(ctx, key)
+	lock, held, err := c.hold(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	held, err := lock.Load(ctx)
-	if err != nil {
-		return err
-	}
 	switch held.State {
 	case StateEnded:
 		return nil
@@ -45,15 +41,11 @@ func (c *Client) Revoke(ctx context.Context, key string) error {
 // Disconnect ends a connection, whatever its state, and forgets it. The user must consent anew to be connected again,
 // and can then be read from that day on.
 func (c *Client) Disconnect(ctx context.Context, key string) error {
-	lock, err := c.config.Store.Lock(ctx, key)
+	lock, held, err := c.hold(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	held, err := lock.Load(ctx)
-	if err != nil {
-		return err
-	}
 	a, err := c.persist(ctx, oauthCall, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DisconnectGrant(ctx, held.GrantID, c.basic)
 	})
@@ -70,18 +62,14 @@ func (c *Client) Disconnect(ctx context.Context, key string) error {
 // of all before it do not work any more. It reports whether that was news: it is none of a connection that is not there,
 // has ended already, or was made again since, so that its version is a later one.
 func (c *Client) Ended(ctx context.Context, key string, version int64) (bool, error) {
-	lock, err := c.config.Store.Lock(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	defer lock.Unlock()
-	held, err := lock.Load(ctx)
+	lock, held, err := c.hold(ctx, key)
 	if errors.Is(err, ErrNotConnected) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
+	defer lock.Unlock()
 	current, err := strconv.ParseInt(held.Version, 10, 64)
 	if err != nil {
 		return false, fmt.Errorf("connect: the stored connection version is no number: %w", err)

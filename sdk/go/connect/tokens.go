@@ -105,15 +105,11 @@ func (c *Client) join(ctx context.Context, key, rejected string) *flight {
 func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection, error) {
 	waiting, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	lock, err := c.config.Store.Lock(waiting, key)
+	lock, held, err := c.hold(waiting, key)
 	if err != nil {
 		return Connection{}, err
 	}
 	defer lock.Unlock()
-	held, err := lock.Load(waiting)
-	if err != nil {
-		return Connection{}, err
-	}
 	switch {
 	case held.State == StateRefreshing:
 		// The lock is ours, so whoever sent the token is gone, and did not hear the answer.
@@ -155,6 +151,17 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 	default:
 		return c.end(ctx, lock, held, StateUncertain)
 	}
+}
+
+// hold takes the lock of a connection and loads it.
+func (c *Client) hold(ctx context.Context, key string) (lock Lock, held Connection, err error) {
+	if lock, err = c.config.Store.Lock(ctx, key); err != nil {
+		return nil, held, err
+	}
+	if held, err = lock.Load(ctx); err != nil {
+		lock.Unlock()
+	}
+	return lock, held, err
 }
 
 // end stores that the user must connect again, and says so.

@@ -2,7 +2,7 @@ package demo
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,16 +33,13 @@ func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
 		return err
 	}
 	today := dateOf(time.Now().In(p.location))
-	users, err := d.service.Accounts.ListUsers(ctx, uuid.Nil, 1000)
-	if err != nil {
-		return err
+	user, err := d.service.Accounts.FindUser(ctx, p.email)
+	if errors.Is(err, account.ErrUserNotFound) {
+		user, err = d.service.Accounts.CreateUser(ctx, account.NewUser{
+			Email: p.email, Timezone: p.timezone, RegisteredOn: today.AddDate(-1, 0, 0),
+		})
 	}
-	var user account.User
-	if i := slices.IndexFunc(users, func(u account.User) bool { return u.Email == p.email }); i >= 0 {
-		user = users[i]
-	} else if user, err = d.service.Accounts.CreateUser(ctx, account.NewUser{
-		Email: p.email, Timezone: p.timezone, RegisteredOn: today.AddDate(-1, 0, 0),
-	}); err != nil {
+	if err != nil {
 		return err
 	}
 	p.id = user.ID

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -94,11 +95,8 @@ func (d *demo) findRegistration(ctx context.Context) (r registration, found bool
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err != nil {
+	if err != nil || len(r.TokensKey) == 0 || r.CallbackURL != d.addresses.Partner+partner.CallbackPath {
 		return r, false, err
-	}
-	if len(r.TokensKey) == 0 || r.CallbackURL != d.addresses.Partner+partner.CallbackPath {
-		return r, false, nil
 	}
 	_, err = d.service.Clients.Get(ctx, r.ID)
 	if errors.Is(err, client.ErrNotFound) {
@@ -169,12 +167,9 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 	server := oauth.New(pool, d.keys, oauth.DefaultSettings)
 
 	begun := d.partner.Begin()
-	asked, err := url.Parse(begun.URL)
-	if err != nil {
-		return err
-	}
+	_, query, _ := strings.Cut(begun.URL, "?")
 	browser := sha256.Sum256([]byte(rand.Text()))
-	request, err := server.Authorize(ctx, asked.RawQuery, len(asked.RawQuery), browser)
+	request, err := server.Authorize(ctx, query, len(query), browser)
 	if err != nil {
 		return err
 	}

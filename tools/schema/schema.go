@@ -111,7 +111,6 @@ type statement struct {
 	Domain     []node    `json:"domainname"`
 	Function   []node    `json:"funcname"`
 	Commands   []node    `json:"cmds"`
-	ObjectType string    `json:"objtype"`
 	RemoveType string    `json:"removeType"`
 	Concurrent bool      `json:"concurrent"`
 	MissingOK  bool      `json:"missing_ok"`

@@ -62,11 +62,14 @@ func (m *measureCommand) measureAll(ctx context.Context, s *stage, connections i
 			continue
 		}
 		var err error
-		if boundOf != o.limit && !o.limit.constant {
-			if bound, err = s.measureLimit(ctx, *o.limit, connections); err != nil {
-				return fmt.Errorf("limit of %s: %w", o.name, err)
-			}
+		if boundOf != o.limit {
 			boundOf = o.limit
+			fmt.Fprintln(out, "# limit:", o.limit.name)
+			if !o.limit.constant {
+				if bound, err = s.measureLimit(ctx, *o.limit, connections); err != nil {
+					return fmt.Errorf("limit of %s: %w", o.name, err)
+				}
+			}
 		}
 		measured, used, err := s.measureOperation(ctx, o, connections)
 		if err != nil {

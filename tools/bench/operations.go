@@ -70,7 +70,6 @@ var (
 	cyclingLimit     = readLimit("select of connection and client, then of 62 rides in 31 days", "ReadCyclingDaily")
 	page100, page500 = pageLimit(100), pageLimit(500)
 	constant         = limit{name: "net/http constant", constant: true}
-	constantPlain    = limit{name: "net/http constant, plain", constant: true}
 	operations       = slices.Concat(
 		[]operation{
 			{name: "refresh", limit: &refreshLimit, load: refreshLoad},
@@ -85,7 +84,7 @@ var (
 		readOperations("activities_500", &page500, "cycling-activities", "&limit=500", readers),
 		[]operation{
 			{name: "discovery", limit: &constant, load: discoveryLoad},
-			{name: "discovery, plain HTTP", limit: &constantPlain, plain: true, load: discoveryLoad},
+			{name: "discovery, plain HTTP", limit: &constant, plain: true, load: discoveryLoad},
 		},
 	)
 )

@@ -116,7 +116,7 @@ func readOperations(name string, bound *limit, path, query string, firstUser int
 	for _, oneClient := range []bool{false, true} {
 		read := func(_ context.Context, s *stage, connections int) (load, error) {
 			var requests []request
-			for _, c := range s.readers[readerSet{firstUser, oneClient}] {
+			for _, c := range s.readers[oneClient][firstUser:][:readers] {
 				requests = append(requests, readRequest(readPath(c, path)+query, c.AccessToken))
 			}
 			return load{connections: connections, requests: inTurns(requests...), warm: true}, nil

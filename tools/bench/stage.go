@@ -38,15 +38,9 @@ type stage struct {
 	tls, redis, plain       *service // with the limiter in PostgreSQL, in Redis, and as the first without TLS
 	constant, plainConstant endpoint
 
-	readers              map[readerSet][]connection
+	readers              map[bool][]connection // with many clients, and, where it is true, with one
 	revocable            []connection
 	usedPairs, refreshed int
-}
-
-// readerSet is the readers from a user on, who are connected with many clients or with one.
-type readerSet struct {
-	firstUser int
-	oneClient bool
 }
 
 func newStage(settings settings) *stage {
@@ -120,16 +114,16 @@ func (s *stage) openDatabase(ctx context.Context) (err error) {
 func (s *stage) keysetFile() string { return filepath.Join(s.dir, "keyset.json") }
 
 func (s *stage) connectReaders(ctx context.Context) (err error) {
-	s.readers = map[readerSet][]connection{}
-	for _, set := range []readerSet{{0, false}, {0, true}, {readers, false}, {readers, true}} {
-		pairs := make([]pair, readers)
+	s.readers = map[bool][]connection{}
+	for _, one := range []bool{false, true} {
+		pairs := make([]pair, 2*readers)
 		for i := range pairs {
-			pairs[i] = pair{set.firstUser + i, firstReader + i%many}
-			if set.oneClient {
+			pairs[i] = pair{i, firstReader + i%many}
+			if one {
 				pairs[i].client = oneClient
 			}
 		}
-		if s.readers[set], err = s.connect(ctx, pairs); err != nil {
+		if s.readers[one], err = s.connect(ctx, pairs); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ create table audit_log (
 );
 
 create index audit_log_at on audit_log (at, id);
+create index audit_log_connection on audit_log (subject, client_id, at, id);
 create index audit_log_client on audit_log (client_id, at, id);
 create index audit_log_actor on audit_log (actor, at, id);
 create index audit_log_action on audit_log (action, at, id);

@@ -56,9 +56,23 @@ func (c auditListCommand) Run(p *program, group *auditCommands, db *database) er
 	filter := audit.Filter{
 		ClientID: c.Client, UserID: c.User, Since: c.Since.Time, Until: c.Until.Time, Actor: c.Actor, Action: c.Action,
 	}
-	rows := paged(func(after audit.Position) ([]audit.Event, error) {
-		return log.List(p.ctx, filter, after, listPage)
-	}, audit.Event.Position)
+	rows := func(yield func(audit.Event, error) bool) {
+		for after := (audit.Position{}); ; {
+			page, err := log.List(p.ctx, filter, after, listPage)
+			if err != nil {
+				yield(audit.Event{}, err)
+				return
+			}
+			for _, event := range page.Events {
+				if !yield(event, nil) {
+					return
+				}
+			}
+			if after = page.Next; after == (audit.Position{}) {
+				return
+			}
+		}
+	}
 	return stream(group.output, p, rows, toAuditEventJSON, "AT\tACTOR\tACTION\tCLIENT ID\tUSER ID\tVERSION\tDETAIL",
 		func(w io.Writer, event audit.Event) {
 			row := toAuditEventJSON(event)

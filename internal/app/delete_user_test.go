@@ -74,7 +74,8 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	}
 
 	// The log knows what happened, for who has the id.
-	events, err := audit.New(w.db.Pool, 0).List(t.Context(), audit.Filter{UserID: ada.ID}, audit.Position{}, 1000)
+	log, err := audit.New(w.db.Pool, 0).List(t.Context(), audit.Filter{UserID: ada.ID}, audit.Position{}, 1000)
+	events := log.Events
 	if err != nil || len(events) < 2 {
 		t.Fatalf("%d events: %v", len(events), err)
 	}

@@ -46,11 +46,11 @@ func newUser(t *testing.T, db *pgtest.DB) account.User {
 
 func list(t *testing.T, log *audit.Log, filter audit.Filter) []audit.Event {
 	t.Helper()
-	events, err := log.List(t.Context(), filter, audit.Position{}, 1000)
+	page, err := log.List(t.Context(), filter, audit.Position{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return events
+	return page.Events
 }
 
 func actions(events []audit.Event) (names []string) {
@@ -111,7 +111,7 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(all[2:4], second); diff != "" {
+	if diff := cmp.Diff(audit.Page{Events: all[2:4], Next: all[3].Position()}, second); diff != "" {
 		t.Errorf("a page (-want +got):\n%s", diff)
 	}
 	var detail map[string]string

@@ -33,10 +33,10 @@ func (l *Log) writeCSV(
 	if err := file.Write(csvColumns); err != nil {
 		return err
 	}
-	for before := filter.newest(Position{}); before != (Position{}); {
+	for before := newestFirst.begin(filter, Position{}); before != (Position{}); {
 		var part slice
 		limited, cancel := within(ctx)
-		err := l.inOrder(limited, func(look func(Filter, Position, int) (slice, error)) (err error) {
+		err := l.inOrder(limited, newestFirst, func(look func(Filter, Position, int) (slice, error)) (err error) {
 			part, err = look(filter, before, l.bounds.file)
 			return err
 		})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // bounds are what a page of a search and a statement of a file may cost, however many entries there are and however few of them
@@ -18,11 +20,11 @@ type bounds struct {
 
 var usual = bounds{slice: 1_000, page: 20_000, time: 60 * time.Millisecond, file: 5_000}
 
-// Page is a part of what a search found, newest first.
+// Page is a part of what was found, in the order that was asked for.
 type Page struct {
 	Events []Event
 	// Next is where the search goes on, the zero value at its end. If there are fewer events than were asked for, the search
-	// has looked at so many entries that it stops here, and Next.At is how far back it came.
+	// has looked at so many entries that it stops here, and Next.At is how far it came.
 	Next Position
 }
 
@@ -32,19 +34,27 @@ type slice struct {
 	next  Position
 }
 
-// Search returns events that fit the filter, newest first: at most limit of them, 1 or more, those before a position. The zero
-// position is after the newest event. A page takes a bounded time, also where next to nothing fits: it may have few events, or
-// none, and a Next to go on from.
-func (l *Log) Search(ctx context.Context, filter Filter, before Position, limit int) (page Page, err error) {
-	before = filter.newest(before)
+// List returns events that fit the filter, in the order of their times: at most limit of them, 1 or more, those after a position.
+// A page takes a bounded time, also where next to nothing fits: it may have few events, or none, and a Next to go on from.
+func (l *Log) List(ctx context.Context, filter Filter, after Position, limit int) (Page, error) {
+	return l.find(ctx, oldestFirst, filter, after, limit)
+}
+
+// Search is List from the newest event backwards: the events before a position, whose zero value is after the newest.
+func (l *Log) Search(ctx context.Context, filter Filter, before Position, limit int) (Page, error) {
+	return l.find(ctx, newestFirst, filter, before, limit)
+}
+
+func (l *Log) find(ctx context.Context, in order, filter Filter, from Position, limit int) (page Page, err error) {
+	from = in.begin(filter, from)
 	began := time.Now()
-	err = l.inOrder(ctx, func(look func(Filter, Position, int) (slice, error)) error {
+	err = l.inOrder(ctx, in, func(look func(Filter, Position, int) (slice, error)) error {
 		for looked := 0; ; {
 			size := l.bounds.slice
 			if filter.isOneKind() { // all that it looks at fits
 				size = limit - len(page.Events) + 1 // one more tells whether there is another page
 			}
-			part, err := look(filter, before, size)
+			part, err := look(filter, from, size)
 			if err != nil {
 				return err
 			}
@@ -53,7 +63,7 @@ func (l *Log) Search(ctx context.Context, filter Filter, before Position, limit 
 				part = slice{part.found[:room], part.found[room-1].Position()}
 			}
 			page.Events, page.Next = append(page.Events, part.found...), part.next
-			before = part.next
+			from = part.next
 			if part.next == (Position{}) || len(page.Events) == limit || looked >= l.bounds.page || time.Since(began) > l.bounds.time {
 				return nil
 			}
@@ -68,7 +78,7 @@ func (l *Log) Search(ctx context.Context, filter Filter, before Position, limit 
 // isOneKind tells whether the entries of the kind that is looked at all fit the filter. Times bound what is looked at.
 func (f Filter) isOneKind() bool {
 	kinds := 0
-	for _, asked := range []bool{f.UserID != [16]byte{}, f.ClientID != [16]byte{}, f.Actor != "", f.Action != ""} {
+	for _, asked := range []bool{f.UserID != uuid.Nil || f.ClientID != uuid.Nil, f.Actor != "", f.Action != ""} {
 		if asked {
 			kinds++
 		}
@@ -76,16 +86,37 @@ func (f Filter) isOneKind() bool {
 	return kinds <= 1
 }
 
+// order is that of events.
+type order bool
+
+const (
+	oldestFirst order = false
+	newestFirst order = true
+)
+
 // endOfTime is after every event that PostgreSQL's year of four digits can have.
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// newest is the position before which events may fit.
-func (f Filter) newest(before Position) Position {
-	if before == (Position{}) {
-		before = Position{endOfTime, math.MaxInt64}
+// begin is the position behind which events may fit, where a page begins behind from. Ids begin with 1.
+func (in order) begin(f Filter, from Position) Position {
+	switch {
+	case in == oldestFirst && from.At.Before(f.Since):
+		return Position{f.Since, 0}
+	case in == newestFirst && from == (Position{}):
+		return in.begin(f, Position{endOfTime, math.MaxInt64})
+	case in == newestFirst && !f.Until.IsZero() && !from.At.Before(f.Until):
+		return Position{f.Until, 0}
 	}
-	if !f.Until.IsZero() && !before.At.Before(f.Until) {
-		before = Position{f.Until, 0} // ids begin with 1
+	return from
+}
+
+// end is the instant at which nothing more fits.
+func (in order) end(f Filter) time.Time {
+	switch {
+	case in == newestFirst:
+		return f.Since
+	case f.Until.IsZero():
+		return endOfTime
 	}
-	return before
+	return f.Until
 }

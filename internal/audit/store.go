@@ -15,7 +15,6 @@ import (
 type Log struct {
 	pool      *postgres.Pool
 	queries   *auditdb.Queries
-	lists     *auditdb.Queries
 	retention time.Duration
 	bounds    bounds
 }
@@ -23,22 +22,14 @@ type Log struct {
 // New returns the audit log of a migrated database. [Log.Sweep] deletes events that are older than retention; 0 keeps them
 // for ever.
 func New(pool *postgres.Pool, retention time.Duration) *Log {
-	return &Log{pool, auditdb.New(pool), auditdb.New(postgres.Replanned{Pool: pool}), retention, usual}
+	return &Log{pool, auditdb.New(pool), retention, usual}
 }
 
-// List returns events in the order of their times: at most limit of them, those after a position.
-func (l *Log) List(ctx context.Context, filter Filter, after Position, limit int32) ([]Event, error) {
-	if !filter.Since.IsZero() && after.At.Before(filter.Since) {
-		after = Position{filter.Since, 0} // ids begin with 1
+func newEvent(row auditdb.LookBackRow) Event {
+	event := Event{ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail}
+	if row.UserID != nil {
+		event.UserID = *row.UserID
 	}
-	rows, err := l.lists.ListAuditLog(ctx, auditdb.ListAuditLogParams{
-		AfterAt: after.At, AfterID: after.ID, Until: postgres.Null(filter.Until), UserID: postgres.Null(filter.UserID),
-		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action), MaxRows: limit,
-	})
-	return postgres.List(rows, newEvent), postgres.Failed("audit log", err)
-}
-
-func newEvent(row auditdb.ListAuditLogRow) Event {
 	return Event{
 		ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail, UserID: postgres.Value(row.UserID),
 		ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
@@ -46,28 +37,35 @@ func newEvent(row auditdb.ListAuditLogRow) Event {
 }
 
 // inOrder calls act with a function that looks at slices of the log: at most size entries of those that the index of a filter's
-// rarest kind has, newest first. All of it is one transaction.
-func (l *Log) inOrder(ctx context.Context, act func(look func(Filter, Position, int) (slice, error)) error) error {
+// rarest kind has, in an order from a position. All of it is one transaction.
+func (l *Log) inOrder(ctx context.Context, in order, act func(look func(Filter, Position, int) (slice, error)) error) error {
 	return postgres.InTx(ctx, l.pool, func(tx pgx.Tx) error {
 		queries := auditdb.New(tx)
 		if err := queries.ReadInOrder(ctx); err != nil {
 			return err
 		}
-		return act(func(filter Filter, before Position, size int) (slice, error) {
-			rows, err := queries.LookBack(ctx, lookBack(filter, before, size))
+		return act(func(filter Filter, from Position, size int) (slice, error) {
+			params := newLook(filter, from, in.end(filter), size)
+			if in == oldestFirst {
+				rows, err := queries.LookOn(ctx, auditdb.LookOnParams(params))
+				return newSlice(rows, size), err
+			}
+			rows, err := queries.LookBack(ctx, params)
 			return newSlice(rows, size), err
 		})
 	})
 }
 
-// lookBack reads the entries of a user, if one is asked for, else those of a client, of an actor, of an action, else all of the
-// time, and has PostgreSQL pick what fits of these.
-func lookBack(filter Filter, before Position, size int) auditdb.LookBackParams {
+// newLook reads the entries of a connection or of a user, if one is asked for, else those of a client, of an actor, of an action,
+// else all of the time, and has PostgreSQL pick what fits of these.
+func newLook(filter Filter, from Position, to time.Time, size int) auditdb.LookBackParams {
 	params := auditdb.LookBackParams{
-		Slice: int32(size), BeforeAt: before.At, BeforeID: before.ID, Since: filter.Since, //nolint:gosec // thousands
+		Slice: int32(size), FromAt: from.At, FromID: from.ID, ToAt: to, //nolint:gosec // thousands
 		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action),
 	}
 	switch {
+	case filter.UserID != uuid.Nil && params.ClientID != nil:
+		params.ConnectedUser, params.ConnectedClient = &filter.UserID, params.ClientID
 	case filter.UserID != uuid.Nil:
 		params.OfUser = &filter.UserID
 	case filter.Itself:
@@ -85,12 +83,10 @@ func lookBack(filter Filter, before Position, size int) auditdb.LookBackParams {
 }
 
 // newSlice is what was found among the entries that were looked at, and where the next slice begins.
-func newSlice(rows []auditdb.LookBackRow, size int) (s slice) {
-	for _, row := range rows {
-		event := newEvent(auditdb.ListAuditLogRow{
-			ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail, UserID: row.UserID,
-			ClientID: row.ClientID, ConnectionVersion: row.ConnectionVersion,
-		})
+func newSlice[R auditdb.LookBackRow | auditdb.LookOnRow](rows []R, size int) (s slice) {
+	for _, each := range rows {
+		row := auditdb.LookBackRow(each)
+		event := newEvent(row)
 		if row.Found {
 			s.found = append(s.found, event)
 		}

@@ -17,11 +17,11 @@ import (
 // noted is the audit log of the fixture's client since the given event: who did what, which version it left, and why.
 func (f *fixture) noted(t *testing.T) (lines []string) {
 	t.Helper()
-	events, err := audit.New(f.db.Pool, 0).List(t.Context(), audit.Filter{ClientID: f.client.ID}, audit.Position{}, 1000)
+	log, err := audit.New(f.db.Pool, 0).List(t.Context(), audit.Filter{ClientID: f.client.ID}, audit.Position{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range events {
+	for _, e := range log.Events {
 		var detail struct{ Reason string }
 		if err := json.Unmarshal(e.Detail, &detail); err != nil {
 			t.Fatal(err)
@@ -84,8 +84,8 @@ func TestAudit(t *testing.T) {
 
 	// All of it is found by the user, of whom it says nothing else.
 	ofUser, err := audit.New(f.db.Pool, 0).List(t.Context(), audit.Filter{UserID: f.user}, audit.Position{}, 1000)
-	if err != nil || len(ofUser) != len(want) {
-		t.Errorf("%d events of the user, want %d: %v", len(ofUser), len(want), err)
+	if err != nil || len(ofUser.Events) != len(want) {
+		t.Errorf("%d events of the user, want %d: %v", len(ofUser.Events), len(want), err)
 	}
 	whole := pgtest.Value[string](t, f.db, "select string_agg(e::text, ' ') from audit_log e")
 	for _, secret := range []string{tokens.AccessToken, tokens.RefreshToken, "svcr", "svca", "svcc", "@"} {

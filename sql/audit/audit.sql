@@ -1,18 +1,6 @@
 -- The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
 -- domain.
 
--- name: ListAuditLog :many
-select id, at, actor, action, user_id, client_id, connection_version, detail
-from audit_log
-where (at, id) > (@after_at::timestamptz, @after_id::bigint)
-    and (sqlc.narg(until)::timestamptz is null or at < sqlc.narg(until))
-    and (sqlc.narg(client_id)::uuid is null or client_id = sqlc.narg(client_id))
-    and (sqlc.narg(user_id)::uuid is null or subject = sqlc.narg(user_id))
-    and (sqlc.narg(actor)::text is null or actor = sqlc.narg(actor))
-    and (sqlc.narg(action)::text is null or action = sqlc.narg(action))
-order by at, id
-limit @max_rows;
-
 -- name: SweepAuditLog :execrows
 -- The limit keeps the statement within its timeout.
 delete from audit_log where (subject, at, id) in (
@@ -23,36 +11,42 @@ delete from audit_log where (subject, at, id) in (
 -- Has the rest of the transaction read indexes in their order, whatever is known of how often a value occurs. What is known may
 -- be old: an actor who was busy last year and did nothing since would be looked for in all that happened since. What is turned off
 -- counts as so dear that PostgreSQL would compile each statement for a second.
-select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
-    set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
+select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
+    set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
 
 -- name: LookBack :many
 -- The next slice of the log, backwards from a position, and of it what is found and the last entry, so that the search can go
--- on from there. One of the five is read: that of a user, client, actor or action, or that of all. The comparisons of whole
--- rows leave one index for each, and no more than the slice is read of it.
+-- on from there. One of the six is read: that of a connection, user, client, actor or action, or that of all. The comparisons of
+-- whole rows leave one index for each, and no more than the slice is read of it.
 with slice as (
     (select * from audit_log
-    where (subject, at, id) < (sqlc.narg(of_user)::uuid, @before_at::timestamptz, @before_id::bigint)
-        and (subject, at, id) >= (sqlc.narg(of_user)::uuid, @since::timestamptz, 0)
+    where (subject, client_id, at, id) < (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @from_at::timestamptz, @from_id::bigint)
+        and (subject, client_id, at, id) >= (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @to_at::timestamptz, 0)
+    order by subject desc, client_id desc, at desc, id desc limit @slice::int)
+    union all
+    (select * from audit_log
+    where (subject, at, id) < (sqlc.narg(of_user)::uuid, @from_at::timestamptz, @from_id::bigint)
+        and (subject, at, id) >= (sqlc.narg(of_user)::uuid, @to_at::timestamptz, 0)
     order by subject desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
-    where (client_id, at, id) < (sqlc.narg(of_client)::uuid, @before_at::timestamptz, @before_id::bigint)
-        and (client_id, at, id) >= (sqlc.narg(of_client)::uuid, @since::timestamptz, 0)
+    where (client_id, at, id) < (sqlc.narg(of_client)::uuid, @from_at::timestamptz, @from_id::bigint)
+        and (client_id, at, id) >= (sqlc.narg(of_client)::uuid, @to_at::timestamptz, 0)
     order by client_id desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
-    where (actor, at, id) < (sqlc.narg(of_actor)::text, @before_at::timestamptz, @before_id::bigint)
-        and (actor, at, id) >= (sqlc.narg(of_actor)::text, @since::timestamptz, 0)
+    where (actor, at, id) < (sqlc.narg(of_actor)::text, @from_at::timestamptz, @from_id::bigint)
+        and (actor, at, id) >= (sqlc.narg(of_actor)::text, @to_at::timestamptz, 0)
     order by actor desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
-    where (action, at, id) < (sqlc.narg(of_action)::text, @before_at::timestamptz, @before_id::bigint)
-        and (action, at, id) >= (sqlc.narg(of_action)::text, @since::timestamptz, 0)
+    where (action, at, id) < (sqlc.narg(of_action)::text, @from_at::timestamptz, @from_id::bigint)
+        and (action, at, id) >= (sqlc.narg(of_action)::text, @to_at::timestamptz, 0)
     order by action desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
-    where @of_all::bool and (at, id) < (@before_at::timestamptz, @before_id::bigint) and (at, id) >= (@since::timestamptz, 0)
+    where @of_all::bool and (at, id) < (@from_at::timestamptz, @from_id::bigint)
+        and (at, id) >= (@to_at::timestamptz, 0)
     order by at desc, id desc limit @slice::int)
 ), looked as (
     select id, at, actor, action, user_id, client_id, connection_version, detail,
@@ -66,3 +60,48 @@ select id, at, actor, action, user_id, client_id, connection_version, detail, fo
 from looked
 where found or place = @slice::int
 order by at desc, id desc;
+
+-- name: LookOn :many
+-- LookBack the other way: the oldest first.
+with slice as (
+    (select * from audit_log
+    where (subject, client_id, at, id) > (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @from_at::timestamptz, @from_id::bigint)
+        and (subject, client_id, at, id) < (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @to_at::timestamptz, 0)
+    order by subject, client_id, at, id limit @slice::int)
+    union all
+    (select * from audit_log
+    where (subject, at, id) > (sqlc.narg(of_user)::uuid, @from_at::timestamptz, @from_id::bigint)
+        and (subject, at, id) < (sqlc.narg(of_user)::uuid, @to_at::timestamptz, 0)
+    order by subject, at, id limit @slice::int)
+    union all
+    (select * from audit_log
+    where (client_id, at, id) > (sqlc.narg(of_client)::uuid, @from_at::timestamptz, @from_id::bigint)
+        and (client_id, at, id) < (sqlc.narg(of_client)::uuid, @to_at::timestamptz, 0)
+    order by client_id, at, id limit @slice::int)
+    union all
+    (select * from audit_log
+    where (actor, at, id) > (sqlc.narg(of_actor)::text, @from_at::timestamptz, @from_id::bigint)
+        and (actor, at, id) < (sqlc.narg(of_actor)::text, @to_at::timestamptz, 0)
+    order by actor, at, id limit @slice::int)
+    union all
+    (select * from audit_log
+    where (action, at, id) > (sqlc.narg(of_action)::text, @from_at::timestamptz, @from_id::bigint)
+        and (action, at, id) < (sqlc.narg(of_action)::text, @to_at::timestamptz, 0)
+    order by action, at, id limit @slice::int)
+    union all
+    (select * from audit_log
+    where @of_all::bool and (at, id) > (@from_at::timestamptz, @from_id::bigint)
+        and (at, id) < (@to_at::timestamptz, 0)
+    order by at, id limit @slice::int)
+), looked as (
+    select id, at, actor, action, user_id, client_id, connection_version, detail,
+        (sqlc.narg(client_id)::uuid is null or client_id is not distinct from sqlc.narg(client_id))
+            and (sqlc.narg(actor)::text is null or actor = sqlc.narg(actor))
+            and (sqlc.narg(action)::text is null or action = sqlc.narg(action)) as found,
+        row_number() over (order by at, id) as place
+    from slice
+)
+select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
+from looked
+where found or place = @slice::int
+order by at, id;

@@ -12,112 +12,42 @@ import (
 	"github.com/google/uuid"
 )
 
-const listAuditLog = `-- name: ListAuditLog :many
-
-select id, at, actor, action, user_id, client_id, connection_version, detail
-from audit_log
-where (at, id) > ($1::timestamptz, $2::bigint)
-    and ($3::timestamptz is null or at < $3)
-    and ($4::uuid is null or client_id = $4)
-    and ($5::uuid is null or subject = $5)
-    and ($6::text is null or actor = $6)
-    and ($7::text is null or action = $7)
-order by at, id
-limit $8
-`
-
-type ListAuditLogParams struct {
-	AfterAt  time.Time
-	AfterID  int64
-	Until    *time.Time
-	ClientID *uuid.UUID
-	UserID   *uuid.UUID
-	Actor    *string
-	Action   *string
-	MaxRows  int32
-}
-
-type ListAuditLogRow struct {
-	ID                int64
-	At                time.Time
-	Actor             string
-	Action            string
-	UserID            *uuid.UUID
-	ClientID          *uuid.UUID
-	ConnectionVersion *int64
-	Detail            []byte
-}
-
-// The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
-// domain.
-func (q *Queries) ListAuditLog(ctx context.Context, arg ListAuditLogParams) ([]ListAuditLogRow, error) {
-	rows, err := q.db.Query(ctx, listAuditLog,
-		arg.AfterAt,
-		arg.AfterID,
-		arg.Until,
-		arg.ClientID,
-		arg.UserID,
-		arg.Actor,
-		arg.Action,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListAuditLogRow
-	for rows.Next() {
-		var i ListAuditLogRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.At,
-			&i.Actor,
-			&i.Action,
-			&i.UserID,
-			&i.ClientID,
-			&i.ConnectionVersion,
-			&i.Detail,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const lookBack = `-- name: LookBack :many
 with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where (subject, at, id) < ($2::uuid, $3::timestamptz, $4::bigint)
-        and (subject, at, id) >= ($2::uuid, $5::timestamptz, 0)
+    where (subject, client_id, at, id) < ($2::uuid, $3::uuid, $4::timestamptz, $5::bigint)
+        and (subject, client_id, at, id) >= ($2::uuid, $3::uuid, $6::timestamptz, 0)
+    order by subject desc, client_id desc, at desc, id desc limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (subject, at, id) < ($7::uuid, $4::timestamptz, $5::bigint)
+        and (subject, at, id) >= ($7::uuid, $6::timestamptz, 0)
     order by subject desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where (client_id, at, id) < ($6::uuid, $3::timestamptz, $4::bigint)
-        and (client_id, at, id) >= ($6::uuid, $5::timestamptz, 0)
+    where (client_id, at, id) < ($8::uuid, $4::timestamptz, $5::bigint)
+        and (client_id, at, id) >= ($8::uuid, $6::timestamptz, 0)
     order by client_id desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where (actor, at, id) < ($7::text, $3::timestamptz, $4::bigint)
-        and (actor, at, id) >= ($7::text, $5::timestamptz, 0)
+    where (actor, at, id) < ($9::text, $4::timestamptz, $5::bigint)
+        and (actor, at, id) >= ($9::text, $6::timestamptz, 0)
     order by actor desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where (action, at, id) < ($8::text, $3::timestamptz, $4::bigint)
-        and (action, at, id) >= ($8::text, $5::timestamptz, 0)
+    where (action, at, id) < ($10::text, $4::timestamptz, $5::bigint)
+        and (action, at, id) >= ($10::text, $6::timestamptz, 0)
     order by action desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where $9::bool and (at, id) < ($3::timestamptz, $4::bigint) and (at, id) >= ($5::timestamptz, 0)
+    where $11::bool and (at, id) < ($4::timestamptz, $5::bigint)
+        and (at, id) >= ($6::timestamptz, 0)
     order by at desc, id desc limit $1::int)
 ), looked as (
     select id, at, actor, action, user_id, client_id, connection_version, detail,
-        ($10::uuid is null or client_id is not distinct from $10)
-            and ($11::text is null or actor = $11)
-            and ($12::text is null or action = $12) as found,
+        ($12::uuid is null or client_id is not distinct from $12)
+            and ($13::text is null or actor = $13)
+            and ($14::text is null or action = $14) as found,
         row_number() over (order by at desc, id desc) as place
     from slice
 )
@@ -128,18 +58,20 @@ order by at desc, id desc
 `
 
 type LookBackParams struct {
-	Slice    int32
-	OfUser   *uuid.UUID
-	BeforeAt time.Time
-	BeforeID int64
-	Since    time.Time
-	OfClient *uuid.UUID
-	OfActor  *string
-	OfAction *string
-	OfAll    bool
-	ClientID *uuid.UUID
-	Actor    *string
-	Action   *string
+	Slice           int32
+	ConnectedUser   *uuid.UUID
+	ConnectedClient *uuid.UUID
+	FromAt          time.Time
+	FromID          int64
+	ToAt            time.Time
+	OfUser          *uuid.UUID
+	OfClient        *uuid.UUID
+	OfActor         *string
+	OfAction        *string
+	OfAll           bool
+	ClientID        *uuid.UUID
+	Actor           *string
+	Action          *string
 }
 
 type LookBackRow struct {
@@ -156,15 +88,17 @@ type LookBackRow struct {
 }
 
 // The next slice of the log, backwards from a position, and of it what is found and the last entry, so that the search can go
-// on from there. One of the five is read: that of a user, client, actor or action, or that of all. The comparisons of whole
-// rows leave one index for each, and no more than the slice is read of it.
+// on from there. One of the six is read: that of a connection, user, client, actor or action, or that of all. The comparisons of
+// whole rows leave one index for each, and no more than the slice is read of it.
 func (q *Queries) LookBack(ctx context.Context, arg LookBackParams) ([]LookBackRow, error) {
 	rows, err := q.db.Query(ctx, lookBack,
 		arg.Slice,
+		arg.ConnectedUser,
+		arg.ConnectedClient,
+		arg.FromAt,
+		arg.FromID,
+		arg.ToAt,
 		arg.OfUser,
-		arg.BeforeAt,
-		arg.BeforeID,
-		arg.Since,
 		arg.OfClient,
 		arg.OfActor,
 		arg.OfAction,
@@ -202,9 +136,131 @@ func (q *Queries) LookBack(ctx context.Context, arg LookBackParams) ([]LookBackR
 	return items, nil
 }
 
+const lookOn = `-- name: LookOn :many
+with slice as (
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (subject, client_id, at, id) > ($2::uuid, $3::uuid, $4::timestamptz, $5::bigint)
+        and (subject, client_id, at, id) < ($2::uuid, $3::uuid, $6::timestamptz, 0)
+    order by subject, client_id, at, id limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (subject, at, id) > ($7::uuid, $4::timestamptz, $5::bigint)
+        and (subject, at, id) < ($7::uuid, $6::timestamptz, 0)
+    order by subject, at, id limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (client_id, at, id) > ($8::uuid, $4::timestamptz, $5::bigint)
+        and (client_id, at, id) < ($8::uuid, $6::timestamptz, 0)
+    order by client_id, at, id limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (actor, at, id) > ($9::text, $4::timestamptz, $5::bigint)
+        and (actor, at, id) < ($9::text, $6::timestamptz, 0)
+    order by actor, at, id limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (action, at, id) > ($10::text, $4::timestamptz, $5::bigint)
+        and (action, at, id) < ($10::text, $6::timestamptz, 0)
+    order by action, at, id limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where $11::bool and (at, id) > ($4::timestamptz, $5::bigint)
+        and (at, id) < ($6::timestamptz, 0)
+    order by at, id limit $1::int)
+), looked as (
+    select id, at, actor, action, user_id, client_id, connection_version, detail,
+        ($12::uuid is null or client_id is not distinct from $12)
+            and ($13::text is null or actor = $13)
+            and ($14::text is null or action = $14) as found,
+        row_number() over (order by at, id) as place
+    from slice
+)
+select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
+from looked
+where found or place = $1::int
+order by at, id
+`
+
+type LookOnParams struct {
+	Slice           int32
+	ConnectedUser   *uuid.UUID
+	ConnectedClient *uuid.UUID
+	FromAt          time.Time
+	FromID          int64
+	ToAt            time.Time
+	OfUser          *uuid.UUID
+	OfClient        *uuid.UUID
+	OfActor         *string
+	OfAction        *string
+	OfAll           bool
+	ClientID        *uuid.UUID
+	Actor           *string
+	Action          *string
+}
+
+type LookOnRow struct {
+	ID                int64
+	At                time.Time
+	Actor             string
+	Action            string
+	UserID            *uuid.UUID
+	ClientID          *uuid.UUID
+	ConnectionVersion *int64
+	Detail            []byte
+	Found             bool
+	Place             int32
+}
+
+// LookBack the other way: the oldest first.
+func (q *Queries) LookOn(ctx context.Context, arg LookOnParams) ([]LookOnRow, error) {
+	rows, err := q.db.Query(ctx, lookOn,
+		arg.Slice,
+		arg.ConnectedUser,
+		arg.ConnectedClient,
+		arg.FromAt,
+		arg.FromID,
+		arg.ToAt,
+		arg.OfUser,
+		arg.OfClient,
+		arg.OfActor,
+		arg.OfAction,
+		arg.OfAll,
+		arg.ClientID,
+		arg.Actor,
+		arg.Action,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LookOnRow
+	for rows.Next() {
+		var i LookOnRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.At,
+			&i.Actor,
+			&i.Action,
+			&i.UserID,
+			&i.ClientID,
+			&i.ConnectionVersion,
+			&i.Detail,
+			&i.Found,
+			&i.Place,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const readInOrder = `-- name: ReadInOrder :exec
-select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
-    set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
+select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
+    set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
 `
 
 // Has the rest of the transaction read indexes in their order, whatever is known of how often a value occurs. What is known may
@@ -216,6 +272,7 @@ func (q *Queries) ReadInOrder(ctx context.Context) error {
 }
 
 const sweepAuditLog = `-- name: SweepAuditLog :execrows
+
 delete from audit_log where (subject, at, id) in (
     select subject, at, id from audit_log where at < connect_now() - $1::interval order by at limit $2
 )
@@ -226,6 +283,8 @@ type SweepAuditLogParams struct {
 	MaxRows   int32
 }
 
+// The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
+// domain.
 // The limit keeps the statement within its timeout.
 func (q *Queries) SweepAuditLog(ctx context.Context, arg SweepAuditLogParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepAuditLog, arg.Retention, arg.MaxRows)

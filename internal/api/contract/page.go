@@ -44,53 +44,48 @@ func (l Listing) hash() ([]byte, error) {
 
 // Page asks a domain for the rows of a listing's page. next is the cursor of the page behind it, nil where there is none. list
 // returns at most limit rows, those after a position, whose zero value is before all rows.
-func Page[T, P any](
+func Page[T any, P comparable](
 	l Listing, list func(after P, limit int) ([]T, error), position func(T) P,
 ) (rows []T, next *string, err error) {
-	from, err := After[P](l)
+	return Search(l, func(after P, limit int) (rows []T, last P, err error) {
+		rows, err = list(after, limit+1) // one more shows that there is another page
+		if err != nil || len(rows) <= limit {
+			return rows, last, err
+		}
+		return rows[:limit], position(rows[limit-1]), nil
+	})
+}
+
+// Search is [Page] for a list that says itself where it goes on, and where it does not: by the zero position. Its pages may have
+// fewer rows than their limit.
+func Search[T any, P comparable](
+	l Listing, list func(after P, limit int) (rows []T, next P, err error),
+) (rows []T, next *string, err error) {
+	hash, err := l.hash()
 	if err != nil {
 		return nil, nil, err
+	}
+	var after, none P
+	if l.Cursor != nil {
+		var from cursorContent[P]
+		if err := decodeCursor(*l.Cursor, &from); err != nil || !bytes.Equal(from.Of, hash) {
+			return nil, nil, ErrCursor
+		}
+		after = from.After
 	}
 	limit := defaultLimit
 	if l.Limit != nil {
 		limit = *l.Limit
 	}
-	rows, err = list(from, limit+1) // one more shows that there is another page
-	if err != nil || len(rows) <= limit {
+	rows, last, err := list(after, limit)
+	if err != nil || last == none {
 		return rows, nil, err
 	}
-	rows = rows[:limit]
-	cursor, err := Next(l, position(rows[limit-1]))
-	return rows, &cursor, err
-}
-
-// After is the position that a listing goes on from, the zero value for its first page. Error: [ErrCursor].
-func After[P any](l Listing) (after P, err error) {
-	if l.Cursor == nil {
-		return after, nil
-	}
-	hash, err := l.hash()
+	text, err := json.Marshal(cursorContent[P]{hash, last})
 	if err != nil {
-		return after, err
+		return nil, nil, fmt.Errorf("cursor: %w", err)
 	}
-	var from cursorContent[P]
-	if err := decodeCursor(*l.Cursor, &from); err != nil || !bytes.Equal(from.Of, hash) {
-		return after, ErrCursor
-	}
-	return from.After, nil
-}
-
-// Next is the cursor by which a listing goes on from a position.
-func Next[P any](l Listing, from P) (string, error) {
-	hash, err := l.hash()
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(cursorContent[P]{hash, from})
-	if err != nil {
-		return "", fmt.Errorf("cursor: %w", err)
-	}
-	return cursorEncoding.EncodeToString(text), nil
+	return rows, new(cursorEncoding.EncodeToString(text)), nil
 }
 
 func decodeCursor(text string, into any) error {

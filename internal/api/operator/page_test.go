@@ -155,6 +155,30 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
+// A page of filters that hardly ever fit together ends before the whole log was looked at, and the next one goes on.
+func TestAuditLogInParts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.db.Client(t)
+	f.db.Exec(t, `insert into audit_log (subject, actor, action, client_id, at)
+		select $1, case when n % 2 = 0 or n = 49999 then 'ada' else 'grace' end, case when n % 2 = 0 then 'client.updated' else 'client.disabled' end, $1,
+			$2::timestamptz + n * interval '1 second'
+		from generate_series(1, 50000) n`, partner.ID, start)
+	const path = "/operator/v1/audit-log?actor=ada&action=client.disabled"
+	page := get[operatorapi.AuditPage](t, f, path)
+	if len(page.Data) != 0 || page.Data == nil || page.NextCursor == nil {
+		t.Fatalf("the first page has %d entries, next %t", len(page.Data), page.NextCursor != nil)
+	}
+	found := 0
+	for page.NextCursor != nil {
+		page = get[operatorapi.AuditPage](t, f, path+"&cursor="+*page.NextCursor)
+		found += len(page.Data)
+	}
+	if found != 1 {
+		t.Errorf("%d entries were found", found)
+	}
+}
+
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

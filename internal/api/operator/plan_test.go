@@ -201,28 +201,43 @@ func TestListsUseIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		asked := *queries
+		settings := "" // of the transaction
 		for _, query := range asked {
-			if strings.Contains(query.SQL, "ListQueued") || strings.Contains(query.SQL, "CountQueued") {
-				continue // by an index, of an empty table
+			switch {
+			case strings.Contains(query.SQL, "set_config"):
+				settings = query.SQL
+				continue
+			case !strings.HasPrefix(query.SQL, "-- name:"), // the beginning and the end of a transaction
+				strings.Contains(query.SQL, "ListQueued"), strings.Contains(query.SQL, "CountQueued"): // by an index, of an empty table
+				continue
 			}
-			rows, whole := explain(t, pool, query)
+			rows, whole := explain(t, pool, query, settings)
 			for _, table := range whole {
 				// The names of some hundred partners, which a page joins.
 				if table != "clients" || name == "clients" {
 					t.Errorf("%s: the whole of %s is read", name, table)
 				}
 			}
-			if most := 20 * limit; rows > float64(most)+500*float64(len(whole)) {
+			most := 20 * limit
+			if name == "audit log of a client's actor" {
+				most = 1000 // a slice of the client's
+			}
+			if rows > float64(most)+500*float64(len(whole)) {
 				t.Errorf("%s: %.0f rows are read for a page of %d", name, rows, limit)
 			}
 		}
 	}
 }
 
-func explain(t *testing.T, pool *postgres.Pool, query pgx.TraceQueryStartData) (rows float64, whole []string) {
+func explain(t *testing.T, pool *postgres.Pool, query pgx.TraceQueryStartData, settings string) (rows float64, whole []string) {
 	t.Helper()
 	var text []byte
-	if err := pool.QueryRow(t.Context(), "explain (analyze, format json) "+query.SQL, query.Args...).Scan(&text); err != nil {
+	if err := postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), settings); err != nil {
+			return err
+		}
+		return tx.QueryRow(t.Context(), "explain (analyze, format json) "+query.SQL, query.Args...).Scan(&text)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var plans []struct{ Plan node }

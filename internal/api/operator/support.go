@@ -132,10 +132,11 @@ func (h handlers) ListAuditLog(
 	replace(&filter.Action, params.Action)
 	replace(&filter.UserID, params.UserId)
 	replace(&filter.ClientID, params.ClientId)
-	rows, next, err := contract.Page(contract.Listing{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
-		func(after audit.Position, limit int) ([]audit.Event, error) {
-			return h.Audit.List(ctx, filter, after, int32(limit))
-		}, audit.Event.Position)
+	rows, next, err := contract.Search(contract.Listing{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
+		func(after audit.Position, limit int) ([]audit.Event, audit.Position, error) {
+			page, err := h.Audit.List(ctx, filter, after, limit)
+			return page.Events, page.Next, err
+		})
 	return operatorapi.ListAuditLog200JSONResponse{Data: each(rows, AuditBody), NextCursor: next}, err
 }
 

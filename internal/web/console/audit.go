@@ -80,28 +80,20 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 		view.Wrong = true
 		return c.write(w, r, "audit", "audit", view)
 	}
-	list, to := listed(r, firstCursor, "audit")
-	before, err := contract.After[audit.Position](list)
-	if err != nil {
-		return err
-	}
-	found, err := c.Audit.Search(r.Context(), filter, before, rowsPerPage)
-	if err != nil {
-		return err
-	}
-	view.Rows, view.Pages = found.Events, to
-	if found.Next != (audit.Position{}) {
-		cursor, err := contract.Next(list, found.Next)
-		if err != nil {
-			return err
-		}
-		view.Pages.Next = nextPage(r, firstCursor, cursor)
-		if len(found.Events) < rowsPerPage {
+	var next *string
+	view.Rows, next, err = contract.Search(listed(r, firstCursor, "audit"), func(before audit.Position, limit int) ([]audit.Event, audit.Position, error) {
+		found, err := c.Audit.Search(r.Context(), filter, before, limit)
+		if len(found.Events) < limit {
 			view.Back = found.Next.At
 		}
+		return found.Events, found.Next, err
+	})
+	if err != nil {
+		return err
 	}
+	view.Pages = around(r, firstCursor, next)
 	var named []uuid.UUID
-	for _, event := range found.Events {
+	for _, event := range view.Rows {
 		named = append(named, event.ClientID)
 	}
 	if view.Partners, err = c.Clients.Names(r.Context(), named); err != nil {

@@ -69,7 +69,6 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	x.Days = withoutGaps(x.Days)
 	latest := x.Days
 	if x.Pages.First != "" {
 		latest = nil // they are older ones

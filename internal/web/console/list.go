@@ -25,32 +25,40 @@ const (
 
 // listing asks a domain for the rows of the page that the query names with its cursor, which belongs to the list and to the rest of
 // the query, its filters. Error: contract.ErrCursor.
-func listing[T, P any](
+func listing[T any, P comparable](
 	r *http.Request, name string, list func(after P, limit int) ([]T, error), position func(T) P,
 ) (rows []T, to pages, err error) {
 	return listingBy(r, firstCursor, name, list, position)
 }
 
 // listingBy is listing with the name of the field that has the cursor.
-func listingBy[T, P any](
+func listingBy[T any, P comparable](
 	r *http.Request, field, name string, list func(after P, limit int) ([]T, error), position func(T) P,
-) (rows []T, to pages, err error) {
-	of, to := listed(r, field, name)
-	rows, next, err := contract.Page(of, list, position)
-	if next != nil {
-		to.Next = nextPage(r, field, *next)
-	}
-	return rows, to, err
+) ([]T, pages, error) {
+	rows, next, err := contract.Page(listed(r, field, name), list, position)
+	return rows, around(r, field, next), err
 }
 
-// listed is the list that the query asks for, with the way to its first page.
-func listed(r *http.Request, field, name string) (of contract.Listing, to pages) {
-	filters := filtersOf(r)
-	of = contract.Listing{Name: "console " + r.URL.Path + " " + name, Filters: filters, Limit: new(rowsPerPage)}
+// listed is the list that the query asks for.
+func listed(r *http.Request, field, name string) contract.Listing {
+	of := contract.Listing{Name: "console " + r.URL.Path + " " + name, Filters: filtersOf(r), Limit: new(rowsPerPage)}
 	if cursor := r.URL.Query().Get(field); cursor != "" {
-		of.Cursor, to.First = &cursor, address(r, filters)
+		of.Cursor = &cursor
 	}
-	return of, to
+	return of
+}
+
+// around are the first page of a list and the one behind the cursor next.
+func around(r *http.Request, field string, next *string) (to pages) {
+	filters := filtersOf(r)
+	if r.URL.Query().Get(field) != "" {
+		to.First = address(r, filters)
+	}
+	if next != nil {
+		filters.Set(field, *next)
+		to.Next = address(r, filters)
+	}
+	return to
 }
 
 // filtersOf is the query without what is no filter.
@@ -60,13 +68,6 @@ func filtersOf(r *http.Request) url.Values {
 		filters.Del(other)
 	}
 	return filters
-}
-
-// nextPage is the address of the page that a cursor of a field leads to.
-func nextPage(r *http.Request, field, cursor string) string {
-	filters := filtersOf(r)
-	filters.Set(field, cursor)
-	return address(r, filters)
 }
 
 func address(r *http.Request, query url.Values) string {

@@ -56,8 +56,8 @@ func (c *console) moments(ctx context.Context, life oauth.Life, before lifePosit
 		return nil, err
 	}
 	var all []moment
-	for i, entry := range log.Events {
-		all = append(all, moment{At: entry.At, Deed: newDeed(log.Events[i])})
+	for _, entry := range log.Events {
+		all = append(all, moment{At: entry.At, Deed: newDeed(entry)})
 	}
 	for i, event := range events {
 		all = append(all, moment{At: event.CreatedAt, Event: &events[i]})
@@ -66,38 +66,20 @@ func (c *console) moments(ctx context.Context, life oauth.Life, before lifePosit
 		all = append(all, moment{At: adjustment.CreatedAt, Adjusted: &adjustments[i]})
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return b.At.Compare(a.At) })
-	// The log may have stopped on its way back, where the user has very many entries with other partners: what is older must wait.
-	stopped := len(log.Events) < limit && log.Next != audit.Position{}
-	at, logged := before, 0
+	all = all[:min(limit, len(all))]
+	at := before
 	for i := range all {
 		switch m := &all[i]; {
-		case stopped && m.At.Before(log.Next.At):
-			all = all[:i]
 		case m.Deed != nil:
-			at.Audit = log.Events[logged].Position()
-			logged++
+			at.Audit = m.Deed.Position()
 		case m.Event != nil:
 			at.Event = m.Event.Position()
 		default:
 			at.Adjustment = m.Adjusted.Moment()
 		}
-		if i == len(all) {
-			break
-		}
 		all[i].position = at
 	}
-	if stopped { // and the page ends with what leads on from there
-		at.Audit = log.Next
-		for len(all) < limit {
-			all = append(all, moment{position: at})
-		}
-	}
-	return all[:min(limit, len(all))], nil
-}
-
-// withoutGaps are the moments at which something happened.
-func withoutGaps(all []moment) []moment {
-	return slices.DeleteFunc(all, func(m moment) bool { return m.At.IsZero() })
+	return all, nil
 }
 
 // newDeed is an entry of the audit log about a connection.

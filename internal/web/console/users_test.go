@@ -70,8 +70,8 @@ func TestDeleteUser(t *testing.T) {
 	ada.goes(ada.post(path), usersPath+"?done=user_deleted")
 	ada.shows(ada.get(usersPath+"?done=user_deleted"), headingUsers, "The user is deleted.")
 	ada.fails(ada.post(path), http.StatusNotFound, "There is no such user")
-	events, err := f.config.Audit.List(t.Context(), audit.Filter{UserID: f.user.ID, Action: "user.deleted"}, audit.Position{}, 10)
-	if err != nil || len(events) != 1 || events[0].Actor != "ada" {
-		t.Errorf("audit log: %+v, %v", events, err)
+	log, err := f.config.Audit.List(t.Context(), audit.Filter{UserID: f.user.ID, Action: "user.deleted"}, audit.Position{}, 10)
+	if err != nil || len(log.Events) != 1 || log.Events[0].Actor != "ada" {
+		t.Errorf("audit log: %+v, %v", log.Events, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -36,8 +35,6 @@ var (
 	reference = regexp.MustCompile(`url\(\s*["']?#[\w.-]+["']?\s*\)`)
 	harmful   = regexp.MustCompile(`(?i)url\(|@|\\|expression|javascript:|image|src\(`)
 )
-
-var errDrawing = errors.New("is neither a PNG file nor an SVG file that can be read")
 
 // readDrawing writes again what it knows of an SVG file: shapes, paints and text. Whatever is within an element that it does
 // not know is left out.
@@ -86,10 +83,10 @@ func readDrawing(file []byte) ([]byte, error) {
 		}
 	}
 	if uses > maxUses {
-		return nil, fmt.Errorf("has more than %d elements named use", maxUses)
+		return nil, tooMuch("uses", "has more than %d elements named use", maxUses)
 	}
 	if !drawn {
-		return nil, errors.New("draws nothing that can be shown: no path, shape or text")
+		return nil, errNothing
 	}
 	return out.Bytes(), nil
 }

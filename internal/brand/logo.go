@@ -2,7 +2,6 @@ package brand
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image/png"
 	"path"
@@ -27,11 +26,26 @@ func (l Logo) MediaType() string {
 	return "image/png"
 }
 
+// LogoError is why a file is no logo. Its text completes a sentence that begins with the file's name.
+type LogoError struct {
+	Reason              string // for a text in another language: large, large_written, png, pixels, unknown, uses or nothing
+	Width, Height, Most int    // what the text has of numbers; 0: nothing
+	text                string
+}
+
+func (e *LogoError) Error() string { return e.text }
+
+var (
+	errPNG     = &LogoError{Reason: "png", text: "is not a PNG file that can be read"}
+	errDrawing = &LogoError{Reason: "unknown", text: "is neither a PNG file nor an SVG file that can be read"}
+	errNothing = &LogoError{Reason: "nothing", text: "draws nothing that can be shown: no path, shape or text"}
+)
+
 // ReadLogo makes a logo of an SVG or PNG file of at most 64 KiB and 2048 x 2048 pixels. Metadata, scripts, links and
-// everything else that is not to be seen are left out. Its errors complete a sentence that begins with the file's name.
+// everything else that is not to be seen are left out. Error: [*LogoError].
 func ReadLogo(file []byte) (Logo, error) {
 	if len(file) > MaxLogo {
-		return Logo{}, fmt.Errorf("is larger than %d KiB", MaxLogo>>10)
+		return Logo{}, tooMuch("large", "is larger than %d KiB", MaxLogo>>10)
 	}
 	extension, read := ".svg", readDrawing
 	if bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")) {
@@ -42,27 +56,34 @@ func ReadLogo(file []byte) (Logo, error) {
 		return Logo{}, err
 	}
 	if len(content) > MaxLogo {
-		return Logo{}, fmt.Errorf("is larger than %d KiB when it is written again", MaxLogo>>10)
+		return Logo{}, tooMuch("large_written", "is larger than %d KiB when it is written again", MaxLogo>>10)
 	}
 	return Logo{fileName("logo-", content, extension), content}, nil
+}
+
+func tooMuch(reason, text string, most int) error {
+	return &LogoError{Reason: reason, Most: most, text: fmt.Sprintf(text, most)}
 }
 
 func readPicture(file []byte) ([]byte, error) {
 	size, err := png.DecodeConfig(bytes.NewReader(file))
 	if err != nil {
-		return nil, errors.New("is not a PNG file that can be read")
+		return nil, errPNG
 	}
 	if size.Width > maxSide || size.Height > maxSide {
-		return nil, fmt.Errorf("is %d x %d pixels large; %d x %d is the most", size.Width, size.Height, maxSide, maxSide)
+		return nil, &LogoError{
+			Reason: "pixels", Width: size.Width, Height: size.Height, Most: maxSide,
+			text: fmt.Sprintf("is %d x %d pixels large; %d x %d is the most", size.Width, size.Height, maxSide, maxSide),
+		}
 	}
 	picture, err := png.Decode(bytes.NewReader(file))
 	if err != nil {
-		return nil, errors.New("is not a PNG file that can be read")
+		return nil, errPNG
 	}
 	var written bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	if err := encoder.Encode(&written, picture); err != nil {
-		return nil, errors.New("cannot be written as a PNG file")
+		return nil, errPNG // a picture that was read can be written
 	}
 	return written.Bytes(), nil
 }

@@ -212,7 +212,7 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request) error 
 // logoForm is the page for a partner's logo.
 type logoForm struct {
 	aboutPartner
-	Problem string // why the file was refused
+	Problem template.HTML // why the file was refused
 }
 
 func (c *console) showLogo(w http.ResponseWriter, r *http.Request) error {
@@ -234,8 +234,13 @@ func (c *console) setLogo(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	logo, err := brand.ReadLogo(file)
+	if refused := (*brand.LogoError)(nil); errors.As(err, &refused) {
+		in := newWriter(c.site.Locale(r))
+		return c.refuse(w, r, "partners", "logo", logoForm{aboutPartner{partner, "overview"}, in.HTML("console.partner.logo.wrong."+refused.Reason,
+			"Width", in.number(refused.Width), "Height", in.number(refused.Height), "Most", in.number(refused.Most))})
+	}
 	if err != nil {
-		return c.refuse(w, r, "partners", "logo", logoForm{aboutPartner{partner, "overview"}, err.Error()})
+		return err
 	}
 	return c.replaceLogo(r, partner, logo, "logo_set")
 }

@@ -2,6 +2,8 @@ package console
 
 import (
 	"bytes"
+	"image"
+	"image/png"
 	"mime/multipart"
 	"net/http"
 	"net/url"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/locale"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -203,7 +206,7 @@ func TestLogo(t *testing.T) {
 		contentType, body := file(t, name, []byte(content))
 		return v.send(http.MethodPost, path, contentType, body)
 	}
-	for content, says := range map[string]string{"no picture": "draws nothing that can be shown", circle + strings.Repeat(" ", 64<<10): "is larger than 64 KiB"} {
+	for content, says := range map[string]string{"no picture": "The drawing shows nothing", circle + strings.Repeat(" ", 64<<10): "The file is larger than 64 KiB."} {
 		page := upload("logo", content)
 		if page.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(page.Find("#p-logo").Text(), says) {
 			t.Errorf("status %d: %q, want %q", page.StatusCode, page.Find("#p-logo").Text(), says)
@@ -232,6 +235,39 @@ func TestLogo(t *testing.T) {
 		t.Error("there is a logo yet")
 	}
 	f.acts(t, partner.ID, "ada client.updated", "ada client.updated")
+}
+
+// Each language has its own words for why a file is no logo.
+func TestLogoIsRefusedInEachLanguage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	path := partnerPath(f.db.Client(t).ID) + "/logo"
+	v := f.signedIn(t, adaToken)
+	var wide bytes.Buffer
+	if err := png.Encode(&wide, image.NewGray(image.Rect(0, 0, 2049, 1))); err != nil {
+		t.Fatal(err)
+	}
+	const drawing = `<svg xmlns="http://www.w3.org/2000/svg">`
+	said := map[string]string{}
+	for _, tag := range locale.Default().Tags() {
+		v.header.Set("Accept-Language", tag)
+		for name, content := range map[string]string{
+			"large": strings.Repeat(" ", 64<<10+1), "written": drawing + `<text>` + strings.Repeat(`"`, 20_000) + "</text></svg>",
+			"png": "\x89PNG\r\n\x1a\n", "pixels": wide.String(), "unknown": "<svg/>", "uses": drawing + strings.Repeat("<use/>", 33) + "</svg>", "nothing": drawing + "</svg>",
+		} {
+			contentType, body := file(t, "logo", []byte(content))
+			got := v.send(http.MethodPost, path, contentType, body).Find("#p-logo").Text()
+			if other, is := said[got]; is || got == "" {
+				t.Errorf("%s in %s: %q, as of %s", name, tag, got, other)
+			}
+			said[got] = name + " in " + tag
+		}
+	}
+	for _, want := range []string{"Das Bild ist 2.049 × 1 Pixel groß; erlaubt sind höchstens 2.048 × 2.048.", "The drawing has more than 32 elements named use."} {
+		if said[want] == "" {
+			t.Errorf("nothing says %q", want)
+		}
+	}
 }
 
 func TestReplaceSecret(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/PuerkitoBio/goquery"
 	"github.com/chromedp/chromedp"
 	"github.com/google/uuid"
 
@@ -86,9 +87,23 @@ func TestConsentPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	shown, err := goquery.NewDocumentFromReader(response.Body)
 	_ = response.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if policy := response.Header.Get("Content-Security-Policy"); response.StatusCode != http.StatusOK || !strings.HasSuffix(policy, "form-action 'none'") {
 		t.Errorf("status %d, policy %q", response.StatusCode, policy)
+	}
+	// Outward links are the partner's. The account pages are not on this listener: their link is one that leads nowhere.
+	for _, link := range shown.Find("main a[href]").EachIter() {
+		if href := link.AttrOr("href", ""); !strings.HasPrefix(href, "https://www.ride.example/") {
+			t.Errorf("a link leads to %s", href)
+		}
+	}
+	account := shown.Find("main a:not([href])")
+	if got := account.Text(); got != locale.Default().Locale("fr").Text("account.name") || account.AttrOr("role", "") != "link" || account.AttrOr("aria-disabled", "") != "true" {
+		t.Errorf("the link to the account pages: %q", got)
 	}
 	for _, none := range []string{path + "/xx", path + "/en/consent", partnersPath + "/x/consent/en", PreviewFiles + "none.css"} {
 		v.fails(v.get(none), http.StatusNotFound, "There is no such page")

@@ -25,13 +25,17 @@ func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Sit
 			"initial":     initial,
 			"host":        hostOf,
 			"clock":       account.ClockTime,
-			"accountLink": func() template.HTML { return accountLink(in) },
+			"accountLink": func(preview string) template.HTML { return accountLink(in, preview != "") },
 		}
 	}})
 }
 
-// accountLink leads to the account pages from within a text.
-func accountLink(in *locale.Locale) template.HTML {
+// accountLink leads to the account pages from within a text. On the listener of a preview there are none: there it is a link that
+// cannot be followed, and takes no keys.
+func accountLink(in *locale.Locale, preview bool) template.HTML {
+	if preview {
+		return `<a class="inline" role="link" aria-disabled="true">` + in.HTML("account.name") + `</a>`
+	}
 	return `<a class="inline" href="/account" target="_blank">` + in.HTML("account.name") + `<span class="only-read"> ` +
 		in.HTML("page.new_tab") + `</span></a>`
 }

@@ -1,11 +1,18 @@
 package console
 
 import (
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/testing/pgtest"
 )
 
 // tab goes on to what takes the keys next, and returns its name.
@@ -13,21 +20,45 @@ func (s *screen) tab(t *testing.T) string {
 	t.Helper()
 	s.Do(chromedp.KeyEvent(kb.Tab))
 	var focused struct{ Name, Outline string }
-	s.Evaluate(`({Name: document.activeElement.ariaLabel ?? (document.activeElement.textContent.trim() || document.activeElement.labels?.[0]?.textContent),
-		Outline: getComputedStyle(document.activeElement).outlineStyle})`, &focused)
+	s.Evaluate(`(at => at === document.body ? {Name: "the end of the page", Outline: "solid"} : {
+		Name: at.ariaLabel ?? (at.labels?.[0]?.textContent ?? at.textContent).trim(), Outline: getComputedStyle(at).outlineStyle})(document.activeElement)`, &focused)
 	if focused.Outline != "solid" {
 		t.Errorf("the focus on %q cannot be seen: outline %s", focused.Name, focused.Outline)
 	}
 	return focused.Name
 }
 
-// TestChromiumKeyboard signs in, finds a user and deletes them without a mouse. The first key of each page leads past its
-// navigation.
-func TestChromiumKeyboard(t *testing.T) {
-	t.Parallel()
-	s := newScreen(t)
-	enter := func(steps ...chromedp.Action[chromedp.Void]) { s.Submit(append(steps, chromedp.KeyEvent(kb.Enter))...) }
-	order := func(want ...string) {
+// to goes on to what has a name, past the navigation of its page.
+func (s *screen) to(t *testing.T, name string) {
+	t.Helper()
+	var passed []string
+	for len(passed) < 60 {
+		got := s.tab(t)
+		if got == name {
+			return
+		}
+		if passed = append(passed, got); len(passed) == 1 && got == "Skip to the content" {
+			s.Do(chromedp.KeyEvent(kb.Enter))
+		}
+	}
+	t.Fatalf("no key leads to %q: %q", name, passed)
+}
+
+// stroke is what somebody does at the keyboard of a page.
+type stroke func(t *testing.T, s *screen)
+
+// follow goes to a link or a button, and on to the page behind it.
+func follow(name string) stroke {
+	return func(t *testing.T, s *screen) {
+		t.Helper()
+		s.to(t, name)
+		s.Submit(chromedp.KeyEvent(kb.Enter))
+	}
+}
+
+// order holds what takes the keys next to names.
+func order(want ...string) stroke {
+	return func(t *testing.T, s *screen) {
 		t.Helper()
 		var got []string
 		for range want {
@@ -37,15 +68,94 @@ func TestChromiumKeyboard(t *testing.T) {
 			t.Fatalf("order of the focus = %q, want %q", got, want)
 		}
 	}
-	enter(chromedp.WaitReady(chromedp.CSS("#q:focus")), chromedp.KeyEvent(s.user.Email))
-	s.isTitled(t, s.user.Email+" · Console · Activity Connect")
-	order("Skip to the content", "Users", "Partners", "Service", "Audit log", "Sign out", "Users", "Audit log of this user",
-		"Change address, time zone or registration", "Delete this user")
-	enter()
-	s.isTitled(t, "Delete "+s.user.Email+"? · Console · Activity Connect")
-	order("Skip to the content")
-	s.Do(chromedp.KeyEvent(kb.Enter))
-	order("Delete for good", "Go back")
-	enter(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)))
-	s.isTitled(t, "Users · Console · Activity Connect")
+}
+
+// write goes to a field and presses keys in it, which replace what is there.
+func write(label string, keys ...string) stroke {
+	return func(t *testing.T, s *screen) {
+		t.Helper()
+		s.to(t, label)
+		for _, key := range keys {
+			s.Do(chromedp.KeyEvent(key))
+		}
+	}
+}
+
+// Every act of the console is done by the keyboard alone, from the page that leads to it. The first key of a page leads past its
+// navigation.
+func TestChromiumKeyboard(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	address, _ := s.receiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	ride, _ := s.connect(t, "Ride Club")
+	walk, _ := s.connect(t, "Walk Club")
+	s.putSteps(t, 9, 12_345)
+	s.events(t, walk.ID, "failed", 2)
+	logo := filepath.Join(t.TempDir(), "logo.svg")
+	if err := os.WriteFile(logo, []byte(circle), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The dialog for files is the system's: the keyboard gets as far as the field.
+	choose := func(t *testing.T, s *screen) {
+		t.Helper()
+		s.to(t, "File")
+		s.Do(chromedp.SetUploadFiles(chromedp.CSS("#f-logo:focus"), []string{logo}))
+	}
+	user, connection := userPath(s.user.ID), connectionPath(s.user.ID, ride.ID)
+	partner, hooks := partnerPath(walk.ID), partnerPath(walk.ID)+"/webhooks"
+	failed := hooks + "/" + pgtest.Value[uuid.UUID](t, s.db, "select event_id from webhook_events where state = 'failed' limit 1").String()
+	find := func(_ *testing.T, s *screen) {
+		s.Do(chromedp.WaitReady(chromedp.CSS("#q:focus")), chromedp.KeyEvent("new@example.com"))
+		s.Submit(chromedp.KeyEvent(kb.Enter))
+	}
+	enter := func(_ *testing.T, s *screen) { s.Submit(chromedp.KeyEvent(kb.Enter)) }
+	skip := func(_ *testing.T, s *screen) { s.Do(chromedp.KeyEvent(kb.Enter)) }
+	back := func(_ *testing.T, s *screen) {
+		s.Do(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)))
+	}
+	for _, act := range []struct {
+		path    string
+		strokes []stroke
+		says    string
+	}{
+		{user, []stroke{follow("Correct steps or distance"), write("Date", "03092026"), write("Change", "-2000"), write("Note", "twice"), follow("Look at the day"),
+			follow("Correct")}, "The day is corrected."},
+		{user, []stroke{follow("Correct steps or distance"), write("What", kb.ArrowDown), write("Date", "03092026"), write("Change", "70"), follow("Look at the day"),
+			follow("Correct")}, "The day is corrected."},
+		{user, []stroke{follow("Take back"), follow("Take back")}, "The correction is taken back."},
+		{connection, []stroke{follow("Disconnect"), follow("Disconnect")}, "The connection has ended."},
+		{user, []stroke{follow("Change address, time zone or registration"), write("Email address", "new@example.com"), follow("Change")}, "The user is changed."},
+		{partnersPath, []stroke{follow("Register a partner"), write("Name", "Swim Club"), write("Callback address", "https://swim.example/cb"), write("cycling_daily:read", " "),
+			follow("Register"), follow("I have saved it")}, "Swim Club"},
+		{partner, []stroke{follow("Change"), write("Website", "https://walk.example/"), follow("Save")}, "The registration is changed."},
+		{partner, []stroke{follow("Logo"), choose, follow("Use this logo")}, "The logo is set."},
+		{partner, []stroke{follow("Logo"), follow("Remove the logo")}, "The logo is removed."},
+		{partner, []stroke{follow("Replace the secret"), follow("Replace the secret")}, "The previous secret works until"},
+		{partner, []stroke{follow("Replace the secret"), write("How long the present secret keeps working", kb.Home), follow("Replace the secret")},
+			"The previous secret no longer works."},
+		{hooks, []stroke{follow("Set an address"), write("Address", address), follow("Set the address")}, "The webhook is set"},
+		{hooks, []stroke{follow("Send a test"), write("connection.revoked", kb.ArrowDown), follow("Send")}, "The receiver accepted it."},
+		{failed, []stroke{follow("Send again"), follow("Send again")}, "The event is sent again."},
+		{hooks, []stroke{follow("Send all failed ones again"), follow("Send them again")}, "No failed event remains."},
+		{hooks, []stroke{follow("Replace the secret"), follow("Replace the secret")}, "The webhook secret is replaced"},
+		{hooks, []stroke{follow("Remove"), follow("Remove")}, "The webhook is removed."},
+		{partner, []stroke{follow("Disable"), follow("Disable")}, "The partner is disabled."},
+		{partner, []stroke{follow("Enable"), follow("Enable")}, "The partner is enabled."},
+		{partner, []stroke{follow("Offboard"), write("Name of the partner", "Walk Club"), follow("Offboard for good")}, "The partner is offboarded."},
+		{Path, []stroke{find, order("Skip to the content", "Users", "Partners", "Service", "Audit log", "Sign out", "Users", "Audit log of this user",
+			"Change address, time zone or registration", "Delete this user"), enter, order("Skip to the content"), skip, order("Delete for good", "Go back"),
+			back, enter}, "The user is deleted."},
+		{Path + "/service", []stroke{follow("Sign out")}, "Sign in to the console"},
+		{Path + "/audit", []stroke{write("Operator token", adaToken), follow("Sign in")}, "user.deleted"},
+	} {
+		s.at(t, act.path)
+		for _, stroke := range act.strokes {
+			stroke(t, s)
+		}
+		var text string
+		s.Evaluate("document.querySelector('main').innerText", &text)
+		if !strings.Contains(text, act.says) {
+			t.Errorf("%s: the page does not say %q:\n%s", act.path, act.says, text)
+		}
+	}
 }

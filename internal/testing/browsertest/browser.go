@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -18,36 +17,21 @@ import (
 // every page takes a minute on a busy machine.
 const patience = 5 * time.Minute
 
-// Browser is one running Chromium. It ends with the test that started it, or with the last of those that share it.
+// Browser is one running Chromium. It ends with the last of the tests that share it.
 type Browser struct {
 	ctx   context.Context
 	proxy string // that the tabs go through; empty for none
 }
 
-// Trust lets the browser accept servers that show this certificate, or one whose chain has it, for any name: the
-// certificate of an httptest.Server, say. Nothing else that is wrong with a certificate is let through.
-func Trust(certificate *x509.Certificate) chromedp.ExecAllocatorOption {
-	fingerprint := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
-	return chromedp.Flag("ignore-certificate-errors-spki-list", base64.StdEncoding.EncodeToString(fingerprint[:]))
-}
-
-// Start runs a headless Chromium with an empty profile until the test ends.
-func Start(t testing.TB, options ...chromedp.ExecAllocatorOption) *Browser {
-	t.Helper()
-	ctx, stop, err := start(options...)
-	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Browser{ctx: ctx}
-}
-
-// start runs a browser until it is stopped, which it must be after an error, too.
-func start(options ...chromedp.ExecAllocatorOption) (ctx context.Context, stop func(), err error) {
+// start runs a headless Chromium with an empty profile until it is stopped, which it must be after an error, too. It accepts servers
+// that show this certificate, for any name; nothing else that is wrong with a certificate is let through.
+func start(trusted *x509.Certificate) (ctx context.Context, stop func(), err error) {
+	fingerprint := sha256.Sum256(trusted.RawSubjectPublicKeyInfo)
 	flags := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("ignore-certificate-errors-spki-list", base64.StdEncoding.EncodeToString(fingerprint[:])),
 	)
 	if os.Geteuid() == 0 {
 		flags = append(flags, chromedp.NoSandbox) // Chromium's sandbox refuses to start as root
@@ -56,7 +40,7 @@ func start(options ...chromedp.ExecAllocatorOption) (ctx context.Context, stop f
 	if shell, err := exec.LookPath("chromium-headless-shell"); err == nil {
 		flags = append(flags, chromedp.ExecPath(shell))
 	}
-	allocator, end := chromedp.NewExecAllocator(context.Background(), append(flags, options...)...)
+	allocator, end := chromedp.NewExecAllocator(context.Background(), flags...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	stop = func() {
 		cancel()

@@ -29,7 +29,7 @@ func Share(t testing.TB, hosts map[string]string) *Browser {
 	if shared.users == 0 {
 		server := httptest.NewTLSServer(nil) // all have the same certificate
 		server.Close()
-		ctx, stop, err := start(Trust(server.Certificate()))
+		ctx, stop, err := start(server.Certificate())
 		if err != nil {
 			stop()
 			t.Fatal(err)

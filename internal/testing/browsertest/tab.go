@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 )
@@ -134,6 +135,12 @@ func (tab *Tab) Media(feature, setting string) {
 func (tab *Tab) Print() {
 	tab.t.Helper()
 	command(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+}
+
+// AnyCertificate lets the tab open servers whatever certificate they show.
+func (tab *Tab) AnyCertificate() {
+	tab.t.Helper()
+	command(tab, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true})
 }
 
 // WithoutScripts makes the browser run no script of the pages that are opened from now on.

@@ -71,14 +71,14 @@ var driverToken = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,256}$`)
 
 // isEverywhere tells whether address is a port of all addresses of the machine.
 func isEverywhere(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	return err == nil && isPort(port, 0) && (host == "0.0.0.0" || host == "::")
+	host, _, _ := net.SplitHostPort(address)
+	return isAddress(address) && (host == "0.0.0.0" || host == "::")
 }
 
 // isLoopback tells whether address is a port of one of the hosts that the sandbox's certificate is for.
 func isLoopback(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	return err == nil && isPort(port, 0) && (host == "127.0.0.1" || host == "::1" || host == "localhost")
+	host, _, _ := net.SplitHostPort(address)
+	return isAddress(address) && (host == "127.0.0.1" || host == "::1" || host == "localhost")
 }
 
 // ready prints where everything is.

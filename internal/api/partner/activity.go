@@ -17,16 +17,12 @@ const defaultLimit = 100
 func (h handlers) ReadDailyActivity(
 	ctx context.Context, request partnerapi.ReadDailyActivityRequestObject,
 ) (partnerapi.ReadDailyActivityResponseObject, error) {
-	c, params := callOf(ctx), request.Params
-	reader := c.reader()
+	params, reader := request.Params, callOf(ctx).reader()
 	dates, err := activity.ParseRange(reader, params.From.String(), params.To.String(), activity.DatasetDailySteps)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := h.Activity.DailySteps(ctx, reader.UserID, dates)
-	if err != nil {
-		return nil, err
-	}
 	data := make([]partnerapi.DailySteps, len(rows)) // never null in JSON
 	for i, row := range rows {
 		data[i] = partnerapi.DailySteps{Date: date(row.Date), Steps: row.Steps}
@@ -37,23 +33,19 @@ func (h handlers) ReadDailyActivity(
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
 		Source:     partnerapi.SourceSvc,
 		SnapshotAt: h.snapshot(),
-	}}, nil
+	}}, err
 }
 
 // ReadCyclingDaily is specification 4.8.
 func (h handlers) ReadCyclingDaily(
 	ctx context.Context, request partnerapi.ReadCyclingDailyRequestObject,
 ) (partnerapi.ReadCyclingDailyResponseObject, error) {
-	c, params := callOf(ctx), request.Params
-	reader := c.reader()
+	params, reader := request.Params, callOf(ctx).reader()
 	dates, err := activity.ParseRange(reader, params.From.String(), params.To.String(), activity.DatasetCyclingDaily)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := h.Activity.CyclingDaily(ctx, reader.UserID, dates)
-	if err != nil {
-		return nil, err
-	}
 	data := make([]partnerapi.CyclingDay, len(rows))
 	for i, row := range rows {
 		data[i] = partnerapi.CyclingDay{
@@ -67,15 +59,14 @@ func (h handlers) ReadCyclingDaily(
 		To:         params.To,
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
 		SnapshotAt: h.snapshot(),
-	}}, nil
+	}}, err
 }
 
 // ReadCyclingActivities is specification 4.9.
 func (h handlers) ReadCyclingActivities(
 	ctx context.Context, request partnerapi.ReadCyclingActivitiesRequestObject,
 ) (partnerapi.ReadCyclingActivitiesResponseObject, error) {
-	c, params := callOf(ctx), request.Params
-	reader := c.reader()
+	params, reader := request.Params, callOf(ctx).reader()
 	dates, err := activity.ParseRange(reader, params.From.String(), params.To.String(), activity.DatasetCyclingActivities)
 	if err != nil {
 		return nil, err

@@ -38,15 +38,12 @@ type Config struct {
 	Now       func() time.Time
 }
 
-// edge is the configuration with the document.
-type edge struct {
+// handlers has the operations, in the files beside this one. Where one returns an error, the generated server writes that alone,
+// whatever the response beside it.
+type handlers struct {
 	Config
 	api *contract.API
 }
-
-// handlers has the operations, in the files beside this one. Where one returns an error, the generated server writes that alone,
-// whatever the response beside it.
-type handlers struct{ *edge }
 
 var _ operatorapi.StrictServerInterface = handlers{}
 
@@ -57,14 +54,14 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
-	e := &edge{config, api}
-	strict := operatorapi.NewStrictHandlerWithOptions(handlers{e}, nil, operatorapi.StrictHTTPServerOptions{
+	h := handlers{config, api}
+	strict := operatorapi.NewStrictHandlerWithOptions(h, nil, operatorapi.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc:  api.Fail,
 		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { api.Fail(w, r, Fields(err)) },
 	})
 	return api.Handler(func(router chi.Router) {
 		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
-	}, e.authenticate, contract.Timed(timeOf)), nil
+	}, h.authenticate, contract.Timed(timeOf)), nil
 }
 
 // timeOf is the time limit of a request.
@@ -109,21 +106,21 @@ var failures = []contract.Failure{
 
 // authenticate requires an operator token in exactly one Authorization header (RFC 6750, section 2.1), and has its holder act. What
 // changes something has another method than GET.
-func (e *edge) authenticate(next http.Handler) http.Handler {
+func (h handlers) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		holder, known := e.holder(r.Header.Values("Authorization"))
+		holder, known := h.holder(r.Header.Values("Authorization"))
 		switch {
 		case !known:
-			e.api.Fail(w, r, errUnauthorized)
+			h.api.Fail(w, r, errUnauthorized)
 		case holder.ReadOnly && r.Method != http.MethodGet:
-			e.api.Fail(w, r, errReadOnly)
+			h.api.Fail(w, r, errReadOnly)
 		default:
 			next.ServeHTTP(w, r.WithContext(actor.As(r.Context(), holder.Name)))
 		}
 	})
 }
 
-func (e *edge) holder(given []string) (holder operators.Operator, known bool) {
+func (h handlers) holder(given []string) (holder operators.Operator, known bool) {
 	if len(given) != 1 {
 		return holder, false
 	}
@@ -131,7 +128,7 @@ func (e *edge) holder(given []string) (holder operators.Operator, known bool) {
 	if !strings.EqualFold(scheme, "Bearer") {
 		return holder, false
 	}
-	return e.Operators.Find(token)
+	return h.Operators.Find(token)
 }
 
 // each is a list of bodies, never null in JSON.

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/webhook"
 )
 
@@ -47,7 +46,7 @@ func (c webhookVerifyCommand) Run(p *program, group *webhookCommands) error {
 	if received.IsZero() {
 		received, _ = webhook.SignedAt(header) // an error is reported by VerifyAt
 	}
-	event, err := webhook.VerifyAt(c.Secret, header, body, received)
+	_, err = webhook.VerifyAt(c.Secret, header, body, received)
 	if errors.Is(err, webhook.ErrSecret) {
 		return usagef("--secret: %w", err)
 	}
@@ -68,7 +67,10 @@ func (c webhookVerifyCommand) Run(p *program, group *webhookCommands) error {
 	id := header.Get("webhook-id")
 	signed, _ := webhook.SignedAt(header) // VerifyAt read it, too
 	signed = signed.UTC()
-	verdict.WebhookID, verdict.SignedAt, verdict.Type = &id, &signed, typeOf(event)
+	verdict.WebhookID, verdict.SignedAt = &id, &signed
+	if err == nil {
+		verdict.Type = typeOf(body)
+	}
 	return group.print(p, verdict, func(w io.Writer) {
 		fmt.Fprintln(w, "genuine\tyes")
 		if verdict.Reason != "" {
@@ -82,19 +84,11 @@ func (c webhookVerifyCommand) Run(p *program, group *webhookCommands) error {
 	})
 }
 
-func typeOf(event webhook.Event) *string {
-	var name string
-	switch event := event.(type) {
-	case webhook.ConnectionRevoked:
-		name = string(connectsdk.ConnectionRevokedEventTypeConnectionRevoked)
-	case webhook.ActivityUpdated:
-		name = string(connectsdk.ActivityUpdatedEventTypeActivityUpdated)
-	case webhook.Unknown:
-		name = event.Type
-	default:
-		return nil
-	}
-	return &name
+// typeOf is the type of an event, which a receiver may not know.
+func typeOf(event []byte) *string {
+	var named struct{ Type string }
+	_ = json.Unmarshal(event, &named) // it has been read as an event
+	return &named.Type
 }
 
 // explain tries what receivers commonly do to a body before they verify it.

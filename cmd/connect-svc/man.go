@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
 	"github.com/muesli/roff"
 )
 
@@ -46,4 +47,14 @@ func (c manCommand) Run(p *program, command *kong.Context) error {
 	section("Exit status", "0: done. 1: failed. 2: wrong usage, or a setting that cannot be used. Errors are one line on standard error.")
 	_, err := fmt.Fprintln(p.stdout, page)
 	return err
+}
+
+// completionCommand prints a script that makes a shell ask this program for completions. The shell runs the program with
+// the command line so far in COMP_LINE, which program.run looks for.
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
+}
+
+func (c completionCommand) Run(ctx *kong.Context) error {
+	return (&kongcompletion.Completion{Shell: c.Shell, Code: true}).Run(ctx)
 }

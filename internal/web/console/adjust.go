@@ -30,17 +30,11 @@ func (c *console) routeAdjustments(r chi.Router) {
 		adjust = usersPath + "/{user}/adjust"
 		remove = usersPath + "/{user}/corrections/{dataset}/{correction}/remove"
 	)
-	r.Get(adjust, c.page(c.showAdjust))
-	r.Post(adjust, c.page(c.adjust))
-	r.Get(remove, c.page(c.confirmRemoveAdjustment))
-	r.Post(remove, c.page(c.removeAdjustment))
+	routeAct(c, r, adjust, c.userOf, c.showAdjust, c.adjust)
+	routeAct(c, r, remove, c.userOf, c.confirmRemoveAdjustment, site.Confirmed(c.removeAdjustment))
 }
 
-func (c *console) showAdjust(w http.ResponseWriter, r *http.Request) error {
-	user, err := c.userOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showAdjust(w http.ResponseWriter, r *http.Request, user account.User) error {
 	return c.askAdjustment(w, r, user, map[string]string{"dataset": string(activity.AdjustedSteps)}, "")
 }
 
@@ -71,11 +65,7 @@ func (c *console) askAdjustment(w http.ResponseWriter, r *http.Request, user acc
 
 // adjust takes the form in two steps. What is asked for is shown with the day's total before and after; sent from there it has an
 // id, which was made for that page: sent twice, it is one correction.
-func (c *console) adjust(w http.ResponseWriter, r *http.Request) error {
-	user, err := c.userOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.User) error {
 	form, err := site.ReadForm(w, r, "dataset", "date", "delta", "note", "correction", "total")
 	if err != nil {
 		return err
@@ -199,26 +189,22 @@ func (c *console) seenBy(r *http.Request, dataset activity.Adjusted, user uuid.U
 
 // adjustmentOf is the correction that the path names.
 func (c *console) adjustmentOf(r *http.Request) (activity.Adjustment, error) {
-	user, err := pathID(r, "user")
+	user, err := site.PathID(r, "user")
 	if err != nil {
 		return activity.Adjustment{}, err
 	}
-	id, err := pathID(r, "correction")
+	id, err := site.PathID(r, "correction")
 	if err != nil {
 		return activity.Adjustment{}, err
 	}
 	dataset := activity.Adjusted(chi.URLParam(r, "dataset"))
 	if !slices.Contains(datasets, dataset) {
-		return activity.Adjustment{}, errNotFound
+		return activity.Adjustment{}, site.ErrNotFound
 	}
 	return c.Activity.GetAdjustment(r.Context(), dataset, user, id)
 }
 
-func (c *console) confirmRemoveAdjustment(w http.ResponseWriter, r *http.Request) error {
-	user, err := c.userOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) confirmRemoveAdjustment(w http.ResponseWriter, r *http.Request, user account.User) error {
 	one, err := c.adjustmentOf(r)
 	if err != nil {
 		return err
@@ -247,14 +233,7 @@ func (c *console) confirmRemoveAdjustment(w http.ResponseWriter, r *http.Request
 }
 
 // removeAdjustment takes a correction back. What is not there any more is no error: the button was clicked twice.
-func (c *console) removeAdjustment(w http.ResponseWriter, r *http.Request) error {
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
-	user, err := c.userOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) removeAdjustment(_ http.ResponseWriter, r *http.Request, user account.User) error {
 	one, err := c.adjustmentOf(r)
 	if errors.Is(err, activity.ErrNoAdjustment) {
 		return done(userPath(user.ID), "adjustment_removed")

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/web/site"
 )
 
 const auditPath = Path + "/audit"
@@ -139,7 +140,7 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	}
 	filter, ok := auditFilter(query)
 	if !ok {
-		return errNotFound
+		return site.ErrNotFound
 	}
 	file := &attachment{ResponseWriter: w}
 	err = c.Audit.WriteCSV(r.Context(), file, filter, func(ctx context.Context) (context.Context, context.CancelFunc) {

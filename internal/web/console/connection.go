@@ -22,49 +22,51 @@ import (
 
 func (c *console) routeConnections(r chi.Router) {
 	const connection = usersPath + "/{user}/connections/{client}"
-	r.Get(connection, c.page(c.showConnection))
-	r.Get(connection+"/disconnect", c.page(c.confirmDisconnect))
-	r.Post(connection+"/disconnect", c.page(c.disconnect))
+	r.Get(connection, c.page(site.Given(c.connectionOf, c.showConnection)))
+	routeAct(c, r, connection+"/disconnect", c.connectionOf, c.confirmDisconnect, site.Confirmed(c.disconnect))
 }
 
 func connectionPath(user, client uuid.UUID) string {
 	return userPath(user) + "/connections/" + client.String()
 }
 
-// connectionOf is the connection that the path names, and its user.
-func (c *console) connectionOf(r *http.Request) (account.User, oauth.Life, error) {
-	user, err := c.userOf(r)
-	if err != nil {
-		return user, oauth.Life{}, err
+// connection is the life of one, with its user.
+type connection struct {
+	User account.User
+	oauth.Life
+}
+
+func (c connection) path() string { return connectionPath(c.User.ID, c.Partner.ClientID) }
+
+// connectionOf is the connection that the path names.
+func (c *console) connectionOf(r *http.Request) (one connection, err error) {
+	if one.User, err = c.userOf(r); err != nil {
+		return one, err
 	}
-	partner, err := pathID(r, "client")
+	partner, err := site.PathID(r, "client")
 	if err != nil {
-		return user, oauth.Life{}, err
+		return one, err
 	}
-	life, err := c.OAuth.Life(r.Context(), user.ID, partner)
-	return user, life, err
+	one.Life, err = c.OAuth.Life(r.Context(), one.User.ID, partner)
+	return one, err
 }
 
 // connectionView is the life of a connection.
 type connectionView struct {
-	User account.User
-	oauth.Life
+	connection
 	Why   template.HTML // it works, or does not
 	Days  []moment      // what happened, newest first
 	Pages pages
 }
 
-func (c *console) showConnection(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parseQuery(r); err != nil {
-		return err
-	}
-	user, life, err := c.connectionOf(r)
+func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one connection) error {
+	_, err := parseQuery(r)
 	if err != nil {
 		return err
 	}
-	x := connectionView{User: user, Life: life}
+	x := connectionView{connection: one}
 	x.Days, x.Pages, err = listing(r, "life", func(after lifePosition, limit int) ([]moment, error) {
-		return c.moments(r.Context(), life, after, limit)
+		return c.moments(r.Context(), one.Life, after, limit)
 	}, func(m moment) lifePosition { return m.position })
 	if err != nil {
 		return err
@@ -73,7 +75,7 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request) error {
 	if x.Pages.First != "" {
 		latest = nil // they are older ones
 	}
-	if x.Why, err = c.why(r.Context(), newWriter(c.site.Locale(r)), life, latest); err != nil {
+	if x.Why, err = c.why(r.Context(), newWriter(c.site.Locale(r)), one.Life, latest); err != nil {
 		return err
 	}
 	return c.write(w, r, "users", "connection", x)
@@ -187,18 +189,13 @@ func (w writer) span(d time.Duration) string {
 	return w.amount("whole_days", int(d.Round(24*time.Hour).Hours()/24))
 }
 
-func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request) error {
-	user, life, err := c.connectionOf(r)
-	if err != nil {
-		return err
-	}
-	path := connectionPath(user.ID, life.Partner.ClientID)
-	if life.State == oauth.Disconnected {
-		return site.Redirect(path)
+func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request, one connection) error {
+	if one.State == oauth.Disconnected {
+		return site.Redirect(one.path())
 	}
 	in := newWriter(c.site.Locale(r))
 	told := "told"
-	switch endpoint, err := c.Webhooks.Endpoint(r.Context(), life.Partner.ClientID); {
+	switch endpoint, err := c.Webhooks.Endpoint(r.Context(), one.Partner.ClientID); {
 	case errors.Is(err, webhook.ErrNoEndpoint):
 		told = "not_told"
 	case err != nil:
@@ -206,32 +203,21 @@ func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request) erro
 	case !endpoint.StoppedAt.IsZero():
 		told = "stopped"
 	}
-	name := isolated(life.Partner.Name)
+	name := isolated(one.Partner.Name)
 	return c.confirm(w, r, "users", confirmation{
-		Title: in.Text("console.disconnect.heading", "Email", user.Email, "Partner", life.Partner.Name),
+		Title: in.Text("console.disconnect.heading", "Email", one.User.Email, "Partner", one.Partner.Name),
 		Says: []template.HTML{
-			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(life.Version), "Scopes", life.Scopes.String(),
-				"From", date(life.HistoryFrom), "Refreshes", in.amount("refreshes", int(life.Refreshes))),
+			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(one.Version), "Scopes", one.Scopes.String(),
+				"From", date(one.HistoryFrom), "Refreshes", in.amount("refreshes", int(one.Refreshes))),
 			in.HTML("console.disconnect."+told, "Partner", name),
 		},
-		Action: in.Text("console.disconnect.act"), Grave: true, Back: path,
+		Action: in.Text("console.disconnect.act"), Grave: true, Back: one.path(),
 	})
 }
 
-func (c *console) disconnect(w http.ResponseWriter, r *http.Request) error {
-	user, err := pathID(r, "user")
-	if err != nil {
+func (c *console) disconnect(_ http.ResponseWriter, r *http.Request, one connection) error {
+	if err := c.OAuth.DisconnectByOperator(r.Context(), one.User.ID, one.Partner.ClientID); err != nil {
 		return err
 	}
-	partner, err := pathID(r, "client")
-	if err != nil {
-		return err
-	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
-	if err := c.OAuth.DisconnectByOperator(r.Context(), user, partner); err != nil {
-		return err
-	}
-	return done(connectionPath(user, partner), "connection_disconnected")
+	return done(one.path(), "connection_disconnected")
 }

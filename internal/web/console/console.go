@@ -75,20 +75,20 @@ func New(config Config) (http.Handler, error) {
 	c := &console{config, pages}
 
 	forms := http.NewCrossOriginProtection()
-	forms.SetDenyHandler(c.page(failWith(errForeignForm)))
+	forms.SetDenyHandler(c.page(site.FailWith(site.ErrForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(site.Headers, site.Named, timed, forms.Handler)
-	router.NotFound(c.page(failWith(errNotFound)))
-	router.MethodNotAllowed(c.page(failWith(errNotFound)))
+	router.Use(site.Headers, site.Named, site.Timed(fairqueue.Console, limit), forms.Handler)
+	router.NotFound(c.page(site.FailWith(site.ErrNotFound)))
+	router.MethodNotAllowed(c.page(site.FailWith(site.ErrNotFound)))
 	router.Get(Path+"/static/{name}", c.page(c.static))
 	router.Get(Path+"/sign-in", c.page(c.showSignIn))
 	router.Post(Path+"/sign-in", c.page(c.signIn))
 	router.Post(Path+"/sign-out", c.page(c.signOut))
 	router.Group(func(r chi.Router) {
 		r.Use(c.signedIn)
-		r.Get(Path, c.page(failWith(site.Redirect(Path+"/users"))))
-		r.Get(Path+"/", c.page(failWith(site.Redirect(Path+"/users"))))
+		r.Get(Path, c.page(site.FailWith(site.Redirect(Path+"/users"))))
+		r.Get(Path+"/", c.page(site.FailWith(site.Redirect(Path+"/users"))))
 		c.routeUsers(r)
 		c.routeConnections(r)
 		c.routeAdjustments(r)
@@ -100,17 +100,19 @@ func New(config Config) (http.Handler, error) {
 }
 
 // page responds with what handle writes, or with the redirect or error page of its error or panic.
-func (c *console) page(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+func (c *console) page(handle site.Handler) http.HandlerFunc {
 	return site.Handle(handle, c.fail)
 }
 
-func failWith(err error) func(http.ResponseWriter, *http.Request) error {
-	return func(http.ResponseWriter, *http.Request) error { return err }
+// routeAct routes the page that asks for an act, and the act.
+func routeAct[T any](c *console, r chi.Router, path string, of func(*http.Request) (T, error), ask, act site.About[T]) {
+	r.Get(path, c.page(site.Given(of, ask)))
+	r.Post(path, c.page(site.Given(of, act)))
 }
 
 func (c *console) static(w http.ResponseWriter, r *http.Request) error {
 	if !c.site.ServeFile(w, r, chi.URLParam(r, "name")) {
-		return errNotFound
+		return site.ErrNotFound
 	}
 	return nil
 }
@@ -122,20 +124,12 @@ const (
 	longTime    = 30 * time.Second
 )
 
-// timed gives each request its deadline. A browser that goes away cancels only a GET that still waits for its turn.
-func timed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		within, limit := fairqueue.Within, requestTime
-		if r.Method == http.MethodGet {
-			within = fairqueue.WithinWhileWanted
-		}
-		if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
-			limit = longTime
-		}
-		ctx, cancel := within(r.Context(), fairqueue.Console, limit)
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
+// limit is how long a request may take.
+func limit(r *http.Request) time.Duration {
+	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
+		return longTime
+	}
+	return requestTime
 }
 
 // view is what a template is given: what every page has, and what this one shows.

@@ -16,12 +16,7 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// Errors of the console itself.
-var (
-	errNotFound    = errors.New("no such page")
-	errForeignForm = errors.New("a form of another site")
-	errReadOnly    = errors.New("the operator token is for reading alone")
-)
+var errReadOnly = errors.New("the operator token is for reading alone")
 
 // failures are errors and their pages: the texts console.failure.{name}. What is not here is a fault of the service.
 var failures = []struct {
@@ -30,10 +25,10 @@ var failures = []struct {
 	status int
 }{
 	{site.ErrBadForm, "bad_form", http.StatusBadRequest},
-	{errForeignForm, "foreign_form", http.StatusForbidden},
+	{site.ErrForeignForm, "foreign_form", http.StatusForbidden},
 	{errReadOnly, "read_only", http.StatusForbidden},
 	{contract.ErrCursor, "cursor", http.StatusBadRequest},
-	{errNotFound, "not_found", http.StatusNotFound},
+	{site.ErrNotFound, "not_found", http.StatusNotFound},
 	{account.ErrUserNotFound, "user_not_found", http.StatusNotFound},
 	{activity.ErrUnknownUser, "user_not_found", http.StatusNotFound},
 	{activity.ErrNoAdjustment, "adjustment_not_found", http.StatusNotFound},

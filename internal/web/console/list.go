@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
-
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/web/site"
 )
@@ -77,14 +74,4 @@ func address(r *http.Request, query url.Values) string {
 // parseQuery reads what the address asks for, beside the cursor of a list and what has just happened. Error: site.ErrBadForm.
 func parseQuery(r *http.Request, known ...string) (map[string]string, error) {
 	return site.ParseForm(r.URL.RawQuery, append(known, firstCursor, "done"))
-}
-
-// pathID is the id that a parameter of the path holds. Ids have one spelling.
-func pathID(r *http.Request, name string) (uuid.UUID, error) {
-	text := chi.URLParam(r, name)
-	id, err := uuid.Parse(text)
-	if err != nil || id.String() != text {
-		return id, errNotFound
-	}
-	return id, nil
 }

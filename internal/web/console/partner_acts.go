@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
@@ -38,11 +37,7 @@ var overlaps = []struct {
 	{"none", 0}, {"hour", time.Hour}, {"day", 24 * time.Hour}, {"three_days", 3 * 24 * time.Hour}, {"week", 7 * 24 * time.Hour},
 }
 
-func (c *console) confirmSecret(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) confirmSecret(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	in := c.site.Locale(r)
 	overlap := field{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
 		Value: strconv.Itoa(24 * 60 * 60)}
@@ -60,11 +55,7 @@ func (c *console) confirmSecret(w http.ResponseWriter, r *http.Request) error {
 }
 
 // replaceSecret shows the new secret, and until when the one of before works.
-func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form, err := site.ReadForm(w, r, "overlap")
 	if err != nil {
 		return err
@@ -91,27 +82,29 @@ func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request) error {
 	return site.ErrBadForm
 }
 
-func (c *console) confirmDisable(w http.ResponseWriter, r *http.Request) error {
-	return c.confirmStatus(w, r, "disable", true)
+func (c *console) confirmDisable(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	return c.confirmStatus(w, r, partner, "disable", true)
 }
 
-func (c *console) disablePartner(w http.ResponseWriter, r *http.Request) error {
-	return c.setStatus(w, r, (*client.Registry).Disable, "partner_disabled")
-}
-
-func (c *console) confirmEnable(w http.ResponseWriter, r *http.Request) error {
-	return c.confirmStatus(w, r, "enable", false)
-}
-
-func (c *console) enablePartner(w http.ResponseWriter, r *http.Request) error {
-	return c.setStatus(w, r, (*client.Registry).Enable, "partner_enabled")
-}
-
-func (c *console) confirmStatus(w http.ResponseWriter, r *http.Request, act string, grave bool) error {
-	partner, err := c.changeable(r)
-	if err != nil {
+func (c *console) disablePartner(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
+	if err := c.Clients.Disable(r.Context(), partner.ID); err != nil {
 		return err
 	}
+	return done(partnerPath(partner.ID), "partner_disabled")
+}
+
+func (c *console) confirmEnable(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	return c.confirmStatus(w, r, partner, "enable", false)
+}
+
+func (c *console) enablePartner(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
+	if err := c.Clients.Enable(r.Context(), partner.ID); err != nil {
+		return err
+	}
+	return done(partnerPath(partner.ID), "partner_enabled")
+}
+
+func (c *console) confirmStatus(w http.ResponseWriter, r *http.Request, partner client.Client, act string, grave bool) error {
 	counted, err := c.Usage.Connections(r.Context(), partner.ID)
 	if err != nil {
 		return err
@@ -127,31 +120,11 @@ func (c *console) confirmStatus(w http.ResponseWriter, r *http.Request, act stri
 	})
 }
 
-func (c *console) setStatus(
-	w http.ResponseWriter, r *http.Request, set func(*client.Registry, context.Context, uuid.UUID) error, what string,
-) error {
-	id, err := pathID(r, "partner")
-	if err != nil {
-		return err
-	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
-	if err := set(c.Clients, r.Context(), id); err != nil {
-		return err
-	}
-	return done(partnerPath(id), what)
+func (c *console) confirmOffboard(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	return c.askOffboard(w, r, partner, "", false)
 }
 
-func (c *console) confirmOffboard(w http.ResponseWriter, r *http.Request) error {
-	return c.askOffboard(w, r, "", false)
-}
-
-func (c *console) askOffboard(w http.ResponseWriter, r *http.Request, typed string, wrong bool) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) askOffboard(w http.ResponseWriter, r *http.Request, partner client.Client, typed string, wrong bool) error {
 	counted, err := c.Usage.Connections(r.Context(), partner.ID)
 	if err != nil {
 		return err
@@ -187,17 +160,13 @@ func (in writer) bounded(n int) string {
 }
 
 // offboardPartner ends a partner for good. Where not all of its connections can be ended in time, the service ends the rest.
-func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form, err := site.ReadForm(w, r, "name")
 	if err != nil {
 		return err
 	}
 	if form["name"] != partner.Name {
-		return c.askOffboard(w, r, form["name"], true)
+		return c.askOffboard(w, r, partner, form["name"], true)
 	}
 	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
@@ -215,20 +184,12 @@ type logoForm struct {
 	Problem template.HTML // why the file was refused
 }
 
-func (c *console) showLogo(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	return c.write(w, r, "partners", "logo", logoForm{aboutPartner: aboutPartner{partner, "overview"}})
 }
 
 // setLogo reads a form with one file.
-func (c *console) setLogo(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) setLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	file, err := readFile(w, r, "logo", brand.MaxLogo)
 	if err != nil {
 		return err
@@ -245,14 +206,7 @@ func (c *console) setLogo(w http.ResponseWriter, r *http.Request) error {
 	return c.replaceLogo(r, partner, logo, "logo_set")
 }
 
-func (c *console) removeLogo(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
+func (c *console) removeLogo(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
 	return c.replaceLogo(r, partner, brand.Logo{}, "logo_removed")
 }
 
@@ -290,13 +244,13 @@ func readFile(w http.ResponseWriter, r *http.Request, name string, max int64) ([
 
 // serveLogo serves the logo of a partner.
 func (c *console) serveLogo(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "partner")
+	id, err := site.PathID(r, "partner")
 	if err != nil {
 		return err
 	}
 	logo, err := c.Clients.Logo(r.Context(), id, chi.URLParam(r, "file"))
 	if errors.Is(err, client.ErrNotFound) {
-		return errNotFound
+		return site.ErrNotFound
 	}
 	if err != nil {
 		return err

@@ -180,11 +180,7 @@ func (c *console) lookAlikes(r *http.Request, name, confirmed string, except uui
 	return c.Clients.LookAlikes(r.Context(), name, except)
 }
 
-func (c *console) showPartnerForm(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showPartnerForm(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form := partnerForm{aboutPartner: aboutPartner{partner, "overview"}, Seen: seenAs(partner.Registration)}
 	form.fill(newWriter(c.site.Locale(r)), partner.Registration, nil, nil)
 	return c.write(w, r, "partners", "partner-form", form)
@@ -199,11 +195,7 @@ func (c *console) changeable(r *http.Request) (client.Client, error) {
 	return partner, err
 }
 
-func (c *console) changePartner(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form, registration, err := readPartnerForm(w, r)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 
+	"connect-svc/internal/client"
 	"connect-svc/internal/usage"
 )
 
@@ -13,12 +14,9 @@ type refusedList struct {
 	Pages pages
 }
 
-func (c *console) listRefused(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.partnerOf(r)
+func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	_, err := parseQuery(r)
 	if err != nil {
-		return err
-	}
-	if _, err := parseQuery(r); err != nil {
 		return err
 	}
 	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"connect-svc/internal/client"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
 )
@@ -65,11 +66,7 @@ func (u partnerUsage) Peak(hour usage.Hour) float64 {
 	return float64(hour.BusiestMinute) / float64(u.Report.RequestsPerMinute)
 }
 
-func (c *console) showUsage(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.partnerOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showUsage(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	query, err := parseQuery(r, "hours")
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/usage"
+	"connect-svc/internal/web/site"
 )
 
 const partnersPath = Path + "/partners"
@@ -20,27 +21,17 @@ func (c *console) routePartners(r chi.Router) {
 	r.Get(partnersPath, c.page(c.listPartners))
 	r.Get(partnersPath+"/new", c.page(c.showNewPartner))
 	r.Post(partnersPath+"/new", c.page(c.createPartner))
-	r.Get(partner, c.page(c.showPartner))
-	r.Get(partner+"/usage", c.page(c.showUsage))
-	r.Get(partner+"/refused", c.page(c.listRefused))
-	r.Get(partner+"/change", c.page(c.showPartnerForm))
-	r.Post(partner+"/change", c.page(c.changePartner))
-	r.Get(partner+"/logo", c.page(c.showLogo))
-	r.Post(partner+"/logo", c.page(c.setLogo))
-	r.Post(partner+"/logo/remove", c.page(c.removeLogo))
+	r.Get(partner, c.page(site.Given(c.partnerOf, c.showPartner)))
+	r.Get(partner+"/usage", c.page(site.Given(c.partnerOf, c.showUsage)))
+	r.Get(partner+"/refused", c.page(site.Given(c.partnerOf, c.listRefused)))
 	r.Get(partner+"/logo/{file}", c.page(c.serveLogo))
-	for _, act := range []struct {
-		path        string
-		confirm, do func(http.ResponseWriter, *http.Request) error
-	}{
-		{"/secret", c.confirmSecret, c.replaceSecret},
-		{"/disable", c.confirmDisable, c.disablePartner},
-		{"/enable", c.confirmEnable, c.enablePartner},
-		{"/offboard", c.confirmOffboard, c.offboardPartner},
-	} {
-		r.Get(partner+act.path, c.page(act.confirm))
-		r.Post(partner+act.path, c.page(act.do))
-	}
+	r.Post(partner+"/logo/remove", c.page(site.Given(c.changeable, site.Confirmed(c.removeLogo))))
+	routeAct(c, r, partner+"/change", c.changeable, c.showPartnerForm, c.changePartner)
+	routeAct(c, r, partner+"/logo", c.changeable, c.showLogo, c.setLogo)
+	routeAct(c, r, partner+"/secret", c.changeable, c.confirmSecret, c.replaceSecret)
+	routeAct(c, r, partner+"/disable", c.changeable, c.confirmDisable, site.Confirmed(c.disablePartner))
+	routeAct(c, r, partner+"/enable", c.changeable, c.confirmEnable, site.Confirmed(c.enablePartner))
+	routeAct(c, r, partner+"/offboard", c.changeable, c.confirmOffboard, c.offboardPartner)
 	c.routeWebhooks(r)
 	c.routePreview(r)
 }
@@ -55,7 +46,7 @@ func partnerPath(id uuid.UUID) string { return partnersPath + "/" + id.String() 
 
 // partnerOf is the partner that the path names.
 func (c *console) partnerOf(r *http.Request) (client.Client, error) {
-	id, err := pathID(r, "partner")
+	id, err := site.PathID(r, "partner")
 	if err != nil {
 		return client.Client{}, err
 	}
@@ -122,11 +113,7 @@ type partnerView struct {
 	Connections connectionCounts
 }
 
-func (c *console) showPartner(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.partnerOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	connections, err := c.Usage.Connections(r.Context(), partner.ID)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/text/language/display"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/web/site"
 )
 
 // ConsentPage shows what users of a partner are asked, as a page on which nothing works.
@@ -25,8 +26,8 @@ const PreviewFiles = Path + "/consent-page/"
 
 func (c *console) routePreview(r chi.Router) {
 	r.Get(PreviewFiles+"{name}", c.page(c.previewFile))
-	r.Get(partnersPath+"/{partner}/consent", c.page(c.choosePreview))
-	r.Get(partnersPath+"/{partner}/consent/{language}", c.page(c.showPreview))
+	r.Get(partnersPath+"/{partner}/consent", c.page(site.Given(c.partnerOf, c.choosePreview)))
+	r.Get(partnersPath+"/{partner}/consent/{language}", c.page(site.Given(c.partnerOf, c.showPreview)))
 }
 
 // previewChoice is the page that leads to the consent page in each language.
@@ -38,11 +39,7 @@ type previewChoice struct {
 // tongue is a language by its own name.
 type tongue struct{ Tag, Name string }
 
-func (c *console) choosePreview(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.partnerOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) choosePreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	x := previewChoice{aboutPartner: aboutPartner{partner, "consent"}}
 	for _, tag := range c.Texts.Tags() {
 		x.Languages = append(x.Languages, tongue{tag, display.Self.Name(language.Make(tag))})
@@ -50,14 +47,10 @@ func (c *console) choosePreview(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "partners", "consent", x)
 }
 
-func (c *console) showPreview(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.partnerOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showPreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	tag := chi.URLParam(r, "language")
 	if !slices.Contains(c.Texts.Tags(), tag) {
-		return errNotFound
+		return site.ErrNotFound
 	}
 	logo := ""
 	if partner.Logo.Name != "" {
@@ -69,7 +62,7 @@ func (c *console) showPreview(w http.ResponseWriter, r *http.Request) error {
 
 func (c *console) previewFile(w http.ResponseWriter, r *http.Request) error {
 	if !c.Consent.ServeFile(w, r, chi.URLParam(r, "name")) {
-		return errNotFound
+		return site.ErrNotFound
 	}
 	return nil
 }

@@ -23,11 +23,7 @@ func (w writer) amount(what string, n int) string {
 	return w.Text("console.count."+what, "Count", n, "Number", text)
 }
 
-func (c *console) confirmDeleteUser(w http.ResponseWriter, r *http.Request) error {
-	user, err := c.userOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) confirmDeleteUser(w http.ResponseWriter, r *http.Request, user account.User) error {
 	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user.ID)
 	if err != nil {
 		return err
@@ -48,15 +44,8 @@ func (c *console) confirmDeleteUser(w http.ResponseWriter, r *http.Request) erro
 	})
 }
 
-func (c *console) deleteUser(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "user")
-	if err != nil {
-		return err
-	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
-	if _, err := c.Accounts.DeleteUser(r.Context(), id); err != nil {
+func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user account.User) error {
+	if _, err := c.Accounts.DeleteUser(r.Context(), user.ID); err != nil {
 		return err
 	}
 	return done(usersPath, "user_deleted")
@@ -70,11 +59,7 @@ func userValues(user account.User) map[string]string {
 	return map[string]string{"email": user.Email, "timezone": user.Timezone, "registered_on": user.RegisteredOn.Format(time.DateOnly)}
 }
 
-func (c *console) showChangeUser(w http.ResponseWriter, r *http.Request) error {
-	user, err := c.userOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showChangeUser(w http.ResponseWriter, r *http.Request, user account.User) error {
 	values := userValues(user)
 	return c.askChangeUser(w, r, user, values, values, "")
 }
@@ -114,11 +99,7 @@ func (c *console) askChangeUser(w http.ResponseWriter, r *http.Request, user acc
 	return c.confirm(w, r, "users", x)
 }
 
-func (c *console) changeUser(w http.ResponseWriter, r *http.Request) error {
-	user, err := c.userOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user account.User) error {
 	form, err := site.ReadForm(w, r, append([]string{"was_email", "was_timezone", "was_registered_on"}, userFields...)...)
 	if err != nil {
 		return err

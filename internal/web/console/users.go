@@ -20,12 +20,11 @@ import (
 const usersPath = Path + "/users"
 
 func (c *console) routeUsers(r chi.Router) {
+	const user = usersPath + "/{user}"
 	r.Get(usersPath, c.page(c.listUsers))
-	r.Get(usersPath+"/{user}", c.page(c.showUser))
-	r.Get(usersPath+"/{user}/change", c.page(c.showChangeUser))
-	r.Post(usersPath+"/{user}/change", c.page(c.changeUser))
-	r.Get(usersPath+"/{user}/delete", c.page(c.confirmDeleteUser))
-	r.Post(usersPath+"/{user}/delete", c.page(c.deleteUser))
+	r.Get(user, c.page(site.Given(c.userOf, c.showUser)))
+	routeAct(c, r, user+"/change", c.userOf, c.showChangeUser, c.changeUser)
+	routeAct(c, r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
 }
 
 // userList is a page of users, or who was searched for.
@@ -81,7 +80,7 @@ func userPath(id uuid.UUID) string { return usersPath + "/" + id.String() }
 
 // userOf is the user that the path names.
 func (c *console) userOf(r *http.Request) (account.User, error) {
-	id, err := pathID(r, "user")
+	id, err := site.PathID(r, "user")
 	if err != nil {
 		return account.User{}, err
 	}
@@ -97,11 +96,8 @@ type userView struct {
 	MoreCorrections pages
 }
 
-func (c *console) showUser(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parseQuery(r, secondCursor); err != nil {
-		return err
-	}
-	user, err := c.userOf(r)
+func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.User) error {
+	_, err := parseQuery(r, secondCursor)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"connect-svc/internal/client"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
@@ -21,11 +22,7 @@ func (c *console) addressForm(in *locale.Locale, name, back, value string) confi
 	}
 }
 
-func (c *console) showAddress(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showAddress(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	endpoint, _, err := c.endpointOf(r, partner)
 	if err != nil {
 		return err
@@ -34,11 +31,7 @@ func (c *console) showAddress(w http.ResponseWriter, r *http.Request) error {
 }
 
 // setAddress sets where events go, and shows the secret that signs them where it is the first address.
-func (c *console) setAddress(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return err
-	}
+func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form, err := site.ReadForm(w, r, "url")
 	if err != nil {
 		return err
@@ -63,11 +56,8 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (c *console) confirmWebhookSecret(w http.ResponseWriter, r *http.Request) error {
-	partner, endpoint, err := c.hooked(r)
-	if err != nil {
-		return err
-	}
+func (c *console) confirmWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {
+	partner, endpoint := one.partner, one.endpoint
 	in := c.site.Locale(r)
 	says := []template.HTML{in.HTML("console.webhook.secret.says")}
 	if !endpoint.RotatingUntil.IsZero() {
@@ -79,14 +69,8 @@ func (c *console) confirmWebhookSecret(w http.ResponseWriter, r *http.Request) e
 	})
 }
 
-func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request) error {
-	partner, _, err := c.hooked(r)
-	if err != nil {
-		return err
-	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
+func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {
+	partner := one.partner
 	secret, err := c.Webhooks.RotateSecret(r.Context(), partner.ID)
 	if err != nil {
 		return err
@@ -103,11 +87,8 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request) e
 	})
 }
 
-func (c *console) confirmRemoveWebhook(w http.ResponseWriter, r *http.Request) error {
-	partner, _, err := c.hooked(r)
-	if err != nil {
-		return err
-	}
+func (c *console) confirmRemoveWebhook(w http.ResponseWriter, r *http.Request, one hook) error {
+	partner := one.partner
 	waiting, _, err := c.Webhooks.Waiting(r.Context(), partner.ID)
 	if err != nil {
 		return err
@@ -122,18 +103,11 @@ func (c *console) confirmRemoveWebhook(w http.ResponseWriter, r *http.Request) e
 	})
 }
 
-func (c *console) removeWebhook(w http.ResponseWriter, r *http.Request) error {
-	partner, _, err := c.hooked(r)
-	if err != nil {
+func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook) error {
+	if err := c.Webhooks.RemoveEndpoint(r.Context(), one.partner.ID); err != nil {
 		return err
 	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
-	if err := c.Webhooks.RemoveEndpoint(r.Context(), partner.ID); err != nil {
-		return err
-	}
-	return done(hooksPath(partner), "webhook_removed")
+	return done(hooksPath(one.partner), "webhook_removed")
 }
 
 // webhookTest is the page for a sample, and what was answered to it.
@@ -147,21 +121,14 @@ type webhookTest struct {
 
 var eventTypes = []string{webhook.ConnectionRevoked, webhook.ActivityUpdated}
 
-func (c *console) showWebhookTest(w http.ResponseWriter, r *http.Request) error {
-	partner, endpoint, err := c.hooked(r)
-	if err != nil {
-		return err
-	}
+func (c *console) showWebhookTest(w http.ResponseWriter, r *http.Request, one hook) error {
 	return c.write(w, r, "partners", "webhook-test", webhookTest{
-		aboutPartner: aboutPartner{partner, "webhooks"}, URL: endpoint.URL, Types: eventTypes, Type: eventTypes[0],
+		aboutPartner: aboutPartner{one.partner, "webhooks"}, URL: one.endpoint.URL, Types: eventTypes, Type: eventTypes[0],
 	})
 }
 
-func (c *console) testWebhook(w http.ResponseWriter, r *http.Request) error {
-	partner, endpoint, err := c.hooked(r)
-	if err != nil {
-		return err
-	}
+func (c *console) testWebhook(w http.ResponseWriter, r *http.Request, one hook) error {
+	partner, endpoint := one.partner, one.endpoint
 	form, err := site.ReadForm(w, r, "type")
 	if err != nil {
 		return err
@@ -176,47 +143,33 @@ func (c *console) testWebhook(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (c *console) confirmReplay(w http.ResponseWriter, r *http.Request) error {
-	partner, event, err := c.eventOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) confirmReplay(w http.ResponseWriter, r *http.Request, one hookEvent) error {
 	in := c.site.Locale(r)
 	return c.confirm(w, r, "partners", confirmation{
-		Title: in.Text("console.webhook.replay.heading", "Partner", partner.Name),
+		Title: in.Text("console.webhook.replay.heading", "Partner", one.partner.Name),
 		Says: []template.HTML{
-			in.HTML("console.webhook.replay.says", "ID", event.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", event.AttemptCount),
+			in.HTML("console.webhook.replay.says", "ID", one.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", one.AttemptCount),
 		},
-		Action: in.Text("console.webhook.replay.act"), Back: hooksPath(partner) + "/" + event.ID.String(),
+		Action: in.Text("console.webhook.replay.act"), Back: one.path(),
 	})
 }
 
-func (c *console) replay(w http.ResponseWriter, r *http.Request) error {
-	partner, event, err := c.eventOf(r)
-	if err != nil {
+func (c *console) replay(_ http.ResponseWriter, r *http.Request, one hookEvent) error {
+	if _, err := c.hookOf(r); err != nil {
 		return err
 	}
-	if _, err := site.ReadForm(w, r); err != nil {
+	if err := c.Webhooks.Replay(r.Context(), one.ID); err != nil {
 		return err
 	}
-	if _, _, err := c.hooked(r); err != nil {
-		return err
-	}
-	if err := c.Webhooks.Replay(r.Context(), event.ID); err != nil {
-		return err
-	}
-	return done(hooksPath(partner)+"/"+event.ID.String(), "event_replayed")
+	return done(one.path(), "event_replayed")
 }
 
 // replayPart is how many failed events are sent again at once.
 const replayPart = 500
 
 // confirmReplayFailed asks for the failed events, and after a part of them for the next one: queued is how many there were in it.
-func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request) error {
-	partner, endpoint, err := c.hooked(r)
-	if err != nil {
-		return err
-	}
+func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request, one hook) error {
+	partner, endpoint := one.partner, one.endpoint
 	query, err := parseQuery(r, "queued")
 	if err != nil {
 		return err
@@ -246,14 +199,8 @@ type replayFailedView struct {
 	More   bool
 }
 
-func (c *console) replayFailed(w http.ResponseWriter, r *http.Request) error {
-	partner, _, err := c.hooked(r)
-	if err != nil {
-		return err
-	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
+func (c *console) replayFailed(_ http.ResponseWriter, r *http.Request, one hook) error {
+	partner := one.partner
 	queued, err := c.Webhooks.ReplayFailed(r.Context(), partner.ID, replayPart)
 	if err != nil {
 		return err

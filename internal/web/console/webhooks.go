@@ -16,20 +16,14 @@ import (
 
 func (c *console) routeWebhooks(r chi.Router) {
 	const hooks = partnersPath + "/{partner}/webhooks"
-	r.Get(hooks, c.page(c.listEvents))
-	r.Get(hooks+"/address", c.page(c.showAddress))
-	r.Post(hooks+"/address", c.page(c.setAddress))
-	r.Get(hooks+"/secret", c.page(c.confirmWebhookSecret))
-	r.Post(hooks+"/secret", c.page(c.replaceWebhookSecret))
-	r.Get(hooks+"/remove", c.page(c.confirmRemoveWebhook))
-	r.Post(hooks+"/remove", c.page(c.removeWebhook))
-	r.Get(hooks+"/test", c.page(c.showWebhookTest))
-	r.Post(hooks+"/test", c.page(c.testWebhook))
-	r.Get(hooks+"/replay", c.page(c.confirmReplayFailed))
-	r.Post(hooks+"/replay", c.page(c.replayFailed))
-	r.Get(hooks+"/{event}", c.page(c.showEvent))
-	r.Get(hooks+"/{event}/replay", c.page(c.confirmReplay))
-	r.Post(hooks+"/{event}/replay", c.page(c.replay))
+	r.Get(hooks, c.page(site.Given(c.partnerOf, c.listEvents)))
+	routeAct(c, r, hooks+"/address", c.changeable, c.showAddress, c.setAddress)
+	routeAct(c, r, hooks+"/secret", c.hookOf, c.confirmWebhookSecret, site.Confirmed(c.replaceWebhookSecret))
+	routeAct(c, r, hooks+"/remove", c.hookOf, c.confirmRemoveWebhook, site.Confirmed(c.removeWebhook))
+	routeAct(c, r, hooks+"/test", c.hookOf, c.showWebhookTest, c.testWebhook)
+	routeAct(c, r, hooks+"/replay", c.hookOf, c.confirmReplayFailed, site.Confirmed(c.replayFailed))
+	r.Get(hooks+"/{event}", c.page(site.Given(c.eventOf, c.showEvent)))
+	routeAct(c, r, hooks+"/{event}/replay", c.eventOf, c.confirmReplay, site.Confirmed(c.replay))
 }
 
 func hooksPath(partner client.Client) string { return partnerPath(partner.ID) + "/webhooks" }
@@ -52,11 +46,7 @@ type eventList struct {
 	Pages  pages
 }
 
-func (c *console) listEvents(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.partnerOf(r)
-	if err != nil {
-		return err
-	}
+func (c *console) listEvents(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	query, err := parseQuery(r, "state")
 	if err != nil {
 		return err
@@ -93,14 +83,19 @@ func (c *console) endpointOf(r *http.Request, partner client.Client) (endpoint w
 	return endpoint, err == nil, err
 }
 
-// hooked is the partner that the path names, with its webhook. Errors: webhook.ErrNoEndpoint, client.ErrOffboarded.
-func (c *console) hooked(r *http.Request) (client.Client, webhook.Endpoint, error) {
-	partner, err := c.changeable(r)
-	if err != nil {
-		return client.Client{}, webhook.Endpoint{}, err
+// hook is a partner's webhook.
+type hook struct {
+	partner  client.Client
+	endpoint webhook.Endpoint
+}
+
+// hookOf is the webhook of the partner that the path names. Errors: webhook.ErrNoEndpoint, client.ErrOffboarded.
+func (c *console) hookOf(r *http.Request) (one hook, err error) {
+	if one.partner, err = c.changeable(r); err != nil {
+		return one, err
 	}
-	endpoint, err := c.Webhooks.Endpoint(r.Context(), partner.ID)
-	return partner, endpoint, err
+	one.endpoint, err = c.Webhooks.Endpoint(r.Context(), one.partner.ID)
+	return one, err
 }
 
 // Bounds of what the page of an event shows.
@@ -130,28 +125,32 @@ func newAttemptView(a webhook.Attempt) attemptView {
 	return attemptView{a, strings.ToValidUTF8(string(shown), "\uFFFD"), len(shown) < len(a.Response)}
 }
 
-// eventOf is an event of the partner that the path names.
-func (c *console) eventOf(r *http.Request) (client.Client, webhook.Event, error) {
-	partner, err := c.partnerOf(r)
-	if err != nil {
-		return client.Client{}, webhook.Event{}, err
-	}
-	id, err := pathID(r, "event")
-	if err != nil {
-		return client.Client{}, webhook.Event{}, err
-	}
-	event, err := c.Webhooks.Event(r.Context(), id)
-	if err == nil && event.ClientID != partner.ID {
-		err = webhook.ErrNoEvent
-	}
-	return partner, event, err
+// hookEvent is an event of a partner.
+type hookEvent struct {
+	webhook.Event
+	partner client.Client
 }
 
-func (c *console) showEvent(w http.ResponseWriter, r *http.Request) error {
-	partner, event, err := c.eventOf(r)
-	if err != nil {
-		return err
+func (e hookEvent) path() string { return hooksPath(e.partner) + "/" + e.ID.String() }
+
+// eventOf is an event of the partner that the path names.
+func (c *console) eventOf(r *http.Request) (one hookEvent, err error) {
+	if one.partner, err = c.partnerOf(r); err != nil {
+		return one, err
 	}
+	id, err := site.PathID(r, "event")
+	if err != nil {
+		return one, err
+	}
+	one.Event, err = c.Webhooks.Event(r.Context(), id)
+	if err == nil && one.ClientID != one.partner.ID {
+		err = webhook.ErrNoEvent
+	}
+	return one, err
+}
+
+func (c *console) showEvent(w http.ResponseWriter, r *http.Request, one hookEvent) error {
+	partner, event := one.partner, one.Event
 	endpoint, set, err := c.endpointOf(r, partner)
 	if err != nil {
 		return err

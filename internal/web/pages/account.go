@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
@@ -75,10 +74,7 @@ func (p *pages) browsers(r *http.Request, user account.User) ([]browser, error) 
 }
 
 // forgetBrowser ends what a browser is known for, and signs it out.
-func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request) error {
-	if _, err := p.signedIn(r); err != nil {
-		return err
-	}
+func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, _ account.User) error {
 	form, err := site.ReadForm(w, r, "browser")
 	if err != nil {
 		return err
@@ -105,11 +101,7 @@ func zoneOf(user account.User) *time.Location {
 }
 
 // showAccount lists the user's connections.
-func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
-	user, err := p.signedIn(r)
-	if err != nil {
-		return err
-	}
+func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account.User) error {
 	list, err := p.connections(r, user)
 	if err != nil {
 		return err
@@ -129,59 +121,44 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request) error {
 }
 
 // showDisconnect asks for confirmation and says what ends. Once the connection is gone it redirects to the list.
-func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request) error {
-	_, _, found, err := p.connectionOf(r)
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 {
+func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request, of pair) error {
+	if len(of.found) == 0 {
 		return site.Redirect(accountBase)
 	}
-	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: found[0].Partner, Connections: found})
+	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: of.found[0].Partner, Connections: of.found})
 	return nil
 }
 
 // disconnect ends the connection (specification 3.2). A form that is submitted twice changes nothing the second time.
-func (p *pages) disconnect(w http.ResponseWriter, r *http.Request) error {
-	user, client, found, err := p.connectionOf(r)
-	if err != nil {
-		return err
-	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
-	err = p.OAuth.DisconnectUser(r.Context(), user.ID, client)
+func (p *pages) disconnect(w http.ResponseWriter, r *http.Request, of pair) error {
+	err := p.OAuth.DisconnectUser(r.Context(), of.user.ID, of.client)
 	if errors.Is(err, oauth.ErrNotConnected) {
-		return errNotFound
+		return site.ErrNotFound
 	}
 	if err != nil {
 		return err
 	}
-	if len(found) > 0 {
-		setCookie(w, goneCookie, []byte(found[0].Partner.Name), time.Minute)
+	if len(of.found) > 0 {
+		setCookie(w, goneCookie, []byte(of.found[0].Partner.Name), time.Minute)
 	}
 	return site.Redirect(accountBase)
 }
 
-// connectionOf returns the user who is signed in, the client that the path names, and the connection between them if
-// there is one.
-func (p *pages) connectionOf(r *http.Request) (user account.User, client uuid.UUID, found []connection, err error) {
-	if user, err = p.signedIn(r); err != nil {
-		return user, client, nil, err
-	}
-	if client, err = pathID(r, "client"); err != nil {
-		return user, client, nil, err
-	}
-	list, err := p.connections(r, user)
-	return user, client, slices.DeleteFunc(list, func(c connection) bool { return c.Partner.ClientID != client }), err
+// pair is the user who is signed in and the client that the path names, with the connection between them if there is one.
+type pair struct {
+	user   account.User
+	client uuid.UUID
+	found  []connection
 }
 
-// pathID is the id that a parameter of the path holds. Ids have one spelling.
-func pathID(r *http.Request, name string) (uuid.UUID, error) {
-	text := chi.URLParam(r, name)
-	id, err := uuid.Parse(text)
-	if err != nil || id.String() != text {
-		return id, errNotFound
+func (p *pages) connectionOf(r *http.Request) (of pair, err error) {
+	if of.user, err = p.signedIn(r); err != nil {
+		return of, err
 	}
-	return id, nil
+	if of.client, err = site.PathID(r, "client"); err != nil {
+		return of, err
+	}
+	of.found, err = p.connections(r, of.user)
+	of.found = slices.DeleteFunc(of.found, func(c connection) bool { return c.Partner.ClientID != of.client })
+	return of, err
 }

@@ -36,7 +36,7 @@ type pending struct {
 
 // pending finds the request that the path names, by the secret of its sign-in or by the one that opened it.
 func (p *pages) pending(r *http.Request) (pending, error) {
-	id, err := pathID(r, "request")
+	id, err := site.PathID(r, "request")
 	if err != nil {
 		return pending{}, err
 	}

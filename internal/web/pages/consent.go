@@ -10,11 +10,7 @@ import (
 )
 
 // showConsent asks the signed-in user for the decision.
-func (p *pages) showConsent(w http.ResponseWriter, r *http.Request) error {
-	request, err := p.pending(r)
-	if err != nil {
-		return err
-	}
+func (p *pages) showConsent(w http.ResponseWriter, r *http.Request, request pending) error {
 	if !request.SignedIn {
 		return site.Redirect(request.base + "/sign-in")
 	}
@@ -35,11 +31,7 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 
 // decide ends the request with the user's decision and redirects to the callback (specification 3.1). To deny, the user
 // need not be signed in.
-func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
-	request, err := p.pending(r)
-	if err != nil {
-		return err
-	}
+func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) error {
 	form, err := site.ReadForm(w, r, "decision")
 	if err != nil {
 		return err
@@ -75,14 +67,7 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 }
 
 // restart lets somebody else sign in to the request.
-func (p *pages) restart(w http.ResponseWriter, r *http.Request) error {
-	request, err := p.pending(r)
-	if err != nil {
-		return err
-	}
-	if _, err := site.ReadForm(w, r); err != nil {
-		return err
-	}
+func (p *pages) restart(w http.ResponseWriter, r *http.Request, request pending) error {
 	if request.SignedIn {
 		if err := p.OAuth.SignedOut(r.Context(), request.id, request.browser); err != nil {
 			return err

@@ -19,12 +19,6 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// Errors of the pages themselves.
-var (
-	errNotFound    = errors.New("no such page")
-	errForeignForm = errors.New("a form of another site")
-)
-
 // failure is the response to an error.
 type failure struct {
 	status int
@@ -42,9 +36,9 @@ func failureOf(err error) (f failure, known bool) {
 		return failure{http.StatusBadRequest, "ended", string(oauth.InvalidRequest)}, true
 	case errors.Is(err, site.ErrBadForm):
 		return failure{http.StatusBadRequest, "bad-form", "bad_form"}, true
-	case errors.Is(err, errForeignForm):
+	case errors.Is(err, site.ErrForeignForm):
 		return failure{http.StatusForbidden, "bad-form", "foreign_form"}, true
-	case errors.Is(err, errNotFound), errors.Is(err, client.ErrNotFound):
+	case errors.Is(err, site.ErrNotFound), errors.Is(err, client.ErrNotFound):
 		return failure{http.StatusNotFound, "not-found", "not_found"}, true
 	case errors.Is(err, account.ErrTooManyCodes):
 		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}, true
@@ -82,7 +76,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 // ending says why a request has ended, by a name that the template knows, and whose it was, as far as this browser may know.
 // It must not fail: what cannot be found out is unknown.
 func (p *pages) ending(r *http.Request) (cause string, of partner) {
-	id, err := pathID(r, "request")
+	id, err := site.PathID(r, "request")
 	if err != nil {
 		return "unknown", partner{}
 	}

@@ -49,54 +49,37 @@ func New(config Config) (http.Handler, error) {
 	p := &pages{config, files}
 
 	forms := http.NewCrossOriginProtection()
-	forms.SetDenyHandler(p.page(failWith(errForeignForm)))
+	forms.SetDenyHandler(p.page(site.FailWith(site.ErrForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(site.Headers, secure, site.Named, timed, forms.Handler)
-	router.NotFound(p.page(failWith(errNotFound)))
-	router.MethodNotAllowed(p.page(failWith(errNotFound)))
-	router.Get("/", p.page(failWith(site.Redirect(accountBase))))
+	router.Use(site.Headers, secure, site.Named, site.Timed(fairqueue.Pages, func(*http.Request) time.Duration { return requestTimeout }), forms.Handler)
+	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
+	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
+	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))
 	router.Get("/static/{name}", p.page(p.static))
 	router.Head("/static/{name}", p.page(p.static))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
 	router.Get("/oauth/authorize", p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {
 		p.routeSignIn(r, "", p.requestSignIn)
-		r.Get("/consent", p.page(p.showConsent))
-		r.Post("/consent", p.page(p.decide))
-		r.Post("/restart", p.page(p.restart))
+		r.Get("/consent", p.page(site.Given(p.pending, p.showConsent)))
+		r.Post("/consent", p.page(site.Given(p.pending, p.decide)))
+		r.Post("/restart", p.page(site.Given(p.pending, site.Confirmed(p.restart))))
 	})
 	p.routeSignIn(router, accountBase, p.accountSignIn)
-	router.Get("/account", p.page(p.showAccount))
+	router.Get("/account", p.page(site.Given(p.signedIn, p.showAccount)))
 	router.Post("/account/sign-out", p.page(p.signOut))
-	router.Post("/account/browsers", p.page(p.forgetBrowser))
-	router.Get("/account/connections/{client}/disconnect", p.page(p.showDisconnect))
-	router.Post("/account/connections/{client}/disconnect", p.page(p.disconnect))
+	router.Post("/account/browsers", p.page(site.Given(p.signedIn, p.forgetBrowser)))
+	router.Get("/account/connections/{client}/disconnect", p.page(site.Given(p.connectionOf, p.showDisconnect)))
+	router.Post("/account/connections/{client}/disconnect", p.page(site.Given(p.connectionOf, site.Confirmed(p.disconnect))))
 	return router, nil
 }
 
 // page responds with what handle writes, or with the redirect or error page of its error or panic.
-func (p *pages) page(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+func (p *pages) page(handle site.Handler) http.HandlerFunc {
 	return site.Handle(handle, p.fail)
-}
-
-func failWith(err error) func(http.ResponseWriter, *http.Request) error {
-	return func(http.ResponseWriter, *http.Request) error { return err }
 }
 
 // requestTimeout is how long a request may take before it gets an error page (decisions, section 5: five seconds in
 // all). The rest is for writing the page.
 const requestTimeout = 4400 * time.Millisecond
-
-// timed gives each request its deadline. A browser that goes away cancels only a GET that still waits for its turn.
-func timed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		within := fairqueue.Within
-		if r.Method == http.MethodGet {
-			within = fairqueue.WithinWhileWanted
-		}
-		ctx, cancel := within(r.Context(), fairqueue.Pages, requestTimeout)
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}

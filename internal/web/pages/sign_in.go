@@ -25,20 +25,10 @@ type signIn struct {
 // routeSignIn serves the pages of a sign-in under base. find returns the sign-in that is under way in the browser; where
 // somebody has signed in already it redirects, so that going back or submitting a form again leads to where the user is.
 func (p *pages) routeSignIn(router chi.Router, base string, find func(*http.Request) (signIn, error)) {
-	with := func(handle func(http.ResponseWriter, *http.Request, signIn) error) http.HandlerFunc {
-		return p.page(func(w http.ResponseWriter, r *http.Request) error {
-			s, err := find(r)
-			if err != nil {
-				return err
-			}
-			return handle(w, r, s)
-		})
-	}
+	with := func(handle site.About[signIn]) http.HandlerFunc { return p.page(site.Given(find, handle)) }
 	router.Get(base+"/sign-in", with(p.askAddress))
 	router.Post(base+"/sign-in", with(p.takeAddress))
-	router.Get(base+"/code", with(func(w http.ResponseWriter, r *http.Request, s signIn) error {
-		return p.askCode(w, r, s)
-	}))
+	router.Get(base+"/code", with(p.askCode))
 	router.Post(base+"/code", with(p.takeCode))
 	router.Post(base+"/new-code", with(p.sendNewCode))
 }

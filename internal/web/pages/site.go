@@ -42,16 +42,16 @@ func accountLink(in *locale.Locale, preview bool) template.HTML {
 
 func (p *pages) static(w http.ResponseWriter, r *http.Request) error {
 	if !p.site.ServeFile(w, r, chi.URLParam(r, "name")) {
-		return errNotFound
+		return site.ErrNotFound
 	}
 	return nil
 }
 
 // logo serves that of a partner.
 func (p *pages) logo(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "client")
+	id, err := site.PathID(r, "client")
 	if err != nil {
-		return errNotFound
+		return site.ErrNotFound
 	}
 	logo, err := p.Clients.Logo(r.Context(), id, chi.URLParam(r, "logo"))
 	if err != nil {

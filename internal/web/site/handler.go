@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/telemetry"
 )
 
@@ -15,8 +18,72 @@ type Redirect string
 
 func (r Redirect) Error() string { return "see " + string(r) }
 
+// Errors of what was asked for.
+var (
+	ErrNotFound    = errors.New("no such page")
+	ErrForeignForm = errors.New("a form of another site")
+)
+
+// Handler writes a response, or returns the error or [Redirect] that is to be written.
+type Handler = func(http.ResponseWriter, *http.Request) error
+
+// About is a [Handler] that is given what the request is about.
+type About[T any] = func(http.ResponseWriter, *http.Request, T) error
+
+// Given has handle given what of finds, and otherwise returns its error.
+func Given[T any](of func(*http.Request) (T, error), handle About[T]) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		one, err := of(r)
+		if err != nil {
+			return err
+		}
+		return handle(w, r, one)
+	}
+}
+
+// Confirmed carries out an act whose form has no fields. Error: [ErrBadForm].
+func Confirmed[T any](act About[T]) About[T] {
+	return func(w http.ResponseWriter, r *http.Request, one T) error {
+		if _, err := ReadForm(w, r); err != nil {
+			return err
+		}
+		return act(w, r, one)
+	}
+}
+
+// FailWith returns an error to every request.
+func FailWith(err error) Handler {
+	return func(http.ResponseWriter, *http.Request) error { return err }
+}
+
+// PathID is the id that a parameter of the path holds. Ids have one spelling. Error: [ErrNotFound].
+func PathID(r *http.Request, name string) (uuid.UUID, error) {
+	text := chi.URLParam(r, name)
+	id, err := uuid.Parse(text)
+	if err != nil || id.String() != text {
+		return id, ErrNotFound
+	}
+	return id, nil
+}
+
+// Timed gives each request its deadline, in a line of the database. A browser that goes away cancels only a GET that still waits
+// for its turn.
+func Timed(line string, limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			within := fairqueue.Within
+			if r.Method == http.MethodGet {
+				within = fairqueue.WithinWhileWanted
+			}
+			ctx, cancel := within(r.Context(), line, limit(r))
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
+}
+
 // Handle responds with what handle writes, with the redirect that it returns, or with what fail makes of its error or panic.
-func Handle(handle func(http.ResponseWriter, *http.Request) error, fail func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
+func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if failure := recover(); failure == any(http.ErrAbortHandler) {

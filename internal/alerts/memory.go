@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 )
@@ -44,7 +45,7 @@ type wanted struct {
 type series struct {
 	labels  labels.Labels
 	back    time.Duration
-	samples samples
+	samples []promql.FPoint
 	seen    time.Time // in a gathering
 }
 
@@ -115,11 +116,11 @@ func (m *memory) add(now time.Time, instance string, families []*dto.MetricFamil
 		m.family(now, instance, family)
 	}
 	for key, s := range m.series {
-		if s.seen != now && len(s.samples) > 0 && !value.IsStaleNaN(s.samples[len(s.samples)-1].f) {
-			s.samples = append(s.samples, sample{now.UnixMilli(), math.Float64frombits(value.StaleNaN)})
+		if s.seen != now && len(s.samples) > 0 && !value.IsStaleNaN(s.samples[len(s.samples)-1].F) {
+			s.samples = append(s.samples, promql.FPoint{T: now.UnixMilli(), F: math.Float64frombits(value.StaleNaN)})
 		}
 		old := now.Add(-s.back - Interval).UnixMilli()
-		kept := slices.IndexFunc(s.samples, func(one sample) bool { return one.t >= old })
+		kept := slices.IndexFunc(s.samples, func(one promql.FPoint) bool { return one.T >= old })
 		if kept < 0 {
 			delete(m.series, key)
 			m.room += s.cost()
@@ -192,7 +193,7 @@ func (m *memory) sample(now time.Time, name, instance string, pairs []*dto.Label
 		m.room -= s.cost()
 		m.series[key] = s
 	}
-	s.samples, s.seen = append(s.samples, sample{now.UnixMilli(), f}), now
+	s.samples, s.seen = append(s.samples, promql.FPoint{T: now.UnixMilli(), F: f}), now
 }
 
 // cost is how many samples a series has at most.
@@ -219,4 +220,20 @@ func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, match
 	}
 	slices.SortFunc(set.all, func(a, b *series) int { return labels.Compare(a.labels, b.labels) })
 	return set
+}
+
+// seriesSet is what was selected, for the engine to go through.
+type seriesSet struct {
+	storage.SeriesSet // no errors and no warnings
+
+	all []*series
+	at  int
+}
+
+// Next implements [storage.SeriesSet].
+func (s *seriesSet) Next() bool { s.at++; return s.at < len(s.all) }
+
+// At implements [storage.SeriesSet].
+func (s *seriesSet) At() storage.Series {
+	return promql.NewStorageSeries(promql.Series{Metric: s.all[s.at].labels, Floats: s.all[s.at].samples})
 }

@@ -8,16 +8,14 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 )
 
 // Revoke ends a token of the client (specification 3.2, 4.5; RFC 7009): an access token by itself, a refresh token,
 // current or used, with every token of its connection version. The consent remains. A token that is unknown, another
 // client's, expired or revoked already is no error and changes nothing. Error: ErrInvalidClient.
 func (s *Server) Revoke(ctx context.Context, client Credentials, presented string) error {
-	if err := s.revoke(ctx, client, presented); err != nil {
-		return fmt.Errorf("revoke: %w", err)
-	}
-	return nil
+	return postgres.Failed("revoke", s.revoke(ctx, client, presented))
 }
 
 func (s *Server) revoke(ctx context.Context, client Credentials, presented string) error {

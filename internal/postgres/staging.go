@@ -37,10 +37,8 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 			return fmt.Errorf("prepare: %w", err)
 		}
 	}
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{Staged}, columns, rows); err != nil {
-		return fmt.Errorf("copy: %w", err)
-	}
-	return nil
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{Staged}, columns, rows)
+	return Failed("copy", err)
 }
 
 // A temporary table has up to 30 parts, none below 256 pages, some ten thousand rows. A part takes up to two savepoints, and with

@@ -115,15 +115,6 @@ func settleUsers(
 	}
 }
 
-// unknownUsers is the error of all bad rows, those of users who do not exist among them; nil if there are none.
-func unknownUsers(ctx context.Context, tx pgx.Tx, reader *intake.Reader) error {
-	bad := reader.Bad()
-	if err := findUnknownUsers(ctx, tx, bad); err != nil {
-		return err
-	}
-	return bad.Err(reader.Rows())
-}
-
 // mergeStaged writes the staged rows, and adds to result. In a savepoint, so that after an error the staged rows are still there.
 func mergeStaged(
 	ctx context.Context, tx pgx.Tx, into table, usersLocked, told bool, progress func(share float64), result *Result,

@@ -91,8 +91,8 @@ func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, err
 	return now, postgres.Outcome("activity: user's clock", err, ErrUnknownUser)
 }
 
-// findUnknownUsers notes the staged rows whose users do not exist.
-func findUnknownUsers(ctx context.Context, tx pgx.Tx, bad *intake.BadRows) error {
+// unknownUsers is the error of all bad rows, the staged ones of users who do not exist among them; nil if there are none.
+func unknownUsers(ctx context.Context, tx pgx.Tx, reader *intake.Reader) error {
 	rows, _ := tx.Query(ctx, `
 with named as materialized (
 	select line, user_id from staged
@@ -111,8 +111,8 @@ where known.user_id is null order by named.line limit $1`, intake.MaxNamed) // F
 	if err != nil {
 		return fmt.Errorf("look for unknown users: %w", err)
 	}
-	bad.Found(count, unknown...)
-	return nil
+	reader.Bad().Found(count, unknown...)
+	return reader.Bad().Err(reader.Rows())
 }
 
 // skipUnknownUsers takes the rows of users who do not exist out of the staged ones, and passes them on as a file has them.

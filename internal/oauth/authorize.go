@@ -93,15 +93,16 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	if err != nil || clientID.String() != parameters["client_id"] {
 		return authorizationRequest{}, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is no UUID in lower case"}
 	}
-	callbackURL, allowance, err := s.activeClient(ctx, clientID)
+	registered, err := s.queries.GetRegistration(ctx, clientID)
 	if err != nil {
-		return authorizationRequest{}, fmt.Errorf("authorize: %w", err)
+		nobody := &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"}
+		return authorizationRequest{}, fmt.Errorf("authorize: %w", postgres.NoRow(err, nobody))
 	}
 	refuse := func(cause Cause, reason string) (authorizationRequest, error) {
 		return authorizationRequest{}, &AuthorizeError{cause, reason, clientID}
 	}
-	if parameters["redirect_uri"] != callbackURL {
-		return refuse(InvalidRequest, "redirect_uri is not the registered one: "+difference(parameters["redirect_uri"], callbackURL))
+	if parameters["redirect_uri"] != registered.CallbackUrl {
+		return refuse(InvalidRequest, "redirect_uri is not the registered one: "+difference(parameters["redirect_uri"], registered.CallbackUrl))
 	}
 	if parameters["response_type"] != "code" {
 		return refuse(UnsupportedResponseType, "response_type is not code")
@@ -110,7 +111,7 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	if err != nil || len(parameters["scope"]) > 512 {
 		return refuse(InvalidScope, "scope is not a list of known scopes, each once, with single spaces")
 	}
-	if !allowance.Contains(scopes) {
+	if !registered.Scopes.Contains(scopes) {
 		return refuse(InvalidScope, "scope has one that the client is not registered for")
 	}
 	challenge, err := base64.RawURLEncoding.Strict().DecodeString(parameters["code_challenge"])

@@ -87,35 +87,26 @@ type Tokens struct {
 	Scopes            scope.Set
 }
 
-// granted is what the database says of a connection after an exchange or a refresh.
-type granted struct {
-	grantID     uuid.UUID
-	version     int64
-	scopes      scope.Set
-	historyFrom time.Time
-	now         time.Time
-}
-
 // issue makes the tokens of a connection whose refresh token has just been stored.
 func (s *Server) issue(userID, clientID uuid.UUID, connection granted, refreshToken string) (Tokens, error) {
 	accessToken, err := s.seal(credential.AccessToken, accessToken{
 		UserID:    userID,
 		ClientID:  clientID,
 		TokenID:   uuid.New(),
-		Version:   connection.version,
-		ExpiresAt: connection.now.Add(s.settings.AccessTokenLifetime).UnixMicro(),
+		Version:   connection.Version,
+		ExpiresAt: connection.AuthorizedAt.Add(s.settings.AccessTokenLifetime).UnixMicro(),
 	})
 	if err != nil {
 		return Tokens{}, err
 	}
 	return Tokens{
-		GrantID:           connection.grantID,
-		HistoryFrom:       connection.historyFrom,
-		ConnectionVersion: connection.version,
+		GrantID:           connection.GrantID,
+		HistoryFrom:       connection.HistoryFrom,
+		ConnectionVersion: connection.Version,
 		AccessToken:       accessToken,
 		ExpiresIn:         int(s.settings.AccessTokenLifetime / time.Second),
 		RefreshToken:      refreshToken,
-		Scopes:            connection.scopes,
+		Scopes:            connection.Scopes,
 	}, nil
 }
 

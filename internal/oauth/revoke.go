@@ -3,7 +3,6 @@ package oauth
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -42,18 +41,8 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 	if err == nil && userID != nil {
 		err = s.disconnect(ctx, *userID, client.ClientID, "client")
 	}
-	if err != nil && !errors.Is(err, ErrNotConnected) { // it was deleted meanwhile
-		return fmt.Errorf("disconnect: %w", err)
+	if errors.Is(err, ErrNotConnected) { // it was deleted meanwhile
+		return nil
 	}
-	return nil
-}
-
-// disconnect is one act for all who may: the "client", the "user" and the "operator". Error: ErrNotConnected.
-func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, actor string) error {
-	unlock, err := s.turns.Lock(ctx, row{userID, clientID})
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return s.store.disconnect(ctx, userID, clientID, actor)
+	return postgres.Failed("disconnect", err)
 }

@@ -31,12 +31,6 @@ func newStore(pool *postgres.Pool) store {
 	return store{pool, oauthdb.New(pool), oauthdb.New(postgres.Replanned{Pool: pool}), uuid.New}
 }
 
-// activeClient is what an authorization request is compared with. It is unauthorized_client where there is none.
-func (s store) activeClient(ctx context.Context, id uuid.UUID) (callbackURL string, allowance scope.Set, err error) {
-	row, err := s.queries.GetRegistration(ctx, id)
-	return row.CallbackUrl, row.Scopes, postgres.NoRow(err, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
-}
-
 // authorizationRequest is a request that may be shown to a user.
 type authorizationRequest = oauthdb.CreateAuthorizationRequestParams
 
@@ -236,6 +230,9 @@ func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) err
 	return postgres.Failed("authenticate client", err)
 }
 
+// granted is what the database says of a connection after an exchange or a refresh, which was at AuthorizedAt.
+type granted = oauthdb.AuthorizeConnectionRow
+
 // authorize uses a code: a new version of the connection, whose first refresh token has this hash. Error: errNothingDone.
 func (s store) authorize(ctx context.Context, client Credentials, code authorizationCode, redirectURI string, refreshHash []byte, inactivity time.Duration) (granted, error) {
 	row, err := s.queries.AuthorizeConnection(ctx, oauthdb.AuthorizeConnectionParams{
@@ -250,7 +247,7 @@ func (s store) authorize(ctx context.Context, client Credentials, code authoriza
 		RefreshHash:   refreshHash,
 		Inactivity:    inactivity,
 	})
-	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, row.AuthorizedAt}, postgres.NoRow(err, errNothingDone)
+	return row, postgres.NoRow(err, errNothingDone)
 }
 
 // refuseExchange says why a code was not used. It never returns nil: ErrInvalidClient, ErrInvalidGrant, errPossible, or a fault.
@@ -286,7 +283,9 @@ func (s store) rotate(ctx context.Context, client Credentials, token refreshToke
 		Inactivity:    inactivity,
 	})
 	now := row.RefreshDeadline.Add(-inactivity)
-	return granted{row.GrantID, row.Version, row.Scopes, row.HistoryFrom, now}, postgres.NoRow(err, errNothingDone)
+	return granted{
+		GrantID: row.GrantID, Version: row.Version, Scopes: row.Scopes, HistoryFrom: row.HistoryFrom, AuthorizedAt: now,
+	}, postgres.NoRow(err, errNothingDone)
 }
 
 // refuseRefresh says why a token was not rotated, and revokes its family if it was current before. It never returns nil:
@@ -399,9 +398,15 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 	}, nil
 }
 
-// disconnect ends a connection, whatever state it is in. Error: ErrNotConnected.
-func (s store) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string) error {
-	_, err := s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
+// disconnect ends a connection, whatever state it is in. It is one act for all who may: the "client", the "user" and the
+// "operator". Error: ErrNotConnected.
+func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string) error {
+	unlock, err := s.turns.Lock(ctx, row{userID, clientID})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
 		UserID: userID, ClientID: clientID, Actor: by,
 	})
 	return postgres.NoRow(err, ErrNotConnected)

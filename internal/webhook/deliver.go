@@ -299,16 +299,6 @@ func (w *Webhooks) record(
 	return nil
 }
 
-// giveUp settles an event whose endpoint was stopped or removed. If the endpoint is back, the event is due again when
-// its lease is over.
-func (w *Webhooks) giveUp(ctx context.Context, event Event, target target) error {
-	failed, err := w.fail(ctx, event)
-	if failed {
-		w.count(target.clientName, func(s *Stats) { s.Failed++ })
-	}
-	return err
-}
-
 // after decides what becomes of an event after its nth attempt since it was written or replayed.
 func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay time.Duration) {
 	switch {

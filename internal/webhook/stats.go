@@ -1,13 +1,6 @@
 package webhook
 
-import (
-	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"time"
-)
+import "time"
 
 // Stats is how the delivery to a client goes.
 type Stats struct {
@@ -19,18 +12,6 @@ type Stats struct {
 	Delivered      uint64 // events that their receiver accepted
 	Failed         uint64 // events that were given up
 	FailedAttempts uint64
-}
-
-// Stats is how delivery goes, for the metrics, sorted by name: for each client that has events pending or that this
-// server sent to.
-func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
-	w.statsMu.Lock()
-	all := maps.Clone(w.stats)
-	w.statsMu.Unlock()
-	if err := w.pending(ctx, all); err != nil {
-		return nil, fmt.Errorf("webhook statistics: %w", err)
-	}
-	return slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return strings.Compare(a.Client, b.Client) }), nil
 }
 
 // Queue is how delivery to all clients goes, over all servers.

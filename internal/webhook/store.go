@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -369,14 +370,19 @@ func (w *Webhooks) stop(ctx context.Context, event Event, target target) (stoppe
 	return n > 0, err
 }
 
-func (w *Webhooks) fail(ctx context.Context, event Event) (failed bool, err error) {
+// giveUp settles an event whose endpoint was stopped or removed. If the endpoint is back, the event is due again when
+// its lease is over.
+func (w *Webhooks) giveUp(ctx context.Context, event Event, target target) error {
 	release, err := w.slot(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer release()
 	n, err := w.queries.FailWebhookEvent(ctx, webhookdb.FailWebhookEventParams{UserID: event.userID, EventID: event.ID})
-	return n > 0, err
+	if n > 0 {
+		w.count(target.clientName, func(s *Stats) { s.Failed++ })
+	}
+	return err
 }
 
 // merge makes events of the changes of up to mergeBatch connections whose oldest change is older than the window. It
@@ -403,11 +409,15 @@ func (w *Webhooks) Sweep(ctx context.Context) error {
 	}
 }
 
-// pending adds to all what is to be delivered: what is in the queue, and what will be.
-func (w *Webhooks) pending(ctx context.Context, all map[string]Stats) error {
+// Stats is how delivery goes, for the metrics, sorted by name: for each client that has events pending or that this
+// server sent to. What is pending is in the queue, or will be.
+func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
+	w.statsMu.Lock()
+	all := maps.Clone(w.stats)
+	w.statsMu.Unlock()
 	queued, err := w.queries.CountQueued(ctx)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("webhook statistics: %w", err)
 	}
 	unqueued, err := w.queries.CountUnqueued(ctx)
 	for _, row := range unqueued {
@@ -420,7 +430,8 @@ func (w *Webhooks) pending(ctx context.Context, all map[string]Stats) error {
 		stats.Oldest = max(stats.Oldest, time.Duration(row.OldestSeconds*float64(time.Second)))
 		all[row.Name] = stats
 	}
-	return err
+	sorted := slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return strings.Compare(a.Client, b.Client) })
+	return sorted, postgres.Failed("webhook statistics", err)
 }
 
 // Queue asks the database how delivery goes.

@@ -77,7 +77,8 @@ func (a *Accounts) changeUser(ctx context.Context, id uuid.UUID, change UserChan
 	return user, postgres.Outcome("account: change user", err, ErrUserNotFound)
 }
 
-// moveAddress ends what began with the former address, too.
+// moveAddress ends what began with the former address, too. As everywhere here, cmp.Or sends all of its statements: a transaction in
+// which one has failed takes no other.
 func moveAddress(ctx context.Context, queries *accountdb.Queries, id uuid.UUID, before, after string) error {
 	return cmp.Or(
 		endSignIns(ctx, queries, []uuid.UUID{id}, []string{before}),

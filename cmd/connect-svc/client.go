@@ -366,18 +366,14 @@ type clientErrorsCommand struct {
 	ID uuid.UUID `arg:"" placeholder:"ID" help:"The client's id."`
 }
 
+// clientErrorJSON is a refused request as the operator API has it, with the instant as it is stored.
 type clientErrorJSON struct {
-	At            time.Time `json:"at"` // of the last of the requests
-	Operation     string    `json:"operation"`
-	Status        int       `json:"status"`
-	Code          string    `json:"code"`
-	Reason        string    `json:"reason"`
-	Authenticated bool      `json:"authenticated"`
-	Requests      int64     `json:"requests"`
+	operatorapi.ClientError
+	At time.Time `json:"at"` // of the last of the requests
 }
 
 func toClientErrorJSON(e usage.ClientError) clientErrorJSON {
-	return clientErrorJSON{e.At.UTC(), e.Operation, e.Status, e.Code, e.Reason, e.Authenticated, e.Requests}
+	return clientErrorJSON{operator.ClientErrorBody(e), e.At.UTC()}
 }
 
 func (c clientErrorsCommand) Run(p *program, group *clientCommands, db *database) error {

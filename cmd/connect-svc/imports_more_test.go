@@ -25,7 +25,7 @@ func TestImportUsers(t *testing.T) {
 		t.Error(diff)
 	}
 	bob := succeedJSON[userJSON](t, env(db), "", "user", "show", "bob@example.com")
-	again := header + bob.UserID.String() + ",bob@example.com,UTC,2026-01-02\n"
+	again := header + bob.UserId.String() + ",bob@example.com,UTC,2026-01-02\n"
 	if got, want := succeed(t, env(db), "", "import", "users", writeFile(t, again)), "imported 1 row: 0 new, 0 changed, 1 unchanged\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/account"
+	"connect-svc/internal/api/operator"
 )
 
 type userCommands struct {
@@ -46,16 +48,14 @@ func (c userCreateCommand) Run(p *program, group *userCommands, db *database) er
 	return group.say(p, userIDJSON{created.ID}, "user id\t%s", created.ID)
 }
 
+// userJSON is a user as the operator API has it, with the instant as it is stored.
 type userJSON struct {
-	UserID       uuid.UUID `json:"user_id"`
-	Email        string    `json:"email"`
-	Timezone     string    `json:"timezone"`
-	RegisteredOn string    `json:"registered_on"`
-	CreatedAt    time.Time `json:"created_at"`
+	operatorapi.User
+	CreatedAt time.Time `json:"created_at"`
 }
 
 func toUserJSON(u account.User) userJSON {
-	return userJSON{u.ID, u.Email, u.Timezone, u.RegisteredOn.Format(time.DateOnly), u.CreatedAt.UTC()}
+	return userJSON{operator.UserBody(u), u.CreatedAt.UTC()}
 }
 
 type userListCommand struct{}
@@ -110,7 +110,7 @@ func (c userShowCommand) Run(p *program, group *userCommands, db *database) (err
 func (c userCommands) printUser(p *program, user account.User) error {
 	row := toUserJSON(user)
 	return c.print(p, row, func(w io.Writer) {
-		fmt.Fprintf(w, "user id\t%s\n", row.UserID)
+		fmt.Fprintf(w, "user id\t%s\n", row.UserId)
 		fmt.Fprintf(w, "e-mail\t%s\n", row.Email)
 		fmt.Fprintf(w, "time zone\t%s\n", row.Timezone)
 		fmt.Fprintf(w, "registered on\t%s\n", row.RegisteredOn)

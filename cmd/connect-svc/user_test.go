@@ -3,13 +3,25 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/testing/pgtest"
 )
+
+// onDay is a day in the form YYYY-MM-DD.
+func onDay(text string) openapi_types.Date {
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		panic(err)
+	}
+	return openapi_types.Date{Time: day}
+}
 
 func TestUser(t *testing.T) {
 	t.Parallel()
@@ -26,7 +38,7 @@ func TestUser(t *testing.T) {
 		t.Errorf("the second user's id is %s", second)
 	}
 
-	want := userJSON{UserID: uuid.MustParse(id), Email: "ada@example.com", Timezone: "Europe/Berlin", RegisteredOn: "2026-01-31"}
+	want := userJSON{User: operatorapi.User{UserId: uuid.MustParse(id), Email: "ada@example.com", Timezone: "Europe/Berlin", RegisteredOn: onDay("2026-01-31")}}
 	got := succeedJSON[userJSON](t, env(db), "", "user", "show", id)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(userJSON{}, "CreatedAt")); diff != "" {
 		t.Error(diff)
@@ -57,7 +69,7 @@ func TestUserShowAndUpdate(t *testing.T) {
 		make  func(*userJSON)
 	}{
 		{[]string{"--email", "lovelace@example.com"}, func(u *userJSON) { u.Email = "lovelace@example.com" }},
-		{[]string{"--timezone", "Asia/Tokyo", "--registered-on", "2025-12-31"}, func(u *userJSON) { u.Timezone, u.RegisteredOn = "Asia/Tokyo", "2025-12-31" }},
+		{[]string{"--timezone", "Asia/Tokyo", "--registered-on", "2025-12-31"}, func(u *userJSON) { u.Timezone, u.RegisteredOn = "Asia/Tokyo", onDay("2025-12-31") }},
 	} {
 		change.make(&want)
 		got := succeedJSON[userJSON](t, env(db), "", append([]string{"user", "update", walker}, change.flags...)...)
@@ -102,7 +114,7 @@ func TestUserListIsWhole(t *testing.T) {
 		select gen_random_uuid(), 'u' || n || '@example.com', 'UTC', '2026-01-01', now() from generate_series(1, 2000) n`)
 	seen := map[uuid.UUID]bool{}
 	for _, user := range succeedJSON[[]userJSON](t, env(db), "", "user", "list") {
-		seen[user.UserID] = true
+		seen[user.UserId] = true
 	}
 	if len(seen) != 2000 {
 		t.Errorf("%d users, want 2000", len(seen))

@@ -82,37 +82,35 @@ func (c *certificate) readPair() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-func (c *certificate) problem(leaf *x509.Certificate) string {
-	return certificateProblem(leaf, c.host, c.now())
-}
-
 // CheckCertificate returns an error if no caller can connect with the certificate. The base URL is empty where it is not known
 // by which name they do.
 func CheckCertificate(read Certificate, baseURL string) error {
-	pair, err := (&certificate{read: read}).readPair()
-	if err != nil {
-		return err
-	}
 	host, err := hostOf(baseURL)
 	if err != nil {
 		return err
 	}
-	if problem := certificateProblem(pair.Leaf, host, time.Now()); problem != "" {
+	c := &certificate{read: read, host: host, now: time.Now}
+	pair, err := c.readPair()
+	if err != nil {
+		return err
+	}
+	if problem := c.problem(pair.Leaf); problem != "" {
 		return errors.New(problem)
 	}
 	return nil
 }
 
-// certificateProblem is why no caller can connect with a certificate, or nothing.
-func certificateProblem(leaf *x509.Certificate, host string, now time.Time) string {
+// problem is why no caller can connect with a certificate, or nothing.
+func (c *certificate) problem(leaf *x509.Certificate) string {
 	var problems []string
+	now := c.now()
 	if now.After(leaf.NotAfter) {
 		problems = append(problems, "has expired")
 	}
 	if now.Before(leaf.NotBefore) {
 		problems = append(problems, "is not valid yet")
 	}
-	if host != "" && leaf.VerifyHostname(host) != nil {
+	if c.host != "" && leaf.VerifyHostname(c.host) != nil {
 		problems = append(problems, "is not for the host of the base URL")
 	}
 	return strings.Join(problems, ", ")

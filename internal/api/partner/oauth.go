@@ -13,9 +13,7 @@ import (
 
 // handlers implement the generated interface, one method an operation. The guard has been passed before. Where one returns an error,
 // the generated server writes that alone, whatever the response beside it.
-type handlers struct {
-	*edge
-}
+type handlers struct{ *edge }
 
 var _ partnerapi.StrictServerInterface = handlers{}
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"net/url"
@@ -203,30 +204,15 @@ var settingTypes = map[string]settingType{
 			return n, nil
 		},
 	},
-	"1s to 2m":   duration(2 * time.Minute),
-	"1s to 5m":   duration(5 * time.Minute),
-	"1s to 10m":  duration(10 * time.Minute),
-	"1s to 15m":  duration(15 * time.Minute),
-	"1s to 1h":   duration(time.Hour),
-	"1s or more": duration(0),
-	"0 to 60s": {
-		accepted: "whole seconds from 0s to 60s, such as 5s",
-		parse: func(s string) (any, error) {
-			if d, err := time.ParseDuration(s); err == nil && d == 0 {
-				return d, nil
-			}
-			return duration(time.Minute).parse(s)
-		},
-	},
-	"0 or 1s or more": {
-		accepted: "0 for forever, or whole seconds, 1s or more, such as 720h",
-		parse: func(s string) (any, error) {
-			if s == "0" {
-				return time.Duration(0), nil
-			}
-			return duration(0).parse(s)
-		},
-	},
+	"1s to 2m":   lifetime(2 * time.Minute),
+	"1s to 5m":   lifetime(5 * time.Minute),
+	"1s to 10m":  lifetime(10 * time.Minute),
+	"1s to 15m":  lifetime(15 * time.Minute),
+	"1s to 1h":   lifetime(time.Hour),
+	"1s or more": seconds(time.Second, math.MaxInt64, "whole seconds, 1s or more, such as 90s, 5m or 720h"),
+	"0 to 60s":   seconds(0, time.Minute, "whole seconds from 0s to 60s, such as 5s"),
+
+	"0 or 1s or more": seconds(0, math.MaxInt64, "0 for forever, or whole seconds, 1s or more, such as 720h"),
 }
 
 // kept is the parse of a setting that is used as it is written.
@@ -304,12 +290,12 @@ func hashOperatorToken(s string) (any, error) {
 	return credential.Hash(s), nil
 }
 
-// duration accepts whole seconds from one second to most; most 0 stands for no upper bound.
-func duration(most time.Duration) settingType {
-	accepted := fmt.Sprintf("whole seconds from 1s to %s, such as 90s or 2m", most)
-	if most == 0 {
-		accepted = "whole seconds, 1s or more, such as 90s, 5m or 720h"
-	}
+// lifetime is from one second to most.
+func lifetime(most time.Duration) settingType {
+	return seconds(time.Second, most, fmt.Sprintf("whole seconds from 1s to %s, such as 90s or 2m", most))
+}
+
+func seconds(least, most time.Duration, accepted string) settingType {
 	return settingType{accepted: accepted, parse: func(s string) (any, error) {
 		d, err := time.ParseDuration(s)
 		switch {
@@ -317,7 +303,7 @@ func duration(most time.Duration) settingType {
 			return nil, errors.New("is not a duration")
 		case d%time.Second != 0:
 			return nil, errors.New("has a fraction of a second")
-		case d < time.Second || most > 0 && d > most:
+		case d < least || d > most:
 			return nil, errors.New("is out of bounds")
 		}
 		return d, nil

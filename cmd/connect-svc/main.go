@@ -117,7 +117,8 @@ func asUsage(err error) (usage error, isUsage bool) {
 		return fmt.Errorf("--%s: must be %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Wanted), true
 	}
 	_, found := errors.AsType[usageError](err)
-	return err, found || errors.Is(err, activity.ErrAdjustment)
+	_, invalid := errors.AsType[*activity.AdjustmentError](err)
+	return err, found || invalid
 }
 
 // fail prints err as one line without a credential, or each of its problems as one, and returns the exit status. Bad rows have

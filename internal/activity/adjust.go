@@ -15,21 +15,15 @@ import (
 // ErrNoAdjustment is the error for an adjustment that is not there, or not there any more.
 var ErrNoAdjustment = errors.New("no such adjustment")
 
-// ErrAdjustment says that an adjustment cannot be taken; its text says why. The error is an [*AdjustmentError].
-var ErrAdjustment = errors.New("invalid adjustment")
-
-// AdjustmentError says which field of an adjustment is wrong: date, delta or note.
+// AdjustmentError says that an adjustment cannot be taken, and which field of it is wrong: date, delta or note.
 type AdjustmentError struct {
 	Field  string
 	Reason error // what is accepted
 }
 
 func (e *AdjustmentError) Error() string {
-	return fmt.Sprintf("%v: %s %v", ErrAdjustment, e.Field, e.Reason)
+	return fmt.Sprintf("invalid adjustment: %s %v", e.Field, e.Reason)
 }
-
-// Is implements the interface of [errors.Is].
-func (e *AdjustmentError) Is(target error) bool { return target == ErrAdjustment }
 
 // Adjusted is what an adjustment is added to.
 type Adjusted string

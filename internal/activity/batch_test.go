@@ -396,32 +396,36 @@ func TestAdjustRefuses(t *testing.T) {
 	t.Parallel()
 	w := newImportWorld(t)
 	user := uuid.MustParse(userU)
-	for _, test := range []struct {
-		name  string
-		user  uuid.UUID
-		date  time.Time
-		delta int
-		note  string
-		want  error
-	}{
-		{"nobody", uuid.New(), day("2026-04-01"), 1, "", activity.ErrUnknownUser},
-		{"no date", user, time.Time{}, 1, "", activity.ErrAdjustment},
-		{"a time of day", user, clock("2026-04-01T08:00:00"), 1, "", activity.ErrAdjustment},
-		{"nothing", user, day("2026-04-01"), 0, "", activity.ErrAdjustment},
-		{"33 bits up", user, day("2026-04-01"), 1 << 31, "", activity.ErrAdjustment},
-		{"33 bits down", user, day("2026-04-01"), -1<<31 - 1, "", activity.ErrAdjustment},
-		{"NUL", user, day("2026-04-01"), 1, "a\x00", activity.ErrAdjustment},
-		{"not UTF-8", user, day("2026-04-01"), 1, "\xff", activity.ErrAdjustment},
-		{"long note", user, day("2026-04-01"), 1, strings.Repeat("é", 1001), activity.ErrAdjustment},
-		{"longest note", user, day("2026-04-01"), 1, strings.Repeat("é", 1000), nil},
-		{"largest", user, day("2026-04-01"), 1<<31 - 1, "", nil},
-		{"smallest", user, day("2026-04-01"), -1 << 31, "", nil},
-	} {
-		if _, err := w.AdjustSteps(t.Context(), test.user, test.date, test.delta, test.note); !errors.Is(err, test.want) {
-			t.Errorf("%s: AdjustSteps: %v, want %v", test.name, err, test.want)
+	for _, dataset := range []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling} {
+		for name, test := range map[string]struct {
+			date  time.Time
+			delta int
+			note  string
+			wrong string // the field
+		}{
+			"no date":       {time.Time{}, 1, "", "date"},
+			"a time of day": {clock("2026-04-01T08:00:00"), 1, "", "date"},
+			"nothing":       {day("2026-04-01"), 0, "", "delta"},
+			"33 bits up":    {day("2026-04-01"), 1 << 31, "", "delta"},
+			"33 bits down":  {day("2026-04-01"), -1<<31 - 1, "", "delta"},
+			"NUL":           {day("2026-04-01"), 1, "a\x00", "note"},
+			"not UTF-8":     {day("2026-04-01"), 1, "\xff", "note"},
+			"long note":     {day("2026-04-01"), 1, strings.Repeat("é", 1001), "note"},
+			"longest note":  {day("2026-04-01"), 1, strings.Repeat("é", 1000), ""},
+			"largest":       {day("2026-04-01"), 1<<31 - 1, "", ""},
+			"smallest":      {day("2026-04-01"), -1 << 31, "", ""},
+		} {
+			_, err := w.Adjust(t.Context(), dataset, activity.AdjustmentRecord{UserID: user, Date: test.date, Delta: test.delta, Note: test.note})
+			if wrong, found := errors.AsType[*activity.AdjustmentError](err); found != (test.wrong != "") || found && wrong.Field != test.wrong {
+				t.Errorf("%s of %s: %v, want a wrong %q", name, dataset, err, test.wrong)
+			}
+			if test.wrong == "" && err != nil {
+				t.Errorf("%s of %s: %v", name, dataset, err)
+			}
 		}
-		if _, err := w.AdjustCycling(t.Context(), test.user, test.date, test.delta, test.note); !errors.Is(err, test.want) {
-			t.Errorf("%s: AdjustCycling: %v, want %v", test.name, err, test.want)
+		nobody := activity.AdjustmentRecord{UserID: uuid.New(), Date: day("2026-04-01"), Delta: 1}
+		if _, err := w.Adjust(t.Context(), dataset, nobody); !errors.Is(err, activity.ErrUnknownUser) {
+			t.Errorf("nobody's %s: %v, want %v", dataset, err, activity.ErrUnknownUser)
 		}
 	}
 }

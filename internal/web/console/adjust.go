@@ -135,36 +135,47 @@ func readAdjustment(user uuid.UUID, dataset activity.Adjusted, form map[string]s
 func (c *console) confirmAdjustment(
 	w http.ResponseWriter, r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, problem string,
 ) error {
-	day, err := c.Activity.Day(r.Context(), dataset, record.UserID, record.Date)
-	if err != nil {
-		return err
-	}
-	seen, err := c.seenBy(r, dataset, user.ID, record.Date)
+	x, day, err := c.changeOf(r, user, dataset, record, record.Delta)
 	if err != nil {
 		return err
 	}
 	in := newWriter(c.site.Locale(r))
-	x := confirmation{
-		Title: in.change(dataset, day, day.With(record.Delta), record.Date),
-		Says: []template.HTML{
-			in.HTML("console.adjust.of", "Email", user.Email, "Delta", in.signed(record.Delta)), in.HTML("console.adjust.seen", "Count", seen),
-		},
-		Action: in.Text("console.adjust.act"), Back: userPath(record.UserID),
-		Hidden: []choice{
-			{"dataset", string(dataset)}, {"date", record.Date.Format(time.DateOnly)}, {"delta", strconv.Itoa(record.Delta)},
-			{"note", record.Note}, {"correction", record.ID.String()}, {"total", totalOf(day)},
-		},
+	x.Says[0] = in.HTML("console.adjust.of", "Email", user.Email, "Delta", in.signed(record.Delta))
+	x.Action = in.Text("console.adjust.act")
+	x.Hidden = []choice{
+		{"dataset", string(dataset)}, {"date", record.Date.Format(time.DateOnly)}, {"delta", strconv.Itoa(record.Delta)},
+		{"note", record.Note}, {"correction", record.ID.String()}, {"total", totalOf(day)},
 	}
 	if !day.IsRecorded {
 		x.Says[1] = in.HTML("console.adjust.nothing")
-	}
-	if record.Note != "" {
-		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", record.Note))
 	}
 	if problem != "" {
 		x.Problem = in.HTML(problem)
 	}
 	return c.confirm(w, r, "users", x)
+}
+
+// changeOf is the page before a day changes by delta, because of a correction that is made or taken back: all but the first thing
+// that it says, and its button.
+func (c *console) changeOf(
+	r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
+) (x confirmation, day activity.Day, err error) {
+	if day, err = c.Activity.Day(r.Context(), dataset, user.ID, record.Date); err != nil {
+		return x, day, err
+	}
+	seen, err := c.seenBy(r, dataset, user.ID, record.Date)
+	if err != nil {
+		return x, day, err
+	}
+	in := newWriter(c.site.Locale(r))
+	x = confirmation{
+		Title: in.change(dataset, day, day.With(delta), record.Date), Back: userPath(user.ID),
+		Says: []template.HTML{"", in.HTML("console.adjust.seen", "Count", seen)},
+	}
+	if record.Note != "" {
+		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", record.Note))
+	}
+	return x, day, nil
 }
 
 // change is what becomes of a day: 12,345 → 10,345 steps on 2026-03-09.
@@ -209,26 +220,13 @@ func (c *console) confirmRemoveAdjustment(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	day, err := c.Activity.Day(r.Context(), one.Dataset, one.UserID, one.Date)
-	if err != nil {
-		return err
-	}
-	seen, err := c.seenBy(r, one.Dataset, one.UserID, one.Date)
+	x, _, err := c.changeOf(r, user, one.Dataset, one.AdjustmentRecord, -one.Delta)
 	if err != nil {
 		return err
 	}
 	in := newWriter(c.site.Locale(r))
-	x := confirmation{
-		Title: in.change(one.Dataset, day, day.With(-one.Delta), one.Date),
-		Says: []template.HTML{
-			in.HTML("console.adjust.remove.says", "Email", user.Email, "Delta", in.signed(one.Delta), "At", instant(one.CreatedAt)),
-			in.HTML("console.adjust.seen", "Count", seen),
-		},
-		Action: in.Text("console.adjust.remove.act"), Grave: true, Back: userPath(one.UserID),
-	}
-	if one.Note != "" {
-		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", one.Note))
-	}
+	x.Says[0] = in.HTML("console.adjust.remove.says", "Email", user.Email, "Delta", in.signed(one.Delta), "At", instant(one.CreatedAt))
+	x.Action, x.Grave = in.Text("console.adjust.remove.act"), true
 	return c.confirm(w, r, "users", x)
 }
 

@@ -65,7 +65,7 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 		return err
 	}
 	x := connectionView{connection: one}
-	x.Days, x.Pages, err = listing(r, "life", func(after lifePosition, limit int) ([]moment, error) {
+	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after lifePosition, limit int) ([]moment, error) {
 		return c.moments(r.Context(), one.Life, after, limit)
 	}, func(m moment) lifePosition { return m.position })
 	if err != nil {

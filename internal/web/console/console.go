@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -64,10 +63,6 @@ var files embed.FS
 // New serves [Path] and everything below it. Mount it behind telemetry.Requests and a check of the Host. An error means that the
 // embedded files are inconsistent.
 func New(config Config) (http.Handler, error) {
-	if config.Texts == nil {
-		config.Texts = locale.Default()
-	}
-	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	pages, err := site.New(site.Config{Files: files, Static: Path + "/static/", Brand: config.Brand, Texts: config.Texts, Funcs: words})
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
@@ -81,7 +76,7 @@ func New(config Config) (http.Handler, error) {
 	router.Use(site.Headers, site.Named, site.Timed(fairqueue.Console, limit), forms.Handler)
 	router.NotFound(c.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(c.page(site.FailWith(site.ErrNotFound)))
-	router.Get(Path+"/static/{name}", c.page(c.static))
+	router.Get(Path+"/static/{name}", c.page(c.site.ServeFile))
 	router.Get(Path+"/sign-in", c.page(c.showSignIn))
 	router.Post(Path+"/sign-in", c.page(c.signIn))
 	router.Post(Path+"/sign-out", c.page(c.signOut))
@@ -108,13 +103,6 @@ func (c *console) page(handle site.Handler) http.HandlerFunc {
 func routeAct[T any](c *console, r chi.Router, path string, of func(*http.Request) (T, error), ask, act site.About[T]) {
 	r.Get(path, c.page(site.Given(of, ask)))
 	r.Post(path, c.page(site.Given(of, act)))
-}
-
-func (c *console) static(w http.ResponseWriter, r *http.Request) error {
-	if !c.site.ServeFile(w, r, chi.URLParam(r, "name")) {
-		return site.ErrNotFound
-	}
-	return nil
 }
 
 // How long a request may take before it gets an error page (decisions, section 5: five seconds in all). What ends many

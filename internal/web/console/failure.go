@@ -8,7 +8,6 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/client"
-	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
@@ -47,10 +46,6 @@ var failures = []struct {
 // fail responds with the error's page.
 func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	event := telemetry.EventOf(r.Context())
-	if errors.Is(err, fairqueue.ErrGone) { // the browser left while the page loaded
-		event.Code = telemetry.CallerLeft
-		panic(http.ErrAbortHandler)
-	}
 	name, status := "fault", http.StatusInternalServerError
 	for _, known := range failures {
 		if errors.Is(err, known.err) {

@@ -20,16 +20,9 @@ const (
 	secondCursor = "after2"
 )
 
-// listing asks a domain for the rows of the page that the query names with its cursor, which belongs to the list and to the rest of
+// listing asks a domain for the rows of the page that the query names with a cursor in a field, which belongs to the list and to the rest of
 // the query, its filters. Error: contract.ErrCursor.
 func listing[T any, P comparable](
-	r *http.Request, name string, list func(after P, limit int) ([]T, error), position func(T) P,
-) (rows []T, to pages, err error) {
-	return listingBy(r, firstCursor, name, list, position)
-}
-
-// listingBy is listing with the name of the field that has the cursor.
-func listingBy[T any, P comparable](
 	r *http.Request, field, name string, list func(after P, limit int) ([]T, error), position func(T) P,
 ) ([]T, pages, error) {
 	rows, next, err := contract.Page(listed(r, field, name), list, position)

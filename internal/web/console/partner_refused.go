@@ -20,7 +20,7 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 		return err
 	}
 	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}}
-	list.Rows, list.Pages, err = listing(r, "refused requests", func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
+	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
 		return c.Usage.Errors(r.Context(), partner.ID, after, limit)
 	}, usage.ClientError.Position)
 	if err != nil {

@@ -88,7 +88,7 @@ func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
 	if list.Window, err = c.windowOf(query); err != nil {
 		return err
 	}
-	reports, to, err := listing(r, "partners", func(after partnerPosition, limit int) ([]usage.Report, error) {
+	reports, to, err := listing(r, firstCursor, "partners", func(after partnerPosition, limit int) ([]usage.Report, error) {
 		reports, err := c.Usage.Overview(r.Context(), list.Window.Since)
 		reports = slices.DeleteFunc(reports, func(one usage.Report) bool {
 			return after.ID != uuid.Nil && placeOf(one).compare(after) <= 0

@@ -17,15 +17,15 @@ type ConsentPage interface {
 	// Show sends the page in a language. logo is the address of the partner's logo, empty where it has none; back is where the page
 	// leads back to.
 	Show(w http.ResponseWriter, r *http.Request, of client.Client, tag, logo, back string)
-	// ServeFile sends a file that the page needs; false where there is none of this name.
-	ServeFile(w http.ResponseWriter, r *http.Request, name string) bool
+	// ServeFile sends a file that the page needs, by the name of the path. Error: site.ErrNotFound.
+	ServeFile(w http.ResponseWriter, r *http.Request) error
 }
 
 // PreviewFiles is the path of the files of [ConsentPage].
 const PreviewFiles = Path + "/consent-page/"
 
 func (c *console) routePreview(r chi.Router) {
-	r.Get(PreviewFiles+"{name}", c.page(c.previewFile))
+	r.Get(PreviewFiles+"{name}", c.page(c.Consent.ServeFile))
 	r.Get(partnersPath+"/{partner}/consent", c.page(site.Given(c.partnerOf, c.choosePreview)))
 	r.Get(partnersPath+"/{partner}/consent/{language}", c.page(site.Given(c.partnerOf, c.showPreview)))
 }
@@ -41,7 +41,7 @@ type tongue struct{ Tag, Name string }
 
 func (c *console) choosePreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	x := previewChoice{aboutPartner: aboutPartner{partner, "consent"}}
-	for _, tag := range c.Texts.Tags() {
+	for _, tag := range c.site.Texts.Tags() {
 		x.Languages = append(x.Languages, tongue{tag, display.Self.Name(language.Make(tag))})
 	}
 	return c.write(w, r, "partners", "consent", x)
@@ -49,7 +49,7 @@ func (c *console) choosePreview(w http.ResponseWriter, r *http.Request, partner 
 
 func (c *console) showPreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	tag := chi.URLParam(r, "language")
-	if !slices.Contains(c.Texts.Tags(), tag) {
+	if !slices.Contains(c.site.Texts.Tags(), tag) {
 		return site.ErrNotFound
 	}
 	logo := ""
@@ -57,12 +57,5 @@ func (c *console) showPreview(w http.ResponseWriter, r *http.Request, partner cl
 		logo = partnerPath(partner.ID) + "/logo/" + partner.Logo.Name
 	}
 	c.Consent.Show(w, r, partner, tag, logo, partnerPath(partner.ID)+"/consent")
-	return nil
-}
-
-func (c *console) previewFile(w http.ResponseWriter, r *http.Request) error {
-	if !c.Consent.ServeFile(w, r, chi.URLParam(r, "name")) {
-		return site.ErrNotFound
-	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 		list.NotFound = true
 		return c.write(w, r, "users", "users", list)
 	}
-	list.Rows, list.Pages, err = listing(r, "users", func(after uuid.UUID, limit int) ([]account.User, error) {
+	list.Rows, list.Pages, err = listing(r, firstCursor, "users", func(after uuid.UUID, limit int) ([]account.User, error) {
 		return c.Accounts.ListUsers(r.Context(), after, int32(limit))
 	}, func(user account.User) uuid.UUID { return user.ID })
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.
 		return err
 	}
 	x := userView{User: user}
-	x.Connections, x.MoreConnections, err = listing(r, "connections", func(after oauth.Position, limit int) ([]oauth.Connection, error) {
+	x.Connections, x.MoreConnections, err = listing(r, firstCursor, "connections", func(after oauth.Position, limit int) ([]oauth.Connection, error) {
 		return c.OAuth.Connections(r.Context(), oauth.Filter{UserID: &user.ID}, after, limit)
 	}, oauth.Connection.Position)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.
 	slices.SortStableFunc(x.Connections, func(a, b oauth.Connection) int {
 		return cmp.Compare(strings.ToLower(a.Partner.Name), strings.ToLower(b.Partner.Name))
 	})
-	x.Corrections, x.MoreCorrections, err = listingBy(r, secondCursor, "corrections", func(after activity.AdjustmentMoment, limit int) ([]activity.Adjustment, error) {
+	x.Corrections, x.MoreCorrections, err = listing(r, secondCursor, "corrections", func(after activity.AdjustmentMoment, limit int) ([]activity.Adjustment, error) {
 		return c.Activity.LatestAdjustments(r.Context(), user.ID, datasets, after, limit)
 	}, activity.Adjustment.Moment)
 	if err != nil {

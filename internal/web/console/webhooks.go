@@ -64,7 +64,7 @@ func (c *console) listEvents(w http.ResponseWriter, r *http.Request, partner cli
 	}
 	in := newWriter(c.site.Locale(r))
 	list.Waiting, list.Failed, list.AnyFail = in.bounded(waiting), in.bounded(failed), failed > 0
-	list.Rows, list.Pages, err = listing(r, "webhook events", func(after webhook.Position, limit int) ([]webhook.Event, error) {
+	list.Rows, list.Pages, err = listing(r, firstCursor, "webhook events", func(after webhook.Position, limit int) ([]webhook.Event, error) {
 		return c.Webhooks.Events(r.Context(), webhook.Filter{
 			ClientID: partner.ID, State: webhook.State(list.State), After: after, Limit: limit, LatestFirst: true,
 		})

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,10 +23,6 @@ type ConsentPreview struct {
 // NewConsentPreview makes it. static is the path of the files that it needs, with a slash at its end. An error means that the
 // embedded files are inconsistent.
 func NewConsentPreview(static string, of brand.Brand, texts *locale.Catalogue, now func() time.Time) (*ConsentPreview, error) {
-	if texts == nil {
-		texts = locale.Default()
-	}
-	of.Name = cmp.Or(of.Name, brand.DefaultName)
 	files, err := readSite(of, texts, static)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
@@ -54,7 +49,7 @@ func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.
 	})
 }
 
-// ServeFile sends a file that the page needs; false where there is none of this name.
-func (p *ConsentPreview) ServeFile(w http.ResponseWriter, r *http.Request, name string) bool {
-	return p.site.ServeFile(w, r, name)
+// ServeFile sends the file that the page needs and the path names. Error: [site.ErrNotFound].
+func (p *ConsentPreview) ServeFile(w http.ResponseWriter, r *http.Request) error {
+	return p.site.ServeFile(w, r)
 }

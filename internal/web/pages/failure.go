@@ -13,7 +13,6 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/client"
-	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/web/site"
@@ -49,10 +48,6 @@ func failureOf(err error) (f failure, known bool) {
 // fail responds with the error's page, never with a redirect to the callback (specification 7.1).
 func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	event := telemetry.EventOf(r.Context())
-	if errors.Is(err, fairqueue.ErrGone) { // the browser left while the page loaded
-		event.Code = telemetry.CallerLeft
-		panic(http.ErrAbortHandler)
-	}
 	failure, known := failureOf(err)
 	event.Code = failure.code
 	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -38,10 +37,6 @@ type pages struct {
 // New serves every page, and an HTML page with status 404 for every other path or method. Mount it behind
 // telemetry.Requests. An error means that the embedded files are inconsistent.
 func New(config Config) (http.Handler, error) {
-	if config.Texts == nil {
-		config.Texts = locale.Default()
-	}
-	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	files, err := readSite(config.Brand, config.Texts, staticPath)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
@@ -56,8 +51,8 @@ func New(config Config) (http.Handler, error) {
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
 	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))
-	router.Get("/static/{name}", p.page(p.static))
-	router.Head("/static/{name}", p.page(p.static))
+	router.Get("/static/{name}", p.page(p.site.ServeFile))
+	router.Head("/static/{name}", p.page(p.site.ServeFile))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
 	router.Get("/oauth/authorize", p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -113,21 +112,18 @@ var previewPages = template.Must(template.ParseFS(previewFiles, "preview/*.html"
 // Preview shows every page and email with a brand and texts, to the operator and to nobody else: /{language} has all of
 // them side by side. It knows no database, and what is pressed on the pages does nothing.
 func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
-	if texts == nil {
-		texts = locale.Default()
-	}
-	of.Name = cmp.Or(of.Name, brand.DefaultName)
 	files, err := readSite(of, texts, staticPath)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	p := &pages{site: files}
+	of, texts = files.Brand, files.Texts
 	router := chi.NewRouter()
 	router.Get("/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/"+files.Locale(r).Tag, http.StatusSeeOther) //nolint:gosec // one of our languages
 	})
 	router.Get("/preview/{file}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, previewFiles, r.URL.Path[1:]) })
-	router.Get("/static/{name}", p.page(p.static))
+	router.Get("/static/{name}", p.page(p.site.ServeFile))
 	router.Get("/{language}", func(w http.ResponseWriter, r *http.Request) {
 		tag := chi.URLParam(r, "language")
 		if !slices.Contains(texts.Tags(), tag) {

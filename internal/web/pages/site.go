@@ -40,13 +40,6 @@ func accountLink(in *locale.Locale, preview bool) template.HTML {
 		in.HTML("page.new_tab") + `</span></a>`
 }
 
-func (p *pages) static(w http.ResponseWriter, r *http.Request) error {
-	if !p.site.ServeFile(w, r, chi.URLParam(r, "name")) {
-		return site.ErrNotFound
-	}
-	return nil
-}
-
 // logo serves that of a partner.
 func (p *pages) logo(w http.ResponseWriter, r *http.Request) error {
 	id, err := site.PathID(r, "client")

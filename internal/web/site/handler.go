@@ -82,7 +82,8 @@ func Timed(line string, limit func(*http.Request) time.Duration) func(http.Handl
 	}
 }
 
-// Handle responds with what handle writes, with the redirect that it returns, or with what fail makes of its error or panic.
+// Handle responds with what handle writes, with the redirect that it returns, or with what fail makes of its error or panic. A
+// browser that left while the page loaded gets nothing.
 func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -97,6 +98,9 @@ func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)
 		case errors.As(err, &to):
 			w.Header().Set("Location", string(to))
 			w.WriteHeader(http.StatusSeeOther)
+		case errors.Is(err, fairqueue.ErrGone):
+			telemetry.EventOf(r.Context()).Code = telemetry.CallerLeft
+			panic(http.ErrAbortHandler)
 		case err != nil:
 			fail(w, r, err)
 		}

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -10,17 +11,19 @@ import (
 	"path"
 	"strings"
 
+	"github.com/go-chi/chi/v5"
+
 	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/web/site/static"
 )
 
-// Config of a site. Only Funcs may be nil.
+// Config of a site. Only Funcs, Brand and Texts may be empty.
 type Config struct {
-	Files  fs.FS  // static/*, templates/shared/*.html with the template "layout", and templates/*.html, one for each page
-	Static string // the path of the files of static, with a slash at its end
-	Brand  brand.Brand
-	Texts  *locale.Catalogue
+	Files  fs.FS             // static/*, templates/shared/*.html with the template "layout", and templates/*.html, one for each page
+	Static string            // the path of the files of static, with a slash at its end
+	Brand  brand.Brand       // without a name: the program's own
+	Texts  *locale.Catalogue // nil: those of the program
 	// Funcs are functions of the templates beside those of every site: asset, brand, t, text, day, lang and dir.
 	Funcs func(*locale.Locale) template.FuncMap
 }
@@ -35,6 +38,10 @@ type Site struct {
 
 // New reads the files. An error means that they are inconsistent.
 func New(config Config) (*Site, error) {
+	if config.Texts == nil {
+		config.Texts = locale.Default()
+	}
+	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	s := &Site{Config: config, views: map[string]map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{}}
 	if err := s.readStatic(); err != nil {
 		return nil, err
@@ -141,14 +148,15 @@ func (s *Site) Locale(r *http.Request) *locale.Locale {
 	return s.Texts.Negotiate(r.Header.Get("Accept-Language"))
 }
 
-// ServeFile sends the file of static with a served name; false where there is none, and nothing was sent.
-func (s *Site) ServeFile(w http.ResponseWriter, r *http.Request, name string) bool {
-	file, ok := s.files[name]
-	if ok {
-		Unchanging(w, file.MediaType)
-		file.ServeHTTP(w, r)
+// ServeFile sends the file of static that the path's name is of. Error: [ErrNotFound].
+func (s *Site) ServeFile(w http.ResponseWriter, r *http.Request) error {
+	file, ok := s.files[chi.URLParam(r, "name")]
+	if !ok {
+		return ErrNotFound
 	}
-	return ok
+	Unchanging(w, file.MediaType)
+	file.ServeHTTP(w, r)
+	return nil
 }
 
 // Unchanging sets the headers of a file that browsers may cache for ever. A drawing that is opened by itself is in a sandbox.

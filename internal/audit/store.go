@@ -26,10 +26,6 @@ func New(pool *postgres.Pool, retention time.Duration) *Log {
 }
 
 func newEvent(row auditdb.LookBackRow) Event {
-	event := Event{ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail}
-	if row.UserID != nil {
-		event.UserID = *row.UserID
-	}
 	return Event{
 		ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail, UserID: postgres.Value(row.UserID),
 		ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),

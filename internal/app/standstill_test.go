@@ -174,7 +174,7 @@ func coverEverything(t *testing.T, asks []ask) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk, err := console.New(console.Config{})
+	desk, err := console.New(console.Config{Consent: new(pages.ConsentPreview)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,9 +53,11 @@ type Figures struct {
 	durations   durations
 }
 
+// count takes what lies beyond the last bucket for the longest durations: a newer server on the same database may know more
+// buckets.
 func (f *Figures) count(status, bucket int, requests int64) {
 	f.Requests += requests
-	f.durations[bucket] += requests
+	f.durations[min(bucket, len(f.durations)-1)] += requests
 	switch {
 	case status == 429:
 		f.RateLimited += requests

@@ -134,6 +134,23 @@ func TestManyServersAtOnce(t *testing.T) {
 	}
 }
 
+// While servers are upgraded, a newer one may store more buckets than this program knows.
+func TestBucketsOfANewerServer(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t)
+	u.Count(Request{ClientID: client.ID, Operation: "requestToken", Status: 200})
+	u.flush(t.Context())
+	db.Exec(t, "update usage_hours set requests = requests + 2, durations = durations || array[0, 2]::bigint[]")
+	report, err := u.Of(t.Context(), client.ID, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p99 := report.Total.Quantile(.99); report.Total.Requests != 3 || p99 != 10*time.Second {
+		t.Errorf("%d requests, p99 %v; want 3 and 10 s, the longest that this program tells apart", report.Total.Requests, p99)
+	}
+}
+
 // When the service stops, what is left is written.
 func TestRunWritesWhatIsLeft(t *testing.T) {
 	t.Parallel()

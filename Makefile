@@ -198,6 +198,7 @@ packages: sbom ## build a .deb and an .rpm with a systemd unit, completion and a
 
 .PHONY: try-install
 try-install: packages ## as root, from an empty Debian with the .deb to a partner's first read, as docs/install.md says, timed; needs a Debian mirror
+	@.ci/tools debootstrap
 	@deploy/package/try-on-debian.sh
 
 .PHONY: image

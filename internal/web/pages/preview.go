@@ -122,47 +122,67 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 	router.Get("/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/"+files.Locale(r).Tag, http.StatusSeeOther) //nolint:gosec // one of our languages
 	})
+	for path, name := range map[string]string{ // where links of the pages lead, which have no language in their paths
+		"/authorize/{client}/sign-in": "sign-in", "/authorize/{client}/code": "code",
+		accountBase: "account", accountBase + "/sign-in": "account-sign-in", accountBase + "/connections/{client}/disconnect": "disconnect",
+	} {
+		router.Get(path, func(w http.ResponseWriter, r *http.Request) {
+			tag := files.Locale(r).Tag
+			if seen, err := r.Cookie("language"); err == nil {
+				tag = texts.Locale(seen.Value).Tag
+			}
+			http.Redirect(w, r, "/"+tag+"/"+name, http.StatusSeeOther) //nolint:gosec // one of our languages
+		})
+	}
 	router.Get("/preview/{file}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, previewFiles, r.URL.Path[1:]) })
 	router.Get("/static/{name}", p.page(p.site.ServeFile))
-	router.Get("/{language}", func(w http.ResponseWriter, r *http.Request) {
-		tag := chi.URLParam(r, "language")
-		if !slices.Contains(texts.Tags(), tag) {
-			http.NotFound(w, r)
-			return
-		}
-		var page bytes.Buffer
-		if err := previewPages.ExecuteTemplate(&page, "index.html", struct {
-			Brand, Tag string
-			Tags       []string
-			Samples    []sample
-		}{of.Name, tag, texts.Tags(), samples()}); err != nil {
-			panic(err)
-		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = page.WriteTo(w)
-	})
-	router.Get("/{language}/{sample}", func(w http.ResponseWriter, r *http.Request) {
-		all, tag := samples(), chi.URLParam(r, "language")
-		found := slices.IndexFunc(all, func(s sample) bool { return s.Name == chi.URLParam(r, "sample") })
-		if found < 0 || !slices.Contains(texts.Tags(), tag) {
-			http.NotFound(w, r)
-			return
-		}
-		r.Header.Set("Accept-Language", tag)
-		files.Write(w, r, http.StatusOK, all[found].view, all[found].data)
-	})
-	for path, partner := range map[string]string{"/{language}/email": "Stride Club", "/{language}/email-account": ""} {
-		for suffix, part := range map[string]int{"": 1, ".txt": 0} {
-			router.Get(path+suffix, func(w http.ResponseWriter, r *http.Request) {
-				text, html, err := account.SampleEmail(of, r.Host, partner, texts.Locale(chi.URLParam(r, "language")))
-				if err != nil {
-					panic(err)
+	router.Route("/{language}", func(router chi.Router) {
+		router.Use(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				tag := chi.URLParam(r, "language")
+				if !slices.Contains(texts.Tags(), tag) {
+					http.NotFound(w, r)
+					return
 				}
-				html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+of.Logo.Name+`"`)
-				w.Header().Set("Content-Type", []string{"text/plain; charset=utf-8", "text/html; charset=utf-8"}[part])
-				_, _ = fmt.Fprint(w, []string{text, html}[part]) //nolint:gosec // the templates have escaped it
+				r.Header.Set("Accept-Language", tag)
+				http.SetCookie(w, &http.Cookie{Name: "language", Value: tag, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // plain HTTP on loopback
+				next.ServeHTTP(w, r)
 			})
+		})
+		router.Get("/", func(w http.ResponseWriter, r *http.Request) {
+			var page bytes.Buffer
+			if err := previewPages.ExecuteTemplate(&page, "index.html", struct {
+				Brand, Tag string
+				Tags       []string
+				Samples    []sample
+			}{of.Name, files.Locale(r).Tag, texts.Tags(), samples()}); err != nil {
+				panic(err)
+			}
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			_, _ = page.WriteTo(w)
+		})
+		router.Get("/{sample}", func(w http.ResponseWriter, r *http.Request) {
+			all := samples()
+			found := slices.IndexFunc(all, func(s sample) bool { return s.Name == chi.URLParam(r, "sample") })
+			if found < 0 {
+				http.NotFound(w, r)
+				return
+			}
+			files.Write(w, r, http.StatusOK, all[found].view, all[found].data)
+		})
+		for path, partner := range map[string]string{"/email": "Stride Club", "/email-account": ""} {
+			for suffix, part := range map[string]int{"": 1, ".txt": 0} {
+				router.Get(path+suffix, func(w http.ResponseWriter, r *http.Request) {
+					text, html, err := account.SampleEmail(of, r.Host, partner, files.Locale(r))
+					if err != nil {
+						panic(err)
+					}
+					html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+of.Logo.Name+`"`)
+					w.Header().Set("Content-Type", []string{"text/plain; charset=utf-8", "text/html; charset=utf-8"}[part])
+					_, _ = fmt.Fprint(w, []string{text, html}[part]) //nolint:gosec // the templates have escaped it
+				})
+			}
 		}
-	}
+	})
 	return router, nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/PuerkitoBio/goquery"
+
 	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
 )
@@ -32,10 +34,26 @@ func TestPreviewShowsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	get := func(path string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	get := func(path string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
+		for _, cookie := range cookies {
+			r.AddCookie(cookie)
+		}
+		handler.ServeHTTP(w, r)
 		return w
+	}
+	for _, s := range samples() {
+		shown := get("/fr/" + s.Name)
+		page, err := goquery.NewDocumentFromReader(shown.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range page.Find(`a[href^="/"]`).EachIter() {
+			to := get(link.AttrOr("href", ""), shown.Result().Cookies()...) //nolint:bodyclose // a recorder's
+			if leads := to.Header().Get("Location"); !strings.HasPrefix(leads, "/fr/") || get(leads).Code != http.StatusOK {
+				t.Errorf("%s: %q leads to status %d, %q", s.Name, link.AttrOr("href", ""), to.Code, leads)
+			}
+		}
 	}
 	for _, tag := range locale.Default().Tags() {
 		if index := get("/" + tag); index.Code != http.StatusOK || !strings.Contains(index.Body.String(), "/"+tag+"/consent") {
@@ -52,7 +70,7 @@ func TestPreviewShowsEverything(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/xx", "/en/nothing", "/xx/consent", "/preview/nothing", "/static/nothing"} {
+	for _, path := range []string{"/xx", "/en/nothing", "/xx/consent", "/xx/email", "/preview/nothing", "/static/nothing"} {
 		if got := get(path).Code; got != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, got)
 		}

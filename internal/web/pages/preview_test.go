@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
@@ -78,4 +79,29 @@ func TestPreviewShowsEverything(t *testing.T) {
 	if _, err := Preview(brand.Brand{}, nil); err != nil {
 		t.Errorf("without a brand: %v", err)
 	}
+}
+
+// TestLanguagesAtOnce: many browsers ask for the same pages for the first time, each in its language.
+func TestLanguagesAtOnce(t *testing.T) {
+	t.Parallel()
+	handler, err := Preview(acme(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var browsers sync.WaitGroup
+	for _, tag := range locale.Default().Tags() {
+		for range 4 {
+			browsers.Go(func() {
+				for _, name := range []string{"consent", "account"} {
+					w := httptest.NewRecorder()
+					handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+tag+"/"+name, nil))
+					if want := locale.Default().Locale(tag).Text("account.name"); !strings.Contains(w.Body.String(), `<html lang="`+tag+`"`) ||
+						!strings.Contains(w.Body.String(), want) {
+						t.Errorf("%s in %s: status %d, without %q", name, tag, w.Code, want)
+					}
+				}
+			})
+		}
+	}
+	browsers.Wait()
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"mime"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 
@@ -28,13 +30,16 @@ type Config struct {
 	Funcs func(*locale.Locale) template.FuncMap
 }
 
-// Site has a template for each page in each language.
+// Site has a template for each page in each language. It is safe for concurrent use.
 type Site struct {
 	Config
-	views map[string]map[string]*template.Template // by language and page
-	files map[string]*static.File                  // by served name
-	names map[string]string                        // from file name to served name
+	pages map[string]*template.Template // by name, as parsed
+	views sync.Map                      // from viewKey to *template.Template
+	files map[string]*static.File       // by served name
+	names map[string]string             // from file name to served name
 }
+
+type viewKey struct{ page, language string }
 
 // New reads the files. An error means that they are inconsistent.
 func New(config Config) (*Site, error) {
@@ -42,16 +47,12 @@ func New(config Config) (*Site, error) {
 		config.Texts = locale.Default()
 	}
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
-	s := &Site{Config: config, views: map[string]map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{}}
+	s := &Site{Config: config, pages: map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{}}
 	if err := s.readStatic(); err != nil {
 		return nil, err
 	}
-	for _, tag := range config.Texts.Tags() {
-		views, err := s.readViews(config.Texts.Locale(tag))
-		if err != nil {
-			return nil, err
-		}
-		s.views[tag] = views
+	if err := s.readPages(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -79,9 +80,42 @@ func (s *Site) readStatic() error {
 	return nil
 }
 
-// readViews parses each page together with the shared layout and parts. In the templates t is a text as HTML, where a
-// partner's name is kept apart from the direction of what is around it, and text is one for titles and attributes.
-func (s *Site) readViews(in *locale.Locale) (map[string]*template.Template, error) {
+// readPages parses each page together with the shared layout and parts.
+func (s *Site) readPages() error {
+	shared, err := template.New("").Funcs(s.funcs(s.Texts.Locale("en"))).ParseFS(s.Files, "templates/shared/*.html")
+	if err != nil {
+		return err
+	}
+	names, err := fs.Glob(s.Files, "templates/*.html")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		page, err := shared.Clone()
+		if err != nil {
+			return err
+		}
+		if s.pages[strings.TrimSuffix(path.Base(name), ".html")], err = page.ParseFS(s.Files, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// view is a page in a language. It is made when it is first asked for: few pages are, in most languages.
+func (s *Site) view(page string, in *locale.Locale) *template.Template {
+	key := viewKey{page, in.Tag}
+	made, ok := s.views.Load(key)
+	if !ok {
+		view := template.Must(s.pages[page].Clone()).Funcs(s.funcs(in)) // what is never executed can be cloned
+		made, _ = s.views.LoadOrStore(key, view)
+	}
+	return made.(*template.Template)
+}
+
+// funcs are the functions of the templates in a language. t is a text as HTML, where a partner's name is kept apart from the
+// direction of what is around it, and text is one for titles and attributes.
+func (s *Site) funcs(in *locale.Locale) template.FuncMap {
 	isolated := func(key string, values ...any) template.HTML {
 		for i := 0; i+1 < len(values); i += 2 {
 			if name, ok := values[i+1].(string); ok && values[i] == "Partner" {
@@ -90,7 +124,7 @@ func (s *Site) readViews(in *locale.Locale) (map[string]*template.Template, erro
 		}
 		return in.HTML(key, values...)
 	}
-	shared := template.New("").Funcs(template.FuncMap{
+	funcs := template.FuncMap{
 		"asset": s.asset,
 		"brand": func() brand.Brand { return s.Brand },
 		"t":     isolated,
@@ -98,29 +132,11 @@ func (s *Site) readViews(in *locale.Locale) (map[string]*template.Template, erro
 		"day":   in.Day,
 		"lang":  func() string { return in.Tag },
 		"dir":   in.Direction,
-	})
+	}
 	if s.Funcs != nil {
-		shared.Funcs(s.Funcs(in))
+		maps.Copy(funcs, s.Funcs(in))
 	}
-	if _, err := shared.ParseFS(s.Files, "templates/shared/*.html"); err != nil {
-		return nil, err
-	}
-	names, err := fs.Glob(s.Files, "templates/*.html")
-	if err != nil {
-		return nil, err
-	}
-	views := map[string]*template.Template{}
-	for _, name := range names {
-		page, err := shared.Clone()
-		if err != nil {
-			return nil, err
-		}
-		if page, err = page.ParseFS(s.Files, name); err != nil {
-			return nil, err
-		}
-		views[strings.TrimSuffix(path.Base(name), ".html")] = page
-	}
-	return views, nil
+	return funcs
 }
 
 // asset is the path of a file of static, or of the brand's.
@@ -135,7 +151,7 @@ func (s *Site) asset(name string) (string, error) {
 // Write sends a page, in the language of the request, once it has been rendered completely.
 func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	var page bytes.Buffer
-	if err := s.views[s.Locale(r).Tag][name].ExecuteTemplate(&page, "layout", data); err != nil {
+	if err := s.view(name, s.Locale(r)).ExecuteTemplate(&page, "layout", data); err != nil {
 		panic(fmt.Errorf("template %s: %w", name, err))
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

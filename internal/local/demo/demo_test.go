@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,7 +39,8 @@ func start(t *testing.T, config Config) *running {
 	started, ended := make(chan Addresses, 1), make(chan error, 1)
 	config.Out, config.Started = r.out, func(a Addresses) { started <- a }
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- Run(ctx, config) }()
+	run := func() { ended <- Run(ctx, config) }
+	go run()
 	stopped := false
 	r.stop = func() error {
 		if stopped {
@@ -52,13 +55,22 @@ func start(t *testing.T, config Config) *running {
 			t.Errorf("the demo ended with: %v", err)
 		}
 	})
-	select {
-	case r.Addresses = <-started:
-	case err := <-ended:
-		stopped = true
-		t.Fatalf("the demo did not start: %v", err)
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		select {
+		case r.Addresses = <-started:
+			return r
+		case err := <-ended:
+			// Programs that other tests start hold copies of this process's sockets until they run: a port that has just been
+			// closed is free a moment later.
+			if errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline) {
+				time.Sleep(10 * time.Millisecond)
+				go run()
+				continue
+			}
+			stopped = true
+			t.Fatalf("the demo did not start: %v", err)
+		}
 	}
-	return r
 }
 
 // freePorts finds two neighbours, below those that the system hands out by itself.

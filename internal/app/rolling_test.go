@@ -55,8 +55,10 @@ type rollingServer struct {
 
 func (s *rollingServer) start(t *testing.T) {
 	t.Helper()
-	var err error
-	if s.app, err = Open(t.Context(), s.config); err != nil {
+	if err := process.Rebind(func() (err error) {
+		s.app, err = Open(t.Context(), s.config)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.config.Listen, s.config.PrivateListen = s.app.PublicAddr().String(), s.app.PrivateAddr().String()

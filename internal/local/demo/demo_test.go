@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/internal/testing/browsertest"
+	"connect-svc/internal/testing/process"
 )
 
 // running is a demo that a test started.
@@ -39,8 +38,7 @@ func start(t *testing.T, config Config) *running {
 	started, ended := make(chan Addresses, 1), make(chan error, 1)
 	config.Out, config.Started = r.out, func(a Addresses) { started <- a }
 	ctx, cancel := context.WithCancel(context.Background())
-	run := func() { ended <- Run(ctx, config) }
-	go run()
+	go func() { ended <- process.Rebind(func() error { return Run(ctx, config) }) }()
 	stopped := false
 	r.stop = func() error {
 		if stopped {
@@ -55,22 +53,13 @@ func start(t *testing.T, config Config) *running {
 			t.Errorf("the demo ended with: %v", err)
 		}
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		select {
-		case r.Addresses = <-started:
-			return r
-		case err := <-ended:
-			// Programs that other tests start hold copies of this process's sockets until they run: a port that has just been
-			// closed is free a moment later.
-			if errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline) {
-				time.Sleep(10 * time.Millisecond)
-				go run()
-				continue
-			}
-			stopped = true
-			t.Fatalf("the demo did not start: %v", err)
-		}
+	select {
+	case r.Addresses = <-started:
+	case err := <-ended:
+		stopped = true
+		t.Fatalf("the demo did not start: %v", err)
 	}
+	return r
 }
 
 // freePorts finds two neighbours, below those that the system hands out by itself.

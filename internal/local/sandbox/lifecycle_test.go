@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/process"
 )
 
 // Two at once know nothing of each other, and when one stops nothing of it is left.
@@ -45,12 +46,15 @@ func TestSideBySide(t *testing.T) {
 		t.Error("PostgreSQL runs")
 	}
 	for _, address := range []net.Addr{first.public.Addr(), first.private.Addr(), first.receiver.Addr(), first.smtp.Addr(), first.mailPage.Addr()} {
-		l, err := net.Listen("tcp", address.String())
-		if err != nil {
+		if err := process.Rebind(func() error {
+			l, err := net.Listen("tcp", address.String())
+			if err == nil {
+				_ = l.Close()
+			}
+			return err
+		}); err != nil {
 			t.Errorf("a port is taken: %v", err)
-			continue
 		}
-		_ = l.Close()
 	}
 	second.newPartner(t, sandboxapi.KindSparse).connect(t)
 	if got := second.send(t, http.DefaultClient, "GET", second.described.MailUrl, "", ""); got.status != 200 {

@@ -4,6 +4,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -53,6 +54,16 @@ func Start(t testing.TB, configure func(port string) Config, programs ...string)
 	}
 	t.Fatalf("%s: %v", programs[0], err)
 	return nil
+}
+
+// Rebind calls what listens on a port that was closed a moment ago, again for up to 10 s while the port is taken: a program that
+// another test starts holds copies of this process's sockets until it runs.
+func Rebind(listen func() error) error {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if err := listen(); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 func freePort(t testing.TB) string {

@@ -11,6 +11,7 @@ import (
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/overview"
+	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -74,6 +75,31 @@ func TestAlertsFire(t *testing.T) {
 	e.watches(t, 10*time.Minute, nil)
 	if names := e.firing(); len(names) != 0 {
 		t.Errorf("when it is over there fire %q", names)
+	}
+}
+
+// What an operator looks at or does in the console is allowed to take long, as a report of all partners or an offboarding does, and
+// nobody is called for it. The same requests of a partner raise both alerts.
+func TestConsoleRaisesNoAlerts(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	slow := func(operations ...string) {
+		t.Helper()
+		e.watches(t, 16*time.Minute, func() {
+			for _, operation := range operations {
+				for _, status := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+					e.app.metrics.Observe(&telemetry.Event{Operation: operation, Status: status, Duration: 3 * time.Second})
+				}
+			}
+		})
+	}
+	slow("/console", "/console/partners", "/console/partners/{partner}/offboard")
+	if names := e.firing(); len(names) != 0 {
+		t.Errorf("for the console there fire %q", names)
+	}
+	slow("readDailyActivity")
+	if names := strings.Join(e.firing(), " "); names != "ConnectFailing ConnectSlow" {
+		t.Errorf("for reads there fire %q", names)
 	}
 }
 

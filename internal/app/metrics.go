@@ -172,6 +172,9 @@ func (a *App) collectWebhooks() {
 	failed := describe("failed_attempts_total", "Delivery attempts of this server that failed.")
 	a.metrics.Register(&scraped{a.logger, "webhooks", []*prometheus.Desc{pending, oldest, settled, failed}, func(ctx context.Context, tell teller) error {
 		all, err := a.Webhooks.Stats(ctx)
+		if err != nil {
+			return err
+		}
 		for _, s := range all {
 			tell(pending, prometheus.GaugeValue, float64(s.Pending), s.Client)
 			tell(oldest, prometheus.GaugeValue, s.Oldest.Seconds(), s.Client)
@@ -179,6 +182,6 @@ func (a *App) collectWebhooks() {
 			tell(settled, prometheus.CounterValue, float64(s.Failed), s.Client, "failed")
 			tell(failed, prometheus.CounterValue, float64(s.FailedAttempts), s.Client)
 		}
-		return err
+		return nil
 	}})
 }

@@ -73,3 +73,19 @@ func TestWebhookMetrics(t *testing.T) {
 		t.Errorf("%v, %v", problems, err)
 	}
 }
+
+// Where not all of what waits can be counted, nothing is said of it: a part of it would look as if all were well.
+func TestWebhookMetricsAreWhole(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	e.db.Exec(t, `insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+		values (gen_random_uuid(), gen_random_uuid(), $1, connect_now(), connect_now())`, e.partner.ID)
+	if text := e.private(t, "/metrics"); !strings.Contains(text, "\nconnect_webhook_events_pending{") {
+		t.Fatal("nothing waits")
+	}
+	e.db.Exec(t, "alter table webhook_events rename to gone") // those that are not in the queue yet
+	text := e.private(t, "/metrics")
+	if strings.Contains(text, "\nconnect_webhook_") || !strings.Contains(text, "\nconnect_emails_waiting ") {
+		t.Errorf("the metrics are\n%s", text)
+	}
+}

@@ -100,6 +100,7 @@ type App struct {
 	audit           *audit.Log
 	overview        *overview.Overview
 	alerts          *alerts.Alerts
+	others          map[string]bool // whether the other servers are up, as the last look that could find it out found it
 	sessions        *operators.Sessions
 	replicas        *postgres.Replicas // nil: none
 	limiter         *ratelimit.Limiter

@@ -49,16 +49,19 @@ func (a *App) watch(ctx context.Context) {
 	}
 }
 
-// look takes one look at this server's metrics, and at the other servers.
+// look takes one look at this server's metrics, and at the other servers. Where nobody knows of these, they are as they were: else a
+// database that is away for a moment would end the alert of a server that is down.
 func (a *App) look(ctx context.Context, now time.Time) error {
 	asking, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	servers, err := a.overview.Servers(asking)
-	others := map[string]bool{}
-	for _, server := range servers {
-		others[server.ID.String()] = !server.Lost()
+	if err == nil {
+		a.others = map[string]bool{}
 	}
-	if failure := a.alerts.Evaluate(ctx, now, others); failure != nil {
+	for _, server := range servers {
+		a.others[server.ID.String()] = !server.Lost()
+	}
+	if failure := a.alerts.Evaluate(ctx, now, a.others); failure != nil {
 		err = failure
 	}
 	writing, cancel := context.WithTimeout(ctx, watchTimeout)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/overview"
@@ -131,6 +133,33 @@ func TestServerGoesDown(t *testing.T) {
 	e.watches(t, 4*time.Minute, nil)
 	if names := e.firing(); len(names) != 0 {
 		t.Errorf("when it has stopped there fire %q", names)
+	}
+}
+
+// While the database is away nobody knows of the other servers: those that were down still are, and for as long.
+func TestServerIsDownWhileNobodyKnows(t *testing.T) {
+	t.Parallel()
+	e := newEndToEnd(t)
+	if err := overview.New(e.app.Pool, "other", "v1", "abc", e.db.Clock.Now()).Here(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	e.watches(t, 4*time.Minute, nil)
+	before := e.app.alerts.Firing()
+	if len(before) != 1 || before[0].Name != "ConnectDown" {
+		t.Fatalf("when the other one says nothing there fire %+v", before)
+	}
+	free := e.hold(t, "lock table servers in access exclusive mode")
+	e.db.Clock.Advance(alerts.Interval)
+	if err := e.app.look(t.Context(), e.db.Clock.Now()); err == nil {
+		t.Error("a look at a locked table found no fault")
+	}
+	if diff := cmp.Diff(before, e.app.alerts.Firing()); diff != "" {
+		t.Errorf("while nobody knows (-before +now):\n%s", diff)
+	}
+	free()
+	e.watches(t, alerts.Interval, nil)
+	if diff := cmp.Diff(before, e.app.alerts.Firing()); diff != "" {
+		t.Errorf("after it (-before +now):\n%s", diff)
 	}
 }
 

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"net"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -39,7 +41,8 @@ func (a *App) facts(ctx context.Context) overview.Facts {
 	for _, c := range a.certificates {
 		leaf := c.current.Load().Leaf
 		f.Certificates = append(f.Certificates, overview.Certificate{
-			Listener: c.listener, Names: leaf.DNSNames, NotAfter: leaf.NotAfter, Problem: c.problem(leaf),
+			Listener: c.listener, Names: append(slices.Clone(leaf.DNSNames), postgres.List(leaf.IPAddresses, net.IP.String)...),
+			NotAfter: leaf.NotAfter, Problem: c.problem(leaf),
 		})
 	}
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)

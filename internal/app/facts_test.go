@@ -1,9 +1,15 @@
 package app
 
 import (
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
 	"html"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,6 +89,27 @@ func TestFacts(t *testing.T) {
 	}
 	if page := e.console(t, "/service"); !strings.Contains(page, "does not answer") || !strings.Contains(page, "could not be found out") {
 		t.Error("the page does not say that Redis and a table are gone")
+	}
+}
+
+// A private listener is reached by its address, and its certificate may have nothing else.
+func TestCertificateOfAnAddress(t *testing.T) {
+	t.Parallel()
+	pair := certificateFor(t, "connect.example.com", time.Now(), time.Now().Add(time.Hour))
+	key := pair.PrivateKey.(*ecdsa.PrivateKey)
+	var err error
+	if pair.Certificate[0], err = x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(10, 1, 2, 3), net.ParseIP("fd00::1")},
+	}, &x509.Certificate{}, key.Public(), key); err != nil {
+		t.Fatal(err)
+	}
+	a, _, _ := openWith(t, func(c *Config) { c.PrivateCertificate = FixedCertificate(pair) })
+	defer a.Close()
+	f := a.facts(t.Context())
+	if len(f.Certificates) != 1 || f.Certificates[0].Listener != "private" ||
+		!slices.Equal(f.Certificates[0].Names, []string{"localhost", "10.1.2.3", "fd00::1"}) {
+		t.Errorf("the certificates are %+v", f.Certificates)
 	}
 }
 

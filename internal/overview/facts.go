@@ -88,8 +88,8 @@ type Table struct {
 
 // Certificate is what a listener presents.
 type Certificate struct {
-	Listener string // public or private
-	Names    []string
+	Listener string   // public or private
+	Names    []string // and addresses
 	NotAfter time.Time
 	Problem  string // why no caller can connect with it; empty: none
 }

@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +95,39 @@ func TestSchemaCanBeDistributed(t *testing.T) {
 	}
 	if language := texts(t, db, "select lanname::text from pg_proc join pg_language on prolang = pg_language.oid where proname = 'connect_now'"); !slices.Equal(language, []string{"plpgsql"}) {
 		t.Errorf("the clock is written in %q, which may be inlined", language)
+	}
+}
+
+// Two documents name each table, and no other: what it holds, and where it goes on a cluster.
+func TestTablesAreDocumented(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, table := range postgres.Tables() {
+		if table.Name != "goose_db_version" { // goose's own
+			all = append(all, table.Name)
+		}
+	}
+	slices.Sort(all)
+	for name, part := range map[string]struct{ heading, column string }{
+		"ARCHITECTURE.md": {"\n## Data\n", `(?m)^\| ([^|]+) \|`}, "docs/scaling.md": {"\n### Where each table goes\n", "(?m)^.*$"},
+	} {
+		document, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, section, _ := strings.Cut(string(document), part.heading)
+		section, _, _ = strings.Cut(section, "\n#")
+		var named []string
+		for _, row := range regexp.MustCompile(part.column).FindAllString(section, -1) {
+			for _, table := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(row, -1) {
+				named = append(named, table[1])
+			}
+		}
+		slices.Sort(named)
+		named = slices.DeleteFunc(slices.Compact(named), func(table string) bool { return table == "goose_db_version" })
+		if diff := cmp.Diff(all, named); diff != "" {
+			t.Errorf("%s (-there +named):\n%s", name, diff)
+		}
 	}
 }
 

@@ -35,7 +35,6 @@ func TestKeysetOfOthersIsRefused(t *testing.T) {
 	}
 }
 
-// Who rotates a keyset leaves it to whom it belonged, also behind a symbolic link.
 // A keyring knows its keys without their material, as the file has them.
 func TestKeysOfAKeyring(t *testing.T) {
 	t.Parallel()
@@ -61,6 +60,7 @@ func TestKeysOfAKeyring(t *testing.T) {
 	}
 }
 
+// Who rotates a keyset leaves it to whom it belonged, also behind a symbolic link.
 func TestRotationKeepsOwnerAndMode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

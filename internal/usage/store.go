@@ -299,7 +299,7 @@ func (r *Report) spend(row usagedb.BudgetByHourRow) {
 
 // Sweep deletes counts and errors that are older than [Retention]. Every server may call it at any time.
 func (u *Usage) Sweep(ctx context.Context) error {
-	_, counts := u.queries.SweepUsage(ctx, Retention)
+	_, counts := u.queries.SweepUsage(ctx, Retention+time.Hour) // from the hour's beginning
 	_, charged := u.queries.SweepCharged(ctx, Retention)
 	_, refused := u.queries.SweepClientErrors(ctx, Retention)
 	return postgres.Failed("usage: sweep", errors.Join(counts, charged, refused))

@@ -193,6 +193,7 @@ func TestCountsWaitWithinBounds(t *testing.T) {
 	}
 }
 
+// An hour is kept as long as anything in it is younger than 35 days.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
@@ -204,13 +205,17 @@ func TestSweep(t *testing.T) {
 	count()
 	db.Clock.Advance(24 * time.Hour)
 	count()
-	for days, want := range []int64{2, 1, 0} { // 34, 35 and 36 days after the first
-		db.Clock.Set(time.Until(start.AddDate(0, 0, 34+days)))
+	const day = 24 * time.Hour
+	for _, step := range []struct {
+		after time.Duration // the first
+		want  int64
+	}{{34 * day, 2}, {35*day - time.Minute, 2}, {35*day + time.Hour, 1}, {36*day + time.Hour, 0}} {
+		db.Clock.Set(time.Until(start.Add(step.after)))
 		if err := u.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := pgtest.Value[int64](t, db, "select count(*) from usage_hours"); n != want {
-			t.Errorf("after %d days %d rows are left, want %d", 34+days, n, want)
+		if n := pgtest.Value[int64](t, db, "select count(*) from usage_hours"); n != step.want {
+			t.Errorf("after %s %d rows are left, want %d", step.after, n, step.want)
 		}
 	}
 }

@@ -78,6 +78,19 @@ func TestServers(t *testing.T) {
 	expect("b was killed more than a day ago", "a")
 }
 
+// However many were killed within a day, those that are there are in the list.
+func TestManyWereKilled(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, `insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
+		select gen_random_uuid(), 'a', 'v1', 'abc', connect_now(), connect_now() - n * interval '5 minutes', '[]' from generate_series(1, 250) n`)
+	b := overview.New(db.Pool, "b", "v1", "abc", db.Clock.Now())
+	must(t, b.Here(t.Context(), nil))
+	if list := hosts(t, b); len(list) != 200 || list[0] != "a lost" || list[199] != "b" {
+		t.Errorf("%d are in the list, the last of them %q", len(list), list[len(list)-1])
+	}
+}
+
 func TestDatabase(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

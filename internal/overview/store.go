@@ -62,7 +62,8 @@ func (o *Overview) Leave(ctx context.Context) error {
 	return postgres.Failed("overview: leave", o.queries.DeleteServer(ctx, o.id))
 }
 
-// Servers are those that said they are there within a day and did not stop since, by host.
+// Servers are those that said they are there within a day and did not stop since, by host. Where there are too many, the longest
+// lost are left out.
 func (o *Overview) Servers(ctx context.Context) ([]Server, error) {
 	rows, err := o.queries.ListServers(ctx, maxServers)
 	if err != nil {

@@ -9,12 +9,11 @@ on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = exclu
 delete from servers where server_id = @server_id;
 
 -- name: ListServers :many
--- With the time since each was seen, by the database's clock.
+-- Those that were seen last, with the time since then by the database's clock.
 select server_id, host, version, commit, started_at, seen_at, alerts,
     extract(epoch from connect_now() - seen_at)::float8 as seconds_ago
-from servers
-order by host, started_at, server_id
-limit @max_rows;
+from (select * from servers order by seen_at desc limit @max_rows) s
+order by host, started_at, server_id;
 
 -- name: DeleteLostServers :execrows
 -- The limit keeps the statement within its timeout.

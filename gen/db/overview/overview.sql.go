@@ -132,9 +132,8 @@ func (q *Queries) ListDatabaseSizes(ctx context.Context, days int32) ([]Database
 const listServers = `-- name: ListServers :many
 select server_id, host, version, commit, started_at, seen_at, alerts,
     extract(epoch from connect_now() - seen_at)::float8 as seconds_ago
-from servers
+from (select server_id, host, version, commit, started_at, seen_at, alerts from servers order by seen_at desc limit $1) s
 order by host, started_at, server_id
-limit $1
 `
 
 type ListServersRow struct {
@@ -148,7 +147,7 @@ type ListServersRow struct {
 	SecondsAgo float64
 }
 
-// With the time since each was seen, by the database's clock.
+// Those that were seen last, with the time since then by the database's clock.
 func (q *Queries) ListServers(ctx context.Context, maxRows int32) ([]ListServersRow, error) {
 	rows, err := q.db.Query(ctx, listServers, maxRows)
 	if err != nil {

@@ -119,9 +119,12 @@ func TestRemove(t *testing.T) {
 	succeed(t, env(db), "user_id,date,steps\n"+walker+",2026-01-02,100\n", "import", "daily-steps", "-")
 	succeed(t, env(db), "user_id,source_id,recorded_start_time,recorded_end_time,distance_meters\n"+walker+",r1,2026-01-02T08:00:00,,5\n",
 		"import", "cycling-activities", "-")
-	adjusted := succeedJSON[adjustmentJSON](t, env(db), "", "adjust", "steps", "--user", walker, "--date", "2026-01-02", "--delta", "5", "--note", "n")
+	day := []string{"--user", walker, "--date", "2026-01-02", "--note", "n"}
+	walked := succeedJSON[adjustmentJSON](t, env(db), "", append([]string{"adjust", "steps", "--delta", "5"}, day...)...)
+	ridden := succeedJSON[adjustmentJSON](t, env(db), "", append([]string{"adjust", "cycling", "--delta-meters", "5"}, day...)...)
 	for _, what := range [][]string{
-		{"steps", "--date", "2026-01-02"}, {"ride", "--source-id", "r1"}, {"adjustment", "--id", adjusted.ID.String()},
+		{"steps", "--date", "2026-01-02"}, {"ride", "--source-id", "r1"},
+		{"adjustment", "--id", walked.ID.String()}, {"adjustment", "--id", ridden.ID.String()},
 	} {
 		args := append(append([]string{"remove"}, what...), "--user", walker)
 		refuse(t, env(db), statusUsage, []string{"add --yes"}, args...)
@@ -134,8 +137,17 @@ func TestRemove(t *testing.T) {
 		refuse(t, env(db), statusFailed, []string{"no such user"}, args...)
 	}
 	if n := pgtest.Value[int](t, db, `select ((select count(*) from daily_steps) + (select count(*) from cycling_activities)
-		+ (select count(*) from step_corrections))::int`); n != 0 {
+		+ (select count(*) from step_corrections) + (select count(*) from cycling_adjustments))::int`); n != 0 {
 		t.Errorf("%d rows are left", n)
+	}
+	// Corrections by hand are in the audit log, and so is what is taken back of them.
+	noted := pgtest.Value[[]string](t, db, `select array_agg(actor || ' ' || action || ' ' || (detail ->> 'adjustment_id') order by at, id)
+		from audit_log where action like 'activity.%'`)
+	if diff := cmp.Diff([]string{
+		"operator activity.adjusted " + walked.ID.String(), "operator activity.adjusted " + ridden.ID.String(),
+		"operator activity.adjustment_removed " + walked.ID.String(), "operator activity.adjustment_removed " + ridden.ID.String(),
+	}, noted); diff != "" {
+		t.Errorf("audit log (-want +got):\n%s", diff)
 	}
 	refuse(t, env(db), statusUsage, []string{"date must"}, "remove", "steps", "--user", walker, "--date", "1800-01-01", "--yes")
 }

@@ -29,8 +29,11 @@ type removeStepsCommand struct {
 }
 
 func (c removeStepsCommand) Run(p *program, group *removeCommands, db unhurried) error {
-	return group.run(p, db, c.removal, "the steps of "+c.Date.String(), activity.Batch{
-		DailyStepsRemovals: []activity.StepsRemoval{{UserID: c.User, Date: c.Date.Time}},
+	return group.run(p, c.removal, "the steps of "+c.Date.String(), func() (int64, error) {
+		result, err := db.activity().Put(p.ctx, activity.Batch{
+			DailyStepsRemovals: []activity.StepsRemoval{{UserID: c.User, Date: c.Date.Time}},
+		})
+		return result.DailyStepsRemovals.Removed, err
 	})
 }
 
@@ -40,8 +43,11 @@ type removeRideCommand struct {
 }
 
 func (c removeRideCommand) Run(p *program, group *removeCommands, db unhurried) error {
-	return group.run(p, db, c.removal, "the ride "+c.SourceID, activity.Batch{
-		Removals: []activity.RideRemoval{{UserID: c.User, SourceID: c.SourceID}},
+	return group.run(p, c.removal, "the ride "+c.SourceID, func() (int64, error) {
+		result, err := db.activity().Put(p.ctx, activity.Batch{
+			Removals: []activity.RideRemoval{{UserID: c.User, SourceID: c.SourceID}},
+		})
+		return result.Removals.Removed, err
 	})
 }
 
@@ -51,9 +57,17 @@ type removeAdjustmentCommand struct {
 }
 
 func (c removeAdjustmentCommand) Run(p *program, group *removeCommands, db unhurried) error {
-	named := []activity.AdjustmentRemoval{{UserID: c.User, ID: c.ID}}
-	return group.run(p, db, c.removal, "the adjustment "+c.ID.String(), activity.Batch{
-		StepCorrectionRemovals: named, CyclingAdjustmentRemovals: named,
+	return group.run(p, c.removal, "the adjustment "+c.ID.String(), func() (removed int64, err error) {
+		for _, dataset := range []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling} {
+			found, err := db.activity().RemoveAdjustment(p.ctx, dataset, c.User, c.ID)
+			if err != nil {
+				return removed, err
+			}
+			if found {
+				removed++
+			}
+		}
+		return removed, nil
 	})
 }
 
@@ -61,11 +75,12 @@ type removedJSON struct {
 	Removed int64 `json:"removed"`
 }
 
-func (c removeCommands) run(p *program, db unhurried, of removal, what string, batch activity.Batch) error {
+// run has act remove something, once that is confirmed, and count it.
+func (c removeCommands) run(p *program, of removal, what string, act func() (removed int64, err error)) error {
 	if err := of.confirm(p, fmt.Sprintf("remove %s of user %s", what, of.User)); err != nil {
 		return err
 	}
-	result, err := db.activity().Put(p.ctx, batch)
+	removed, err := act()
 	if bad := (activity.BatchError)(nil); errors.As(err, &bad) && !errors.Is(err, activity.ErrUnknownUser) {
 		return usagef("%s %w", bad[0].Column, bad[0].Err)
 	}
@@ -75,8 +90,6 @@ func (c removeCommands) run(p *program, db unhurried, of removal, what string, b
 	if err != nil {
 		return err
 	}
-	removed := result.DailyStepsRemovals.Removed + result.Removals.Removed +
-		result.StepCorrectionRemovals.Removed + result.CyclingAdjustmentRemovals.Removed
 	if removed == 0 {
 		return fmt.Errorf("user %s has not %s", of.User, what)
 	}

@@ -221,11 +221,14 @@ func openKeyset(path string) (*credential.Keyring, error) {
 // openOperatorToken is the token of the demo's operator: a file of its own, so that an operator's own programs can use it.
 func openOperatorToken(path string) (string, error) {
 	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		token, _ := credential.NewOperatorToken()
-		return token, os.WriteFile(path, []byte(token+"\n"), 0o600)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
 	}
-	return strings.TrimSpace(string(text)), err
+	if token := strings.TrimSpace(string(text)); token != "" {
+		return token, nil
+	}
+	token, _ := credential.NewOperatorToken() // also where a start was cut off: an empty token would let everybody in
+	return token, os.WriteFile(path, []byte(token+"\n"), 0o600)
 }
 
 // writeEnvironment lets the command line work on the demo's data: `. .connect-svc/environment`.

@@ -92,11 +92,12 @@ func (d *demo) findRegistration(ctx context.Context) (r registration, found bool
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, false, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	if err != nil || len(r.TokensKey) == 0 || r.CallbackURL != d.addresses.Partner+partner.CallbackPath {
+	if err != nil {
 		return r, false, err
+	}
+	cutOff := json.Unmarshal(text, &r) != nil // by a start that was killed
+	if cutOff || len(r.TokensKey) == 0 || r.CallbackURL != d.addresses.Partner+partner.CallbackPath {
+		return r, false, nil
 	}
 	_, err = d.service.Clients.Get(ctx, r.ID)
 	if errors.Is(err, client.ErrNotFound) {

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"os"
 	"testing"
 	"time"
 )
@@ -21,5 +22,27 @@ func TestSinceConnected(t *testing.T) {
 				t.Fatalf("%s: at %s connected on %s, want %s", p.name, now, got, want)
 			}
 		}
+	}
+}
+
+// A file that a start left empty, because it was killed or the disk was full, is made anew: above all the operator's token, since an
+// empty one would let everybody in.
+func TestFilesCutOff(t *testing.T) {
+	t.Parallel()
+	d := demo{config: Config{Dir: t.TempDir()}}
+	for _, file := range []string{"operator-token", "partner.json"} {
+		if err := os.WriteFile(d.path(file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token, err := openOperatorToken(d.path("operator-token"))
+	if err != nil || len(token) < 32 {
+		t.Errorf("the operator's token has %d characters: %v", len(token), err)
+	}
+	if again, err := openOperatorToken(d.path("operator-token")); err != nil || again != token {
+		t.Errorf("the next start has another token: %v", err)
+	}
+	if _, found, err := d.findRegistration(t.Context()); err != nil || found {
+		t.Errorf("the partner's registration: found %t, %v", found, err)
 	}
 }

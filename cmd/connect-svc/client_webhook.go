@@ -33,7 +33,7 @@ func (s *keysetSetting) onlyIf(needed bool, from *source) {
 	switch {
 	case !needed:
 		s.KeysetFile = nil
-	case s.KeysetFile == nil:
+	case s.KeysetFile == nil && !from.hasRefused("keyset-file"):
 		from.problems = append(from.problems, settingError{"keyset-file", "is not set", settingTypes["keyset"].accepted})
 	}
 }

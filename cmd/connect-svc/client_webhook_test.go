@@ -147,3 +147,15 @@ func TestClientWebhookRefusals(t *testing.T) {
 		}
 	})
 }
+
+// A keyset that cannot be used is one problem with one line.
+func TestWebhookKeysetCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	environ := []string{"CONNECT_DATABASE_URL=postgres://127.0.0.1:1/none", "CONNECT_KEYSET_FILE=/nowhere"}
+	for _, args := range [][]string{
+		{"client", "create", "--name", "N", "--callback", "https://partner.example/cb", "--scope", "daily_steps:read"},
+		{"client", "update", "0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"},
+	} {
+		refuse(t, environ, statusUsage, []string{"CONNECT_KEYSET_FILE", "/nowhere", "cannot be used"}, append(args, "--webhook-url", hook)...)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -72,6 +73,14 @@ func (s *source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 
 func (s *source) twice(flag string) {
 	s.problems = append(s.problems, settingError{flag, "is set, and so is " + variable(flag) + "_FILE", "one of the two"})
+}
+
+// hasRefused tells whether a setting is among the problems.
+func (s *source) hasRefused(flag string) bool {
+	return slices.ContainsFunc(s.problems, func(problem error) bool {
+		wrong, found := errors.AsType[settingError](problem)
+		return found && wrong.flag == flag
+	})
 }
 
 // decode reads a setting and notes what is wrong with it.

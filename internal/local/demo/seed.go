@@ -85,8 +85,8 @@ func (d *demo) seed(ctx context.Context) error {
 	return os.WriteFile(d.path("partner.json"), append(text, '\n'), 0o600) // last: an interrupted start registers again
 }
 
-// findRegistration finds the partner's registration if it is of use: the partner has the same address as then, and the
-// database is the same one.
+// findRegistration finds the partner's registration if it is of use: the partner has the same address as then, the database is
+// the same one, and nobody has offboarded the partner.
 func (d *demo) findRegistration(ctx context.Context) (r registration, found bool, err error) {
 	text, err := os.ReadFile(d.path("partner.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,11 +99,11 @@ func (d *demo) findRegistration(ctx context.Context) (r registration, found bool
 	if cutOff || len(r.TokensKey) == 0 || r.CallbackURL != d.addresses.Partner+partner.CallbackPath {
 		return r, false, nil
 	}
-	_, err = d.service.Clients.Get(ctx, r.ID)
+	known, err := d.service.Clients.Get(ctx, r.ID)
 	if errors.Is(err, client.ErrNotFound) {
 		return r, false, nil
 	}
-	return r, err == nil, err
+	return r, err == nil && known.Status != client.Offboarded, err // which the console does for good
 }
 
 // register makes a client that has no connections.

@@ -1,7 +1,11 @@
 package demo
 
 import (
+	"encoding/json"
+	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -44,5 +48,45 @@ func TestFilesCutOff(t *testing.T) {
 	}
 	if _, found, err := d.findRegistration(t.Context()); err != nil || found {
 		t.Errorf("the partner's registration: found %t, %v", found, err)
+	}
+}
+
+// Who offboards the example partner has it again at the next start.
+func TestOffboardedPartner(t *testing.T) {
+	t.Parallel()
+	config := Config{Dir: t.TempDir(), Port: freePorts(t)}
+	registered := func() (r registration) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(config.Dir, "partner.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := start(t, config)
+	before := registered()
+	token, err := os.ReadFile(filepath.Join(config.Dir, "operator-token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	offboard, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.Private+"/operator/v1/clients/"+before.ID.String()+"/offboard", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offboard.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	response, err := http.DefaultClient.Do(offboard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if err := r.stop(); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v", response.StatusCode, err)
+	}
+	start(t, config)
+	if after := registered(); after.ID == before.ID {
+		t.Error("the partner is the one that was offboarded")
 	}
 }

@@ -15,7 +15,10 @@ func (c demoCommand) Run(p *program) error {
 			return usagef("--%s: must be from 0 to 65534", flag)
 		}
 	}
+	of := built()
 	return demo.Run(p.ctx, demo.Config{
+		Version:   of.Version,
+		Commit:    of.Commit,
 		Dir:       c.Dir,
 		Ephemeral: c.Ephemeral,
 		Port:      c.Port,

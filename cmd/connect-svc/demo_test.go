@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
+	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -28,11 +32,32 @@ func (c *cancelAt) Write(p []byte) (int, error) {
 func TestDemoStartsAndStops(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	stdout := &cancelAt{text: "https://localhost:", cancel: cancel}
+	stdout := &cancelAt{text: "https://localhost:"}
+	var metrics string
+	stdout.cancel = sync.OnceFunc(func() {
+		address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/readyz`).FindString(stdout.String())
+		go func() { // it serves while it prints
+			defer cancel()
+			response, err := http.Get(strings.Replace(address, "/readyz", "/metrics", 1))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = response.Body.Close() }()
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			metrics = string(body)
+		}()
+	})
 	var stderr bytes.Buffer
 	status := run(ctx, []string{"demo", "--ephemeral", "--port", "0", "--mail-port", "0"}, nil, strings.NewReader(""), stdout, &stderr)
 	if status != statusDone || stderr.Len() != 0 || !strings.Contains(stdout.String(), stdout.text) {
 		t.Errorf("status %d, stderr %q, stdout:\n%s", status, &stderr, stdout)
+	}
+	if is := `connect_build_info{commit="` + built().Commit; !strings.Contains(metrics, is) || !strings.Contains(metrics, `version="`+built().Version) {
+		t.Errorf("the demo does not know its own version: no %s", is)
 	}
 }
 

@@ -52,7 +52,10 @@ func (c sandboxCommand) Run(p *program) error {
 	if err := client.ValidateCallback(c.Callback); err != nil {
 		return usagef("--callback: %w", err)
 	}
+	of := built()
 	return sandbox.Run(p.ctx, sandbox.Config{
+		Version:       of.Version,
+		Commit:        of.Commit,
 		Listen:        c.Listen,
 		PrivateListen: c.PrivateListen,
 		CallbackURL:   c.Callback,

@@ -35,6 +35,8 @@ import (
 
 // Config of the demo.
 type Config struct {
+	Version, Commit string // of the program, which the service says of itself
+
 	Dir       string // where everything is kept; is made when it is missing
 	Ephemeral bool   // keep nothing, and do not look at Dir
 	// Port of the service; the partner has the one after it. 0 takes any that are free: for tests, since the data of
@@ -152,6 +154,8 @@ func (d *demo) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.service, err = app.Open(ctx, app.Config{
+		Version:        d.config.Version,
+		Commit:         d.config.Commit,
 		BaseURL:        d.addresses.Service,
 		DatabaseURL:    d.database.URL(),
 		Keys:           d.keys,

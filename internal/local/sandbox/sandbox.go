@@ -31,6 +31,8 @@ import (
 
 // Config of a sandbox. Its caller has checked it, except for what the domains check themselves.
 type Config struct {
+	Version, Commit string // of the program, which the service says of itself
+
 	Listen        string    // address of the public listener, on loopback unless there is a DriverToken; port 0 is any free one
 	PrivateListen string    // the same for the private listener, which has the driver
 	DriverToken   string    // that requests to the driver need as a Bearer token; empty: none
@@ -232,6 +234,8 @@ func (s *sandbox) openService(ctx context.Context) error {
 		return err
 	}
 	s.service, err = app.Open(ctx, app.Config{
+		Version:         s.config.Version,
+		Commit:          s.config.Commit,
 		BaseURL:         s.baseURL,
 		DatabaseURL:     s.database.URL(),
 		Keys:            keys,

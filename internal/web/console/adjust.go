@@ -66,7 +66,7 @@ func (c *console) askAdjustment(w http.ResponseWriter, r *http.Request, user acc
 // adjust takes the form in two steps. What is asked for is shown with the day's total before and after; sent from there it has an
 // id, which was made for that page: sent twice, it is one correction.
 func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.User) error {
-	form, err := site.ReadForm(w, r, "dataset", "date", "delta", "note", "correction", "total")
+	form, err := site.ReadLongForm(w, r, "dataset", "date", "delta", "note", "correction", "total")
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"net/http"
 	"strconv"
 
@@ -60,21 +59,14 @@ var partnerFields = []struct {
 	{name: "webhook-parallel", kind: "number", number: func(r *client.Registration) *int { return &r.WebhookParallel }},
 }
 
-// maxPartnerForm is the size of the form's body in bytes: four addresses may be long.
-const maxPartnerForm = 64 << 10
-
 // readPartnerForm reads the form. Error: site.ErrBadForm.
 func readPartnerForm(w http.ResponseWriter, r *http.Request) (map[string]string, client.Registration, error) {
 	var registration client.Registration
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPartnerForm))
-	if err != nil || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-		return nil, registration, site.ErrBadForm
-	}
 	known := append([]string{"id", "seen", "alike"}, scope.All.Names()...)
 	for _, f := range partnerFields {
 		known = append(known, f.name)
 	}
-	form, err := site.ParseForm(string(body), known)
+	form, err := site.ReadLongForm(w, r, known...)
 	if err != nil {
 		return nil, registration, err
 	}

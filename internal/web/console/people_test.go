@@ -205,6 +205,10 @@ func TestAdjust(t *testing.T) {
 		}
 		v.shows(refused, "Correct a day of "+f.user.Email, test.says)
 	}
+	long := v.post(path, with(fields, "note", strings.Repeat("🚴", 1000))...) // each takes twelve bytes of a form
+	v.shows(long, "18,000 → 16,000 steps on 2026-03-09")
+	v.goes(v.post(path, sent(long)...), userPath(f.user.ID)+"?done=activity_adjusted")
+	f.wasNoted(t, "activity.adjusted", "activity.adjusted")
 	for _, bad := range [][]string{with(fields, "dataset", "x"), with(agreed, "correction", "x"), with(agreed, "correction", uuid.Nil.String())} {
 		v.fails(v.post(path, bad...), http.StatusBadRequest, "This form cannot be read")
 	}

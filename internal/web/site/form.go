@@ -11,8 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxForm is the size of a form's body in bytes.
-const maxForm = 8 * 1024
+// The size of a form's body in bytes, and of one with long texts, in which a character may take twelve.
+const (
+	maxForm     = 8 << 10
+	maxLongForm = 64 << 10
+)
 
 // ErrBadForm is the error for what is not a form of ours.
 var ErrBadForm = errors.New("not a form of ours")
@@ -20,10 +23,19 @@ var ErrBadForm = errors.New("not a form of ours")
 // ReadForm reads the submitted fields, without the space around them. Each must be known, occur once, and be text that
 // PostgreSQL accepts. Missing fields are empty. Error: ErrBadForm.
 func ReadForm(w http.ResponseWriter, r *http.Request, known ...string) (map[string]string, error) {
+	return readForm(w, r, maxForm, known)
+}
+
+// ReadLongForm is [ReadForm] for a form with long texts. Error: ErrBadForm.
+func ReadLongForm(w http.ResponseWriter, r *http.Request, known ...string) (map[string]string, error) {
+	return readForm(w, r, maxLongForm, known)
+}
+
+func readForm(w http.ResponseWriter, r *http.Request, limit int64, known []string) (map[string]string, error) {
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/x-www-form-urlencoded" {
 		return nil, ErrBadForm
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		return nil, ErrBadForm
 	}

@@ -38,9 +38,13 @@ var overlaps = []struct {
 }
 
 func (c *console) confirmSecret(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	return c.askSecret(w, r, partner, strconv.Itoa(24*60*60), "")
+}
+
+func (c *console) askSecret(w http.ResponseWriter, r *http.Request, partner client.Client, chosen string, problem template.HTML) error {
 	in := c.site.Locale(r)
 	overlap := field{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
-		Value: strconv.Itoa(24 * 60 * 60)}
+		Value: chosen}
 	for _, o := range overlaps {
 		overlap.Choices = append(overlap.Choices, choice{strconv.Itoa(int(o.time.Seconds())), in.Text("console.secret.for." + o.name)})
 	}
@@ -51,18 +55,36 @@ func (c *console) confirmSecret(w http.ResponseWriter, r *http.Request, partner 
 	return c.confirm(w, r, "partners", confirmation{
 		Title: in.Text("console.secret.replace_heading", "Partner", partner.Name), Says: says,
 		Action: in.Text("console.secret.replace_act"), Back: partnerPath(partner.ID), Fields: []field{overlap},
+		Hidden: []choice{{"older", untilOf(partner.OverlapUntil)}}, Problem: problem,
 	})
+}
+
+// untilOf is until when a previous secret works, in a form; empty where there is none.
+func untilOf(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+// replacedSince tells that a secret was replaced after its form was made: to replace it again would end what its holder still uses,
+// although the form has promised that it goes on. Often the button was only pressed twice.
+func replacedSince(form map[string]string, now time.Time) bool {
+	return !now.IsZero() && form["older"] != untilOf(now)
 }
 
 // replaceSecret shows the new secret, and until when the one of before works.
 func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	form, err := site.ReadForm(w, r, "overlap")
+	form, err := site.ReadForm(w, r, "overlap", "older")
 	if err != nil {
 		return err
 	}
 	for _, o := range overlaps {
 		if form["overlap"] != strconv.Itoa(int(o.time.Seconds())) {
 			continue
+		}
+		if replacedSince(form, partner.OverlapUntil) {
+			return c.askSecret(w, r, partner, form["overlap"], c.site.Locale(r).HTML("console.secret.replaced_since"))
 		}
 		rotated, err := c.Clients.RotateSecret(r.Context(), partner.ID, o.time)
 		if err != nil {

@@ -286,9 +286,16 @@ func TestReplaceSecret(t *testing.T) {
 	if !f.accepted(t, partner.ID, newer) || !f.accepted(t, partner.ID, partner.Secret) {
 		t.Error("not both secrets work")
 	}
-	v.shows(v.get(path), "Replace the secret of Ride Club?", "A previous secret works until 2026-03-17")
+	// The button was pressed twice: the second press does not cut the partner off.
+	twice := v.post(path, "overlap", "604800")
+	v.shows(twice, "Replace the secret of Ride Club?", "replaced since this page was opened", "A previous secret works until 2026-03-17")
+	if twice.StatusCode != http.StatusUnprocessableEntity || !f.accepted(t, partner.ID, newer) || !f.accepted(t, partner.ID, partner.Secret) {
+		t.Errorf("status %d; or the secrets that were promised to work do not", twice.StatusCode)
+	}
+	form := v.get(path)
+	v.shows(form, "Replace the secret of Ride Club?", "A previous secret works until 2026-03-17")
 	v.shows(v.get(partnerPath(partner.ID)), "Ride Club", "works until 2026-03-17")
-	v.shows(v.post(path, "overlap", "0"), "The secret is replaced", "no longer works")
+	v.shows(v.post(path, with(sent(form), "overlap", "0")...), "The secret is replaced", "no longer works")
 	if f.accepted(t, partner.ID, newer) {
 		t.Error("a secret without an overlap works")
 	}

@@ -57,6 +57,10 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 }
 
 func (c *console) confirmWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {
+	return c.askWebhookSecret(w, r, one, "")
+}
+
+func (c *console) askWebhookSecret(w http.ResponseWriter, r *http.Request, one hook, problem template.HTML) error {
 	partner, endpoint := one.partner, one.endpoint
 	in := c.site.Locale(r)
 	says := []template.HTML{in.HTML("console.webhook.secret.says")}
@@ -66,10 +70,18 @@ func (c *console) confirmWebhookSecret(w http.ResponseWriter, r *http.Request, o
 	return c.confirm(w, r, "partners", confirmation{
 		Title: in.Text("console.webhook.secret.heading", "Partner", partner.Name), Says: says,
 		Action: in.Text("console.webhook.secret.act"), Back: hooksPath(partner),
+		Hidden: []choice{{"older", untilOf(endpoint.RotatingUntil)}}, Problem: problem,
 	})
 }
 
 func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {
+	form, err := site.ReadForm(w, r, "older")
+	if err != nil {
+		return err
+	}
+	if replacedSince(form, one.endpoint.RotatingUntil) {
+		return c.askWebhookSecret(w, r, one, c.site.Locale(r).HTML("console.secret.replaced_since"))
+	}
 	partner := one.partner
 	secret, err := c.Webhooks.RotateSecret(r.Context(), partner.ID)
 	if err != nil {

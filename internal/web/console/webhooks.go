@@ -18,7 +18,7 @@ func (c *console) routeWebhooks(r chi.Router) {
 	const hooks = partnersPath + "/{partner}/webhooks"
 	r.Get(hooks, c.page(site.Given(c.partnerOf, c.listEvents)))
 	routeAct(c, r, hooks+"/address", c.changeable, c.showAddress, c.setAddress)
-	routeAct(c, r, hooks+"/secret", c.hookOf, c.confirmWebhookSecret, site.Confirmed(c.replaceWebhookSecret))
+	routeAct(c, r, hooks+"/secret", c.hookOf, c.confirmWebhookSecret, c.replaceWebhookSecret)
 	routeAct(c, r, hooks+"/remove", c.hookOf, c.confirmRemoveWebhook, site.Confirmed(c.removeWebhook))
 	routeAct(c, r, hooks+"/test", c.hookOf, c.showWebhookTest, c.testWebhook)
 	routeAct(c, r, hooks+"/replay", c.hookOf, c.confirmReplayFailed, site.Confirmed(c.replayFailed))

@@ -67,6 +67,11 @@ func TestWebhookEndpoint(t *testing.T) {
 
 	v.shows(v.get(path+"/secret"), "Replace the webhook secret of Ride Club?")
 	v.shows(v.post(path+"/secret"), "The webhook secret is replaced", "signs beside it until 2026-03-11 12:34")
+	twice := v.post(path + "/secret")
+	v.shows(twice, "Replace the webhook secret of Ride Club?", "replaced since this page was opened", "A previous secret signs until 2026-03-11")
+	if twice.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("the button was pressed twice: status %d", twice.StatusCode)
+	}
 	v.shows(v.get(path+"/secret"), "Replace the webhook secret of Ride Club?", "A previous secret signs until 2026-03-11")
 
 	f.db.Exec(t, "update webhook_endpoints set stopped_at = connect_now()")

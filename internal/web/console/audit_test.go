@@ -161,7 +161,10 @@ func TestAuditCSV(t *testing.T) {
 func TestChromiumAudit(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
-	s.happened(t)
+	_, plain := s.happened(t)
+	s.db.Exec(t, `insert into audit_log (subject, user_id, client_id, actor, action, at, connection_version, detail)
+		values ($1, $1, $2, 'operator', 'connection.disconnected', connect_now(), 12, jsonb_build_object('scopes', repeat('cycling_activities:read ', 3), 'reason', 'x'))`,
+		s.user.ID, plain.ID)
 	s.at(t, auditPath)
 	s.looks(t, "audit")
 	s.at(t, auditPath+"?from=yesterday")

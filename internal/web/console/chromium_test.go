@@ -75,6 +75,9 @@ func (s *screen) looks(t *testing.T, name string) {
 			for _, fault := range s.LayoutFaults() {
 				t.Errorf("%s, %s, %d px: %s", name, scheme, width, fault)
 			}
+			if width == 1280 {
+				s.isInLine(t, name)
+			}
 			if browsertest.Pictures() {
 				s.Screenshot(filepath.Join(t.ArtifactDir(), fmt.Sprintf("%s-%s-%d.png", name, scheme, width)))
 			}
@@ -96,9 +99,44 @@ func (s *screen) looks(t *testing.T, name string) {
 		t.Errorf("%s: %d main headings", name, headings)
 	}
 	for _, problem := range s.Problems() {
-		if !strings.Contains(problem, "status of 422") { // a form with a problem
+		if !strings.Contains(problem, "status of 422") && !strings.Contains(problem, "status of 404") { // a form with a problem, or no page
 			t.Errorf("%s: the browser's console shows %s", name, problem)
 		}
+	}
+}
+
+// isInLine holds a wide page to what an eye sees at once: that a name stands on one line with what it is, the cells of a row on one
+// line, and that no short word is broken.
+func (s *screen) isInLine(t *testing.T, name string) {
+	t.Helper()
+	var faults []string
+	s.Evaluate(`(() => {
+		const line = (element) => { // where its first text stands
+			let first = element;
+			while (first.firstElementChild && [...first.childNodes].find((n) => n.nodeType === 1 || n.data?.trim())?.nodeType === 1) first = first.firstElementChild;
+			const mark = document.createElement("span");
+			mark.style.display = "inline-block";
+			first.prepend(mark);
+			const at = mark.getBoundingClientRect().bottom;
+			mark.remove();
+			return at;
+		};
+		const faults = [];
+		for (const row of document.querySelectorAll(".facts > div, tbody tr")) {
+			const texts = [...row.children].filter((e) => e.innerText.trim() !== "" && e.checkVisibility());
+			const lines = texts.map(line);
+			if (Math.max(...lines) - Math.min(...lines) > 1) faults.push("out of line: " + lines.map((y, i) => y.toFixed(1) + " " + texts[i].innerText.slice(0, 20)).join(", "));
+		}
+		for (const word of document.querySelectorAll("tbody a, tbody .badge")) {
+			const range = document.createRange();
+			range.selectNodeContents(word);
+			const text = word.innerText.trim();
+			if (text.length <= 24 && !/[\s-]/.test(text) && range.getClientRects().length > 1) faults.push("broken: " + text);
+		}
+		return faults.slice(0, 5);
+	})()`, &faults)
+	for _, fault := range faults {
+		t.Errorf("%s: %s", name, fault)
 	}
 }
 
@@ -111,6 +149,9 @@ func TestChromiumSignIn(t *testing.T) {
 	s.looks(t, "signed-out")
 	s.Submit(chromedp.SendKeys(chromedp.CSS("#token"), "wrong"), chromedp.Click(chromedp.CSS("button.act")))
 	s.looks(t, "wrong-token")
+	s.Open(s.server.URL + Path + "/nothing")
+	s.isTitled(t, "There is no such page · Console · Activity Connect")
+	s.looks(t, "no-such-page")
 }
 
 func TestChromiumUser(t *testing.T) {

@@ -83,7 +83,7 @@ func TestRegister(t *testing.T) {
 	}
 
 	made := v.post(partnersPath+"/new", registration("id", id)...)
-	v.shows(made, "The partner is registered", id, "cannot be shown again")
+	v.shows(made, "The partner is registered", "Ride Club", id, "cannot be shown again")
 	secret := made.Find(".secrets pre").Last().Text()
 	partner, err := f.config.Clients.Get(t.Context(), uuid.MustParse(id))
 	if err != nil || partner.Name != "Ride Club" || partner.Scopes != scope.DailySteps || !f.accepted(t, partner.ID, secret) {
@@ -281,7 +281,7 @@ func TestReplaceSecret(t *testing.T) {
 		v.fails(v.post(path, "overlap", bad), http.StatusBadRequest, "This form cannot be read")
 	}
 	replaced := v.post(path, "overlap", "604800")
-	v.shows(replaced, "The secret is replaced", "The previous secret works until 2026-03-17 12:34")
+	v.shows(replaced, "The secret is replaced", "Ride Club", "The previous secret works until 2026-03-17 12:34")
 	newer := replaced.Find(".secrets pre").Last().Text()
 	if !f.accepted(t, partner.ID, newer) || !f.accepted(t, partner.ID, partner.Secret) {
 		t.Error("not both secrets work")

@@ -58,7 +58,7 @@ func TestWebhookEndpoint(t *testing.T) {
 		}
 	}
 	set := v.post(path+"/address", "url", "https://ride.example/hooks")
-	v.shows(set, "The webhook is set", "Webhook secret")
+	v.shows(set, "The webhook is set", "Ride Club", "Webhook secret")
 	if secret := set.Find(".secrets pre").Text(); !strings.HasPrefix(secret, "whsec_") || strings.Contains(v.get(path).text, secret) {
 		t.Error("the secret is not shown once")
 	}

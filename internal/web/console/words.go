@@ -18,7 +18,7 @@ import (
 func words(in *locale.Locale) template.FuncMap {
 	w := newWriter(in)
 	return template.FuncMap{
-		"parts": func() []string { return parts }, "number": w.number, "percent": w.percent, "took": w.took, "size": w.size,
+		"parts": func() []string { return parts }, "number": w.number, "percent": w.percent, "took": w.took, "lasted": w.lasted, "size": w.size,
 		"signed": w.signed, "instant": instant, "date": date, "hour": hour, "list": func(names ...string) []string { return names },
 		"span": w.duration, "codes": codes, "age": w.age,
 	}
@@ -69,7 +69,7 @@ func (w writer) percent(share float64) string {
 	return w.printer.Sprint(number.Percent(share, number.MaxFractionDigits(digits)))
 }
 
-// took writes a time to answer; those of ten seconds and more are not told apart.
+// took writes a time to answer, none where there was no request; those of ten seconds and more are not told apart.
 func (w writer) took(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {
@@ -82,6 +82,14 @@ func (w writer) took(d time.Duration) string {
 	default:
 		return w.decimal(ms) + " ms"
 	}
+}
+
+// lasted writes how long one thing took, which is measured in whole milliseconds.
+func (w writer) lasted(d time.Duration) string {
+	if d < time.Millisecond {
+		return "< 1 ms"
+	}
+	return w.took(d)
 }
 
 // size writes bytes in the largest unit of which there is one.

@@ -38,6 +38,22 @@ func TestChromiumPartner(t *testing.T) {
 
 	s.at(t, path+"/change")
 	s.looks(t, "change-partner")
+	// What is wrong far below is where the page begins.
+	for field, wrong := range map[string]string{"webhook-parallel": `document.querySelector("#f-webhook-parallel").value = "99"`,
+		"daily_steps:read": `document.querySelectorAll("fieldset input").forEach((box) => box.checked = false)`} {
+		s.at(t, path+"/change")
+		s.Submit(chromedp.Evaluate[chromedp.Void]("void ("+wrong+")"), chromedp.Click(chromedp.CSS("button.act")))
+		s.Do(chromedp.WaitReady(chromedp.CSS(":focus"))) // which it gets when the page is drawn
+		var focused struct {
+			Name string
+			Seen bool
+		}
+		s.Evaluate(`(at => ({Name: at.name, Seen: at.getBoundingClientRect().top > 0 && at.getBoundingClientRect().bottom < innerHeight}))(document.activeElement)`, &focused)
+		if focused.Name != field || !focused.Seen {
+			t.Errorf("%s is wrong, and the focus is on %+v", field, focused)
+		}
+	}
+	s.at(t, path+"/change")
 	s.Submit(chromedp.SetValue(chromedp.CSS("#f-homepage"), "https://www.walk.example/"), chromedp.Click(chromedp.CSS("button.act")))
 	s.looks(t, "partner")
 

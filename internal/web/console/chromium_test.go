@@ -55,8 +55,8 @@ func (s *screen) isTitled(t *testing.T, want string) {
 	}
 }
 
-// looks holds the page that is open against the rules for all: axe, the contrast in light and dark, nothing cut off at 1280 and 320 px,
-// one main heading, a name for each drawing and for whatever takes the focus. A picture of each is taken on request.
+// looks holds the page that is open against the rules for all: axe, the contrast in light and dark, nothing cut off at 1280 and 320 px
+// and with letters twice as large, one main heading, a name for each drawing and for whatever takes the focus. A picture of each is taken on request.
 func (s *screen) looks(t *testing.T, name string) {
 	t.Helper()
 	s.Do(chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("details").forEach((d, i) => d.open = i === 0)`))
@@ -83,6 +83,16 @@ func (s *screen) looks(t *testing.T, name string) {
 			}
 		}
 	}
+	s.Evaluate("document.documentElement.style.fontSize = '200%'", new(string))
+	for _, fault := range s.LayoutFaults() {
+		t.Errorf("%s, 320 px, with letters twice as large: %s", name, fault)
+	}
+	var skip float64 // the right edge of what only the keyboard shows
+	s.Evaluate("document.querySelector('.skip')?.getBoundingClientRect().right ?? 0", &skip)
+	if skip > 0 {
+		t.Errorf("%s, with letters twice as large: the link past the navigation can be seen", name)
+	}
+	s.Evaluate("document.documentElement.style.fontSize = ''", new(string))
 	s.Do(chromedp.EmulateViewport(1280, 800))
 	headings := 0
 	for _, node := range s.Accessible() {

@@ -148,6 +148,10 @@ func TestChangePartner(t *testing.T) {
 	v.goes(v.post(path, registration("seen", open(), "name", "Ride Society", "burst", "99")...), partnerPath(partner.ID)+"?done=partner_changed")
 	v.shows(v.get(partnerPath(partner.ID)+"?done=partner_changed"), "Ride Society", "The registration is changed.", "it@ride.example", "99")
 
+	if log := v.get(v.get(partnerPath(partner.ID)).Find("main .way a").AttrOr("href", "")); log.Find("tbody tr").Length() != 1 || !strings.Contains(log.text, "client.updated") {
+		t.Errorf("the partner's page does not lead to what happened to it: %s", log.Request.URL)
+	}
+
 	// A name that looks like another's must be meant.
 	seen := open()
 	alike := v.post(path, registration("seen", seen, "name", "WaIk Rewards")...)

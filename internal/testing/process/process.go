@@ -59,7 +59,7 @@ func Start(t testing.TB, configure func(port string) Config, programs ...string)
 // Rebind calls what listens on a port that was closed a moment ago, again for up to 10 s while the port is taken: a program that
 // another test starts holds copies of this process's sockets until it runs.
 func Rebind(listen func() error) error {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
 		if err := listen(); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
 			return err
 		}

@@ -94,6 +94,8 @@ var (
 	ErrNotFound   = errors.New("no such client")
 	ErrOffboarded = errors.New("the client was offboarded")
 	ErrExists     = errors.New("there is a client of this id")
+
+	ErrReplacedSince = errors.New("the secret was replaced since")
 )
 
 // FieldError says which field of a registration is wrong, and what is accepted.

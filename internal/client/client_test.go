@@ -408,3 +408,43 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("the audit log says %s\nwant %s", detail, noted)
 	}
 }
+
+// TestSecretReplacedAtOnce: of many who have seen the same secret, one replaces it, and that secret works on.
+func TestSecretReplacedAtOnce(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	registry := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
+	registered, secret := create(t, registry, rideClub)
+	var seen time.Time
+	for round := range 3 {
+		rotated := make(chan client.Secret, 8)
+		var presses sync.WaitGroup
+		for range cap(rotated) {
+			presses.Go(func() {
+				replacement, err := registry.RotateSeenSecret(t.Context(), registered.ID, time.Hour, seen)
+				if err == nil {
+					rotated <- replacement
+				} else if !errors.Is(err, client.ErrReplacedSince) {
+					t.Error(err)
+				}
+			})
+		}
+		presses.Wait()
+		if len(rotated) != 1 {
+			t.Fatalf("round %d: it was replaced %d times", round, len(rotated))
+		}
+		if hash := pgtest.Value[[]byte](t, db, "select previous_secret_hash from clients where client_id = $1", registered.ID); !credential.MatchesHash(secret, hash) {
+			t.Errorf("round %d: the secret that was seen has ended", round)
+		}
+		replacement := <-rotated
+		secret, seen = replacement.Secret, replacement.OverlapUntil
+		db.Clock.Advance(time.Minute)
+	}
+	db.Clock.Advance(time.Hour)
+	if _, err := registry.RotateSeenSecret(t.Context(), registered.ID, time.Hour, seen); err != nil {
+		t.Errorf("after the overlap: %v", err)
+	}
+	if _, err := registry.RotateSeenSecret(t.Context(), uuid.New(), 0, seen); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("an unknown client: %v", err)
+	}
+}

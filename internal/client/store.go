@@ -136,15 +136,32 @@ func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) e
 // up to [MaxOverlap]. With 0 it no longer works when RotateSecret returns. An older one never works. Errors: *FieldError,
 // ErrNotFound, ErrOffboarded.
 func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration) (Secret, error) {
+	return r.rotateSecret(ctx, id, overlap, nil)
+}
+
+// RotateSeenSecret is RotateSecret for a caller who has seen [Client.OverlapUntil]. Where another secret works beside the newest by
+// now, it replaces nothing: that secret would end, although its holder was told that it goes on. Error also: ErrReplacedSince.
+func (r *Registry) RotateSeenSecret(ctx context.Context, id uuid.UUID, overlap time.Duration, overlapUntil time.Time) (Secret, error) {
+	return r.rotateSecret(ctx, id, overlap, &overlapUntil)
+}
+
+func (r *Registry) rotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration, seenUntil *time.Time) (Secret, error) {
 	if err := checkOverlap(overlap); err != nil {
 		return Secret{}, err
 	}
 	secret, hash := credential.NewClientSecret()
 	until, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
-		ClientID: id, SecretHash: hash, Overlap: overlap, Actor: actor.Of(ctx),
+		ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: actor.Of(ctx),
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Secret{}, r.changed(ctx, id, 0, nil)
+		known, err := r.Get(ctx, id)
+		switch {
+		case err != nil:
+			return Secret{}, err
+		case known.Status == Offboarded:
+			return Secret{}, clientError(id, ErrOffboarded)
+		}
+		return Secret{}, clientError(id, ErrReplacedSince)
 	}
 	if err != nil {
 		return Secret{}, clientError(id, err)

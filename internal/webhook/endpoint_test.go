@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -249,5 +251,38 @@ func TestLogHoldsNothingSensitive(t *testing.T) {
 		if strings.Contains(log, secret) {
 			t.Errorf("the log holds %q:\n%s", secret, log)
 		}
+	}
+}
+
+// TestSecretReplacedAtOnce: of many who have seen the same secret, one replaces it.
+func TestSecretReplacedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.client(t, receive(t, nil))
+	for range 2 {
+		endpoint, err := w.Endpoint(t.Context(), client.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var replaced atomic.Int32
+		var presses sync.WaitGroup
+		for range 8 {
+			presses.Go(func() {
+				_, err := w.RotateSeenSecret(t.Context(), client.ID, endpoint.RotatingUntil)
+				if err == nil {
+					replaced.Add(1)
+				} else if !errors.Is(err, ErrReplacedSince) {
+					t.Error(err)
+				}
+			})
+		}
+		presses.Wait()
+		if n := replaced.Load(); n != 1 {
+			t.Fatalf("it was replaced %d times", n)
+		}
+		w.db.Clock.Advance(time.Minute)
+	}
+	if _, err := w.RotateSeenSecret(t.Context(), uuid.New(), time.Time{}); !errors.Is(err, ErrNoEndpoint) {
+		t.Errorf("an unknown client: %v", err)
 	}
 }

@@ -83,6 +83,16 @@ const rotationOverlap = 24 * time.Hour
 // RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. Errors:
 // ErrNoEndpoint.
 func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string, error) {
+	return w.rotateSecret(ctx, clientID, nil)
+}
+
+// RotateSeenSecret is RotateSecret for a caller who has seen [Endpoint.RotatingUntil]. Where another secret signs beside the newest
+// by now, it replaces nothing. Error also: ErrReplacedSince.
+func (w *Webhooks) RotateSeenSecret(ctx context.Context, clientID uuid.UUID, rotatingUntil time.Time) (string, error) {
+	return w.rotateSecret(ctx, clientID, &rotatingUntil)
+}
+
+func (w *Webhooks) rotateSecret(ctx context.Context, clientID uuid.UUID, seenUntil *time.Time) (string, error) {
 	var key [32]byte
 	rand.Read(key[:])
 	secret, sealed, err := w.secretOf(key)
@@ -90,10 +100,13 @@ func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string
 		return "", err
 	}
 	n, err := w.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
-		ClientID: clientID, Secret: sealed, Overlap: rotationOverlap, Actor: actor.Of(ctx),
+		ClientID: clientID, Secret: sealed, Overlap: rotationOverlap, SeenUntil: seenUntil, Actor: actor.Of(ctx),
 	})
 	if err == nil && n == 0 {
-		err = ErrNoEndpoint
+		if _, err := w.Endpoint(ctx, clientID); err != nil {
+			return "", err
+		}
+		err = ErrReplacedSince
 	}
 	if err != nil {
 		return "", ofClient(clientID, err)

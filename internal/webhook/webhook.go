@@ -71,6 +71,7 @@ var (
 	ErrClientOffboarded = errors.New("the client was offboarded")
 	ErrNoEndpoint       = errors.New("the client has no webhook")
 	ErrStopped          = errors.New("the webhook was stopped because its receiver answered 410: set its URL again first")
+	ErrReplacedSince    = errors.New("the secret was replaced since")
 	ErrNoEvent          = errors.New("no such event")
 	ErrEventType        = errors.New("no such type of event: there are " + ConnectionRevoked + " and " + ActivityUpdated)
 )

@@ -45,13 +45,16 @@ with found as (
 select count(*) from found;
 
 -- name: ReplaceClientSecret :one
--- With an overlap the secret of before works so long; an older one never does.
+-- With an overlap the secret of before works so long; an older one never does. Who has seen until when a previous secret works
+-- replaces nothing where that has changed since.
 with replaced as (
     update clients cl
     set secret_hash = @secret_hash,
         previous_secret_hash = case when @overlap::interval > interval '0' then cl.secret_hash end,
         previous_secret_until = case when @overlap::interval > interval '0' then connect_now() + @overlap::interval end
     where cl.client_id = @client_id and cl.status <> 'offboarded'
+        and (sqlc.narg(seen_until)::timestamptz is null or cl.previous_secret_until is null
+            or cl.previous_secret_until <= connect_now() or cl.previous_secret_until = sqlc.narg(seen_until))
     returning cl.client_id, cl.previous_secret_until
 ), noted as (
     insert into audit_log (subject, actor, action, client_id, detail)

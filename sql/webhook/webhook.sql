@@ -31,10 +31,13 @@ insert into audit_log (subject, actor, action, client_id, detail)
 select moved.client_id, @actor::text, 'webhook.url_set', moved.client_id, jsonb_build_object('host', @host::text) from moved;
 
 -- name: RotateWebhookSecret :execrows
+-- Who has seen until when a previous secret signs replaces nothing where that has changed since.
 with rotated as (
     update webhook_endpoints w
     set previous_secret = w.secret, previous_until = connect_now() + @overlap::interval, secret = @secret
     where w.client_id = @client_id
+        and (sqlc.narg(seen_until)::timestamptz is null or w.previous_until is null
+            or w.previous_until <= connect_now() or w.previous_until = sqlc.narg(seen_until))
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)

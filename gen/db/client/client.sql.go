@@ -327,10 +327,12 @@ with replaced as (
         previous_secret_hash = case when $2::interval > interval '0' then cl.secret_hash end,
         previous_secret_until = case when $2::interval > interval '0' then connect_now() + $2::interval end
     where cl.client_id = $3 and cl.status <> 'offboarded'
+        and ($4::timestamptz is null or cl.previous_secret_until is null
+            or cl.previous_secret_until <= connect_now() or cl.previous_secret_until = $4)
     returning cl.client_id, cl.previous_secret_until
 ), noted as (
     insert into audit_log (subject, actor, action, client_id, detail)
-    select replaced.client_id, $4::text, 'client.secret_replaced', replaced.client_id,
+    select replaced.client_id, $5::text, 'client.secret_replaced', replaced.client_id,
         case when $2::interval > interval '0'
             then jsonb_build_object('overlap_seconds', extract(epoch from $2::interval)::bigint) else '{}' end
     from replaced
@@ -342,15 +344,18 @@ type ReplaceClientSecretParams struct {
 	SecretHash []byte
 	Overlap    time.Duration
 	ClientID   uuid.UUID
+	SeenUntil  *time.Time
 	Actor      string
 }
 
-// With an overlap the secret of before works so long; an older one never does.
+// With an overlap the secret of before works so long; an older one never does. Who has seen until when a previous secret works
+// replaces nothing where that has changed since.
 func (q *Queries) ReplaceClientSecret(ctx context.Context, arg ReplaceClientSecretParams) (*time.Time, error) {
 	row := q.db.QueryRow(ctx, replaceClientSecret,
 		arg.SecretHash,
 		arg.Overlap,
 		arg.ClientID,
+		arg.SeenUntil,
 		arg.Actor,
 	)
 	var previous_secret_until *time.Time

@@ -1056,6 +1056,8 @@ with rotated as (
     update webhook_endpoints w
     set previous_secret = w.secret, previous_until = connect_now() + $2::interval, secret = $3
     where w.client_id = $4
+        and ($5::timestamptz is null or w.previous_until is null
+            or w.previous_until <= connect_now() or w.previous_until = $5)
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
@@ -1063,18 +1065,21 @@ select rotated.client_id, $1::text, 'webhook.secret_rotated', rotated.client_id 
 `
 
 type RotateWebhookSecretParams struct {
-	Actor    string
-	Overlap  time.Duration
-	Secret   string
-	ClientID uuid.UUID
+	Actor     string
+	Overlap   time.Duration
+	Secret    string
+	ClientID  uuid.UUID
+	SeenUntil *time.Time
 }
 
+// Who has seen until when a previous secret signs replaces nothing where that has changed since.
 func (q *Queries) RotateWebhookSecret(ctx context.Context, arg RotateWebhookSecretParams) (int64, error) {
 	result, err := q.db.Exec(ctx, rotateWebhookSecret,
 		arg.Actor,
 		arg.Overlap,
 		arg.Secret,
 		arg.ClientID,
+		arg.SeenUntil,
 	)
 	if err != nil {
 		return 0, err

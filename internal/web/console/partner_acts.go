@@ -67,10 +67,16 @@ func untilOf(at time.Time) string {
 	return at.UTC().Format(time.RFC3339Nano)
 }
 
-// replacedSince tells that a secret was replaced after its form was made: to replace it again would end what its holder still uses,
-// although the form has promised that it goes on. Often the button was only pressed twice.
-func replacedSince(form map[string]string, now time.Time) bool {
-	return !now.IsZero() && form["older"] != untilOf(now)
+// readUntil is the reverse of untilOf. Error: site.ErrBadForm.
+func readUntil(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, site.ErrBadForm
+	}
+	return at, nil
 }
 
 // replaceSecret shows the new secret, and until when the one of before works.
@@ -79,14 +85,21 @@ func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner 
 	if err != nil {
 		return err
 	}
+	older, err := readUntil(form["older"])
+	if err != nil {
+		return err
+	}
 	for _, o := range overlaps {
 		if form["overlap"] != strconv.Itoa(int(o.time.Seconds())) {
 			continue
 		}
-		if replacedSince(form, partner.OverlapUntil) {
+		rotated, err := c.Clients.RotateSeenSecret(r.Context(), partner.ID, o.time, older)
+		if errors.Is(err, client.ErrReplacedSince) { // often the button was only pressed twice
+			if partner, err = c.Clients.Get(r.Context(), partner.ID); err != nil {
+				return err
+			}
 			return c.askSecret(w, r, partner, form["overlap"], c.site.Locale(r).HTML("console.secret.replaced_since"))
 		}
-		rotated, err := c.Clients.RotateSecret(r.Context(), partner.ID, o.time)
 		if err != nil {
 			return err
 		}

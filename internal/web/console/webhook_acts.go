@@ -79,17 +79,21 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, o
 	if err != nil {
 		return err
 	}
-	if replacedSince(form, one.endpoint.RotatingUntil) {
-		return c.askWebhookSecret(w, r, one, c.site.Locale(r).HTML("console.secret.replaced_since"))
-	}
-	partner := one.partner
-	secret, err := c.Webhooks.RotateSecret(r.Context(), partner.ID)
+	older, err := readUntil(form["older"])
 	if err != nil {
 		return err
+	}
+	partner := one.partner
+	secret, failure := c.Webhooks.RotateSeenSecret(r.Context(), partner.ID, older)
+	if failure != nil && !errors.Is(failure, webhook.ErrReplacedSince) {
+		return failure
 	}
 	endpoint, err := c.Webhooks.Endpoint(r.Context(), partner.ID)
 	if err != nil {
 		return err
+	}
+	if failure != nil {
+		return c.askWebhookSecret(w, r, hook{partner, endpoint}, c.site.Locale(r).HTML("console.secret.replaced_since"))
 	}
 	in := c.site.Locale(r)
 	return c.write(w, r, "partners", "secret", secretPage{

@@ -136,9 +136,12 @@ func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error)
 	}
 	for _, row := range counted {
 		if report := byID[row.ClientID]; report != nil {
+			rest := row.Requests
 			for bucket, n := range row.Durations {
 				report.Total.count(int(row.Status), bucket, n)
+				rest -= n
 			}
+			report.Total.count(int(row.Status), len(row.Durations), rest) // in buckets that only a newer server knows
 		}
 	}
 	budgets, err := u.queries.BudgetByClient(ctx, since)

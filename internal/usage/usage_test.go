@@ -146,6 +146,10 @@ func TestBucketsOfANewerServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	overview, err := u.Overview(t.Context(), start)
+	if err != nil || len(overview) != 1 || !reflect.DeepEqual(overview[0].Total, report.Total) {
+		t.Errorf("the overview: %+v, %v; want %+v", overview, err, report.Total)
+	}
 	if p99 := report.Total.Quantile(.99); report.Total.Requests != 3 || p99 != 10*time.Second {
 		t.Errorf("%d requests, p99 %v; want 3 and 10 s, the longest that this program tells apart", report.Total.Requests, p99)
 	}

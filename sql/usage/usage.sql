@@ -21,7 +21,7 @@ order by client_id, hour, operation, status;
 
 -- One sum for each bucket of internal/usage: much faster than rows of buckets.
 -- name: UsageByClient :many
-select client_id, status,
+select client_id, status, sum(requests)::bigint as requests,
     array[
         coalesce(sum(durations[1]), 0), coalesce(sum(durations[2]), 0), coalesce(sum(durations[3]), 0),
         coalesce(sum(durations[4]), 0), coalesce(sum(durations[5]), 0), coalesce(sum(durations[6]), 0),

@@ -226,7 +226,7 @@ func (q *Queries) SweepUsage(ctx context.Context, retention time.Duration) (int6
 }
 
 const usageByClient = `-- name: UsageByClient :many
-select client_id, status,
+select client_id, status, sum(requests)::bigint as requests,
     array[
         coalesce(sum(durations[1]), 0), coalesce(sum(durations[2]), 0), coalesce(sum(durations[3]), 0),
         coalesce(sum(durations[4]), 0), coalesce(sum(durations[5]), 0), coalesce(sum(durations[6]), 0),
@@ -242,6 +242,7 @@ group by client_id, status
 type UsageByClientRow struct {
 	ClientID  uuid.UUID
 	Status    int16
+	Requests  int64
 	Durations []int64
 }
 
@@ -255,7 +256,12 @@ func (q *Queries) UsageByClient(ctx context.Context, since time.Time) ([]UsageBy
 	var items []UsageByClientRow
 	for rows.Next() {
 		var i UsageByClientRow
-		if err := rows.Scan(&i.ClientID, &i.Status, &i.Durations); err != nil {
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.Status,
+			&i.Requests,
+			&i.Durations,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -36,6 +36,9 @@ VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/nul
 # The service; what partners use; and the workshop, whose dependencies are not the service's.
 MODULES := . sdk/go tools
 
+# The build tags of tests that `make test` leaves out.
+TAGS := check,citus,faults,timed
+
 # Go keeps what it has compiled under what went into it. Without the clone's folder in that (-trimpath), another clone compiles
 # nothing again; and what is checked is compiled as `make build` does it.
 AS_BUILT = CGO_ENABLED=0 GOFLAGS="$$(go env GOFLAGS) -trimpath"
@@ -50,24 +53,34 @@ demo: build ## run everything on this machine, with sample data and an example p
 
 # `make check` has go vet look at all of it, and linking takes less time without what a debugger needs. Many tests wait for a
 # browser or a database most of the time: more of them run at once than there are processors.
-TESTFLAGS := -race -vet=off -trimpath -ldflags=-w -p 3 -parallel 4
+TESTFLAGS := -race -vet=off -trimpath -ldflags=-w -p 3 -parallel 4 -timeout 30m
+
+# What `make test` adds to them: `make test TESTARGS='-count 1 -shuffle on'`.
+TESTARGS ?=
 
 # The race detector has each process wait for a second at its end, of which there are many: tests, and programs that they start.
 export GORACE := atexit_sleep_ms=50
 
 .PHONY: test
-test: tools ## everything CI runs: formatting, generated code, import rules, and all tests with the race detector
-	@# Some of it waits or uses one processor: two at a time.
-	@$(MAKE) --jobs 2 --output-sync lint verify check platforms lint-api
-	@$(MAKE) --jobs 3 --output-sync=line $(MODULES:%=tests-of-%)
+test: tools ## all tests of the service and of the Go SDK, with the race detector
+	@cd sdk/go && go test $(TESTFLAGS) $(TESTARGS) ./...
+	@go test $(TESTFLAGS) $(TESTARGS) ./...
 	@# Go remembers results, but not the table that these tests write.
 	@[ -e bin/contract-coverage.txt ] || go test $(TESTFLAGS) -count 1 ./internal/api/partner
 	@cat bin/contract-coverage.txt
 
-# The package that takes longest comes first, so that it does not run alone at the end.
-.PHONY: $(MODULES:%=tests-of-%)
-$(MODULES:%=tests-of-%): tests-of-%:
-	@cd $* && go test $(TESTFLAGS) -timeout 20m $$(ls -d ./internal/web/pages 2>/dev/null) ./...
+.PHONY: check
+check: ## all else that CI runs: linters, generated code, six platforms, compatibility, packages, images, other people's tools
+	@.ci/tools check
+	@# Some of it waits or uses one processor: two at a time.
+	@$(MAKE) --jobs 2 --output-sync lint verify vet platforms lint-api
+	@# Compiled as `make build` does it: the program is built once for all of them.
+	@$(AS_BUILT) .ci/tagged check -vet=off -p 2 -parallel 4 -timeout 30m
+	@cd tools && $(AS_BUILT) go test -vet=off -p 2 -parallel 4 -timeout 30m ./...
+
+.PHONY: test-busy
+test-busy: tools ## all tests three times beside four busy processes, and once with GOMAXPROCS=1: none depends on the machine's speed
+	@.ci/busy
 
 .PHONY: test-long
 test-long: tools ## what CI has no time for: an install on an empty Debian (as root), ten minutes of fuzzing, long model tests, fault storms, a hot client, a soak test, and all tests three times
@@ -118,19 +131,19 @@ bench-compare: ## compare bin/bench.txt with an older one: make bench-compare OL
 	@$(BENCHSTAT) -filter '/of:service .unit:(rate/s OR rate_ratio OR p99_ratio OR cpu_ms_per_request OR allocs_per_request OR peak_rss_mib)' \
 		old="$(abspath $(OLD))" new="$(CURDIR)/bin/bench.txt"
 
-.PHONY: check
-check: ## gofmt, go vet, a tidy go.mod, and modules that match go.sum
+.PHONY: vet
+vet: ## gofmt, go vet, a tidy go.mod, and modules that match go.sum
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w): $$unformatted" >&2; exit 1; fi
-	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && $(AS_BUILT) go vet -tags citus,faults ./...); done
+	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && $(AS_BUILT) go vet -tags $(TAGS) ./...); done
 	@# Not in tools, where the command trips over the module that is this folder.
 	@for module in . sdk/go; do (cd $$module && go mod verify); done
 
 .PHONY: lint
 lint: ## golangci-lint, including the import rules
 	@# It is pinned in a module file of its own, so that its dependencies are not ours.
-	@go build -modfile=.golangci/go.mod -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	@for module in $(MODULES); do (cd $$module && $(AS_BUILT) "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners --build-tags citus,faults ./...); done
+	@$(AS_BUILT) go build -modfile=.golangci/go.mod -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@for module in $(MODULES); do (cd $$module && $(AS_BUILT) "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners --build-tags $(TAGS) ./...); done
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in code that is called: make vulncheck VULNDB=file:///folder, a copy of the Go vulnerability database
@@ -143,7 +156,7 @@ lint-api: ## lint the OpenAPI documents with Redocly and Spectral
 	api/lint.sh
 
 .PHONY: compat
-compat: ## list changes in api/openapi.yaml that break clients of released versions; `make test` checks this too
+compat: ## list changes in api/openapi.yaml that break clients of released versions; `make check` does this, too
 	go test -C tools -count 1 -v -run TestReleased ./compat
 
 .PHONY: generate
@@ -153,7 +166,7 @@ generate: ## regenerate gen/ and the generated parts of sdk/ from api/ and sql/
 # What `make cross` does, without making code: six builds take minutes where nothing is built yet.
 .PHONY: platforms
 platforms:
-	@go run -C tools ./platforms "$(CURDIR)" ./cmd/connect-svc
+	@$(AS_BUILT) go run -C tools ./platforms "$(CURDIR)" ./cmd/connect-svc
 
 .PHONY: cross
 cross: ## check that the program builds for Linux, macOS and Windows, on amd64 and arm64

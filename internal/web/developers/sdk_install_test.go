@@ -1,0 +1,171 @@
+//go:build check
+
+package developers
+
+import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// serveSite serves the site with TLS, at the address that the site names, and returns that address and the file of its authority.
+func serveSite(t *testing.T, sdkModule string) (baseURL, authority string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	baseURL = "https://" + server.Listener.Addr().String()
+	site, err := New(Config{BaseURL: baseURL, SDKModule: sdkModule})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler = site
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return baseURL, write(t, t.TempDir(), "authority.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+}
+
+// newcomer is the environment of somebody who has neither SDK. What the SDKs depend on comes from this machine where it has that.
+func newcomer(t *testing.T, authority string) []string {
+	t.Helper()
+	settings, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, proxies, _ := strings.Cut(strings.TrimSpace(string(settings)), "\n")
+	// Beside it whom this machine trusts on the way to others: a setting of its own for npm would hide ours.
+	trusted := run(t, t.TempDir(), os.Environ(), `cat '`+authority+`' && if [ -n "${SSL_CERT_FILE:-}" ]; then cat "$SSL_CERT_FILE"; else node -p 'tls.rootCertificates.join("\n")'; fi`)
+	authorities := write(t, t.TempDir(), "authorities.pem", trusted)
+	// With -trimpath what was compiled for one folder is good for every other.
+	return append(os.Environ(), "NODE_EXTRA_CA_CERTS="+authorities, "SSL_CERT_FILE="+authorities, "npm_config_cafile="+authorities,
+		"npm_config_prefer_offline=true", "npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_update_notifier=false",
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GOSUMDB=off",
+		"GOPROXY=file://"+filepath.ToSlash(cache)+"/cache/download,"+proxies)
+}
+
+// run runs a script of the shell, which must succeed, and returns what it prints.
+func run(t *testing.T, dir string, environment []string, script string) string {
+	t.Helper()
+	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+	shell.Dir, shell.Env = dir, environment
+	output, err := shell.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return string(output)
+}
+
+// In an empty folder npm installs the package from the service, for import, for require and for TypeScript.
+func TestNPMInstall(t *testing.T) {
+	t.Parallel()
+	baseURL, authority := serveSite(t, "")
+	dir := t.TempDir()
+	tools, err := exec.CommandContext(t.Context(), "../../../.ci/typescript").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "esm.mjs", `import { ConnectClient, StateError } from "connect-svc-sdk";
+console.log("import", ConnectClient.name, StateError.name);
+`)
+	write(t, dir, "commonjs.cjs", `const sdk = require("connect-svc-sdk");
+console.log("require", sdk.ConnectClient.name, sdk.StateError.name);
+import("connect-svc-sdk").then((esm) => console.log("one class:", esm.StateError === sdk.StateError));
+`)
+	const typed = `import { MemoryStore, type Store } from "connect-svc-sdk";
+export const store: Store = new MemoryStore();
+// @ts-expect-error: there are types
+export const number: number = new MemoryStore();
+`
+	write(t, dir, "typed.mts", typed)
+	write(t, dir, "typed.cts", typed)
+	output := run(t, dir, newcomer(t, authority), "npm install "+baseURL+`/developers/sdk/connect-1.0.0.tgz
+node esm.mjs
+node commonjs.cjs
+`+filepath.Join(strings.TrimSpace(string(tools)), "node_modules", ".bin", "tsc")+` --noEmit --strict --target es2023 --module nodenext typed.mts typed.cts
+`)
+	for _, want := range []string{"import ConnectClient StateError\n", "require ConnectClient StateError\n", "one class: true\n"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("no %q\n%s", want, output)
+		}
+	}
+}
+
+// In an empty folder the go command takes the module from the service, under each path that it may have there.
+func TestGoGet(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{nobodysModule, "go.example.com/Acme/connect"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			baseURL, authority := serveSite(t, path)
+			dir := t.TempDir()
+			write(t, dir, "main.go", `package main
+
+import (
+	"fmt"
+
+	connectsdk "`+path+`"
+	"`+path+`/connect"
+	"`+path+`/webhook"
+)
+
+func main() {
+	_, err := webhook.Verify("", nil, nil)
+	fmt.Println(connectsdk.ScopeDailyStepsRead, connect.StateActive, err != nil)
+}
+`)
+			output := run(t, dir, newcomer(t, authority), `go mod init example.com/hello
+export GOPROXY=`+baseURL+`/developers/go,$(go env GOPROXY) GONOSUMDB=`+path+`
+go get `+path+`/...
+go list -m -versions `+path+`
+go run .
+`)
+			for _, want := range []string{path + " v1.0.0\n", "daily_steps:read active true\n"} {
+				if !strings.Contains(output, want) {
+					t.Errorf("no %q\n%s", want, output)
+				}
+			}
+		})
+	}
+}
+
+// go get without a proxy asks the module's host.
+func TestGoImport(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		baseURL, module, asked string
+		answered               bool
+	}{
+		{"https://connect.example.com", "", "/connect-go?go-get=1", true},
+		{"https://connect.example.com", "", "/connect-go/webhook?go-get=1", true},
+		{"https://connect.example.com", "", "/connect-go", false},
+		{"https://connect.example.com", "", "/connect-go?go-get=1&x=1", false},
+		{"https://connect.example.com", "", "/connect-gone?go-get=1", false},
+		{"https://connect.example.com", "", "/?go-get=1", false},
+		{"https://connect.example.com:8443", "", "/connect-go?go-get=1", false},
+		{"https://connect.example.com", "go.example.com/connect-go", "/connect-go?go-get=1", false},
+		{"https://localhost", "", "/connect-go?go-get=1", false},
+	}
+	for _, test := range tests {
+		site, err := New(Config{BaseURL: test.baseURL, SDKModule: test.module})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodGet, test.asked, nil)
+		if got := site.AsksForModule(r); got != test.answered {
+			t.Errorf("%+v: %t", test, got)
+			continue
+		}
+		if !test.answered {
+			continue
+		}
+		answer := httptest.NewRecorder()
+		site.ServeHTTP(answer, r)
+		const want = `<meta name="go-import" content="connect.example.com/connect-go mod https://connect.example.com/developers/go">`
+		if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), want) || answer.Header().Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %d %s", test.asked, answer.Code, answer.Body)
+		}
+	}
+}

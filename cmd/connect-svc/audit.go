@@ -10,6 +10,7 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/audit"
+	"connect-svc/internal/timelimit"
 )
 
 type auditCommands struct {
@@ -52,7 +53,7 @@ func toAuditEventJSON(e audit.Event) auditEventJSON {
 }
 
 func (c auditListCommand) Run(p *program, group *auditCommands, db *database) error {
-	log := audit.New(db.Pool, 0)
+	log := audit.New(db.Pool, timelimit.Default, 0)
 	filter := audit.Filter{
 		ClientID: c.Client, UserID: c.User, Since: c.Since.Time, Until: c.Until.Time, Actor: c.Actor, Action: c.Action,
 	}

@@ -10,6 +10,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/timelimit"
 )
 
 // maxClockDifference is far more than machines that keep the time differ by.
@@ -115,7 +116,7 @@ func (c *checkCommand) checkLimiter(ctx context.Context) (string, error) {
 	if c.LimiterURL == "" {
 		return "", errSkip("is in PostgreSQL")
 	}
-	store, err := ratelimit.OpenRedis(ctx, c.LimiterURL)
+	store, err := ratelimit.OpenRedis(ctx, c.LimiterURL, timelimit.Default.Limiter)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
 )
@@ -77,7 +78,7 @@ func (d *database) activity() *activity.Store {
 }
 
 func (d *database) usage() *usage.Usage {
-	return usage.New(d.Pool, slog.New(slog.DiscardHandler), time.Now)
+	return usage.New(d.Pool, timelimit.Default, slog.New(slog.DiscardHandler), time.Now)
 }
 
 // webhooks neither seal nor open a signing secret.

@@ -27,9 +27,6 @@ const (
 	batchesWaiting = 64
 )
 
-// batchTime is what a statement of a batch may take (decisions, section 5: 30 s for the request).
-const batchTime = 28 * time.Second
-
 // PutUsers creates users, or changes those whose ids exist, all or none: then the error is an [intake.BadRows], whose lines are
 // the numbers of the users, from 1. Of two with one id the last one counts. Users may take over addresses from each other. A
 // changed address or time zone has the consequences that it has with [Accounts.ChangeUser].
@@ -53,7 +50,7 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (intake.Result
 	}
 	defer a.batches.Release()
 	w := bulkWriter{Accounts: a, bad: &bad, progress: func(float64) {}}
-	result, err := w.write(ctx, batchTime, pgx.CopyFromRows(rows), func() int64 { return int64(len(users)) })
+	result, err := w.write(ctx, a.settings.Limits.Batch, pgx.CopyFromRows(rows), func() int64 { return int64(len(users)) })
 	if err != nil {
 		return intake.Result{}, fmt.Errorf("account: put users: %w", err)
 	}

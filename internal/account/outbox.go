@@ -17,9 +17,6 @@ const (
 	perNetwork = senders / 2 // of them, those that one network has asked for
 	deliveries = 32          // emails that the mail server has taken the sender of, and has not settled
 
-	// An email leaves at a random instant within maxDelay, so that it is not the requests that follow which share the
-	// processors with a mail server nearby.
-	maxDelay     = time.Second
 	pollInterval = time.Second      // of a server that nothing wakes: for what other servers have left
 	sendTimeout  = 40 * time.Second // of one attempt: twice the time limit of the mail server's session, and statements
 	leaseTime    = 45 * time.Second // outlasts an attempt, so that no other server sends the email meanwhile

@@ -24,6 +24,7 @@ import (
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 )
 
 // Errors of sign-ins. WrongCodeError is the other one.
@@ -62,6 +63,7 @@ type Settings struct {
 	CodesPerEmail   int // codes sent to one address in an hour; 0 is no limit
 	CodesPerNetwork int // codes requested from one network in an hour; 0 is no limit
 	Logger          *slog.Logger
+	Limits          timelimit.Limits // of a statement of a batch, and of when an email leaves
 
 	// What the emails say: whose they are, where the code is to be entered, and in which words. By default the program's own
 	// name, the host of the sender's address, and the program's own words.
@@ -96,6 +98,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 	if settings.Host == "" && mailer != nil {
 		settings.Host = mailer.domain
 	}
+	settings.Limits = settings.Limits.OrDefault()
 	a := &Accounts{
 		store:    newStore(pool),
 		keys:     keys,
@@ -143,7 +146,8 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 		return ErrInvalidEmail
 	}
 	defer func() { a.codes.sent(err) }()
-	delay := mathrand.N(maxDelay)
+	// At a random instant: it is not the requests that follow which share the processors with a mail server nearby.
+	delay := mathrand.N(a.settings.Limits.MailDelay)
 	if err := a.putCode(ctx, request, delay); err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/developers"
 	"connect-svc/internal/webhook"
@@ -80,7 +81,8 @@ type Config struct {
 	ConsoleToken     string                 // that the console's sign-in is filled with, on one's own machine
 	Observe          func(*telemetry.Event) // is given each finished request of the public listener; it must not block
 
-	Clock  *postgres.Clock // nil: the real time
+	Limits timelimit.Limits // the zero value is timelimit.Default; no setting leads here
+	Clock  *postgres.Clock  // nil: the real time
 	Logger *slog.Logger
 	Traces *telemetry.Traces // nil: none
 }
@@ -118,6 +120,7 @@ type App struct {
 // Open connects to the database, checks its schema, and opens the listeners. Connections wait until [App.Run] serves
 // them. Every error is one line that says what could not be opened. Call Run or Close afterwards.
 func Open(ctx context.Context, config Config) (*App, error) {
+	config.Limits = config.Limits.OrDefault()
 	a := &App{
 		config:     config,
 		logger:     config.Logger,
@@ -132,7 +135,7 @@ func Open(ctx context.Context, config Config) (*App, error) {
 }
 
 func (a *App) open(ctx context.Context, config Config) (err error) {
-	if a.Pool, err = postgres.Open(ctx, config.DatabaseURL, postgres.WithClock(config.Clock),
+	if a.Pool, err = postgres.Open(ctx, config.DatabaseURL, postgres.WithClock(config.Clock), postgres.WithLimits(config.Limits),
 		postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
 		return err
 	}
@@ -150,14 +153,15 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Host:            strings.TrimPrefix(config.BaseURL, "https://"),
 		Texts:           config.Texts,
 		Logger:          config.Logger,
+		Limits:          config.Limits,
 		EndConnections:  oauth.EndConnectionsOfUser,
 		EndRequests:     oauth.EndRequestsOfUsers,
 	})
-	a.audit = audit.New(a.Pool, config.AuditRetention)
+	a.audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {
-		if a.replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Clock.Now, config.Logger,
+		if a.replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
 			postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
 			return fmt.Errorf("read replicas (CONNECT_DATABASE_READ_URL): %w", err)
 		}
@@ -172,10 +176,10 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Logger:          config.Logger,
 	})
 
-	if err := a.openLimiter(ctx, config.LimiterURL); err != nil {
+	if err := a.openLimiter(ctx, config); err != nil {
 		return err
 	}
-	a.Usage = usage.New(a.Pool, config.Logger, config.Clock.Now)
+	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, config.Clock.Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
 	if err := a.openOverview(); err != nil {
@@ -210,16 +214,16 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 // listen opens the listeners. Connections wait until they are served.
 func (a *App) listen(ctx context.Context, config Config, public, private http.Handler) (err error) {
 	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, config.TrustedProxies,
-		a.closing(public), a.logger); err != nil {
+		a.closing(public), config.Limits.Batch, a.logger); err != nil {
 		return err
 	}
 	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, nil,
-		a.closing(private), a.logger); err != nil {
+		a.closing(private), config.Limits.Batch, a.logger); err != nil {
 		return err
 	}
 	if config.ReadyListen != "" {
 		probes := telemetry.Requests(a.logger, a.closing(a.probes(brief)), a.metrics.Observe)
-		if a.probing, err = listen(ctx, "listener for load balancers (CONNECT_READY_LISTEN)", nil, config.ReadyListen, nil, probes, a.logger); err != nil {
+		if a.probing, err = listen(ctx, "listener for load balancers (CONNECT_READY_LISTEN)", nil, config.ReadyListen, nil, probes, config.Limits.Batch, a.logger); err != nil {
 			return err
 		}
 	}
@@ -235,16 +239,16 @@ func (a *App) listen(ctx context.Context, config Config, public, private http.Ha
 }
 
 // openLimiter opens the rate limiter that is configured.
-func (a *App) openLimiter(ctx context.Context, url string) error {
-	if url == "" {
-		a.limiter = ratelimit.New(ratelimit.NewPostgres(a.Pool))
+func (a *App) openLimiter(ctx context.Context, config Config) error {
+	if config.LimiterURL == "" {
+		a.limiter = ratelimit.New(ratelimit.NewPostgres(a.Pool), config.Limits.Limiter)
 		return nil
 	}
-	store, err := ratelimit.OpenRedis(ctx, url)
+	store, err := ratelimit.OpenRedis(ctx, config.LimiterURL, config.Limits.Limiter)
 	if err != nil {
 		return fmt.Errorf("rate limiter (CONNECT_LIMITER_URL): %w", err)
 	}
-	a.limiter, a.closeLimiter = ratelimit.New(store), store.Close
+	a.limiter, a.closeLimiter = ratelimit.New(store, config.Limits.Limiter), store.Close
 	return nil
 }
 
@@ -258,6 +262,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		Limiter:  a.limiter,
 		Logger:   config.Logger,
 		Now:      config.Clock.Now,
+		Limits:   config.Limits,
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -44,6 +45,7 @@ func openWith(t *testing.T, change func(*Config)) (*App, *pgtest.DB, *bytes.Buff
 		CursorLifetime: 15 * time.Minute,
 		Clock:          db.Clock,
 		Logger:         telemetry.NewLogger(&log, slog.LevelInfo),
+		Limits:         wait.Patient,
 	}
 	change(&config)
 	a, err := Open(t.Context(), config)

@@ -23,6 +23,7 @@ import (
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // The scripts of docs/ back up a service and restore it elsewhere: every credential and connection works as before.
@@ -122,6 +123,7 @@ func serviceOn(t *testing.T, db *pgtest.DB, keyset string) *App {
 		CursorLifetime: 15 * time.Minute,
 		Clock:          db.Clock,
 		Logger:         telemetry.NewLogger(t.Output(), slog.LevelWarn),
+		Limits:         wait.Patient,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // Nothing of a deleted user is in any column of any table, and another user keeps everything.
@@ -74,7 +75,7 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	}
 
 	// The log knows what happened, for who has the id.
-	log, err := audit.New(w.db.Pool, 0).List(t.Context(), audit.Filter{UserID: ada.ID}, audit.Position{}, 1000)
+	log, err := audit.New(w.db.Pool, wait.Patient, 0).List(t.Context(), audit.Filter{UserID: ada.ID}, audit.Position{}, 1000)
 	events := log.Events
 	if err != nil || len(events) < 2 {
 		t.Fatalf("%d events: %v", len(events), err)

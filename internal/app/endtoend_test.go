@@ -24,6 +24,8 @@ import (
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
 )
 
 // endToEnd is the whole service behind TLS with a mail server, a partner and a user. Every answer that a backend gets
@@ -68,6 +70,7 @@ func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToE
 		CursorLifetime: 15 * time.Minute,
 		Clock:          e.db.Clock,
 		Logger:         telemetry.NewLogger(t.Output(), slog.LevelWarn),
+		Limits:         wait.Patient,
 	}
 	for _, f := range change {
 		f(&config)
@@ -93,6 +96,9 @@ func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToE
 	})
 	return e
 }
+
+// withDefaultLimits is for a test that has the program's own limits run out.
+func withDefaultLimits(c *Config) { c.Limits = timelimit.Default }
 
 // authorize plays the user's browser from the authorization URL to the callback, whose query it returns.
 func (e *endToEnd) authorize(t *testing.T, authorizationURL string) url.Values {

@@ -16,9 +16,6 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// factsTimeout bounds each question: a page that lacks one answer is better than none.
-const factsTimeout = 3 * time.Second
-
 // ContractVersion is that of the partner API.
 var ContractVersion = sync.OnceValue(func() string {
 	document, err := openapi3.NewLoader().LoadFromData(api.Partner)
@@ -45,7 +42,7 @@ func (a *App) facts(ctx context.Context) overview.Facts {
 			NotAfter: leaf.NotAfter, Problem: c.problem(leaf),
 		})
 	}
-	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.config.Limits.Facts) // a page that lacks one answer is better than none
 	defer cancel()
 	var questions sync.WaitGroup
 	find(a, &questions, "servers", &f.Servers, func() ([]overview.Server, error) { return a.overview.Servers(ctx) })

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/timelimit"
 )
 
 // Decisions, section 5: while Redis hangs or is gone a partner is told to come again, and nobody passes. It recovers by
@@ -15,7 +16,9 @@ import (
 func TestLimiterFaults(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	e := newEndToEnd(t, func(config *Config) { config.LimiterURL = redis.URL() })
+	e := newEndToEnd(t, func(config *Config) {
+		config.LimiterURL, config.Limits.Limiter = redis.URL(), timelimit.Default.Limiter
+	})
 	_, token := e.connect(t)
 	if status := e.read(t, token); status != http.StatusOK {
 		t.Fatalf("a read answers %d", status)

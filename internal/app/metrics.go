@@ -71,7 +71,7 @@ func (a *App) collectAccounts() {
 		func() float64 { return float64(a.Accounts.Counts().MailRefusals) })
 	waiting := prometheus.NewDesc("connect_emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", nil, nil)
 	oldest := prometheus.NewDesc("connect_emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", nil, nil)
-	a.metrics.Register(&scraped{a.logger, "emails", []*prometheus.Desc{waiting, oldest}, func(ctx context.Context, tell teller) error {
+	a.metrics.Register(&scraped{a.logger, a.config.Limits.Scrape, "emails", []*prometheus.Desc{waiting, oldest}, func(ctx context.Context, tell teller) error {
 		count, age, err := a.Accounts.EmailsWaiting(ctx)
 		if err != nil {
 			return err
@@ -131,16 +131,14 @@ func (a *App) collectReplicas() {
 // others.
 type scraped struct {
 	logger       *slog.Logger
-	about        string // in the log
+	limit        time.Duration // of what a reading waits for the database
+	about        string        // in the log
 	descriptions []*prometheus.Desc
 	ask          func(context.Context, teller) error
 }
 
 // teller adds a metric to what is scraped.
 type teller func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)
-
-// askTimeout bounds what a reading waits for the database.
-const askTimeout = 4 * time.Second
 
 // Describe implements [prometheus.Collector].
 func (m *scraped) Describe(descriptions chan<- *prometheus.Desc) {
@@ -151,7 +149,7 @@ func (m *scraped) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (m *scraped) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), m.limit)
 	defer cancel()
 	if err := m.ask(ctx, func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, kind, value, labels...)
@@ -170,7 +168,7 @@ func (a *App) collectWebhooks() {
 	oldest := describe("oldest_pending_seconds", "Age of the oldest of them; 0 where there is none.")
 	settled := describe("events_total", "Events that this server delivered, or gave up (failed).", "outcome")
 	failed := describe("failed_attempts_total", "Delivery attempts of this server that failed.")
-	a.metrics.Register(&scraped{a.logger, "webhooks", []*prometheus.Desc{pending, oldest, settled, failed}, func(ctx context.Context, tell teller) error {
+	a.metrics.Register(&scraped{a.logger, a.config.Limits.Scrape, "webhooks", []*prometheus.Desc{pending, oldest, settled, failed}, func(ctx context.Context, tell teller) error {
 		all, err := a.Webhooks.Stats(ctx)
 		if err != nil {
 			return err

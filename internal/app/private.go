@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -14,9 +13,6 @@ import (
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/web/console"
 )
-
-// readinessTimeout bounds the check of the database, because a probe does not wait for long.
-const readinessTimeout = 2 * time.Second
 
 var errStopping = errors.New("stopping")
 
@@ -100,7 +96,7 @@ func (a *App) ready(ctx context.Context) error {
 	if a.stopping.Load() {
 		return errStopping
 	}
-	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.config.Limits.Probe) // a probe does not wait for long
 	defer cancel()
 	return CheckSchema(ctx, a.Pool)
 }

@@ -27,6 +27,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 		TrustedProxies:  config.TrustedProxies,
 		Brand:           config.Brand,
 		Texts:           config.Texts,
+		Limits:          config.Limits,
 	}); err != nil {
 		return nil, err
 	}
@@ -46,6 +47,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Usage:     a.Usage,
 			Audit:     a.audit,
 			Now:       config.Clock.Now,
+			Limits:    config.Limits,
 		}); err != nil {
 			return nil, err
 		}
@@ -69,6 +71,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Brand:     config.Brand,
 			Texts:     config.Texts,
 			Token:     config.ConsoleToken,
+			Limits:    config.Limits,
 		}); err != nil {
 			return nil, err
 		}

@@ -20,6 +20,7 @@ import (
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/timelimit"
 )
 
 // replicated is the service on a primary of its own with a real streaming replica.
@@ -63,6 +64,7 @@ func newReplicated(t *testing.T) replicated {
 	r.endToEnd = newEndToEndOn(t, db, func(config *Config) {
 		config.ReadURL = at.String()
 		config.Logger = telemetry.NewLogger(r.log, slog.LevelInfo)
+		config.Limits.Replica = timelimit.Default.Replica
 	})
 	return r
 }

@@ -22,6 +22,7 @@ import (
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/timelimit"
 )
 
 // restartable is a PostgreSQL of the test's own that keeps its address, whatever becomes of it.
@@ -149,6 +150,9 @@ func TestRefreshesOverARestart(t *testing.T) {
 			log := new(faultLog)
 			e := newEndToEndOn(t, r.db, func(c *Config) {
 				c.Logger, c.DatabaseURL = telemetry.NewLogger(log, slog.LevelWarn), test.by(t, r.db.URL)
+				if test.lasting {
+					c.Limits.Act = timelimit.Default.Act
+				}
 			})
 			f := newFront(t, e, false)
 			f.client.Transport.(*http.Transport).MaxIdleConnsPerHost = connections

@@ -18,7 +18,7 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
-	writeTimeout      = 35 * time.Second // the operator's batches may take 30
+	writeMargin       = 7 * time.Second // after the operator's batches, which may take the longest
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 	maxStreams        = 16 // of HTTP/2 on one connection: more than the concurrent reads of a client by default
@@ -34,10 +34,10 @@ type server struct {
 }
 
 // listen makes a server with the limits above, on the listener open if there is one, else on address. The name says in
-// errors which setting is meant. The proxies' connections carry the requests of many callers.
+// errors which setting is meant. No request takes longer than longest. The proxies' connections carry the requests of many callers.
 func listen(
 	ctx context.Context, name string, open net.Listener, address string, proxies []netip.Prefix, handler http.Handler,
-	logger *slog.Logger,
+	longest time.Duration, logger *slog.Logger,
 ) (*server, error) {
 	if open == nil {
 		var config net.ListenConfig
@@ -53,7 +53,7 @@ func listen(
 			Handler:           paced(oneOfChunks(handler)),
 			ReadHeaderTimeout: readHeaderTimeout,
 			ReadTimeout:       readTimeout,
-			WriteTimeout:      writeTimeout,
+			WriteTimeout:      longest + writeMargin,
 			IdleTimeout:       idleTimeout,
 			MaxHeaderBytes:    maxHeaderBytes,
 			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},

@@ -26,7 +26,7 @@ import (
 // refresh that was not sent has not happened. It is not parallel: what is measured is the service, not the other tests.
 func TestStandstillOfPostgreSQL(t *testing.T) {
 	server, db := ownDatabase(t)
-	w := newWhole(t, db)
+	w := newWhole(t, db, withDefaultLimits)
 	isBatch := func(a ask) bool { return a.limit == batchLimit }
 	after := w.asks(t)
 	coverEverything(t, after)
@@ -51,7 +51,7 @@ func TestStandstillOfPostgreSQL(t *testing.T) {
 func TestStandstillOfABatch(t *testing.T) {
 	t.Parallel()
 	server, db := ownDatabase(t)
-	w := newWhole(t, db)
+	w := newWhole(t, db, withDefaultLimits)
 	batches, _ := split(append(w.operatorAsks(t), w.operatorAsks(t)...), func(a ask) bool { return a.limit == batchLimit })
 	w.fillPool(t)
 	pause(t, server)
@@ -66,7 +66,7 @@ func TestStandstillOfABatch(t *testing.T) {
 func TestStandstillOfRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	w := newWhole(t, pgtest.New(t), func(c *Config) { c.LimiterURL = redis.URL() })
+	w := newWhole(t, pgtest.New(t), withDefaultLimits, func(c *Config) { c.LimiterURL = redis.URL() })
 	isRead := func(a ask) bool { return a.limit == readLimit }
 	reads, others := split(w.asks(t), isRead)
 	readsAfter, _ := split(w.asks(t), isRead)

@@ -10,11 +10,8 @@ import (
 	"connect-svc/internal/overview"
 )
 
-const (
-	// watchTimeout bounds what the watch waits for the database at a time, and leaveTimeout what a stop waits for it.
-	watchTimeout = 2 * time.Second
-	leaveTimeout = time.Second
-)
+// leaveTimeout bounds what a stop waits for the watch.
+const leaveTimeout = time.Second
 
 // openOverview prepares this server's row among the servers, and the alerts.
 func (a *App) openOverview() (err error) {
@@ -52,7 +49,7 @@ func (a *App) watch(ctx context.Context) {
 // look takes one look at this server's metrics, and at the other servers. Where nobody knows of these, they are as they were: else a
 // database that is away for a moment would end the alert of a server that is down.
 func (a *App) look(ctx context.Context, now time.Time) error {
-	asking, cancel := context.WithTimeout(ctx, watchTimeout)
+	asking, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 	defer cancel()
 	servers, err := a.overview.Servers(asking)
 	if err == nil {
@@ -64,7 +61,7 @@ func (a *App) look(ctx context.Context, now time.Time) error {
 	if failure := a.alerts.Evaluate(ctx, now, a.others); failure != nil {
 		err = failure
 	}
-	writing, cancel := context.WithTimeout(ctx, watchTimeout)
+	writing, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 	defer cancel()
 	if failure := a.overview.Here(writing, a.alerts.Firing()); failure != nil {
 		err = failure

@@ -15,6 +15,8 @@ import (
 	"connect-svc/internal/overview"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
 )
 
 // watches lets time pass, with a look at each interval.
@@ -149,6 +151,7 @@ func TestServerIsDownWhileNobodyKnows(t *testing.T) {
 		t.Fatalf("when the other one says nothing there fire %+v", before)
 	}
 	free := e.hold(t, "lock table servers in access exclusive mode")
+	e.app.config.Limits.Probe = timelimit.Default.Probe
 	e.db.Clock.Advance(alerts.Interval)
 	if err := e.app.look(t.Context(), e.db.Clock.Now()); err == nil {
 		t.Error("a look at a locked table found no fault")
@@ -157,6 +160,7 @@ func TestServerIsDownWhileNobodyKnows(t *testing.T) {
 		t.Errorf("while nobody knows (-before +now):\n%s", diff)
 	}
 	free()
+	e.app.config.Limits.Probe = wait.Patient.Probe
 	e.watches(t, alerts.Interval, nil)
 	if diff := cmp.Diff(before, e.app.alerts.Firing()); diff != "" {
 		t.Errorf("after it (-before +now):\n%s", diff)
@@ -190,15 +194,17 @@ func TestWatchWithoutDatabase(t *testing.T) {
 	e := newEndToEnd(t)
 	e.watches(t, time.Minute, nil)
 	free := e.hold(t, "lock table servers in access exclusive mode")
+	e.app.config.Limits.Probe = timelimit.Default.Probe
 	began := time.Now()
 	e.db.Clock.Advance(alerts.Interval)
 	if err := e.app.look(t.Context(), e.db.Clock.Now()); err == nil {
 		t.Error("a look at a locked table found no fault")
 	}
-	if took := time.Since(began); took > 2*watchTimeout+2*time.Second {
+	if took := time.Since(began); took > 2*timelimit.Default.Probe+2*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	free()
+	e.app.config.Limits.Probe = wait.Patient.Probe
 	e.watches(t, alerts.Interval, nil)
 }
 

@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/webhook"
 )
 
@@ -63,7 +64,7 @@ func actions(events []audit.Event) (names []string) {
 func TestList(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool, 0)
+	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool, wait.Patient, 0)
 	one := newClient(t, clients)
 	user := newUser(t, db)
 	db.Clock.Advance(24 * time.Hour)
@@ -130,7 +131,7 @@ func TestList(t *testing.T) {
 func TestRefusedChangesAreNotNoted(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool, 0)
+	clients, log := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), audit.New(db.Pool, wait.Patient, 0)
 	newUser(t, db)
 	_, err := account.New(db.Pool, nil, nil, account.Settings{}).CreateUser(t.Context(), account.NewUser{
 		Email: "ADA@example.com", Timezone: "UTC", RegisteredOn: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
@@ -165,7 +166,7 @@ func TestSweep(t *testing.T) {
 		{48 * time.Hour, []string{"operator client.created", "operator user.created"}},
 		{24 * time.Hour, []string{"operator user.created"}},
 	} {
-		log := audit.New(db.Pool, test.retention)
+		log := audit.New(db.Pool, wait.Patient, test.retention)
 		if err := log.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +243,7 @@ func TestActor(t *testing.T) {
 		"ada connection.disconnected", "ada webhook.replayed", "ada webhook.removed", "ada connection.disconnected",
 		"ada user.deleted", "ada client.offboarded", "ada connection.disconnected",
 	}
-	if diff := cmp.Diff(want, actions(list(t, audit.New(db.Pool, 0), audit.Filter{}))); diff != "" {
+	if diff := cmp.Diff(want, actions(list(t, audit.New(db.Pool, wait.Patient, 0), audit.Filter{}))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

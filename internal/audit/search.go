@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/timelimit"
 )
 
 // bounds are what a page of a search and a statement of a file may cost, however many entries there are and however few of them
@@ -18,7 +20,9 @@ type bounds struct {
 	file  int           // how many entries a statement for a file looks at
 }
 
-var usual = bounds{slice: 1_000, page: 20_000, time: 60 * time.Millisecond, file: 5_000}
+func usual(limits timelimit.Limits) bounds {
+	return bounds{slice: 1_000, page: 20_000, time: limits.Search, file: 5_000}
+}
 
 // Page is a part of what was found, in the order that was asked for.
 type Page struct {

@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // history is a log of 5,000 entries, several of one time. The actors grace and ada never do what the other does, and the
@@ -31,7 +32,7 @@ type history struct {
 
 // newLog is the log, with bounds that suit its few entries.
 func newLog(pool *postgres.Pool) *audit.Log {
-	log := audit.New(pool, 0)
+	log := audit.New(pool, wait.Patient, 0)
 	log.Bound(50, 1000, 500)
 	return log
 }

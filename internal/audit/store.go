@@ -9,6 +9,7 @@ import (
 
 	auditdb "connect-svc/gen/db/audit"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 )
 
 // Log is the audit log of a database.
@@ -21,8 +22,8 @@ type Log struct {
 
 // New returns the audit log of a migrated database. [Log.Sweep] deletes events that are older than retention; 0 keeps them
 // for ever.
-func New(pool *postgres.Pool, retention time.Duration) *Log {
-	return &Log{pool, auditdb.New(pool), retention, usual}
+func New(pool *postgres.Pool, limits timelimit.Limits, retention time.Duration) *Log {
+	return &Log{pool, auditdb.New(pool), retention, usual(limits)}
 }
 
 func newEvent(row auditdb.LookBackRow) Event {

@@ -12,7 +12,7 @@ const callOffTime = 150 * time.Millisecond
 
 // callOff has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If the cancel
 // request is not known to have arrived, the connection is closed: the request could cancel the next statement, which is another
-// caller's. The overdue statement may then run on, until statementTimeout, and hold its locks.
+// caller's. The overdue statement may then run on, until its own timeout, and hold its locks.
 type callOff struct {
 	conn *pgconn.PgConn
 	done chan struct{}

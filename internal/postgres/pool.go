@@ -14,14 +14,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+
+	"connect-svc/internal/timelimit"
 )
 
 const (
 	// connectTimeout bounds one attempt to connect, unless the URL says connect_timeout.
 	connectTimeout = 5 * time.Second
-	// statementTimeout ends a statement that hangs, or waits for a lock, before the request's own time is over, which is five
-	// seconds. What takes longer says so in its transaction.
-	statementTimeout = 4 * time.Second
 	// maxConns is how many connections a pool has at most. Commits that wait for the disk at the same time share the
 	// wait, so there are more of them than processors; and four servers are still within PostgreSQL's own default of a
 	// hundred connections.
@@ -50,6 +49,11 @@ func WithMaxConns(n int) Option {
 // WithTracer tells tracer of every query. Nil is none.
 func WithTracer(tracer pgx.QueryTracer) Option {
 	return func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }
+}
+
+// WithLimits bounds what a statement may take, unless the URL says statement_timeout. The default is [timelimit.Default].
+func WithLimits(limits timelimit.Limits) Option {
+	return func(c *pgxpool.Config) { setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement)) }
 }
 
 // WithoutStatementTimeout is for bulk work, which may take as long as it needs.
@@ -118,10 +122,10 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 		return nil
 	}
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &callOff{conn: conn} }
-	applyDefaults(config.ConnConfig)
 	for _, opt := range opts {
 		opt(config)
 	}
+	applyDefaults(config.ConnConfig)
 }
 
 // capStatements bounds what a connection remembers of statements, in whichever way they are sent.
@@ -141,14 +145,20 @@ func applyDefaults(config *pgx.ConnConfig) {
 	for name, value := range map[string]string{
 		"application_name":                    "connect-svc",
 		"timezone":                            "UTC",
-		"statement_timeout":                   strconv.FormatInt(statementTimeout.Milliseconds(), 10),
-		"idle_in_transaction_session_timeout": strconv.FormatInt(idleInTransaction.Milliseconds(), 10),
+		"statement_timeout":                   milliseconds(timelimit.Default.Statement),
+		"idle_in_transaction_session_timeout": milliseconds(idleInTransaction),
 	} {
-		if _, set := config.RuntimeParams[name]; !set {
-			config.RuntimeParams[name] = value
-		}
+		setDefault(config, name, value)
 	}
 }
+
+func setDefault(config *pgx.ConnConfig, name, value string) {
+	if _, set := config.RuntimeParams[name]; !set {
+		config.RuntimeParams[name] = value
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // connectError says in one line which database could not be reached, and why. It does not wrap the cause, whose text
 // has a line for each address and each way that was tried.

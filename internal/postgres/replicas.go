@@ -15,16 +15,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/timelimit"
 )
 
 const (
 	// maxLag is how old the rows of a replica may be.
 	maxLag = 5 * time.Second
-	// checkReplicasEvery is how often the replicas are checked, and checkLimit how long a check may take.
+	// checkReplicasEvery is how often the replicas are checked.
 	checkReplicasEvery = time.Second
-	checkLimit         = time.Second
-	// replicaLimit is how long a read waits for a replica before it asks the primary.
-	replicaLimit = 800 * time.Millisecond
 
 	// The size of a page of PostgreSQL's write-ahead log, and of its longest header, in bytes.
 	walPage, walPageHeader = 8192, 40
@@ -39,6 +38,7 @@ const (
 type Replicas struct {
 	primary *Pool
 	list    []*replica
+	limits  timelimit.Limits
 	now     func() time.Time
 	logger  *slog.Logger
 	turn    atomic.Uint64
@@ -65,13 +65,14 @@ type position struct {
 // not a load balancer for several. It connects to none of them: nothing is read from a replica until [Replicas.Check] has
 // found it current, and one that is down at the start is no error. Call Close afterwards.
 func OpenReplicas(
-	ctx context.Context, url string, primary *Pool, now func() time.Time, logger *slog.Logger, opts ...Option,
+	ctx context.Context, url string, primary *Pool, limits timelimit.Limits, now func() time.Time, logger *slog.Logger, opts ...Option,
 ) (*Replicas, error) {
 	all, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errURL
 	}
-	r := &Replicas{primary: primary, now: now, logger: logger}
+	r := &Replicas{primary: primary, limits: limits, now: now, logger: logger}
+	opts = append([]Option{WithLimits(limits)}, opts...)
 	for _, hosts := range byHost(all.ConnConfig) {
 		config := all.Copy()
 		config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.TLSConfig = hosts[0].Host, hosts[0].Port, hosts[0].TLSConfig
@@ -132,11 +133,11 @@ func (r *Replicas) Run(ctx context.Context) {
 	}
 }
 
-// Check finds out which replicas are current. It takes about a second at most.
+// Check finds out which replicas are current. It takes as long as a check may take at most.
 func (r *Replicas) Check(ctx context.Context) {
 	r.checking.Lock()
 	defer r.checking.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	ctx, cancel := context.WithTimeout(ctx, r.limits.ReplicaCheck)
 	defer cancel()
 	r.locatePrimary(ctx)
 	var checks sync.WaitGroup
@@ -231,7 +232,7 @@ func Read[T any](
 	if one == nil {
 		return ask(ctx, primary)
 	}
-	limited, cancel := context.WithTimeout(ctx, replicaLimit)
+	limited, cancel := context.WithTimeout(ctx, r.limits.Replica)
 	answer, err := ask(limited, one.pool)
 	cancel()
 	if err == nil || ctx.Err() != nil {

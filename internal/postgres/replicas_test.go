@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/timelimit"
 )
 
 // openReplicas takes replicas at hosts, with the user and database of db.
@@ -23,7 +24,7 @@ func openReplicas(t *testing.T, db *pgtest.DB, hosts string) *postgres.Replicas 
 	}
 	at.Host = ""
 	readURL := "postgres://" + at.User.String() + "@" + hosts + at.Path + "?" + at.RawQuery
-	replicas, err := postgres.OpenReplicas(t.Context(), readURL, db.Pool, db.Clock.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	replicas, err := postgres.OpenReplicas(t.Context(), readURL, db.Pool, timelimit.Default, db.Clock.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestReadFails(t *testing.T) {
 
 func TestOpenReplicasURL(t *testing.T) {
 	t.Parallel()
-	_, err := postgres.OpenReplicas(t.Context(), "mysql://u:n0t-for-logs@h/n", nil, time.Now, slog.Default())
+	_, err := postgres.OpenReplicas(t.Context(), "mysql://u:n0t-for-logs@h/n", nil, timelimit.Default, time.Now, slog.Default())
 	if err == nil || err.Error() != "database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name" {
 		t.Errorf("got %v", err)
 	}

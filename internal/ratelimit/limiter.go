@@ -13,12 +13,8 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
-const (
-	// timeLimit bounds one question to the store.
-	timeLimit = 2 * time.Second
-	// enoughTime is what a question gets at least. It is not asked under a deadline that could cut it off before.
-	enoughTime = time.Second
-)
+// enoughTime is what a question to the store gets at least. It is not asked under a deadline that could cut it off before.
+const enoughTime = time.Second
 
 // Store keeps one small text for each client, for all servers.
 type Store interface {
@@ -37,8 +33,8 @@ type Limiter struct {
 	clients   sync.Map // of *client by client id: as many as there are registrations
 }
 
-// New is a limiter. Limiters whose stores keep the same texts share the limits.
-func New(store Store) *Limiter {
+// New is a limiter. Limiters whose stores keep the same texts share the limits. One question to the store may take timeLimit.
+func New(store Store, timeLimit time.Duration) *Limiter {
 	return &Limiter{store: store, timeLimit: timeLimit, number: rand.Uint32()}
 }
 
@@ -80,7 +76,7 @@ type question struct {
 }
 
 // Admit decides one request of a client, which the database authenticated at now. An error says that nothing could be decided
-// within two seconds, or before the context ended. Then the request must not go on.
+// within the time limit, or before the context ended. Then the request must not go on.
 func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, now time.Time) (Decision, error) {
 	found, ok := l.clients.Load(clientID)
 	if !ok {

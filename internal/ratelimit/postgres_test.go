@@ -8,6 +8,7 @@ import (
 
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -26,9 +27,7 @@ func TestPostgres(t *testing.T) {
 
 // patient is a limiter that gives no answer but by the rules, however busy the machine is.
 func patient(store ratelimit.Store) *ratelimit.Limiter {
-	limiter := ratelimit.New(store)
-	limiter.SetTimeLimit(time.Minute)
-	return limiter
+	return ratelimit.New(store, wait.Patient.Limiter)
 }
 
 var somePolicy = ratelimit.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 10}

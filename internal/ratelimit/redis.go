@@ -42,8 +42,9 @@ func parseRedisURL(url string) (rueidis.ClientOption, error) {
 }
 
 // OpenRedis connects to the server at url. All services that name the same server and database share the limits. It
-// fails where the server cannot be reached within about two seconds; later on it reconnects by itself. Close it.
-func OpenRedis(ctx context.Context, url string) (*Redis, error) {
+// fails where the server cannot be reached within about timeLimit; later on it reconnects by itself. A connection that does not
+// answer so long is given up. Close it.
+func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis, error) {
 	option, err := parseRedisURL(url)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func OpenRedis(ctx context.Context, url string) (*Redis, error) {
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 1<<14, 1<<14
 	option.RingScaleEachConn = 8 // 256 commands under way on each of two connections, and no memory for 1,024
 	option.Dialer.Timeout = timeLimit
-	option.ConnWriteTimeout = timeLimit // a connection that does not answer so long is given up
+	option.ConnWriteTimeout = timeLimit
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: redis: %w", err)

@@ -12,6 +12,8 @@ import (
 
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
 )
 
 func TestRedis(t *testing.T) {
@@ -29,7 +31,13 @@ func TestRedis(t *testing.T) {
 // openRedis is a limiter that gives no answer but by the rules, however busy the machine is.
 func openRedis(t testing.TB, server *redistest.Server) *ratelimit.Limiter {
 	t.Helper()
-	store, err := ratelimit.OpenRedis(t.Context(), server.URL())
+	return openRedisWithin(t, server, wait.Patient.Limiter)
+}
+
+// openRedisWithin is openRedis with connections that are given up if the server does not answer so long.
+func openRedisWithin(t testing.TB, server *redistest.Server, limit time.Duration) *ratelimit.Limiter {
+	t.Helper()
+	store, err := ratelimit.OpenRedis(t.Context(), server.URL(), limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +61,7 @@ func ask(t testing.TB, server *redistest.Server) rueidis.Client {
 func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	limiter, client := openRedis(t, server), uuid.New()
+	limiter, client := openRedisWithin(t, server, timelimit.Default.Limiter), uuid.New()
 	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 2, ConcurrentReads: 10}
 	held := admit(t, limiter, client, policy, start)
 
@@ -106,7 +114,7 @@ func TestRedisAway(t *testing.T) {
 	server.Kill()
 	for name, addr := range map[string]string{"refuses": server.Addr, "never answers": silent.Addr().String()} {
 		start := time.Now()
-		limiter, err := ratelimit.OpenRedis(t.Context(), "redis://user:hush@"+addr)
+		limiter, err := ratelimit.OpenRedis(t.Context(), "redis://user:hush@"+addr, timelimit.Default.Limiter)
 		if err == nil {
 			limiter.Close()
 			t.Errorf("a server that %s: no error", name)

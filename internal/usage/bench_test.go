@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/timelimit"
 )
 
 // BenchmarkCount is what the counting adds to a request.
 func BenchmarkCount(b *testing.B) {
-	u := New(nil, slog.New(slog.DiscardHandler), time.Now)
+	u := New(nil, timelimit.Default, slog.New(slog.DiscardHandler), time.Now)
 	request := Request{uuid.New(), "readDailyActivity", 200, 3 * time.Millisecond, true}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -3,6 +3,8 @@ package usage
 import (
 	"math"
 	"time"
+
+	"connect-svc/internal/timelimit"
 )
 
 // Connections are counted by their state (decisions, section 4).
@@ -35,10 +37,15 @@ type countBounds struct {
 	sample  int64         // connections of all clients that are read for an estimate, about
 }
 
-// overviewBounds are those of a page that shows all clients.
-var overviewBounds = countBounds{timeout: time.Second, exact: 1000, sample: 10_000}
+// clientBounds are those of a report.
+func clientBounds(limits timelimit.Limits) countBounds {
+	return countBounds{timeout: limits.Count, exact: 10_000, sample: 30_000}
+}
 
-var defaultCountBounds = countBounds{timeout: 2 * time.Second, exact: 10_000, sample: 30_000}
+// overviewBounds are those of a page that shows all clients.
+func overviewBounds(limits timelimit.Limits) countBounds {
+	return countBounds{timeout: limits.Count / 2, exact: 1000, sample: 10_000}
+}
 
 // minSample is how many connections of a client a sample must contain to be used: with 100 the standard error of the
 // estimate is about a tenth.

@@ -14,16 +14,19 @@ import (
 
 	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 )
 
 // store is this package's access to the database. Each method of Usage in this file that writes is one atomic act.
 type store struct {
-	pool    *postgres.Pool
-	queries *usagedb.Queries
-	bounds  countBounds
+	pool             *postgres.Pool
+	queries          *usagedb.Queries
+	bounds, overview countBounds
 }
 
-func newStore(pool *postgres.Pool) store { return store{pool, usagedb.New(pool), defaultCountBounds} }
+func newStore(pool *postgres.Pool, limits timelimit.Limits) store {
+	return store{pool, usagedb.New(pool), clientBounds(limits), overviewBounds(limits)}
+}
 
 // write adds all rows or none. It sorts them, so that servers that write concurrently cannot deadlock.
 func (u *Usage) write(ctx context.Context, rows map[rowKey]*row) error {
@@ -156,7 +159,7 @@ func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error)
 	for i := range reports {
 		reports[i].Hours = nil
 	}
-	return reports, postgres.Failed("usage: overview", u.countConnections(ctx, reports, overviewBounds))
+	return reports, postgres.Failed("usage: overview", u.countConnections(ctx, reports, u.overview))
 }
 
 // countConnections adds to reports the connections of their clients, within bounds; the zero value is not to count them.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 
 	"github.com/google/uuid"
 )
@@ -86,8 +87,8 @@ func (r *row) add(other row) {
 }
 
 // New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
-func New(pool *postgres.Pool, logger *slog.Logger, now func() time.Time) *Usage {
-	return &Usage{store: newStore(pool), logger: logger, now: now, rows: map[rowKey]*row{},
+func New(pool *postgres.Pool, limits timelimit.Limits, logger *slog.Logger, now func() time.Time) *Usage {
+	return &Usage{store: newStore(pool, limits), logger: logger, now: now, rows: map[rowKey]*row{},
 		errors: clientErrors{waiting: map[bool]map[Refusal]ClientError{}}}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -29,11 +30,11 @@ func newUsage(t *testing.T) (*Usage, *pgtest.DB, *bytes.Buffer) {
 	db := pgtest.New(t)
 	db.Clock.Set(time.Until(start))
 	var log bytes.Buffer
-	return New(db.Pool, slog.New(slog.NewTextHandler(&log, nil)), db.Clock.Now), db, &log
+	return New(db.Pool, wait.Patient, slog.New(slog.NewTextHandler(&log, nil)), db.Clock.Now), db, &log
 }
 
 // beside is another server on the same database.
-func beside(u *Usage, db *pgtest.DB) *Usage { return New(db.Pool, u.logger, u.now) }
+func beside(u *Usage, db *pgtest.DB) *Usage { return New(db.Pool, wait.Patient, u.logger, u.now) }
 
 // What several servers counted adds up to one report, hour by hour.
 func TestServersAddUp(t *testing.T) {

@@ -82,13 +82,6 @@ func (a *API) Handler(mount func(chi.Router), middleware ...func(http.Handler) h
 	return router
 }
 
-// How long a request may take before it fails (decisions, section 5: five seconds in all, batches thirty). The rest is for
-// writing the response.
-const (
-	RequestTime = 4400 * time.Millisecond
-	BatchTime   = 28 * time.Second
-)
-
 // Timed is middleware that gives each request of the operator this time, whether its caller stays or not.
 func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {

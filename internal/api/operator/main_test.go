@@ -32,6 +32,7 @@ import (
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
 )
@@ -69,6 +70,7 @@ func newFixture(t testing.TB) *fixture {
 		Operators: newTokens(t, tokensFile(t)),
 		Accounts: account.New(f.db.Pool, keys, nil, account.Settings{
 			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
+			Limits: wait.Patient,
 		}),
 		Activity: activity.New(f.db.Pool, keys, activity.Settings{CursorLifetime: time.Minute}),
 		OAuth:    oauth.New(f.db.Pool, keys, oauth.DefaultSettings),
@@ -76,9 +78,11 @@ func newFixture(t testing.TB) *fixture {
 		Webhooks: webhook.New(f.db.Pool, keys, webhook.Settings{
 			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs,
 		}),
-		Usage: usage.New(f.db.Pool, slog.New(slog.DiscardHandler), f.db.Clock.Now),
-		Audit: audit.New(f.db.Pool, 0),
+		Usage: usage.New(f.db.Pool, wait.Patient, slog.New(slog.DiscardHandler), f.db.Clock.Now),
+		Audit: audit.New(f.db.Pool, wait.Patient, 0),
 		Now:   f.db.Clock.Now,
+
+		Limits: wait.Patient,
 	}
 	f.serve(t)
 	return f

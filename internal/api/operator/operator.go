@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
 )
@@ -25,7 +26,7 @@ import (
 // Path is where the operator API begins.
 const Path = "/operator/"
 
-// Config of the edge. Every field is required.
+// Config of the edge. Every field but Limits is required.
 type Config struct {
 	Operators *operators.Tokens
 	Accounts  *account.Accounts
@@ -36,6 +37,7 @@ type Config struct {
 	Usage     *usage.Usage
 	Audit     *audit.Log
 	Now       func() time.Time
+	Limits    timelimit.Limits // of the time that a request may take
 }
 
 // handlers has the operations, in the files beside this one. Where one returns an error, the generated server writes that alone,
@@ -54,6 +56,7 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
+	config.Limits = config.Limits.OrDefault()
 	h := handlers{config, api}
 	strict := operatorapi.NewStrictHandlerWithOptions(h, nil, operatorapi.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc:  api.Fail,
@@ -61,17 +64,17 @@ func New(config Config) (http.Handler, error) {
 	})
 	return api.Handler(func(router chi.Router) {
 		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
-	}, h.authenticate, contract.Timed(timeOf)), nil
+	}, h.authenticate, contract.Timed(h.timeOf)), nil
 }
 
 // timeOf is the time limit of a request.
-func timeOf(r *http.Request) time.Duration {
+func (h handlers) timeOf(r *http.Request) time.Duration {
 	// Many rows, the connections of a client, or somebody else's server.
 	if r.URL.Path == Path+"v1/activity" || r.URL.Path == Path+"v1/users" && r.Method == http.MethodPut ||
 		strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhook/test") {
-		return contract.BatchTime
+		return h.Limits.Batch
 	}
-	return contract.RequestTime
+	return h.Limits.Act
 }
 
 var (

@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
 )
@@ -113,7 +114,7 @@ func TestListsUseIndexes(t *testing.T) {
 	const limit = 20
 	clients := client.NewRegistry(pool, oauth.EndConnectionsOfClient)
 	server := oauth.New(pool, nil, oauth.Settings{})
-	log := audit.New(pool, 0)
+	log := audit.New(pool, wait.Patient, 0)
 	events := webhook.New(pool, nil, webhook.Settings{})
 	recorded := activity.New(pool, nil, activity.Settings{})
 	accounts := account.New(pool, nil, nil, account.Settings{})
@@ -188,7 +189,7 @@ func TestListsUseIndexes(t *testing.T) {
 			return err
 		},
 		"errors": func() error {
-			_, err := usage.New(pool, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, usage.ErrorPosition{}, limit)
+			_, err := usage.New(pool, wait.Patient, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, usage.ErrorPosition{}, limit)
 			return err
 		},
 		"an address": func() error {

@@ -17,6 +17,7 @@ import (
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/testing/wait"
 )
 
 // Unknown paths and wrong methods (specification 4; decisions, section 2).
@@ -125,13 +126,13 @@ func TestFaults_7(t *testing.T) {
 		{"limiter on Redis away", func(t *testing.T) func(*fixture) {
 			return func(f *fixture) {
 				server := redistest.Start(t)
-				store, err := ratelimit.OpenRedis(t.Context(), server.URL())
+				store, err := ratelimit.OpenRedis(t.Context(), server.URL(), wait.Patient.Limiter)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(store.Close)
 				server.Kill()
-				f.config.Limiter = ratelimit.New(store)
+				f.config.Limiter = ratelimit.New(store, wait.Patient.Limiter)
 			}
 		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -18,13 +17,6 @@ import (
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
-)
-
-// How long a request may take before it fails (decisions, section 5: two seconds for reads, five for everything else). The rest
-// is for cancelling a statement and writing the response.
-const (
-	readTime = 1500 * time.Millisecond
-	actTime  = 4400 * time.Millisecond
 )
 
 // call is what the guard knows of a request. It belongs to the goroutine that handles it.
@@ -69,9 +61,9 @@ func (e *edge) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := e.operations[contract.Route(r)]
 		telemetry.EventOf(r.Context()).Operation = op.ID
-		within, limit := fairqueue.Within, actTime
+		within, limit := fairqueue.Within, e.Limits.Act
 		if op.scope != 0 {
-			within, limit = fairqueue.WithinWhileWanted, readTime
+			within, limit = fairqueue.WithinWhileWanted, e.Limits.Read
 		}
 		c := &call{operation: op, caller: fairqueue.Unknown}
 		ctx, cancel := within(context.WithValue(r.Context(), callKey{}, c), c.caller, limit)

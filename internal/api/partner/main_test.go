@@ -26,6 +26,7 @@ import (
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // The tests of this package together produce every answer that the document has.
@@ -70,9 +71,10 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 		BaseURL:  baseURL,
 		OAuth:    oauth.New(f.db.Pool, f.keys, oauth.DefaultSettings),
 		Activity: activity.New(f.db.Pool, f.keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
-		Limiter:  ratelimit.New(ratelimit.NewPostgres(f.db.Pool)),
+		Limiter:  ratelimit.New(ratelimit.NewPostgres(f.db.Pool), wait.Patient.Limiter),
 		Logger:   telemetry.NewLogger(f.log, slog.LevelDebug),
 		Now:      f.db.Clock.Now,
+		Limits:   wait.Patient,
 	}
 	f.clients = client.NewRegistry(f.db.Pool, oauth.EndConnectionsOfClient)
 	f.client = f.newClient(t, client.Policy{RequestsPerMinute: 1000000, Burst: 1000000, ConcurrentReads: 10000})

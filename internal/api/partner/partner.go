@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/timelimit"
 )
 
 // Config is what the edge is made of. All of it is needed.
@@ -23,6 +24,7 @@ type Config struct {
 	Limiter  *ratelimit.Limiter
 	Logger   *slog.Logger
 	Now      func() time.Time // for snapshot_at
+	Limits   timelimit.Limits // of the time that a request may take
 }
 
 // edge is the configuration with what was read from the document.
@@ -40,6 +42,7 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("partner API: %w", err)
 	}
+	config.Limits = config.Limits.OrDefault()
 	e := &edge{Config: config, operations: operations, metadata: metadata(config.BaseURL)}
 
 	router := chi.NewRouter()

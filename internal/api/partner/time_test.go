@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/timelimit"
 )
 
 // A request that has to wait is answered in its time: a read within two seconds, all else within five (decisions,
@@ -40,7 +41,7 @@ func TestTime_5(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t)
+			f := newFixture(t, func(f *fixture) { f.config.Limits = timelimit.Default })
 			tokens := f.connect(t, f.client, scope.All)
 			hold, err := f.db.Pool.Begin(t.Context())
 			if err != nil {

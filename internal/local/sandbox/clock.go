@@ -50,7 +50,7 @@ func (s *sandbox) followClock(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-grow.C:
-			limited, cancel := context.WithTimeout(ctx, contract.BatchTime)
+			limited, cancel := context.WithTimeout(ctx, s.config.Limits.Batch)
 			err := s.growAll(limited)
 			cancel()
 			if err != nil && ctx.Err() == nil {

@@ -46,7 +46,7 @@ func newDriver(s *sandbox) (http.Handler, error) {
 	})
 	return api.Handler(func(router chi.Router) {
 		sandboxapi.HandlerWithOptions(strict, sandboxapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
-	}, contract.Timed(func(*http.Request) time.Duration { return contract.RequestTime })), nil
+	}, contract.Timed(func(*http.Request) time.Duration { return s.config.Limits.Act })), nil
 }
 
 // driving adds the driver to the private listener. It reads s.driver late: the service is opened before the driver.

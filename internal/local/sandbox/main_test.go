@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/wait"
 )
 
 // running is a sandbox that a test started. Every answer of its driver, and every one of the partner API, is held against
@@ -36,7 +37,7 @@ func start(t *testing.T, change ...func(*Config)) *running {
 	r := new(running)
 	config := Config{
 		Listen: "127.0.0.1:0", PrivateListen: "127.0.0.1:0", CallbackURL: "https://partner.example/callback",
-		Logger: telemetry.NewLogger(t.Output(), slog.LevelWarn),
+		Logger: telemetry.NewLogger(t.Output(), slog.LevelWarn), Limits: wait.Patient,
 	}
 	for _, f := range change {
 		f(&config)

@@ -27,6 +27,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/timelimit"
 )
 
 // Config of a sandbox. Its caller has checked it, except for what the domains check themselves.
@@ -43,6 +44,7 @@ type Config struct {
 	Seed          *uint64   // the same ids, secrets and data each time; nil: random
 	Now           time.Time // when its clock begins; zero: the real time
 	Logger        *slog.Logger
+	Limits        timelimit.Limits // of the service and the driver
 	// Ready is called once, when everything can be used. An error stops the sandbox.
 	Ready func(sandboxapi.Sandbox) error
 }
@@ -57,6 +59,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 func Run(ctx context.Context, config Config) error { return (&sandbox{config: config}).live(ctx) }
 
 func (s *sandbox) live(ctx context.Context) error {
+	s.config.Limits = s.config.Limits.OrDefault()
 	defer s.close()
 	err := s.open(ctx)
 	if err == nil {
@@ -260,6 +263,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Observe: s.observe,
 		Clock:   &s.clock,
 		Logger:  s.config.Logger,
+		Limits:  s.config.Limits,
 	})
 	return err
 }

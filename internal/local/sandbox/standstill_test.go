@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/timelimit"
 )
 
 // limit is promised for every operation (decisions, section 5).
@@ -51,7 +52,7 @@ func (r *running) everything(t *testing.T) []asked {
 // Whatever is away, everything is answered in time, as documented.
 func TestStandstill(t *testing.T) {
 	t.Parallel()
-	r := start(t)
+	r := start(t, func(c *Config) { c.Limits = timelimit.Default })
 	first, second, after := r.everything(t), r.everything(t), r.everything(t)
 	coverEverything(t, after)
 	r.pause(t)
@@ -71,7 +72,7 @@ func TestStandstill(t *testing.T) {
 // The same while the users record the day that has just begun, which they do by themselves.
 func TestStandstillAtMidnight(t *testing.T) {
 	t.Parallel()
-	r := start(t)
+	r := start(t, func(c *Config) { c.Limits = timelimit.Default })
 	all := r.everything(t)
 	session, err := pgx.Connect(t.Context(), r.database.URL())
 	if err != nil {

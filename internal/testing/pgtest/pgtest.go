@@ -20,6 +20,7 @@ import (
 
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/migrations"
 )
 
@@ -224,7 +225,7 @@ func (db *DB) Open(t testing.TB) *postgres.Pool {
 		url = db.URLs[db.opened%len(db.URLs)]
 		db.opened++
 	}
-	pool, err := postgres.Open(context.Background(), url, postgres.WithClock(db.Clock), postgres.WithMaxConns(maxConns))
+	pool, err := postgres.Open(context.Background(), url, postgres.WithClock(db.Clock), postgres.WithLimits(wait.Patient), postgres.WithMaxConns(maxConns))
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

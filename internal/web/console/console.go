@@ -21,6 +21,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/overview"
+	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
@@ -32,7 +33,7 @@ const Path = "/console"
 // Serves says whether a path is one of the console.
 func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
-// Config of the console. Only Brand, Texts and Token may be empty.
+// Config of the console. Only Brand, Texts, Token and Limits may be empty.
 type Config struct {
 	Operators *operators.Tokens
 	Sessions  *operators.Sessions
@@ -49,6 +50,7 @@ type Config struct {
 	Brand     brand.Brand       // whose service this is; without a name: the program's own
 	Texts     *locale.Catalogue // nil: those of the program
 	Token     string            // that the sign-in is filled with, for a demo on one's own machine; empty: none
+	Limits    timelimit.Limits  // of the time that a request may take
 }
 
 // console is the configuration with the embedded files.
@@ -67,13 +69,14 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
+	config.Limits = config.Limits.OrDefault()
 	c := &console{config, pages}
 
 	forms := http.NewCrossOriginProtection()
 	forms.SetDenyHandler(c.page(site.FailWith(site.ErrForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(site.Headers, site.Named, site.Timed(fairqueue.Console, limit), forms.Handler)
+	router.Use(site.Headers, site.Named, site.Timed(fairqueue.Console, c.limit), forms.Handler)
 	router.NotFound(c.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(c.page(site.FailWith(site.ErrNotFound)))
 	router.Get(Path+"/static/{name}", c.page(c.site.ServeFile))
@@ -105,19 +108,15 @@ func routeAct[T any](c *console, r chi.Router, path string, of func(*http.Reques
 	r.Post(path, c.page(site.Given(of, act)))
 }
 
-// How long a request may take before it gets an error page (decisions, section 5: five seconds in all). What ends many
-// connections, or asks somebody else's server, takes longer.
-const (
-	requestTime = 4400 * time.Millisecond
-	longTime    = 30 * time.Second
-)
+// longTime is how long a request may take that ends many connections, or asks somebody else's server.
+const longTime = 30 * time.Second
 
-// limit is how long a request may take.
-func limit(r *http.Request) time.Duration {
+// limit is how long a request may take before it gets an error page.
+func (c *console) limit(r *http.Request) time.Duration {
 	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
-		return longTime
+		return max(longTime, c.Limits.Batch)
 	}
-	return requestTime
+	return c.Limits.Act
 }
 
 // view is what a template is given: what every page has, and what this one shows.

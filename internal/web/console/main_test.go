@@ -32,6 +32,7 @@ import (
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/usage"
 	userpages "connect-svc/internal/web/pages"
 	"connect-svc/internal/web/site"
@@ -71,15 +72,17 @@ func newFixture(t testing.TB) *fixture {
 		Sessions:  operators.NewSessions(f.db.Pool),
 		Accounts: account.New(f.db.Pool, keys, nil, account.Settings{
 			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
+			Limits: wait.Patient,
 		}),
 		Activity: activity.New(f.db.Pool, keys, activity.Settings{CursorLifetime: time.Minute}),
 		OAuth:    oauth.New(f.db.Pool, keys, oauth.DefaultSettings),
 		Clients:  client.NewRegistry(f.db.Pool, oauth.EndConnectionsOfClient),
 		Webhooks: webhook.New(f.db.Pool, keys, webhook.Settings{AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}),
-		Usage:    usage.New(f.db.Pool, slog.New(slog.DiscardHandler), f.db.Clock.Now),
-		Audit:    audit.New(f.db.Pool, 0),
+		Usage:    usage.New(f.db.Pool, wait.Patient, slog.New(slog.DiscardHandler), f.db.Clock.Now),
+		Audit:    audit.New(f.db.Pool, wait.Patient, 0),
 		Facts:    func(context.Context) overview.Facts { return quietService() },
 		Now:      f.db.Clock.Now,
+		Limits:   wait.Patient,
 	}
 	var err error
 	if f.config.Consent, err = userpages.NewConsentPreview(PreviewFiles, brand.Brand{}, nil, f.db.Clock.Now); err != nil {

@@ -204,7 +204,7 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 		return c.askOffboard(w, r, partner, form["name"], true)
 	}
 	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), c.Limits.Act)
 		defer cancel()
 		if now, _ := c.Clients.Get(ctx, partner.ID); now.Status != client.Offboarded || errors.Is(err, client.ErrOffboarded) {
 			return err

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ import (
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -58,7 +61,7 @@ type fixture struct {
 	post     *mailtest.Server
 	server   *httptest.Server
 	log      *logtest.Buffer
-	stopMail func()
+	stopMail func() // no page waits for an email after that
 
 	client client.Client
 	secret string // of the client
@@ -79,6 +82,7 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 		t.Fatal(err)
 	}
 	log := new(logtest.Buffer)
+	settings.Limits = wait.Patient
 	settings.Logger = slog.New(slog.NewJSONHandler(log, nil))
 	f := &fixture{
 		db:       db,
@@ -91,20 +95,34 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 	ctx, cancel := context.WithCancel(context.Background())
 	var sending sync.WaitGroup
 	sending.Go(func() { f.accounts.Run(ctx) })
-	f.stopMail = func() {
+	stop := func() {
 		cancel()
 		sending.Wait()
 	}
-	t.Cleanup(f.stopMail)
+	t.Cleanup(stop)
 
-	handler, err := New(Config{
-		OAuth: f.oauth, Accounts: f.accounts, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: append(of, settings.Brand)[0], Clients: f.registry,
-	})
-	if err != nil {
-		t.Fatal(err)
+	var handler atomic.Pointer[http.Handler]
+	serve := func(limits timelimit.Limits) {
+		pages, err := New(Config{
+			OAuth: f.oauth, Accounts: f.accounts, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
+			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: append(of, settings.Brand)[0], Clients: f.registry,
+			Limits: limits,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler.Store(&pages)
 	}
-	f.server = httptest.NewUnstartedServer(telemetry.Requests(settings.Logger, handler))
+	serve(settings.Limits)
+	f.stopMail = func() {
+		stop()
+		hasty := settings.Limits
+		hasty.Mail = time.Millisecond
+		serve(hasty)
+	}
+	f.server = httptest.NewUnstartedServer(telemetry.Requests(settings.Logger, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		(*handler.Load()).ServeHTTP(w, r)
+	})))
 	f.server.EnableHTTP2 = true
 	f.server.StartTLS()
 	t.Cleanup(f.server.Close)

@@ -14,10 +14,11 @@ import (
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/timelimit"
 	"connect-svc/internal/web/site"
 )
 
-// Config is what the pages need. Only TrustedProxies, Brand and Texts may be empty.
+// Config is what the pages need. Only TrustedProxies, Brand, Texts and Limits may be empty.
 type Config struct {
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
@@ -26,6 +27,7 @@ type Config struct {
 	Clients         *client.Registry  // whose logos are shown
 	Brand           brand.Brand       // whose pages these are; without a name: the program's own
 	Texts           *locale.Catalogue // nil: those of the program
+	Limits          timelimit.Limits  // of the time that a request may take, and of its wait for an email
 }
 
 // pages is the configuration with the embedded files.
@@ -41,13 +43,14 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
+	config.Limits = config.Limits.OrDefault()
 	p := &pages{config, files}
 
 	forms := http.NewCrossOriginProtection()
 	forms.SetDenyHandler(p.page(site.FailWith(site.ErrForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(site.Headers, secure, site.Named, site.Timed(fairqueue.Pages, func(*http.Request) time.Duration { return requestTimeout }), forms.Handler)
+	router.Use(site.Headers, secure, site.Named, site.Timed(fairqueue.Pages, func(*http.Request) time.Duration { return config.Limits.Act }), forms.Handler)
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
 	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))
@@ -74,7 +77,3 @@ func New(config Config) (http.Handler, error) {
 func (p *pages) page(handle site.Handler) http.HandlerFunc {
 	return site.Handle(handle, p.fail)
 }
-
-// requestTimeout is how long a request may take before it gets an error page (decisions, section 5: five seconds in
-// all). The rest is for writing the page.
-const requestTimeout = 4400 * time.Millisecond

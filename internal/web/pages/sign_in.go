@@ -175,18 +175,15 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	return nil
 }
 
-// mailWait is how long a page waits for the email to leave, so that it seldom has to say that it has not; mailPoll is how
-// often it looks. What it waits for does not depend on whether the address has an account.
-const (
-	mailWait = 2 * time.Second
-	mailPoll = 100 * time.Millisecond
-)
+// mailPoll is how often a page that waits for the email to leave looks whether it has.
+const mailPoll = 100 * time.Millisecond
 
-// mailed is typed, once the email has left or was given up, or it has taken too long.
+// mailed is typed, once the email has left or was given up, or it has taken too long: so the page seldom has to say that it has
+// not left. What it waits for does not depend on whether the address has an account.
 func (p *pages) mailed(r *http.Request, s signIn) (account.SignIn, error) {
 	look := time.NewTicker(mailPoll)
 	defer look.Stop()
-	for end := time.After(mailWait); ; {
+	for end := time.After(p.Limits.Mail); ; {
 		typed, err := p.typed(r, s)
 		if err != nil || typed.Mail != account.MailWaiting {
 			return typed, err

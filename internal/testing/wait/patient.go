@@ -1,0 +1,32 @@
+package wait
+
+import (
+	"time"
+
+	"connect-svc/internal/timelimit"
+)
+
+// Patient are limits that nothing reaches on a busy machine, in the order of [timelimit.Default]: what is asked for an answer gives up
+// before the answer does. An email leaves sooner than it would, because a test waits for it.
+var Patient = timelimit.Limits{
+	Read:  Limit + 2*step,
+	Act:   Limit + 3*step,
+	Batch: Limit + 4*step,
+
+	Statement:    Limit + step,
+	Limiter:      Limit + step,
+	Replica:      Limit,
+	ReplicaCheck: Limit,
+
+	Mail:      Limit + step,
+	MailDelay: 20 * time.Millisecond,
+
+	Count:  2 * Limit,
+	Search: Limit,
+
+	Probe:  Limit + step,
+	Facts:  Limit + step,
+	Scrape: Limit + step,
+}
+
+const step = 10 * time.Second

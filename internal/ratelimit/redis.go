@@ -1,30 +1,38 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
-	"github.com/redis/rueidis"
 )
 
 // Redis keeps the texts in Redis 7 or newer, or in Valkey. It is safe for concurrent use.
-type Redis struct {
-	client        rueidis.Client
-	compareAndSet *rueidis.Lua
-}
+type Redis struct{ pool *redis.Pool }
+
+const (
+	// maxConns bounds the questions that are under way. The others wait for a connection, as long as their time allows.
+	maxConns = 64
+	// maxIdle is how many connections stay open without a question.
+	maxIdle = 16
+	// trustFor is how long an idle connection is used without a look at whether the server is still there.
+	trustFor = time.Second
+)
 
 // compareAndSet keeps ARGV[2] for ARGV[3] milliseconds where ARGV[1] is kept. A missing key is the empty text.
-const compareAndSet = `
+var compareAndSet = redis.NewScript(1, `
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then
   return 0
 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return 1`
+return 1`)
 
 // CheckRedisURL tells whether url can be that of a server, as in redis://user:password@host:6379/0, rediss:// with TLS,
 // or unix:///run/redis.sock. The error does not repeat it.
@@ -33,49 +41,89 @@ func CheckRedisURL(url string) error {
 	return err
 }
 
-func parseRedisURL(url string) (rueidis.ClientOption, error) {
-	option, err := rueidis.ParseURL(url)
+// redisDialer connects to a server.
+type redisDialer func(context.Context, ...redis.DialOption) (redis.Conn, error)
+
+func parseRedisURL(raw string) (redisDialer, error) {
+	parsed, err := url.Parse(raw)
 	if err != nil {
-		return rueidis.ClientOption{}, errors.New("ratelimit: redis: not the URL of a server")
+		return nil, errRedisURL
 	}
-	return option, nil
+	switch name := strings.TrimPrefix(parsed.Path, "/"); {
+	case parsed.Scheme == "unix" && parsed.Host == "" && name != "":
+		return dialSocket(parsed)
+	case parsed.Scheme != "redis" && parsed.Scheme != "rediss", parsed.Host == "", strings.Trim(name, "0123456789") != "":
+		return nil, errRedisURL
+	}
+	return func(ctx context.Context, options ...redis.DialOption) (redis.Conn, error) {
+		return redis.DialURLContext(ctx, raw, options...)
+	}, nil
 }
 
+// dialSocket connects to unix://user:password@/path?db=number.
+func dialSocket(at *url.URL) (redisDialer, error) {
+	database, err := strconv.ParseUint(cmp.Or(at.Query().Get("db"), "0"), 10, 31)
+	if err != nil {
+		return nil, errRedisURL
+	}
+	password, _ := at.User.Password()
+	return func(ctx context.Context, options ...redis.DialOption) (redis.Conn, error) {
+		return redis.DialContext(ctx, "unix", at.Path, append(options,
+			redis.DialUsername(at.User.Username()), redis.DialPassword(password), redis.DialDatabase(int(database)))...)
+	}, nil
+}
+
+var errRedisURL = errors.New("ratelimit: redis: not the URL of a server")
+
 // OpenRedis connects to the server at url. All services that name the same server and database share the limits. It
-// fails where the server cannot be reached within about timeLimit; later on it reconnects by itself. A connection that does not
+// fails where the server cannot be reached within timeLimit; later on it reconnects by itself. A connection that does not
 // answer so long is given up. Close it.
 func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis, error) {
-	option, err := parseRedisURL(url)
+	dial, err := parseRedisURL(url)
 	if err != nil {
 		return nil, err
 	}
-	option.DisableRetry = true // an admission that may have been counted is not sent again
-	option.DisableCache = true
-	option.PipelineMultiplex = 1
-	option.ReadBufferEachConn, option.WriteBufferEachConn = 1<<14, 1<<14
-	option.RingScaleEachConn = 8 // 256 commands under way on each of two connections, and no memory for 1,024
-	option.Dialer.Timeout = timeLimit
-	option.ConnWriteTimeout = timeLimit
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		return nil, fmt.Errorf("ratelimit: redis: %w", err)
-	}
+	r := &Redis{&redis.Pool{
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return dial(ctx, redis.DialConnectTimeout(timeLimit), redis.DialReadTimeout(timeLimit), redis.DialWriteTimeout(timeLimit))
+		},
+		TestOnBorrowContext: func(ctx context.Context, conn redis.Conn, used time.Time) error {
+			if time.Since(used) < trustFor {
+				return nil
+			}
+			_, err := redis.DoContext(conn, ctx, "PING")
+			return err
+		},
+		MaxActive: maxConns,
+		MaxIdle:   maxIdle,
+		Wait:      true,
+	}}
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
-		client.Close()
+	conn, err := r.pool.GetContext(ctx)
+	if err == nil {
+		defer conn.Close()
+		_, err = redis.DoContext(conn, ctx, "PING")
+	}
+	if err != nil {
+		r.Close()
 		return nil, fmt.Errorf("ratelimit: redis: %w", err)
 	}
-	return &Redis{client, rueidis.NewLuaScript(compareAndSet)}, nil
+	return r, nil
 }
 
 // Close ends the connections.
-func (r *Redis) Close() { r.client.Close() }
+func (r *Redis) Close() { _ = r.pool.Close() }
 
 // Load implements [Store].
 func (r *Redis) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
-	kept, err := r.client.Do(ctx, r.client.B().Get().Key(redisKey(clientID)).Build()).ToString()
-	if rueidis.IsRedisNil(err) {
+	conn, err := r.pool.GetContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	kept, err := redis.String(redis.DoContext(conn, ctx, "GET", redisKey(clientID)))
+	if errors.Is(err, redis.ErrNil) {
 		return "", nil
 	}
 	return kept, err
@@ -83,8 +131,12 @@ func (r *Redis) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 
 // CompareAndSet implements [Store].
 func (r *Redis) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, until time.Duration) (bool, error) {
-	milliseconds := strconv.FormatInt(until.Milliseconds()+graceMilliseconds, 10)
-	set, err := r.compareAndSet.Exec(ctx, r.client, []string{redisKey(clientID)}, []string{old, next, milliseconds}).AsInt64()
+	conn, err := r.pool.GetContext(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	set, err := redis.Int(compareAndSet.DoContext(ctx, conn, redisKey(clientID), old, next, until.Milliseconds()+graceMilliseconds))
 	return set == 1, err
 }
 

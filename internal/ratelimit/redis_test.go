@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
-	"github.com/redis/rueidis"
 
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/testing/redistest"
@@ -45,15 +45,43 @@ func openRedisWithin(t testing.TB, server *redistest.Server, limit time.Duration
 	return patient(store)
 }
 
-// ask is a client of the server for the test itself.
-func ask(t testing.TB, server *redistest.Server) rueidis.Client {
+// ask is a connection to the server for the test itself.
+func ask(t testing.TB, server *redistest.Server) redis.Conn {
 	t.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true})
+	conn, err := redis.Dial("tcp", server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.Close)
-	return client
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// Every form of the URL leads to the database that it names.
+func TestRedisURLs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for url, database := range map[string]string{
+		server.URL():                                 "0",
+		server.URL() + "/2":                          "2",
+		"unix://" + server.Socket + "?db=3":          "3",
+		"unix://default:@" + server.Socket + "?db=4": "4",
+	} {
+		store, err := ratelimit.OpenRedis(t.Context(), url, wait.Patient.Limiter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(store.Close)
+		if set, err := store.CompareAndSet(t.Context(), uuid.New(), "", "kept", time.Hour); err != nil || !set {
+			t.Errorf("%s: %v, %v", url, set, err)
+		}
+		probe := ask(t, server)
+		if _, err := probe.Do("SELECT", database); err != nil {
+			t.Fatal(err)
+		}
+		if keys, err := redis.Int(probe.Do("DBSIZE")); err != nil || keys != 1 {
+			t.Errorf("%s: %d keys in database %s, %v", url, keys, database, err)
+		}
+	}
 }
 
 // Decisions, section 5: where nothing can be decided there is an error, in time, and never a free pass. It recovers by
@@ -135,7 +163,7 @@ func TestRedisForgetsWhoRests(t *testing.T) {
 	decision := admit(t, limiter, client, ratelimit.Policy{RequestsPerMinute: 60, Burst: 2, ConcurrentReads: 1}, start)
 	probe := ask(t, server)
 	for _, most := range []int64{91_000, 61_000} { // a lease lasts longer than the bucket takes to fill
-		ms, err := probe.Do(t.Context(), probe.B().Pttl().Key("connect:limit:"+client.String()).Build()).AsInt64()
+		ms, err := redis.Int64(probe.Do("PTTL", "connect:limit:"+client.String()))
 		if err != nil || ms <= 0 || ms > most {
 			t.Errorf("the state is kept for %d ms, %v; want %d at most", ms, err, most)
 		}
@@ -150,6 +178,9 @@ func TestCheckRedisURL(t *testing.T) {
 		"redis://user:hush@valkey:6379/2":  true,
 		"rediss://valkey.example":          true,
 		"unix:///run/redis.sock":           true,
+		"unix:///run/redis.sock?db=2":      true,
+		"unix:///run/redis.sock?db=x":      false,
+		"unix://":                          false,
 		"http://localhost:6379":            false,
 		"redis://user:hush@valkey:6379/x":  false,
 		"redis://user:hush@[valkey:6379/2": false,

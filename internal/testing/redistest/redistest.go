@@ -5,10 +5,10 @@ package redistest
 import (
 	"context"
 	"net"
+	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/gomodule/redigo/redis"
 
 	"connect-svc/internal/testing/process"
 )
@@ -16,7 +16,8 @@ import (
 // Server is a running Redis. It ends with the test. A restart loses what it held.
 type Server struct {
 	*process.Server
-	Addr string // host:port
+	Addr   string // host:port
+	Socket string // of the same server, in the file system
 }
 
 // URL of the server.
@@ -25,22 +26,22 @@ func (s *Server) URL() string { return "redis://" + s.Addr }
 // Start runs a server.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{}
+	s := &Server{Socket: filepath.Join(t.TempDir(), "redis.sock")}
 	s.Server = process.Start(t, func(port string) process.Config {
 		s.Addr = net.JoinHostPort("127.0.0.1", port)
-		args := []string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}
+		args := []string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--unixsocket", s.Socket,
+			"--dir", t.TempDir(), "--loglevel", "warning"}
 		return process.Config{Args: args, Ready: s.ping}
 	}, "redis-server", "valkey-server")
 	return s
 }
 
 func (s *Server) ping(ctx context.Context) error {
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{s.Addr}, ForceSingleClient: true, DisableCache: true, Dialer: net.Dialer{Timeout: time.Second},
-	})
+	conn, err := redis.DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	return client.Do(ctx, client.B().Ping().Build()).Error()
+	defer conn.Close()
+	_, err = redis.DoContext(conn, ctx, "PING")
+	return err
 }

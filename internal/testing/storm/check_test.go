@@ -5,6 +5,7 @@ package storm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,9 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/rueidis"
 
 	"connect-svc/internal/testing/history"
 )
@@ -114,14 +115,14 @@ func (s *storm) noLeases(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if s.redis != nil {
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.redis.Addr}, ForceSingleClient: true, DisableCache: true})
+		conn, err := redis.DialContext(ctx, "tcp", s.redis.Addr)
 		if err != nil {
 			return false, err
 		}
-		defer client.Close()
+		defer conn.Close()
 		for _, p := range []*partner{s.steady, s.flighty, s.hot} {
-			state, err := client.Do(ctx, client.B().Get().Key("connect:limit:"+p.id.String()).Build()).ToString()
-			if err != nil && !rueidis.IsRedisNil(err) {
+			state, err := redis.String(redis.DoContext(conn, ctx, "GET", "connect:limit:"+p.id.String()))
+			if err != nil && !errors.Is(err, redis.ErrNil) {
 				return false, err
 			}
 			states = append(states, state)

@@ -82,6 +82,13 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	for _, c := range change {
 		c(f)
 	}
+	f.serve(t)
+	return f
+}
+
+// serve serves what is configured now.
+func (f *fixture) serve(t testing.TB) {
+	t.Helper()
 	handler, err := New(f.config)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +101,6 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 		Transport:     contracttest.Partner.Transport(t, server.Client().Transport),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return f
 }
 
 func (f *fixture) newClient(t testing.TB, policy client.Policy) partner {

@@ -84,8 +84,8 @@ func TestRedisURLs(t *testing.T) {
 	}
 }
 
-// Decisions, section 5: where nothing can be decided there is an error, in time, and never a free pass. It recovers by
-// itself.
+// Decisions, section 5: where nothing can be decided there is an error, and never a free pass. It recovers by itself. How soon
+// the error comes is measured by the timed tests.
 func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -97,7 +97,7 @@ func TestRedisFaults(t *testing.T) {
 	limiter.SetTimeLimit(100 * time.Millisecond)
 	var all sync.WaitGroup
 	for range 1000 { // more than can be under way
-		all.Go(func() { checkRefusedInTime(t, limiter, client) })
+		all.Go(func() { checkRefused(t, limiter, client) })
 	}
 	all.Wait()
 	if err := held.Release(t.Context()); err == nil {
@@ -107,7 +107,7 @@ func TestRedisFaults(t *testing.T) {
 	recovered(t, limiter, uuid.New())
 
 	server.Kill()
-	checkRefusedInTime(t, limiter, client)
+	checkRefused(t, limiter, client)
 	server.Restart(t) // without its scripts
 	recovered(t, limiter, uuid.New())
 }
@@ -115,20 +115,14 @@ func TestRedisFaults(t *testing.T) {
 // recovered waits until a limiter decides again: the connections that broke are noticed one by one.
 func recovered(t *testing.T, limiter *ratelimit.Limiter, client uuid.UUID) {
 	t.Helper()
-	limiter.SetTimeLimit(time.Minute)
-	deadline := time.Now().Add(time.Minute)
-	for {
+	limiter.SetTimeLimit(wait.Patient.Limiter)
+	wait.Until(t, "the limiter decides again", func() bool {
 		decision, err := limiter.Admit(t.Context(), client, somePolicy, start)
-		if err == nil {
-			if !decision.Allowed {
-				t.Errorf("after the fault: %+v, want allowed", decision)
-			}
-			return
+		if err == nil && !decision.Allowed {
+			t.Errorf("after the fault: %+v, want allowed", decision)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("still without a decision: %v", err)
-		}
-	}
+		return err == nil
+	})
 }
 
 func TestRedisAway(t *testing.T) {
@@ -141,16 +135,12 @@ func TestRedisAway(t *testing.T) {
 	server := redistest.Start(t)
 	server.Kill()
 	for name, addr := range map[string]string{"refuses": server.Addr, "never answers": silent.Addr().String()} {
-		start := time.Now()
-		limiter, err := ratelimit.OpenRedis(t.Context(), "redis://user:hush@"+addr, timelimit.Default.Limiter)
+		limiter, err := ratelimit.OpenRedis(t.Context(), "redis://user:hush@"+addr, 200*time.Millisecond)
 		if err == nil {
 			limiter.Close()
 			t.Errorf("a server that %s: no error", name)
 		} else if strings.Contains(err.Error(), "hush") {
 			t.Errorf("a server that %s: the error holds the password", name)
-		}
-		if took := time.Since(start); took > 20*time.Second {
-			t.Errorf("a server that %s: took %v, want about 2 s", name, took)
 		}
 	}
 }

@@ -1,0 +1,70 @@
+//go:build timed
+
+package ratelimit_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
+)
+
+// promise is for a read, of which the question to the store is a part (decisions, section 5).
+const promise = 2 * time.Second
+
+// While PostgreSQL or Redis does not answer, a read learns in its time that nothing was decided.
+func TestTimedLimiter(t *testing.T) {
+	t.Run("PostgreSQL", func(t *testing.T) {
+		db := pgtest.New(t)
+		client, limiter := db.Client(t).ID, ratelimit.New(ratelimit.NewPostgres(db.Pool), timelimit.Default.Limiter)
+		admit(t, limiter, client, somePolicy, start)
+		tx, err := db.Pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+		if _, err := tx.Exec(t.Context(), "select from rate_limits for update"); err != nil {
+			t.Fatal(err)
+		}
+		checkRefusedInTime(t, limiter, client)
+	})
+	t.Run("Redis", func(t *testing.T) {
+		server := redistest.Start(t)
+		store, err := ratelimit.OpenRedis(t.Context(), server.URL(), timelimit.Default.Limiter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(store.Close)
+		client, limiter := uuid.New(), ratelimit.New(store, timelimit.Default.Limiter)
+		admit(t, limiter, client, somePolicy, start)
+		server.Pause(t)
+		t.Cleanup(func() { server.Continue(t) })
+		checkRefusedInTime(t, limiter, client)
+	})
+}
+
+func checkRefusedInTime(t *testing.T, limiter *ratelimit.Limiter, client uuid.UUID) {
+	t.Helper()
+	read, cancel := context.WithTimeout(t.Context(), timelimit.Default.Read)
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"a read": read, "a question without a deadline": t.Context()} {
+		promised := promise
+		if _, limited := ctx.Deadline(); !limited {
+			promised = timelimit.Default.Limiter + time.Second // it is cancelled, then
+		}
+		lost, began := wait.Stalls(), time.Now()
+		decision, err := limiter.Admit(ctx, client, somePolicy, start)
+		took := time.Since(began)
+		if err == nil || decision.Allowed {
+			t.Errorf("%s: Admit = %+v, %v; want an error", name, decision, err)
+		}
+		wait.InTime(t, name, took, promised, lost())
+	}
+}

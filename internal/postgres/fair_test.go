@@ -22,6 +22,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // One who asks for much waits behind itself: of the others each is served after one of its statements.
@@ -47,7 +48,7 @@ func TestPoolIsFair(t *testing.T) {
 			served.Add(1)
 		})
 	}
-	eventually(t, func() bool { return pool.Waiting() == 100 })
+	wait.Until(t, "all wait", func() bool { return pool.Waiting() == 100 })
 	for i := range 5 {
 		all.Go(func() {
 			if _, err := pool.Exec(fairqueue.WithCaller(t.Context(), fmt.Sprint(i)), "select"); err != nil {
@@ -59,7 +60,7 @@ func TestPoolIsFair(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() bool { return pool.Waiting() == 105 })
+	wait.Until(t, "the others wait, too", func() bool { return pool.Waiting() == 105 })
 	if err := held.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestPoolLosesNoConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	for name, ask := range map[string]func(){
 		"an argument that panics": func() { _, _ = pool.Exec(ctx, "select $1::int", panicking{}) },
@@ -140,7 +141,7 @@ func TestPoolLosesNoConnection(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 }) // those that broke are closed by and by
+	wait.Until(t, "all connections come back", func() bool { return pool.Stat().AcquiredConns() == 0 }) // those that broke are closed by and by
 }
 
 // A cancel request that arrives late does not hit what another caller sends next.
@@ -164,7 +165,7 @@ func TestPoolCallsOffNobodyElse(t *testing.T) {
 		_, err := pool.Exec(t.Context(), "select pg_sleep(0.5)")
 		next <- err
 	}()
-	eventually(t, func() bool {
+	wait.Until(t, "the next statement runs", func() bool {
 		var running bool
 		err := db.Pool.QueryRow(t.Context(), `select exists (select from pg_stat_activity
 			where state = 'active' and query = 'select pg_sleep(0.5)')`).Scan(&running)
@@ -234,11 +235,10 @@ func TestPoolWaitsForARestart(t *testing.T) {
 	if _, err := pool.Exec(short, "insert into done values (0)"); err == nil {
 		t.Error("there is no server, and no error")
 	}
-	began := time.Now()
-	if _, err := pool.Exec(t.Context(), "insert into done values (0)"); err == nil || time.Since(began) > 30*time.Second {
-		t.Errorf("without a deadline: %v, want an error at once", err)
+	if _, err := pool.Exec(t.Context(), "insert into done values (0)"); err == nil { // or it waits for ever
+		t.Error("without a deadline: no error")
 	}
-	long, cancel := context.WithTimeout(t.Context(), time.Minute)
+	long, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	var all sync.WaitGroup
 	for n := range 12 {
@@ -248,7 +248,7 @@ func TestPoolWaitsForARestart(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() bool { return pool.Waiting() == 12-4 })
+	wait.Until(t, "those without a connection wait", func() bool { return pool.Waiting() == 12-4 })
 	if server, err = embedded.Start(t.Context(), embedded.Config{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
@@ -331,20 +331,6 @@ func (p *proxy) url(t *testing.T, server string) string {
 	return address.String()
 }
 
-func eventually(t *testing.T, happened func() bool) {
-	t.Helper()
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	end := time.After(time.Minute)
-	for !happened() {
-		select {
-		case <-again.C:
-		case <-end:
-			t.Fatal("it did not happen")
-		}
-	}
-}
-
 // Beyond its bound a line is full, and says so at once.
 func TestPoolIsBounded(t *testing.T) {
 	t.Parallel()
@@ -366,7 +352,7 @@ func TestPoolIsBounded(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() bool { return pool.Waiting() == postgres.MaxWaiting })
+	wait.Until(t, "the line is full", func() bool { return pool.Waiting() == postgres.MaxWaiting })
 	if _, err := pool.Exec(t.Context(), "select"); !errors.Is(err, fairqueue.ErrFull) {
 		t.Errorf("one more than can wait: %v", err)
 	}

@@ -47,11 +47,7 @@ func TestReplicasThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	replicas := openReplicas(t, db, primary.Host+",127.0.0.1:1,"+silent.Addr().String())
-	started := time.Now()
 	replicas.Check(t.Context())
-	if took := time.Since(started); took > 30*time.Second {
-		t.Errorf("the check took %s, want about a second", took)
-	}
 	if got, want := replicas.Counts(), (postgres.ReplicaCounts{LeftOut: 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

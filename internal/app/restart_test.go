@@ -169,6 +169,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 			var chains sync.WaitGroup
 			for _, token := range newest {
 				chains.Go(func() {
+					warmed := sync.OnceFunc(func() { warm.Add(1) })
 					for done, left := 1, after; left > 0; done++ {
 						began := restarted.Load()
 						got := f.refresh(t.Context(), t, e.partner, token)
@@ -177,13 +178,14 @@ func TestRefreshesOverARestart(t *testing.T) {
 							token = got.refreshToken(t)
 						case got.status == http.StatusInternalServerError && !began:
 							lost.Add(1)
+							warmed() // where requests can give up they may do so before, on a busy machine
 							return
 						default:
 							t.Errorf("the refresh %d of a connection, after the restart: %t, is %d %s", done, began, got.status, got.body)
 							return
 						}
 						if done == before {
-							warm.Add(1)
+							warmed()
 						}
 						if began {
 							left--
@@ -215,7 +217,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 				switch connected := !strings.Contains(fault.Cause, "failed to connect"); {
 				case connected && underTheStatement.MatchString(fault.Cause):
 					sent++
-				case fault.DurationMS < 4000: // the time of a request is 4.4 s
+				case fault.DurationMS < 0.9*float64(e.app.config.Limits.Act.Milliseconds()): // before its time was over
 					t.Errorf("a 500 after %.0f ms for a statement that was not sent: %s", fault.DurationMS, fault.Cause)
 				}
 			}

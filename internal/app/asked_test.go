@@ -1,3 +1,5 @@
+//go:build timed
+
 package app
 
 import (
@@ -9,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"connect-svc/internal/testing/wait"
 )
 
 // The limits that are promised (decisions, section 5).
@@ -103,7 +107,7 @@ type answers []asked
 // together asks everything at one time.
 func together(t *testing.T, asks []ask) answers {
 	all := make(answers, len(asks))
-	lost := watchStalls()
+	lost := wait.Stalls()
 	var under sync.WaitGroup
 	for i, a := range asks {
 		under.Go(func() {
@@ -117,35 +121,6 @@ func together(t *testing.T, asks []ask) answers {
 		all[i].stall = stall
 	}
 	return all
-}
-
-// watchStalls measures for how long the machine, which others use, too, let this process wait for its turns: the waits
-// that are long enough to be no mere chance, all together.
-func watchStalls() (lost func() time.Duration) {
-	const every, noticeable = 5 * time.Millisecond, 50 * time.Millisecond
-	done, measured := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		turns := time.NewTicker(every)
-		defer turns.Stop()
-		last, sum, ended := time.Now(), time.Duration(0), false
-		for !ended {
-			select {
-			case <-turns.C:
-			case <-done:
-				ended = true
-			}
-			now := time.Now()
-			if wait := now.Sub(last) - every; wait > noticeable {
-				sum += wait
-			}
-			last = now
-		}
-		measured <- sum
-	}()
-	return func() time.Duration {
-		close(done)
-		return <-measured
-	}
 }
 
 // inTurn asks one after the other.
@@ -179,24 +154,8 @@ func (all answers) check(t *testing.T, when string, want func(ask) int) {
 		case strings.HasPrefix(a.reply.header.Get("Content-Type"), "text/html") && !strings.Contains(a.reply.body, "</html>"):
 			t.Errorf("%s: half a page", what)
 		}
-		if a.took > a.limit+a.stall {
-			t.Errorf("%s: answered after %s, want %s; the machine gave no turn for %s", what, a.took, a.limit, a.stall)
-		}
+		wait.InTime(t, what, a.took, a.limit, a.stall)
 		a.documented(t, a.reply)
 	}
 	t.Logf("%s: %d answers, the slowest by limit: %v, without a turn for %s", when, len(all), slowest, all[0].stall)
-}
-
-// eventually waits until something has happened.
-func eventually(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for end := time.After(time.Minute); !happened(); {
-		select {
-		case <-again.C:
-		case <-end:
-			t.Fatalf("in vain: %s", what)
-		}
-	}
 }

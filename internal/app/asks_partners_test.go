@@ -1,3 +1,5 @@
+//go:build timed
+
 package app
 
 import (

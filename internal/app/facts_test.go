@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"html"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"connect-svc/internal/overview"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/web/console"
 )
 
 // The facts of a service are what is so, and the page of the console shows them.
@@ -118,10 +121,24 @@ func (e *endToEnd) console(t *testing.T, path string) string {
 	t.Helper()
 	server := httptest.NewServer(e.app.private.Handler)
 	defer server.Close()
-	w := &whole{endToEnd: e, private: server.URL, plain: http.DefaultTransport}
-	answer, err := w.clerk(t).get(path, path).send(t)
-	if err != nil || answer.status != http.StatusOK {
-		t.Fatalf("%s answers %d, %v", strconv.Quote(path), answer.status, err)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return html.UnescapeString(answer.body)
+	browser := &http.Client{Jar: jar}
+	signedIn, err := browser.PostForm(server.URL+console.Path+"/sign-in", url.Values{"token": {operatorToken}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = signedIn.Body.Close()
+	answer, err := browser.Get(server.URL + console.Path + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	page, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%q answers %d, %v", path, answer.StatusCode, err)
+	}
+	return html.UnescapeString(string(page))
 }

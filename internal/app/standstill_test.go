@@ -1,3 +1,5 @@
+//go:build timed
+
 package app
 
 import (
@@ -18,13 +20,14 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/web/console"
 	"connect-svc/internal/web/pages"
 )
 
 // Decisions, section 5: whatever is away, reads are answered within 2 s and everything else within 5 s, as documented. A
 // refresh that was not sent has not happened. It is not parallel: what is measured is the service, not the other tests.
-func TestStandstillOfPostgreSQL(t *testing.T) {
+func TestTimedStandstillOfPostgreSQL(t *testing.T) {
 	server, db := ownDatabase(t)
 	w := newWhole(t, db, withDefaultLimits)
 	isBatch := func(a ask) bool { return a.limit == batchLimit }
@@ -37,7 +40,7 @@ func TestStandstillOfPostgreSQL(t *testing.T) {
 
 	pause(t, server)
 	together(t, sent).areFaults(t, "on connections that hang")
-	eventually(t, "no connection is left", func() bool { return w.service.Pool.Stat().IdleConns() == 0 })
+	wait.Until(t, "no connection is left", func() bool { return w.service.Pool.Stat().IdleConns() == 0 })
 	together(t, append(unsent, w.refreshing(kept.RefreshToken))).areFaults(t, "without a connection")
 
 	if err := server.Continue(); err != nil {
@@ -48,7 +51,7 @@ func TestStandstillOfPostgreSQL(t *testing.T) {
 }
 
 // The operator's batches have 30 s.
-func TestStandstillOfABatch(t *testing.T) {
+func TestTimedStandstillOfABatch(t *testing.T) {
 	t.Parallel()
 	server, db := ownDatabase(t)
 	w := newWhole(t, db, withDefaultLimits)
@@ -63,7 +66,7 @@ func TestStandstillOfABatch(t *testing.T) {
 }
 
 // While the rate limiter stands still reads are refused, and everything else goes on.
-func TestStandstillOfRedis(t *testing.T) {
+func TestTimedStandstillOfRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	w := newWhole(t, pgtest.New(t), withDefaultLimits, func(c *Config) { c.LimiterURL = redis.URL() })
@@ -79,7 +82,7 @@ func TestStandstillOfRedis(t *testing.T) {
 	inTurn(t, reads).areFaults(t, "reads on connections that were given up")
 
 	redis.Continue(t)
-	eventually(t, "the limiter works again", func() bool {
+	wait.Until(t, "the limiter works again", func() bool {
 		got, err := readsAfter[0].send(t)
 		return err == nil && got.status == http.StatusOK
 	})

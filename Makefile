@@ -83,7 +83,7 @@ test-busy: tools ## all tests three times beside four busy processes, and once w
 	@.ci/busy
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: an install on an empty Debian (as root), ten minutes of fuzzing, long model tests, fault storms, a hot client, a soak test, and all tests three times
+test-long: tools ## what CI has no time for: promised time limits, an install on an empty Debian (as root), ten minutes of fuzzing, long model tests, fault storms, a hot client, a soak test, and all tests three times
 	.ci/long $(FUZZSECONDS) $(RAPIDCHECKS) $(SOAK)
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 

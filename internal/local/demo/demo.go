@@ -31,6 +31,7 @@ import (
 	"connect-svc/internal/operators"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/timelimit"
 )
 
 // Config of the demo.
@@ -42,10 +43,11 @@ type Config struct {
 	// Port of the service; the partner has the one after it. 0 takes any that are free: for tests, since the data of
 	// an earlier start belong to the addresses of then.
 	Port     int
-	MailPort int           // of the page with the caught mail; 0 takes any that is free
-	Every    time.Duration // how often today's activity grows
-	Window   time.Duration // in which changes of activity are merged to one event
-	Out      io.Writer     // where it says what to open
+	MailPort int              // of the page with the caught mail; 0 takes any that is free
+	Every    time.Duration    // how often today's activity grows
+	Window   time.Duration    // in which changes of activity are merged to one event
+	Limits   timelimit.Limits // of the service; the zero value is timelimit.Default
+	Out      io.Writer        // where it says what to open
 	Started  func(Addresses)
 }
 
@@ -167,6 +169,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		CursorLifetime: 15 * time.Minute,
 		DevelopersSite: true,
 		Operators:      holders,
+		Limits:         d.config.Limits,
 		ConsoleToken:   token,
 
 		ActivityUpdatedWindow: cmp.Or(d.config.Window, activityWindow),

@@ -22,6 +22,7 @@ import (
 
 	"connect-svc/internal/testing/browsertest"
 	"connect-svc/internal/testing/process"
+	"connect-svc/internal/testing/wait"
 )
 
 // running is a demo that a test started.
@@ -239,7 +240,7 @@ func (v *visitor) signIn(email string) {
 // The whole way of a person, and what the next start finds of it.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	config := Config{Dir: filepath.Join(t.TempDir(), "demo"), Port: freePorts(t), Every: 50 * time.Millisecond, Window: time.Second}
+	config := Config{Dir: filepath.Join(t.TempDir(), "demo"), Port: freePorts(t), Every: 50 * time.Millisecond, Window: time.Second, Limits: wait.Patient}
 	r := start(t, config)
 	t.Cleanup(func() { removeDatabase(t, config.Dir) })
 	screen := r.out.String()
@@ -427,7 +428,7 @@ func removeDatabase(t *testing.T, dir string) {
 
 func TestEphemeralKeepsNothing(t *testing.T) {
 	t.Parallel()
-	r := start(t, Config{Ephemeral: true, Dir: filepath.Join(t.TempDir(), "unused")})
+	r := start(t, Config{Ephemeral: true, Dir: filepath.Join(t.TempDir(), "unused"), Limits: wait.Patient})
 	if _, err := os.Stat(filepath.Join(r.Dir, "partner.json")); err != nil {
 		t.Errorf("while it runs: %v", err)
 	}

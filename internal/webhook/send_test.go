@@ -94,9 +94,6 @@ func TestAnswers(t *testing.T) {
 			if attempt.Status != tt.status || attempt.Fault != tt.fault || attempt.Success() != tt.success || len(attempt.Response) != tt.length && tt.length > 0 {
 				t.Errorf("status %d, fault %q, %d bytes", attempt.Status, attempt.Fault, len(attempt.Response))
 			}
-			if attempt.Duration > sendTimeout*2 {
-				t.Errorf("it took %s", attempt.Duration)
-			}
 		})
 	}
 	t.Cleanup(func() {

@@ -266,7 +266,7 @@ func explain(t *testing.T, pool *postgres.Pool, query pgx.TraceQueryStartData) (
 }
 
 func atOnce(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, 4*time.Second)
+	return context.WithTimeout(ctx, wait.Limit)
 }
 
 func TestCSV(t *testing.T) {

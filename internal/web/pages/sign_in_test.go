@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // TestForms4 are the names that tests and password managers rely on (decisions, section 4).
@@ -399,15 +400,9 @@ func sendUntilSettled(t *testing.T, f *fixture) {
 	sending.Go(func() { f.accounts.Run(ctx) })
 	defer sending.Wait()
 	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for end := time.After(20 * time.Second); pgtest.Value[int64](t, f.db, "select count(*) from code_emails") > 0; {
-		select {
-		case <-again.C:
-		case <-end:
-			t.Fatal("emails still wait")
-		}
-	}
+	wait.Until(t, "no email waits", func() bool {
+		return pgtest.Value[int64](t, f.db, "select count(*) from code_emails") == 0
+	})
 }
 
 // TestNoticeOnlyWhenAsked keeps the notice of a new code off pages that have something else to say.

@@ -25,7 +25,6 @@ import (
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/internal/timelimit"
 )
 
 // endToEnd is the whole service behind TLS with a mail server, a partner and a user. Every answer that a backend gets
@@ -96,9 +95,6 @@ func newEndToEndOn(t *testing.T, db *pgtest.DB, change ...func(*Config)) *endToE
 	})
 	return e
 }
-
-// withDefaultLimits is for a test that has the program's own limits run out.
-func withDefaultLimits(c *Config) { c.Limits = timelimit.Default }
 
 // authorize plays the user's browser from the authorization URL to the callback, whose query it returns.
 func (e *endToEnd) authorize(t *testing.T, authorizationURL string) url.Values {

@@ -21,6 +21,7 @@ import (
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
 	"connect-svc/internal/web/console"
 	"connect-svc/internal/web/pages"
 )
@@ -210,3 +211,6 @@ func split(asks []ask, wants func(ask) bool) (wanted, others []ask) {
 	}
 	return wanted, others
 }
+
+// withDefaultLimits has the program's own limits run out.
+func withDefaultLimits(c *Config) { c.Limits = timelimit.Default }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,6 +38,8 @@ type DB struct {
 	name   string
 	spread bool // over the nodes
 	opened int
+
+	began, start time.Time // see StartAt
 }
 
 // Main runs the tests of a package with a server for them, and exits. Call it from TestMain and do nothing after it.

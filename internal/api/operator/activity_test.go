@@ -16,6 +16,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -24,7 +25,7 @@ const activityPath = "/operator/v1/activity"
 // rows is all recorded activity, a line each.
 func (f *fixture) rows(t *testing.T) string {
 	t.Helper()
-	return pgtest.Value[string](t, f.db, `select coalesce(string_agg(line, E'\n' order by line), '') from (
+	return pgtest.Value[string](t, f.DB, `select coalesce(string_agg(line, E'\n' order by line), '') from (
 		select concat_ws(' ', 'steps', date, steps) from daily_steps
 		union all select concat_ws(' ', 'ride', source_id, start_time, end_time, distance_meters) from cycling_activities
 		union all select concat_ws(' ', 'correction', left(correction_id::text, 2), date, delta, note) from step_corrections
@@ -34,7 +35,7 @@ func (f *fixture) rows(t *testing.T) string {
 
 // batch is the text with USER as the user's id.
 func (f *fixture) batch(text string) string {
-	return strings.ReplaceAll(text, "USER", `"user_id":"`+f.user.ID.String()+`"`)
+	return strings.ReplaceAll(text, "USER", `"user_id":"`+f.User.ID.String()+`"`)
 }
 
 const everything = `{
@@ -54,8 +55,8 @@ func TestPutActivity(t *testing.T) {
 	put := func(body string, want operatorapi.ActivityBatchResult, rows string) {
 		t.Helper()
 		got := f.post(t, activityPath, f.batch(body))
-		got.check(t, body, 200, "")
-		if diff := cmp.Diff(want, read[operatorapi.ActivityBatchResult](t, got)); diff != "" {
+		got.Check(t, 200, "", body)
+		if diff := cmp.Diff(want, edgetest.Decode[operatorapi.ActivityBatchResult](t, got)); diff != "" {
 			t.Errorf("result (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(rows, f.rows(t)); diff != "" {
@@ -156,13 +157,13 @@ func TestInvalidActivity(t *testing.T) {
 			}
 			got := f.post(t, activityPath, f.batch("{"+list+"}"))
 			if test.detail == "is nobody here" {
-				test.detail = got.errors[where]
+				test.detail = got.Errors[where]
 				if !strings.Contains(test.detail, "user") {
 					t.Errorf("detail is %q", test.detail)
 				}
 			}
-			got.wantErrors(t, bad, map[string]string{where: test.detail})
-			if strings.Contains(got.body, stranger[11:30]) {
+			got.WantErrors(t, bad, map[string]string{where: test.detail})
+			if strings.Contains(got.Body, stranger[11:30]) {
 				t.Error("the answer repeats the value")
 			}
 		})
@@ -190,26 +191,26 @@ func sized(f *fixture, steps, removals int) string {
 func TestSizeOfBatch(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.post(t, activityPath, sized(f, 10_001, 0)).wantErrors(t, "10,001 rows", map[string]string{"/daily_steps": "must have at most 10000 rows"})
-	f.post(t, activityPath, sized(f, 5_000, 5_001)).wantErrors(t, "10,001 rows in two parts", map[string]string{"": "must have at most 10000 rows in all"})
-	if n := pgtest.Value[int](t, f.db, "select count(*)::int from daily_steps"); n != 0 {
+	f.post(t, activityPath, sized(f, 10_001, 0)).WantErrors(t, "10,001 rows", map[string]string{"/daily_steps": "must have at most 10000 rows"})
+	f.post(t, activityPath, sized(f, 5_000, 5_001)).WantErrors(t, "10,001 rows in two parts", map[string]string{"": "must have at most 10000 rows in all"})
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from daily_steps"); n != 0 {
 		t.Fatalf("%d rows were written", n)
 	}
 	for _, inserted := range []int64{10_000, 0} {
 		got := f.post(t, activityPath, sized(f, 10_000, 0))
-		got.check(t, "10,000 rows", 200, "")
+		got.Check(t, 200, "", "10,000 rows")
 		want := operatorapi.Written{Rows: 10_000, Inserted: inserted, Unchanged: 10_000 - inserted}
-		if result := read[operatorapi.ActivityBatchResult](t, got).DailySteps; result != want {
+		if result := edgetest.Decode[operatorapi.ActivityBatchResult](t, got).DailySteps; result != want {
 			t.Errorf("result %+v, want %+v", result, want)
 		}
 	}
 	// Of many errors a hundred are named, in the order of the rows.
 	got := f.post(t, activityPath, strings.ReplaceAll(sized(f, 10_000, 0), `"date":"2`, `"date":"x`))
-	got.check(t, "10,000 bad rows", 422, "invalid-content")
+	got.Check(t, 422, "invalid-content", "10,000 bad rows")
 	var named struct {
 		Errors []struct{ Pointer string }
 	}
-	if err := json.Unmarshal([]byte(got.body), &named); err != nil {
+	if err := json.Unmarshal([]byte(got.Body), &named); err != nil {
 		t.Fatal(err)
 	}
 	for i, e := range named.Errors {
@@ -235,8 +236,8 @@ func TestEqualBatchesAtOnce(t *testing.T) {
 	wait.Wait()
 	var inserted, unchanged int64
 	for _, got := range answers {
-		got.check(t, "batch", 200, "")
-		result := read[operatorapi.ActivityBatchResult](t, got)
+		got.Check(t, 200, "", "batch")
+		result := edgetest.Decode[operatorapi.ActivityBatchResult](t, got)
 		for _, part := range []operatorapi.Written{result.DailySteps, result.CyclingActivities, result.StepCorrections, result.CyclingAdjustments} {
 			inserted += part.Inserted
 			unchanged += part.Unchanged
@@ -257,13 +258,13 @@ func TestBatchesWhileUserIsDeleted(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 6 {
 		wait.Go(func() {
-			if got := f.post(t, activityPath, f.batch(everything)); got.status != 200 {
-				got.check(t, "batch", 422, "invalid-content")
+			if got := f.post(t, activityPath, f.batch(everything)); got.Status != 200 {
+				got.Check(t, 422, "invalid-content", "batch")
 			}
 		})
 	}
 	wait.Go(func() {
-		f.send(t, outgoing{method: "DELETE", path: "/operator/v1/users/" + f.user.ID.String()}).check(t, "delete", 204, "")
+		f.send(t, outgoing{Method: "DELETE", Target: "/operator/v1/users/" + f.User.ID.String()}).Check(t, 204, "", "delete")
 	})
 	wait.Wait()
 	if rows := f.rows(t); rows != "" {

@@ -7,24 +7,25 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
 // messageID is the webhook-id of the only event of a client.
 func (f *fixture) messageID(t *testing.T, id uuid.UUID) string {
 	t.Helper()
-	event := pgtest.Value[uuid.UUID](t, f.db, "select event_id from webhook_events where client_id = $1", id)
+	event := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events where client_id = $1", id)
 	return "msg_" + strings.ReplaceAll(event.String(), "-", "")
 }
 
 // withEvent is a client with a webhook and an event.
 func (f *fixture) withEvent(t *testing.T, name string) client.Client {
 	t.Helper()
-	partner, _ := f.connect(t, name)
+	partner, _ := f.ConnectNew(t, name)
 	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://partner.invalid/webhooks"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.config.OAuth.DisconnectUser(t.Context(), f.user.ID, partner.ID); err != nil {
+	if err := f.config.OAuth.DisconnectUser(t.Context(), f.User.ID, partner.ID); err != nil {
 		t.Fatal(err)
 	}
 	found, err := f.config.Clients.Get(t.Context(), partner.ID)
@@ -38,18 +39,18 @@ func (f *fixture) withEvent(t *testing.T, name string) client.Client {
 func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 	t.Helper()
 	newClient := func(status client.Status) string {
-		return f.db.Client(t, func(c *pgtest.Client) { c.Status = string(status) }).ID.String()
+		return f.DB.Client(t, func(c *pgtest.Client) { c.Status = string(status) }).ID.String()
 	}
-	receiver := newReceiver(t)
+	receiver, _ := edgetest.Receiver(t, nil)
 	plain, gone, ending := newClient(client.Active), newClient(client.Offboarded), newClient(client.Active)
 	told, bare, stopped := f.withEvent(t, "Told"), f.withEvent(t, "Bare"), f.withEvent(t, "Stopped")
-	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), told.ID, receiver.URL); err != nil {
+	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), told.ID, receiver); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.config.Webhooks.RemoveEndpoint(t.Context(), bare.ID); err != nil {
 		t.Fatal(err)
 	}
-	f.db.Exec(t, "update webhook_endpoints set stopped_at = now() where client_id = $1", stopped.ID)
+	f.DB.Exec(t, "update webhook_endpoints set stopped_at = now() where client_id = $1", stopped.ID)
 	removed := f.withEvent(t, "Removed")
 
 	const clients, events = "/operator/v1/clients/", "/operator/v1/webhook-events"
@@ -82,7 +83,7 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 	const registration = `{"name":"Walk","callback_url":"https://walk.example/cb","scopes":["daily_steps:read"]}`
 	const target, sample = `{"url":"https://walk.example/hook"}`, `{"type":"activity.updated"}`
 	const adjustment = `{"dataset":"daily_steps","date":"2026-03-09","delta":5,"note":"n"}`
-	user, stranger := "/operator/v1/users/"+f.user.ID.String(), "/operator/v1/users/"+nobody
+	user, stranger := "/operator/v1/users/"+f.User.ID.String(), "/operator/v1/users/"+nobody
 	event := events + "/" + f.messageID(t, told.ID)
 	noEvent := events + "/msg_" + strings.Repeat("0", 32)
 	return map[string][]expected{

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -15,15 +16,15 @@ func TestConnections(t *testing.T) {
 	f := newFixture(t)
 	list := func() []operatorapi.Connection {
 		t.Helper()
-		got := f.send(t, outgoing{method: "GET", path: "/operator/v1/users/" + f.user.ID.String() + "/connections"})
-		got.check(t, "list", 200, "")
-		return read[operatorapi.Connections](t, got).Data
+		got := f.send(t, outgoing{Method: "GET", Target: "/operator/v1/users/" + f.User.ID.String() + "/connections"})
+		got.Check(t, 200, "", "list")
+		return edgetest.Decode[operatorapi.Connections](t, got).Data
 	}
 	if got := list(); got == nil || len(got) != 0 {
 		t.Errorf("connections of nobody: %v", got)
 	}
-	walk, _ := f.connect(t, "Walk Rewards")
-	ride, tokens := f.connect(t, "Ride Club")
+	walk, _ := f.ConnectNew(t, "Walk Rewards")
+	ride, tokens := f.ConnectNew(t, "Ride Club")
 	if _, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil { // a read
 		t.Fatal(err)
 	}
@@ -50,9 +51,9 @@ func TestConnections(t *testing.T) {
 		t.Errorf("connections (-want +got):\n%s", diff)
 	}
 
-	disconnect := outgoing{method: "DELETE", path: "/operator/v1/users/" + f.user.ID.String() + "/connections/" + ride.ID.String()}
+	disconnect := outgoing{Method: "DELETE", Target: "/operator/v1/users/" + f.User.ID.String() + "/connections/" + ride.ID.String()}
 	for range 2 { // it does no harm twice
-		f.send(t, disconnect).check(t, "disconnect", 204, "")
+		f.send(t, disconnect).Check(t, 204, "", "disconnect")
 	}
 	if _, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
 		t.Error("the access token works")
@@ -60,9 +61,9 @@ func TestConnections(t *testing.T) {
 	if got := list(); len(got) != 1 || got[0].ClientId != walk.ID {
 		t.Errorf("after the disconnect: %v", got)
 	}
-	disconnect.path = "/operator/v1/users/" + uuid.NewString() + "/connections/" + walk.ID.String()
-	f.send(t, disconnect).check(t, "somebody else", 404, "not-connected")
-	if n := pgtest.Value[int](t, f.db, `select count(*)::int from audit_log where actor = 'operator' and action = 'connection.disconnected'`); n != 1 {
+	disconnect.Target = "/operator/v1/users/" + uuid.NewString() + "/connections/" + walk.ID.String()
+	f.send(t, disconnect).Check(t, 404, "not-connected", "somebody else")
+	if n := pgtest.Value[int](t, f.DB, `select count(*)::int from audit_log where actor = 'operator' and action = 'connection.disconnected'`); n != 1 {
 		t.Errorf("%d disconnects by the operator in the audit log, want 1", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/testing/edgetest"
 )
 
 // documented are all answers of the document, as "createUser 409 email-taken".
@@ -49,23 +50,23 @@ type expected struct{ want, method, path, body string }
 func TestEveryDocumentedAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner, _ := f.connect(t, "Ride Club")
-	taken, other, gone := f.db.User(t), f.db.User(t), f.db.User(t)
-	f.send(t, outgoing{method: "DELETE", path: "/operator/v1/users/" + gone.ID.String()}).check(t, "delete", 204, "")
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	taken, other, gone := f.DB.User(t), f.DB.User(t), f.DB.User(t)
+	f.send(t, outgoing{Method: "DELETE", Target: "/operator/v1/users/" + gone.ID.String()}).Check(t, 204, "", "delete")
 	broken := newFixture(t)
-	broken.db.Define(t, "drop table users, connections, clients, webhook_events, audit_log cascade") // a database that is away is waited for
+	broken.DB.Define(t, "drop table users, connections, clients, webhook_events, audit_log cascade") // a database that is away is waited for
 
-	user, nobody := "/operator/v1/users/"+f.user.ID.String(), "/operator/v1/users/"+uuid.NewString()
+	user, nobody := "/operator/v1/users/"+f.User.ID.String(), "/operator/v1/users/"+uuid.NewString()
 	newUser := func(id uuid.UUID, email string) string {
 		return fmt.Sprintf(`{"user_id":%q,"email":%q,"timezone":"UTC","registered_on":"2026-01-31"}`, id, email)
 	}
-	batch := fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-03-09","steps":1}]}`, f.user.ID)
+	batch := fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-03-09","steps":1}]}`, f.User.ID)
 
 	// What each operation answers by itself. The first one is good.
 	answers := map[string][]expected{
 		"createUser": {
 			{"201", "POST", "/operator/v1/users", newUser(uuid.New(), "new@example.com")},
-			{"409 user-exists", "POST", "/operator/v1/users", newUser(f.user.ID, "else@example.com")},
+			{"409 user-exists", "POST", "/operator/v1/users", newUser(f.User.ID, "else@example.com")},
 			{"409 user-deleted", "POST", "/operator/v1/users", newUser(gone.ID, "else@example.com")},
 			{"409 email-taken", "POST", "/operator/v1/users", newUser(uuid.New(), strings.ToUpper(taken.Email))},
 			{"422 invalid-content", "POST", "/operator/v1/users", `{}`},
@@ -110,10 +111,10 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	var given []string
 	for _, id := range slices.Sorted(maps.Keys(answers)) {
 		for i, test := range answers[id] {
-			out := outgoing{method: test.method, path: test.path, body: test.body}
+			out := outgoing{Method: test.method, Target: test.path, Body: test.body}
 			note := func(f *fixture, out outgoing) {
 				got := f.send(t, out)
-				given = append(given, strings.TrimSpace(fmt.Sprintf("%s %d %s", id, got.status, got.name)))
+				given = append(given, strings.TrimSpace(fmt.Sprintf("%s %d %s", id, got.Status, got.Code)))
 			}
 			note(f, out)
 			if last := given[len(given)-1]; last != id+" "+test.want {
@@ -123,25 +124,25 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 				continue
 			}
 			query := out
-			query.path += "?nothing=1"
+			query.Target += "?nothing=1"
 			note(f, query)
 			unauthorized := out
-			unauthorized.header = http.Header{"Authorization": nil}
+			unauthorized.Header = http.Header{"Authorization": nil}
 			note(f, unauthorized)
-			if out.method != "GET" {
+			if out.Method != "GET" {
 				reading := out
-				reading.header = http.Header{"Authorization": {"Bearer " + graceToken}}
-				if out.body != "" {
-					reading.header.Set("Content-Type", "application/json")
+				reading.Header = http.Header{"Authorization": {"Bearer " + edgetest.GraceToken}}
+				if out.Body != "" {
+					reading.Header.Set("Content-Type", "application/json")
 				}
 				note(f, reading)
 			}
 			note(broken, out)
-			if out.body != "" {
+			if out.Body != "" {
 				text, long := out, out
-				text.header = http.Header{"Content-Type": {"text/plain"}}
+				text.Header = http.Header{"Content-Type": {"text/plain"}}
 				note(f, text)
-				long.body = strings.Repeat(" ", contract.MaxBody) + out.body
+				long.Body = strings.Repeat(" ", contract.MaxBody) + out.Body
 				note(f, long)
 			}
 		}
@@ -150,7 +151,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	if diff := cmp.Diff(documented(t), given); diff != "" {
 		t.Errorf("answers (-documented +given):\n%s", diff)
 	}
-	if log := broken.log.String(); strings.Count(log, "does not exist") != len(answers) {
+	if log := broken.Log.String(); strings.Count(log, "does not exist") != len(answers) {
 		t.Errorf("the causes are not in the log: %s", log)
 	}
 }
@@ -174,14 +175,14 @@ func TestToken(t *testing.T) {
 		"two in one":       {"Bearer " + token + ", Bearer " + token},
 		"in the challenge": {`Bearer realm="svc-operator"`},
 	} {
-		for _, path := range []string{"/operator/v1/users/" + f.user.ID.String(), "/operator/v1/nothing", "/operator/v1/users?x"} {
-			got := f.send(t, outgoing{method: "GET", path: path, header: http.Header{"Authorization": header}})
-			got.check(t, name+" "+path, 401, "unauthorized")
+		for _, path := range []string{"/operator/v1/users/" + f.User.ID.String(), "/operator/v1/nothing", "/operator/v1/users?x"} {
+			got := f.send(t, outgoing{Method: "GET", Target: path, Header: http.Header{"Authorization": header}})
+			got.Check(t, 401, "unauthorized", name+" "+path)
 		}
 	}
-	good := outgoing{method: "GET", path: "/operator/v1/users/" + f.user.ID.String(), header: http.Header{"Authorization": {"bearer " + token}}}
-	f.send(t, good).check(t, "scheme in lower case", 200, "")
-	if strings.Contains(f.log.String(), token[:31]) {
+	good := outgoing{Method: "GET", Target: "/operator/v1/users/" + f.User.ID.String(), Header: http.Header{"Authorization": {"bearer " + token}}}
+	f.send(t, good).Check(t, 200, "", "scheme in lower case")
+	if strings.Contains(f.Log.String(), token[:31]) {
 		t.Error("the token is in the log")
 	}
 }
@@ -190,7 +191,7 @@ func TestToken(t *testing.T) {
 func TestNoOperation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.user.ID.String()
+	id := f.User.ID.String()
 	for _, test := range []struct{ method, path string }{
 		{"GET", "/operator/"},
 		{"GET", "/operator/v1"},
@@ -213,9 +214,9 @@ func TestNoOperation(t *testing.T) {
 		{"DELETE", "/operator/v1/activity"},
 		{"POST", "/operator/v2/activity"},
 	} {
-		got := f.send(t, outgoing{method: test.method, path: test.path})
-		if got.status != 404 || got.name != "not-found" && test.method != "HEAD" {
-			t.Errorf("%s %s: %d %s", test.method, test.path, got.status, got.name)
+		got := f.send(t, outgoing{Method: test.method, Target: test.path})
+		if got.Status != 404 || got.Code != "not-found" && test.method != "HEAD" {
+			t.Errorf("%s %s: %d %s", test.method, test.path, got.Status, got.Code)
 		}
 	}
 }
@@ -224,12 +225,12 @@ func TestNoOperation(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.post(t, "/operator/v1/users", `{"email":"ada@example.com","timezone":"UTC","registered_on":"2026-01-31"}`).check(t, "create", 201, "")
-	f.post(t, "/operator/v1/users", `{"email":"ada@example.com","timezone":"UTC","registered_on":"2026-01-31"}`).check(t, "again", 409, "email-taken")
+	f.post(t, "/operator/v1/users", `{"email":"ada@example.com","timezone":"UTC","registered_on":"2026-01-31"}`).Check(t, 201, "", "create")
+	f.post(t, "/operator/v1/users", `{"email":"ada@example.com","timezone":"UTC","registered_on":"2026-01-31"}`).Check(t, 409, "email-taken", "again")
 	f.post(t, "/operator/v1/activity", fmt.Sprintf(
 		`{"cycling_activities":[{"user_id":%q,"source_id":"secret-ride","recorded_start_time":"2026-03-09T10:00:00","distance_meters":12345}]}`,
-		f.user.ID)).check(t, "ride", 200, "")
-	log := f.log.String()
+		f.User.ID)).Check(t, 200, "", "ride")
+	log := f.Log.String()
 	if n := strings.Count(log, "\n"); n != 3 {
 		t.Errorf("%d events, want 3", n)
 	}
@@ -238,7 +239,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("the log has no %s", want)
 		}
 	}
-	for _, never := range []string{"ada@", "secret-ride", "12345,", f.user.ID.String(), token, "/operator/"} {
+	for _, never := range []string{"ada@", "secret-ride", "12345,", f.User.ID.String(), token, "/operator/"} {
 		if strings.Contains(log, never) {
 			t.Errorf("the log has %s", never)
 		}
@@ -251,8 +252,8 @@ func TestPanic(t *testing.T) {
 	f := newFixture(t)
 	f.config.Accounts = nil
 	f.serve(t)
-	f.send(t, outgoing{method: "GET", path: "/operator/v1/users/" + f.user.ID.String()}).check(t, "panic", 500, "server-error")
-	if !strings.Contains(f.log.String(), "nil pointer") {
-		t.Errorf("the log has no cause: %s", f.log)
+	f.send(t, outgoing{Method: "GET", Target: "/operator/v1/users/" + f.User.ID.String()}).Check(t, 500, "server-error", "panic")
+	if !strings.Contains(f.Log.String(), "nil pointer") {
+		t.Errorf("the log has no cause: %s", f.Log)
 	}
 }

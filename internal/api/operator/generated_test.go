@@ -27,9 +27,9 @@ func TestGeneratedRequests(t *testing.T) {
 	sent, successes := 0, map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		own := *f
-		own.user = f.db.User(t)
-		partner, _ := own.connect(t, "Ride Club")
-		users := []string{own.user.ID.String(), f.db.User(t).ID.String()}
+		own.User = f.DB.User(t)
+		partner, _ := own.ConnectNew(t, "Ride Club")
+		users := []string{own.User.ID.String(), f.DB.User(t).ID.String()}
 		known := func(name string) []string {
 			switch name {
 			case "user_id":
@@ -37,7 +37,7 @@ func TestGeneratedRequests(t *testing.T) {
 			case "client_id":
 				return []string{partner.ID.String()}
 			case "email":
-				return []string{f.user.Email, uuid.NewString() + "@example.com"}
+				return []string{f.User.Email, uuid.NewString() + "@example.com"}
 			case "timezone":
 				return []string{"Europe/Berlin", "UTC"}
 			case "date", "registered_on":

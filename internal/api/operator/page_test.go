@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -21,21 +22,21 @@ func TestPages(t *testing.T) {
 	f := newFixture(t)
 	partner := f.withEvent(t, "Told")
 	for i := range 4 {
-		f.connect(t, fmt.Sprintf("Partner %d", i))
-		f.db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+		f.ConnectNew(t, fmt.Sprintf("Partner %d", i))
+		f.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 			values ($1, $2, now(), 'x', 400, 'x', 'x', 1)`, partner.ID, i%2 == 0)
 	}
 	// Many of one instant, which only their ids tell apart.
-	f.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
+	f.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
 		select $1, $2, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', (select created_at from webhook_events)
-		from generate_series(1, 5)`, f.user.ID, partner.ID)
-	f.db.Exec(t, "update clients set created_at = (select min(created_at) from clients)")
-	f.db.Exec(t, "update audit_log set at = (select min(at) from audit_log)")
+		from generate_series(1, 5)`, f.User.ID, partner.ID)
+	f.DB.Exec(t, "update clients set created_at = (select min(created_at) from clients)")
+	f.DB.Exec(t, "update audit_log set at = (select min(at) from audit_log)")
 
 	for _, list := range []string{
-		"/operator/v1/clients?", "/operator/v1/connections?", "/operator/v1/connections?user_id=" + f.user.ID.String() + "&",
+		"/operator/v1/clients?", "/operator/v1/connections?", "/operator/v1/connections?user_id=" + f.User.ID.String() + "&",
 		"/operator/v1/webhook-events?client_id=" + partner.ID.String() + "&state=pending&", "/operator/v1/webhook-events?", "/operator/v1/audit-log?",
-		"/operator/v1/audit-log?user_id=" + f.user.ID.String() + "&actor=client&",
+		"/operator/v1/audit-log?user_id=" + f.User.ID.String() + "&actor=client&",
 		"/operator/v1/clients/" + partner.ID.String() + "/errors?",
 	} {
 		type rows struct {
@@ -68,9 +69,9 @@ func TestBadCursorsAndQueries(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for range 3 {
-		f.db.Client(t)
+		f.DB.Client(t)
 	}
-	f.db.Exec(t, `insert into audit_log (subject, actor, action, client_id) select client_id, 'ada', 'test', client_id from clients`)
+	f.DB.Exec(t, `insert into audit_log (subject, actor, action, client_id) select client_id, 'ada', 'test', client_id from clients`)
 	next := func(path string) string {
 		t.Helper()
 		cursor := get[operatorapi.ClientPage](t, f, path).NextCursor
@@ -98,33 +99,33 @@ func TestBadCursorsAndQueries(t *testing.T) {
 		"one field more":      "/operator/v1/clients?cursor=" + encode(strings.Replace(string(content), "{", `{"x":1,`, 1)),
 		"a year out of range": "/operator/v1/clients?cursor=" + encode(strings.Replace(string(content), "2026-", "12026-", 1)),
 	} {
-		f.send(t, outgoing{method: "GET", path: path}).check(t, what, 400, "invalid-cursor")
+		f.send(t, outgoing{Method: "GET", Target: path}).Check(t, 400, "invalid-cursor", what)
 	}
-	f.send(t, outgoing{method: "GET", path: "/operator/v1/clients?limit=7&cursor=" + clients}).check(t, "another limit", 200, "")
+	f.send(t, outgoing{Method: "GET", Target: "/operator/v1/clients?limit=7&cursor=" + clients}).Check(t, 200, "", "another limit")
 	for _, query := range []string{
 		"limit=0", "limit=1001", "limit=01", "limit=1.0", "limit=1e2", "limit=-1", "limit=", "limit=1&limit=2", "limit=%31%00", "limit=٣",
 		"cursor=", "cursor=%20", "cursor=" + strings.Repeat("A", 1025), "x=1", "limit=1;cursor=a", "%zz", "LIMIT=1",
 	} {
-		f.send(t, outgoing{method: "GET", path: "/operator/v1/clients?" + query}).check(t, query, 400, "malformed-request")
+		f.send(t, outgoing{Method: "GET", Target: "/operator/v1/clients?" + query}).Check(t, 400, "malformed-request", query)
 	}
 	for _, query := range []string{
 		"since=2026-01-01", "since=2026-02-30T00:00:00Z", "until=2026-01-01T00:00:00%2B01:00", "user_id=x", "client_id=" + strings.ReplaceAll(uuid.NewString(), "-", ""),
 		"actor=ada@example.com", "action=A", "actor=", "since=2026-01-01T00:00:00.1234567Z",
 	} {
-		f.send(t, outgoing{method: "GET", path: "/operator/v1/audit-log?" + query}).check(t, query, 400, "malformed-request")
+		f.send(t, outgoing{Method: "GET", Target: "/operator/v1/audit-log?" + query}).Check(t, 400, "malformed-request", query)
 	}
 }
 
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t)
+	partner := f.DB.Client(t)
 	for i, action := range []string{"client.updated", "client.disabled", "client.updated"} {
-		f.db.Exec(t, `insert into audit_log (subject, actor, action, client_id, at, detail) values ($1, $2, $3, $1, $4, '{"n": 1}')`,
+		f.DB.Exec(t, `insert into audit_log (subject, actor, action, client_id, at, detail) values ($1, $2, $3, $1, $4, '{"n": 1}')`,
 			partner.ID, []string{"ada", "grace"}[i%2], action, start.AddDate(0, 0, i))
 	}
-	f.db.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
-		values ($1, 'client', 'connection.revoked', $1, $2, 7, $3)`, f.user.ID, partner.ID, start.AddDate(0, 0, 3))
+	f.DB.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
+		values ($1, 'client', 'connection.revoked', $1, $2, 7, $3)`, f.User.ID, partner.ID, start.AddDate(0, 0, 3))
 	for query, want := range map[string][]int{
 		"":                                  {0, 1, 2, 3},
 		"actor=ada":                         {0, 2},
@@ -133,7 +134,7 @@ func TestAuditLog(t *testing.T) {
 		"since=2026-03-11T12:00:00Z":        {1, 2, 3},
 		"until=2026-03-11T12:00:00Z":        {0},
 		"since=2026-03-11T12:00:00Z&until=2026-03-12T12:00:00.000001Z&actor=ada": {2},
-		"user_id=" + f.user.ID.String():                                          {3},
+		"user_id=" + f.User.ID.String():                                          {3},
 		"client_id=" + partner.ID.String():                                       {0, 1, 2, 3},
 		"client_id=" + uuid.NewString():                                          nil,
 	} {
@@ -146,9 +147,9 @@ func TestAuditLog(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
-	last := get[operatorapi.AuditPage](t, f, "/operator/v1/audit-log?user_id="+f.user.ID.String()).Data[0]
+	last := get[operatorapi.AuditPage](t, f, "/operator/v1/audit-log?user_id="+f.User.ID.String()).Data[0]
 	version := "7"
-	want := operatorapi.AuditEvent{Id: last.Id, At: "2026-03-13T12:00:00.000Z", Actor: "client", Action: "connection.revoked", UserId: &f.user.ID,
+	want := operatorapi.AuditEvent{Id: last.Id, At: "2026-03-13T12:00:00.000Z", Actor: "client", Action: "connection.revoked", UserId: &f.User.ID,
 		ClientId: &partner.ID, ConnectionVersion: &version, Detail: json.RawMessage("{}")}
 	if diff := cmp.Diff(want, last); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -159,8 +160,8 @@ func TestAuditLog(t *testing.T) {
 func TestAuditLogInParts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t)
-	f.db.Exec(t, `insert into audit_log (subject, actor, action, client_id, at)
+	partner := f.DB.Client(t)
+	f.DB.Exec(t, `insert into audit_log (subject, actor, action, client_id, at)
 		select $1, case when n % 2 = 0 or n = 49999 then 'ada' else 'grace' end, case when n % 2 = 0 then 'client.updated' else 'client.disabled' end, $1,
 			$2::timestamptz + n * interval '1 second'
 		from generate_series(1, 50000) n`, partner.ID, start)
@@ -182,39 +183,39 @@ func TestAuditLogInParts(t *testing.T) {
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	receiver := newReceiver(t)
-	partner, _ := f.connect(t, "Walk Rewards")
+	receiver, _ := edgetest.Receiver(t, nil)
+	partner, _ := f.ConnectNew(t, "Walk Rewards")
 	path := "/operator/v1/clients/" + partner.ID.String() + "/webhook"
 	set := func(url string) operatorapi.WebhookWithSecret {
 		t.Helper()
-		got := f.send(t, outgoing{method: "PUT", path: path, body: fmt.Sprintf(`{"url":%q}`, url)})
-		got.check(t, "set", 200, "")
-		return read[operatorapi.WebhookWithSecret](t, got)
+		got := f.send(t, outgoing{Method: "PUT", Target: path, Body: fmt.Sprintf(`{"url":%q}`, url)})
+		got.Check(t, 200, "", "set")
+		return edgetest.Decode[operatorapi.WebhookWithSecret](t, got)
 	}
 	first := set("https://walk.example/hook")
 	if first.WebhookSecret == nil || first.Webhook.Url != "https://walk.example/hook" {
 		t.Fatalf("the first URL: %+v", first.Webhook)
 	}
-	if again := set(receiver.URL); again.WebhookSecret != nil || again.Webhook.Url != receiver.URL {
+	if again := set(receiver); again.WebhookSecret != nil || again.Webhook.Url != receiver {
 		t.Errorf("another URL: %+v", again)
 	}
 	rotated := f.post(t, path+"/secret", "")
-	rotated.check(t, "rotate", 200, "")
-	if second := read[operatorapi.WebhookWithSecret](t, rotated); second.WebhookSecret == nil || *second.WebhookSecret == *first.WebhookSecret ||
+	rotated.Check(t, 200, "", "rotate")
+	if second := edgetest.Decode[operatorapi.WebhookWithSecret](t, rotated); second.WebhookSecret == nil || *second.WebhookSecret == *first.WebhookSecret ||
 		second.Webhook.RotatingUntil == nil {
 		t.Errorf("rotated: %+v", second.Webhook)
 	}
 	for _, kind := range []string{"connection.revoked", "activity.updated"} {
 		got := f.post(t, path+"/test", fmt.Sprintf(`{"type":%q}`, kind))
-		got.check(t, "test", 200, "")
-		if sample := read[operatorapi.WebhookSample](t, got); !sample.Accepted || *sample.Attempt.Status != 204 || sample.Attempt.Attempt != 0 {
+		got.Check(t, 200, "", "test")
+		if sample := edgetest.Decode[operatorapi.WebhookSample](t, got); !sample.Accepted || *sample.Attempt.Status != 204 || sample.Attempt.Attempt != 0 {
 			t.Errorf("a sample of %s: %+v", kind, sample)
 		}
 	}
-	if err := f.config.OAuth.DisconnectUser(t.Context(), f.user.ID, partner.ID); err != nil {
+	if err := f.config.OAuth.DisconnectUser(t.Context(), f.User.ID, partner.ID); err != nil {
 		t.Fatal(err)
 	}
-	f.db.Exec(t, `with e as (update webhook_events set state = 'failed', attempts = 1, queued = true returning user_id, event_id)
+	f.DB.Exec(t, `with e as (update webhook_events set state = 'failed', attempts = 1, queued = true returning user_id, event_id)
 		insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, response)
 		select user_id, event_id, 1, now(), 12, 500, '\x3c62ff' from e`)
 	list := func(query string) []operatorapi.WebhookEvent {
@@ -232,16 +233,16 @@ func TestWebhooks(t *testing.T) {
 	if len(detail.Log) != 1 || detail.Log[0].Response != "<b\uFFFD" || *detail.Log[0].Status != 500 || !strings.Contains(detail.Body, events[0].GrantId.String()) {
 		t.Errorf("the event: %+v", detail)
 	}
-	f.send(t, outgoing{method: "POST", path: event + "/replay", header: as(adaToken)}).check(t, "replay", 200, "")
+	f.send(t, outgoing{Method: "POST", Target: event + "/replay", Header: as(edgetest.AdaToken)}).Check(t, 200, "", "replay")
 	if again := list("?state=pending"); len(again) != 1 || again[0].NextAttemptAt == nil || again[0].Attempts != 1 {
 		t.Errorf("after the replay: %+v", again)
 	}
-	f.send(t, outgoing{method: "DELETE", path: path}).check(t, "remove", 204, "")
-	f.send(t, outgoing{method: "GET", path: path}).check(t, "none", 404, "no-webhook")
-	if n := pgtest.Value[int](t, f.db, "select count(*)::int from audit_log where actor = 'ada' and action = 'webhook.replayed'"); n != 1 {
+	f.send(t, outgoing{Method: "DELETE", Target: path}).Check(t, 204, "", "remove")
+	f.send(t, outgoing{Method: "GET", Target: path}).Check(t, 404, "no-webhook", "none")
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from audit_log where actor = 'ada' and action = 'webhook.replayed'"); n != 1 {
 		t.Errorf("%d replays by ada in the audit log, want 1", n)
 	}
-	if strings.Contains(f.log.String(), *first.WebhookSecret) {
+	if strings.Contains(f.Log.String(), *first.WebhookSecret) {
 		t.Error("a signing secret is in the log")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/usage"
 )
@@ -26,29 +27,29 @@ func as(token string) http.Header {
 // get wants an answer of 200.
 func get[T any](t *testing.T, f *fixture, path string) T {
 	t.Helper()
-	got := f.send(t, outgoing{method: "GET", path: path})
-	got.check(t, path, 200, "")
-	return read[T](t, got)
+	got := f.send(t, outgoing{Method: "GET", Target: path})
+	got.Check(t, 200, "", path)
+	return edgetest.Decode[T](t, got)
 }
 
 // A token for reading looks at everything and changes nothing, whatever there is; who holds one of the others is the actor.
 func TestNamedTokens(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	walk, _ := f.connect(t, "Walk Rewards")
-	connection := "/operator/v1/users/" + f.user.ID.String() + "/connections/" + walk.ID.String()
+	walk, _ := f.ConnectNew(t, "Walk Rewards")
+	connection := "/operator/v1/users/" + f.User.ID.String() + "/connections/" + walk.ID.String()
 	for _, test := range []struct{ method, path string }{
 		{"POST", "/operator/v1/clients"}, {"DELETE", connection}, {"PUT", "/operator/v1/nothing"}, {"POST", "/operator/v1/users"},
 		{"PATCH", "/operator/v1/clients/" + walk.ID.String()}, {"POST", "/operator/v1/clients/" + walk.ID.String() + "/webhook/test"},
 	} {
-		got := f.send(t, outgoing{method: test.method, path: test.path, body: "{", header: as(graceToken)})
-		got.check(t, test.method+" "+test.path, 403, "read-only")
+		got := f.send(t, outgoing{Method: test.method, Target: test.path, Body: "{", Header: as(edgetest.GraceToken)})
+		got.Check(t, 403, "read-only", test.method+" "+test.path)
 	}
-	reading := outgoing{method: "GET", path: "/operator/v1/clients/" + walk.ID.String(), header: http.Header{"Authorization": {"Bearer " + graceToken}}}
-	f.send(t, reading).check(t, "a look", 200, "")
+	reading := outgoing{Method: "GET", Target: "/operator/v1/clients/" + walk.ID.String(), Header: http.Header{"Authorization": {"Bearer " + edgetest.GraceToken}}}
+	f.send(t, reading).Check(t, 200, "", "a look")
 
-	f.send(t, outgoing{method: "DELETE", path: connection, header: http.Header{"Authorization": {"Bearer " + adaToken}}}).check(t, "ada", 204, "")
-	f.post(t, "/operator/v1/clients/"+walk.ID.String()+"/disable", "").check(t, "without a name", 200, "")
+	f.send(t, outgoing{Method: "DELETE", Target: connection, Header: http.Header{"Authorization": {"Bearer " + edgetest.AdaToken}}}).Check(t, 204, "", "ada")
+	f.post(t, "/operator/v1/clients/"+walk.ID.String()+"/disable", "").Check(t, 200, "", "without a name")
 	log := get[operatorapi.AuditPage](t, f, "/operator/v1/audit-log?client_id="+walk.ID.String())
 	var acts []string
 	for _, event := range log.Data {
@@ -66,9 +67,9 @@ func TestClients(t *testing.T) {
 	const body = `{"name":"Walk Rewards","callback_url":"https://walk.example/cb","scopes":["cycling_daily:read","daily_steps:read"],
 		"burst":7,"contact_email":"it@walk.example","logo":"PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciPjxwYXRoIGQ9Ik0wIDBoOXY5eiIvPjwvc3ZnPg=="}`
 	got := f.post(t, "/operator/v1/clients", body)
-	got.check(t, "create", 201, "")
-	created := read[operatorapi.CreatedClient](t, got)
-	id, path := created.Client.ClientId, got.header.Get("Location")
+	got.Check(t, 201, "", "create")
+	created := edgetest.Decode[operatorapi.CreatedClient](t, got)
+	id, path := created.Client.ClientId, got.Header.Get("Location")
 	if path != "/operator/v1/clients/"+id.String() {
 		t.Errorf("Location is %s", path)
 	}
@@ -91,23 +92,23 @@ func TestClients(t *testing.T) {
 		t.Error("the secret does not work")
 	}
 
-	change := f.send(t, outgoing{method: "PATCH", path: path, body: `{"name":"Walk Club","logo":"","contact_email":"","concurrent_reads":3}`})
-	change.check(t, "change", 200, "")
+	change := f.send(t, outgoing{Method: "PATCH", Target: path, Body: `{"name":"Walk Club","logo":"","contact_email":"","concurrent_reads":3}`})
+	change.Check(t, 200, "", "change")
 	want.Name, want.Logo, want.ContactEmail, want.ConcurrentReads = "Walk Club", "", "", 3
-	if diff := cmp.Diff(want, read[operatorapi.ChangedClient](t, change).Client); diff != "" {
+	if diff := cmp.Diff(want, edgetest.Decode[operatorapi.ChangedClient](t, change).Client); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 	twin := f.post(t, "/operator/v1/clients", strings.Replace(body, "Walk Rewards", "Wa1k Club", 1))
-	twin.check(t, "a twin", 201, "")
-	if alike := read[operatorapi.CreatedClient](t, twin).LookAlikes; len(alike) != 1 || alike[0].ClientId != id {
+	twin.Check(t, 201, "", "a twin")
+	if alike := edgetest.Decode[operatorapi.CreatedClient](t, twin).LookAlikes; len(alike) != 1 || alike[0].ClientId != id {
 		t.Errorf("look-alikes: %v", alike)
 	}
 
 	rotate := func(body string) operatorapi.RotatedClientSecret {
 		t.Helper()
 		got := f.post(t, path+"/secret", body)
-		got.check(t, "rotate", 200, "")
-		return read[operatorapi.RotatedClientSecret](t, got)
+		got.Check(t, 200, "", "rotate")
+		return edgetest.Decode[operatorapi.RotatedClientSecret](t, got)
 	}
 	second := rotate(`{"overlap_seconds":3600}`)
 	if !works(created.ClientSecret) || !works(second.ClientSecret) || second.OldSecretUntil == nil {
@@ -120,16 +121,16 @@ func TestClients(t *testing.T) {
 	if works(created.ClientSecret) || works(second.ClientSecret) || !works(third.ClientSecret) || third.OldSecretUntil != nil {
 		t.Errorf("after another rotation: %t, %t, %t", works(created.ClientSecret), works(second.ClientSecret), works(third.ClientSecret))
 	}
-	f.post(t, path+"/disable", "").check(t, "disable", 200, "")
+	f.post(t, path+"/disable", "").Check(t, 200, "", "disable")
 	if works(third.ClientSecret) {
 		t.Error("a disabled client gets in")
 	}
-	f.post(t, path+"/enable", "").check(t, "enable", 200, "")
+	f.post(t, path+"/enable", "").Check(t, 200, "", "enable")
 	if !works(third.ClientSecret) {
 		t.Error("an enabled client does not get in")
 	}
-	all := f.send(t, outgoing{method: "GET", path: "/operator/v1/clients"}).body + f.send(t, outgoing{method: "GET", path: "/operator/v1/audit-log"}).body +
-		f.send(t, outgoing{method: "GET", path: path}).body + f.log.String()
+	all := f.send(t, outgoing{Method: "GET", Target: "/operator/v1/clients"}).Body + f.send(t, outgoing{Method: "GET", Target: "/operator/v1/audit-log"}).Body +
+		f.send(t, outgoing{Method: "GET", Target: path}).Body + f.Log.String()
 	for _, secret := range []string{created.ClientSecret, second.ClientSecret, third.ClientSecret} {
 		if strings.Contains(all, secret) || strings.Contains(all, fmt.Sprintf("%x", credential.Hash(secret))) {
 			t.Error("a secret is told again")
@@ -148,11 +149,11 @@ func TestClients(t *testing.T) {
 		"base64":   {`{"logo":"e"}`, map[string]string{"/logo": "must be an SVG or PNG file of at most 64 KiB in base64, and is not base64"}},
 		"secret":   {`{"client_secret":"x"}`, map[string]string{"/client_secret": "is not known"}},
 	} {
-		got := f.send(t, outgoing{method: "PATCH", path: path, body: test.body})
-		got.check(t, what, 422, "invalid-content")
+		got := f.send(t, outgoing{Method: "PATCH", Target: path, Body: test.body})
+		got.Check(t, 422, "invalid-content", what)
 		for pointer := range test.want {
-			if got.errors[pointer] == "" {
-				t.Errorf("%s: errors are %v", what, got.errors)
+			if got.Errors[pointer] == "" {
+				t.Errorf("%s: errors are %v", what, got.Errors)
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func TestClients(t *testing.T) {
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t)
+	partner := f.DB.Client(t)
 	path := "/operator/v1/clients/" + partner.ID.String()
 	twice := func(out outgoing) (both [2]answer) {
 		var group sync.WaitGroup
@@ -172,25 +173,25 @@ func TestTwoAtOnce(t *testing.T) {
 		group.Wait()
 		return both
 	}
-	for _, got := range twice(outgoing{method: "POST", path: path + "/secret", body: `{"overlap_seconds":60}`}) {
-		got.check(t, "rotate", 200, "")
-		credentials, err := oauth.NewCredentials(partner.ID.String(), read[operatorapi.RotatedClientSecret](t, got).ClientSecret)
+	for _, got := range twice(outgoing{Method: "POST", Target: path + "/secret", Body: `{"overlap_seconds":60}`}) {
+		got.Check(t, 200, "", "rotate")
+		credentials, err := oauth.NewCredentials(partner.ID.String(), edgetest.Decode[operatorapi.RotatedClientSecret](t, got).ClientSecret)
 		if err != nil || f.config.OAuth.AuthenticateClient(t.Context(), credentials) != nil {
 			t.Error("a secret that was given out does not work")
 		}
 	}
 	id := uuid.New()
-	for _, got := range twice(outgoing{method: "POST", path: "/operator/v1/users/" + f.user.ID.String() + "/adjustments",
-		body: fmt.Sprintf(`{"adjustment_id":%q,"dataset":"cycling_daily","date":"2026-03-09","delta":5,"note":"n"}`, id)}) {
-		got.check(t, "adjust", 200, "")
+	for _, got := range twice(outgoing{Method: "POST", Target: "/operator/v1/users/" + f.User.ID.String() + "/adjustments",
+		Body: fmt.Sprintf(`{"adjustment_id":%q,"dataset":"cycling_daily","date":"2026-03-09","delta":5,"note":"n"}`, id)}) {
+		got.Check(t, 200, "", "adjust")
 	}
-	if n := pgtest.Value[int](t, f.db, "select count(*)::int from cycling_adjustments"); n != 1 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from cycling_adjustments"); n != 1 {
 		t.Errorf("%d adjustments", n)
 	}
 	set := 0
-	for _, got := range twice(outgoing{method: "PUT", path: path + "/webhook", body: `{"url":"https://walk.example/hook"}`}) {
-		got.check(t, "set a webhook", 200, "")
-		if read[operatorapi.WebhookWithSecret](t, got).WebhookSecret != nil {
+	for _, got := range twice(outgoing{Method: "PUT", Target: path + "/webhook", Body: `{"url":"https://walk.example/hook"}`}) {
+		got.Check(t, 200, "", "set a webhook")
+		if edgetest.Decode[operatorapi.WebhookWithSecret](t, got).WebhookSecret != nil {
 			set++
 		}
 	}
@@ -198,8 +199,8 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Errorf("%d signing secrets were given out", set)
 	}
 	ended := map[int]int{}
-	for _, got := range twice(outgoing{method: "POST", path: path + "/offboard"}) {
-		ended[got.status]++
+	for _, got := range twice(outgoing{Method: "POST", Target: path + "/offboard"}) {
+		ended[got.Status]++
 	}
 	if ended[200] != 1 || ended[409] != 1 {
 		t.Errorf("offboarded: %v", ended)
@@ -209,11 +210,11 @@ func TestTwoAtOnce(t *testing.T) {
 func TestFindConnections(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	walk, _ := f.connect(t, "Walk Rewards")
-	ride, _ := f.connect(t, "Ride Club")
-	first := f.user
-	f.user = f.db.User(t)
-	f.connect(t, "Third")
+	walk, _ := f.ConnectNew(t, "Walk Rewards")
+	ride, _ := f.ConnectNew(t, "Ride Club")
+	first := f.User
+	f.User = f.DB.User(t)
+	f.ConnectNew(t, "Third")
 	if err := f.config.OAuth.DisconnectUser(t.Context(), first.ID, ride.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -222,9 +223,9 @@ func TestFindConnections(t *testing.T) {
 		"?user_id=" + first.ID.String():          2,
 		"?email=" + strings.ToUpper(first.Email): 2,
 		"?client_id=" + walk.ID.String():         1,
-		"?client_id=" + walk.ID.String() + "&email=" + f.user.Email:        0,
-		"?user_id=" + first.ID.String() + "&email=" + f.user.Email:         0,
-		"?user_id=" + f.user.ID.String() + "&email=" + f.user.Email:        1,
+		"?client_id=" + walk.ID.String() + "&email=" + f.User.Email:        0,
+		"?user_id=" + first.ID.String() + "&email=" + f.User.Email:         0,
+		"?user_id=" + f.User.ID.String() + "&email=" + f.User.Email:        1,
 		"?user_id=" + first.ID.String() + "&client_id=" + ride.ID.String(): 1,
 	} {
 		if got := get[operatorapi.FoundConnectionPage](t, f, "/operator/v1/connections"+query); len(got.Data) != want || got.NextCursor != nil {
@@ -235,8 +236,8 @@ func TestFindConnections(t *testing.T) {
 	if len(got) != 1 || got[0].State != "disconnected" || got[0].UserId != first.ID || got[0].ClientName != "Ride Club" {
 		t.Errorf("the one that ended: %+v", got)
 	}
-	f.send(t, outgoing{method: "GET", path: "/operator/v1/connections?email=nobody@example.com"}).check(t, "nobody", 404, "user-not-found")
-	if log := f.log.String(); strings.Contains(log, first.Email) || strings.Contains(strings.ToLower(log), "nobody@") {
+	f.send(t, outgoing{Method: "GET", Target: "/operator/v1/connections?email=nobody@example.com"}).Check(t, 404, "user-not-found", "nobody")
+	if log := f.Log.String(); strings.Contains(log, first.Email) || strings.Contains(strings.ToLower(log), "nobody@") {
 		t.Error("an address is in the log")
 	}
 }
@@ -244,14 +245,14 @@ func TestFindConnections(t *testing.T) {
 func TestAdjustments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	path := "/operator/v1/users/" + f.user.ID.String() + "/adjustments"
+	path := "/operator/v1/users/" + f.User.ID.String() + "/adjustments"
 	id := uuid.New()
 	create := func(id uuid.UUID, dataset, date string, delta int) {
 		t.Helper()
-		got := f.send(t, outgoing{method: "POST", path: path, header: as(adaToken), body: fmt.Sprintf(
+		got := f.send(t, outgoing{Method: "POST", Target: path, Header: as(edgetest.AdaToken), Body: fmt.Sprintf(
 			`{"adjustment_id":%q,"dataset":%q,"date":%q,"delta":%d,"note":"asked for"}`, id, dataset, date, delta)})
-		got.check(t, "create", 200, "")
-		if one := read[operatorapi.Adjustment](t, got); one.AdjustmentId != id || int(one.Delta) != delta || one.Date.String() != date {
+		got.Check(t, 200, "", "create")
+		if one := edgetest.Decode[operatorapi.Adjustment](t, got); one.AdjustmentId != id || int(one.Delta) != delta || one.Date.String() != date {
 			t.Errorf("created %+v", one)
 		}
 	}
@@ -284,24 +285,24 @@ func TestAdjustments(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("page by page (-want +got):\n%s", diff)
 	}
-	noted := pgtest.Value[string](t, f.db, "select string_agg(distinct actor || ' ' || action, ',') || count(*) from audit_log")
+	noted := pgtest.Value[string](t, f.DB, "select string_agg(distinct actor || ' ' || action, ',') || count(*) from audit_log")
 	if noted != "ada activity.adjusted6" {
 		t.Errorf("the audit log says %s", noted)
 	}
-	if n := pgtest.Value[int](t, f.db, "select count(*)::int from audit_log where detail::text ~ '31337|asked'"); n != 0 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from audit_log where detail::text ~ '31337|asked'"); n != 0 {
 		t.Error("the audit log has activity")
 	}
-	f.post(t, path, `{"dataset":"daily_steps","date":"2026-02-30","delta":1,"note":""}`).check(t, "no date", 422, "invalid-content")
-	f.post(t, path, `{"dataset":"cycling_daily","date":"2026-03-09","delta":0,"note":""}`).wantErrors(t, "nothing",
+	f.post(t, path, `{"dataset":"daily_steps","date":"2026-02-30","delta":1,"note":""}`).Check(t, 422, "invalid-content", "no date")
+	f.post(t, path, `{"dataset":"cycling_daily","date":"2026-03-09","delta":0,"note":""}`).WantErrors(t, "nothing",
 		map[string]string{"/delta": "must be a whole number from -2147483648 to 2147483647, and not 0"})
 	f.post(t, path, `{"adjustment_id":"00000000-0000-0000-0000-000000000000","dataset":"cycling_daily","date":"2026-03-09","delta":1,"note":""}`).
-		wantErrors(t, "nil", map[string]string{"/adjustment_id": "must not be the nil UUID"})
+		WantErrors(t, "nil", map[string]string{"/adjustment_id": "must not be the nil UUID"})
 }
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t)
+	partner := f.DB.Client(t)
 	path := "/operator/v1/clients/" + partner.ID.String()
 	f.config.Usage.Count(usage.Request{ClientID: partner.ID, Operation: "listDailyActivity", Status: 200, Duration: 3 * time.Millisecond, Charged: true})
 	f.config.Usage.Count(usage.Request{ClientID: partner.ID, Operation: "listDailyActivity", Status: 429, Duration: time.Millisecond})
@@ -319,7 +320,7 @@ func TestUsage(t *testing.T) {
 	if later := get[operatorapi.Usage](t, f, path+"/usage?since=2026-03-10T13:00:00Z"); later.Total.Requests != 0 || later.Hours == nil {
 		t.Errorf("usage of later: %+v", later)
 	}
-	f.send(t, outgoing{method: "GET", path: path + "/usage?since=2026-02-30T13:00:00Z"}).check(t, "no date", 400, "malformed-request")
+	f.send(t, outgoing{Method: "GET", Target: path + "/usage?since=2026-02-30T13:00:00Z"}).Check(t, 400, "malformed-request", "no date")
 
 	first := get[operatorapi.ClientErrorPage](t, f, path+"/errors?limit=2")
 	if len(first.Data) != 2 || first.NextCursor == nil {

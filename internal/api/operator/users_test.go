@@ -11,17 +11,9 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
-
-// read is the body of an answer as what it says.
-func read[T any](t *testing.T, a answer) (value T) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(a.body), &value); err != nil {
-		t.Fatal(err)
-	}
-	return value
-}
 
 func TestUser(t *testing.T) {
 	t.Parallel()
@@ -29,12 +21,12 @@ func TestUser(t *testing.T) {
 	const id = "3F0A4BD6-9d5c-4d8a-9a53-7d1f6f1f8a01"
 	body := `{"user_id":"` + id + `","email":"ada@example.com","timezone":"Europe/Berlin","registered_on":"2026-01-31"}`
 	created := f.post(t, "/operator/v1/users", body)
-	created.check(t, "create", 201, "")
+	created.Check(t, 201, "", "create")
 	path := "/operator/v1/users/" + strings.ToLower(id)
-	if got := created.header.Get("Location"); got != path {
+	if got := created.Header.Get("Location"); got != path {
 		t.Errorf("Location is %s", got)
 	}
-	user := read[map[string]string](t, created)
+	user := edgetest.Decode[map[string]string](t, created)
 	if !strings.HasPrefix(user["created_at"], "2026-03-10T12:0") {
 		t.Errorf("created_at is %s", user["created_at"])
 	}
@@ -44,30 +36,30 @@ func TestUser(t *testing.T) {
 	}, user); diff != "" {
 		t.Errorf("user (-want +got):\n%s", diff)
 	}
-	if got := f.send(t, outgoing{method: "GET", path: "/operator/v1/users/" + id}); got.body != created.body {
-		t.Errorf("read after create: %s", got.body)
+	if got := f.send(t, outgoing{Method: "GET", Target: "/operator/v1/users/" + id}); got.Body != created.Body {
+		t.Errorf("read after create: %s", got.Body)
 	}
-	f.post(t, "/operator/v1/users", body).check(t, "create again", 409, "user-exists")
+	f.post(t, "/operator/v1/users", body).Check(t, 409, "user-exists", "create again")
 
-	changed := f.send(t, outgoing{method: "PATCH", path: path, body: `{"email":"countess@example.com"}`})
-	changed.check(t, "change", 200, "")
-	want := strings.Replace(created.body, "ada@", "countess@", 1)
-	if changed.body != want {
-		t.Errorf("changed: %s", changed.body)
+	changed := f.send(t, outgoing{Method: "PATCH", Target: path, Body: `{"email":"countess@example.com"}`})
+	changed.Check(t, 200, "", "change")
+	want := strings.Replace(created.Body, "ada@", "countess@", 1)
+	if changed.Body != want {
+		t.Errorf("changed: %s", changed.Body)
 	}
-	if got := f.send(t, outgoing{method: "GET", path: path}); got.body != want {
-		t.Errorf("read after change: %s", got.body)
+	if got := f.send(t, outgoing{Method: "GET", Target: path}); got.Body != want {
+		t.Errorf("read after change: %s", got.Body)
 	}
 
-	f.send(t, outgoing{method: "PATCH", path: path, body: `{"registered_on":"2026-01-01"}`}).check(t, "change the day", 200, "")
-	if got := f.send(t, outgoing{method: "GET", path: path}); got.body != strings.Replace(want, "2026-01-31", "2026-01-01", 1) {
-		t.Errorf("read after another registration day: %s", got.body)
+	f.send(t, outgoing{Method: "PATCH", Target: path, Body: `{"registered_on":"2026-01-01"}`}).Check(t, 200, "", "change the day")
+	if got := f.send(t, outgoing{Method: "GET", Target: path}); got.Body != strings.Replace(want, "2026-01-31", "2026-01-01", 1) {
+		t.Errorf("read after another registration day: %s", got.Body)
 	}
 
 	without := f.post(t, "/operator/v1/users", `{"email":"b@example.com","timezone":"UTC","registered_on":"1900-01-01"}`)
-	without.check(t, "create without an id", 201, "")
-	if id := read[operatorapi.User](t, without).UserId; id == uuid.Nil || !strings.HasSuffix(without.header.Get("Location"), id.String()) {
-		t.Errorf("the id is %s, Location %s", id, without.header.Get("Location"))
+	without.Check(t, 201, "", "create without an id")
+	if id := edgetest.Decode[operatorapi.User](t, without).UserId; id == uuid.Nil || !strings.HasSuffix(without.Header.Get("Location"), id.String()) {
+		t.Errorf("the id is %s, Location %s", id, without.Header.Get("Location"))
 	}
 }
 
@@ -117,9 +109,9 @@ func TestInvalidUser(t *testing.T) {
 		`[]`:                                                          {"": "must be of type object"},
 		`null`:                                                        {"": "must be of type object"},
 	} {
-		f.post(t, "/operator/v1/users", body).wantErrors(t, body, want)
+		f.post(t, "/operator/v1/users", body).WantErrors(t, body, want)
 	}
-	path := "/operator/v1/users/" + f.user.ID.String()
+	path := "/operator/v1/users/" + f.User.ID.String()
 	for body, want := range map[string]map[string]string{
 		`{}`:                             {"": "must not be empty"},
 		`{"email":"nobody"}`:             {"/email": email},
@@ -127,12 +119,12 @@ func TestInvalidUser(t *testing.T) {
 		`{"email":null}`:                 {"/email": "must be of type string"},
 		`{"registered_on":"2026-02-30"}`: {"/registered_on": date},
 	} {
-		f.send(t, outgoing{method: "PATCH", path: path, body: body}).wantErrors(t, body, want)
+		f.send(t, outgoing{Method: "PATCH", Target: path, Body: body}).WantErrors(t, body, want)
 	}
-	if n := pgtest.Value[int](t, f.db, "select count(*)::int from users where email = $1 and timezone = 'UTC'", f.user.Email); n != 1 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from users where email = $1 and timezone = 'UTC'", f.User.Email); n != 1 {
 		t.Error("a refused change changed the user")
 	}
-	if n := pgtest.Value[int](t, f.db, "select count(*)::int from users"); n != 1 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from users"); n != 1 {
 		t.Errorf("there are %d users", n)
 	}
 }
@@ -149,32 +141,32 @@ func TestMalformedBody(t *testing.T) {
 		`{"a":1,}`, `[1 2]`, `{1:2}`, strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), "]", "}",
 		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), strings.Repeat("[", 200_000),
 	} {
-		f.post(t, "/operator/v1/users", body).check(t, body, 400, "malformed-request")
+		f.post(t, "/operator/v1/users", body).Check(t, 400, "malformed-request", body)
 	}
 	for _, body := range []string{
 		"[" + strings.Repeat("1,", 100_000) + "1]", strings.Repeat(" ", contract.MaxBody) + "x",
 	} {
-		f.post(t, "/operator/v1/users", body).check(t, body, 413, "too-large")
+		f.post(t, "/operator/v1/users", body).Check(t, 413, "too-large", body)
 	}
-	path := "/operator/v1/users/" + f.user.ID.String()
-	f.send(t, outgoing{method: "GET", path: path, body: "{}"}).check(t, "body of a GET", 400, "malformed-request")
+	path := "/operator/v1/users/" + f.User.ID.String()
+	f.send(t, outgoing{Method: "GET", Target: path, Body: "{}"}).Check(t, 400, "malformed-request", "body of a GET")
 	for _, query := range []string{"?", "?a=1&a=2", "?%00", "?%zz"} {
-		f.send(t, outgoing{method: "GET", path: path + query}).check(t, query, 400, "malformed-request")
+		f.send(t, outgoing{Method: "GET", Target: path + query}).Check(t, 400, "malformed-request", query)
 	}
-	f.post(t, "/operator/v1/users", "").check(t, "no body", 415, "unsupported-media-type")
+	f.post(t, "/operator/v1/users", "").Check(t, 415, "unsupported-media-type", "no body")
 	for contentType, status := range map[string]int{
 		"application/json": 201, "Application/JSON; charset=UTF-8": 201, "application/json; charset=latin1": 415,
 		"application/problem+json": 415, "text/json": 415, "": 415, "application/json, text/plain": 415, "application/json; x=y": 415,
 	} {
 		body := fmt.Sprintf(`{"email":"%s@example.com","timezone":"UTC","registered_on":"2026-01-31"}`, uuid.New())
-		got := f.send(t, outgoing{method: "POST", path: "/operator/v1/users", body: body, header: map[string][]string{"Content-Type": {contentType}}})
-		if got.status != status {
-			t.Errorf("%s: %d, want %d", contentType, got.status, status)
+		got := f.send(t, outgoing{Method: "POST", Target: "/operator/v1/users", Body: body, Header: map[string][]string{"Content-Type": {contentType}}})
+		if got.Status != status {
+			t.Errorf("%s: %d, want %d", contentType, got.Status, status)
 		}
 	}
 	twice := map[string][]string{"Content-Type": {"application/json", "application/json"}}
-	f.send(t, outgoing{method: "POST", path: "/operator/v1/users", body: good, header: twice}).check(t, "two types", 415, "unsupported-media-type")
-	if n := pgtest.Value[int](t, f.db, "select count(*)::int from users"); n != 3 {
+	f.send(t, outgoing{Method: "POST", Target: "/operator/v1/users", Body: good, Header: twice}).Check(t, 415, "unsupported-media-type", "two types")
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from users"); n != 3 {
 		t.Errorf("%d users, want 3", n)
 	}
 }
@@ -183,16 +175,16 @@ func TestMalformedBody(t *testing.T) {
 func TestDeleteUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	_, tokens := f.connect(t, "Ride Club")
-	f.post(t, "/operator/v1/activity", fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-03-09","steps":1}]}`, f.user.ID)).check(t, "steps", 200, "")
-	path := "/operator/v1/users/" + f.user.ID.String()
-	f.send(t, outgoing{method: "DELETE", path: path}).check(t, "delete", 204, "")
-	f.send(t, outgoing{method: "DELETE", path: path}).check(t, "delete again", 404, "user-not-found")
-	f.send(t, outgoing{method: "GET", path: path}).check(t, "read", 404, "user-not-found")
+	_, tokens := f.ConnectNew(t, "Ride Club")
+	f.post(t, "/operator/v1/activity", fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-03-09","steps":1}]}`, f.User.ID)).Check(t, 200, "", "steps")
+	path := "/operator/v1/users/" + f.User.ID.String()
+	f.send(t, outgoing{Method: "DELETE", Target: path}).Check(t, 204, "", "delete")
+	f.send(t, outgoing{Method: "DELETE", Target: path}).Check(t, 404, "user-not-found", "delete again")
+	f.send(t, outgoing{Method: "GET", Target: path}).Check(t, 404, "user-not-found", "read")
 	if _, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
 		t.Error("the access token works")
 	}
-	if n := pgtest.Value[int](t, f.db, `select count(*)::int from daily_steps`); n != 0 {
+	if n := pgtest.Value[int](t, f.DB, `select count(*)::int from daily_steps`); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
 }

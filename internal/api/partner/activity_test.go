@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 )
 
 // today is the day on which a fixture begins, tomorrow and yesterday the days beside it.
@@ -32,8 +33,8 @@ var reads = []struct {
 // read is a request for one day.
 func read(endpoint string, grant uuid.UUID, token, day string) outgoing {
 	return outgoing{
-		method: "GET", target: fmt.Sprintf("/connect-svc/v1/grants/%s/%s?from=%s&to=%s", grant, endpoint, day, day),
-		header: http.Header{"Authorization": {"Bearer " + token}},
+		Method: "GET", Target: fmt.Sprintf("/connect-svc/v1/grants/%s/%s?from=%s&to=%s", grant, endpoint, day, day),
+		Header: http.Header{"Authorization": {"Bearer " + token}},
 	}
 }
 
@@ -44,12 +45,12 @@ func steps(grant uuid.UUID, token string) outgoing {
 
 // replace changes a part of the address.
 func replace(old, with string) func(*outgoing) {
-	return func(out *outgoing) { out.target = strings.Replace(out.target, old, with, 1) }
+	return func(out *outgoing) { out.Target = strings.Replace(out.Target, old, with, 1) }
 }
 
 // pad makes the whole address, with the base URL, as long as length by a longer `to`.
 func pad(length int) func(*outgoing) {
-	return func(out *outgoing) { out.target += strings.Repeat("x", length-len(baseURL)-len(out.target)) }
+	return func(out *outgoing) { out.Target += strings.Repeat("x", length-len(baseURL)-len(out.Target)) }
 }
 
 // row of a read: what is changed, what the answer is, and whether the limiter counted it.
@@ -70,12 +71,12 @@ func checkReads(t *testing.T, f *fixture, base outgoing, rows []readRow) {
 	t.Helper()
 	for _, row := range rows {
 		out := base
-		out.header = base.header.Clone()
+		out.Header = base.Header.Clone()
 		row.change(&out)
 		got := f.send(t, out)
-		got.checkNamed(t, row.name, row.status, row.code)
+		got.Check(t, row.status, row.code, row.name)
 		for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
-			if has := got.header.Get(name) != ""; has != row.counted {
+			if has := got.Header.Get(name) != ""; has != row.counted {
 				t.Errorf("%s: %s is there: %t, want %t", row.name, name, has, row.counted)
 			}
 		}
@@ -85,7 +86,7 @@ func checkReads(t *testing.T, f *fixture, base outgoing, rows []readRow) {
 func TestReads_4_6(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	grant := tokens.GrantID.String()
 	for _, endpoint := range reads {
 		t.Run(endpoint.name, func(t *testing.T) {
@@ -100,7 +101,7 @@ func TestReads_4_6(t *testing.T) {
 				{"5.2 empty header", header("Authorization", ""), 401, "invalid_access_token", uncounted},
 				{"5.2 no token", header("Authorization", "Bearer "), 401, "invalid_access_token", uncounted},
 				{"5.2 two headers", header("Authorization", "Bearer "+tokens.AccessToken, "Bearer "+tokens.AccessToken), 401, "invalid_access_token", uncounted},
-				{"5.2 another scheme", header("Authorization", f.client.basic()), 401, "invalid_access_token", uncounted},
+				{"5.2 another scheme", header("Authorization", edgetest.BasicOf(f.client)), 401, "invalid_access_token", uncounted},
 				{"5.2 unknown token", noToken, 401, "invalid_access_token", uncounted},
 				{"5.2 altered token", header("Authorization", "Bearer "+tokens.AccessToken+"A"), 401, "invalid_access_token", uncounted},
 				{"5.2 refresh token", header("Authorization", "Bearer "+tokens.RefreshToken), 401, "invalid_access_token", uncounted},
@@ -121,11 +122,11 @@ func TestReads_4_6(t *testing.T) {
 				{"7.4 NUL", query("%00"), 400, "invalid_request", uncounted},
 				{"7.4 broken UTF-8", query("%ff"), 400, "invalid_request", uncounted},
 				{"7.4 body", extend("x"), 400, "invalid_request", uncounted},
-				{"7.4 body, chunked", func(out *outgoing) { out.body, out.chunked = "x", true }, 400, "invalid_request", uncounted},
+				{"7.4 body, chunked", func(out *outgoing) { out.Body, out.Chunked = "x", true }, 400, "invalid_request", uncounted},
 				{"8 URL of 4096 characters", pad(4096), 400, "invalid_date_range", counted},
 				{"8 URL of 4097 characters", pad(4097), 400, "invalid_request", uncounted},
 
-				{"7.4 no parameters", func(out *outgoing) { out.target, _, _ = strings.Cut(out.target, "?") }, 400, "invalid_date_range", counted},
+				{"7.4 no parameters", func(out *outgoing) { out.Target, _, _ = strings.Cut(out.Target, "?") }, 400, "invalid_date_range", counted},
 				{"7.4 no from", replace("from="+today+"&", ""), 400, "invalid_date_range", counted},
 				{"7.4 no to", replace("&to="+today, ""), 400, "invalid_date_range", counted},
 				{"7.4 empty from", replace("from="+today, "from="), 400, "invalid_date_range", counted},
@@ -158,8 +159,8 @@ func TestReads_4_6(t *testing.T) {
 func TestRange_8(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
-	f.db.Clock.Advance(60 * 24 * time.Hour)
+	tokens := f.Connect(t, f.client, scope.All)
+	f.DB.Clock.Advance(60 * 24 * time.Hour)
 	tokens = checkedRefresh(t, f, f.client, tokens)
 	between := func(from, to string) func(*outgoing) {
 		return all(replace("from="+today, "from="+from), replace("to="+today, "to="+to))
@@ -178,15 +179,15 @@ func TestRange_8(t *testing.T) {
 func TestRegistrationDay_4_6(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
-	f.db.Exec(t, "update users set registered_on = $1", tomorrow)
+	tokens := f.Connect(t, f.client, scope.All)
+	f.DB.Exec(t, "update users set registered_on = $1", tomorrow)
 	for i, endpoint := range reads {
 		status, code := 200, ""
 		if i == 0 {
 			status, code = 400, "invalid_date_range"
 		}
-		f.send(t, read(endpoint.name, tokens.GrantID, tokens.AccessToken, today)).check(t, status, code)
-		f.send(t, read(endpoint.name, tokens.GrantID, tokens.AccessToken, tomorrow)).check(t, 200, "")
+		f.send(t, read(endpoint.name, tokens.GrantID, tokens.AccessToken, today)).Check(t, status, code)
+		f.send(t, read(endpoint.name, tokens.GrantID, tokens.AccessToken, tomorrow)).Check(t, 200, "")
 	}
 }
 
@@ -196,11 +197,11 @@ func TestScope_5_2(t *testing.T) {
 		t.Run(granted.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			tokens := f.connect(t, f.client, granted.scope)
+			tokens := f.Connect(t, f.client, granted.scope)
 			for _, endpoint := range reads {
 				base := read(endpoint.name, tokens.GrantID, tokens.AccessToken, today)
 				if endpoint.name == granted.name {
-					f.send(t, base).check(t, 200, "")
+					f.send(t, base).Check(t, 200, "")
 					continue
 				}
 				checkReads(t, f, base, []readRow{
@@ -209,7 +210,7 @@ func TestScope_5_2(t *testing.T) {
 					{"order: scope before shape", query("&tz=UTC"), 403, "insufficient_scope", uncounted},
 				})
 				got := f.send(t, base)
-				if challenge := got.header.Get("WWW-Authenticate"); challenge != `Bearer realm="svc-connect", error="insufficient_scope"` {
+				if challenge := got.Header.Get("WWW-Authenticate"); challenge != `Bearer realm="svc-connect", error="insufficient_scope"` {
 					t.Errorf("WWW-Authenticate is %q", challenge)
 				}
 			}
@@ -224,13 +225,13 @@ func TestAccessTokenEnds_5_2(t *testing.T) {
 		name string
 		end  func(t *testing.T, f *fixture)
 	}{
-		{"expired", func(_ *testing.T, f *fixture) { f.db.Clock.Advance(300 * time.Second) }},
+		{"expired", func(_ *testing.T, f *fixture) { f.DB.Clock.Advance(300 * time.Second) }},
 		{"lapsed", func(t *testing.T, f *fixture) {
-			f.db.Exec(t, "update connections set refresh_deadline = connect_now()")
+			f.DB.Exec(t, "update connections set refresh_deadline = connect_now()")
 		}},
-		{"user deleted", func(t *testing.T, f *fixture) { f.db.Exec(t, "delete from users") }},
+		{"user deleted", func(t *testing.T, f *fixture) { f.DB.Exec(t, "delete from users") }},
 		{"client disabled", func(t *testing.T, f *fixture) {
-			if err := f.clients.Disable(t.Context(), f.client.ID); err != nil {
+			if err := f.Clients.Disable(t.Context(), f.client.ID); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -238,13 +239,13 @@ func TestAccessTokenEnds_5_2(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			tokens := f.connect(t, f.client, scope.All)
+			tokens := f.Connect(t, f.client, scope.All)
 			request := steps(tokens.GrantID, tokens.AccessToken)
-			f.send(t, request).check(t, 200, "")
+			f.send(t, request).Check(t, 200, "")
 			test.end(t, f)
 			got := f.send(t, request)
-			got.check(t, 401, "invalid_access_token")
-			if challenge := got.header.Get("WWW-Authenticate"); challenge != `Bearer realm="svc-connect", error="invalid_token"` {
+			got.Check(t, 401, "invalid_access_token")
+			if challenge := got.Header.Get("WWW-Authenticate"); challenge != `Bearer realm="svc-connect", error="invalid_token"` {
 				t.Errorf("WWW-Authenticate is %q", challenge)
 			}
 		})
@@ -254,11 +255,11 @@ func TestAccessTokenEnds_5_2(t *testing.T) {
 // checkBody compares an answer, except for snapshot_at, which must be now.
 func (f *fixture) checkBody(t *testing.T, request outgoing, want string) {
 	t.Helper()
-	before := f.db.Clock.Now().Truncate(time.Millisecond)
+	before := f.DB.Now().Truncate(time.Millisecond)
 	got := f.send(t, request)
-	got.check(t, 200, "")
+	got.Check(t, 200, "")
 	var body, wanted map[string]any
-	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
+	if err := json.Unmarshal([]byte(got.Body), &body); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
@@ -267,7 +268,7 @@ func (f *fixture) checkBody(t *testing.T, request outgoing, want string) {
 	meta, _ := body["meta"].(map[string]any)
 	text, _ := meta["snapshot_at"].(string)
 	snapshot, err := time.Parse(instant, text)
-	if err != nil || snapshot.Before(before) || snapshot.After(f.db.Clock.Now()) {
+	if err != nil || snapshot.Before(before) || snapshot.After(f.DB.Now()) {
 		t.Errorf("snapshot_at is %q, want now", text)
 	}
 	delete(meta, "snapshot_at")
@@ -279,14 +280,14 @@ func (f *fixture) checkBody(t *testing.T, request outgoing, want string) {
 func TestDailySteps_4_7(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	request := read("daily-activity", tokens.GrantID, tokens.AccessToken, today)
 	f.checkBody(t, request, `{
 		"data": [],
 		"meta": {"from": "2026-03-10", "to": "2026-03-10", "date_basis": "svc_recorded_date", "source": "svc"}
 	}`)
-	f.db.Exec(t, "insert into daily_steps (user_id, date, steps) values ($1, $2, 10), ($1, $3, 8421), ($1, $4, 0)",
-		f.user, yesterday, today, tomorrow)
+	f.DB.Exec(t, "insert into daily_steps (user_id, date, steps) values ($1, $2, 10), ($1, $3, 8421), ($1, $4, 0)",
+		f.User.ID, yesterday, today, tomorrow)
 	replace("to="+today, "to="+tomorrow)(&request)
 	f.checkBody(t, request, `{
 		"data": [
@@ -300,14 +301,14 @@ func TestDailySteps_4_7(t *testing.T) {
 // addRide stores a ride of the fixture's user.
 func (f *fixture) addRide(t testing.TB, id, start string, end *string, meters int) {
 	t.Helper()
-	f.db.Exec(t, `insert into cycling_activities (user_id, source_id, start_time, end_time, distance_meters)
-		values ($1, $2, $3::text::timestamp, $4::text::timestamp, $5)`, f.user, id, start, end, meters)
+	f.DB.Exec(t, `insert into cycling_activities (user_id, source_id, start_time, end_time, distance_meters)
+		values ($1, $2, $3::text::timestamp, $4::text::timestamp, $5)`, f.User.ID, id, start, end, meters)
 }
 
 func TestCyclingDaily_4_8(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	f.addRide(t, "a", today+" 07:00:00", nil, 1000)
 	f.addRide(t, "b", today+" 17:42:10.25", nil, 11840)
 	f.checkBody(t, read("cycling-daily", tokens.GrantID, tokens.AccessToken, today), `{
@@ -319,7 +320,7 @@ func TestCyclingDaily_4_8(t *testing.T) {
 func TestCyclingActivities_4_9(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	end := today + " 18:20:03.5"
 	f.addRide(t, "a", today+" 07:00:00", nil, 1000)
 	f.addRide(t, "b", today+" 17:42:10.123456", &end, 11840)
@@ -328,7 +329,7 @@ func TestCyclingActivities_4_9(t *testing.T) {
 	var page struct {
 		Data []struct{ ID string }
 	}
-	if err := json.Unmarshal([]byte(f.send(t, request).body), &page); err != nil || len(page.Data) != 2 {
+	if err := json.Unmarshal([]byte(f.send(t, request).Body), &page); err != nil || len(page.Data) != 2 {
 		t.Fatalf("%d rows, %v", len(page.Data), err)
 	}
 	f.checkBody(t, request, `{
@@ -357,9 +358,9 @@ type page struct {
 func (f *fixture) page(t *testing.T, request outgoing) page {
 	t.Helper()
 	got := f.send(t, request)
-	got.check(t, 200, "")
+	got.Check(t, 200, "")
 	var p page
-	if err := json.Unmarshal([]byte(got.body), &p); err != nil {
+	if err := json.Unmarshal([]byte(got.Body), &p); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -368,14 +369,14 @@ func (f *fixture) page(t *testing.T, request outgoing) page {
 func TestPaging_4_9(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	for i := range 101 {
 		f.addRide(t, strconv.Itoa(i), today+" 07:00:00", nil, i)
 	}
 	base := read("cycling-activities", tokens.GrantID, tokens.AccessToken, today)
 	with := func(parameters string) outgoing {
 		request := base
-		request.target += parameters
+		request.Target += parameters
 		return request
 	}
 
@@ -441,16 +442,16 @@ func TestPaging_4_9(t *testing.T) {
 	}
 
 	// 7.4: a cursor of an older connection version.
-	again := f.connect(t, f.client, scope.All)
+	again := f.Connect(t, f.client, scope.All)
 	request := read("cycling-activities", again.GrantID, again.AccessToken, today)
 	fresh := f.page(t, request)
-	request.target += cursor
-	f.send(t, request).check(t, 400, "invalid_cursor")
+	request.Target += cursor
+	f.send(t, request).Check(t, 400, "invalid_cursor")
 
 	// 7.4, 8: a cursor 15 minutes after its first page.
-	f.db.Clock.Advance(15 * time.Minute)
+	f.DB.Clock.Advance(15 * time.Minute)
 	again = checkedRefresh(t, f, f.client, again)
 	request = read("cycling-activities", again.GrantID, again.AccessToken, today)
-	request.target += "&cursor=" + url.QueryEscape(*fresh.Meta.NextCursor)
-	f.send(t, request).check(t, 400, "invalid_cursor")
+	request.Target += "&cursor=" + url.QueryEscape(*fresh.Meta.NextCursor)
+	f.send(t, request).Check(t, 400, "invalid_cursor")
 }

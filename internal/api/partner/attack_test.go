@@ -1,8 +1,6 @@
 package partner
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +8,8 @@ import (
 	"testing"
 
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // hoard is one credential of each kind, all good, of one client.
@@ -18,13 +18,13 @@ func (f *fixture) hoard(t *testing.T) (map[string]string, string) {
 	for i := range 3 {
 		f.addRide(t, fmt.Sprint("ride-", i), today+" 07:00:00", nil, 1000)
 	}
-	tokens := f.connect(t, f.client, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	grant := "/connect-svc/v1/grants/" + tokens.GrantID.String()
 	page := f.send(t, reading(tokens.AccessToken, grant, "&limit=1"))
-	page.check(t, 200, "")
+	page.Check(t, 200, "")
 	return map[string]string{
-		"access token": tokens.AccessToken, "refresh token": tokens.RefreshToken, "code": f.code(t, f.client, scope.All),
-		"client secret": f.client.secret, "cursor": nextCursor(t, page),
+		"access token": tokens.AccessToken, "refresh token": tokens.RefreshToken, "code": f.Code(t, f.client, scope.All),
+		"client secret": f.client.Secret, "cursor": nextCursor(t, page),
 	}, grant
 }
 
@@ -36,23 +36,17 @@ func nextCursor(t *testing.T, page answer) string {
 			NextCursor string `json:"next_cursor"`
 		}
 	}
-	if err := json.Unmarshal([]byte(page.body), &body); err != nil || body.Meta.NextCursor == "" {
+	if err := json.Unmarshal([]byte(page.Body), &body); err != nil || body.Meta.NextCursor == "" {
 		t.Fatalf("no cursor: %v", err)
 	}
 	return body.Meta.NextCursor
 }
 
-// challengeOf is what everybody may know of a verifier.
-func challengeOf(verifier string) string {
-	hash := sha256.Sum256([]byte(verifier))
-	return base64.RawURLEncoding.EncodeToString(hash[:])
-}
-
 // reading asks for the rides of today.
 func reading(token, grant, more string) outgoing {
 	return outgoing{
-		method: "GET", target: grant + "/cycling-activities?from=" + today + "&to=" + today + more,
-		header: http.Header{"Authorization": {"Bearer " + token}},
+		Method: "GET", Target: grant + "/cycling-activities?from=" + today + "&to=" + today + more,
+		Header: http.Header{"Authorization": {"Bearer " + token}},
 	}
 }
 
@@ -79,7 +73,7 @@ var places = []struct {
 		})
 	}},
 	{"client secret", 401, "invalid_client", func(f *fixture, _ string, held map[string]string, credential string) outgoing {
-		return post(partner{f.client.Client, credential}, "/oauth/revoke", url.Values{"token": {"svca_unknown"}})
+		return post(pgtest.Client{ID: f.client.ID, Secret: credential}, "/oauth/revoke", url.Values{"token": {"svca_unknown"}})
 	}},
 }
 
@@ -92,13 +86,13 @@ func TestCredentialsInTheWrongPlace(t *testing.T) {
 	for _, place := range places {
 		for kind, credential := range held {
 			if kind != place.kind {
-				f.send(t, place.ask(f, grant, held, credential)).checkNamed(t, kind+" as "+place.kind, place.status, place.code)
+				f.send(t, place.ask(f, grant, held, credential)).Check(t, place.status, place.code, kind+" as "+place.kind)
 			}
 		}
 	}
 	for _, place := range places { // the code comes after the reads: its exchange ends the tokens of the version before
-		if answer := f.send(t, place.ask(f, grant, held, held[place.kind])); answer.status != 200 {
-			t.Errorf("%s in its own place: %d %q", place.kind, answer.status, answer.code)
+		if answer := f.send(t, place.ask(f, grant, held, held[place.kind])); answer.Status != 200 {
+			t.Errorf("%s in its own place: %d %q", place.kind, answer.Status, answer.Code)
 		}
 	}
 }
@@ -113,16 +107,16 @@ func TestAlteredCredentials(t *testing.T) {
 		t.Run(place.kind, func(t *testing.T) {
 			good := held[place.kind]
 			for name, altered := range alterations(good) {
-				f.send(t, place.ask(f, grant, held, altered)).checkNamed(t, name, place.status, place.code)
+				f.send(t, place.ask(f, grant, held, altered)).Check(t, place.status, place.code, name)
 			}
 		})
 	}
 	for name, altered := range alterations(held["refresh token"]) {
-		f.send(t, post(f.client, "/oauth/revoke", url.Values{"token": {altered}})).checkNamed(t, "revoke, "+name, 200, "")
+		f.send(t, post(f.client, "/oauth/revoke", url.Values{"token": {altered}})).Check(t, 200, "", "revoke, "+name)
 	}
 	for _, place := range places {
-		if answer := f.send(t, place.ask(f, grant, held, held[place.kind])); answer.status != 200 {
-			t.Errorf("%s, unaltered: %d %q", place.kind, answer.status, answer.code)
+		if answer := f.send(t, place.ask(f, grant, held, held[place.kind])); answer.Status != 200 {
+			t.Errorf("%s, unaltered: %d %q", place.kind, answer.Status, answer.Code)
 		}
 	}
 }
@@ -148,8 +142,8 @@ func alterations(good string) map[string]string {
 func TestStolenCodeIsWorthless(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	thief := f.newClient(t, f.client.Policy)
-	code := f.code(t, f.client, scope.All)
+	thief := f.newClient(t, plenty)
+	code := f.Code(t, f.client, scope.All)
 	form := func(change func(url.Values)) url.Values {
 		fields := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}}
 		change(fields)
@@ -164,17 +158,17 @@ func TestStolenCodeIsWorthless(t *testing.T) {
 		"no verifier":          {post(f.client, "/oauth/token", form(func(v url.Values) { v.Del("code_verifier") })), 400, "invalid_request"},
 		"empty verifier":       {post(f.client, "/oauth/token", form(func(v url.Values) { v.Set("code_verifier", "") })), 400, "invalid_request"},
 		"another verifier":     {post(f.client, "/oauth/token", form(func(v url.Values) { v.Set("code_verifier", verifier[1:]+"A") })), 400, "invalid_grant"},
-		"the challenge itself": {post(f.client, "/oauth/token", form(func(v url.Values) { v.Set("code_verifier", challengeOf(verifier)) })), 400, "invalid_grant"},
+		"the challenge itself": {post(f.client, "/oauth/token", form(func(v url.Values) { v.Set("code_verifier", edgetest.Challenge(verifier)) })), 400, "invalid_grant"},
 		"the plain method":     {post(f.client, "/oauth/token", form(func(v url.Values) { v.Set("code_challenge_method", "plain") })), 400, "invalid_request"},
 		"another callback":     {post(f.client, "/oauth/token", form(func(v url.Values) { v.Set("redirect_uri", callback+"/") })), 400, "invalid_grant"},
-		"no client": {outgoing{method: "POST", target: "/oauth/token", body: form(func(url.Values) {}).Encode(),
-			header: http.Header{"Content-Type": {formText}}}, 401, "invalid_client"},
-		"the client in the body": {outgoing{method: "POST", target: "/oauth/token", header: http.Header{"Content-Type": {formText}},
-			body: form(func(v url.Values) { v.Set("client_id", f.client.ID.String()); v.Set("client_secret", f.client.secret) }).Encode()},
+		"no client": {outgoing{Method: "POST", Target: "/oauth/token", Body: form(func(url.Values) {}).Encode(),
+			Header: http.Header{"Content-Type": {formText}}}, 401, "invalid_client"},
+		"the client in the body": {outgoing{Method: "POST", Target: "/oauth/token", Header: http.Header{"Content-Type": {formText}},
+			Body: form(func(v url.Values) { v.Set("client_id", f.client.ID.String()); v.Set("client_secret", f.client.Secret) }).Encode()},
 			400, "invalid_request"},
 	} {
-		f.send(t, test.out).checkNamed(t, name, test.status, test.code)
+		f.send(t, test.out).Check(t, test.status, test.code, name)
 	}
-	f.send(t, post(f.client, "/oauth/token", form(func(url.Values) {}))).check(t, 200, "")
-	f.send(t, post(f.client, "/oauth/token", form(func(url.Values) {}))).check(t, 400, "invalid_grant")
+	f.send(t, post(f.client, "/oauth/token", form(func(url.Values) {}))).Check(t, 200, "")
+	f.send(t, post(f.client, "/oauth/token", form(func(url.Values) {}))).Check(t, 400, "invalid_grant")
 }

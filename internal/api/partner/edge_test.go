@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
 )
@@ -52,7 +53,7 @@ func TestNoOperation_4(t *testing.T) {
 		{"POST", "/oauth/introspect", "invalid_request"},
 		{"POST", "/.well-known/oauth-authorization-server", "invalid_request"},
 	} {
-		f.send(t, outgoing{method: test.method, target: test.target}).check(t, 404, test.code)
+		f.send(t, outgoing{Method: test.method, Target: test.target}).Check(t, 404, test.code)
 	}
 }
 
@@ -81,7 +82,7 @@ func TestIsBackend(t *testing.T) {
 func (f *fixture) events(t testing.TB) []map[string]any {
 	t.Helper()
 	var events []map[string]any
-	for line := range strings.Lines(f.log.String()) {
+	for line := range strings.Lines(f.Log.String()) {
 		var event map[string]any
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatal(err)
@@ -119,7 +120,7 @@ func TestFaults_7(t *testing.T) {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", false, "closed pool"},
 		{"limiter away", func(t *testing.T) func(*fixture) {
-			return func(f *fixture) { f.db.Exec(t, "alter table rate_limits rename to limits_of_nobody") }
+			return func(f *fixture) { f.DB.Exec(t, "alter table rate_limits rename to limits_of_nobody") }
 		}, func(_ *fixture, tokens oauth.Tokens) outgoing {
 			return steps(tokens.GrantID, tokens.AccessToken)
 		}, 503, "data_unavailable", false, "rate_limits"},
@@ -160,10 +161,10 @@ func TestFaults_7(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var tokens oauth.Tokens
-			f := newFixture(t, func(f *fixture) { tokens = f.connect(t, f.client, scope.All) }, test.change(t))
+			f := newFixture(t, func(f *fixture) { tokens = f.Connect(t, f.client, scope.All) }, test.change(t))
 			got := f.send(t, test.request(f, tokens))
-			got.check(t, test.status, test.code)
-			if has := got.header.Get("RateLimit-Limit") != ""; has != test.counted {
+			got.Check(t, test.status, test.code)
+			if has := got.Header.Get("RateLimit-Limit") != ""; has != test.counted {
 				t.Errorf("counted: %t, want %t", has, test.counted)
 			}
 			event := f.event(t)
@@ -177,13 +178,13 @@ func TestFaults_7(t *testing.T) {
 
 func noActivity(t *testing.T) func(*fixture) {
 	return func(f *fixture) {
-		pool := f.db.Open(t)
+		pool := f.DB.Open(t)
 		pool.Close()
-		f.config.Activity = activity.New(pool, f.keys, activity.Settings{CursorLifetime: time.Minute})
+		f.config.Activity = activity.New(pool, f.Keys, activity.Settings{CursorLifetime: time.Minute})
 	}
 }
 
-func noDatabase(*testing.T) func(*fixture) { return func(f *fixture) { f.db.Pool.Close() } }
+func noDatabase(*testing.T) func(*fixture) { return func(f *fixture) { f.DB.Pool.Close() } }
 
 // event is the one event of the one request that was sent.
 func (f *fixture) event(t testing.TB) map[string]any {
@@ -199,14 +200,14 @@ func (f *fixture) event(t testing.TB) map[string]any {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	badDates := steps(tokens.GrantID, tokens.AccessToken)
 	replace("to="+today, "to=x")(&badDates)
 
 	read := f.send(t, badDates)
 	f.send(t, refreshForm(f.client, tokens.RefreshToken))
 	f.send(t, disconnect(f.client, tokens.GrantID.String()))
-	f.send(t, outgoing{method: "GET", target: "/connect-svc/v1/grants/" + tokens.GrantID.String()})
+	f.send(t, outgoing{Method: "GET", Target: "/connect-svc/v1/grants/" + tokens.GrantID.String()})
 
 	events := f.events(t)
 	for _, event := range events {
@@ -223,7 +224,7 @@ func TestEvents(t *testing.T) {
 	id := f.client.ID.String()
 	want := []map[string]any{
 		{"level": "INFO", "operation": "readDailyActivity", "method": "GET", "status": 400.0, "client_id": id,
-			"code": "invalid_date_range", "reason": "to is no date", "limiter": "admitted", "request_id": read.header.Get("X-Request-ID")},
+			"code": "invalid_date_range", "reason": "to is no date", "limiter": "admitted", "request_id": read.Header.Get("X-Request-ID")},
 		{"level": "INFO", "operation": "requestToken", "method": "POST", "status": 200.0, "client_id": id, "refresh": "rotated"},
 		{"level": "INFO", "operation": "disconnectGrant", "method": "DELETE", "status": 204.0, "client_id": id},
 		{"level": "INFO", "operation": "none", "method": "GET", "status": 404.0, "code": "not_found", "reason": "no such path or method"},
@@ -231,8 +232,8 @@ func TestEvents(t *testing.T) {
 	if diff := cmp.Diff(want, events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	for _, secret := range []string{tokens.GrantID.String(), "svca_A", "svcr2_A", f.client.secret, f.client.basic(), today} {
-		if strings.Contains(f.log.String(), secret) {
+	for _, secret := range []string{tokens.GrantID.String(), "svca_A", "svcr2_A", f.client.Secret, edgetest.BasicOf(f.client), today} {
+		if strings.Contains(f.Log.String(), secret) {
 			t.Errorf("the log holds %.8s…", secret)
 		}
 	}
@@ -243,9 +244,9 @@ func TestForeignToken_4_6(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	other := f.newClient(t, client.DefaultPolicy)
-	mine, theirs := f.connect(t, f.client, scope.All), f.connect(t, other, scope.All)
-	f.send(t, steps(mine.GrantID, theirs.AccessToken)).check(t, 404, "not_found")
-	f.send(t, steps(theirs.GrantID, mine.AccessToken)).check(t, 404, "not_found")
+	mine, theirs := f.Connect(t, f.client, scope.All), f.Connect(t, other, scope.All)
+	f.send(t, steps(mine.GrantID, theirs.AccessToken)).Check(t, 404, "not_found")
+	f.send(t, steps(theirs.GrantID, mine.AccessToken)).Check(t, 404, "not_found")
 }
 
 // Each request has an id of its own, made by the service (specification 4).
@@ -255,10 +256,10 @@ func TestRequestID_4(t *testing.T) {
 	own := uuid.NewString()
 	ids := map[string]bool{own: true}
 	for range 3 {
-		got := f.send(t, outgoing{method: "GET", target: "/connect-svc/v1/grants/x/daily-activity",
-			header: http.Header{"X-Request-ID": {own}}})
-		got.check(t, 401, "invalid_access_token")
-		ids[got.header.Get("X-Request-ID")] = true
+		got := f.send(t, outgoing{Method: "GET", Target: "/connect-svc/v1/grants/x/daily-activity",
+			Header: http.Header{"X-Request-ID": {own}}})
+		got.Check(t, 401, "invalid_access_token")
+		ids[got.Header.Get("X-Request-ID")] = true
 	}
 	if len(ids) != 4 {
 		t.Errorf("%d different ids, want 4", len(ids))

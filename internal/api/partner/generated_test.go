@@ -1,7 +1,6 @@
 package partner
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -15,7 +14,9 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/generated"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // generator makes requests, in part with the credentials of a connection that is really there.
@@ -26,7 +27,7 @@ type generator struct {
 
 // played is what the requests of one sequence act on, and what came back.
 type played struct {
-	partners               []partner
+	partners               []pgtest.Client
 	codes, access, refresh []string
 	grants, cursors        []string
 }
@@ -68,7 +69,7 @@ func (g generator) authorization(document *openapi3.T, r *generated.Request) {
 	if r.Operation.Security != nil {
 		security = r.Operation.Security
 	}
-	good := basic(g.state.partners[0].ID.String(), g.state.partners[0].secret)
+	good := edgetest.Basic(g.state.partners[0].ID.String(), g.state.partners[0].Secret)
 	if len(*security) > 0 && (*security)[0][bearerScheme] != nil {
 		good = "Bearer " + g.One("access token", latest(g.state.access)...)
 	}
@@ -82,7 +83,7 @@ func (g generator) authorization(document *openapi3.T, r *generated.Request) {
 		values := []string{"", "Basic", "Basic ", "Basic !", "Basic eA==", "Bearer", "Bearer ", "Bearer a b", "Bearer \xff",
 			"Digest x", "Basic Og==", "Basic AAA6AAA=", strings.Repeat("x", 5000)}
 		for _, p := range g.state.partners {
-			values = append(values, p.basic(), basic(p.ID.String(), "wrong"))
+			values = append(values, edgetest.BasicOf(p), edgetest.Basic(p.ID.String(), "wrong"))
 		}
 		for _, token := range slices.Concat(g.state.access, g.state.refresh, g.state.codes, g.state.cursors) {
 			values = append(values, "Bearer "+token)
@@ -125,19 +126,19 @@ func TestGeneratedRequests(t *testing.T) {
 	sent, successes := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		own := *f
-		own.user = f.newUser(t)
+		own.User.ID = f.DB.User(t).ID
 		for _, ride := range []string{"a", "b", "c"} {
 			own.addRide(t, ride, today+" 07:00:00", nil, 1000)
 		}
-		partners := []partner{f.client, slow}
+		partners := []pgtest.Client{f.client, slow}
 		if rapid.IntRange(1, 5).Draw(rt, "slow client?") == 1 {
 			slices.Reverse(partners)
 		}
 		scopes := rapid.SampledFrom([]scope.Set{scope.All, scope.All, scope.DailySteps, scope.CyclingActivities}).Draw(rt, "scopes")
 		state := &played{partners: partners}
-		connect := func(p partner, scopes scope.Set) {
-			tokens := own.connect(t, p, scopes)
-			state.codes = append(state.codes, own.code(t, p, scopes))
+		connect := func(p pgtest.Client, scopes scope.Set) {
+			tokens := own.Connect(t, p, scopes)
+			state.codes = append(state.codes, own.Code(t, p, scopes))
 			state.access, state.refresh = append(state.access, tokens.AccessToken), append(state.refresh, tokens.RefreshToken)
 			state.grants = append(state.grants, tokens.GrantID.String())
 		}
@@ -168,7 +169,8 @@ func TestGeneratedRequests(t *testing.T) {
 			if open := r.Operation.Security; open != nil && len(*open) == 0 && status < 400 {
 				continue // anybody may ask, with anything beside it
 			}
-			if err := r.Judge(status, errorCode(bytes.TrimSpace(body))); err != nil {
+			code, _ := edgetest.ReadError(body)
+			if err := r.Judge(status, code); err != nil {
 				rt.Fatal(err)
 			}
 		}

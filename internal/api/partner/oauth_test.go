@@ -16,15 +16,17 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestDiscovery_4_1(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	got := f.send(t, outgoing{method: "GET", target: "/.well-known/oauth-authorization-server"})
-	got.check(t, 200, "")
+	got := f.send(t, outgoing{Method: "GET", Target: "/.well-known/oauth-authorization-server"})
+	got.Check(t, 200, "")
 	var metadata, want any
-	if err := json.Unmarshal([]byte(got.body), &metadata); err != nil {
+	if err := json.Unmarshal([]byte(got.Body), &metadata); err != nil {
 		t.Fatal(err)
 	}
 	_ = json.Unmarshal([]byte(`{
@@ -55,26 +57,26 @@ type oauthRow struct {
 // set and drop change a field of the form; write replaces the whole of it.
 func set(name, value string) func(*outgoing) {
 	return func(out *outgoing) {
-		fields, _ := url.ParseQuery(out.body)
+		fields, _ := url.ParseQuery(out.Body)
 		fields.Set(name, value)
-		out.body = fields.Encode()
+		out.Body = fields.Encode()
 	}
 }
 
 func drop(name string) func(*outgoing) {
 	return func(out *outgoing) {
-		fields, _ := url.ParseQuery(out.body)
+		fields, _ := url.ParseQuery(out.Body)
 		fields.Del(name)
-		out.body = fields.Encode()
+		out.Body = fields.Encode()
 	}
 }
 
-func extend(text string) func(*outgoing) { return func(out *outgoing) { out.body += text } }
+func extend(text string) func(*outgoing) { return func(out *outgoing) { out.Body += text } }
 
-func query(text string) func(*outgoing) { return func(out *outgoing) { out.target += text } }
+func query(text string) func(*outgoing) { return func(out *outgoing) { out.Target += text } }
 
 func header(name string, values ...string) func(*outgoing) {
-	return func(out *outgoing) { out.header[name] = values }
+	return func(out *outgoing) { out.Header[name] = values }
 }
 
 func all(changes ...func(*outgoing)) func(*outgoing) {
@@ -86,13 +88,13 @@ func all(changes ...func(*outgoing)) func(*outgoing) {
 }
 
 // formRows are the rules that token and revoke share (specification 4.3, 5.1, 7.3; decisions, section 2).
-func formRows(p partner) []oauthRow {
+func formRows(p pgtest.Client) []oauthRow {
 	noClient := header("Authorization")
 	return []oauthRow{
 		{"4.3 query string", query("?a=b"), 400, "invalid_request"},
 		{"4.3 empty query string", query("?"), 400, "invalid_request"},
 		{"5.1 credentials in the query string", query("?client_id=" + p.ID.String()), 400, "invalid_request"},
-		{"5.1 two Authorization headers", header("Authorization", p.basic(), p.basic()), 400, "invalid_request"},
+		{"5.1 two Authorization headers", header("Authorization", edgetest.BasicOf(p), edgetest.BasicOf(p)), 400, "invalid_request"},
 		{"4 no content type", header("Content-Type"), 400, "invalid_request"},
 		{"4 two content types", header("Content-Type", formText, formText), 400, "invalid_request"},
 		{"4 JSON", header("Content-Type", "application/json"), 400, "invalid_request"},
@@ -101,11 +103,11 @@ func formRows(p partner) []oauthRow {
 		{"4 another parameter", header("Content-Type", formText+"; version=1"), 400, "invalid_request"},
 		{"4 charset and another parameter", header("Content-Type", formText+"; charset=utf-8; version=1"), 400, "invalid_request"},
 		{"4 broken content type", header("Content-Type", formText+"; charset"), 400, "invalid_request"},
-		{"8 body of 8193 bytes", func(out *outgoing) { out.body = "code=" + strings.Repeat("x", 8193-5) }, 400, "invalid_request"},
+		{"8 body of 8193 bytes", func(out *outgoing) { out.Body = "code=" + strings.Repeat("x", 8193-5) }, 400, "invalid_request"},
 		{"8 body of 8193 bytes, chunked", func(out *outgoing) {
-			out.body, out.chunked = "code="+strings.Repeat("x", 8193-5), true
+			out.Body, out.Chunked = "code="+strings.Repeat("x", 8193-5), true
 		}, 400, "invalid_request"},
-		{"7.3 no body", func(out *outgoing) { out.body = "" }, 400, "invalid_request"},
+		{"7.3 no body", func(out *outgoing) { out.Body = "" }, 400, "invalid_request"},
 		{"7.3 bad percent-encoding", extend("&state=%zz"), 400, "invalid_request"},
 		{"7.3 cut percent-encoding", extend("%4"), 400, "invalid_request"},
 		{"7.3 semicolon", extend(";a=b"), 400, "invalid_request"},
@@ -123,12 +125,12 @@ func formRows(p partner) []oauthRow {
 		{"5.1 another scheme", header("Authorization", "Bearer x"), 401, "invalid_client"},
 		{"5.1 no base64", header("Authorization", "Basic ***"), 401, "invalid_client"},
 		{"5.1 no colon", header("Authorization", "Basic eHh4"), 401, "invalid_client"},
-		{"5.1 wrong secret", header("Authorization", basic(p.ID.String(), p.secret+"x")), 401, "invalid_client"},
-		{"5.1 empty secret", header("Authorization", basic(p.ID.String(), "")), 401, "invalid_client"},
-		{"5.1 unknown client", header("Authorization", basic(uuid.NewString(), p.secret)), 401, "invalid_client"},
-		{"5.1 client id is no UUID", header("Authorization", basic("partner", p.secret)), 401, "invalid_client"},
-		{"5.1 NUL in the id", header("Authorization", basic(p.ID.String()+"\x00", p.secret)), 401, "invalid_client"},
-		{"5.1 NUL in the secret", header("Authorization", basic(p.ID.String(), "\x00")), 401, "invalid_client"},
+		{"5.1 wrong secret", header("Authorization", edgetest.Basic(p.ID.String(), p.Secret+"x")), 401, "invalid_client"},
+		{"5.1 empty secret", header("Authorization", edgetest.Basic(p.ID.String(), "")), 401, "invalid_client"},
+		{"5.1 unknown client", header("Authorization", edgetest.Basic(uuid.NewString(), p.Secret)), 401, "invalid_client"},
+		{"5.1 client id is no UUID", header("Authorization", edgetest.Basic("partner", p.Secret)), 401, "invalid_client"},
+		{"5.1 NUL in the id", header("Authorization", edgetest.Basic(p.ID.String()+"\x00", p.Secret)), 401, "invalid_client"},
+		{"5.1 NUL in the secret", header("Authorization", edgetest.Basic(p.ID.String(), "\x00")), 401, "invalid_client"},
 
 		{"order: query string before client", all(query("?a=b"), noClient), 400, "invalid_request"},
 		{"order: content type before client", all(header("Content-Type", "text/plain"), noClient), 400, "invalid_request"},
@@ -142,9 +144,9 @@ func checkRows(t *testing.T, f *fixture, base outgoing, rows []oauthRow) {
 	t.Helper()
 	for _, row := range rows {
 		out := base
-		out.header = base.header.Clone()
+		out.Header = base.Header.Clone()
 		row.change(&out)
-		f.send(t, out).checkNamed(t, row.name, row.status, row.code)
+		f.send(t, out).Check(t, row.status, row.code, row.name)
 	}
 }
 
@@ -158,9 +160,9 @@ func TestExchange_4_3(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	other := f.newClient(t, client.DefaultPolicy)
-	tokens := f.connect(t, other, scope.All)
+	tokens := f.Connect(t, other, scope.All)
 	base := post(f.client, "/oauth/token", url.Values{
-		"grant_type": {"authorization_code"}, "code": {f.code(t, f.client, scope.All)},
+		"grant_type": {"authorization_code"}, "code": {f.Code(t, f.client, scope.All)},
 		"redirect_uri": {callback}, "code_verifier": {verifier},
 	})
 	noClient := header("Authorization")
@@ -188,12 +190,12 @@ func TestExchange_4_3(t *testing.T) {
 		{"4.3 code_verifier with a line break", set("code_verifier", verifier+"\n"), 400, "invalid_request"},
 		{"4.3 field of the other grant", set("refresh_token", "x"), 400, "invalid_request"},
 		{"4.3 empty field of the other grant, wrong code", all(set("refresh_token", ""), set("code", "x")), 400, "invalid_grant"},
-		{"8 body of 8192 bytes", func(out *outgoing) { out.body = filler("") }, 400, "invalid_grant"},
-		{"8 body of 8192 bytes and one", func(out *outgoing) { out.body = filler("x") }, 400, "invalid_request"},
-		{"8 body of 200 kB", func(out *outgoing) { out.body = filler(strings.Repeat("x", 200_000)) }, 400, "invalid_request"},
+		{"8 body of 8192 bytes", func(out *outgoing) { out.Body = filler("") }, 400, "invalid_grant"},
+		{"8 body of 8192 bytes and one", func(out *outgoing) { out.Body = filler("x") }, 400, "invalid_request"},
+		{"8 body of 200 kB", func(out *outgoing) { out.Body = filler(strings.Repeat("x", 200_000)) }, 400, "invalid_request"},
 
 		{"7.3 unsupported grant", set("grant_type", "password"), 400, "unsupported_grant_type"},
-		{"7.3 unsupported grant alone", func(out *outgoing) { out.body = "grant_type=client_credentials" }, 400, "unsupported_grant_type"},
+		{"7.3 unsupported grant alone", func(out *outgoing) { out.Body = "grant_type=client_credentials" }, 400, "unsupported_grant_type"},
 		{"7.3 grant in other letters", set("grant_type", "Authorization_Code"), 400, "unsupported_grant_type"},
 		{"8 grant of 2049 characters", set("grant_type", strings.Repeat("x", 2049)), 400, "invalid_request"},
 		{"order: client before grant type", all(set("grant_type", "password"), noClient), 401, "invalid_client"},
@@ -206,15 +208,15 @@ func TestExchange_4_3(t *testing.T) {
 		{"7.3 another kind of credential", set("code", tokens.RefreshToken), 400, "invalid_grant"},
 		{"7.3 wrong redirect_uri", set("redirect_uri", callback+"/"), 400, "invalid_grant"},
 		{"7.3 wrong verifier", set("code_verifier", strings.Repeat("x", 43)), 400, "invalid_grant"},
-		{"7.3 another client's code", header("Authorization", other.basic()), 400, "invalid_grant"},
+		{"7.3 another client's code", header("Authorization", edgetest.BasicOf(other)), 400, "invalid_grant"},
 	}...))
 
-	base.header.Set("Content-Type", formText+"; charset=UTF-8")
+	base.Header.Set("Content-Type", formText+"; charset=UTF-8")
 	got := f.send(t, base)
-	got.check(t, 200, "")
+	got.Check(t, 200, "")
 	checkTokens(t, got, tokenFields{HistoryFrom: "2026-03-10", ConnectionVersion: "1", TokenType: "Bearer", ExpiresIn: 300,
 		Scope: "daily_steps:read cycling_daily:read cycling_activities:read"})
-	f.send(t, base).check(t, 400, "invalid_grant") // used
+	f.send(t, base).Check(t, 400, "invalid_grant") // used
 }
 
 // tokenFields are the facts in a token response.
@@ -233,7 +235,7 @@ type tokenFields struct {
 func checkTokens(t *testing.T, got answer, want tokenFields) tokenFields {
 	t.Helper()
 	var fields tokenFields
-	if err := json.Unmarshal([]byte(got.body), &fields); err != nil {
+	if err := json.Unmarshal([]byte(got.Body), &fields); err != nil {
 		t.Fatal(err)
 	}
 	compared := fields
@@ -247,7 +249,7 @@ func checkTokens(t *testing.T, got answer, want tokenFields) tokenFields {
 	return fields
 }
 
-func refreshForm(p partner, token string) outgoing {
+func refreshForm(p pgtest.Client, token string) outgoing {
 	return post(p, "/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 }
 
@@ -255,7 +257,7 @@ func TestRefresh_4_4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	other := f.newClient(t, client.DefaultPolicy)
-	tokens := f.connect(t, f.client, scope.DailySteps)
+	tokens := f.Connect(t, f.client, scope.DailySteps)
 	base := refreshForm(f.client, tokens.RefreshToken)
 
 	// None of these may consume the refresh token.
@@ -269,20 +271,20 @@ func TestRefresh_4_4(t *testing.T) {
 		{"4.4 scope", set("scope", "daily_steps:read"), 400, "invalid_request"},
 		{"7.3 unknown refresh token", set("refresh_token", "svcr2_unknown"), 400, "invalid_grant"},
 		{"7.3 another kind of credential", set("refresh_token", tokens.AccessToken), 400, "invalid_grant"},
-		{"7.3 another client's refresh token", header("Authorization", other.basic()), 400, "invalid_grant"},
+		{"7.3 another client's refresh token", header("Authorization", edgetest.BasicOf(other)), 400, "invalid_grant"},
 		{"order: client before grant", all(set("refresh_token", "x"), header("Authorization")), 401, "invalid_client"},
 	}...))
 
 	want := tokenFields{HistoryFrom: "2026-03-10", ConnectionVersion: "1", TokenType: "Bearer", ExpiresIn: 300, Scope: "daily_steps:read"}
 	got := f.send(t, base)
-	got.check(t, 200, "")
+	got.Check(t, 200, "")
 	next := checkTokens(t, got, want)
 	if next.GrantID != tokens.GrantID.String() || next.RefreshToken == tokens.RefreshToken || next.AccessToken == tokens.AccessToken {
 		t.Error("grant_id must stay, the tokens must not")
 	}
-	f.send(t, base).check(t, 400, "invalid_grant")                                     // a replay …
-	f.send(t, refreshForm(f.client, next.RefreshToken)).check(t, 400, "invalid_grant") // … ends the family (3.2)
-	f.send(t, steps(tokens.GrantID, next.AccessToken)).check(t, 401, "invalid_access_token")
+	f.send(t, base).Check(t, 400, "invalid_grant")                                     // a replay …
+	f.send(t, refreshForm(f.client, next.RefreshToken)).Check(t, 400, "invalid_grant") // … ends the family (3.2)
+	f.send(t, steps(tokens.GrantID, next.AccessToken)).Check(t, 401, "invalid_access_token")
 }
 
 // atEnd is what a body does when it has been read.
@@ -297,22 +299,22 @@ func (f atEnd) Read([]byte) (int, error) {
 func TestHangUp_3_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	next := checkedRefresh(t, f, f.client, tokens)
 	gone, hangUp := context.WithCancel(t.Context())
 	replay := refreshForm(f.client, tokens.RefreshToken)
-	body := io.MultiReader(strings.NewReader(replay.body), atEnd(hangUp))
-	request := httptest.NewRequestWithContext(gone, replay.method, replay.target, body)
-	request.Header = replay.header
+	body := io.MultiReader(strings.NewReader(replay.Body), atEnd(hangUp))
+	request := httptest.NewRequestWithContext(gone, replay.Method, replay.Target, body)
+	request.Header = replay.Header
 	nobody := httptest.NewRecorder()
 	f.handler.ServeHTTP(nobody, request)
 	if gone.Err() == nil {
 		t.Error("nobody hung up")
 	}
-	if code := errorCode(nobody.Body.Bytes()); code != "invalid_grant" {
+	if code, _ := edgetest.ReadError(nobody.Body.Bytes()); code != "invalid_grant" {
 		t.Errorf("replay: %d %s, want invalid_grant", nobody.Code, code)
 	}
-	f.send(t, steps(next.GrantID, next.AccessToken)).check(t, 401, "invalid_access_token")
+	f.send(t, steps(next.GrantID, next.AccessToken)).Check(t, 401, "invalid_access_token")
 }
 
 func TestClientAuthentication_5_1(t *testing.T) {
@@ -320,39 +322,39 @@ func TestClientAuthentication_5_1(t *testing.T) {
 	f := newFixture(t)
 	unknown := func(authorization string) answer {
 		out := refreshForm(f.client, "svcr2_unknown")
-		out.header.Set("Authorization", authorization)
+		out.Header.Set("Authorization", authorization)
 		return f.send(t, out)
 	}
-	good := f.client.basic()
-	unknown(good).check(t, 400, "invalid_grant")
-	unknown("basic "+strings.TrimPrefix(good, "Basic ")).check(t, 400, "invalid_grant")
+	good := edgetest.BasicOf(f.client)
+	unknown(good).Check(t, 400, "invalid_grant")
+	unknown("basic "+strings.TrimPrefix(good, "Basic ")).Check(t, 400, "invalid_grant")
 
 	got := unknown("Basic x")
-	got.check(t, 401, "invalid_client")
-	if challenge := got.header.Get("WWW-Authenticate"); challenge != `Basic realm="svc-connect"` {
+	got.Check(t, 401, "invalid_client")
+	if challenge := got.Header.Get("WWW-Authenticate"); challenge != `Basic realm="svc-connect"` {
 		t.Errorf("WWW-Authenticate is %q", challenge)
 	}
 
-	replacement, err := f.clients.RotateSecret(t.Context(), f.client.ID, 0)
+	replacement, err := f.Clients.RotateSecret(t.Context(), f.client.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	unknown(good).check(t, 401, "invalid_client") // replaced secret
-	good = basic(f.client.ID.String(), replacement.Secret)
-	unknown(good).check(t, 400, "invalid_grant")
+	unknown(good).Check(t, 401, "invalid_client") // replaced secret
+	good = edgetest.Basic(f.client.ID.String(), replacement.Secret)
+	unknown(good).Check(t, 400, "invalid_grant")
 
-	if err := f.clients.Disable(t.Context(), f.client.ID); err != nil {
+	if err := f.Clients.Disable(t.Context(), f.client.ID); err != nil {
 		t.Fatal(err)
 	}
-	unknown(good).check(t, 401, "invalid_client") // disabled client
+	unknown(good).Check(t, 401, "invalid_client") // disabled client
 }
 
 func TestRevoke_4_5(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	other := f.newClient(t, client.DefaultPolicy)
-	foreign := f.connect(t, other, scope.All)
-	tokens := f.connect(t, f.client, scope.All)
+	foreign := f.Connect(t, other, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	revoke := func(token string) outgoing { return post(f.client, "/oauth/revoke", url.Values{"token": {token}}) }
 
 	checkRows(t, f, revoke(tokens.RefreshToken), append(formRows(f.client), []oauthRow{
@@ -368,38 +370,38 @@ func TestRevoke_4_5(t *testing.T) {
 		{"4.5 token of 2048 characters", set("token", strings.Repeat("x", 2048)), 200, ""},
 		{"4.5 another client's token", set("token", foreign.RefreshToken), 200, ""},
 	}...))
-	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).check(t, 200, "") // nothing has ended
-	f.send(t, steps(foreign.GrantID, foreign.AccessToken)).check(t, 200, "")
+	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).Check(t, 200, "") // nothing has ended
+	f.send(t, steps(foreign.GrantID, foreign.AccessToken)).Check(t, 200, "")
 
 	// 3.2, an access token: it ends alone. The hint is wrong, but the service finds out the real type itself.
 	out := revoke(tokens.AccessToken)
 	set("token_type_hint", "refresh_token")(&out)
-	f.send(t, out).check(t, 200, "")
-	f.send(t, out).check(t, 200, "") // already revoked
-	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).check(t, 401, "invalid_access_token")
+	f.send(t, out).Check(t, 200, "")
+	f.send(t, out).Check(t, 200, "") // already revoked
+	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).Check(t, 401, "invalid_access_token")
 
 	// 3.2, a refresh token: everything ends. An empty hint is none.
 	next := checkedRefresh(t, f, f.client, tokens)
 	out = revoke(next.RefreshToken)
 	set("token_type_hint", "")(&out)
-	f.send(t, out).check(t, 200, "")
-	f.send(t, steps(tokens.GrantID, next.AccessToken)).check(t, 401, "invalid_access_token")
-	f.send(t, refreshForm(f.client, next.RefreshToken)).check(t, 400, "invalid_grant")
+	f.send(t, out).Check(t, 200, "")
+	f.send(t, steps(tokens.GrantID, next.AccessToken)).Check(t, 401, "invalid_access_token")
+	f.send(t, refreshForm(f.client, next.RefreshToken)).Check(t, 400, "invalid_grant")
 }
 
-func checkedRefresh(t *testing.T, f *fixture, p partner, tokens oauth.Tokens) oauth.Tokens {
+func checkedRefresh(t *testing.T, f *fixture, p pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 	t.Helper()
-	next, err := f.config.OAuth.Refresh(t.Context(), p.credentials(), tokens.RefreshToken)
+	next, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(p), tokens.RefreshToken)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return next
 }
 
-func disconnect(p partner, grant string) outgoing {
+func disconnect(p pgtest.Client, grant string) outgoing {
 	return outgoing{
-		method: "DELETE", target: "/connect-svc/v1/customer/grants/" + grant,
-		header: http.Header{"Authorization": {p.basic()}},
+		Method: "DELETE", Target: "/connect-svc/v1/customer/grants/" + grant,
+		Header: http.Header{"Authorization": {edgetest.BasicOf(p)}},
 	}
 }
 
@@ -407,10 +409,10 @@ func TestDisconnect_4_10(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	other := f.newClient(t, client.DefaultPolicy)
-	foreign := f.connect(t, other, scope.All)
-	tokens := f.connect(t, f.client, scope.All)
+	foreign := f.Connect(t, other, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	to := func(grant string) func(*outgoing) {
-		return func(out *outgoing) { out.target = "/connect-svc/v1/customer/grants/" + grant }
+		return func(out *outgoing) { out.Target = "/connect-svc/v1/customer/grants/" + grant }
 	}
 	grant := tokens.GrantID.String()
 
@@ -418,29 +420,29 @@ func TestDisconnect_4_10(t *testing.T) {
 		{"4.10 query string", query("?a=b"), 400, "invalid_request"},
 		{"4.10 empty query string", query("?"), 400, "invalid_request"},
 		{"4.10 body", extend("x"), 400, "invalid_request"},
-		{"4.10 body, chunked", func(out *outgoing) { out.body, out.chunked = "x", true }, 400, "invalid_request"},
-		{"5.1 two Authorization headers", header("Authorization", f.client.basic(), f.client.basic()), 400, "invalid_request"},
+		{"4.10 body, chunked", func(out *outgoing) { out.Body, out.Chunked = "x", true }, 400, "invalid_request"},
+		{"5.1 two Authorization headers", header("Authorization", edgetest.BasicOf(f.client), edgetest.BasicOf(f.client)), 400, "invalid_request"},
 		{"4.10 no UUID", to("123"), 400, "invalid_request"},
 		{"4.10 UUID in capitals", to(strings.ToUpper(grant)), 400, "invalid_request"},
 		{"4.10 UUID without hyphens", to(strings.ReplaceAll(grant, "-", "")), 400, "invalid_request"},
 		{"4.10 UUID in braces", to("%7B" + grant + "%7D"), 400, "invalid_request"},
 		{"4.10 NUL", to(grant + "%00"), 400, "invalid_request"},
 		{"5.1 no credentials", header("Authorization"), 401, "invalid_client"},
-		{"5.1 wrong secret", header("Authorization", basic(f.client.ID.String(), "x")), 401, "invalid_client"},
+		{"5.1 wrong secret", header("Authorization", edgetest.Basic(f.client.ID.String(), "x")), 401, "invalid_client"},
 		{"order: query string before client", all(query("?a=b"), header("Authorization")), 400, "invalid_request"},
 		{"order: client before grant id", all(to("123"), header("Authorization")), 401, "invalid_client"},
 		{"4.10 unknown grant", to(uuid.NewString()), 204, ""},
 		{"4.10 another client's grant", to(foreign.GrantID.String()), 204, ""},
 	})
-	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).check(t, 200, "") // nothing has ended
-	f.send(t, steps(foreign.GrantID, foreign.AccessToken)).check(t, 200, "")
+	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).Check(t, 200, "") // nothing has ended
+	f.send(t, steps(foreign.GrantID, foreign.AccessToken)).Check(t, 200, "")
 
-	code := f.code(t, f.client, scope.All)
-	f.send(t, disconnect(f.client, grant)).check(t, 204, "")
-	f.send(t, disconnect(f.client, grant)).check(t, 204, "") // already ended
-	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).check(t, 401, "invalid_access_token")
-	f.send(t, refreshForm(f.client, tokens.RefreshToken)).check(t, 400, "invalid_grant")
+	code := f.Code(t, f.client, scope.All)
+	f.send(t, disconnect(f.client, grant)).Check(t, 204, "")
+	f.send(t, disconnect(f.client, grant)).Check(t, 204, "") // already ended
+	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).Check(t, 401, "invalid_access_token")
+	f.send(t, refreshForm(f.client, tokens.RefreshToken)).Check(t, 400, "invalid_grant")
 	f.send(t, post(f.client, "/oauth/token", url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier},
-	})).check(t, 400, "invalid_grant")
+	})).Check(t, 400, "invalid_grant")
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/testing/edgetest"
 )
 
 // Basic credentials are form-encoded each for itself (specification 5.1; RFC 6749, section 2.3.1).
@@ -65,7 +66,7 @@ func FuzzBasicCredentials(f *testing.F) {
 		if !contract.Clean(id) || !contract.Clean(secret) {
 			t.Errorf("%q gives what is no text", header)
 		}
-		if again, secretAgain, ok := basicCredentials(basic(id, secret)); !ok || again != id || secretAgain != secret {
+		if again, secretAgain, ok := basicCredentials(edgetest.Basic(id, secret)); !ok || again != id || secretAgain != secret {
 			t.Errorf("%q does not survive encoding", header)
 		}
 	})

@@ -15,7 +15,7 @@ func TestRate_8(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	slow := f.newClient(t, client.Policy{RequestsPerMinute: 1, Burst: 3, ConcurrentReads: 1})
-	tokens := f.connect(t, slow, scope.All)
+	tokens := f.Connect(t, slow, scope.All)
 	request := func(endpoint string, changes ...func(*outgoing)) outgoing {
 		out := read(endpoint, tokens.GrantID, tokens.AccessToken, today)
 		all(changes...)(&out)
@@ -38,21 +38,21 @@ func TestRate_8(t *testing.T) {
 		{"order: rate before dates", request("daily-activity", replace("to="+today, "to=x")), 429, "rate_limited", "0"},
 	} {
 		got := f.send(t, step.request)
-		got.check(t, step.status, step.code)
-		if remaining := got.header.Get("RateLimit-Remaining"); remaining != step.remaining {
+		got.Check(t, step.status, step.code)
+		if remaining := got.Header.Get("RateLimit-Remaining"); remaining != step.remaining {
 			t.Errorf("%s: RateLimit-Remaining is %q, want %q", step.name, remaining, step.remaining)
 		}
-		if step.remaining != "" && got.header.Get("RateLimit-Limit") != "1" {
-			t.Errorf("%s: RateLimit-Limit is %q", step.name, got.header.Get("RateLimit-Limit"))
+		if step.remaining != "" && got.Header.Get("RateLimit-Limit") != "1" {
+			t.Errorf("%s: RateLimit-Limit is %q", step.name, got.Header.Get("RateLimit-Limit"))
 		}
-		if after, reset := got.header.Get("Retry-After"), got.header.Get("RateLimit-Reset"); step.status == 429 && after != reset {
+		if after, reset := got.Header.Get("Retry-After"), got.Header.Get("RateLimit-Reset"); step.status == 429 && after != reset {
 			t.Errorf("%s: Retry-After is %q, RateLimit-Reset %q", step.name, after, reset)
 		}
 	}
 	// What is not a read is not counted and not limited.
-	f.send(t, refreshForm(slow, "svcr2_unknown")).check(t, 400, "invalid_grant")
-	f.db.Clock.Advance(time.Minute)
-	f.send(t, request("daily-activity")).check(t, 200, "")
+	f.send(t, refreshForm(slow, "svcr2_unknown")).Check(t, 400, "invalid_grant")
+	f.DB.Clock.Advance(time.Minute)
+	f.send(t, request("daily-activity")).Check(t, 200, "")
 }
 
 func TestConcurrency_8(t *testing.T) {
@@ -60,16 +60,16 @@ func TestConcurrency_8(t *testing.T) {
 	f := newFixture(t)
 	policy := client.Policy{RequestsPerMinute: 1000, Burst: 1000, ConcurrentReads: 1}
 	single := f.newClient(t, policy)
-	tokens := f.connect(t, single, scope.All)
+	tokens := f.Connect(t, single, scope.All)
 	request := steps(tokens.GrantID, tokens.AccessToken)
 
-	held, err := f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.db.Clock.Now())
+	held, err := f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.DB.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := f.send(t, request)
-	got.check(t, 429, "rate_limited")
-	if after := got.header.Get("Retry-After"); after != "1" {
+	got.Check(t, 429, "rate_limited")
+	if after := got.Header.Get("Retry-After"); after != "1" {
 		t.Errorf("Retry-After is %q, want 1", after)
 	}
 	if err := held.Release(t.Context()); err != nil {
@@ -87,11 +87,11 @@ func TestConcurrency_8(t *testing.T) {
 	} {
 		out := request
 		test.change(&out)
-		asked := httptest.NewRequest(http.MethodGet, out.target, nil)
-		asked.Header = out.header
+		asked := httptest.NewRequest(http.MethodGet, out.Target, nil)
+		asked.Header = out.Header
 		var again ratelimit.Decision
 		answer := &probe{ResponseRecorder: httptest.NewRecorder(), begins: func() {
-			if again, err = f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.db.Clock.Now()); err != nil {
+			if again, err = f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.DB.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}}
@@ -111,9 +111,9 @@ func TestConcurrencyAfterAPanic_8(t *testing.T) {
 	f := newFixture(t, func(f *fixture) { f.config.Activity = nil })
 	policy := client.Policy{RequestsPerMinute: 1000, Burst: 1000, ConcurrentReads: 1}
 	single := f.newClient(t, policy)
-	tokens := f.connect(t, single, scope.All)
-	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).check(t, 503, "data_unavailable")
-	again, err := f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.db.Clock.Now())
+	tokens := f.Connect(t, single, scope.All)
+	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).Check(t, 503, "data_unavailable")
+	again, err := f.config.Limiter.Admit(t.Context(), single.ID, ratelimit.Policy(policy), f.DB.Now())
 	if err != nil || !again.Allowed {
 		t.Errorf("the next read is refused: %s, %v", again.Reason, err)
 	}

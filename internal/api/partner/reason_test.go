@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 )
 
 // lastEvent is the event of the request that was answered last.
@@ -17,7 +18,7 @@ func (f *fixture) lastEvent(t *testing.T) (event struct {
 	ClientID     string `json:"client_id"`
 }) {
 	t.Helper()
-	lines := strings.Split(strings.TrimSpace(f.log.String()), "\n")
+	lines := strings.Split(strings.TrimSpace(f.Log.String()), "\n")
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &event); err != nil {
 		t.Fatal(err)
 	}
@@ -28,11 +29,11 @@ func (f *fixture) lastEvent(t *testing.T) (event struct {
 func TestReasonsOfRefusedForms(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	other := f.newClient(t, f.client.Policy)
-	foreign := f.connect(t, other, scope.All)
-	tokens := f.connect(t, f.client, scope.All)
+	other := f.newClient(t, plenty)
+	foreign := f.Connect(t, other, scope.All)
+	tokens := f.Connect(t, f.client, scope.All)
 	refresh := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}}
-	exchange := url.Values{"grant_type": {"authorization_code"}, "code": {f.code(t, f.client, scope.All)},
+	exchange := url.Values{"grant_type": {"authorization_code"}, "code": {f.Code(t, f.client, scope.All)},
 		"redirect_uri": {callback}, "code_verifier": {verifier}}
 	type row struct {
 		name   string
@@ -42,19 +43,19 @@ func TestReasonsOfRefusedForms(t *testing.T) {
 	}
 	rows := []row{
 		{"query", refresh, query("?token=secret-value"), "there is a query string"},
-		{"two headers", refresh, header("Authorization", f.client.basic(), f.client.basic()), "there is more than one Authorization header"},
+		{"two headers", refresh, header("Authorization", edgetest.BasicOf(f.client), edgetest.BasicOf(f.client)), "there is more than one Authorization header"},
 		{"content type", refresh, header("Content-Type", "application/json"), "Content-Type is not application/x-www-form-urlencoded, once"},
 		{"long", refresh, extend("&x=" + strings.Repeat("x", 8192)), "the body has more than 8192 bytes"},
 		{"encoding", refresh, extend("&x=%zz"), "names and values cannot be decoded"},
 		{"repeated", refresh, extend("&grant_type=refresh_token"), "a name is repeated"},
 		{"unknown", refresh, extend("&secret-value=x"), "there is a field that is not known"},
 		{"scope", refresh, set("scope", "daily_steps:read"), "field scope is not allowed with grant_type=refresh_token"},
-		{"secret in the body", refresh, all(header("Authorization"), set("client_id", f.client.ID.String()), set("client_secret", f.client.secret)),
+		{"secret in the body", refresh, all(header("Authorization"), set("client_id", f.client.ID.String()), set("client_secret", f.client.Secret)),
 			"credentials in the body: client_secret (they belong in the Authorization header)"},
 		{"no header", refresh, header("Authorization"), "there is no Authorization header"},
 		{"bearer", refresh, header("Authorization", "Bearer x"), "Authorization is not Basic with the base64 of client_id:client_secret, each form-encoded"},
-		{"id", refresh, header("Authorization", basic("secret-value", "x")), "client_id is no UUID in lower case"},
-		{"secret", refresh, header("Authorization", basic(f.client.ID.String(), "secret-value")), "client_id or client_secret is wrong, or the client is not active"},
+		{"id", refresh, header("Authorization", edgetest.Basic("secret-value", "x")), "client_id is no UUID in lower case"},
+		{"secret", refresh, header("Authorization", edgetest.Basic(f.client.ID.String(), "secret-value")), "client_id or client_secret is wrong, or the client is not active"},
 		{"no grant type", refresh, drop("grant_type"), "field grant_type is missing"},
 		{"grant type", refresh, set("grant_type", "secret-value"), "grant_type is not authorization_code or refresh_token"},
 		{"no refresh token", refresh, drop("refresh_token"), "field refresh_token is missing with grant_type=refresh_token"},
@@ -81,16 +82,16 @@ func TestReasonsOfRefusedForms(t *testing.T) {
 			t.Errorf("%s: %q (%s), want %q", name, got.Reason, got.Code, reason)
 		}
 	}
-	f.db.Clock.Advance(121 * time.Second)
+	f.DB.Clock.Advance(121 * time.Second)
 	last("expired", post(f.client, "/oauth/token", exchange), "code has expired")
 	next := f.send(t, post(f.client, "/oauth/token", refresh))
-	next.check(t, 200, "")
+	next.Check(t, 200, "")
 	if got := f.lastEvent(t); got.Reason != "" {
 		t.Errorf("a success has the reason %q", got.Reason)
 	}
 	last("replayed", post(f.client, "/oauth/token", refresh), "the refresh token was used before, and so the connection was revoked")
 	last("revoked", post(f.client, "/oauth/token", refresh), "the connection is revoked")
-	if strings.Contains(f.log.String(), "secret-value") {
+	if strings.Contains(f.Log.String(), "secret-value") {
 		t.Error("the log holds what a caller sent")
 	}
 }
@@ -98,7 +99,7 @@ func TestReasonsOfRefusedForms(t *testing.T) {
 func TestReasonsOfRefusedReads(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.DailySteps|scope.CyclingActivities)
+	tokens := f.Connect(t, f.client, scope.DailySteps|scope.CyclingActivities)
 	base := "/connect-svc/v1/grants/" + tokens.GrantID.String()
 	day := "from=2026-03-10&to=2026-03-10"
 	for _, row := range []struct{ target, reason string }{
@@ -114,14 +115,14 @@ func TestReasonsOfRefusedReads(t *testing.T) {
 		{base + "/cycling-activities?" + day + "&cursor=secret-value", "cursor is none of this service, or was altered"},
 		{base + "/nothing", "no such path or method"},
 	} {
-		f.send(t, outgoing{method: "GET", target: row.target, header: http.Header{"Authorization": {"Bearer " + tokens.AccessToken}}})
+		f.send(t, outgoing{Method: "GET", Target: row.target, Header: http.Header{"Authorization": {"Bearer " + tokens.AccessToken}}})
 		if got := f.lastEvent(t); got.Reason != row.reason {
 			t.Errorf("%s: %q (%s), want %q", row.target, got.Reason, got.Code, row.reason)
 		}
 	}
 	read := func(reason, client string, authorization ...string) {
 		t.Helper()
-		f.send(t, outgoing{method: "GET", target: base + "/daily-activity?" + day, header: http.Header{"Authorization": authorization}})
+		f.send(t, outgoing{Method: "GET", Target: base + "/daily-activity?" + day, Header: http.Header{"Authorization": authorization}})
 		if got := f.lastEvent(t); got.Reason != reason || got.ClientID != client {
 			t.Errorf("%q of client %q (%s), want %q", got.Reason, got.ClientID, got.Code, reason)
 		}
@@ -129,9 +130,9 @@ func TestReasonsOfRefusedReads(t *testing.T) {
 	read("there is no Authorization header", "")
 	read("Authorization is not Bearer with an access token", "", "Basic x")
 	read("the access token is none of this service, or was altered", "", "Bearer secret-value")
-	f.db.Clock.Advance(301 * time.Second)
+	f.DB.Clock.Advance(301 * time.Second)
 	read("the access token has expired", f.client.ID.String(), "Bearer "+tokens.AccessToken)
-	if strings.Contains(f.log.String(), "secret-value") {
+	if strings.Contains(f.Log.String(), "secret-value") {
 		t.Error("the log holds what a caller sent")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
+
 	connectsdk "connect.invalid/connect-go"
 )
 
@@ -23,9 +25,9 @@ func TestGeneratedClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asClient := authorize(f.client.basic())
+	asClient := authorize(edgetest.BasicOf(f.client))
 
-	code, redirectURI, codeVerifier := f.code(t, f.client, scope.All), callback, verifier
+	code, redirectURI, codeVerifier := f.Code(t, f.client, scope.All), callback, verifier
 	exchanged, err := sdk.RequestTokenWithFormdataBodyWithResponse(ctx, connectsdk.TokenRequest{
 		GrantType: connectsdk.GrantTypeAuthorizationCode, Code: &code, RedirectUri: &redirectURI, CodeVerifier: &codeVerifier,
 	}, asClient)

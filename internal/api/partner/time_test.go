@@ -51,25 +51,25 @@ var blockedRequests = []blocked{
 func (b blocked) send(t *testing.T, limits timelimit.Limits) (took time.Duration) {
 	t.Helper()
 	f := newFixture(t)
-	tokens := f.connect(t, f.client, scope.All)
-	hold, err := f.db.Pool.Begin(t.Context())
+	tokens := f.Connect(t, f.client, scope.All)
+	hold, err := f.DB.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = hold.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := hold.Exec(t.Context(), strings.ReplaceAll(b.lock, "USER", f.user.String())); err != nil {
+	if _, err := hold.Exec(t.Context(), strings.ReplaceAll(b.lock, "USER", f.User.ID.String())); err != nil {
 		t.Fatal(err)
 	}
 	limited := *f
 	limited.config.Limits = limits
 	limited.serve(t)
 	began := time.Now()
-	limited.send(t, b.request(f, tokens)).check(t, b.status, b.code)
+	limited.send(t, b.request(f, tokens)).Check(t, b.status, b.code)
 	took = time.Since(began)
 	if err := hold.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).check(t, 200, "") // nothing has ended
+	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).Check(t, 200, "") // nothing has ended
 	return took
 }
 

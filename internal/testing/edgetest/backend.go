@@ -1,0 +1,101 @@
+package edgetest
+
+import (
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
+	"connect-svc/internal/audit"
+	"connect-svc/internal/client"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/testing/logtest"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/usage"
+	"connect-svc/internal/webhook"
+)
+
+// Backend is what stands behind an edge: the domains on a database of its own, with one user. Its time begins when the test says,
+// and hardly passes by itself. A copy is the same service with another user.
+type Backend struct {
+	DB   *pgtest.DB
+	Keys *credential.Keyring
+	Log  *logtest.Buffer
+	User pgtest.User
+
+	Accounts *account.Accounts // sends no emails
+	Activity *activity.Store
+	OAuth    *oauth.Server
+	Clients  *client.Registry
+	Webhooks *webhook.Webhooks // sends to servers of [httptest.NewTLSServer]
+	Usage    *usage.Usage
+	Audit    *audit.Log
+}
+
+// New is a backend whose time begins at start. The user is that of [pgtest.DB.User], unless change says otherwise.
+func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
+	t.Helper()
+	db, keys := pgtest.New(t), credential.NewTestKeyring()
+	db.StartAt(t, start)
+	return Backend{
+		DB: db, Keys: keys, Log: new(logtest.Buffer), User: db.User(t, change...),
+		Accounts: account.New(db.Pool, keys, nil, account.Settings{
+			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers, Limits: wait.Patient,
+		}),
+		Activity: activity.New(db.Pool, keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
+		OAuth:    oauth.New(db.Pool, keys, oauth.DefaultSettings),
+		Clients:  client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient),
+		Webhooks: webhook.New(db.Pool, keys, webhook.Settings{
+			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(),
+		}),
+		Usage: usage.New(db.Pool, wait.Patient, slog.New(slog.DiscardHandler), db.Now),
+		Audit: audit.New(db.Pool, wait.Patient, 0),
+	}
+}
+
+// receiverCAs sign the certificate that all servers of [httptest.NewTLSServer] have.
+var receiverCAs = sync.OnceValue(func() *x509.CertPool {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	return pool
+})
+
+// Receiver is a partner's server for webhooks, which answers as it is told, and what it was sent. Without an answer it takes all.
+func Receiver(t testing.TB, answer http.HandlerFunc) (address string, sent func() []string) {
+	t.Helper()
+	if answer == nil {
+		answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	}
+	var (
+		mu     sync.Mutex
+		bodies []string
+	)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		bodies = append(bodies, string(body))
+		mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(bodies)
+	}
+}

@@ -1,0 +1,113 @@
+package edgetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connect-svc/internal/api/contract"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Request is one of an API.
+type Request struct {
+	Method, Target, Body string
+	Header               http.Header
+	Chunked              bool // without Content-Length
+}
+
+// Answer is what came back.
+type Answer struct {
+	Status int
+	Code   string            // of an error: that of the partner API, or the last part of a problem's type
+	Errors map[string]string // of a problem, details by pointer
+	Header http.Header
+	Body   string
+}
+
+// Send sends a request to the server at base, and reads the answer.
+func Send(t testing.TB, client *http.Client, base string, r Request) Answer {
+	t.Helper()
+	var body io.Reader
+	if r.Body != "" {
+		body = strings.NewReader(r.Body)
+	}
+	if r.Chunked {
+		body = io.MultiReader(body) // of unknown length
+	}
+	request, err := http.NewRequestWithContext(t.Context(), r.Method, base+r.Target, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range r.Header {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := Answer{Status: response.StatusCode, Header: response.Header, Body: string(text)}
+	if response.StatusCode >= http.StatusBadRequest {
+		answer.Code, answer.Errors = ReadError(text)
+	}
+	return answer
+}
+
+// ReadError finds the code in an error of any API, and what a problem has to say of fields.
+func ReadError(body []byte) (code string, fields map[string]string) {
+	var shapes struct {
+		Error json.RawMessage // of the partner API
+
+		Type   string // of a problem
+		Errors []struct{ Pointer, Detail string }
+	}
+	if json.Unmarshal(body, &shapes) != nil {
+		return "", nil
+	}
+	for _, one := range shapes.Errors {
+		if fields == nil {
+			fields = map[string]string{}
+		}
+		fields[one.Pointer] = one.Detail
+	}
+	var detail struct{ Code string }
+	if json.Unmarshal(shapes.Error, &code) != nil && json.Unmarshal(shapes.Error, &detail) == nil {
+		code = detail.Code
+	}
+	return code + strings.TrimPrefix(shapes.Type, contract.TypePrefix), fields
+}
+
+// Check wants a status and an error's code, empty for none. What was asked is for tests that ask for many things.
+func (a Answer) Check(t testing.TB, status int, code string, what ...any) {
+	t.Helper()
+	if a.Status != status || a.Code != code {
+		t.Errorf("%.200s: answer is %d %q, want %d %q", fmt.Sprint(what...), a.Status, a.Code, status, code)
+	}
+}
+
+// WantErrors wants a 422 with these errors.
+func (a Answer) WantErrors(t testing.TB, what string, want map[string]string) {
+	t.Helper()
+	a.Check(t, http.StatusUnprocessableEntity, "invalid-content", what)
+	if diff := cmp.Diff(want, a.Errors); diff != "" {
+		t.Errorf("%.200s: errors (-want +got):\n%s", what, diff)
+	}
+}
+
+// Decode reads the body of an answer.
+func Decode[T any](t testing.TB, a Answer) (content T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.Body), &content); err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

@@ -38,7 +38,7 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{Backend: edgetest.New(t, start)}
 	f.config = Config{
-		Operators: edgetest.Tokens(t),
+		Operators: edgetest.Operators(t),
 		Accounts:  f.Accounts,
 		Activity:  f.Activity,
 		OAuth:     f.OAuth,

@@ -18,13 +18,15 @@ const (
 	GraceToken   = "svco_grace-grace-grace-grace-grace"
 )
 
-// Tokens are the token without a name, and those of a file with these lines: pairs of a name with its right, and a token. Without
-// any, ada may change things and grace look at them.
+// Operators are the holder of the token without a name, ada, who may change things, and grace, who may look at them.
+func Operators(t testing.TB) *operators.Tokens {
+	t.Helper()
+	return Tokens(t, "ada write", AdaToken, "grace read", GraceToken)
+}
+
+// Tokens are the token without a name, and those of a file with these lines: pairs of a name with its right, and a token.
 func Tokens(t testing.TB, lines ...string) *operators.Tokens {
 	t.Helper()
-	if len(lines) == 0 {
-		lines = []string{"ada write", AdaToken, "grace read", GraceToken}
-	}
 	var text strings.Builder
 	for i := 0; i < len(lines); i += 2 {
 		fmt.Fprintf(&text, "%s sha256:%x\n", lines[i], credential.Hash(lines[i+1]))

@@ -24,6 +24,7 @@ type Visitor struct {
 	Base   string // of the addresses that begin with a slash
 	Client *http.Client
 	Header http.Header // of every request; at first that of our own pages
+	Look   func(Page)  // at every page; nil for nothing
 }
 
 // Page is a response that has been read.
@@ -84,7 +85,11 @@ func (v *Visitor) Send(method, path, contentType, body string) Page {
 	if err != nil {
 		v.T.Fatal(err)
 	}
-	return Page{response, document, string(source)}
+	page := Page{response, document, string(source)}
+	if v.Look != nil {
+		v.Look(page)
+	}
+	return page
 }
 
 // Get opens a page.

@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,14 +11,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"connect-svc/internal/testing/browsertest"
+	"connect-svc/internal/testing/edgetest"
 )
-
-func newTLS(t *testing.T, handler http.Handler) *httptest.Server {
-	t.Helper()
-	server := httptest.NewTLSServer(handler)
-	t.Cleanup(server.Close)
-	return server
-}
 
 // screen is a fixture that a real browser looks at.
 type screen struct {
@@ -33,8 +26,8 @@ func newScreen(t *testing.T) *screen {
 	f := newFixture(t)
 	s := &screen{f, browsertest.Share(t, nil).NewTab(t)}
 	s.Open(f.server.URL + Path)
-	s.Submit(chromedp.SendKeys(chromedp.CSS("#token"), adaToken), chromedp.Click(chromedp.CSS("button.act")))
-	s.isTitled(t, "Users · Console · Activity Connect")
+	s.Submit(chromedp.SendKeys(chromedp.CSS("#token"), edgetest.AdaToken), chromedp.Click(chromedp.CSS("button.act")))
+	s.IsTitled("Users · Console · Activity Connect")
 	return s
 }
 
@@ -43,15 +36,6 @@ func (s *screen) at(t *testing.T, path string) {
 	t.Helper()
 	if status := s.Open(s.server.URL + path); status != http.StatusOK {
 		t.Fatalf("%s answers %d", path, status)
-	}
-}
-
-func (s *screen) isTitled(t *testing.T, want string) {
-	t.Helper()
-	var title string
-	s.Evaluate("document.title", &title)
-	if title != want {
-		t.Fatalf("title = %q, want %q; problems %q", title, want, s.Problems())
 	}
 }
 
@@ -155,29 +139,29 @@ func TestChromiumSignIn(t *testing.T) {
 	s := newScreen(t)
 	s.looks(t, "users")
 	s.Submit(chromedp.Click(chromedp.CSS(".session button")))
-	s.isTitled(t, "Sign in to the console · Console · Activity Connect")
+	s.IsTitled("Sign in to the console · Console · Activity Connect")
 	s.looks(t, "signed-out")
 	s.Submit(chromedp.SendKeys(chromedp.CSS("#token"), "wrong"), chromedp.Click(chromedp.CSS("button.act")))
 	s.looks(t, "wrong-token")
 	s.Open(s.server.URL + Path + "/nothing")
-	s.isTitled(t, "There is no such page · Console · Activity Connect")
+	s.IsTitled("There is no such page · Console · Activity Connect")
 	s.looks(t, "no-such-page")
 }
 
 func TestChromiumUser(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
-	partner, tokens := s.connect(t, "Ride & <b>Club</b>")
-	s.db.Webhook(t, partner.ID)
-	s.connect(t, strings.Repeat("Endless", 14))
+	partner, tokens := s.ConnectNew(t, "Ride & <b>Club</b>")
+	s.DB.Webhook(t, partner.ID)
+	s.ConnectNew(t, strings.Repeat("Endless", 14))
 	for day, delta := range map[int]int{9: -2000, 8: 1_234_567} {
 		s.putSteps(t, day, 12_345)
 		note := "counted twice \u202e" + strings.Repeat("x", 200)
-		if _, err := s.config.Activity.AdjustSteps(t.Context(), s.user.ID, time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), delta, note); err != nil {
+		if _, err := s.config.Activity.AdjustSteps(t.Context(), s.User.ID, time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), delta, note); err != nil {
 			t.Fatal(err)
 		}
 	}
-	path := userPath(s.user.ID)
+	path := userPath(s.User.ID)
 	s.at(t, path)
 	s.looks(t, "user")
 	s.at(t, path+"/change")
@@ -188,26 +172,26 @@ func TestChromiumUser(t *testing.T) {
 	s.looks(t, "adjust")
 	s.Submit(chromedp.SetValue(chromedp.CSS("#f-date"), "2026-03-09"), chromedp.SetValue(chromedp.CSS("#f-delta"), "-2000"),
 		chromedp.SetValue(chromedp.CSS("#f-note"), "again"), chromedp.Click(chromedp.CSS("button.act")))
-	s.isTitled(t, "10,345 → 8,345 steps on 2026-03-09 · Console · Activity Connect")
+	s.IsTitled("10,345 → 8,345 steps on 2026-03-09 · Console · Activity Connect")
 	s.looks(t, "adjust-confirm")
 	s.Submit(chromedp.Click(chromedp.CSS("button.act")))
 	s.looks(t, "adjusted")
 	s.Submit(chromedp.Click(chromedp.CSS(`a[href$="/remove"]`)))
 	s.looks(t, "remove-correction")
 
-	if _, err := s.config.OAuth.Refresh(t.Context(), s.credentials(t, partner), tokens.RefreshToken); err != nil {
+	if _, err := s.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.config.OAuth.Revoke(t.Context(), s.credentials(t, partner), tokens.RefreshToken); err != nil {
+	if err := s.config.OAuth.Revoke(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err != nil {
 		t.Fatal(err)
 	}
-	s.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, fault)
+	s.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, fault)
 		select user_id, event_id, 1, connect_now(), 120, 'connection refused' from webhook_events`)
-	s.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status)
+	s.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status)
 		select user_id, event_id, 2, connect_now(), 120, 503 from webhook_events`)
-	s.at(t, connectionPath(s.user.ID, partner.ID))
+	s.at(t, connectionPath(s.User.ID, partner.ID))
 	s.looks(t, "connection")
-	s.at(t, connectionPath(s.user.ID, partner.ID)+"/disconnect")
+	s.at(t, connectionPath(s.User.ID, partner.ID)+"/disconnect")
 	s.looks(t, "disconnect")
 	s.Submit(chromedp.Click(chromedp.CSS("button.grave")))
 	s.looks(t, "disconnected")
@@ -215,6 +199,6 @@ func TestChromiumUser(t *testing.T) {
 	s.Submit(chromedp.Click(chromedp.CSS("a.grave")))
 	s.looks(t, "delete-user")
 	s.Submit(chromedp.Click(chromedp.CSS("button.grave")))
-	s.isTitled(t, "Users · Console · Activity Connect")
+	s.IsTitled("Users · Console · Activity Connect")
 	s.looks(t, "user-deleted")
 }

@@ -27,27 +27,27 @@ const attack = "\"'><script>document.title='owned'</script><img src=x onerror=\"
 // have refused some of it. It returns what the parameters of paths stand for.
 func hostileWorld(t *testing.T, f *fixture) map[string]string {
 	t.Helper()
-	partner, _ := f.connect(t, "Ride Club")
-	f.db.Webhook(t, partner.ID)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	f.DB.Webhook(t, partner.ID)
 	event, correction := uuid.New(), uuid.New()
-	f.db.Exec(t, "update users set email = substr($1, 1, 200) || '@x.example'", attack)
-	f.db.Exec(t, `update clients set name = substr($1, 1, 100), contact_email = substr($1, 1, 200), homepage_url = 'https://x.example/' || substr($1, 1, 200),
+	f.DB.Exec(t, "update users set email = substr($1, 1, 200) || '@x.example'", attack)
+	f.DB.Exec(t, `update clients set name = substr($1, 1, 100), contact_email = substr($1, 1, 200), homepage_url = 'https://x.example/' || substr($1, 1, 200),
 		privacy_url = 'https://x.example/' || substr($1, 1, 200), terms_url = 'https://x.example/' || substr($1, 1, 200),
 		callback_url = 'https://x.example/' || substr($1, 1, 200)`, attack)
-	f.db.Exec(t, `insert into step_corrections (user_id, date, correction_id, delta, note, created_at) values ($1, '2026-03-09', $2, 1, $3, connect_now())`,
-		f.user.ID, correction, attack)
-	f.db.Exec(t, `insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason, created_at, state, attempts, queued)
+	f.DB.Exec(t, `insert into step_corrections (user_id, date, correction_id, delta, note, created_at) values ($1, '2026-03-09', $2, 1, $3, connect_now())`,
+		f.User.ID, correction, attack)
+	f.DB.Exec(t, `insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason, created_at, state, attempts, queued)
 		select user_id, $1, client_id, 'connection.revoked', grant_id, 1, 'user_disconnected', connect_now(), 'failed', 1, true from connections`, event)
-	f.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
-		values ($1, $2, 1, connect_now(), 1, 500, substr($3, 1, 150), convert_to($3, 'UTF8'))`, f.user.ID, event, attack)
-	f.db.Exec(t, "update audit_log set detail = jsonb_build_object('reason', $1::text, $1::text, $1::text)", attack)
+	f.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
+		values ($1, $2, 1, connect_now(), 1, 500, substr($3, 1, 150), convert_to($3, 'UTF8'))`, f.User.ID, event, attack)
+	f.DB.Exec(t, "update audit_log set detail = jsonb_build_object('reason', $1::text, $1::text, $1::text)", attack)
 	f.config.Usage.Refuse(usage.Refusal{ClientID: partner.ID, Authenticated: true, Operation: attack, Status: 400, Code: "invalid_request", Reason: attack})
-	f.db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+	f.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 		values ($1, true, connect_now(), $2, 400, $2, $2, 1)`, partner.ID, attack)
-	f.db.Exec(t, "insert into usage_hours (client_id, hour, operation, status, requests, durations) values ($1, $2, $3, 200, 5, array[5])",
+	f.DB.Exec(t, "insert into usage_hours (client_id, hour, operation, status, requests, durations) values ($1, $2, $3, 200, 5, array[5])",
 		partner.ID, start.Truncate(time.Hour), attack)
 	return map[string]string{
-		"{user}": f.user.ID.String(), "{client}": partner.ID.String(), "{partner}": partner.ID.String(), "{event}": event.String(),
+		"{user}": f.User.ID.String(), "{client}": partner.ID.String(), "{partner}": partner.ID.String(), "{event}": event.String(),
 		"{id}": correction.String(), "{correction}": correction.String(), "{dataset}": "daily_steps", "{date}": "2026-03-09", "{language}": "en",
 	}
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,28 +11,16 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
-
-// tab goes on to what takes the keys next, and returns its name.
-func (s *screen) tab(t *testing.T) string {
-	t.Helper()
-	s.Do(chromedp.KeyEvent(kb.Tab))
-	var focused struct{ Name, Outline string }
-	s.Evaluate(`(at => at === document.body ? {Name: "the end of the page", Outline: "solid"} : {
-		Name: at.ariaLabel ?? (at.labels?.[0]?.textContent ?? at.textContent).trim(), Outline: getComputedStyle(at).outlineStyle})(document.activeElement)`, &focused)
-	if focused.Outline != "solid" {
-		t.Errorf("the focus on %q cannot be seen: outline %s", focused.Name, focused.Outline)
-	}
-	return focused.Name
-}
 
 // to goes on to what has a name, past the navigation of its page.
 func (s *screen) to(t *testing.T, name string) {
 	t.Helper()
 	var passed []string
 	for len(passed) < 60 {
-		got := s.tab(t)
+		got := s.NextFocus()
 		if got == name {
 			return
 		}
@@ -62,7 +49,7 @@ func order(want ...string) stroke {
 		t.Helper()
 		var got []string
 		for range want {
-			got = append(got, s.tab(t))
+			got = append(got, s.NextFocus())
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("order of the focus = %q, want %q", got, want)
@@ -86,9 +73,9 @@ func write(label string, keys ...string) stroke {
 func TestChromiumKeyboard(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
-	address, _ := s.receiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	ride, _ := s.connect(t, "Ride Club")
-	walk, _ := s.connect(t, "Walk Club")
+	address, _ := edgetest.Receiver(t, nil)
+	ride, _ := s.ConnectNew(t, "Ride Club")
+	walk, _ := s.ConnectNew(t, "Walk Club")
 	s.putSteps(t, 9, 12_345)
 	s.events(t, walk.ID, "failed", 2)
 	logo := filepath.Join(t.TempDir(), "logo.svg")
@@ -101,9 +88,9 @@ func TestChromiumKeyboard(t *testing.T) {
 		s.to(t, "File")
 		s.Do(chromedp.SetUploadFiles(chromedp.CSS("#f-logo:focus"), []string{logo}))
 	}
-	user, connection := userPath(s.user.ID), connectionPath(s.user.ID, ride.ID)
+	user, connection := userPath(s.User.ID), connectionPath(s.User.ID, ride.ID)
 	partner, hooks := partnerPath(walk.ID), partnerPath(walk.ID)+"/webhooks"
-	failed := hooks + "/" + pgtest.Value[uuid.UUID](t, s.db, "select event_id from webhook_events where state = 'failed' limit 1").String()
+	failed := hooks + "/" + pgtest.Value[uuid.UUID](t, s.DB, "select event_id from webhook_events where state = 'failed' limit 1").String()
 	find := func(_ *testing.T, s *screen) {
 		s.Do(chromedp.WaitReady(chromedp.CSS("#q:focus")), chromedp.KeyEvent("new@example.com"))
 		s.Submit(chromedp.KeyEvent(kb.Enter))
@@ -146,7 +133,7 @@ func TestChromiumKeyboard(t *testing.T) {
 			"Change address, time zone or registration", "Delete this user"), enter, order("Skip to the content"), skip, order("Delete for good", "Go back"),
 			back, enter}, "The user is deleted."},
 		{Path + "/service", []stroke{follow("Sign out")}, "Sign in to the console"},
-		{Path + "/audit", []stroke{write("Operator token", adaToken), follow("Sign in")}, "user.deleted"},
+		{Path + "/audit", []stroke{write("Operator token", edgetest.AdaToken), follow("Sign in")}, "user.deleted"},
 	} {
 		s.at(t, act.path)
 		for _, stroke := range act.strokes {

@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/usage"
 )
@@ -22,13 +23,13 @@ type asked struct{ busy, steady, nowhere uuid.UUID }
 // ask has partners ask for eight days.
 func (f *fixture) ask(t testing.TB) asked {
 	t.Helper()
-	name := func(name string) uuid.UUID { return f.db.Client(t, func(c *pgtest.Client) { c.Name = name }).ID }
+	name := func(name string) uuid.UUID { return f.DB.Client(t, func(c *pgtest.Client) { c.Name = name }).ID }
 	a := asked{name("Stride & Co <Rides>"), name("Pedal Analytics"), name("Not yet")}
-	f.db.Exec(t, "update clients set status = 'disabled' where client_id = $1", a.nowhere)
+	f.DB.Exec(t, "update clients set status = 'disabled' where client_id = $1", a.nowhere)
 
 	// Eight days: more by day than by night, slower in the evening; the answers' times are in the buckets up to 5, 10, 25 and
 	// 100 ms. What is charged comes every ten minutes.
-	f.db.Exec(t, `with counted as (
+	f.DB.Exec(t, `with counted as (
 			select client, hour, operation, status,
 				ceil(4.5 * scale * share * (1 + .8 * sin((extract(hour from hour) - 8) / 12 * pi())))::bigint n
 			from generate_series($3::timestamptz - interval '8 days', $3, '1 hour') hour,
@@ -46,9 +47,9 @@ func (f *fixture) ask(t testing.TB) asked {
 			when extract(hour from hour) > 17 then array[0, 0, 0, n - n / 20, 0, 0, n / 20]
 			else array[0, 0, n - n / 3, n / 3 - n / 30, n / 30] end
 		from counted`, a.busy, a.steady, start.Truncate(time.Hour))
-	f.db.Exec(t, `insert into usage_hours (client_id, hour, operation, status, requests, durations)
+	f.DB.Exec(t, `insert into usage_hours (client_id, hour, operation, status, requests, durations)
 		values ($1, $2, 'readDailyActivity', 503, 40, array[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40])`, a.busy, start.Truncate(time.Hour).Add(-5*time.Hour))
-	f.db.Exec(t, `with made as (
+	f.DB.Exec(t, `with made as (
 			insert into users (user_id, email, timezone, registered_on, created_at)
 			select gen_random_uuid(), n || '@user.example', 'UTC', '2020-01-01', connect_now() from generate_series(1, 1500) n returning user_id
 		)
@@ -67,14 +68,14 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	a := f.ask(t)
-	v := f.signedIn(t, graceToken)
+	v := f.signedIn(t, edgetest.GraceToken)
 	busy, err := f.config.Usage.Of(t.Context(), a.busy, start.Add(-23*time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := english()
 
-	list := v.get(partnersPath)
+	list := v.Get(partnersPath)
 	v.shows(list, "Partners", "2026-03-09 13:00 to 2026-03-10 12:34 UTC", in.number(busy.Total.Requests), "Not yet disabled")
 	var names []string
 	list.Find("tbody th").Each(func(_ int, cell *goquery.Selection) { names = append(names, cell.Text()) })
@@ -85,7 +86,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("a partner's page is %s", address)
 	}
 
-	day := v.get(partnerPath(a.busy) + "/usage")
+	day := v.Get(partnerPath(a.busy) + "/usage")
 	v.shows(day, "Stride & Co <Rides>", "2026-03-09 13:00 to 2026-03-10 12:34 UTC")
 	for name, want := range map[string]string{
 		"Requests": in.number(busy.Total.Requests), "Answered 429": in.percent(busy.Total.RateLimitedShare()), "Failed (5xx)": "40",
@@ -99,29 +100,29 @@ func TestUsage(t *testing.T) {
 	if hours := day.Find(`table.hours tbody tr`).Length(); hours != 24 || day.Find("figure:first-of-type .mark").Length() != hours {
 		t.Errorf("%d hours in the table, %d in the drawing", hours, day.Find("figure:first-of-type .mark").Length())
 	}
-	if found := regexp.MustCompile(`@user|<script|style=|javascript:`).FindString(day.text + list.text); found != "" {
+	if found := regexp.MustCompile(`@user|<script|style=|javascript:`).FindString(day.Source + list.Source); found != "" {
 		t.Errorf("a page holds %q", found)
 	}
 
-	week := v.get(partnerPath(a.busy) + "/usage?hours=168")
+	week := v.Get(partnerPath(a.busy) + "/usage?hours=168")
 	v.shows(week, "Stride & Co <Rides>", "2026-03-03 13:00 to 2026-03-10 12:34 UTC")
-	if !strings.Contains(week.text, `viewBox="0 0 1680 100"`) || strings.Contains(week.text, "Pedal") {
+	if !strings.Contains(week.Source, `viewBox="0 0 1680 100"`) || strings.Contains(week.Source, "Pedal") {
 		t.Error("a week of one partner is something else")
 	}
-	v.shows(v.get(partnersPath+"?hours=168"), "Partners", "2026-03-03 13:00")
-	v.shows(v.get(partnerPath(a.nowhere)+"/usage"), "Not yet disabled", "There were no requests.")
+	v.shows(v.Get(partnersPath+"?hours=168"), "Partners", "2026-03-03 13:00")
+	v.shows(v.Get(partnerPath(a.nowhere)+"/usage"), "Not yet disabled", "There were no requests.")
 
 	for _, path := range []string{partnersPath + "?hours=25", partnersPath + "?client=x", partnerPath(a.busy) + "/usage?hours=x"} {
-		v.fails(v.get(path), http.StatusBadRequest, "This form cannot be read")
+		v.fails(v.Get(path), http.StatusBadRequest, "This form cannot be read")
 	}
 	for path, heading := range map[string]string{
 		partnerPath(uuid.New()) + "/usage": "There is no such partner", partnersPath + "/x/usage": "There is no such page",
 		partnerPath(uuid.Nil): "There is no such partner",
 	} {
-		v.fails(v.get(path), http.StatusNotFound, heading)
+		v.fails(v.Get(path), http.StatusNotFound, heading)
 	}
-	f.db.Exec(t, "alter table usage_hours rename to away")
-	v.fails(v.get(partnersPath), http.StatusInternalServerError, "Something went wrong")
+	f.DB.Exec(t, "alter table usage_hours rename to away")
+	v.fails(v.Get(partnersPath), http.StatusInternalServerError, "Something went wrong")
 }
 
 func TestChromiumUsage(t *testing.T) {
@@ -173,8 +174,8 @@ func TestBrand(t *testing.T) {
 	}
 	f.config.Brand = brand.Brand{Name: "Acme & Move", Logo: logo, Color: color}
 	f.serve(t)
-	v := f.signedIn(t, adaToken)
-	page := v.get(partnersPath)
+	v := f.signedIn(t, edgetest.AdaToken)
+	page := v.Get(partnersPath)
 	if title := page.Find("title").Text(); title != "Partners · Console · Acme & Move" {
 		t.Errorf("title %q", title)
 	}
@@ -182,7 +183,7 @@ func TestBrand(t *testing.T) {
 		t.Errorf("logo %q", shown)
 	}
 	css := Path + "/static/" + f.config.Brand.Style()
-	if page.Find(`link[rel=stylesheet][href="`+css+`"]`).Length() != 1 || !strings.Contains(v.get(css).text, "--link: #5b21b6") {
+	if page.Find(`link[rel=stylesheet][href="`+css+`"]`).Length() != 1 || !strings.Contains(v.Get(css).Source, "--link: #5b21b6") {
 		t.Error("the color is not the operator's")
 	}
 }

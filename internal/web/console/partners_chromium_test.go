@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestChromiumPartner(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
-	s.connect(t, "Walk Rewards")
+	s.ConnectNew(t, "Walk Rewards")
 	press := func(selector string) { s.Submit(chromedp.Click(chromedp.CSS(selector))) }
 	s.at(t, partnersPath)
 	press("a.other")
@@ -26,14 +27,14 @@ func TestChromiumPartner(t *testing.T) {
 	s.looks(t, "new-partner-problem")
 	s.Submit(chromedp.SendKeys(chromedp.CSS("#f-name"), "WaIk Rewards"), chromedp.SendKeys(chromedp.CSS("#f-callback"), "https://app.walk.example/callback"),
 		chromedp.Click(chromedp.CSS("button.act")))
-	s.isTitled(t, "Register a partner · Console · Activity Connect")
+	s.IsTitled("Register a partner · Console · Activity Connect")
 	s.looks(t, "new-partner-alike")
 	s.Submit(chromedp.Click(chromedp.CSS("[name=alike]")), chromedp.Click(chromedp.CSS("button.act")))
-	s.isTitled(t, "The partner is registered · Console · Activity Connect")
+	s.IsTitled("The partner is registered · Console · Activity Connect")
 	s.looks(t, "new-partner-secret")
 	press(".ways a")
-	s.isTitled(t, "WaIk Rewards · Console · Activity Connect")
-	id := pgtest.Value[uuid.UUID](t, s.db, "select client_id from clients where name = 'WaIk Rewards'")
+	s.IsTitled("WaIk Rewards · Console · Activity Connect")
+	id := pgtest.Value[uuid.UUID](t, s.DB, "select client_id from clients where name = 'WaIk Rewards'")
 	path := partnerPath(id)
 
 	s.at(t, path+"/change")
@@ -76,13 +77,13 @@ func TestChromiumPartner(t *testing.T) {
 	s.at(t, path+"/secret")
 	s.looks(t, "secret")
 	press("button.act")
-	s.isTitled(t, "The secret is replaced · Console · Activity Connect")
+	s.IsTitled("The secret is replaced · Console · Activity Connect")
 	s.looks(t, "secret-replaced")
 	for _, act := range []string{"disable", "enable"} {
 		s.at(t, path+"/"+act)
 		s.looks(t, act)
 		press("main button")
-		s.isTitled(t, "WaIk Rewards · Console · Activity Connect")
+		s.IsTitled("WaIk Rewards · Console · Activity Connect")
 		s.looks(t, act+"d")
 	}
 	s.at(t, path+"/offboard")
@@ -96,10 +97,10 @@ func TestChromiumPartner(t *testing.T) {
 func TestChromiumWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
-	address, _ := s.receiver(t, func(w http.ResponseWriter, _ *http.Request) {
+	address, _ := edgetest.Receiver(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, strings.Repeat("nothing here ", 50), http.StatusTeapot)
 	})
-	partner := s.db.Client(t, func(c *pgtest.Client) { c.Name = hostile[0] })
+	partner := s.DB.Client(t, func(c *pgtest.Client) { c.Name = hostile[0] })
 	path := partnerPath(partner.ID) + "/webhooks"
 	s.at(t, path)
 	s.looks(t, "no-webhook")
@@ -114,7 +115,7 @@ func TestChromiumWebhooks(t *testing.T) {
 		s.events(t, partner.ID, state, n)
 	}
 	s.waiting(t, partner.ID, 2)
-	s.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
+	s.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
 		select user_id, event_id, n, connect_now(), 1234, case when n > 1 then 500 end, case when n = 1 then 'connection refused' end,
 			convert_to(case when n > 1 then repeat(chr(60) || 'b>no ', 300) else '' end, 'UTF8')
 		from webhook_events, generate_series(1, 3) n where state = 'failed'`)
@@ -143,7 +144,7 @@ func TestChromiumWebhooks(t *testing.T) {
 	s.looks(t, "webhook-replay-part")
 	press("button.act")
 	s.looks(t, "webhook-replayed-all")
-	s.db.Exec(t, "update webhook_endpoints set stopped_at = connect_now()")
+	s.DB.Exec(t, "update webhook_endpoints set stopped_at = connect_now()")
 	s.at(t, path)
 	s.looks(t, "webhook-stopped")
 	s.at(t, path+"/remove")
@@ -158,18 +159,18 @@ func TestChromiumHostilePartners(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	for _, name := range hostile {
-		partner := s.db.Client(t, func(c *pgtest.Client) { c.Name = name })
-		s.db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+		partner := s.DB.Client(t, func(c *pgtest.Client) { c.Name = name })
+		s.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 			select $1, i = 1, connect_now(), $2, 400, $2, $2, i from generate_series(1, 2) i`, partner.ID, name)
 	}
 	s.at(t, partnersPath)
 	s.looks(t, "hostile-partners")
 	s.Do(chromedp.EmulateViewport(320, 800))
 	for _, name := range hostile {
-		path := partnerPath(pgtest.Value[uuid.UUID](t, s.db, "select client_id from clients where name = $1", name))
+		path := partnerPath(pgtest.Value[uuid.UUID](t, s.DB, "select client_id from clients where name = $1", name))
 		for _, page := range []string{"/refused", "/offboard", ""} {
 			s.isHarmless(t, "en", "partner"+page, path+page)
 		}
-		s.isTitled(t, name+" · Console · Activity Connect")
+		s.IsTitled(name + " · Console · Activity Connect")
 	}
 }

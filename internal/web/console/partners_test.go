@@ -17,6 +17,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -45,7 +46,7 @@ func registration(others ...string) []string {
 // acts holds the audit log to have entries of who did what to a partner, in this order.
 func (f *fixture) acts(t *testing.T, partner uuid.UUID, want ...string) {
 	t.Helper()
-	got := pgtest.Value[[]string](t, f.db, `select coalesce(array_agg(actor || ' ' || action order by at, id), '{}') from audit_log where client_id = $1`, partner)
+	got := pgtest.Value[[]string](t, f.DB, `select coalesce(array_agg(actor || ' ' || action order by at, id), '{}') from audit_log where client_id = $1`, partner)
 	if strings.Join(got, ", ") != strings.Join(want, ", ") {
 		t.Errorf("the audit log has %q, want %q", got, want)
 	}
@@ -55,55 +56,55 @@ func (f *fixture) acts(t *testing.T, partner uuid.UUID, want ...string) {
 func (f *fixture) accepted(t *testing.T, id uuid.UUID, secret string) bool {
 	t.Helper()
 	hash := credential.Hash(secret)
-	return pgtest.Value[bool](t, f.db, `select exists (select from clients where client_id = $1 and status = 'active'
+	return pgtest.Value[bool](t, f.DB, `select exists (select from clients where client_id = $1 and status = 'active'
 		and (secret_hash = $2 or previous_secret_hash = $2 and previous_secret_until > connect_now()))`, id, hash[:])
 }
 
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	v := f.signedIn(t, adaToken)
-	form := v.get(partnersPath + "/new")
+	v := f.signedIn(t, edgetest.AdaToken)
+	form := v.Get(partnersPath + "/new")
 	v.shows(form, "Register a partner")
 	id := form.Find("input[name=id]").AttrOr("value", "")
 	for name, wrong := range map[string][]string{
 		"name": {"name", ""}, "callback": {"callback", "http://ride.example/callback"}, "homepage": {"homepage", "javascript:alert(1)"},
 		"contact-email": {"contact-email", "nobody"}, "burst": {"burst", "many"}, "webhook-parallel": {"webhook-parallel", "0"},
 	} {
-		page := v.post(partnersPath+"/new", registration(append(wrong, "id", id)...)...)
+		page := v.Post(partnersPath+"/new", registration(append(wrong, "id", id)...)...)
 		if page.StatusCode != http.StatusUnprocessableEntity || page.Find("#p-"+name).Length() != 1 || page.Find("#f-"+name).AttrOr("value", "") != wrong[1] {
 			t.Errorf("%s: status %d, problem %q, value %q", name, page.StatusCode, page.Find(".wrong").Text(), page.Find("#f-"+name).AttrOr("value", ""))
 		}
 	}
-	if page := v.post(partnersPath+"/new", registration("id", id, "daily_steps:read", "")...); page.Find("#p-scope").Length() != 1 {
+	if page := v.Post(partnersPath+"/new", registration("id", id, "daily_steps:read", "")...); page.Find("#p-scope").Length() != 1 {
 		t.Error("no scope is no problem")
 	}
 	for _, bad := range []string{"", "x", uuid.Nil.String(), strings.ToUpper(id)} {
-		v.fails(v.post(partnersPath+"/new", registration("id", bad)...), http.StatusBadRequest, "This form cannot be read")
+		v.fails(v.Post(partnersPath+"/new", registration("id", bad)...), http.StatusBadRequest, "This form cannot be read")
 	}
 
-	made := v.post(partnersPath+"/new", registration("id", id)...)
+	made := v.Post(partnersPath+"/new", registration("id", id)...)
 	v.shows(made, "The partner is registered", "Ride Club", id, "cannot be shown again")
 	secret := made.Find(".secrets pre").Last().Text()
 	partner, err := f.config.Clients.Get(t.Context(), uuid.MustParse(id))
 	if err != nil || partner.Name != "Ride Club" || partner.Scopes != scope.DailySteps || !f.accepted(t, partner.ID, secret) {
 		t.Fatalf("%+v, %v", partner, err)
 	}
-	if page := v.get(partnerPath(partner.ID)); strings.Contains(page.text, secret) {
+	if page := v.Get(partnerPath(partner.ID)); strings.Contains(page.Source, secret) {
 		t.Error("the secret is shown again")
 	}
 	// The form that was sent twice made one partner, whose secret stays as it was shown.
-	again := v.post(partnersPath+"/new", registration("id", id, "name", "Ride Club")...)
+	again := v.Post(partnersPath+"/new", registration("id", id, "name", "Ride Club")...)
 	if again.StatusCode == http.StatusUnprocessableEntity {
 		t.Fatal("the second press of the button is asked about the first one's name")
 	}
 	v.goes(again, partnerPath(partner.ID)+"?done=partner_exists")
-	v.shows(v.get(partnerPath(partner.ID)+"?done=partner_exists"), "Ride Club", "This form was sent before")
+	v.shows(v.Get(partnerPath(partner.ID)+"?done=partner_exists"), "Ride Club", "This form was sent before")
 	if !f.accepted(t, partner.ID, secret) {
 		t.Error("the secret that was shown does not work")
 	}
 	f.acts(t, partner.ID, "ada client.created")
-	if n := pgtest.Value[int](t, f.db, "select count(*) from clients"); n != 1 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*) from clients"); n != 1 {
 		t.Errorf("%d partners", n)
 	}
 }
@@ -112,12 +113,12 @@ func TestRegister(t *testing.T) {
 func TestRegisterTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	v := f.signedIn(t, adaToken)
+	v := f.signedIn(t, edgetest.AdaToken)
 	id := uuid.NewString()
 	statuses := make([]int, 4)
 	var all sync.WaitGroup
 	for i := range statuses {
-		all.Go(func() { statuses[i] = v.post(partnersPath+"/new", registration("id", id)...).StatusCode })
+		all.Go(func() { statuses[i] = v.Post(partnersPath+"/new", registration("id", id)...).StatusCode })
 	}
 	all.Wait()
 	made := 0
@@ -128,7 +129,7 @@ func TestRegisterTwiceAtOnce(t *testing.T) {
 			t.Errorf("status %d", status)
 		}
 	}
-	if n := pgtest.Value[int](t, f.db, "select count(*) from clients"); n != 1 || made != 1 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*) from clients"); n != 1 || made != 1 {
 		t.Errorf("%d partners, shown %d times", n, made)
 	}
 }
@@ -136,41 +137,41 @@ func TestRegisterTwiceAtOnce(t *testing.T) {
 func TestChangePartner(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
-	other := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Walk Rewards" })
-	v := f.signedIn(t, adaToken)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	other := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Walk Rewards" })
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/change"
 	open := func() (seen string) {
-		page := v.get(path)
+		page := v.Get(path)
 		v.shows(page, "Change "+f.nameOf(t, partner.ID))
 		return page.Find("input[name=seen]").AttrOr("value", "")
 	}
-	v.goes(v.post(path, registration("seen", open(), "name", "Ride Society", "burst", "99")...), partnerPath(partner.ID)+"?done=partner_changed")
-	v.shows(v.get(partnerPath(partner.ID)+"?done=partner_changed"), "Ride Society", "The registration is changed.", "it@ride.example", "99")
+	v.goes(v.Post(path, registration("seen", open(), "name", "Ride Society", "burst", "99")...), partnerPath(partner.ID)+"?done=partner_changed")
+	v.shows(v.Get(partnerPath(partner.ID)+"?done=partner_changed"), "Ride Society", "The registration is changed.", "it@ride.example", "99")
 
-	if log := v.get(v.get(partnerPath(partner.ID)).Find("main .way a").AttrOr("href", "")); log.Find("tbody tr").Length() != 1 || !strings.Contains(log.text, "client.updated") {
+	if log := v.Get(v.Get(partnerPath(partner.ID)).Find("main .way a").AttrOr("href", "")); log.Find("tbody tr").Length() != 1 || !strings.Contains(log.Source, "client.updated") {
 		t.Errorf("the partner's page does not lead to what happened to it: %s", log.Request.URL)
 	}
 
 	// A name that looks like another's must be meant.
 	seen := open()
-	alike := v.post(path, registration("seen", seen, "name", "WaIk Rewards")...)
+	alike := v.Post(path, registration("seen", seen, "name", "WaIk Rewards")...)
 	v.shows(alike, "Change Ride Society", "Users could take “WaIk Rewards” for another partner", "Walk Rewards")
 	if alike.StatusCode != http.StatusUnprocessableEntity || alike.Find(".problem a").AttrOr("href", "") != partnerPath(other.ID) {
 		t.Errorf("status %d", alike.StatusCode)
 	}
-	if page := v.post(path, registration("seen", seen, "name", "WaIk Rewards", "alike", "Another")...); page.StatusCode != http.StatusUnprocessableEntity {
+	if page := v.Post(path, registration("seen", seen, "name", "WaIk Rewards", "alike", "Another")...); page.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("what was confirmed of another name: status %d", page.StatusCode)
 	}
-	v.goes(v.post(path, registration("seen", seen, "name", "WaIk Rewards", "alike", "WaIk Rewards")...), partnerPath(partner.ID)+"?done=partner_changed")
+	v.goes(v.Post(path, registration("seen", seen, "name", "WaIk Rewards", "alike", "WaIk Rewards")...), partnerPath(partner.ID)+"?done=partner_changed")
 
 	// Who saves what began with an older registration undoes nothing of what somebody else has saved.
-	stale := v.post(path, registration("seen", seen, "name", "Ride Club", "burst", "1")...)
+	stale := v.Post(path, registration("seen", seen, "name", "Ride Club", "burst", "1")...)
 	v.shows(stale, "Change WaIk Rewards", "Somebody else changed this registration in the meantime")
 	if stale.StatusCode != http.StatusUnprocessableEntity || stale.Find("#f-burst").AttrOr("value", "") != "60" {
 		t.Errorf("status %d, burst %s", stale.StatusCode, stale.Find("#f-burst").AttrOr("value", ""))
 	}
-	page := v.post(path, registration("seen", open(), "name", "Ride Club", "callback", "https://ride.example/")...)
+	page := v.Post(path, registration("seen", open(), "name", "Ride Club", "callback", "https://ride.example/")...)
 	if page.StatusCode != http.StatusUnprocessableEntity || page.Find("#p-callback").Length() != 1 {
 		t.Errorf("a wrong callback: status %d", page.StatusCode)
 	}
@@ -179,7 +180,7 @@ func TestChangePartner(t *testing.T) {
 
 func (f *fixture) nameOf(t *testing.T, id uuid.UUID) string {
 	t.Helper()
-	return pgtest.Value[string](t, f.db, "select name from clients where client_id = $1", id)
+	return pgtest.Value[string](t, f.DB, "select name from clients where client_id = $1", id)
 }
 
 // file is the body of a form with one file.
@@ -201,14 +202,14 @@ const circle = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><scrip
 func TestLogo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t)
-	v := f.signedIn(t, adaToken)
+	partner := f.DB.Client(t)
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/logo"
-	v.shows(v.get(path), "Logo of "+f.nameOf(t, partner.ID))
-	upload := func(name, content string) page {
+	v.shows(v.Get(path), "Logo of "+f.nameOf(t, partner.ID))
+	upload := func(name, content string) edgetest.Page {
 		t.Helper()
 		contentType, body := file(t, name, []byte(content))
-		return v.send(http.MethodPost, path, contentType, body)
+		return v.Send(http.MethodPost, path, contentType, body)
 	}
 	for content, says := range map[string]string{"no picture": "The drawing shows nothing", circle + strings.Repeat(" ", 64<<10): "The file is larger than 64 KiB."} {
 		page := upload("logo", content)
@@ -218,11 +219,11 @@ func TestLogo(t *testing.T) {
 	}
 	v.fails(upload("file", circle), http.StatusBadRequest, "This form cannot be read")
 	v.fails(upload("logo", strings.Repeat(" ", 128<<10)), http.StatusUnprocessableEntity, "Logo of "+f.nameOf(t, partner.ID))
-	v.fails(v.post(path, "logo", circle), http.StatusBadRequest, "This form cannot be read")
+	v.fails(v.Post(path, "logo", circle), http.StatusBadRequest, "This form cannot be read")
 
 	v.goes(upload("logo", circle), partnerPath(partner.ID)+"?done=logo_set")
-	shown := v.get(partnerPath(partner.ID)).Find("img.partner-logo").AttrOr("src", "")
-	response, err := v.client.Get(v.base + shown)
+	shown := v.Get(partnerPath(partner.ID)).Find("img.partner-logo").AttrOr("src", "")
+	response, err := v.Client.Get(v.Base + shown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,9 +234,9 @@ func TestLogo(t *testing.T) {
 		!strings.Contains(content.String(), "<circle") || strings.Contains(content.String(), "script") {
 		t.Errorf("the logo: %v %s", response.Header, &content)
 	}
-	v.fails(v.get(path+"/logo-0.svg"), http.StatusNotFound, "There is no such page")
-	v.goes(v.post(path+"/remove"), partnerPath(partner.ID)+"?done=logo_removed")
-	if v.get(partnerPath(partner.ID)).Find("img.partner-logo").Length() != 0 {
+	v.fails(v.Get(path+"/logo-0.svg"), http.StatusNotFound, "There is no such page")
+	v.goes(v.Post(path+"/remove"), partnerPath(partner.ID)+"?done=logo_removed")
+	if v.Get(partnerPath(partner.ID)).Find("img.partner-logo").Length() != 0 {
 		t.Error("there is a logo yet")
 	}
 	f.acts(t, partner.ID, "ada client.updated", "ada client.updated")
@@ -245,8 +246,8 @@ func TestLogo(t *testing.T) {
 func TestLogoIsRefusedInEachLanguage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	path := partnerPath(f.db.Client(t).ID) + "/logo"
-	v := f.signedIn(t, adaToken)
+	path := partnerPath(f.DB.Client(t).ID) + "/logo"
+	v := f.signedIn(t, edgetest.AdaToken)
 	var wide bytes.Buffer
 	if err := png.Encode(&wide, image.NewGray(image.Rect(0, 0, 2049, 1))); err != nil {
 		t.Fatal(err)
@@ -254,13 +255,13 @@ func TestLogoIsRefusedInEachLanguage(t *testing.T) {
 	const drawing = `<svg xmlns="http://www.w3.org/2000/svg">`
 	said := map[string]string{}
 	for _, tag := range locale.Default().Tags() {
-		v.header.Set("Accept-Language", tag)
+		v.Header.Set("Accept-Language", tag)
 		for name, content := range map[string]string{
 			"large": strings.Repeat(" ", 64<<10+1), "written": drawing + `<text>` + strings.Repeat(`"`, 20_000) + "</text></svg>",
 			"png": "\x89PNG\r\n\x1a\n", "pixels": wide.String(), "unknown": "<svg/>", "uses": drawing + strings.Repeat("<use/>", 33) + "</svg>", "nothing": drawing + "</svg>",
 		} {
 			contentType, body := file(t, "logo", []byte(content))
-			got := v.send(http.MethodPost, path, contentType, body).Find("#p-logo").Text()
+			got := v.Send(http.MethodPost, path, contentType, body).Find("#p-logo").Text()
 			if other, is := said[got]; is || got == "" {
 				t.Errorf("%s in %s: %q, as of %s", name, tag, got, other)
 			}
@@ -277,29 +278,29 @@ func TestLogoIsRefusedInEachLanguage(t *testing.T) {
 func TestReplaceSecret(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
-	v := f.signedIn(t, adaToken)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/secret"
-	v.shows(v.get(path), "Replace the secret of Ride Club?", "1 day", "7 days")
+	v.shows(v.Get(path), "Replace the secret of Ride Club?", "1 day", "7 days")
 	for _, bad := range []string{"", "1", "-1", "x", "99999999"} {
-		v.fails(v.post(path, "overlap", bad), http.StatusBadRequest, "This form cannot be read")
+		v.fails(v.Post(path, "overlap", bad), http.StatusBadRequest, "This form cannot be read")
 	}
-	replaced := v.post(path, "overlap", "604800")
+	replaced := v.Post(path, "overlap", "604800")
 	v.shows(replaced, "The secret is replaced", "Ride Club", "The previous secret works until 2026-03-17 12:34")
 	newer := replaced.Find(".secrets pre").Last().Text()
 	if !f.accepted(t, partner.ID, newer) || !f.accepted(t, partner.ID, partner.Secret) {
 		t.Error("not both secrets work")
 	}
 	// The button was pressed twice: the second press does not cut the partner off.
-	twice := v.post(path, "overlap", "604800")
+	twice := v.Post(path, "overlap", "604800")
 	v.shows(twice, "Replace the secret of Ride Club?", "replaced since this page was opened", "A previous secret works until 2026-03-17")
 	if twice.StatusCode != http.StatusUnprocessableEntity || !f.accepted(t, partner.ID, newer) || !f.accepted(t, partner.ID, partner.Secret) {
 		t.Errorf("status %d; or the secrets that were promised to work do not", twice.StatusCode)
 	}
-	form := v.get(path)
+	form := v.Get(path)
 	v.shows(form, "Replace the secret of Ride Club?", "A previous secret works until 2026-03-17")
-	v.shows(v.get(partnerPath(partner.ID)), "Ride Club", "works until 2026-03-17")
-	v.shows(v.post(path, with(sent(form), "overlap", "0")...), "The secret is replaced", "no longer works")
+	v.shows(v.Get(partnerPath(partner.ID)), "Ride Club", "works until 2026-03-17")
+	v.shows(v.Post(path, with(sent(form), "overlap", "0")...), "The secret is replaced", "no longer works")
 	if f.accepted(t, partner.ID, newer) {
 		t.Error("a secret without an overlap works")
 	}
@@ -309,18 +310,18 @@ func TestReplaceSecret(t *testing.T) {
 func TestDisableEnable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner, tokens := f.connect(t, "Ride Club")
-	v := f.signedIn(t, adaToken)
+	partner, tokens := f.ConnectNew(t, "Ride Club")
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID)
-	v.shows(v.get(path+"/disable"), "Disable Ride Club?", "Connections that stop meanwhile, and are kept: 1.")
-	v.goes(v.post(path+"/disable"), path+"?done=partner_disabled")
-	v.shows(v.get(path+"?done=partner_disabled"), "Ride Club disabled", "The partner is disabled.")
-	if _, err := f.config.OAuth.Refresh(t.Context(), f.credentials(t, partner), tokens.RefreshToken); err == nil {
+	v.shows(v.Get(path+"/disable"), "Disable Ride Club?", "Connections that stop meanwhile, and are kept: 1.")
+	v.goes(v.Post(path+"/disable"), path+"?done=partner_disabled")
+	v.shows(v.Get(path+"?done=partner_disabled"), "Ride Club disabled", "The partner is disabled.")
+	if _, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err == nil {
 		t.Error("a disabled partner is served")
 	}
-	v.shows(v.get(path+"/enable"), "Enable Ride Club?", "Connections that work again: 1.")
-	v.goes(v.post(path+"/enable"), path+"?done=partner_enabled")
-	if _, err := f.config.OAuth.Refresh(t.Context(), f.credentials(t, partner), tokens.RefreshToken); err != nil {
+	v.shows(v.Get(path+"/enable"), "Enable Ride Club?", "Connections that work again: 1.")
+	v.goes(v.Post(path+"/enable"), path+"?done=partner_enabled")
+	if _, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err != nil {
 		t.Error(err)
 	}
 	f.acts(t, partner.ID, "user consent.allowed", "client connection.authorized", "ada client.disabled", "ada client.enabled")
@@ -329,32 +330,32 @@ func TestDisableEnable(t *testing.T) {
 func TestOffboard(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner, _ := f.connect(t, "Ride Club")
+	partner, _ := f.ConnectNew(t, "Ride Club")
 	f.waiting(t, partner.ID, 3)
-	v := f.signedIn(t, adaToken)
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID)
-	v.shows(v.get(path+"/offboard"), "Offboard Ride Club for good?", "Connections that end: 1.", "still sent: 3.", "Type “Ride Club” to go on.")
-	wrong := v.post(path+"/offboard", "name", "ride club")
+	v.shows(v.Get(path+"/offboard"), "Offboard Ride Club for good?", "Connections that end: 1.", "still sent: 3.", "Type “Ride Club” to go on.")
+	wrong := v.Post(path+"/offboard", "name", "ride club")
 	v.shows(wrong, "Offboard Ride Club for good?", "This is not the partner’s name.")
 	if wrong.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("status %d", wrong.StatusCode)
 	}
-	v.goes(v.post(path+"/offboard", "name", "Ride Club"), path+"?done=partner_offboarded")
-	after := v.get(path)
+	v.goes(v.Post(path+"/offboard", "name", "Ride Club"), path+"?done=partner_offboarded")
+	after := v.Get(path)
 	v.shows(after, "Ride Club offboarded")
 	if after.Find(".acts").Length() != 0 {
 		t.Error("there is something to be done with an offboarded partner")
 	}
 	for _, act := range []string{"/change", "/logo", "/secret", "/disable", "/enable", "/offboard", "/webhooks/address", "/webhooks/remove"} {
-		v.fails(v.get(path+act), http.StatusConflict, "The partner was offboarded")
+		v.fails(v.Get(path+act), http.StatusConflict, "The partner was offboarded")
 		if act != "/logo" && act != "/change" {
-			v.fails(v.post(path+act), http.StatusConflict, "The partner was offboarded")
+			v.fails(v.Post(path+act), http.StatusConflict, "The partner was offboarded")
 		}
 	}
-	if state := pgtest.Value[string](t, f.db, "select state from connections where client_id = $1", partner.ID); state != "disconnected" {
+	if state := pgtest.Value[string](t, f.DB, "select state from connections where client_id = $1", partner.ID); state != "disconnected" {
 		t.Errorf("its connection is %s", state)
 	}
-	if n := pgtest.Value[int](t, f.db, "select count(*) from audit_log where client_id = $1 and action = 'client.offboarded' and actor = 'ada'", partner.ID); n != 1 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where client_id = $1 and action = 'client.offboarded' and actor = 'ada'", partner.ID); n != 1 {
 		t.Errorf("%d entries in the audit log", n)
 	}
 }
@@ -363,14 +364,14 @@ func TestOffboard(t *testing.T) {
 func (f *fixture) waiting(t *testing.T, partner uuid.UUID, n int) {
 	t.Helper()
 	f.events(t, partner, "pending", n)
-	f.db.Exec(t, `insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+	f.DB.Exec(t, `insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
 		select event_id, user_id, client_id, created_at, created_at from webhook_events where client_id = $1 and state = 'pending'`, partner)
 }
 
 // events are written of a partner's connections, a second apart, the last one a second before the start.
 func (f *fixture) events(t *testing.T, partner uuid.UUID, state string, n int) {
 	t.Helper()
-	f.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued, created_at)
+	f.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued, created_at)
 		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 3, 'refresh_token_revoked', $2, true, $4::timestamptz - i * interval '1 s'
 		from generate_series(1, $3::int) i`, partner, state, n, start)
 }
@@ -379,18 +380,18 @@ func (f *fixture) events(t *testing.T, partner uuid.UUID, state string, n int) {
 func TestPartnersForReadingAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner, _ := f.connect(t, "Ride Club")
+	partner, _ := f.ConnectNew(t, "Ride Club")
 	f.events(t, partner.ID, "failed", 1)
-	event := pgtest.Value[uuid.UUID](t, f.db, "select event_id from webhook_events")
+	event := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events")
 	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://127.0.0.1:1/"); err != nil {
 		t.Fatal(err)
 	}
-	before := pgtest.Value[int](t, f.db, "select count(*) from audit_log")
-	v := f.signedIn(t, graceToken)
+	before := pgtest.Value[int](t, f.DB, "select count(*) from audit_log")
+	v := f.signedIn(t, edgetest.GraceToken)
 	path := partnerPath(partner.ID)
 	hook := path + "/webhooks/" + event.String()
 	for _, page := range []string{partnersPath, path, path + "/usage", path + "/refused", path + "/webhooks", hook, path + "/consent"} {
-		if got := v.get(page); got.StatusCode != http.StatusOK || got.Find(".acts").Length() != 0 {
+		if got := v.Get(page); got.StatusCode != http.StatusOK || got.Find(".acts").Length() != 0 {
 			t.Errorf("%s: status %d, %d acts", page, got.StatusCode, got.Find(".acts").Length())
 		}
 	}
@@ -399,9 +400,9 @@ func TestPartnersForReadingAlone(t *testing.T) {
 		path + "/offboard", path + "/webhooks/address", path + "/webhooks/secret", path + "/webhooks/remove", path + "/webhooks/test",
 		path + "/webhooks/replay", hook + "/replay",
 	} {
-		v.fails(v.post(act, registration("id", uuid.NewString())...), http.StatusForbidden, "Your token is read-only")
+		v.fails(v.Post(act, registration("id", uuid.NewString())...), http.StatusForbidden, "Your token is read-only")
 	}
-	if after := pgtest.Value[int](t, f.db, "select count(*) from audit_log"); after != before {
+	if after := pgtest.Value[int](t, f.DB, "select count(*) from audit_log"); after != before {
 		t.Errorf("%d entries in the audit log, before it were %d", after, before)
 	}
 }
@@ -410,18 +411,18 @@ func TestPartnersForReadingAlone(t *testing.T) {
 func TestHostilePartner(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	v := f.signedIn(t, adaToken)
+	v := f.signedIn(t, edgetest.AdaToken)
 	for _, name := range hostile {
 		id := uuid.NewString()
-		v.shows(v.post(partnersPath+"/new", registration("id", id, "name", name, "homepage", "https://ride.example/?q=<script>'\"")...), "The partner is registered")
+		v.shows(v.Post(partnersPath+"/new", registration("id", id, "name", name, "homepage", "https://ride.example/?q=<script>'\"")...), "The partner is registered")
 		f.events(t, uuid.MustParse(id), "failed", 1)
-		event := pgtest.Value[uuid.UUID](t, f.db, "select event_id from webhook_events where client_id = $1", uuid.MustParse(id))
+		event := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events where client_id = $1", uuid.MustParse(id))
 		if _, err := f.config.Webhooks.SetEndpoint(t.Context(), uuid.MustParse(id), "https://127.0.0.1:1/<script>'\""); err != nil {
 			t.Fatal(err)
 		}
-		f.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
+		f.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
 			select user_id, event_id, 1, connect_now(), 5, 500, $2, convert_to($2, 'UTF8') from webhook_events where event_id = $1`, event, name)
-		f.db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+		f.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 			values ($1, true, connect_now(), $2, 400, $2, $2, 1)`, uuid.MustParse(id), name)
 		path := partnersPath + "/" + id
 		for _, page := range []string{
@@ -429,7 +430,7 @@ func TestHostilePartner(t *testing.T) {
 			path + "/webhooks", path + "/webhooks/address", path + "/webhooks/secret", path + "/webhooks/remove", path + "/webhooks/test", path + "/webhooks/replay",
 			path + "/webhooks/" + event.String(), path + "/webhooks/" + event.String() + "/replay", path + "/consent",
 		} {
-			got := v.get(page)
+			got := v.Get(page)
 			if got.StatusCode != http.StatusOK || got.Find("script").Length() != 0 || got.Find("[onerror]").Length() != 0 {
 				t.Errorf("%s of %q: status %d", page, name, got.StatusCode)
 			}
@@ -444,17 +445,17 @@ func TestHostilePartner(t *testing.T) {
 func TestPartnerPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	busy := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Busy" })
-	f.db.Exec(t, "insert into usage_hours (client_id, hour, operation, status, requests, durations) values ($1, $2, 'requestToken', 200, 5, array[5])",
+	busy := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Busy" })
+	f.DB.Exec(t, "insert into usage_hours (client_id, hour, operation, status, requests, durations) values ($1, $2, 'requestToken', 200, 5, array[5])",
 		busy.ID, start.Truncate(time.Hour))
 	for range 119 {
-		f.db.Client(t)
+		f.DB.Client(t)
 	}
-	v := f.signedIn(t, graceToken)
+	v := f.signedIn(t, edgetest.GraceToken)
 	seen := map[string]bool{}
 	path, read := partnersPath+"?hours=168", 0
 	for path != "" {
-		list := v.get(path)
+		list := v.Get(path)
 		if name := list.Find("tbody th a").First().Text(); read == 0 && name != "Busy" {
 			t.Errorf("the first is %s", name)
 		}
@@ -467,5 +468,5 @@ func TestPartnerPages(t *testing.T) {
 	if len(seen) != 120 || read != 3 {
 		t.Errorf("%d partners on %d pages", len(seen), read)
 	}
-	v.fails(v.get(partnersPath+"?after=x"), http.StatusBadRequest, "This page of the list does not exist")
+	v.fails(v.Get(partnersPath+"?after=x"), http.StatusBadRequest, "This page of the list does not exist")
 }

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -39,14 +40,14 @@ func (f *fixture) wasNoted(t *testing.T, actions ...string) {
 // putSteps records steps of a day of March 2026.
 func (f *fixture) putSteps(t *testing.T, day, steps int) {
 	t.Helper()
-	record := activity.StepsRecord{UserID: f.user.ID, Date: time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), Steps: steps}
+	record := activity.StepsRecord{UserID: f.User.ID, Date: time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), Steps: steps}
 	if _, err := f.config.Activity.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{record}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // sent are the fields that a confirm page sends, and those that are written into it.
-func sent(p page) (fields []string) {
+func sent(p edgetest.Page) (fields []string) {
 	for _, one := range p.Find("form[method=post] input[name], main form textarea, main form select").EachIter() {
 		value := one.AttrOr("value", "")
 		switch {
@@ -74,57 +75,57 @@ func with(fields []string, name, value string) []string {
 func TestUserPage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner, tokens := f.connect(t, "Ride Club")
-	gone, _ := f.connect(t, "Ancient Walkers")
-	if err := f.config.OAuth.DisconnectUser(t.Context(), f.user.ID, gone.ID); err != nil {
+	partner, tokens := f.ConnectNew(t, "Ride Club")
+	gone, _ := f.ConnectNew(t, "Ancient Walkers")
+	if err := f.config.OAuth.DisconnectUser(t.Context(), f.User.ID, gone.ID); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 60 {
-		if _, err := f.config.Activity.AdjustSteps(t.Context(), f.user.ID, start.Truncate(24*time.Hour), i+1, fmt.Sprintf("note %d", i+1)); err != nil {
+		if _, err := f.config.Activity.AdjustSteps(t.Context(), f.User.ID, start.Truncate(24*time.Hour), i+1, fmt.Sprintf("note %d", i+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, token := range []string{adaToken, graceToken} {
+	for _, token := range []string{edgetest.AdaToken, edgetest.GraceToken} {
 		v := f.signedIn(t, token)
-		one := v.get(userPath(f.user.ID))
-		v.shows(one, f.user.Email, "Ride Club", "authorized", "daily_steps:read", "2026-03-10", "disconnected", "never", "+60", "note 60")
+		one := v.Get(userPath(f.User.ID))
+		v.shows(one, f.User.Email, "Ride Club", "authorized", "daily_steps:read", "2026-03-10", "disconnected", "never", "+60", "note 60")
 		if first := strings.TrimSpace(one.Find("#connections ~ table tbody th").First().Text()); first != "Ancient Walkers" {
 			t.Errorf("the first connection is with %s", first)
 		}
-		if links := one.Find(`a[href="` + connectionPath(f.user.ID, partner.ID) + `"]`).Length(); links != 1 {
+		if links := one.Find(`a[href="` + connectionPath(f.User.ID, partner.ID) + `"]`).Length(); links != 1 {
 			t.Errorf("%d links to the connection", links)
 		}
-		if links := one.Find(`a[href="/console/audit?user=` + f.user.ID.String() + `"]`).Length(); links != 1 {
+		if links := one.Find(`a[href="/console/audit?user=` + f.User.ID.String() + `"]`).Length(); links != 1 {
 			t.Errorf("%d links to the audit log", links)
 		}
-		if acts := one.Find("a.other:not([rel])").Length() > 0; acts != (token == adaToken) {
+		if acts := one.Find("a.other:not([rel])").Length() > 0; acts != (token == edgetest.AdaToken) {
 			t.Errorf("%s: acts are shown: %t", token, acts)
 		}
-		second := v.get(one.Find("a[rel=next]").AttrOr("href", ""))
-		v.shows(second, f.user.Email, "note 10", "+1")
-		if strings.Contains(second.text, "note 11<") || second.Find(`a[rel=next]`).Length() != 0 {
+		second := v.Get(one.Find("a[rel=next]").AttrOr("href", ""))
+		v.shows(second, f.User.Email, "note 10", "+1")
+		if strings.Contains(second.Source, "note 11<") || second.Find(`a[rel=next]`).Length() != 0 {
 			t.Error("the second page of corrections has those of the first, or is not the last")
 		}
 	}
-	v := f.signedIn(t, graceToken)
-	v.goes(v.get(usersPath+"?q="+tokens.GrantID.String()), connectionPath(f.user.ID, partner.ID))
-	v.fails(v.get(userPath(f.user.ID)+"?after2=x"), http.StatusBadRequest, "This page of the list does not exist")
-	v.fails(v.get(userPath(f.user.ID)+"?x=1"), http.StatusBadRequest, "This form cannot be read")
+	v := f.signedIn(t, edgetest.GraceToken)
+	v.goes(v.Get(usersPath+"?q="+tokens.GrantID.String()), connectionPath(f.User.ID, partner.ID))
+	v.fails(v.Get(userPath(f.User.ID)+"?after2=x"), http.StatusBadRequest, "This page of the list does not exist")
+	v.fails(v.Get(userPath(f.User.ID)+"?x=1"), http.StatusBadRequest, "This form cannot be read")
 }
 
 func TestChangeUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.connect(t, "Ride Club")
-	other := f.db.User(t)
-	f.db.Exec(t, "insert into account_sessions values ($1, sha256('x'), connect_now() + interval '1 minute')", f.user.ID)
-	path := userPath(f.user.ID) + "/change"
-	v := f.signedIn(t, adaToken)
-	form := v.get(path)
-	v.shows(form, "Change "+f.user.Email+"?",
+	f.ConnectNew(t, "Ride Club")
+	other := f.DB.User(t)
+	f.DB.Exec(t, "insert into account_sessions values ($1, sha256('x'), connect_now() + interval '1 minute')", f.User.ID)
+	path := userPath(f.User.ID) + "/change"
+	v := f.signedIn(t, edgetest.AdaToken)
+	form := v.Get(path)
+	v.shows(form, "Change "+f.User.Email+"?",
 		"A new address ends 1 session of the account pages, 0 sign-ins under way and 0 authorization requests, and forgets 0 known browsers.")
 	fields := sent(form)
-	v.goes(v.post(path, fields...), userPath(f.user.ID)) // nothing was changed
+	v.goes(v.Post(path, fields...), userPath(f.User.ID)) // nothing was changed
 	f.wasNoted(t)
 	for name, test := range map[string]struct{ field, value, says string }{
 		"no address":     {"email", "x", "Enter an address such as name@example.com"},
@@ -135,11 +136,11 @@ func TestChangeUser(t *testing.T) {
 		"hostile":        {"timezone", `"><script>alert(1)</script>`, "Enter a name of the time zone database"},
 		"hostile in rtl": {"timezone", "\u202eUTC", "Enter a name of the time zone database"},
 	} {
-		refused := v.post(path, with(fields, test.field, test.value)...)
+		refused := v.Post(path, with(fields, test.field, test.value)...)
 		if refused.StatusCode != http.StatusUnprocessableEntity {
 			t.Errorf("%s: status %d", name, refused.StatusCode)
 		}
-		v.shows(refused, "Change "+f.user.Email+"?", test.says)
+		v.shows(refused, "Change "+f.User.Email+"?", test.says)
 		if got := refused.Find("#f-"+test.field).AttrOr("value", ""); got != test.value || refused.Find("[aria-invalid]").Length() != 1 {
 			t.Errorf("%s: the field has %q", name, got)
 		}
@@ -147,44 +148,44 @@ func TestChangeUser(t *testing.T) {
 	f.wasNoted(t)
 
 	// Somebody else changes the time zone meanwhile: it stays.
-	f.db.Exec(t, "update users set timezone = 'Asia/Tokyo' where user_id = $1", f.user.ID)
-	v.goes(v.post(path, with(with(fields, "email", "new@example.com"), "registered_on", "2024-05-06")...), userPath(f.user.ID)+"?done=user_changed")
-	v.shows(v.get(userPath(f.user.ID)+"?done=user_changed"), "new@example.com", "The user is changed.", "Asia/Tokyo", "2024-05-06")
+	f.DB.Exec(t, "update users set timezone = 'Asia/Tokyo' where user_id = $1", f.User.ID)
+	v.goes(v.Post(path, with(with(fields, "email", "new@example.com"), "registered_on", "2024-05-06")...), userPath(f.User.ID)+"?done=user_changed")
+	v.shows(v.Get(userPath(f.User.ID)+"?done=user_changed"), "new@example.com", "The user is changed.", "Asia/Tokyo", "2024-05-06")
 	f.wasNoted(t, "user.changed")
-	v.shows(v.get(path), "Change new@example.com?", "0 sessions")
-	grace := f.signedIn(t, graceToken)
-	grace.fails(grace.post(path, fields...), http.StatusForbidden, headingReadOnly)
-	v.fails(v.post(userPath(uuid.New())+"/change", fields...), http.StatusNotFound, "There is no such user")
+	v.shows(v.Get(path), "Change new@example.com?", "0 sessions")
+	grace := f.signedIn(t, edgetest.GraceToken)
+	grace.fails(grace.Post(path, fields...), http.StatusForbidden, headingReadOnly)
+	v.fails(v.Post(userPath(uuid.New())+"/change", fields...), http.StatusNotFound, "There is no such user")
 }
 
 // A correction is read before it is made, and is made once, however often its form is sent.
 func TestAdjust(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.connect(t, "Ride Club")
+	f.ConnectNew(t, "Ride Club")
 	f.putSteps(t, 9, 12_345)
-	path := userPath(f.user.ID) + "/adjust"
-	v := f.signedIn(t, adaToken)
-	form := v.get(path)
-	v.shows(form, "Correct a day of "+f.user.Email)
+	path := userPath(f.User.ID) + "/adjust"
+	v := f.signedIn(t, edgetest.AdaToken)
+	form := v.Get(path)
+	v.shows(form, "Correct a day of "+f.User.Email)
 	fields := with(with(with(sent(form), "date", "2026-03-09"), "delta", "-2000"), "note", `<script>"counted twice"`)
-	asked := v.post(path, fields...)
+	asked := v.Post(path, fields...)
 	v.shows(asked, "12,345 → 10,345 steps on 2026-03-09", "0 partners may read this day.", `Note: <script>"counted twice"`)
 	f.wasNoted(t)
 	agreed := sent(asked)
 	for range 2 {
-		v.goes(v.post(path, agreed...), userPath(f.user.ID)+"?done=activity_adjusted")
+		v.goes(v.Post(path, agreed...), userPath(f.User.ID)+"?done=activity_adjusted")
 	}
-	v.shows(v.get(userPath(f.user.ID)+"?done=activity_adjusted"), f.user.Email, "The day is corrected.", "−2,000")
+	v.shows(v.Get(userPath(f.User.ID)+"?done=activity_adjusted"), f.User.Email, "The day is corrected.", "−2,000")
 	f.wasNoted(t, "activity.adjusted")
-	v.shows(v.post(path, with(fields, "delta", "−20000")...), "10,345 → 0 steps on 2026-03-09")
-	v.shows(v.post(path, with(fields, "date", "2026-03-10")...), "Steps on 2026-03-10: nothing recorded", "−2,000, for "+f.user.Email, "Partners see the correction as soon as something is.")
-	v.shows(v.post(path, with(fields, "dataset", "cycling_daily")...), "Cycling on 2026-03-09: nothing recorded")
+	v.shows(v.Post(path, with(fields, "delta", "−20000")...), "10,345 → 0 steps on 2026-03-09")
+	v.shows(v.Post(path, with(fields, "date", "2026-03-10")...), "Steps on 2026-03-10: nothing recorded", "−2,000, for "+f.User.Email, "Partners see the correction as soon as something is.")
+	v.shows(v.Post(path, with(fields, "dataset", "cycling_daily")...), "Cycling on 2026-03-09: nothing recorded")
 
 	// What was agreed to must still be so.
-	stale := sent(v.post(path, with(fields, "delta", "100")...))
+	stale := sent(v.Post(path, with(fields, "delta", "100")...))
 	f.putSteps(t, 9, 20_000)
-	moved := v.post(path, stale...)
+	moved := v.Post(path, stale...)
 	if moved.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("the day has changed: status %d", moved.StatusCode)
 	}
@@ -199,43 +200,43 @@ func TestAdjust(t *testing.T) {
 		"too much":      {"delta", "2147483648", "Enter a whole number, not 0"},
 		"a long note":   {"note", strings.Repeat("ü", 1001), "Enter at most 1,000 characters."},
 	} {
-		refused := v.post(path, with(fields, test.field, test.value)...)
+		refused := v.Post(path, with(fields, test.field, test.value)...)
 		if refused.StatusCode != http.StatusUnprocessableEntity || refused.Find("[aria-invalid]").Length() != 1 {
 			t.Errorf("%s: status %d", name, refused.StatusCode)
 		}
-		v.shows(refused, "Correct a day of "+f.user.Email, test.says)
+		v.shows(refused, "Correct a day of "+f.User.Email, test.says)
 	}
-	long := v.post(path, with(fields, "note", strings.Repeat("🚴", 1000))...) // each takes twelve bytes of a form
+	long := v.Post(path, with(fields, "note", strings.Repeat("🚴", 1000))...) // each takes twelve bytes of a form
 	v.shows(long, "18,000 → 16,000 steps on 2026-03-09")
-	v.goes(v.post(path, sent(long)...), userPath(f.user.ID)+"?done=activity_adjusted")
+	v.goes(v.Post(path, sent(long)...), userPath(f.User.ID)+"?done=activity_adjusted")
 	f.wasNoted(t, "activity.adjusted", "activity.adjusted")
 	for _, bad := range [][]string{with(fields, "dataset", "x"), with(agreed, "correction", "x"), with(agreed, "correction", uuid.Nil.String())} {
-		v.fails(v.post(path, bad...), http.StatusBadRequest, "This form cannot be read")
+		v.fails(v.Post(path, bad...), http.StatusBadRequest, "This form cannot be read")
 	}
-	grace := f.signedIn(t, graceToken)
-	grace.fails(grace.post(path, agreed...), http.StatusForbidden, headingReadOnly)
+	grace := f.signedIn(t, edgetest.GraceToken)
+	grace.fails(grace.Post(path, agreed...), http.StatusForbidden, headingReadOnly)
 }
 
 func TestRemoveAdjustment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.putSteps(t, 9, 12_345)
-	id, err := f.config.Activity.AdjustSteps(t.Context(), f.user.ID, time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), -2000, "counted twice")
+	id, err := f.config.Activity.AdjustSteps(t.Context(), f.User.ID, time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), -2000, "counted twice")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := userPath(f.user.ID) + "/corrections/daily_steps/" + id.String() + "/remove"
-	grace := f.signedIn(t, graceToken)
-	grace.fails(grace.post(path), http.StatusForbidden, headingReadOnly)
-	v := f.signedIn(t, adaToken)
-	v.shows(v.get(path), "10,345 → 12,345 steps on 2026-03-09", "It takes back the correction of −2,000 for "+f.user.Email, "counted twice")
+	path := userPath(f.User.ID) + "/corrections/daily_steps/" + id.String() + "/remove"
+	grace := f.signedIn(t, edgetest.GraceToken)
+	grace.fails(grace.Post(path), http.StatusForbidden, headingReadOnly)
+	v := f.signedIn(t, edgetest.AdaToken)
+	v.shows(v.Get(path), "10,345 → 12,345 steps on 2026-03-09", "It takes back the correction of −2,000 for "+f.User.Email, "counted twice")
 	for range 2 {
-		v.goes(v.post(path), userPath(f.user.ID)+"?done=adjustment_removed")
+		v.goes(v.Post(path), userPath(f.User.ID)+"?done=adjustment_removed")
 	}
-	v.shows(v.get(userPath(f.user.ID)+"?done=adjustment_removed"), f.user.Email, "The correction is taken back.", "Nothing was corrected.")
+	v.shows(v.Get(userPath(f.User.ID)+"?done=adjustment_removed"), f.User.Email, "The correction is taken back.", "Nothing was corrected.")
 	f.wasNoted(t, "activity.adjustment_removed")
-	v.fails(v.get(path), http.StatusNotFound, "There is no such correction")
-	v.fails(v.get(userPath(f.user.ID)+"/corrections/rides/"+id.String()+"/remove"), http.StatusNotFound, "There is no such page")
+	v.fails(v.Get(path), http.StatusNotFound, "There is no such correction")
+	v.fails(v.Get(userPath(f.User.ID)+"/corrections/rides/"+id.String()+"/remove"), http.StatusNotFound, "There is no such page")
 }
 
 // The page of a connection says why it stopped, whatever stopped it.
@@ -250,8 +251,8 @@ func TestWhyAConnectionStopped(t *testing.T) {
 	}
 	refresh := func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 		t.Helper()
-		f.db.Clock.Advance(time.Hour)
-		next, err := f.config.OAuth.Refresh(t.Context(), f.credentials(t, partner), tokens.RefreshToken)
+		f.DB.Clock.Advance(time.Hour)
+		next, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken)
 		must(t, err)
 		return next
 	}
@@ -266,35 +267,35 @@ func TestWhyAConnectionStopped(t *testing.T) {
 			return tokens
 		}}, []string{"It works: authorized since 2026-03-10 12:34", "last read about 2026-03-10 14:34", "2, the last one about 2026-03-10 14:34"}},
 		"lapsed": {[]act{refresh, func(_ *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			f.db.Clock.Advance(91 * 24 * time.Hour)
+			f.DB.Clock.Advance(91 * 24 * time.Hour)
 			return tokens
 		}}, []string{"lapsed", "did not refresh within 90 days of the last refresh, about 2026-03-10 13:34"}},
 		"lapsed, never refreshed": {[]act{func(_ *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			f.db.Clock.Advance(91 * 24 * time.Hour)
+			f.DB.Clock.Advance(91 * 24 * time.Hour)
 			return tokens
 		}}, []string{"It lapsed at 2026-06-08 12:34", "it was authorized at 2026-03-10 12:34"}},
 		"a replay": {[]act{refresh, func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			refresh(t, f, partner, tokens)
-			if _, err := f.config.OAuth.Refresh(t.Context(), f.credentials(t, partner), tokens.RefreshToken); err == nil {
+			if _, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err == nil {
 				t.Error("a used token works")
 			}
 			return tokens
 		}}, []string{"revoked", "It was revoked at 2026-03-10 14:34", "presented a refresh token that had been used before",
 			"A used refresh token was presented again: version 1 was revoked", "Webhook connection.revoked: refresh_token_replayed", "pending", "Not sent yet."}},
 		"the partner revokes": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			must(t, f.config.OAuth.Revoke(t.Context(), f.credentials(t, partner), tokens.RefreshToken))
+			must(t, f.config.OAuth.Revoke(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken))
 			return tokens
 		}}, []string{"It was revoked at 2026-03-10 12:34", "Club revoked version 1"}},
 		"the partner disconnects": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			must(t, f.config.OAuth.Disconnect(t.Context(), f.credentials(t, partner), tokens.GrantID))
+			must(t, f.config.OAuth.Disconnect(t.Context(), edgetest.Credentials(partner), tokens.GrantID))
 			return tokens
 		}}, []string{"Club disconnected at 2026-03-10 12:34"}},
 		"the user disconnects": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			must(t, f.config.OAuth.DisconnectUser(t.Context(), f.user.ID, partner.ID))
+			must(t, f.config.OAuth.DisconnectUser(t.Context(), f.User.ID, partner.ID))
 			return tokens
 		}}, []string{"The user disconnected <Ride> Club at 2026-03-10 12:34"}},
 		"the operator disconnects": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			must(t, f.config.OAuth.DisconnectByOperator(t.Context(), f.user.ID, partner.ID))
+			must(t, f.config.OAuth.DisconnectByOperator(t.Context(), f.User.ID, partner.ID))
 			return tokens
 		}}, []string{"The operator disconnected <Ride> Club at 2026-03-10 12:34"}},
 		"the partner is disabled": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
@@ -307,25 +308,25 @@ func TestWhyAConnectionStopped(t *testing.T) {
 			return tokens
 		}}, []string{"It ended at 2026-03-10 12:34", "Club was offboarded"}},
 		"a scope is gone": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			f.db.Exec(t, "update clients set scopes = 3 where client_id = $1", partner.ID)
+			f.DB.Exec(t, "update clients set scopes = 3 where client_id = $1", partner.ID)
 			return tokens
 		}}, []string{"cannot refresh it: its registration does not have cycling_activities:read any more"}},
 		"revoked, and forgotten": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			must(t, f.config.OAuth.Revoke(t.Context(), f.credentials(t, partner), tokens.RefreshToken))
-			f.db.Exec(t, "delete from audit_log")
+			must(t, f.config.OAuth.Revoke(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken))
+			f.DB.Exec(t, "delete from audit_log")
 			return tokens
 		}}, []string{"It was revoked, longer ago than the audit log goes back."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			partner, tokens := f.connect(t, "<Ride> Club")
-			f.db.Webhook(t, partner.ID)
+			partner, tokens := f.ConnectNew(t, "<Ride> Club")
+			f.DB.Webhook(t, partner.ID)
 			for _, act := range test.acts {
 				tokens = act(t, f, partner, tokens)
 			}
-			v := f.signedIn(t, graceToken)
-			v.shows(v.get(connectionPath(f.user.ID, partner.ID)), f.user.Email+" – <Ride> Club", test.says...)
+			v := f.signedIn(t, edgetest.GraceToken)
+			v.shows(v.Get(connectionPath(f.User.ID, partner.ID)), f.User.Email+" – <Ride> Club", test.says...)
 		})
 	}
 }
@@ -334,26 +335,26 @@ func TestWhyAConnectionStopped(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner, _ := f.connect(t, "Ride Club")
-	other, _ := f.connect(t, "Walk Club")
-	f.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, state, queued, attempts)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	other, _ := f.ConnectNew(t, "Walk Club")
+	f.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, state, queued, attempts)
 		select $1, c, 'activity.updated', gen_random_uuid(), 1, 3, '2026-03-10', '2026-03-11', connect_now() + n * interval '3 minutes', 'delivered', true, 1
-		from generate_series(1, 70) n, unnest($2::uuid[]) c`, f.user.ID, []uuid.UUID{partner.ID, other.ID})
-	f.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault)
+		from generate_series(1, 70) n, unnest($2::uuid[]) c`, f.User.ID, []uuid.UUID{partner.ID, other.ID})
+	f.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault)
 		select user_id, event_id, a, created_at, 120 * (a - 1), case a when 2 then 204 end, case a when 1 then 'connection refused' end
 		from webhook_events, generate_series(1, 2) a`)
-	f.db.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
+	f.DB.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
 		select $1, 'client', 'access_token.revoked', $1, c, 1, connect_now() + n * interval '5 minutes' from generate_series(1, 40) n, unnest($2::uuid[]) c`,
-		f.user.ID, []uuid.UUID{partner.ID, other.ID})
-	f.db.Exec(t, `insert into step_corrections select $1, '2026-03-10', gen_random_uuid(), n, 'note ' || n, connect_now() + n * interval '7 minutes' from generate_series(1, 20) n`, f.user.ID)
-	f.db.Exec(t, `insert into cycling_adjustments select $1, '2026-03-10', gen_random_uuid(), n, '', connect_now() + n * interval '7 minutes' from generate_series(1, 10) n`, f.user.ID)
-	f.db.Exec(t, "update connections set scopes = 1 where client_id = $1", partner.ID) // no distance
-	v := f.signedIn(t, graceToken)
+		f.User.ID, []uuid.UUID{partner.ID, other.ID})
+	f.DB.Exec(t, `insert into step_corrections select $1, '2026-03-10', gen_random_uuid(), n, 'note ' || n, connect_now() + n * interval '7 minutes' from generate_series(1, 20) n`, f.User.ID)
+	f.DB.Exec(t, `insert into cycling_adjustments select $1, '2026-03-10', gen_random_uuid(), n, '', connect_now() + n * interval '7 minutes' from generate_series(1, 10) n`, f.User.ID)
+	f.DB.Exec(t, "update connections set scopes = 1 where client_id = $1", partner.ID) // no distance
+	v := f.signedIn(t, edgetest.GraceToken)
 	var instants []string
 	kinds := map[string]int{}
-	path, read := connectionPath(f.user.ID, partner.ID), 0
+	path, read := connectionPath(f.User.ID, partner.ID), 0
 	for path != "" {
-		list := v.get(path)
+		list := v.Get(path)
 		read++
 		for _, item := range list.Find(".life > li").EachIter() {
 			instants = append(instants, item.Find("time").First().AttrOr("datetime", ""))
@@ -368,7 +369,7 @@ func TestTimeline(t *testing.T) {
 			}
 		}
 		if event := list.Find(`.life a[href*="/webhooks/"]`).First().AttrOr("href", ""); event != "" {
-			v.shows(v.get(event), v.get(event).Find("h1").Text(), "activity.updated", "< 1 ms")
+			v.shows(v.Get(event), v.Get(event).Find("h1").Text(), "activity.updated", "< 1 ms")
 		}
 		path = list.Find("a[rel=next]").AttrOr("href", "")
 	}
@@ -381,32 +382,32 @@ func TestTimeline(t *testing.T) {
 			t.Errorf("%s comes after %s", instants[i], instants[i-1])
 		}
 	}
-	v.fails(v.get(connectionPath(f.user.ID, uuid.New())), http.StatusNotFound, "There is no such connection")
-	v.fails(v.get(connectionPath(uuid.New(), partner.ID)), http.StatusNotFound, "There is no such user")
+	v.fails(v.Get(connectionPath(f.User.ID, uuid.New())), http.StatusNotFound, "There is no such connection")
+	v.fails(v.Get(connectionPath(uuid.New(), partner.ID)), http.StatusNotFound, "There is no such user")
 }
 
 // However many entries a user has with other partners, a page is full of those of its own: it looks at no others.
 func TestTimelineBehindManyOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner, tokens := f.connect(t, "Ride Club")
-	if err := f.config.OAuth.Revoke(t.Context(), f.credentials(t, partner), tokens.RefreshToken); err != nil {
+	partner, tokens := f.ConnectNew(t, "Ride Club")
+	if err := f.config.OAuth.Revoke(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := f.connect(t, "Walk Club")
-	f.db.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
-		select $1, 'client', 'access_token.revoked', $1, $2, 1, now() + n * interval '1 second' from generate_series(1, 25000) n`, f.user.ID, other.ID)
-	f.db.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
-		select $1, 'client', 'access_token.revoked', $1, $2, 1, connect_now() + interval '1 day' from generate_series(1, 50)`, f.user.ID, partner.ID)
-	f.db.Exec(t, `insert into step_corrections values ($1, '2026-03-10', gen_random_uuid(), 7, 'the oldest', connect_now() - interval '1 day')`, f.user.ID)
-	v := f.signedIn(t, graceToken)
-	first := v.get(connectionPath(f.user.ID, partner.ID))
+	other, _ := f.ConnectNew(t, "Walk Club")
+	f.DB.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
+		select $1, 'client', 'access_token.revoked', $1, $2, 1, now() + n * interval '1 second' from generate_series(1, 25000) n`, f.User.ID, other.ID)
+	f.DB.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version, at)
+		select $1, 'client', 'access_token.revoked', $1, $2, 1, connect_now() + interval '1 day' from generate_series(1, 50)`, f.User.ID, partner.ID)
+	f.DB.Exec(t, `insert into step_corrections values ($1, '2026-03-10', gen_random_uuid(), 7, 'the oldest', connect_now() - interval '1 day')`, f.User.ID)
+	v := f.signedIn(t, edgetest.GraceToken)
+	first := v.Get(connectionPath(f.User.ID, partner.ID))
 	if got := first.Find(".life > li").Length(); got != 50 {
 		t.Errorf("%d moments on the first page", got)
 	}
-	v.shows(first, f.user.Email+" – Ride Club", "It was revoked at 2026-03-10 12:34")
-	rest := v.get(first.Find("a[rel=next]").AttrOr("href", ""))
-	v.shows(rest, f.user.Email+" – Ride Club", "exchanged the code", "allowed", "the oldest", "It was revoked at 2026-03-10 12:34")
+	v.shows(first, f.User.Email+" – Ride Club", "It was revoked at 2026-03-10 12:34")
+	rest := v.Get(first.Find("a[rel=next]").AttrOr("href", ""))
+	v.shows(rest, f.User.Email+" – Ride Club", "exchanged the code", "allowed", "the oldest", "It was revoked at 2026-03-10 12:34")
 	if got := rest.Find(".life > li").Length(); got != 4 || rest.Find("a[rel=next]").Length() != 0 {
 		t.Errorf("%d moments on the second page, which is the last one", got)
 	}
@@ -415,30 +416,30 @@ func TestTimelineBehindManyOthers(t *testing.T) {
 func TestDisconnect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner, _ := f.connect(t, "Ride Club")
-	page := connectionPath(f.user.ID, partner.ID)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	page := connectionPath(f.User.ID, partner.ID)
 	path := page + "/disconnect"
-	v := f.signedIn(t, adaToken)
-	heading := "Disconnect " + f.user.Email + " from Ride Club?"
-	v.shows(v.get(path), heading, "It ends 1 connection: version 1 with daily_steps:read", "0 refreshes", "Ride Club has no webhook")
-	f.db.Webhook(t, partner.ID)
-	v.shows(v.get(path), heading, "Ride Club is told by its webhook.")
-	f.db.Exec(t, "update webhook_endpoints set stopped_at = now()")
-	v.shows(v.get(path), heading, "its webhook is stopped")
-	grace := f.signedIn(t, graceToken)
-	if acts := grace.get(page).Find(".acts").Length(); acts != 0 {
+	v := f.signedIn(t, edgetest.AdaToken)
+	heading := "Disconnect " + f.User.Email + " from Ride Club?"
+	v.shows(v.Get(path), heading, "It ends 1 connection: version 1 with daily_steps:read", "0 refreshes", "Ride Club has no webhook")
+	f.DB.Webhook(t, partner.ID)
+	v.shows(v.Get(path), heading, "Ride Club is told by its webhook.")
+	f.DB.Exec(t, "update webhook_endpoints set stopped_at = now()")
+	v.shows(v.Get(path), heading, "its webhook is stopped")
+	grace := f.signedIn(t, edgetest.GraceToken)
+	if acts := grace.Get(page).Find(".acts").Length(); acts != 0 {
 		t.Errorf("who may only look is shown %d acts", acts)
 	}
-	grace.fails(grace.post(path), http.StatusForbidden, headingReadOnly)
+	grace.fails(grace.Post(path), http.StatusForbidden, headingReadOnly)
 	f.wasNoted(t)
 	for range 2 {
-		v.goes(v.post(path), page+"?done=connection_disconnected")
+		v.goes(v.Post(path), page+"?done=connection_disconnected")
 	}
-	v.shows(v.get(page+"?done=connection_disconnected"), f.user.Email+" – Ride Club", "The connection has ended.",
+	v.shows(v.Get(page+"?done=connection_disconnected"), f.User.Email+" – Ride Club", "The connection has ended.",
 		"ada, an operator, disconnected Ride Club at 2026-03-10 12:34")
 	f.wasNoted(t, "connection.disconnected")
-	v.goes(v.get(path), page)
-	v.fails(v.post(connectionPath(f.user.ID, uuid.New())+"/disconnect"), http.StatusNotFound, "There is no such connection")
+	v.goes(v.Get(path), page)
+	v.fails(v.Post(connectionPath(f.User.ID, uuid.New())+"/disconnect"), http.StatusNotFound, "There is no such connection")
 }
 
 // What people have written is text, and breaks no page.
@@ -446,18 +447,18 @@ func TestHostileTextsOfPeople(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const hostile = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`
-	partner, _ := f.connect(t, hostile+"\u202e")
-	if _, err := f.config.Activity.AdjustSteps(t.Context(), f.user.ID, start.Truncate(24*time.Hour), 1, hostile+strings.Repeat("x", 200)); err != nil {
+	partner, _ := f.ConnectNew(t, hostile+"\u202e")
+	if _, err := f.config.Activity.AdjustSteps(t.Context(), f.User.ID, start.Truncate(24*time.Hour), 1, hostile+strings.Repeat("x", 200)); err != nil {
 		t.Fatal(err)
 	}
-	f.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason) values ($1, $2, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, f.user.ID, partner.ID)
-	f.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, fault) select user_id, event_id, 1, now(), 1, $1 from webhook_events`, hostile)
-	v := f.signedIn(t, adaToken)
-	paths := []string{userPath(f.user.ID), connectionPath(f.user.ID, partner.ID), connectionPath(f.user.ID, partner.ID) + "/disconnect",
+	f.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason) values ($1, $2, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, f.User.ID, partner.ID)
+	f.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, fault) select user_id, event_id, 1, now(), 1, $1 from webhook_events`, hostile)
+	v := f.signedIn(t, edgetest.AdaToken)
+	paths := []string{userPath(f.User.ID), connectionPath(f.User.ID, partner.ID), connectionPath(f.User.ID, partner.ID) + "/disconnect",
 		usersPath + "?q=" + url.QueryEscape(hostile)}
-	paths = append(paths, v.get(paths[0]).Find(`a[href$="/remove"]`).AttrOr("href", ""))
+	paths = append(paths, v.Get(paths[0]).Find(`a[href$="/remove"]`).AttrOr("href", ""))
 	for _, path := range paths {
-		got := v.get(path)
+		got := v.Get(path)
 		if got.StatusCode != http.StatusOK || got.Find("script, img[src=x], [onerror]").Length() != 0 {
 			t.Errorf("%s: status %d, or markup of somebody else's", path, got.StatusCode)
 		}

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 )
 
 // previewed is a partner that has all that users see.
@@ -78,12 +79,12 @@ func TestConsentPage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	partner := f.previewed(t)
-	v := f.signedIn(t, graceToken)
+	v := f.signedIn(t, edgetest.GraceToken)
 	path := partnerPath(partner.ID) + "/consent"
-	if n := v.get(path).Find(".languages a").Length(); n != len(locale.Default().Tags()) {
+	if n := v.Get(path).Find(".languages a").Length(); n != len(locale.Default().Tags()) {
 		t.Errorf("%d languages", n)
 	}
-	response, err := v.client.Get(v.base + path + "/fr")
+	response, err := v.Client.Get(v.Base + path + "/fr")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,16 +107,16 @@ func TestConsentPage(t *testing.T) {
 		t.Errorf("the link to the account pages: %q", got)
 	}
 	for _, none := range []string{path + "/xx", path + "/en/consent", partnersPath + "/x/consent/en", PreviewFiles + "none.css"} {
-		v.fails(v.get(none), http.StatusNotFound, "There is no such page")
+		v.fails(v.Get(none), http.StatusNotFound, "There is no such page")
 	}
-	v.fails(v.get(partnerPath(uuid.New())+"/consent/en"), http.StatusNotFound, "There is no such partner")
+	v.fails(v.Get(partnerPath(uuid.New())+"/consent/en"), http.StatusNotFound, "There is no such partner")
 	for _, form := range []string{path + "/restart", path + "/consent"} { // where the forms would go
-		if got := v.post(form, "decision", "allow"); got.StatusCode != http.StatusNotFound {
+		if got := v.Post(form, "decision", "allow"); got.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: status %d", form, got.StatusCode)
 		}
 	}
 	stranger := f.visitor(t)
-	if got := stranger.get(path + "/en"); got.StatusCode != http.StatusSeeOther {
+	if got := stranger.Get(path + "/en"); got.StatusCode != http.StatusSeeOther {
 		t.Errorf("without a session: status %d", got.StatusCode)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/overview"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/edgetest"
 )
 
 const headingService = "Service"
@@ -77,7 +78,7 @@ func quietService() overview.Facts {
 }
 
 // textOf is the text of a page, with a space between any two elements.
-func textOf(p page) string {
+func textOf(p edgetest.Page) string {
 	var parts []string
 	for _, node := range p.Find("body *").Contents().EachIter() {
 		if goquery.NodeName(node) == "#text" {
@@ -93,8 +94,8 @@ func TestService(t *testing.T) {
 	facts := busyService()
 	f.config.Facts = func(context.Context) overview.Facts { return facts }
 	f.serve(t)
-	v := f.signedIn(t, graceToken)
-	page := v.get(servicePath)
+	v := f.signedIn(t, edgetest.GraceToken)
+	page := v.Get(servicePath)
 	v.shows(page, headingService, "Since 2026-03-10 09:34:00 · b.example.com, a.example.com")
 	for _, want := range []string{
 		"ConnectLimiterFailing page", "The rate limiter cannot decide: reads get 503.", "the limiter cannot reach its store: reads get 503, never a free pass",
@@ -129,7 +130,7 @@ func TestService(t *testing.T) {
 	}
 
 	facts = quietService()
-	page = v.get(servicePath)
+	page = v.Get(servicePath)
 	v.shows(page, headingService, "No alerts are firing.", "This could not be found out in time.", "PostgreSQL does not answer",
 		"There are no read replicas.", "No listener of this server has a certificate", "has not used the mail server yet")
 	if drawn := page.Find("figure").Length(); drawn != 0 {
@@ -138,9 +139,9 @@ func TestService(t *testing.T) {
 
 	facts = busyService()
 	facts.Database.Is.Sizes = nil
-	v.shows(v.get(servicePath), headingService, "How fast it grows is known from the second day on.")
+	v.shows(v.Get(servicePath), headingService, "How fast it grows is known from the second day on.")
 	facts.Database.Is.Sizes = []overview.Size{{Day: start.Truncate(24*time.Hour).AddDate(0, 0, -1), Bytes: facts.Database.Is.Bytes + 1<<20}}
-	v.shows(v.get(servicePath), headingService, "Shrank by 1 MiB in 1 day.")
+	v.shows(v.Get(servicePath), headingService, "Shrank by 1 MiB in 1 day.")
 }
 
 func TestChromiumService(t *testing.T) {

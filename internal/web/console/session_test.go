@@ -2,12 +2,14 @@ package console
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"connect-svc/internal/operators"
+	"connect-svc/internal/testing/edgetest"
 )
 
 const (
@@ -22,59 +24,55 @@ func TestSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	v := f.visitor(t)
-	v.goes(v.get(Path), Path+"/sign-in")
-	v.goes(v.get(Path+"/users?q=x"), Path+"/sign-in?to=%2Fconsole%2Fusers%3Fq%3Dx")
-	v.shows(v.get(Path+"/sign-in"), headingSignIn)
+	v.goes(v.Get(Path), Path+"/sign-in")
+	v.goes(v.Get(Path+"/users?q=x"), Path+"/sign-in?to=%2Fconsole%2Fusers%3Fq%3Dx")
+	v.shows(v.Get(Path+"/sign-in"), headingSignIn)
 
-	wrong := v.post(Path+"/sign-in", "token", adaToken+"x", "to", Path+"/users?q=x")
+	wrong := v.Post(Path+"/sign-in", "token", edgetest.AdaToken+"x", "to", Path+"/users?q=x")
 	v.fails(wrong, http.StatusUnprocessableEntity, headingSignIn)
-	if strings.Contains(wrong.text, adaToken) || len(wrong.Cookies()) != 0 {
+	if strings.Contains(wrong.Source, edgetest.AdaToken) || len(wrong.Cookies()) != 0 {
 		t.Error("a wrong token is shown again, or got a cookie")
 	}
-	if log := f.log.String(); !strings.Contains(log, `"code":"unauthorized"`) || strings.Contains(log, adaToken) {
+	if log := f.Log.String(); !strings.Contains(log, `"code":"unauthorized"`) || strings.Contains(log, edgetest.AdaToken) {
 		t.Errorf("the log: %s", log)
 	}
-	v.goes(v.post(Path+"/sign-in", "token", adaToken, "to", Path+"/users?q=x"), Path+"/users?q=x")
-	v.shows(v.get(Path+"/users"), headingUsers, "Signed in as ada")
-	v.goes(v.get(Path+"/sign-in"), Path)
+	v.goes(v.Post(Path+"/sign-in", "token", edgetest.AdaToken, "to", Path+"/users?q=x"), Path+"/users?q=x")
+	v.shows(v.Get(Path+"/users"), headingUsers, "Signed in as ada")
+	v.goes(v.Get(Path+"/sign-in"), Path)
 
 	// A session is over after eight hours, whatever was done in it, and the way back leads to the same page.
-	f.db.Clock.Advance(operators.SessionLifetime + time.Second)
-	v.goes(v.get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
-	v.shows(v.get(Path+"/sign-in?ended="), headingSignIn, "Your session has ended.")
+	f.DB.Clock.Advance(operators.SessionLifetime + time.Second)
+	v.goes(v.Get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+	v.shows(v.Get(Path+"/sign-in?ended="), headingSignIn, "Your session has ended.")
 }
 
 func TestSignOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	v := f.signedIn(t, unnamedToken)
+	v := f.signedIn(t, edgetest.UnnamedToken)
 	server, _ := url.Parse(f.server.URL + Path)
-	stolen := v.client.Jar.Cookies(server)
-	v.shows(v.get(Path+"/users"), headingUsers, "Signed in as operator")
-	v.goes(v.post(Path+"/sign-out"), Path+"/sign-in?signed-out")
-	v.shows(v.get(Path+"/sign-in?signed-out"), headingSignIn, "You are signed out.")
-	v.client.Jar.SetCookies(server, stolen)
-	v.goes(v.get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+	stolen := v.Client.Jar.Cookies(server)
+	v.shows(v.Get(Path+"/users"), headingUsers, "Signed in as operator")
+	v.goes(v.Post(Path+"/sign-out"), Path+"/sign-in?signed-out")
+	v.shows(v.Get(Path+"/sign-in?signed-out"), headingSignIn, "You are signed out.")
+	v.Client.Jar.SetCookies(server, stolen)
+	v.goes(v.Get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
 }
 
 // A session ends with its token, and has the rights that its token has now.
 func TestSessionEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	v := f.signedIn(t, adaToken)
+	v := f.signedIn(t, edgetest.AdaToken)
 	read := func(lines ...string) { // the list again
-		f.config.Operators = newTokens(t, lines...)
-		handler, err := New(f.config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.server.Config.Handler = handler
+		f.config.Operators = edgetest.Tokens(t, lines...)
+		f.server.Config.Handler = f.handler(t)
 	}
-	read("ada read", adaToken)
-	v.shows(v.get(Path+"/users"), headingUsers, "Read-only")
-	v.fails(v.post(userPath(f.user.ID)+"/delete"), http.StatusForbidden, headingReadOnly)
+	read("ada read", edgetest.AdaToken)
+	v.shows(v.Get(Path+"/users"), headingUsers, "Read-only")
+	v.fails(v.Post(userPath(f.User.ID)+"/delete"), http.StatusForbidden, headingReadOnly)
 	read()
-	v.goes(v.get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+	v.goes(v.Get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
 }
 
 // The cookie is for the console alone, and for nobody who comes from elsewhere; over TLS it is of this host alone.
@@ -82,7 +80,7 @@ func TestCookie(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	v := f.visitor(t)
-	cookies := v.post(Path+"/sign-in", "token", adaToken).Cookies()
+	cookies := v.Post(Path+"/sign-in", "token", edgetest.AdaToken).Cookies()
 	if len(cookies) != 1 {
 		t.Fatalf("%d cookies", len(cookies))
 	}
@@ -90,16 +88,10 @@ func TestCookie(t *testing.T) {
 	if got.Name != "connect-console" || got.Path != Path || !got.HttpOnly || got.SameSite != http.SameSiteStrictMode || got.MaxAge != 8*60*60 {
 		t.Errorf("cookie %+v", got)
 	}
-	f.server.Close()
-	handler, err := New(f.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.server.Config.Handler = handler
-	secure := newTLS(t, handler)
-	v.base, v.client = secure.URL, secure.Client()
-	v.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	got = v.post(Path+"/sign-in", "token", adaToken).Cookies()[0]
+	secure := httptest.NewTLSServer(f.handler(t))
+	t.Cleanup(secure.Close)
+	v.Visitor = edgetest.Visit(t, secure, secure.URL)
+	got = v.Post(Path+"/sign-in", "token", edgetest.AdaToken).Cookies()[0]
 	if got.Name != "__Host-connect-console" || got.Path != "/" || got.Domain != "" || !got.Secure || !got.HttpOnly || got.SameSite != http.SameSiteStrictMode {
 		t.Errorf("cookie over TLS %+v", got)
 	}
@@ -109,18 +101,18 @@ func TestCookie(t *testing.T) {
 func TestFixation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	attacker := f.signedIn(t, graceToken)
+	attacker := f.signedIn(t, edgetest.GraceToken)
 	server, _ := url.Parse(f.server.URL + Path)
-	planted := attacker.client.Jar.Cookies(server)
+	planted := attacker.Client.Jar.Cookies(server)
 
 	victim := f.visitor(t)
-	victim.client.Jar.SetCookies(server, planted)
-	victim.goes(victim.post(Path+"/sign-in", "token", adaToken), Path)
-	if now := victim.client.Jar.Cookies(server); now[0].Value == planted[0].Value {
+	victim.Client.Jar.SetCookies(server, planted)
+	victim.goes(victim.Post(Path+"/sign-in", "token", edgetest.AdaToken), Path)
+	if now := victim.Client.Jar.Cookies(server); now[0].Value == planted[0].Value {
 		t.Error("the session has the key that was planted")
 	}
-	victim.shows(victim.get(Path+"/users"), headingUsers, "Signed in as ada")
-	attacker.goes(attacker.get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+	victim.shows(victim.Get(Path+"/users"), headingUsers, "Signed in as ada")
+	attacker.goes(attacker.Get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
 }
 
 // Nobody is led out of the console after the sign-in.
@@ -142,27 +134,27 @@ func TestNobodyIsLedAway(t *testing.T) {
 func TestForgedForms(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	v := f.signedIn(t, adaToken)
-	target := userPath(f.user.ID) + "/delete"
+	v := f.signedIn(t, edgetest.AdaToken)
+	target := userPath(f.User.ID) + "/delete"
 	for name, header := range map[string]http.Header{
 		"another site":            {"Sec-Fetch-Site": {"cross-site"}},
 		"another port":            {"Sec-Fetch-Site": {"same-site"}},
 		"old browser, other site": {"Origin": {"https://evil.example"}},
 		"no origin":               {"Origin": {"null"}},
 	} {
-		v.header = header
+		v.Header = header
 		for _, path := range []string{target, Path + "/sign-out", Path + "/sign-in"} {
-			t.Run(name+path, func(t *testing.T) { v.fails(v.post(path), http.StatusForbidden, headingForeign) })
+			t.Run(name+path, func(t *testing.T) { v.fails(v.Post(path), http.StatusForbidden, headingForeign) })
 		}
 	}
-	v.header = http.Header{"Sec-Fetch-Site": {"same-origin"}}
+	v.Header = http.Header{"Sec-Fetch-Site": {"same-origin"}}
 	const form = "application/x-www-form-urlencoded"
 	for name, sent := range map[string][2]string{
 		"another content type": {"text/plain", ""}, "a field too many": {form, "next=x"}, "NUL": {form, "token=%00"}, "huge": {form, "token=" + strings.Repeat("a", 9000)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v.fails(v.send(http.MethodPost, target, sent[0], sent[1]), http.StatusBadRequest, headingBadForm)
+			v.fails(v.Send(http.MethodPost, target, sent[0], sent[1]), http.StatusBadRequest, headingBadForm)
 		})
 	}
-	v.shows(v.get(userPath(f.user.ID)), f.user.Email)
+	v.shows(v.Get(userPath(f.User.ID)), f.User.Email)
 }

@@ -1,122 +1,94 @@
 package console
 
 import (
-	"crypto/x509"
-	"encoding/pem"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/credential"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/usage"
-	"connect-svc/internal/webhook"
 )
-
-// receiver is a partner's server, which answers as it is told, and what it was sent.
-func (f *fixture) receiver(t *testing.T, answer http.HandlerFunc) (address string, sent func() []string) {
-	t.Helper()
-	var bodies []string
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		bodies = append(bodies, string(body))
-		answer(w, r)
-	}))
-	t.Cleanup(server.Close)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	f.config.Webhooks = webhook.New(f.db.Pool, credential.NewTestKeyring(), webhook.Settings{
-		AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: roots,
-	})
-	f.serve(t)
-	return server.URL, func() []string { return bodies }
-}
 
 func TestWebhookEndpoint(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
-	v := f.signedIn(t, adaToken)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/webhooks"
-	v.shows(v.get(path), "Ride Club", "The partner has no webhook", "There is nothing here.")
+	v.shows(v.Get(path), "Ride Club", "The partner has no webhook", "There is nothing here.")
 	for _, act := range []string{"/secret", "/remove", "/test", "/replay"} {
-		v.fails(v.get(path+act), http.StatusConflict, "The partner has no webhook")
-		v.fails(v.post(path+act), http.StatusConflict, "The partner has no webhook")
+		v.fails(v.Get(path+act), http.StatusConflict, "The partner has no webhook")
+		v.fails(v.Post(path+act), http.StatusConflict, "The partner has no webhook")
 	}
 	for _, bad := range []string{"", "http://ride.example/", "https://me:secret@ride.example/", "https://ride.example/#x"} {
-		page := v.post(path+"/address", "url", bad)
+		page := v.Post(path+"/address", "url", bad)
 		if page.StatusCode != http.StatusUnprocessableEntity || page.Find("#p-url").Length() != 1 || page.Find("#f-url").AttrOr("value", "") != bad {
 			t.Errorf("%q: status %d", bad, page.StatusCode)
 		}
 	}
-	set := v.post(path+"/address", "url", "https://ride.example/hooks")
+	set := v.Post(path+"/address", "url", "https://ride.example/hooks")
 	v.shows(set, "The webhook is set", "Ride Club", "Webhook secret")
-	if secret := set.Find(".secrets pre").Text(); !strings.HasPrefix(secret, "whsec_") || strings.Contains(v.get(path).text, secret) {
+	if secret := set.Find(".secrets pre").Text(); !strings.HasPrefix(secret, "whsec_") || strings.Contains(v.Get(path).Source, secret) {
 		t.Error("the secret is not shown once")
 	}
-	v.goes(v.post(path+"/address", "url", "https://ride.example/other"), path+"?done=webhook_set")
-	v.shows(v.get(path+"?done=webhook_set"), "Ride Club", "The address is set.", "https://ride.example/other")
+	v.goes(v.Post(path+"/address", "url", "https://ride.example/other"), path+"?done=webhook_set")
+	v.shows(v.Get(path+"?done=webhook_set"), "Ride Club", "The address is set.", "https://ride.example/other")
 
-	v.shows(v.get(path+"/secret"), "Replace the webhook secret of Ride Club?")
-	v.shows(v.post(path+"/secret"), "The webhook secret is replaced", "signs beside it until 2026-03-11 12:34")
-	twice := v.post(path + "/secret")
+	v.shows(v.Get(path+"/secret"), "Replace the webhook secret of Ride Club?")
+	v.shows(v.Post(path+"/secret"), "The webhook secret is replaced", "signs beside it until 2026-03-11 12:34")
+	twice := v.Post(path + "/secret")
 	v.shows(twice, "Replace the webhook secret of Ride Club?", "replaced since this page was opened", "A previous secret signs until 2026-03-11")
 	if twice.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("the button was pressed twice: status %d", twice.StatusCode)
 	}
-	v.shows(v.get(path+"/secret"), "Replace the webhook secret of Ride Club?", "A previous secret signs until 2026-03-11")
+	v.shows(v.Get(path+"/secret"), "Replace the webhook secret of Ride Club?", "A previous secret signs until 2026-03-11")
 
-	f.db.Exec(t, "update webhook_endpoints set stopped_at = connect_now()")
-	v.shows(v.get(path), "Ride Club", "Nothing has been sent since 2026-03-10 12:34", "410 Gone")
-	v.fails(v.get(path+"/replay"), http.StatusConflict, "The webhook was stopped")
+	f.DB.Exec(t, "update webhook_endpoints set stopped_at = connect_now()")
+	v.shows(v.Get(path), "Ride Club", "Nothing has been sent since 2026-03-10 12:34", "410 Gone")
+	v.fails(v.Get(path+"/replay"), http.StatusConflict, "The webhook was stopped")
 	f.waiting(t, partner.ID, 2)
-	v.shows(v.get(path+"/remove"), "Remove the webhook of Ride Club?", "dropped unsent: 2.")
-	v.goes(v.post(path+"/remove"), path+"?done=webhook_removed")
-	v.shows(v.get(path+"?done=webhook_removed"), "Ride Club", "The webhook is removed.", "The partner has no webhook")
+	v.shows(v.Get(path+"/remove"), "Remove the webhook of Ride Club?", "dropped unsent: 2.")
+	v.goes(v.Post(path+"/remove"), path+"?done=webhook_removed")
+	v.shows(v.Get(path+"?done=webhook_removed"), "Ride Club", "The webhook is removed.", "The partner has no webhook")
 	f.acts(t, partner.ID, "ada webhook.created", "ada webhook.url_set", "ada webhook.secret_rotated", "ada webhook.removed")
 }
 
 func TestWebhookEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
-	other := f.db.Client(t)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	other := f.DB.Client(t)
 	f.events(t, partner.ID, "failed", 70)
 	f.events(t, partner.ID, "delivered", 1)
 	f.events(t, other.ID, "failed", 1)
-	v := f.signedIn(t, adaToken)
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/webhooks"
-	if n := v.get(path).Find("tbody tr").Length(); n != rowsPerPage {
+	if n := v.Get(path).Find("tbody tr").Length(); n != rowsPerPage {
 		t.Errorf("%d rows on the first page of all", n)
 	}
-	first := v.get(path + "?state=failed")
+	first := v.Get(path + "?state=failed")
 	next := first.Find("a[rel=next]").AttrOr("href", "")
-	second := v.get(next)
+	second := v.Get(next)
 	if a, b := first.Find("tbody tr").Length(), second.Find("tbody tr").Length(); a != rowsPerPage || b != 70-rowsPerPage || second.Find("a[rel=next]").Length() != 0 {
 		t.Errorf("%d and %d rows", a, b)
 	}
 	if newest := first.Find("tbody time").First().Text(); newest != "2026-03-10 12:33:59" {
 		t.Errorf("the first is of %s", newest)
 	}
-	v.fails(v.get(strings.Replace(next, "failed", "pending", 1)), http.StatusBadRequest, "This page of the list does not exist")
-	v.fails(v.get(path+"?state=lost"), http.StatusBadRequest, "This form cannot be read")
-	v.shows(v.get(path+"?state=pending"), "Ride Club", "There is nothing here.")
+	v.fails(v.Get(strings.Replace(next, "failed", "pending", 1)), http.StatusBadRequest, "This page of the list does not exist")
+	v.fails(v.Get(path+"?state=lost"), http.StatusBadRequest, "This form cannot be read")
+	v.shows(v.Get(path+"?state=pending"), "Ride Club", "There is nothing here.")
 
 	// One event: its attempts, the latest first, with what was answered as text, and its body.
-	id := pgtest.Value[uuid.UUID](t, f.db, "select event_id from webhook_events where client_id = $1 and state = 'failed' limit 1", partner.ID)
-	f.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
+	id := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events where client_id = $1 and state = 'failed' limit 1", partner.ID)
+	f.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
 		select user_id, event_id, 1, connect_now(), 1234, null::int, 'connection refused', ''::bytea from webhook_events where event_id = $1
 		union all select user_id, event_id, 2, connect_now(), 12, 500, null, ('\xff3c623e'::bytea || convert_to(repeat('x', 2000), 'UTF8'))
 		from webhook_events where event_id = $1`, id)
-	page := v.get(path + "/" + id.String())
+	page := v.Get(path + "/" + id.String())
 	event, err := f.config.Webhooks.Event(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -136,42 +108,42 @@ func TestWebhookEvents(t *testing.T) {
 	if answer := page.Find("td pre").First().Text(); !strings.HasPrefix(answer, "\uFFFD<b>xxx") || len(answer) > 1100 || !strings.HasSuffix(answer, "…") {
 		t.Errorf("the answer is %d bytes: %.20q", len(answer), answer)
 	}
-	foreign := pgtest.Value[uuid.UUID](t, f.db, "select event_id from webhook_events where client_id = $1", other.ID)
+	foreign := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events where client_id = $1", other.ID)
 	for _, none := range []string{foreign.String(), uuid.NewString()} {
-		v.fails(v.get(path+"/"+none), http.StatusNotFound, "There is no such event")
-		v.fails(v.post(path+"/"+none+"/replay"), http.StatusNotFound, "There is no such event")
+		v.fails(v.Get(path+"/"+none), http.StatusNotFound, "There is no such event")
+		v.fails(v.Post(path+"/"+none+"/replay"), http.StatusNotFound, "There is no such event")
 	}
-	v.fails(v.get(path+"/x"), http.StatusNotFound, "There is no such page")
+	v.fails(v.Get(path+"/x"), http.StatusNotFound, "There is no such page")
 }
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
 	f.events(t, partner.ID, "failed", 1)
-	id := pgtest.Value[uuid.UUID](t, f.db, "select event_id from webhook_events")
-	v := f.signedIn(t, adaToken)
+	id := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events")
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/webhooks"
 	one := path + "/" + id.String()
-	v.shows(v.get(one+"/replay"), "Send this event to Ride Club again?", "There were 0 attempts up to now.")
-	v.fails(v.post(one+"/replay"), http.StatusConflict, "The partner has no webhook")
+	v.shows(v.Get(one+"/replay"), "Send this event to Ride Club again?", "There were 0 attempts up to now.")
+	v.fails(v.Post(one+"/replay"), http.StatusConflict, "The partner has no webhook")
 	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://ride.example/"); err != nil {
 		t.Fatal(err)
 	}
-	v.goes(v.post(one+"/replay"), one+"?done=event_replayed")
-	v.shows(v.get(one+"?done=event_replayed"), "Ride Club", "The event is sent again.", "pending")
+	v.goes(v.Post(one+"/replay"), one+"?done=event_replayed")
+	v.shows(v.Get(one+"?done=event_replayed"), "Ride Club", "The event is sent again.", "pending")
 
 	// All failed ones, in parts.
 	f.events(t, partner.ID, "failed", replayPart+20)
-	v.shows(v.get(path+"/replay"), "Send the failed events of Ride Club again?", "Events that failed: 520.", "The oldest 500 go first", "Send 500 again")
-	v.goes(v.post(path+"/replay"), path+"/replay?queued=500")
-	v.shows(v.get(path+"/replay?queued=500"), "Send the failed events of Ride Club again?", "queued to be sent: 500.", "and remain: 20.", "Send them again")
-	v.goes(v.post(path+"/replay"), path+"/replay?queued=20")
-	v.shows(v.get(path+"/replay?queued=20"), "Send the failed events of Ride Club again?", "queued to be sent: 20.", "No failed event remains.")
-	if n := pgtest.Value[int](t, f.db, "select count(*) from audit_log where actor = 'ada' and action = 'webhook.replayed'"); n != replayPart+21 {
+	v.shows(v.Get(path+"/replay"), "Send the failed events of Ride Club again?", "Events that failed: 520.", "The oldest 500 go first", "Send 500 again")
+	v.goes(v.Post(path+"/replay"), path+"/replay?queued=500")
+	v.shows(v.Get(path+"/replay?queued=500"), "Send the failed events of Ride Club again?", "queued to be sent: 500.", "and remain: 20.", "Send them again")
+	v.goes(v.Post(path+"/replay"), path+"/replay?queued=20")
+	v.shows(v.Get(path+"/replay?queued=20"), "Send the failed events of Ride Club again?", "queued to be sent: 20.", "No failed event remains.")
+	if n := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where actor = 'ada' and action = 'webhook.replayed'"); n != replayPart+21 {
 		t.Errorf("%d entries in the audit log", n)
 	}
-	if n := pgtest.Value[int](t, f.db, "select count(*) from webhook_queue"); n != replayPart+21 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*) from webhook_queue"); n != replayPart+21 {
 		t.Errorf("%d events wait", n)
 	}
 }
@@ -180,51 +152,51 @@ func TestWebhookTest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	status := http.StatusOK
-	address, sent := f.receiver(t, func(w http.ResponseWriter, _ *http.Request) {
+	address, sent := edgetest.Receiver(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(`<b>seen</b>`))
 	})
-	partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
 	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, address); err != nil {
 		t.Fatal(err)
 	}
-	v := f.signedIn(t, adaToken)
+	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/webhooks/test"
-	v.shows(v.get(path), "Send a test to Ride Club", address)
+	v.shows(v.Get(path), "Send a test to Ride Club", address)
 	for i, kind := range eventTypes {
-		v.shows(v.post(path, "type", kind), "Send a test to Ride Club", "The receiver accepted it.", kind, "200", "<b>seen</b>")
+		v.shows(v.Post(path, "type", kind), "Send a test to Ride Club", "The receiver accepted it.", kind, "200", "<b>seen</b>")
 		if all := sent(); len(all) != i+1 || !strings.Contains(all[i], `"`+kind+`"`) {
 			t.Errorf("it got %q", all)
 		}
 	}
 	status = http.StatusTeapot
-	v.shows(v.post(path, "type", eventTypes[0]), "Send a test to Ride Club", "The receiver did not accept it.", "418")
-	v.fails(v.post(path, "type", "goal.reached"), http.StatusBadRequest, "This form cannot be read")
+	v.shows(v.Post(path, "type", eventTypes[0]), "Send a test to Ride Club", "The receiver did not accept it.", "418")
+	v.fails(v.Post(path, "type", "goal.reached"), http.StatusBadRequest, "This form cannot be read")
 	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://127.0.0.1:1/"); err != nil {
 		t.Fatal(err)
 	}
-	v.shows(v.post(path, "type", eventTypes[0]), "Send a test to Ride Club", "The receiver did not accept it.", "no answer")
+	v.shows(v.Post(path, "type", eventTypes[0]), "Send a test to Ride Club", "The receiver did not accept it.", "no answer")
 }
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
-	f.db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	f.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 		select $1, i <> 7, $2::timestamptz - i * interval '1 minute', 'requestToken', 400, 'invalid_grant', 'code has expired', 1000 + i
 		from generate_series(1, 60) i`, partner.ID, start)
-	v := f.signedIn(t, graceToken)
+	v := f.signedIn(t, edgetest.GraceToken)
 	path := partnerPath(partner.ID) + "/refused"
-	first := v.get(path)
+	first := v.Get(path)
 	v.shows(first, "Ride Club", "2026-03-10 12:33:00", "400 invalid_grant", "code has expired", "1,001")
 	if first.Find("tbody tr").Length() != rowsPerPage || !strings.Contains(first.Find("tbody tr:nth-child(7)").Text(), "without proof") || first.Find("tbody .badge").Length() != 1 {
 		t.Error("not who named the partner without proof is marked")
 	}
-	if n := v.get(first.Find("a[rel=next]").AttrOr("href", "")).Find("tbody tr").Length(); n != 60-rowsPerPage {
+	if n := v.Get(first.Find("a[rel=next]").AttrOr("href", "")).Find("tbody tr").Length(); n != 60-rowsPerPage {
 		t.Errorf("%d rows on the second page", n)
 	}
-	v.shows(v.get(partnerPath(f.db.Client(t).ID)+"/refused"), pgtest.Value[string](t, f.db, "select name from clients order by created_at desc limit 1"), "There is nothing here.")
-	v.fails(v.get(path+"?state=x"), http.StatusBadRequest, "This form cannot be read")
+	v.shows(v.Get(partnerPath(f.DB.Client(t).ID)+"/refused"), pgtest.Value[string](t, f.DB, "select name from clients order by created_at desc limit 1"), "There is nothing here.")
+	v.fails(v.Get(path+"?state=x"), http.StatusBadRequest, "This form cannot be read")
 	var position usage.ErrorPosition
 	if list, err := f.config.Usage.Errors(t.Context(), partner.ID, position, 1); err != nil || len(list) != 1 {
 		t.Errorf("%d, %v", len(list), err)

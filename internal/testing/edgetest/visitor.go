@@ -59,7 +59,7 @@ func Visit(t testing.TB, server *httptest.Server, base string) *Visitor {
 // Send sends a request with a body of a type, empty for none.
 func (v *Visitor) Send(method, path, contentType, body string) Page {
 	v.T.Helper()
-	if !strings.Contains(path, "://") {
+	if strings.HasPrefix(path, "/") {
 		path = v.Base + path
 	}
 	request, err := http.NewRequestWithContext(v.T.Context(), method, path, strings.NewReader(body))

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 )
 
 const (
@@ -21,11 +22,11 @@ const (
 // enter signs in to the account pages, to which the tab has just been led.
 func (s *screen) enter(t *testing.T) {
 	t.Helper()
-	s.isTitled(t, "Sign in to your connections · Activity Connect")
+	s.IsTitled("Sign in to your connections · Activity Connect")
 	s.Submit(chromedp.SetValue(emailField, email), chromedp.Click(mainButton))
-	s.isTitled(t, "Enter your code · Activity Connect")
+	s.IsTitled("Enter your code · Activity Connect")
 	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code), chromedp.Click(mainButton))
-	s.isTitled(t, "Your connections · Activity Connect")
+	s.IsTitled("Your connections · Activity Connect")
 }
 
 // names are the companies of the list.
@@ -48,32 +49,32 @@ func TestChromiumAccount_4(t *testing.T) {
 	// Keeping the connection is one press, too, and leads back to the list.
 	stride := chromedp.CSS(`a[href="` + s.disconnectPage() + `"]`)
 	s.Submit(chromedp.Click(stride))
-	s.isTitled(t, "Disconnect Stride & Co? · Activity Connect")
+	s.IsTitled("Disconnect Stride & Co? · Activity Connect")
 	s.Submit(chromedp.Click(chromedp.CSS("a.other")))
-	if _, err := s.oauth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
+	if _, err := s.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
 		t.Fatalf("the connection was not kept: %v", err)
 	}
 
 	s.Submit(chromedp.Click(stride))
 	s.Submit(chromedp.Click(mainButton))
-	s.isTitled(t, "Stride & Co is disconnected: Your connections · Activity Connect")
+	s.IsTitled("Stride & Co is disconnected: Your connections · Activity Connect")
 	if got := s.names(); !slices.Equal(got, []string{"Kept GmbH"}) {
 		t.Errorf("connections: %q", got)
 	}
-	if _, err := s.oauth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
+	if _, err := s.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
 		t.Error("the access token still works")
 	}
 	s.Submit(chromedp.Reload())
-	s.isTitled(t, "Your connections · Activity Connect")
+	s.IsTitled("Your connections · Activity Connect")
 
 	// A second tab of the browser is signed in, and signed out, with the first.
 	second := &screen{s.fixture, s.chromium, s.NewTab()}
 	second.Open(at("/account"))
-	second.isTitled(t, "Your connections · Activity Connect")
+	second.IsTitled("Your connections · Activity Connect")
 	s.Submit(chromedp.Click(signOutButton))
-	s.isTitled(t, "Sign in to your connections · Activity Connect")
+	s.IsTitled("Sign in to your connections · Activity Connect")
 	second.Submit(chromedp.Click(disconnectLink))
-	second.isTitled(t, "Sign in to your connections · Activity Connect")
+	second.IsTitled("Sign in to your connections · Activity Connect")
 	s.isClean(t)
 	second.isClean(t)
 
@@ -97,8 +98,8 @@ func TestChromiumAccountAnotherSite_4(t *testing.T) {
 		}
 	}
 	s.Open(at("/account"))
-	s.isTitled(t, "Your connections · Activity Connect")
-	if _, err := s.oauth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
+	s.IsTitled("Your connections · Activity Connect")
+	if _, err := s.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
 		t.Errorf("another site has disconnected: %v", err)
 	}
 }
@@ -113,13 +114,13 @@ func TestChromiumAccountKeyboard(t *testing.T) {
 	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code))
 	s.Submit(chromedp.KeyEvent(kb.Enter))
-	s.isTitled(t, "Your connections · Activity Connect")
+	s.IsTitled("Your connections · Activity Connect")
 
 	order := func(want ...string) {
 		t.Helper()
 		var got []string
 		for range want {
-			got = append(got, s.tab(t))
+			got = append(got, s.NextFocus())
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("order of the focus = %q, want %q", got, want)
@@ -128,13 +129,13 @@ func TestChromiumAccountKeyboard(t *testing.T) {
 	const site = "www.partner.example (opens in a new tab)"
 	order(site, "Disconnect Stride & Co")
 	s.Submit(chromedp.KeyEvent(kb.Enter))
-	s.isTitled(t, "Disconnect Stride & Co? · Activity Connect")
+	s.IsTitled("Disconnect Stride & Co? · Activity Connect")
 	order(site, "Disconnect", "Keep connected")
 	s.Submit(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)), chromedp.KeyEvent(kb.Enter))
-	s.isTitled(t, "Stride & Co is disconnected: Your connections · Activity Connect")
+	s.IsTitled("Stride & Co is disconnected: Your connections · Activity Connect")
 	order("Remove A browser, 21 November 2026", "Sign out")
 	s.Submit(chromedp.KeyEvent(kb.Enter))
-	s.isTitled(t, "Sign in to your connections · Activity Connect")
+	s.IsTitled("Sign in to your connections · Activity Connect")
 	s.isClean(t)
 }
 
@@ -166,13 +167,13 @@ func TestChromiumEveryAccountPage(t *testing.T) {
 
 	lapsed := s.partner(t, "Lapsing Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft mbH")
 	lapsed.connect(t, scope.CyclingActivities|scope.CyclingDaily)
-	s.db.Clock.Advance(91 * 24 * time.Hour)
+	s.DB.Clock.Advance(91 * 24 * time.Hour)
 	revoked := s.partner(t, "Revoking SA")
-	if err := s.oauth.Revoke(t.Context(), revoked.credentials(), revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
+	if err := s.OAuth.Revoke(t.Context(), edgetest.Credentials(revoked.client), revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
 		t.Fatal(err)
 	}
 	tokens := s.connect(t, scope.All)
-	if _, err := s.oauth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
+	if _, err := s.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
 		t.Fatal(err)
 	}
 	s.Open(at(s.disconnectPage()))
@@ -202,7 +203,7 @@ func TestChromiumEveryAccountPage(t *testing.T) {
 	s.Open(at("/account/sign-in"))
 	submit(chromedp.SetValue(emailField, "bea@example.com"))
 	look("no mail")
-	s.db.Exec(t, "alter table sign_ins rename to gone")
+	s.DB.Exec(t, "alter table sign_ins rename to gone")
 	s.Submit(chromedp.Reload())
 	look("fault")
 

@@ -11,11 +11,12 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
 // cookiesOf are the cookies that an answer sets, by name.
-func cookiesOf(a answer) map[string]*http.Cookie {
+func cookiesOf(a edgetest.Page) map[string]*http.Cookie {
 	cookies := map[string]*http.Cookie{}
 	for _, cookie := range a.Cookies() {
 		cookies[cookie.Name] = cookie
@@ -27,23 +28,23 @@ func TestAccountSignIn_4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	v := f.visitor(t)
-	if got := v.location(v.get("/account")); got != "/account/sign-in" {
+	if got := v.Location(v.Get("/account")); got != "/account/sign-in" {
 		t.Fatalf("location = %q", got)
 	}
-	page := v.get("/account/sign-in")
+	page := v.Get("/account/sign-in")
 	if len(page.Cookies()) != 0 {
 		t.Error("looking at the sign-in sets a cookie")
 	}
-	if page.page.Find("form[method=post] input[name=email][type=email][autocomplete=email][required]").Length() != 1 ||
-		page.page.Find("[name=decision]").Length() != 0 {
+	if page.Find("form[method=post] input[name=email][type=email][autocomplete=email][required]").Length() != 1 ||
+		page.Find("[name=decision]").Length() != 0 {
 		t.Error("the form is not that of an account")
 	}
-	if got := page.page.Find("main").Text(); !strings.Contains(got, "You stay signed in for 30 minutes") {
+	if got := page.Find("main").Text(); !strings.Contains(got, "You stay signed in for 30 minutes") {
 		t.Errorf("the page says %q", got)
 	}
 
-	answer := v.post("/account/sign-in", url.Values{"email": {email}})
-	if got := v.location(answer); got != "/account/code" {
+	answer := v.Post("/account/sign-in", "email", email)
+	if got := v.Location(answer); got != "/account/code" {
 		t.Errorf("location = %q", got)
 	}
 	own := cookiesOf(answer)[signInCookie]
@@ -51,13 +52,13 @@ func TestAccountSignIn_4(t *testing.T) {
 	if strings.Contains(message.Text, "Stride") || !strings.Contains(message.Text, "To sign in to your connections, enter this code") {
 		t.Errorf("email:\n%s", message.Text)
 	}
-	code := v.get("/account/code").page
+	code := v.Get("/account/code").Document
 	if code.Find("form[method=post] input[name=code][autocomplete=one-time-code][inputmode=numeric][required]").Length() != 1 ||
 		code.Find("[name=decision], .steps").Length() != 0 {
 		t.Error("the form is not that of an account")
 	}
-	answer = v.post("/account/code", url.Values{"code": {message.Code}})
-	if got := v.location(answer); got != "/account" {
+	answer = v.Post("/account/code", "code", message.Code)
+	if got := v.Location(answer); got != "/account" {
 		t.Errorf("location = %q", got)
 	}
 	cookies := cookiesOf(answer)
@@ -71,13 +72,13 @@ func TestAccountSignIn_4(t *testing.T) {
 	if got := cookies[sessionCookie]; got.String() != want.String() || len(got.Value) != 64 {
 		t.Errorf("cookie = %s, want %s with 64 characters", got, &want)
 	}
-	if n := pgtest.Value[int64](t, f.db, "select count(*) from sign_ins"); n != 0 {
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from sign_ins"); n != 0 {
 		t.Error("the sign-in is still there")
 	}
 
 	// The next sign-in is a fresh one.
-	v.location(v.post("/account/sign-out", nil))
-	if again := cookiesOf(v.post("/account/sign-in", url.Values{"email": {email}}))[signInCookie]; again.Value == own.Value {
+	v.Location(v.Post("/account/sign-out"))
+	if again := cookiesOf(v.Post("/account/sign-in", "email", email))[signInCookie]; again.Value == own.Value {
 		t.Error("the secret of the sign-in was used again")
 	}
 }
@@ -88,21 +89,21 @@ func TestAccountSessionEnds_4(t *testing.T) {
 	f.connect(t, scope.All)
 	v := f.visitor(t)
 	v.enter(email)
-	f.db.Clock.Advance(29 * time.Minute)
+	f.DB.Clock.Advance(29 * time.Minute)
 	v.account()
-	f.db.Clock.Advance(time.Minute)
-	if got := v.location(v.get("/account")); got != "/account/sign-in" {
+	f.DB.Clock.Advance(time.Minute)
+	if got := v.Location(v.Get("/account")); got != "/account/sign-in" {
 		t.Errorf("location = %q", got)
 	}
-	for _, answer := range []answer{v.get(f.disconnectPage()), v.post(f.disconnectPage(), nil)} {
-		if got := v.location(answer); got != "/account/sign-in?ended" {
+	for _, answer := range []edgetest.Page{v.Get(f.disconnectPage()), v.Post(f.disconnectPage())} {
+		if got := v.Location(answer); got != "/account/sign-in?ended" {
 			t.Errorf("location = %q", got)
 		}
 	}
-	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 1 {
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from connections where state = 'authorized'"); n != 1 {
 		t.Error("disconnected without a session")
 	}
-	if got := said(v.get("/account/sign-in?ended").page.Find("[role=status]")); !strings.HasPrefix(got, "Your session has ended") {
+	if got := said(v.Get("/account/sign-in?ended").Find("[role=status]")); !strings.HasPrefix(got, "Your session has ended") {
 		t.Errorf("the page says %q", got)
 	}
 }
@@ -118,26 +119,26 @@ func TestAccountSignOut_4(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stolen.client.Jar.SetCookies(service, v.client.Jar.Cookies(service))
+	stolen.Client.Jar.SetCookies(service, v.Client.Jar.Cookies(service))
 	stolen.account()
 
 	for range 2 { // the form is sent again
-		answer := v.post("/account/sign-out", nil)
-		if got := v.location(answer); got != "/account/sign-in?signed-out" {
+		answer := v.Post("/account/sign-out")
+		if got := v.Location(answer); got != "/account/sign-in?signed-out" {
 			t.Errorf("location = %q", got)
 		}
 		if got := cookiesOf(answer)[sessionCookie]; got == nil || got.MaxAge >= 0 {
 			t.Errorf("the cookie stays: %v", got)
 		}
 	}
-	if got := said(v.get("/account/sign-in?signed-out").page.Find("[role=status]")); got != "You’re signed out." {
+	if got := said(v.Get("/account/sign-in?signed-out").Find("[role=status]")); got != "You’re signed out." {
 		t.Errorf("the page says %q", got)
 	}
-	if got := stolen.location(stolen.get("/account")); got != "/account/sign-in" {
+	if got := stolen.Location(stolen.Get("/account")); got != "/account/sign-in" {
 		t.Errorf("a copy of the cookie leads to %q", got)
 	}
 	other.account()
-	v.isError(v.post("/account/sign-out", url.Values{"x": {"y"}}), http.StatusBadRequest, headingForm)
+	v.isError(v.Post("/account/sign-out", "x", "y"), http.StatusBadRequest, headingForm)
 }
 
 // TestAccountSteps: whoever goes back, reloads or skips a step is led to where the sign-in stands.
@@ -145,34 +146,34 @@ func TestAccountSteps(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	v := f.visitor(t)
-	leads := func(a answer, to string) {
+	leads := func(a edgetest.Page, to string) {
 		t.Helper()
-		if got := v.location(a); got != to {
+		if got := v.Location(a); got != to {
 			t.Errorf("location = %q, want %q", got, to)
 		}
 	}
 	for range 2 { // with and without the cookie that a form leaves
-		leads(v.get("/account/code"), "/account/sign-in")
-		leads(v.post("/account/code", url.Values{"code": {"123456"}}), "/account/sign-in")
-		leads(v.post("/account/new-code", nil), "/account/sign-in")
+		leads(v.Get("/account/code"), "/account/sign-in")
+		leads(v.Post("/account/code", "code", "123456"), "/account/sign-in")
+		leads(v.Post("/account/new-code"), "/account/sign-in")
 	}
 	first := v.ask("/account", email)
-	if got, _ := v.get("/account/sign-in").page.Find("input[name=email]").Attr("value"); got != email {
+	if got, _ := v.Get("/account/sign-in").Find("input[name=email]").Attr("value"); got != email {
 		t.Errorf("going back to the address shows %q", got)
 	}
-	leads(v.post("/account/new-code", nil), "/account/code?again")
+	leads(v.Post("/account/new-code"), "/account/code?again")
 	code := f.post.Next(t).Code
 	if first != code {
-		leads(v.post("/account/code", url.Values{"code": {first}}), "/account/code?wrong")
+		leads(v.Post("/account/code", "code", first), "/account/code?wrong")
 	}
 	for range 2 { // the form is sent again
-		leads(v.post("/account/code", url.Values{"code": {code}}), "/account")
+		leads(v.Post("/account/code", "code", code), "/account")
 	}
-	leads(v.get("/account/sign-in"), "/account")
-	leads(v.get("/account/code"), "/account")
-	leads(v.post("/account/sign-in", url.Values{"email": {"bea@example.com"}}), "/account")
-	leads(v.post("/account/new-code", nil), "/account")
-	if got := v.post("/account?again", nil).StatusCode; got != http.StatusNotFound {
+	leads(v.Get("/account/sign-in"), "/account")
+	leads(v.Get("/account/code"), "/account")
+	leads(v.Post("/account/sign-in", "email", "bea@example.com"), "/account")
+	leads(v.Post("/account/new-code"), "/account")
+	if got := v.Post("/account?again").StatusCode; got != http.StatusNotFound {
 		t.Errorf("status = %d", got)
 	}
 }
@@ -185,8 +186,8 @@ func TestAccountCookies(t *testing.T) {
 		"empty": "", "no base64": "not a session", "short": "AAAA", "nobody's": strings.Repeat("A", 64), "long": strings.Repeat("A", 4000),
 	} {
 		forged := f.visitor(t)
-		forged.header.Set("Cookie", sessionCookie+"="+value)
-		if got := forged.location(forged.get("/account")); got != "/account/sign-in" {
+		forged.Header.Set("Cookie", sessionCookie+"="+value)
+		if got := forged.Location(forged.Get("/account")); got != "/account/sign-in" {
 			t.Errorf("%s: location = %q", name, got)
 		}
 	}
@@ -201,10 +202,10 @@ func TestAccountOtherBrowser_4(t *testing.T) {
 	code := v.ask("/account", email)
 	for other.ask("/account", "bea@example.com") == code { // once in a million
 	}
-	if got := other.location(other.post("/account/code", url.Values{"code": {code}})); got != "/account/code?wrong" {
+	if got := other.Location(other.Post("/account/code", "code", code)); got != "/account/code?wrong" {
 		t.Errorf("the code in another browser leads to %q", got)
 	}
-	if got := v.location(v.post("/account/code", url.Values{"code": {code}})); got != "/account" {
+	if got := v.Location(v.Post("/account/code", "code", code)); got != "/account" {
 		t.Errorf("location = %q", got)
 	}
 }
@@ -217,8 +218,8 @@ func TestAccountForgedForms_4(t *testing.T) {
 	f.connect(t, scope.All)
 	v := f.visitor(t)
 	v.enter(email)
-	forms := map[string]url.Values{
-		"/account/sign-in": {"email": {email}}, "/account/code": {"code": {"123456"}}, "/account/new-code": nil,
+	forms := map[string][]string{
+		"/account/sign-in": {"email", email}, "/account/code": {"code", "123456"}, "/account/new-code": nil,
 		"/account/sign-out": nil, f.disconnectPage(): nil,
 	}
 	for name, header := range map[string]http.Header{
@@ -227,16 +228,16 @@ func TestAccountForgedForms_4(t *testing.T) {
 		"an older browser":  {"Origin": {"https://" + partnerHost}},
 		"a sandboxed frame": {"Origin": {"null"}},
 	} {
-		v.header = header
+		v.Header = header
 		for path, form := range forms {
-			answer := v.post(path, form)
+			answer := v.Post(path, form...)
 			if v.isError(answer, http.StatusForbidden, headingForm); len(answer.Cookies()) != 0 {
 				t.Errorf("%s, %s: sets a cookie", name, path)
 			}
 		}
 	}
 	v.account() // still signed in
-	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 1 {
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from connections where state = 'authorized'"); n != 1 {
 		t.Error("a forged form has disconnected")
 	}
 }
@@ -248,20 +249,20 @@ func TestAccountAndAuthorizationSignInsAreApart_5_3(t *testing.T) {
 	v := f.visitor(t)
 	v.enter(email)
 	base := v.open(scope.All)
-	if got := v.location(v.get(base + "/consent")); got != base+"/sign-in" {
+	if got := v.Location(v.Get(base + "/consent")); got != base+"/sign-in" {
 		t.Errorf("signed in to the account, the consent leads to %q", got)
 	}
 	other := f.visitor(t)
 	base = other.open(scope.All)
 	other.signIn(base)
-	if got := other.location(other.get("/account")); got != "/account/sign-in" {
+	if got := other.Location(other.Get("/account")); got != "/account/sign-in" {
 		t.Errorf("signed in for a request, the account leads to %q", got)
 	}
 	code := other.ask("/account", email)
 	base = other.open(scope.All)
 	for other.ask(base, email) == code { // once in a million
 	}
-	if got := other.location(other.post(base+"/code", url.Values{"code": {code}})); got != base+"/code?wrong" {
+	if got := other.Location(other.Post(base+"/code", "code", code)); got != base+"/code?wrong" {
 		t.Errorf("the account's code leads to %q", got)
 	}
 }
@@ -278,17 +279,17 @@ func TestAccountUnknownAddress_4(t *testing.T) {
 	}
 	visit := func(email string) (trace []seen) {
 		v := f.visitor(t)
-		see := func(a answer) {
-			trace = append(trace, seen{a.StatusCode, a.Header.Get("Location"), strings.ReplaceAll(a.text, email, "EMAIL")})
+		see := func(a edgetest.Page) {
+			trace = append(trace, seen{a.StatusCode, a.Header.Get("Location"), strings.ReplaceAll(a.Source, email, "EMAIL")})
 		}
-		see(v.post("/account/sign-in", url.Values{"email": {email}}))
-		see(v.get("/account/code"))
+		see(v.Post("/account/sign-in", "email", email))
+		see(v.Get("/account/code"))
 		for range 6 {
-			see(v.post("/account/code", url.Values{"code": {"000000"}}))
+			see(v.Post("/account/code", "code", "000000"))
 		}
-		see(v.post("/account/new-code", nil))
-		see(v.get("/account/code?again"))
-		see(v.post("/account/new-code", nil))
+		see(v.Post("/account/new-code"))
+		see(v.Get("/account/code?again"))
+		see(v.Post("/account/new-code"))
 		return trace
 	}
 	known := visit("known@example.com")
@@ -308,14 +309,14 @@ func TestAccountLog(t *testing.T) {
 	f.connect(t, scope.All)
 	v := f.visitor(t)
 	code := v.ask("/account", email)
-	v.post("/account/code", url.Values{"code": {otherThan(code)}})
-	session := cookiesOf(v.post("/account/code", url.Values{"code": {code}}))[sessionCookie].Value
+	v.Post("/account/code", "code", otherThan(code))
+	session := cookiesOf(v.Post("/account/code", "code", code))[sessionCookie].Value
 	v.account()
-	v.location(v.post(f.disconnectPage(), nil))
-	v.location(v.post("/account/sign-out", nil))
+	v.Location(v.Post(f.disconnectPage()))
+	v.Location(v.Post("/account/sign-out"))
 	f.server.Close() // every event is written
 
-	log := f.log.String()
+	log := f.Log.String()
 	for _, want := range []string{
 		`"operation":"/account"`, `"operation":"/account/code"`, `"operation":"/account/sign-out"`,
 		`"operation":"/account/connections/{client}/disconnect"`,
@@ -325,7 +326,7 @@ func TestAccountLog(t *testing.T) {
 		}
 	}
 	for name, secret := range map[string]string{
-		"address": email, "code of the email": code, "session": session, "user": f.user.ID.String(),
+		"address": email, "code of the email": code, "session": session, "user": f.User.ID.String(),
 		"partner": f.client.ID.String(), "cookie": sessionCookie,
 	} {
 		if strings.Contains(log, secret) {

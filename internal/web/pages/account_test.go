@@ -2,7 +2,6 @@ package pages
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -12,28 +11,29 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 )
 
 // Names "4" are section 4 of the decisions: "The account pages (/account) have their own sign-in by code, a session of 30
 // minutes, list the connected companies with scopes and dates, and disconnect after a confirming page."
 
 // enter signs the visitor in to the account pages.
-func (v *visitor) enter(email string) {
-	v.t.Helper()
+func (v visitor) enter(email string) {
+	v.T.Helper()
 	code := v.ask("/account", email)
-	if got := v.location(v.post("/account/code", url.Values{"code": {code}})); got != "/account" {
-		v.t.Fatalf("location = %q, want /account", got)
+	if got := v.Location(v.Post("/account/code", "code", code)); got != "/account" {
+		v.T.Fatalf("location = %q, want /account", got)
 	}
 }
 
 // account is the list of a visitor who is signed in.
-func (v *visitor) account() *goquery.Document {
-	v.t.Helper()
-	answer := v.get("/account")
-	if answer.StatusCode != http.StatusOK || answer.page.Find("h1").Text() != "Your connections" {
-		v.t.Fatalf("status %d, heading %q", answer.StatusCode, answer.page.Find("h1").Text())
+func (v visitor) account() *goquery.Document {
+	v.T.Helper()
+	answer := v.Get("/account")
+	if answer.StatusCode != http.StatusOK || answer.Find("h1").Text() != "Your connections" {
+		v.T.Fatalf("status %d, heading %q", answer.StatusCode, answer.Find("h1").Text())
 	}
-	return answer.page
+	return answer.Document
 }
 
 // said is a text without the line breaks of its template.
@@ -50,19 +50,19 @@ func TestAccountList_4(t *testing.T) {
 	gone, lapsed, revoked := f.partner(t, "Away Inc"), f.partner(t, "Lapsing GmbH"), f.partner(t, "Revoking SA")
 
 	lapsed.connect(t, scope.CyclingActivities|scope.CyclingDaily)
-	f.db.Clock.Advance(91 * 24 * time.Hour)
-	if err := f.oauth.Revoke(t.Context(), revoked.credentials(), revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
+	f.DB.Clock.Advance(91 * 24 * time.Hour)
+	if err := f.OAuth.Revoke(t.Context(), edgetest.Credentials(revoked.client), revoked.connect(t, scope.DailySteps).RefreshToken); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.oauth.Disconnect(t.Context(), gone.credentials(), gone.connect(t, scope.All).GrantID); err != nil {
+	if err := f.OAuth.Disconnect(t.Context(), edgetest.Credentials(gone.client), gone.connect(t, scope.All).GrantID); err != nil {
 		t.Fatal(err)
 	}
 	// Half past midnight of the next day in Berlin.
-	f.db.Clock.Set(time.Until(time.Date(2027, 2, 20, 23, 30, 0, 0, time.UTC)))
+	f.DB.SetTime(time.Date(2027, 2, 20, 23, 30, 0, 0, time.UTC))
 	tokens := f.connect(t, scope.All)
-	f.db.Clock.Advance(12 * time.Hour)
+	f.DB.Clock.Advance(12 * time.Hour)
 	stranger := f.partner(t, "Not Mine Ltd")
-	stranger.user = f.newUser(t, "bea@example.com")
+	stranger.User = f.newUser(t, "bea@example.com")
 	stranger.connect(t, scope.All)
 
 	v := f.visitor(t)
@@ -111,8 +111,8 @@ func TestAccountList_4(t *testing.T) {
 		t.Errorf("signed in as %q", got)
 	}
 
-	f.db.Clock.Set(time.Until(time.Date(2027, 2, 20, 23, 31, 0, 0, time.UTC)))
-	if _, err := f.oauth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
+	f.DB.SetTime(time.Date(2027, 2, 20, 23, 31, 0, 0, time.UTC))
+	if _, err := f.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
 		t.Fatal(err)
 	}
 	want[2].Facts[3] = "Last seen: 21 February 2027"
@@ -140,17 +140,17 @@ func TestDisconnect_4(t *testing.T) {
 	f := newFixture(t, limits)
 	kept := f.partner(t, "Kept GmbH")
 	other := f.partner(t, "Not Mine Ltd")
-	other.user = f.newUser(t, "bea@example.com")
+	other.User = f.newUser(t, "bea@example.com")
 	tokens, keptTokens, othersTokens := f.connect(t, scope.All), kept.connect(t, scope.All), other.connect(t, scope.All)
 	works := func(access string) bool {
-		_, err := f.oauth.Authenticate(t.Context(), access)
+		_, err := f.OAuth.Authenticate(t.Context(), access)
 		return err == nil
 	}
 	v := f.visitor(t)
 	v.enter(email)
 
 	// The page says what ends, and ends nothing.
-	page := v.get(f.disconnectPage()).page
+	page := v.Get(f.disconnectPage()).Document
 	if got := page.Find("h1").Text(); got != "Disconnect Stride & Co?" {
 		t.Errorf("heading = %q", got)
 	}
@@ -171,7 +171,7 @@ func TestDisconnect_4(t *testing.T) {
 	}
 
 	for range 2 { // the form is sent again
-		if got := v.location(v.post(action, nil)); got != "/account" {
+		if got := v.Location(v.Post(action)); got != "/account" {
 			t.Errorf("location = %q", got)
 		}
 	}
@@ -187,19 +187,19 @@ func TestDisconnect_4(t *testing.T) {
 			t.Errorf("connections: %q", got)
 		}
 	}
-	if got := v.location(v.get(f.disconnectPage())); got != "/account" {
+	if got := v.Location(v.Get(f.disconnectPage())); got != "/account" {
 		t.Errorf("going back leads to %q", got)
 	}
 
 	// Nobody disconnects what is not theirs.
-	v.isError(v.post(other.disconnectPage(), nil), http.StatusNotFound, headingMissing)
-	v.isError(v.post("/account/connections/"+uuid.NewString()+"/disconnect", nil), http.StatusNotFound, headingMissing)
-	v.isError(v.post("/account/connections/x/disconnect", nil), http.StatusNotFound, headingMissing)
-	v.isError(v.get("/account/connections/"+strings.ToUpper(kept.client.ID.String())+"/disconnect"), http.StatusNotFound, headingMissing)
-	v.isError(v.post(kept.disconnectPage(), url.Values{"sure": {"yes"}}), http.StatusBadRequest, headingForm)
-	v.header.Set("Sec-Fetch-Site", "cross-site")
-	v.isError(v.post(kept.disconnectPage(), nil), http.StatusForbidden, headingForm)
-	v.isError(v.post("/account/sign-out", nil), http.StatusForbidden, headingForm)
+	v.isError(v.Post(other.disconnectPage()), http.StatusNotFound, headingMissing)
+	v.isError(v.Post("/account/connections/"+uuid.NewString()+"/disconnect"), http.StatusNotFound, headingMissing)
+	v.isError(v.Post("/account/connections/x/disconnect"), http.StatusNotFound, headingMissing)
+	v.isError(v.Get("/account/connections/"+strings.ToUpper(kept.client.ID.String())+"/disconnect"), http.StatusNotFound, headingMissing)
+	v.isError(v.Post(kept.disconnectPage(), "sure", "yes"), http.StatusBadRequest, headingForm)
+	v.Header.Set("Sec-Fetch-Site", "cross-site")
+	v.isError(v.Post(kept.disconnectPage()), http.StatusForbidden, headingForm)
+	v.isError(v.Post("/account/sign-out"), http.StatusForbidden, headingForm)
 	if !works(keptTokens.AccessToken) || !works(othersTokens.AccessToken) {
 		t.Error("another connection was disconnected")
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/internal/brand"
-	"connect-svc/internal/client"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -20,8 +20,8 @@ func TestAuthorize_4_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	v := f.visitor(t)
-	answer := v.get("/oauth/authorize?" + f.query(scope.All).Encode())
-	if got := v.location(answer); !strings.HasPrefix(got, "/authorize/") || !strings.HasSuffix(got, "/sign-in") {
+	answer := v.Get("/oauth/authorize?" + f.query(scope.All).Encode())
+	if got := v.Location(answer); !strings.HasPrefix(got, "/authorize/") || !strings.HasSuffix(got, "/sign-in") {
 		t.Errorf("location = %q", got)
 	}
 	cookies := answer.Cookies()
@@ -40,14 +40,14 @@ func TestAuthorize_4_2(t *testing.T) {
 		t.Errorf("the secret has %d characters, want the 43 of 256 bits", len(cookie.Value))
 	}
 	hash := v.secret().hash()
-	if n := pgtest.Value[int64](t, f.db, "select count(*) from authorization_requests where browser_hash = $1", hash[:]); n != 1 {
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from authorization_requests where browser_hash = $1", hash[:]); n != 1 {
 		t.Errorf("%d requests are bound to the hash of the secret, want 1", n)
 	}
-	again := v.get("/oauth/authorize?" + f.query(scope.All).Encode())
+	again := v.Get("/oauth/authorize?" + f.query(scope.All).Encode())
 	if got := again.Cookies()[0].Value; got != cookie.Value {
 		t.Error("a second request of the browser changed its secret")
 	}
-	if other := f.visitor(t).get("/oauth/authorize?" + f.query(scope.All).Encode()); other.Cookies()[0].Value == cookie.Value {
+	if other := f.visitor(t).Get("/oauth/authorize?" + f.query(scope.All).Encode()); other.Cookies()[0].Value == cookie.Value {
 		t.Error("another browser got the same secret")
 	}
 }
@@ -56,13 +56,8 @@ func TestAuthorize_4_2(t *testing.T) {
 func TestAuthorizeErrors_7_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
-	disabled, _, err := f.registry.Create(t.Context(), client.Registration{
-		Name: "Gone", CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.registry.Disable(t.Context(), disabled.ID); err != nil {
+	disabled := f.newClient(t, "Gone")
+	if err := f.Clients.Disable(t.Context(), disabled.ID); err != nil {
 		t.Fatal(err)
 	}
 	set := func(name, value string) func(url.Values) {
@@ -91,15 +86,15 @@ func TestAuthorizeErrors_7_2(t *testing.T) {
 			v := f.visitor(t)
 			query := f.query(scope.All)
 			test.change(query)
-			answer := v.get("/oauth/authorize?" + query.Encode())
+			answer := v.Get("/oauth/authorize?" + query.Encode())
 			v.isError(answer, http.StatusBadRequest, headingRefused)
-			if got := answer.page.Find(".cause code").Text(); got != test.cause {
+			if got := answer.Find(".cause code").Text(); got != test.cause {
 				t.Errorf("cause = %q, want %q", got, test.cause)
 			}
 			if len(answer.Cookies()) != 0 {
 				t.Error("the browser got a cookie")
 			}
-			if strings.Contains(answer.text, "partner.example") || strings.Contains(answer.text, "Stride") {
+			if strings.Contains(answer.Source, "partner.example") || strings.Contains(answer.Source, "Stride") {
 				t.Error("the page repeats the request")
 			}
 		})
@@ -107,7 +102,7 @@ func TestAuthorizeErrors_7_2(t *testing.T) {
 	t.Run("broken encoding", func(t *testing.T) {
 		t.Parallel()
 		v := f.visitor(t)
-		v.isError(v.get("/oauth/authorize?"+f.query(scope.All).Encode()+"&%zz"), http.StatusBadRequest, headingRefused)
+		v.isError(v.Get("/oauth/authorize?"+f.query(scope.All).Encode()+"&%zz"), http.StatusBadRequest, headingRefused)
 	})
 }
 
@@ -121,18 +116,18 @@ func TestWholeWay_3_1(t *testing.T) {
 		t.Parallel()
 		v := f.visitor(t)
 		base := v.open(scope.All)
-		if err := f.oauth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), v.secret().hash(), f.user.ID); err != nil {
+		if err := f.OAuth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), v.secret().hash(), f.User.ID); err != nil {
 			t.Fatal(err)
 		}
-		v.get(base + "/consent")
-		location := v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}}))
+		v.Get(base + "/consent")
+		location := v.Location(v.Post(base+"/consent", "decision", "allow"))
 		if !strings.HasPrefix(location, begin+"code=svcc_") {
 			t.Errorf("location does not go on as registered: %q", strings.SplitAfter(location, "svcc_")[0])
 		}
-		v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, headingDecided)
-		back := v.get(base + "/consent")
+		v.isError(v.Post(base+"/consent", "decision", "allow"), http.StatusBadRequest, headingDecided)
+		back := v.Get(base + "/consent")
 		v.isError(back, http.StatusBadRequest, headingDecided)
-		if got, _ := back.page.Find("a.other").Attr("href"); got != homepage || back.page.Find("a[href='/account']").Length() == 0 {
+		if got, _ := back.Find("a.other").Attr("href"); got != homepage || back.Find("a[href='/account']").Length() == 0 {
 			t.Errorf("going back leads on to %q", got)
 		}
 	})
@@ -140,13 +135,13 @@ func TestWholeWay_3_1(t *testing.T) {
 		t.Parallel()
 		v := f.visitor(t)
 		base := v.open(scope.All)
-		if got, want := v.location(v.post(base+"/consent", url.Values{"decision": {"deny"}})), begin+"error=access_denied"; got != want {
+		if got, want := v.Location(v.Post(base+"/consent", "decision", "deny")), begin+"error=access_denied"; got != want {
 			t.Errorf("location = %q, want %q", got, want)
 		}
-		v.isError(v.post(base+"/consent", url.Values{"decision": {"deny"}}), http.StatusBadRequest, headingDecided)
-		v.header.Set("Cookie", requestCookie(idOf(t, base))+"=x")
-		v.client.Jar = nil
-		v.isError(v.get(base+"/consent"), http.StatusBadRequest, headingUnknown)
+		v.isError(v.Post(base+"/consent", "decision", "deny"), http.StatusBadRequest, headingDecided)
+		v.Header.Set("Cookie", requestCookie(idOf(t, base))+"=x")
+		v.Client.Jar = nil
+		v.isError(v.Get(base+"/consent"), http.StatusBadRequest, headingUnknown)
 	})
 }
 
@@ -157,13 +152,13 @@ func TestRequestEnds_3_1(t *testing.T) {
 		name, heading string
 		end           func(*testing.T, *fixture)
 	}{
-		{"10 minutes", headingExpired, func(_ *testing.T, f *fixture) { f.db.Clock.Advance(10 * time.Minute) }},
+		{"10 minutes", headingExpired, func(_ *testing.T, f *fixture) { f.DB.Clock.Advance(10 * time.Minute) }},
 		{"midnight in Berlin", headingExpired, func(_ *testing.T, f *fixture) {
 			// The request was opened at 23:59:00 there.
-			f.db.Clock.Advance(time.Minute)
+			f.DB.Clock.Advance(time.Minute)
 		}},
 		{"client disabled", headingPartner, func(t *testing.T, f *fixture) {
-			if err := f.registry.Disable(t.Context(), f.client.ID); err != nil {
+			if err := f.Clients.Disable(t.Context(), f.client.ID); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -171,20 +166,20 @@ func TestRequestEnds_3_1(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, limits)
-			f.db.Clock.Set(time.Until(time.Date(2026, 11, 21, 22, 59, 0, 0, time.UTC)))
+			f.DB.SetTime(time.Date(2026, 11, 21, 22, 59, 0, 0, time.UTC))
 			v := f.visitor(t)
 			base, page := v.consent(scope.All)
 			if page.StatusCode != http.StatusOK {
 				t.Fatalf("status = %d", page.StatusCode)
 			}
 			test.end(t, f)
-			v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusBadRequest, test.heading)
-			back := v.get(base + "/consent")
+			v.isError(v.Post(base+"/consent", "decision", "allow"), http.StatusBadRequest, test.heading)
+			back := v.Get(base + "/consent")
 			v.isError(back, http.StatusBadRequest, test.heading)
-			if got, _ := back.page.Find("a.other").Attr("href"); got != homepage {
+			if got, _ := back.Find("a.other").Attr("href"); got != homepage {
 				t.Errorf("the page leads on to %q", got)
 			}
-			if n := pgtest.Value[int64](t, f.db, "select count(*) from connections"); n != 0 {
+			if n := pgtest.Value[int64](t, f.DB, "select count(*) from connections"); n != 0 {
 				t.Error("a connection came about")
 			}
 		})
@@ -202,25 +197,25 @@ func TestAnotherBrowser(t *testing.T) {
 	empty, other := f.visitor(t), f.visitor(t)
 	other.open(scope.All)
 	broken := f.visitor(t)
-	broken.header.Set("Cookie", browserCookie+"=not-a-secret")
-	for name, stranger := range map[string]*visitor{"no cookie": empty, "another cookie": other, "broken cookie": broken} {
+	broken.Header.Set("Cookie", browserCookie+"=not-a-secret")
+	for name, stranger := range map[string]visitor{"no cookie": empty, "another cookie": other, "broken cookie": broken} {
 		for _, page := range []string{"/sign-in", "/code", "/consent"} {
-			stranger.isError(stranger.get(base+page), http.StatusBadRequest, headingElsewhere)
+			stranger.isError(stranger.Get(base+page), http.StatusBadRequest, headingElsewhere)
 		}
-		for page, form := range map[string]url.Values{
-			"/sign-in":  {"email": {email}},
-			"/code":     {"code": {code}},
+		for page, form := range map[string][]string{
+			"/sign-in":  {"email", email},
+			"/code":     {"code", code},
 			"/new-code": {},
-			"/consent":  {"decision": {"deny"}},
+			"/consent":  {"decision", "deny"},
 		} {
-			answer := stranger.post(base+page, form)
+			answer := stranger.Post(base+page, form...)
 			stranger.isError(answer, http.StatusBadRequest, headingElsewhere)
-			if strings.Contains(answer.text, "Stride") {
+			if strings.Contains(answer.Source, "Stride") {
 				t.Errorf("%s: %s tells who asks", name, page)
 			}
 		}
 	}
-	if got := owner.location(owner.post(base+"/code", url.Values{"code": {code}})); got != base+"/consent" {
+	if got := owner.Location(owner.Post(base+"/code", "code", code)); got != base+"/consent" {
 		t.Errorf("the owner's code: location = %q", got)
 	}
 	if got := f.post.Waiting(); got != 0 {
@@ -238,14 +233,14 @@ func TestBrand(t *testing.T) {
 	f := newFixture(t, settings)
 	v := f.visitor(t)
 	base := v.open(scope.All)
-	page := v.get(base + "/sign-in").page
+	page := v.Get(base + "/sign-in").Document
 	if got := said(page.Find("header")); got != acme {
 		t.Errorf("the page is headed %q", got)
 	}
 	if got := page.Find("title").Text(); got != "Sign in to connect Stride & Co · "+acme {
 		t.Errorf("title = %q", got)
 	}
-	v.location(v.post(base+"/sign-in", url.Values{"email": {email}}))
+	v.Location(v.Post(base+"/sign-in", "email", email))
 	sent := f.post.Next(t)
 	if sent.Subject != sent.Code+" is your "+acme+" code" || !strings.HasPrefix(sent.Text, acme+"\n") ||
 		!strings.Contains(sent.Text, "only at "+serviceHost+",") || strings.Contains(sent.HTML, "<b>") {
@@ -262,24 +257,24 @@ func TestLanguageOfTheBrowser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	v := f.visitor(t)
-	v.header.Set("Accept-Language", "xx, de-AT;q=0.8, en;q=0.5")
+	v.Header.Set("Accept-Language", "xx, de-AT;q=0.8, en;q=0.5")
 	base := v.open(scope.All)
-	page := v.get(base + "/sign-in")
-	if lang, _ := page.page.Find("html").Attr("lang"); lang != "de" || page.Header.Get("Vary") != "Accept-Language" ||
-		page.page.Find("h1").Text() != "Anmelden und Stride & Co verbinden" {
-		t.Errorf("lang = %q, Vary %q, heading %q", lang, page.Header.Get("Vary"), page.page.Find("h1").Text())
+	page := v.Get(base + "/sign-in")
+	if lang, _ := page.Find("html").Attr("lang"); lang != "de" || page.Header.Get("Vary") != "Accept-Language" ||
+		page.Find("h1").Text() != "Anmelden und Stride & Co verbinden" {
+		t.Errorf("lang = %q, Vary %q, heading %q", lang, page.Header.Get("Vary"), page.Find("h1").Text())
 	}
-	v.location(v.post(base+"/sign-in", url.Values{"email": {email}}))
+	v.Location(v.Post(base+"/sign-in", "email", email))
 	sent := f.post.Next(t)
 	if sent.Header.Get("Content-Language") != "de" || !strings.Contains(sent.Text, "10 Minuten") || !strings.Contains(sent.HTML, `lang="de"`) {
 		t.Errorf("the email in %s:\n%s", sent.Header.Get("Content-Language"), sent.Text)
 	}
-	v.location(v.post(base+"/code", url.Values{"code": {sent.Code}}))
-	if got := v.get(base + "/consent").page.Find(".until time").Text(); got != "21. November 2026" {
+	v.Location(v.Post(base+"/code", "code", sent.Code))
+	if got := v.Get(base + "/consent").Find(".until time").Text(); got != "21. November 2026" {
 		t.Errorf("the first day is %q", got)
 	}
-	v.header.Set("Accept-Language", "pl")
-	if got := v.get("/nothing").page.Find("h1").Text(); got != "Nie ma takiej strony" {
+	v.Header.Set("Accept-Language", "pl")
+	if got := v.Get("/nothing").Find("h1").Text(); got != "Nie ma takiej strony" {
 		t.Errorf("an error is headed %q", got)
 	}
 }
@@ -296,13 +291,13 @@ func TestPaths(t *testing.T) {
 		"/account/", "/account/other", "/account/new-code", "/account/sign-out", "/account/connections",
 		"/oauth/authorize/", "/static/", "/static/connect.css", "/static/../doc.go", "//" + serviceHost + "/sign-in",
 	} {
-		v.isError(v.get(path), http.StatusNotFound, headingMissing)
+		v.isError(v.Get(path), http.StatusNotFound, headingMissing)
 	}
-	if got := v.location(v.get("/")); got != "/account" {
+	if got := v.Location(v.Get("/")); got != "/account" {
 		t.Errorf("/ leads to %q", got)
 	}
 	for _, path := range []string{"/", "/oauth/authorize", "/nothing", v.stylesheet()} {
-		v.isError(v.post(path, url.Values{}), http.StatusNotFound, headingMissing)
+		v.isError(v.Post(path), http.StatusNotFound, headingMissing)
 	}
 }
 
@@ -313,25 +308,25 @@ func TestHeaders(t *testing.T) {
 	v := f.visitor(t)
 	base, consent := v.consent(scope.All)
 	foreign := f.visitor(t)
-	foreign.header.Set("Sec-Fetch-Site", "cross-site")
+	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
 	const (
 		strict = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 		goes   = strict + " https:"
 	)
 	for name, test := range map[string]struct {
-		answer answer
+		answer edgetest.Page
 		policy string
 	}{
-		"303":            {v.get("/oauth/authorize?" + f.query(scope.All).Encode()), strict},
-		"sign-in":        {v.get(v.open(scope.All) + "/sign-in"), goes},
+		"303":            {v.Get("/oauth/authorize?" + f.query(scope.All).Encode()), strict},
+		"sign-in":        {v.Get(v.open(scope.All) + "/sign-in"), goes},
 		"consent":        {consent, goes},
-		"error":          {v.get("/oauth/authorize"), strict},
-		"broken form":    {v.post(base+"/consent", url.Values{"decision": {"perhaps"}}), strict},
-		"foreign form":   {foreign.post(base+"/consent", url.Values{"decision": {"deny"}}), strict},
-		"not found":      {v.get("/nothing"), strict},
-		"stylesheet":     {v.get(v.stylesheet()), strict},
-		"account":        {v.get("/account/sign-in"), strict},
-		"to the partner": {v.post(base+"/consent", url.Values{"decision": {"allow"}}), strict},
+		"error":          {v.Get("/oauth/authorize"), strict},
+		"broken form":    {v.Post(base+"/consent", "decision", "perhaps"), strict},
+		"foreign form":   {foreign.Post(base+"/consent", "decision", "deny"), strict},
+		"not found":      {v.Get("/nothing"), strict},
+		"stylesheet":     {v.Get(v.stylesheet()), strict},
+		"account":        {v.Get("/account/sign-in"), strict},
+		"to the partner": {v.Post(base+"/consent", "decision", "allow"), strict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := http.Header{
@@ -363,15 +358,15 @@ func TestStatic(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	v := f.visitor(t)
-	page := v.get("/nothing").page
+	page := v.Get("/nothing").Document
 	for selector, mediaType := range map[string]string{
 		"link[rel=stylesheet]": "text/css; charset=utf-8",
 		"link[rel=icon]":       "image/svg+xml",
 	} {
 		path, _ := page.Find(selector).Attr("href")
-		answer := v.get(path)
-		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != mediaType || answer.text == "" {
-			t.Errorf("%s: status %d, %s, %d bytes", path, answer.StatusCode, answer.Header.Get("Content-Type"), len(answer.text))
+		answer := v.Get(path)
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != mediaType || answer.Source == "" {
+			t.Errorf("%s: status %d, %s, %d bytes", path, answer.StatusCode, answer.Header.Get("Content-Type"), len(answer.Source))
 		}
 	}
 	if got := page.Find("script, style, [style], iframe, object, [onclick]").Length(); got != 0 {
@@ -385,13 +380,13 @@ func TestOnlyStaticFilesAreCompressed(t *testing.T) {
 	f := newFixture(t, limits)
 	v := f.visitor(t)
 	base, _ := v.consent(scope.All)
-	v.header.Set("Accept-Encoding", "gzip")
-	css := v.get(v.stylesheet())
-	if css.Header.Get("Content-Encoding") != "gzip" || css.Header.Get("Vary") != "Accept-Encoding" || !strings.HasPrefix(css.text, "\x1f\x8b") {
+	v.Header.Set("Accept-Encoding", "gzip")
+	css := v.Get(v.stylesheet())
+	if css.Header.Get("Content-Encoding") != "gzip" || css.Header.Get("Vary") != "Accept-Encoding" || !strings.HasPrefix(css.Source, "\x1f\x8b") {
 		t.Errorf("the style sheet: %v", css.Header)
 	}
 	for _, path := range []string{base + "/consent", "/account/sign-in", "/nothing", "/oauth/authorize"} {
-		if page := v.get(path); page.Header.Get("Content-Encoding") != "" || page.page.Find("h1").Length() != 1 {
+		if page := v.Get(path); page.Header.Get("Content-Encoding") != "" || page.Find("h1").Length() != 1 {
 			t.Errorf("%s: %q", path, page.Header.Get("Content-Encoding"))
 		}
 	}

@@ -60,7 +60,7 @@ func acme(t *testing.T) brand.Brand {
 func (f *fixture) branded(t *testing.T) {
 	t.Helper()
 	logo := logoOf(t, partnerDrawing)
-	if _, err := f.registry.Update(t.Context(), f.client.ID, func(r *client.Registration) {
+	if _, err := f.Clients.Update(t.Context(), f.client.ID, func(r *client.Registration) {
 		r.Logo, r.PrivacyURL, r.TermsURL = logo, "https://partner.example/privacy", "https://partner.example/terms"
 	}); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestBothSides(t *testing.T) {
 	f.branded(t)
 	v := f.visitor(t)
 	base, consent := v.consent(scope.All)
-	for name, page := range map[string]*goquery.Document{"consent": consent.page, "error": v.get("/nothing").page} {
+	for name, page := range map[string]*goquery.Document{"consent": consent.Document, "error": v.Get("/nothing").Document} {
 		links := hrefs(page.Find("footer a"))
 		if want := []string{"Help: mailto:help@acme.example", "Privacy policy: https://acme.example/privacy"}; !slices.Equal(links, want) {
 			t.Errorf("%s: the footer links to %q", name, links)
@@ -84,8 +84,8 @@ func TestBothSides(t *testing.T) {
 		v.served(page.Find("link[rel=icon]"), "href", "image/svg+xml", "#5b21b6")
 		v.served(page.Find("link[rel=stylesheet]").Last(), "href", "text/css; charset=utf-8", "--main: #5b21b6;")
 	}
-	v.served(consent.page.Find(".company .sides img").Last(), "src", "image/svg+xml", "#d97706")
-	if links := hrefs(consent.page.Find(".company a")); !slices.Equal(links, []string{
+	v.served(consent.Find(".company .sides img").Last(), "src", "image/svg+xml", "#d97706")
+	if links := hrefs(consent.Find(".company a")); !slices.Equal(links, []string{
 		"www.partner.example (opens in a new tab): " + homepage,
 		"Privacy policy (opens in a new tab): https://partner.example/privacy",
 		"Terms (opens in a new tab): https://partner.example/terms",
@@ -97,15 +97,15 @@ func TestBothSides(t *testing.T) {
 	v.served(v.account().Find(".company img"), "src", "image/svg+xml", "#d97706")
 
 	// Another logo has another address, and what was is gone.
-	logo := consent.page.Find(".company .sides img").Last().AttrOr("src", "")
+	logo := consent.Find(".company .sides img").Last().AttrOr("src", "")
 	for _, path := range []string{strings.Replace(logo, "logo-", "logo-0", 1), "/static/partners/x/" + path.Base(logo), "/static/partners/" + uuid.NewString() + "/" + path.Base(logo)} {
-		v.isError(v.get(path), http.StatusNotFound, headingMissing)
+		v.isError(v.Get(path), http.StatusNotFound, headingMissing)
 	}
-	if _, err := f.registry.Update(t.Context(), f.client.ID, func(r *client.Registration) { r.Logo = brand.Logo{} }); err != nil {
+	if _, err := f.Clients.Update(t.Context(), f.client.ID, func(r *client.Registration) { r.Logo = brand.Logo{} }); err != nil {
 		t.Fatal(err)
 	}
-	v.isError(v.get(logo), http.StatusNotFound, headingMissing)
-	if page := v.get(base + "/consent").page; page.Find(".company .sides img").Length() != 1 || said(page.Find(".sides > .face").Last()) != "S" {
+	v.isError(v.Get(logo), http.StatusNotFound, headingMissing)
+	if page := v.Get(base + "/consent").Document; page.Find(".company .sides img").Length() != 1 || said(page.Find(".sides > .face").Last()) != "S" {
 		t.Errorf("without a logo the partner is shown as %q", said(page.Find(".sides")))
 	}
 }
@@ -118,15 +118,15 @@ func hrefs(links *goquery.Selection) (list []string) {
 }
 
 // served says that the file of an element is there, for ever, and harmless.
-func (v *visitor) served(element *goquery.Selection, attribute, mediaType, content string) {
-	v.t.Helper()
+func (v visitor) served(element *goquery.Selection, attribute, mediaType, content string) {
+	v.T.Helper()
 	path := element.AttrOr(attribute, "")
-	file := v.get(path)
-	if file.StatusCode != http.StatusOK || file.Header.Get("Content-Type") != mediaType || !strings.Contains(file.text, content) ||
+	file := v.Get(path)
+	if file.StatusCode != http.StatusOK || file.Header.Get("Content-Type") != mediaType || !strings.Contains(file.Source, content) ||
 		!strings.Contains(file.Header.Get("Cache-Control"), "immutable") {
-		v.t.Errorf("%q: status %d, %s, %s: %.200s", path, file.StatusCode, file.Header.Get("Content-Type"), file.Header.Get("Cache-Control"), file.text)
+		v.T.Errorf("%q: status %d, %s, %s: %.200s", path, file.StatusCode, file.Header.Get("Content-Type"), file.Header.Get("Cache-Control"), file.Source)
 	}
 	if mediaType == "image/svg+xml" && !strings.Contains(file.Header.Get("Content-Security-Policy"), "; sandbox") {
-		v.t.Errorf("%s can be opened with the power of our origin", path)
+		v.T.Errorf("%s can be opened with the power of our origin", path)
 	}
 }

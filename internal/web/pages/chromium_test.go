@@ -1,9 +1,7 @@
 package pages
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,12 +18,6 @@ import (
 	"connect-svc/internal/testing/browsertest"
 	"connect-svc/internal/testing/pgtest"
 )
-
-func dialTo(address string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}
-}
 
 // partnerAppHost is another host of the partner, and another site.
 const partnerAppHost = "app.stride.example"
@@ -95,15 +87,6 @@ func (s *screen) signIn(t *testing.T) {
 	s.WaitTitle("Let Stride & Co see your activity? · Activity Connect", "Let Stride & Co see your activity? · Acme Move")
 }
 
-func (s *screen) isTitled(t *testing.T, want string) {
-	t.Helper()
-	var title string
-	s.Evaluate("document.title", &title)
-	if title != want {
-		t.Fatalf("title = %q, want %q; problems %q", title, want, s.Problems())
-	}
-}
-
 // isBack is the end of the way: the partner's page, with exactly these parameters.
 func (s *screen) isBack(t *testing.T, outcome string) (value string) {
 	t.Helper()
@@ -124,7 +107,7 @@ func (s *screen) isBack(t *testing.T, outcome string) (value string) {
 	if len(query[outcome]) != 1 {
 		t.Fatalf("no %s in %s", outcome, location)
 	}
-	s.isTitled(t, "Back at the partner")
+	s.IsTitled("Back at the partner")
 	return query.Get(outcome)
 }
 
@@ -190,7 +173,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	s.arrive(t)
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
 	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code), chromedp.Click(mainButton))
-	s.isTitled(t, "Stride & Co asks for something else now · Activity Connect")
+	s.IsTitled("Stride & Co asks for something else now · Activity Connect")
 	var disabled bool
 	s.Evaluate(`document.querySelector("button[value=allow]").disabled`, &disabled)
 	if !disabled {
@@ -201,7 +184,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	if status := s.Submit(chromedp.Click(allowButton)); status != http.StatusConflict {
 		t.Errorf("status of a forced Allow = %d, want 409", status)
 	}
-	s.isTitled(t, "Stride & Co asks for something else now · Activity Connect")
+	s.IsTitled("Stride & Co asks for something else now · Activity Connect")
 	s.Submit(chromedp.Click(denyButton))
 	s.isBack(t, "error")
 }
@@ -218,7 +201,7 @@ func TestChromiumConsentFits(t *testing.T) {
 		for _, tag := range locale.Default().Tags() {
 			s.Language(tag)
 			s.Submit(chromedp.Reload())
-			s.isTitled(t, locale.Default().Locale(tag).Text("consent.heading", "Partner", "Stride & Co")+" · Acme Move")
+			s.IsTitled(locale.Default().Locale(tag).Text("consent.heading", "Partner", "Stride & Co") + " · Acme Move")
 			for _, size := range [][2]int64{{390, 844}, {1280, 720}} {
 				s.Do(chromedp.EmulateViewport(size[0], size[1]))
 				var bottom int64
@@ -249,11 +232,11 @@ func TestChromiumKeyboard(t *testing.T) {
 	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.Do(chromedp.WaitReady(codeField+":focus"), chromedp.KeyEvent(s.post.Next(t).Code))
 	s.Submit(chromedp.KeyEvent(kb.Enter))
-	s.isTitled(t, "Let Stride & Co see your activity? · Activity Connect")
+	s.IsTitled("Let Stride & Co see your activity? · Activity Connect")
 
 	var order []string
 	for range 5 {
-		order = append(order, s.tab(t))
+		order = append(order, s.NextFocus())
 	}
 	if want := []string{"Not you?", "www.partner.example (opens in a new tab)", "Your connections (opens in a new tab)", "Allow", "Don’t allow"}; !slices.Equal(order, want) {
 		t.Errorf("order of the focus = %q, want %q", order, want)
@@ -261,21 +244,6 @@ func TestChromiumKeyboard(t *testing.T) {
 	s.Submit(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)), chromedp.KeyEvent(kb.Enter))
 	s.isBack(t, "code")
 	s.isClean(t)
-}
-
-// tab goes to the next thing that takes the focus, which must be seen, and returns its name.
-func (s *screen) tab(t *testing.T) string {
-	t.Helper()
-	s.Do(chromedp.KeyEvent(kb.Tab))
-	var focused struct {
-		Name    string
-		Outline string
-	}
-	s.Evaluate(`({Name: document.activeElement.ariaLabel ?? document.activeElement.textContent.trim(), Outline: getComputedStyle(document.activeElement).outlineStyle})`, &focused)
-	if focused.Outline != "solid" {
-		t.Errorf("the focus on %q cannot be seen: outline %s", focused.Name, focused.Outline)
-	}
-	return focused.Name
 }
 
 // TestChromium5TwoTabs: two requests of one browser do not disturb each other, and another browser has neither.
@@ -332,7 +300,7 @@ func TestChromiumEveryPage(t *testing.T) {
 	submit()
 	look("code, sent again")
 	code = s.post.Next(t).Code
-	s.db.Exec(t, "update sign_ins set expires_at = connect_now()")
+	s.DB.Exec(t, "update sign_ins set expires_at = connect_now()")
 	submit(chromedp.SetValue(codeField, code))
 	look("code, expired")
 	submit()
@@ -358,7 +326,7 @@ func TestChromiumEveryPage(t *testing.T) {
 	submit(chromedp.SetValue(emailField, "grace@example.com"))
 	s.Evaluate(`window.stop(), ""`, new(string)) // or the page would reload while it is looked at
 	look("sending")
-	s.db.Exec(t, "update sign_ins set mail = 'failed'")
+	s.DB.Exec(t, "update sign_ins set mail = 'failed'")
 	s.Submit(chromedp.Reload())
 	look("unavailable")
 	s.arrive(t)
@@ -366,10 +334,10 @@ func TestChromiumEveryPage(t *testing.T) {
 	submit()
 	look("bad form")
 	s.arrive(t)
-	s.db.Exec(t, "alter table sign_ins rename to gone")
+	s.DB.Exec(t, "alter table sign_ins rename to gone")
 	s.Submit(chromedp.Reload())
 	look("fault")
-	if n := pgtest.Value[int64](t, s.db, "select count(*) from authorization_requests"); n == 0 {
+	if n := pgtest.Value[int64](t, s.DB, "select count(*) from authorization_requests"); n == 0 {
 		t.Error("no request was ever stored")
 	}
 

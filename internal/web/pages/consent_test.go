@@ -2,7 +2,6 @@ package pages
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"github.com/PuerkitoBio/goquery"
 	"github.com/google/go-cmp/cmp"
 
-	"connect-svc/internal/client"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -23,10 +22,10 @@ func texts(s *goquery.Selection) []string {
 func TestConsentSaysIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
-	f.db.Clock.Set(time.Until(time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC))) // the 22nd in Berlin
+	f.DB.SetTime(time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC)) // the 22nd in Berlin
 	v := f.visitor(t)
 	_, answer := v.consent(scope.All)
-	page := answer.page
+	page := answer.Document
 	if got, want := texts(page.Find("h1, .company .name, .company .site")), []string{
 		"Let Stride & Co see your activity?", "Stride & Co", "www.partner.example (opens in a new tab)",
 	}; !cmp.Equal(got, want) {
@@ -62,10 +61,10 @@ func TestConsentNamesOnlyWhatIsAsked(t *testing.T) {
 	} {
 		v := f.visitor(t)
 		base := v.open(scopes)
-		if err := f.oauth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), v.secret().hash(), f.user.ID); err != nil {
+		if err := f.OAuth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), v.secret().hash(), f.User.ID); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, texts(v.get(base+"/consent").page.Find(".reads strong"))); diff != "" {
+		if diff := cmp.Diff(want, texts(v.Get(base+"/consent").Find(".reads strong"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", scopes, diff)
 		}
 	}
@@ -76,10 +75,10 @@ func TestConsentOfAReconnection_2_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
 	f.connect(t, scope.All)
-	f.db.Clock.Advance(5 * 24 * time.Hour)
+	f.DB.Clock.Advance(5 * 24 * time.Hour)
 	v := f.visitor(t)
 	_, answer := v.consent(scope.All)
-	if got := answer.page.Find(".until time").Text(); got != "21 November 2026" {
+	if got := answer.Find(".until time").Text(); got != "21 November 2026" {
 		t.Errorf("from %q, want the day of the first consent", got)
 	}
 }
@@ -91,32 +90,32 @@ func TestScopeMismatch_3_1(t *testing.T) {
 	f.connect(t, scope.DailySteps)
 	v := f.visitor(t)
 	base, shown := v.consent(scope.All)
-	says := func(a answer, status int) {
+	says := func(a edgetest.Page, status int) {
 		t.Helper()
-		if a.StatusCode != status || a.page.Find("button[name=decision][value=allow][disabled][aria-describedby=problem]").Length() != 1 {
+		if a.StatusCode != status || a.Find("button[name=decision][value=allow][disabled][aria-describedby=problem]").Length() != 1 {
 			t.Errorf("status = %d, want %d and Allow disabled", a.StatusCode, status)
 		}
-		problem := a.page.Find("#problem[role=alert]")
+		problem := a.Find("#problem[role=alert]")
 		if got := said(problem); !strings.Contains(got, "disconnect it first and connect again") {
 			t.Errorf("problem = %q", got)
 		}
-		if got, want := texts(a.page.Find(".compared ul")), []string{
+		if got, want := texts(a.Find(".compared ul")), []string{
 			"Your steps One total for each day.",
 			"Your steps One total for each day. Your cycling distance One total for each day. " +
 				"Each of your rides Date, start, end and distance, but not where you rode.",
 		}; !cmp.Equal(got, want) {
 			t.Errorf("now and then = %q", got)
 		}
-		if a.page.Find("button[name=decision][value=deny]:not([disabled])").Length() != 1 {
+		if a.Find("button[name=decision][value=deny]:not([disabled])").Length() != 1 {
 			t.Error("there is no way back")
 		}
 	}
 	says(shown, http.StatusOK)
-	says(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusConflict)
-	if n := pgtest.Value[int64](t, f.db, "select version from connections"); n != 1 {
+	says(v.Post(base+"/consent", "decision", "allow"), http.StatusConflict)
+	if n := pgtest.Value[int64](t, f.DB, "select version from connections"); n != 1 {
 		t.Errorf("version = %d, want the connection unchanged", n)
 	}
-	if got := v.location(v.post(base+"/consent", url.Values{"decision": {"deny"}})); !strings.HasSuffix(got, "&error=access_denied") {
+	if got := v.Location(v.Post(base+"/consent", "decision", "deny")); !strings.HasSuffix(got, "&error=access_denied") {
 		t.Errorf("location = %q", got)
 	}
 }
@@ -128,11 +127,11 @@ func TestConsentMustHaveBeenShown(t *testing.T) {
 	v := f.visitor(t)
 	base := v.open(scope.All)
 	v.signIn(base)
-	answer := v.post(base+"/consent", url.Values{"decision": {"allow"}})
-	if answer.StatusCode != http.StatusConflict || answer.page.Find("button[value=allow]:not([disabled])").Length() != 1 {
+	answer := v.Post(base+"/consent", "decision", "allow")
+	if answer.StatusCode != http.StatusConflict || answer.Find("button[value=allow]:not([disabled])").Length() != 1 {
 		t.Fatalf("status = %d, want 409 and the page", answer.StatusCode)
 	}
-	if got := v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}})); !strings.Contains(got, "code=svcc_") {
+	if got := v.Location(v.Post(base+"/consent", "decision", "allow")); !strings.Contains(got, "code=svcc_") {
 		t.Error("Allow after the page does not end with a code")
 	}
 }
@@ -142,25 +141,20 @@ func TestConsentMustHaveBeenShown(t *testing.T) {
 func TestPartnerIsText(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
-	var err error
-	if f.client, f.secret, err = f.registry.Create(t.Context(), client.Registration{
-		Name: `<script>alert("é")</script>`, CallbackURL: callback, Scopes: scope.All, Policy: client.DefaultPolicy,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	f.db.Exec(t, "update clients set homepage_url = 'javascript:alert(1)' where client_id = $1", f.client.ID)
+	f.client = f.newClient(t, `<script>alert("é")</script>`)
+	f.DB.Exec(t, "update clients set homepage_url = 'javascript:alert(1)' where client_id = $1", f.client.ID)
 	v := f.visitor(t)
 	base := v.open(scope.All)
-	pages := map[string]answer{"sign-in": v.get(base + "/sign-in")}
+	pages := map[string]edgetest.Page{"sign-in": v.Get(base + "/sign-in")}
 	code := v.ask(base, email)
-	pages["code"] = v.get(base + "/code")
-	v.location(v.post(base+"/code", url.Values{"code": {code}}))
-	pages["consent"] = v.get(base + "/consent")
+	pages["code"] = v.Get(base + "/code")
+	v.Location(v.Post(base+"/code", "code", code))
+	pages["consent"] = v.Get(base + "/consent")
 	for name, page := range pages {
-		if page.page.Find("script").Length() != 0 || strings.Contains(page.text, "javascript:") {
+		if page.Find("script").Length() != 0 || strings.Contains(page.Source, "javascript:") {
 			t.Errorf("%s: the partner's name or homepage is more than text", name)
 		}
-		if !strings.Contains(page.page.Find("body").Text(), `<script>alert("é")</script>`) {
+		if !strings.Contains(page.Find("body").Text(), `<script>alert("é")</script>`) {
 			t.Errorf("%s does not name the partner", name)
 		}
 	}
@@ -173,25 +167,25 @@ func TestMismatchIsAWayOn(t *testing.T) {
 	tokens := f.connect(t, scope.DailySteps)
 	v := f.visitor(t)
 	base, _ := v.consent(scope.All)
-	if got := v.location(v.post(base+"/consent", url.Values{"decision": {"disconnect"}})); !strings.HasSuffix(got, "&error=access_denied") {
+	if got := v.Location(v.Post(base+"/consent", "decision", "disconnect")); !strings.HasSuffix(got, "&error=access_denied") {
 		t.Errorf("location = %q", got)
 	}
-	if _, err := f.oauth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
+	if _, err := f.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
 		t.Error("the connection is still there")
 	}
-	v.isError(v.get(base+"/consent"), http.StatusBadRequest, headingDecided)
+	v.isError(v.Get(base+"/consent"), http.StatusBadRequest, headingDecided)
 	again, page := v.consent(scope.All)
-	if page.page.Find("button[value=allow]:not([disabled])").Length() != 1 {
+	if page.Find("button[value=allow]:not([disabled])").Length() != 1 {
 		t.Error("the next request cannot be allowed")
 	}
 	// Where nothing differs, there is nothing to disconnect.
-	v.location(v.post(again+"/consent", url.Values{"decision": {"allow"}}))
+	v.Location(v.Post(again+"/consent", "decision", "allow"))
 	f.connect(t, scope.All)
 	same, _ := v.consent(scope.All)
-	if got := v.post(same+"/consent", url.Values{"decision": {"disconnect"}}); got.StatusCode != http.StatusConflict {
+	if got := v.Post(same+"/consent", "decision", "disconnect"); got.StatusCode != http.StatusConflict {
 		t.Errorf("without a mismatch: status %d", got.StatusCode)
 	}
-	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 1 {
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from connections where state = 'authorized'"); n != 1 {
 		t.Errorf("%d connections, want the one that has the same scopes", n)
 	}
 }
@@ -203,21 +197,21 @@ func TestNotYou(t *testing.T) {
 	f.newUser(t, "bea@example.com")
 	v := f.visitor(t)
 	base, page := v.consent(scope.All)
-	form := page.page.Find("form.you")
+	form := page.Find("form.you")
 	if action, _ := form.Attr("action"); action != base+"/restart" || said(form.Find("button")) != "Not you?" {
 		t.Fatalf("the form goes to %q", action)
 	}
-	if got := v.location(v.post(base+"/restart", nil)); got != base+"/sign-in" {
+	if got := v.Location(v.Post(base + "/restart")); got != base+"/sign-in" {
 		t.Fatalf("location = %q", got)
 	}
-	if got := v.location(v.get(base + "/consent")); got != base+"/sign-in" {
+	if got := v.Location(v.Get(base + "/consent")); got != base+"/sign-in" {
 		t.Errorf("the consent leads to %q", got)
 	}
 	code := v.ask(base, "bea@example.com")
-	v.location(v.post(base+"/code", url.Values{"code": {code}}))
-	if got := said(v.get(base + "/consent").page.Find(".you .address")); got != "bea@example.com" {
+	v.Location(v.Post(base+"/code", "code", code))
+	if got := said(v.Get(base + "/consent").Find(".you .address")); got != "bea@example.com" {
 		t.Errorf("signed in as %q", got)
 	}
-	v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}}))
-	v.isError(v.post(base+"/restart", nil), http.StatusBadRequest, headingDecided)
+	v.Location(v.Post(base+"/consent", "decision", "allow"))
+	v.isError(v.Post(base+"/restart"), http.StatusBadRequest, headingDecided)
 }

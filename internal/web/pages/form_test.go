@@ -43,13 +43,13 @@ func TestForms(t *testing.T) {
 		{"both decisions", "/consent", form, "decision=allow&decision=deny"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			v.isError(v.postBody(base+test.path, test.contentType, test.body), http.StatusBadRequest, headingForm)
+			v.isError(v.Send(http.MethodPost, base+test.path, test.contentType, test.body), http.StatusBadRequest, headingForm)
 		})
 	}
-	if n := pgtest.Value[int64](t, f.db, "select count(*) from sign_ins"); n != 0 {
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from sign_ins"); n != 0 {
 		t.Errorf("%d sign-ins", n)
 	}
-	v.location(v.postBody(base+"/sign-in", form+"; charset=UTF-8", "email=ada%40example.com"))
+	v.Location(v.Send(http.MethodPost, base+"/sign-in", form+"; charset=UTF-8", "email=ada%40example.com"))
 }
 
 // TestForeignForms: another site cannot send a form, not even with the browser's cookie.
@@ -65,16 +65,16 @@ func TestForeignForms(t *testing.T) {
 		"old browser, other site": {"Origin": {"https://evil.example"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v.header = header
-			v.isError(v.post(base+"/consent", url.Values{"decision": {"allow"}}), http.StatusForbidden, headingForm)
+			v.Header = header
+			v.isError(v.Post(base+"/consent", "decision", "allow"), http.StatusForbidden, headingForm)
 		})
 	}
 	for name, header := range map[string]http.Header{
 		"old browser, our own page": {"Origin": {"https://" + serviceHost}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v.header = header
-			v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}}))
+			v.Header = header
+			v.Location(v.Post(base+"/consent", "decision", "allow"))
 		})
 	}
 }
@@ -86,35 +86,35 @@ func TestFormsOfOldPhones(t *testing.T) {
 	f := newFixture(t, limits)
 	f.connect(t, scope.All)
 	v := f.visitor(t)
-	v.header = http.Header{}
-	submit := func(page string, action string, form url.Values) string {
+	v.Header = http.Header{}
+	submit := func(page string, action string, fields ...string) string {
 		t.Helper()
-		delete(v.header, "Origin")
-		shown := v.get(page)
-		if shown.StatusCode != http.StatusOK || shown.page.Find(`form[action="`+action+`"]`).Length() == 0 {
+		delete(v.Header, "Origin")
+		shown := v.Get(page)
+		if shown.StatusCode != http.StatusOK || shown.Find(`form[action="`+action+`"]`).Length() == 0 {
 			t.Fatalf("%s: %d, without the form of %s", page, shown.StatusCode, action)
 		}
-		v.header.Set("Origin", "https://"+serviceHost)
+		v.Header.Set("Origin", "https://"+serviceHost)
 		if shown.Header.Get("Referrer-Policy") == "no-referrer" {
-			v.header.Set("Origin", "null")
+			v.Header.Set("Origin", "null")
 		}
-		return v.location(v.post(action, form))
+		return v.Location(v.Post(action, fields...))
 	}
 	for _, base := range []string{v.open(scope.All), "/account"} {
-		submit(base+"/sign-in", base+"/sign-in", url.Values{"email": {email}})
+		submit(base+"/sign-in", base+"/sign-in", "email", email)
 		f.post.Next(t)
-		submit(base+"/code", base+"/new-code", nil)
-		submit(base+"/code", base+"/code", url.Values{"code": {f.post.Next(t).Code}})
+		submit(base+"/code", base+"/new-code")
+		submit(base+"/code", base+"/code", "code", f.post.Next(t).Code)
 		if base != "/account" {
-			submit(base+"/consent", base+"/consent", url.Values{"decision": {"allow"}})
+			submit(base+"/consent", base+"/consent", "decision", "allow")
 		}
 	}
 	cancelled := v.open(scope.All)
-	submit(cancelled+"/sign-in", cancelled+"/consent", url.Values{"decision": {"deny"}})
-	submit(f.disconnectPage(), f.disconnectPage(), nil)
-	field, _ := v.get("/account").page.Find("input[name=browser]").Attr("value")
-	submit("/account", "/account/browsers", url.Values{"browser": {field}})
-	submit("/account", "/account/sign-out", nil)
+	submit(cancelled+"/sign-in", cancelled+"/consent", "decision", "deny")
+	submit(f.disconnectPage(), f.disconnectPage())
+	field, _ := v.Get("/account").Find("input[name=browser]").Attr("value")
+	submit("/account", "/account/browsers", "browser", field)
+	submit("/account", "/account/sign-out")
 }
 
 func TestNetwork(t *testing.T) {

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"net/http"
-	"net/url"
 	"testing"
 
 	"github.com/google/uuid"
@@ -12,28 +11,16 @@ import (
 )
 
 // cookies are the visitor's for the service, by name.
-func (v *visitor) cookies() map[string]*http.Cookie {
-	v.t.Helper()
-	service, err := url.Parse(at("/"))
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	found := map[string]*http.Cookie{}
-	for _, cookie := range v.client.Jar.Cookies(service) {
-		found[cookie.Name] = cookie
-	}
-	return found
+func (v visitor) cookies() map[string]*http.Cookie {
+	v.T.Helper()
+	return v.Cookies("/")
 }
 
 // give puts cookies of another visitor into this browser.
-func (v *visitor) give(cookies ...*http.Cookie) {
-	v.t.Helper()
-	service, err := url.Parse(at("/"))
-	if err != nil {
-		v.t.Fatal(err)
-	}
+func (v visitor) give(cookies ...*http.Cookie) {
+	v.T.Helper()
 	for _, cookie := range cookies {
-		v.client.Jar.SetCookies(service, []*http.Cookie{{Name: cookie.Name, Value: cookie.Value, Path: "/", Secure: true}})
+		v.Give("/", &http.Cookie{Name: cookie.Name, Value: cookie.Value, Path: "/", Secure: true})
 	}
 }
 
@@ -47,25 +34,25 @@ func TestSignInRenewsTheSecret(t *testing.T) {
 	thief.give(victim.cookies()[browserCookie])
 	other := victim.open(scope.DailySteps) // in another tab
 	victim.signIn(base)
-	if page := victim.get(base + "/consent"); page.StatusCode != http.StatusOK {
+	if page := victim.Get(base + "/consent"); page.StatusCode != http.StatusOK {
 		t.Fatalf("the victim's consent: %d", page.StatusCode)
 	}
-	if got := thief.location(thief.get(base + "/consent")); got != base+"/sign-in" {
+	if got := thief.Location(thief.Get(base + "/consent")); got != base+"/sign-in" {
 		t.Errorf("the thief is sent to %q", got)
 	}
-	if got := thief.get(base + "/code"); got.StatusCode != http.StatusOK {
+	if got := thief.Get(base + "/code"); got.StatusCode != http.StatusOK {
 		t.Errorf("the page of the code: %d", got.StatusCode)
 	}
-	if got := thief.location(thief.post(base+"/consent", url.Values{"decision": {"allow"}})); got != base+"/sign-in" {
+	if got := thief.Location(thief.Post(base+"/consent", "decision", "allow")); got != base+"/sign-in" {
 		t.Errorf("the thief's decision leads to %q", got)
 	}
 	victim.signIn(other)
 	for _, base := range []string{base, other} {
-		if page := victim.get(base + "/consent"); page.StatusCode != http.StatusOK {
+		if page := victim.Get(base + "/consent"); page.StatusCode != http.StatusOK {
 			t.Errorf("after the sign-in of another tab: %d", page.StatusCode)
 		}
 	}
-	victim.location(victim.post(base+"/consent", url.Values{"decision": {"allow"}}))
+	victim.Location(victim.Post(base+"/consent", "decision", "allow"))
 	request := &http.Request{Header: http.Header{}}
 	request.AddCookie(victim.cookies()[requestCookie(idOf(t, base))])
 	if _, left := secretIn(request, requestCookie(idOf(t, base))); left {
@@ -80,15 +67,15 @@ func TestOwnerGetsInWhileOthersGuess(t *testing.T) {
 	f := newFixture(t, limits)
 	owner, stranger := f.visitor(t), f.visitor(t)
 	owner.enter(email)
-	owner.location(owner.post("/account/sign-out", nil))
+	owner.Location(owner.Post("/account/sign-out"))
 	for {
-		answer := stranger.post(stranger.open(scope.All)+"/sign-in", url.Values{"email": {email}})
+		answer := stranger.Post(stranger.open(scope.All)+"/sign-in", "email", email)
 		if answer.StatusCode == http.StatusTooManyRequests {
 			break
 		}
 		f.post.Next(t)
 	}
-	stranger.isError(stranger.post("/account/sign-in", url.Values{"email": {email}}), http.StatusTooManyRequests, "Too many codes")
+	stranger.isError(stranger.Post("/account/sign-in", "email", email), http.StatusTooManyRequests, "Too many codes")
 	owner.consent(scope.All)
 	owner.enter(email)
 
@@ -97,21 +84,21 @@ func TestOwnerGetsInWhileOthersGuess(t *testing.T) {
 		t.Errorf("the list marks %q", got)
 	}
 	field, _ := page.Find(".browsers input[name=browser]").Attr("value")
-	stranger.location(stranger.post("/account/browsers", url.Values{"browser": {field}})) // not signed in
+	stranger.Location(stranger.Post("/account/browsers", "browser", field)) // not signed in
 	if got := owner.account().Find(".browsers li").Length(); got != 1 {
 		t.Fatalf("%d browsers are listed, want 1", got)
 	}
-	if got := owner.post("/account/browsers", url.Values{"browser": {"x"}}); got.StatusCode != http.StatusBadRequest {
+	if got := owner.Post("/account/browsers", "browser", "x"); got.StatusCode != http.StatusBadRequest {
 		t.Errorf("no id: %d", got.StatusCode)
 	}
-	if got := owner.location(owner.post("/account/browsers", url.Values{"browser": {field}})); got != "/account?forgotten" {
+	if got := owner.Location(owner.Post("/account/browsers", "browser", field)); got != "/account?forgotten" {
 		t.Fatalf("location = %q", got)
 	}
 	if got := owner.account().Find(".browsers li").Length(); got != 0 {
 		t.Errorf("%d browsers are listed after it was removed", got)
 	}
-	owner.location(owner.post("/account/sign-out", nil))
-	owner.isError(owner.post("/account/sign-in", url.Values{"email": {email}}), http.StatusTooManyRequests, "Too many codes")
+	owner.Location(owner.Post("/account/sign-out"))
+	owner.isError(owner.Post("/account/sign-in", "email", email), http.StatusTooManyRequests, "Too many codes")
 }
 
 // TestKnownBrowsersOfSeveralUsers: a browser of a family knows four users, each sign-in with a new key.
@@ -126,7 +113,7 @@ func TestKnownBrowsersOfSeveralUsers(t *testing.T) {
 	for _, address := range append(addresses, "d@example.com") {
 		before := v.cookies()[knownCookie]
 		v.enter(address)
-		v.location(v.post("/account/sign-out", nil))
+		v.Location(v.Post("/account/sign-out"))
 		if after := v.cookies()[knownCookie]; after == nil || before != nil && after.Value == before.Value {
 			t.Fatal("no new key")
 		}
@@ -156,18 +143,18 @@ func TestFormSentTwiceSignsInOnce(t *testing.T) {
 	first, second := f.visitor(t), f.visitor(t)
 	base := first.open(scope.All)
 	second.give(first.cookies()[browserCookie])
-	form := url.Values{"code": {first.ask(base, email)}}
-	for _, v := range []*visitor{first, second} {
-		if got := v.location(v.post(base+"/code", form)); got != base+"/consent" {
+	code := first.ask(base, email)
+	for _, v := range []visitor{first, second} {
+		if got := v.Location(v.Post(base+"/code", "code", code)); got != base+"/consent" {
 			t.Fatalf("location = %q", got)
 		}
 	}
-	for _, v := range []*visitor{first, second} {
-		if page := v.get(base + "/consent"); page.StatusCode != http.StatusOK {
+	for _, v := range []visitor{first, second} {
+		if page := v.Get(base + "/consent"); page.StatusCode != http.StatusOK {
 			t.Errorf("consent: %d", page.StatusCode)
 		}
 	}
-	if err := f.oauth.SignedIn(t.Context(), idOf(t, base), first.secret().hash(), [32]byte{}, f.newUser(t, "bea@example.com").ID); err != oauth.ErrRequestEnded {
+	if err := f.OAuth.SignedIn(t.Context(), idOf(t, base), first.secret().hash(), [32]byte{}, f.newUser(t, "bea@example.com").ID); err != oauth.ErrRequestEnded {
 		t.Errorf("a sign-in of another user: %v", err)
 	}
 }

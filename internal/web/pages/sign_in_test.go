@@ -3,7 +3,6 @@ package pages
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
@@ -26,7 +26,7 @@ func TestForms4(t *testing.T) {
 	v := f.visitor(t)
 	base := v.open(scope.All)
 
-	page := v.get(base + "/sign-in").page
+	page := v.Get(base + "/sign-in").Document
 	if page.Find("form[method=post] input[name=email][type=email][autocomplete=email][required]").Length() != 1 {
 		t.Error("no field for the address")
 	}
@@ -34,15 +34,15 @@ func TestForms4(t *testing.T) {
 		t.Errorf("heading = %q", got)
 	}
 	code := v.ask(base, email)
-	page = v.get(base + "/code").page
+	page = v.Get(base + "/code").Document
 	if page.Find("form[method=post] input[name=code][autocomplete=one-time-code][inputmode=numeric][required]").Length() != 1 {
 		t.Error("no field for the code")
 	}
 	if got := page.Find("strong.address").Text(); got != email {
 		t.Errorf("the page names %q", got)
 	}
-	v.location(v.post(base+"/code", url.Values{"code": {code}}))
-	page = v.get(base + "/consent").page
+	v.Location(v.Post(base+"/code", "code", code))
+	page = v.Get(base + "/consent").Document
 	for _, decision := range []string{"allow", "deny"} {
 		if page.Find("form[method=post] button[name=decision][value="+decision+"]:not([disabled])").Length() != 1 {
 			t.Errorf("no button for %s", decision)
@@ -53,7 +53,7 @@ func TestForms4(t *testing.T) {
 		if path == "/code" {
 			v.ask(fresh, email)
 		}
-		if v.get(fresh+path).page.Find("button[name=decision][value=deny]").Length() != 1 {
+		if v.Get(fresh+path).Find("button[name=decision][value=deny]").Length() != 1 {
 			t.Errorf("%s has no way back to the partner", path)
 		}
 	}
@@ -65,35 +65,35 @@ func TestSteps(t *testing.T) {
 	f := newFixture(t, limits)
 	v := f.visitor(t)
 	base := v.open(scope.All)
-	leads := func(a answer, to string) {
+	leads := func(a edgetest.Page, to string) {
 		t.Helper()
-		if got := v.location(a); got != base+to {
+		if got := v.Location(a); got != base+to {
 			t.Errorf("location = %q, want …%s", got, to)
 		}
 	}
-	leads(v.get(base+"/code"), "/sign-in")
-	leads(v.get(base+"/consent"), "/sign-in")
-	leads(v.post(base+"/new-code", nil), "/sign-in")
-	leads(v.post(base+"/code", url.Values{"code": {"123456"}}), "/sign-in")
-	leads(v.post(base+"/consent", url.Values{"decision": {"allow"}}), "/sign-in")
+	leads(v.Get(base+"/code"), "/sign-in")
+	leads(v.Get(base+"/consent"), "/sign-in")
+	leads(v.Post(base+"/new-code"), "/sign-in")
+	leads(v.Post(base+"/code", "code", "123456"), "/sign-in")
+	leads(v.Post(base+"/consent", "decision", "allow"), "/sign-in")
 
 	code := v.ask(base, email)
-	leads(v.get(base+"/consent"), "/sign-in")
-	if got, _ := v.get(base + "/sign-in").page.Find("input[name=email]").Attr("value"); got != email {
+	leads(v.Get(base+"/consent"), "/sign-in")
+	if got, _ := v.Get(base + "/sign-in").Find("input[name=email]").Attr("value"); got != email {
 		t.Errorf("going back to the address shows %q", got)
 	}
 	for range 2 { // the form is sent again
-		leads(v.post(base+"/code", url.Values{"code": {code}}), "/consent")
+		leads(v.Post(base+"/code", "code", code), "/consent")
 	}
-	leads(v.get(base+"/sign-in"), "/consent")
-	leads(v.get(base+"/code"), "/consent")
-	leads(v.post(base+"/sign-in", url.Values{"email": {"other@example.com"}}), "/consent")
-	leads(v.post(base+"/new-code", nil), "/consent")
+	leads(v.Get(base+"/sign-in"), "/consent")
+	leads(v.Get(base+"/code"), "/consent")
+	leads(v.Post(base+"/sign-in", "email", "other@example.com"), "/consent")
+	leads(v.Post(base+"/new-code"), "/consent")
 	if got := f.post.Waiting(); got != 0 {
 		t.Errorf("%d emails too many", got)
 	}
 	for range 2 { // reload
-		if got := v.get(base + "/consent").StatusCode; got != http.StatusOK {
+		if got := v.Get(base + "/consent").StatusCode; got != http.StatusOK {
 			t.Errorf("status of the consent = %d", got)
 		}
 	}
@@ -108,15 +108,15 @@ func TestSignInIsForOneRequest(t *testing.T) {
 	code := v.ask(one, email)
 	for v.ask(other, email) == code { // once in a million
 	}
-	answer := v.get(v.location(v.post(other+"/code", url.Values{"code": {code}})))
-	if got := answer.page.Find("#problem").Text(); !strings.Contains(got, "not the right code") {
+	answer := v.Get(v.Location(v.Post(other+"/code", "code", code)))
+	if got := answer.Find("#problem").Text(); !strings.Contains(got, "not the right code") {
 		t.Errorf("the code of another request: %q", got)
 	}
-	v.location(v.post(one+"/code", url.Values{"code": {code}}))
-	if got := v.location(v.get(other + "/consent")); got != other+"/sign-in" {
+	v.Location(v.Post(one+"/code", "code", code))
+	if got := v.Location(v.Get(other + "/consent")); got != other+"/sign-in" {
 		t.Errorf("signed in for one request, the other leads to %q", got)
 	}
-	if got := v.location(v.get(v.open(scope.All) + "/consent")); !strings.HasSuffix(got, "/sign-in") {
+	if got := v.Location(v.Get(v.open(scope.All) + "/consent")); !strings.HasSuffix(got, "/sign-in") {
 		t.Errorf("signed in for one request, a new one leads to %q", got)
 	}
 }
@@ -129,20 +129,20 @@ func TestCodeProblems(t *testing.T) {
 	code := v.ask(base, email)
 	enter := func(code, problem string, field bool) {
 		t.Helper()
-		next := v.location(v.post(base+"/code", url.Values{"code": {code}}))
-		v.get(next)
-		answer := v.get(next) // reloading enters nothing again
-		if got := strings.TrimSpace(answer.page.Find("#problem[role=alert]").Text()); got != problem {
+		next := v.Location(v.Post(base+"/code", "code", code))
+		v.Get(next)
+		answer := v.Get(next) // reloading enters nothing again
+		if got := strings.TrimSpace(answer.Find("#problem[role=alert]").Text()); got != problem {
 			t.Errorf("problem = %q, want %q", got, problem)
 		}
-		if got := answer.page.Find("title").Text(); !strings.HasPrefix(got, "Error: ") {
+		if got := answer.Find("title").Text(); !strings.HasPrefix(got, "Error: ") {
 			t.Errorf("title = %q", got)
 		}
-		invalid := answer.page.Find("input[name=code][aria-invalid=true][aria-describedby~=problem]").Length()
-		if again := answer.page.Find("form[action$='/new-code'] button").Length(); again != 1 || (invalid == 1) != field {
+		invalid := answer.Find("input[name=code][aria-invalid=true][aria-describedby~=problem]").Length()
+		if again := answer.Find("form[action$='/new-code'] button").Length(); again != 1 || (invalid == 1) != field {
 			t.Errorf("%d fields and %d ways to a new code", invalid, again)
 		}
-		if code != "" && strings.Contains(answer.text, code) {
+		if code != "" && strings.Contains(answer.Source, code) {
 			t.Error("the page repeats what was entered")
 		}
 	}
@@ -155,22 +155,22 @@ func TestCodeProblems(t *testing.T) {
 	const spent = "This code was tried five times and no longer works. Ask for a new one."
 	enter(otherThan(code), spent, false)
 	enter(code, spent, false)
-	if got := v.get(base + "/code").page.Find("#problem").Text(); !strings.Contains(got, spent) {
+	if got := v.Get(base + "/code").Find("#problem").Text(); !strings.Contains(got, spent) {
 		t.Errorf("reload: %q", got)
 	}
 
-	if got := v.location(v.post(base+"/new-code", nil)); got != base+"/code?again" {
+	if got := v.Location(v.Post(base + "/new-code")); got != base+"/code?again" {
 		t.Errorf("location = %q", got)
 	}
 	code = f.post.Next(t).Code
-	if got := v.get(base + "/code?again").page.Find("[role=status]").Text(); !regexp.MustCompile(`^We sent a new code at \d\d:\d\d UTC. Only the newest email counts.$`).MatchString(got) {
+	if got := v.Get(base + "/code?again").Find("[role=status]").Text(); !regexp.MustCompile(`^We sent a new code at \d\d:\d\d UTC. Only the newest email counts.$`).MatchString(got) {
 		t.Errorf("after a new code: %q", got)
 	}
-	f.db.Exec(t, "update sign_ins set expires_at = connect_now()")
+	f.DB.Exec(t, "update sign_ins set expires_at = connect_now()")
 	enter(code, "This code is more than 10 minutes old and no longer works. Ask for a new one.", false)
-	v.location(v.post(base+"/new-code", nil))
+	v.Location(v.Post(base + "/new-code"))
 	code = f.post.Next(t).Code
-	if got := v.location(v.post(base+"/code", url.Values{"code": {" " + code[:3] + " " + code[3:] + " "}})); got != base+"/consent" {
+	if got := v.Location(v.Post(base+"/code", "code", " "+code[:3]+" "+code[3:]+" ")); got != base+"/consent" {
 		t.Errorf("location = %q", got)
 	}
 }
@@ -181,11 +181,11 @@ func TestAddressProblems(t *testing.T) {
 	v := f.visitor(t)
 	base := v.open(scope.All)
 	for _, typed := range []string{"", "ada", "ada@", "<b>@example.com\"", "Ada <ada@example.com>", strings.Repeat("a", 300) + "@example.com"} {
-		answer := v.post(base+"/sign-in", url.Values{"email": {typed}})
-		if answer.StatusCode != http.StatusUnprocessableEntity || answer.page.Find("#problem[role=alert]").Length() != 1 {
+		answer := v.Post(base+"/sign-in", "email", typed)
+		if answer.StatusCode != http.StatusUnprocessableEntity || answer.Find("#problem[role=alert]").Length() != 1 {
 			t.Errorf("%q: status %d", typed, answer.StatusCode)
 		}
-		field := answer.page.Find("input[name=email][aria-invalid=true][aria-describedby~=problem]")
+		field := answer.Find("input[name=email][aria-invalid=true][aria-describedby~=problem]")
 		if got, _ := field.Attr("value"); got != typed {
 			t.Errorf("the field holds %q, want %q", got, typed)
 		}
@@ -205,18 +205,18 @@ func TestUnknownAddress4(t *testing.T) {
 	visit := func(email string) (trace []seen) {
 		v := f.visitor(t)
 		base := v.open(scope.All)
-		see := func(a answer) {
+		see := func(a edgetest.Page) {
 			blank := strings.NewReplacer(base, "BASE", email, "EMAIL").Replace
-			trace = append(trace, seen{a.StatusCode, blank(a.Header.Get("Location")), blank(a.text)})
+			trace = append(trace, seen{a.StatusCode, blank(a.Header.Get("Location")), blank(a.Source)})
 		}
-		see(v.post(base+"/sign-in", url.Values{"email": {email}}))
-		see(v.get(base + "/code"))
+		see(v.Post(base+"/sign-in", "email", email))
+		see(v.Get(base + "/code"))
 		for range 6 {
-			see(v.post(base+"/code", url.Values{"code": {"000000"}}))
+			see(v.Post(base+"/code", "code", "000000"))
 		}
-		see(v.post(base+"/new-code", nil))
-		see(v.get(base + "/code?again"))
-		see(v.post(base+"/new-code", nil))
+		see(v.Post(base + "/new-code"))
+		see(v.Get(base + "/code?again"))
+		see(v.Post(base + "/new-code"))
 		return trace
 	}
 	if diff := cmp.Diff(visit("known@example.com"), visit("stranger@example.org")); diff != "" {
@@ -244,26 +244,26 @@ func TestTooManyCodes4(t *testing.T) {
 			f := newFixture(t, test.settings)
 			v := f.visitor(t)
 			for i := range 3 {
-				v.header.Set("X-Forwarded-For", "10.9.8.7, "+test.from(i))
+				v.Header.Set("X-Forwarded-For", "10.9.8.7, "+test.from(i))
 				base := v.open(scope.All)
-				answer := v.post(base+"/sign-in", url.Values{"email": {test.email(i)}})
+				answer := v.Post(base+"/sign-in", "email", test.email(i))
 				if i < 2 {
-					v.location(answer)
+					v.Location(answer)
 					continue
 				}
 				v.isError(answer, http.StatusTooManyRequests, headingTooMany)
-				if !regexp.MustCompile(`You can ask for another code after 13:0\d UTC\.`).MatchString(answer.page.Find("main").Text()) {
-					t.Errorf("it does not say when: %q", answer.page.Find("main").Text())
+				if !regexp.MustCompile(`You can ask for another code after 13:0\d UTC\.`).MatchString(answer.Find("main").Text()) {
+					t.Errorf("it does not say when: %q", answer.Find("main").Text())
 				}
 				if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err != nil || seconds < 3500 || seconds > 3600 {
 					t.Errorf("Retry-After = %q", answer.Header.Get("Retry-After"))
 				}
-				if got, _ := answer.page.Find("main a").Attr("href"); got != base+"/code" {
+				if got, _ := answer.Find("main a").Attr("href"); got != base+"/code" {
 					t.Errorf("the way back is %q", got)
 				}
 			}
-			v.header.Set("X-Forwarded-For", "192.0.2.99")
-			v.location(v.post(v.open(scope.All)+"/sign-in", url.Values{"email": {"other@example.com"}}))
+			v.Header.Set("X-Forwarded-For", "192.0.2.99")
+			v.Location(v.Post(v.open(scope.All)+"/sign-in", "email", "other@example.com"))
 		})
 	}
 }
@@ -276,17 +276,17 @@ func TestNextCode(t *testing.T) {
 	base := v.open(scope.All)
 	says := func() string {
 		t.Helper()
-		return v.get(base + "/code").page.Find(".next").Text()
+		return v.Get(base + "/code").Find(".next").Text()
 	}
 	v.ask(base, email)
 	if got := says(); got != "" {
 		t.Errorf("with a code left: %q", got)
 	}
-	v.location(v.post(base+"/new-code", nil))
+	v.Location(v.Post(base + "/new-code"))
 	if got := says(); !regexp.MustCompile(`^You can ask for another code after 13:0\d UTC\.$`).MatchString(got) {
 		t.Errorf("with none left: %q", got)
 	}
-	f.db.Exec(t, "update sign_in_limits set failed = 100")
+	f.DB.Exec(t, "update sign_in_limits set failed = 100")
 	if got := says(); !regexp.MustCompile(`^You can ask for another code after 12:0\d UTC on 22 November 2026\.$`).MatchString(got) {
 		t.Errorf("after many wrong codes: %q", got)
 	}
@@ -297,19 +297,19 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, account.Settings{CodesPerEmail: 1})
 	v := f.visitor(t)
-	v.header.Set("X-Forwarded-For", "192.0.2.77")
+	v.Header.Set("X-Forwarded-For", "192.0.2.77")
 	base := v.open(scope.All)
 	code := v.ask(base, email)
-	v.post(base+"/new-code", nil)
-	v.post(base+"/code", url.Values{"code": {otherThan(code)}})
-	v.post(base+"/code", url.Values{"code": {code}})
-	v.get(base + "/consent")
-	location := v.location(v.post(base+"/consent", url.Values{"decision": {"allow"}}))
-	v.get(base + "/consent")
-	v.get("/nothing")
+	v.Post(base + "/new-code")
+	v.Post(base+"/code", "code", otherThan(code))
+	v.Post(base+"/code", "code", code)
+	v.Get(base + "/consent")
+	location := v.Location(v.Post(base+"/consent", "decision", "allow"))
+	v.Get(base + "/consent")
+	v.Get("/nothing")
 	f.server.Close() // every event is written
 
-	log := f.log.String()
+	log := f.Log.String()
 	for _, want := range []string{
 		`"operation":"/oauth/authorize"`, `"operation":"/authorize/{request}/code"`, `"operation":"/authorize/{request}/consent"`,
 		`"code":"too_many_codes"`, `"code":"invalid_request"`, `"code":"not_found"`,
@@ -338,17 +338,17 @@ func TestFault(t *testing.T) {
 	f := newFixture(t, limits)
 	v := f.visitor(t)
 	base := v.open(scope.All)
-	f.db.Exec(t, "alter table sign_ins rename to gone")
-	answer := v.post(base+"/sign-in", url.Values{"email": {email}})
+	f.DB.Exec(t, "alter table sign_ins rename to gone")
+	answer := v.Post(base+"/sign-in", "email", email)
 	v.isError(answer, http.StatusInternalServerError, "Something went wrong")
-	if strings.Contains(answer.text, "sign_ins") {
+	if strings.Contains(answer.Source, "sign_ins") {
 		t.Error("the page shows the cause")
 	}
 	f.server.Close()
-	if log := f.log.String(); !strings.Contains(log, `relation \"sign_ins\" does not exist`) || strings.Contains(log, email) {
+	if log := f.Log.String(); !strings.Contains(log, `relation \"sign_ins\" does not exist`) || strings.Contains(log, email) {
 		t.Errorf("log:\n%s", log)
 	}
-	if n := pgtest.Value[int64](t, f.db, "select count(*) from sign_in_limits"); n != 0 {
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from sign_in_limits"); n != 0 {
 		t.Error("the failed code was counted")
 	}
 }
@@ -362,32 +362,32 @@ func TestNoMail(t *testing.T) {
 	for _, email := range []string{email, "stranger@example.org"} {
 		v := f.visitor(t)
 		base := v.open(scope.All)
-		if got := v.location(v.post(base+"/sign-in", url.Values{"email": {email}})); got != base+"/code" {
+		if got := v.Location(v.Post(base+"/sign-in", "email", email)); got != base+"/code" {
 			t.Errorf("location = %q", got)
 		}
-		sending := v.get(base + "/code")
-		if got := sending.page.Find("h1").Text(); got != "We’re sending a code" || sending.Header.Get("Refresh") != "3" ||
-			sending.page.Find("input").Length() != 0 || strings.Contains(sending.text, "we’ve sent") {
+		sending := v.Get(base + "/code")
+		if got := sending.Find("h1").Text(); got != "We’re sending a code" || sending.Header.Get("Refresh") != "3" ||
+			sending.Find("input").Length() != 0 || strings.Contains(sending.Source, "we’ve sent") {
 			t.Errorf("while it is being sent: heading %q, Refresh %q", got, sending.Header.Get("Refresh"))
 		}
 
-		f.db.Exec(t, "update code_emails set put_at = now() - interval '1 hour', due_at = now()")
+		f.DB.Exec(t, "update code_emails set put_at = now() - interval '1 hour', due_at = now()")
 		sendUntilSettled(t, f)
-		failed := v.get(base + "/code")
-		if got := failed.page.Find("h1").Text(); got != "We can’t send codes right now" || failed.Header.Get("Refresh") != "" {
+		failed := v.Get(base + "/code")
+		if got := failed.Find("h1").Text(); got != "We can’t send codes right now" || failed.Header.Get("Refresh") != "" {
 			t.Errorf("when it was given up: heading %q, Refresh %q", got, failed.Header.Get("Refresh"))
 		}
-		if got := v.location(v.post(base+"/code", url.Values{"code": {"123456"}})); got != base+"/code?wrong" {
+		if got := v.Location(v.Post(base+"/code", "code", "123456")); got != base+"/code?wrong" {
 			t.Errorf("a code leads to %q", got)
 		}
-		again, _ := failed.page.Find("form[action$='/new-code']").Attr("action")
-		if got := v.location(v.post(again, nil)); got != base+"/code?again" {
+		again, _ := failed.Find("form[action$='/new-code']").Attr("action")
+		if got := v.Location(v.Post(again)); got != base+"/code?again" {
 			t.Errorf("trying again leads to %q", got)
 		}
 		sendUntilSettled(t, f)
-		sent := v.get(base + "/code?again")
-		if sent.page.Find("input[name=code]").Length() != 1 || sent.Header.Get("Refresh") != "" {
-			t.Errorf("when it was sent: %q, Refresh %q", sent.page.Find("h1").Text(), sent.Header.Get("Refresh"))
+		sent := v.Get(base + "/code?again")
+		if sent.Find("input[name=code]").Length() != 1 || sent.Header.Get("Refresh") != "" {
+			t.Errorf("when it was sent: %q, Refresh %q", sent.Find("h1").Text(), sent.Header.Get("Refresh"))
 		}
 	}
 }
@@ -397,11 +397,11 @@ func sendUntilSettled(t *testing.T, f *fixture) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var sending sync.WaitGroup
-	sending.Go(func() { f.accounts.Run(ctx) })
+	sending.Go(func() { f.Accounts.Run(ctx) })
 	defer sending.Wait()
 	defer cancel()
 	wait.Until(t, "no email waits", func() bool {
-		return pgtest.Value[int64](t, f.db, "select count(*) from code_emails") == 0
+		return pgtest.Value[int64](t, f.DB, "select count(*) from code_emails") == 0
 	})
 }
 
@@ -412,11 +412,11 @@ func TestNoticeOnlyWhenAsked(t *testing.T) {
 	v := f.visitor(t)
 	base := v.open(scope.All)
 	v.ask(base, email)
-	f.db.Clock.Advance(time.Minute)
-	if v.get(base+"/code").page.Find("[role=status]").Length() != 0 {
+	f.DB.Clock.Advance(time.Minute)
+	if v.Get(base+"/code").Find("[role=status]").Length() != 0 {
 		t.Error("a notice without a reason")
 	}
-	if v.post(base+"/code?again", url.Values{"code": {"1"}}).page.Find("[role=status]").Length() != 0 {
+	if v.Post(base+"/code?again", "code", "1").Find("[role=status]").Length() != 0 {
 		t.Error("a notice beside a problem")
 	}
 }

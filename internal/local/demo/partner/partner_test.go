@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -257,15 +256,6 @@ func TestRestart(t *testing.T) {
 	}
 	if page := (&browserOf{t: t, handler: last.Handler()}).page("/"); !strings.Contains(page, "must not be sent again") {
 		t.Error(page)
-	}
-}
-
-// doc.go says so: it can be copied as it is.
-func TestConnectFileStandsAlone(t *testing.T) {
-	t.Parallel()
-	build := exec.CommandContext(t.Context(), "go", "vet", "connect.go")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, output)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 
 // tokenServer answers refreshes of chains as the service does, where one failure loses the chain.
 type tokenServer struct {
+	requests atomic.Int64 // after those that connect
+
 	mu       sync.Mutex
 	current  map[string]int // generation of a chain's refresh token
 	under    map[string]bool
@@ -21,6 +24,9 @@ type tokenServer struct {
 }
 
 func (a *tokenServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != discovery.path {
+		defer a.requests.Add(1)
+	}
 	if r.Method == http.MethodGet {
 		return
 	}
@@ -51,10 +57,13 @@ func (a *tokenServer) fail(what string) {
 	a.failures = append(a.failures, what)
 }
 
-// sendFor lets the others send for a while, with nobody else.
-func sendFor(o *others, duration time.Duration) (sample, error) {
-	return o.during(duration, func(begin func()) error {
+// sendUntil lets the others send, with nobody else, until the server has answered so many requests in all.
+func sendUntil(o *others, answered *atomic.Int64, requests int64) (sample, error) {
+	return o.during(0, func(begin func()) error {
 		begin()
+		for answered.Load() < requests {
+			<-time.After(time.Millisecond)
+		}
 		return nil
 	})
 }
@@ -71,9 +80,9 @@ func TestOthersFollowChains(t *testing.T) {
 	o := newOthers(endpoint{address: server.Listener.Addr().String()}, connected)
 	sent := 0
 	for range 2 { // the chains go on
-		got, err := sendFor(o, 490*time.Millisecond)
-		if err != nil || len(got.Latencies) < 20 || got.Elapsed < 480*time.Millisecond {
-			t.Errorf("%d requests in %v, want 20 in 490 ms: %v", len(got.Latencies), got.Elapsed, err)
+		got, err := sendUntil(o, &a.requests, a.requests.Load()+20)
+		if err != nil || len(got.Latencies) < 20 {
+			t.Errorf("%d requests, want 20: %v", len(got.Latencies), err)
 		}
 		sent += (len(got.Latencies) + 1) / 2
 	}
@@ -85,18 +94,20 @@ func TestOthersFollowChains(t *testing.T) {
 	}
 }
 
-// Who waits for a response has waited since the instant at which the request was due.
+// A latency counts from the instant at which the request was due, so it includes the wait for a response before it.
 func TestOthersCountFromTheInstant(t *testing.T) {
 	t.Parallel()
+	var answered atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != discovery.path {
 			<-time.After(100 * time.Millisecond)
+			defer answered.Add(1)
 		}
 		fmt.Fprint(w, "{}")
 	}))
 	defer server.Close()
 	o := newOthers(endpoint{address: server.Listener.Addr().String()}, make([]connection, 1))
-	got, err := sendFor(o, 60*time.Millisecond)
+	got, err := sendUntil(o, &answered, 2)
 	if err != nil || len(got.Latencies) < 2 || got.figures().P50 < 100 || got.figures().P99 < 150 {
 		t.Errorf("requests every 25 ms, of which one is under way at a time for 100 ms: %+v, %v", got, err)
 	}

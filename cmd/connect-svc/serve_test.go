@@ -258,7 +258,6 @@ func TestServeEndsAtTheSecondSignal(t *testing.T) {
 	if status, _ := get(t, http.DefaultClient, "http://"+s.public+"/.well-known/oauth-authorization-server"); status != http.StatusOK {
 		t.Errorf("discovery while it drains: %d", status)
 	}
-	signaled := time.Now()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -266,9 +265,6 @@ func TestServeEndsAtTheSecondSignal(t *testing.T) {
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 		t.Errorf("the process ended with %v", err)
-	}
-	if took := time.Since(signaled); took > 30*time.Second {
-		t.Errorf("ending took %s", took)
 	}
 }
 
@@ -295,6 +291,12 @@ func startProcess(t *testing.T, env []string, args ...string) (*exec.Cmd, *servi
 // SIGTERM: nothing new is accepted, the request that runs gets its answer, and the process ends with status 0.
 func TestServeStopsGracefully(t *testing.T) {
 	t.Parallel()
+	stopGracefully(t)
+}
+
+// stopGracefully returns how long the process took to end.
+func stopGracefully(t *testing.T) time.Duration {
+	t.Helper()
 	cmd, s, ended := startProcess(t, settings(t, pgtest.New(t)))
 
 	// A request whose body is not complete: the server is in the middle of it.
@@ -334,9 +336,7 @@ func TestServeStopsGracefully(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the process ended with %v:\n%s", err, s.log.String())
 	}
-	if took := time.Since(signaled); took > 15*time.Second {
-		t.Errorf("stopping took %s", took)
-	}
+	return time.Since(signaled)
 }
 
 // Each thing that can be missing at start is one clear line, and status 1.

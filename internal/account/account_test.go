@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -122,15 +123,7 @@ func (b *bench) settled(t *testing.T) {
 // eventually waits until a query finds true.
 func (b *bench) eventually(t *testing.T, query string, args ...any) {
 	t.Helper()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for end := time.After(20 * time.Second); !pgtest.Value[bool](t, b.db, query, args...); {
-		select {
-		case <-again.C:
-		case <-end:
-			t.Fatalf("in vain: %s", query)
-		}
-	}
+	wait.Until(t, query, func() bool { return pgtest.Value[bool](t, b.db, query, args...) })
 }
 
 // wrong is a code that differs from this one.

@@ -6,13 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"testing"
-	"time"
 
 	"connect-svc/internal/local/mailcatcher"
+	"connect-svc/internal/testing/wait"
 )
-
-// deliveryTimeout is how long Next waits for an email before it fails the test.
-const deliveryTimeout = 20 * time.Second
 
 // Config is the zero value for a server that accepts every email, without TLS.
 type Config = mailcatcher.Config
@@ -50,13 +47,7 @@ func Start(t testing.TB, config Config) *Server {
 // Next waits for the next email.
 func (s *Server) Next(t testing.TB) mailcatcher.Email {
 	t.Helper()
-	select {
-	case email := <-s.emails:
-		return email
-	case <-time.After(deliveryTimeout):
-		t.Fatal("no email arrived")
-		return mailcatcher.Email{}
-	}
+	return wait.For(t, "an email arrives", s.emails)
 }
 
 // Waiting is how many emails have arrived and were not read with Next.

@@ -11,10 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// startTime is how long a program may take until it is ready.
-const startTime = 30 * time.Second
+	"connect-svc/internal/testing/wait"
+)
 
 // Server is a program that listens on a free port of the loopback interface. It ends with the test.
 type Server struct {
@@ -56,10 +55,10 @@ func Start(t testing.TB, configure func(port string) Config, programs ...string)
 	return nil
 }
 
-// Rebind calls what listens on a port that was closed a moment ago, again for up to 10 s while the port is taken: a program that
-// another test starts holds copies of this process's sockets until it runs.
+// Rebind calls what listens on a port that was closed a moment ago, again while the port is taken, for [wait.Limit] at most: a program
+// that another test starts holds copies of this process's sockets until it runs.
 func Rebind(listen func() error) error {
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); ; <-time.After(10 * time.Millisecond) {
 		if err := listen(); !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
 			return err
 		}
@@ -89,7 +88,7 @@ func (s *Server) start() error {
 		close(ended)
 	}()
 	s.command, s.ended = command, ended
-	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit)
 	defer cancel()
 	for {
 		err := s.config.Ready(ctx)

@@ -11,37 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
 )
-
-// documented are all answers of the document, as "createUser 409 email-taken".
-func documented(t *testing.T) []string {
-	t.Helper()
-	spec, err := operatorapi.GetSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, item := range spec.Paths.Map() {
-		for _, operation := range item.Operations() {
-			for status, response := range operation.Responses.Map() {
-				problem := response.Value.Content["application/problem+json"]
-				if problem == nil {
-					all = append(all, operation.OperationID+" "+status)
-					continue
-				}
-				for name := range problem.Examples {
-					all = append(all, operation.OperationID+" "+status+" "+name)
-				}
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
-}
 
 // expected is an answer of an operation, and the request that gets it.
 type expected struct{ want, method, path, body string }
@@ -148,7 +122,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 		}
 	}
 	slices.Sort(given)
-	if diff := cmp.Diff(documented(t), given); diff != "" {
+	if diff := cmp.Diff(contracttest.Operator.Documented(t), given); diff != "" {
 		t.Errorf("answers (-documented +given):\n%s", diff)
 	}
 	if log := broken.Log.String(); strings.Count(log, "does not exist") != len(answers) {

@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -311,7 +312,7 @@ func TestHangUp_3_2(t *testing.T) {
 	if gone.Err() == nil {
 		t.Error("nobody hung up")
 	}
-	if code, _ := edgetest.ReadError(nobody.Body.Bytes()); code != "invalid_grant" {
+	if code := contracttest.ErrorCode(nobody.Body.Bytes()); code != "invalid_grant" {
 		t.Errorf("replay: %d %s, want invalid_grant", nobody.Code, code)
 	}
 	f.send(t, steps(next.GrantID, next.AccessToken)).Check(t, 401, "invalid_access_token")

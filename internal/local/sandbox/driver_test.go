@@ -19,33 +19,8 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/contracttest"
 )
-
-// documented are all answers of the document, as "createUser 422 invalid-content".
-func documented(t *testing.T) []string {
-	t.Helper()
-	spec, err := sandboxapi.GetSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, item := range spec.Paths.Map() {
-		for _, operation := range item.Operations() {
-			for status, response := range operation.Responses.Map() {
-				problem := response.Value.Content["application/problem+json"]
-				if problem == nil {
-					all = append(all, operation.OperationID+" "+status)
-					continue
-				}
-				for name := range problem.Examples {
-					all = append(all, operation.OperationID+" "+status+" "+name)
-				}
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
-}
 
 // authorizationURL asks for scopes.
 func (r *running) authorizationURL(scopes string, change ...func(url.Values)) string {
@@ -168,7 +143,7 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 		}
 	}
 	slices.Sort(given)
-	if diff := cmp.Diff(documented(t), given); diff != "" {
+	if diff := cmp.Diff(contracttest.Sandbox.Documented(t), given); diff != "" {
 		t.Errorf("answers (-documented +given):\n%s", diff)
 	}
 	for _, test := range []struct{ method, path string }{

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"text/tabwriter"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -60,6 +61,33 @@ func (d *document) outcomes() ([]outcome, error) {
 		return cmp.Or(cmp.Compare(a.operation, b.operation), cmp.Compare(a.status, b.status), cmp.Compare(a.code, b.code))
 	})
 	return all, nil
+}
+
+// Documented are all answers of the document, in order, such as "createUser 409 email-taken".
+func (c Contract) Documented(t testing.TB) (answers []string) {
+	t.Helper()
+	document, err := c()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := document.outcomes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		answers = append(answers, strings.TrimSpace(o.operation+" "+o.status+" "+o.code))
+	}
+	slices.Sort(answers)
+	return answers
+}
+
+// ErrorCode is the code of an error of any of the documents, or the last part of a problem's type; empty for none.
+func ErrorCode(body []byte) string {
+	var failure map[string]any
+	if json.Unmarshal(body, &failure) != nil {
+		return ""
+	}
+	return codeOf(failure)
 }
 
 // codes are those of the errors that a response has as examples. A success has one without a name.

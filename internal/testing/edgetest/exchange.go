@@ -1,14 +1,13 @@
 package edgetest
 
 import (
+	"connect-svc/internal/testing/contracttest"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-
-	"connect-svc/internal/api/contract"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -57,33 +56,24 @@ func Send(t testing.TB, client *http.Client, base string, r Request) Answer {
 	}
 	answer := Answer{Status: response.StatusCode, Header: response.Header, Body: string(text)}
 	if response.StatusCode >= http.StatusBadRequest {
-		answer.Code, answer.Errors = ReadError(text)
+		answer.Code, answer.Errors = contracttest.ErrorCode(text), fieldsOf(text)
 	}
 	return answer
 }
 
-// ReadError finds the code in an error of any API, and what a problem has to say of fields.
-func ReadError(body []byte) (code string, fields map[string]string) {
-	var shapes struct {
-		Error json.RawMessage // of the partner API
-
-		Type   string // of a problem
+// fieldsOf is what a problem has to say of fields.
+func fieldsOf(body []byte) (fields map[string]string) {
+	var problem struct {
 		Errors []struct{ Pointer, Detail string }
 	}
-	if json.Unmarshal(body, &shapes) != nil {
-		return "", nil
-	}
-	for _, one := range shapes.Errors {
+	_ = json.Unmarshal(body, &problem)
+	for _, one := range problem.Errors {
 		if fields == nil {
 			fields = map[string]string{}
 		}
 		fields[one.Pointer] = one.Detail
 	}
-	var detail struct{ Code string }
-	if json.Unmarshal(shapes.Error, &code) != nil && json.Unmarshal(shapes.Error, &detail) == nil {
-		code = detail.Code
-	}
-	return code + strings.TrimPrefix(shapes.Type, contract.TypePrefix), fields
+	return fields
 }
 
 // Check wants a status and an error's code, empty for none. What was asked is for tests that ask for many things.

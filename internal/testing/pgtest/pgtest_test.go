@@ -52,3 +52,28 @@ func TestFixtures(t *testing.T) {
 		t.Errorf("user = %v, want %v", got, u.ID)
 	}
 }
+
+func TestTimeHardlyPassesByItself(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	start := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	last := start
+	check := func(when string) {
+		t.Helper()
+		before := db.Now().Add(-time.Millisecond) // PostgreSQL has microseconds
+		at := pgtest.Value[time.Time](t, db, "select connect_now()")
+		if at.Before(before) || at.After(db.Now().Add(time.Millisecond)) || at.Before(last) {
+			t.Errorf("%s it is %s, want %s, after %s", when, at, db.Now(), last)
+		}
+		last = at
+	}
+	db.StartAt(t, start)
+	check("at first")
+	db.Clock.Advance(time.Hour)
+	last = start.Add(time.Hour)
+	check("an hour later")
+	last = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	db.SetTime(last)
+	last = last.Add(-time.Millisecond)
+	check("in the next year")
+}

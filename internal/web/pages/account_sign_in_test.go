@@ -272,31 +272,11 @@ func TestAccountUnknownAddress_4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, account.Settings{CodesPerEmail: 2, CodesPerNetwork: 30})
 	f.newUser(t, "known@example.com")
-	type seen struct {
-		Status   int
-		Location string
-		Page     string
-	}
-	visit := func(email string) (trace []seen) {
-		v := f.visitor(t)
-		see := func(a edgetest.Page) {
-			trace = append(trace, seen{a.StatusCode, a.Header.Get("Location"), strings.ReplaceAll(a.Source, email, "EMAIL")})
-		}
-		see(v.Post("/account/sign-in", "email", email))
-		see(v.Get("/account/code"))
-		for range 6 {
-			see(v.Post("/account/code", "code", "000000"))
-		}
-		see(v.Post("/account/new-code"))
-		see(v.Get("/account/code?again"))
-		see(v.Post("/account/new-code"))
-		return trace
-	}
-	known := visit("known@example.com")
-	if diff := cmp.Diff(known, visit("stranger@example.org")); diff != "" {
+	known := f.visitor(t).signInSeen("/account", "known@example.com")
+	if diff := cmp.Diff(known, f.visitor(t).signInSeen("/account", "stranger@example.org")); diff != "" {
 		t.Errorf("known and unknown address differ:\n%s", diff)
 	}
-	if last := known[len(known)-1]; last.Status != http.StatusTooManyRequests || !strings.Contains(last.Page, `href="/account/code"`) ||
+	if last := known[len(known)-1]; last.Status != http.StatusTooManyRequests || !strings.Contains(last.Page, `href="BASE/code"`) ||
 		strings.Contains(last.Page, "company that sent you") {
 		t.Errorf("too many codes: %d\n%s", last.Status, last.Page)
 	}

@@ -192,32 +192,39 @@ func TestAddressProblems(t *testing.T) {
 	}
 }
 
+// seen is what somebody without an account could tell an answer by.
+type seen struct {
+	Status   int
+	Location string
+	Page     string
+}
+
+// signInSeen is the whole of a sign-in whose codes are all wrong, up to the limit of codes, without what names it.
+func (v visitor) signInSeen(base, email string) (trace []seen) {
+	v.T.Helper()
+	blank := strings.NewReplacer(base, "BASE", email, "EMAIL").Replace
+	see := func(a edgetest.Page) {
+		trace = append(trace, seen{a.StatusCode, blank(a.Header.Get("Location")), blank(a.Source)})
+	}
+	see(v.Post(base+"/sign-in", "email", email))
+	see(v.Get(base + "/code"))
+	for range 6 {
+		see(v.Post(base+"/code", "code", "000000"))
+	}
+	see(v.Post(base + "/new-code"))
+	see(v.Get(base + "/code?again"))
+	see(v.Post(base + "/new-code"))
+	return trace
+}
+
 // TestUnknownAddress4: "the pages and their timing are the same for an address that has no account".
 func TestUnknownAddress4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, account.Settings{CodesPerEmail: 2, CodesPerNetwork: 30})
 	f.newUser(t, "known@example.com")
-	type seen struct {
-		Status   int
-		Location string
-		Page     string
-	}
-	visit := func(email string) (trace []seen) {
+	visit := func(email string) []seen {
 		v := f.visitor(t)
-		base := v.open(scope.All)
-		see := func(a edgetest.Page) {
-			blank := strings.NewReplacer(base, "BASE", email, "EMAIL").Replace
-			trace = append(trace, seen{a.StatusCode, blank(a.Header.Get("Location")), blank(a.Source)})
-		}
-		see(v.Post(base+"/sign-in", "email", email))
-		see(v.Get(base + "/code"))
-		for range 6 {
-			see(v.Post(base+"/code", "code", "000000"))
-		}
-		see(v.Post(base + "/new-code"))
-		see(v.Get(base + "/code?again"))
-		see(v.Post(base + "/new-code"))
-		return trace
+		return v.signInSeen(v.open(scope.All), email)
 	}
 	if diff := cmp.Diff(visit("known@example.com"), visit("stranger@example.org")); diff != "" {
 		t.Errorf("known and unknown address differ:\n%s", diff)

@@ -116,7 +116,7 @@ func (w *world) connect(t *testing.T, i int) {
 	t.Helper()
 	l := &w.links[i]
 	w.User.ID = w.users[l.user]
-	tokens := w.fixture.Connect(t, w.clients[l.client], l.scopes)
+	tokens := w.Connect(t, w.clients[l.client], l.scopes)
 	l.state, l.version, l.generation, l.grant = oauth.Authorized, l.version+1, 1, tokens.GrantID.String()
 	w.remember(i, tokens)
 }

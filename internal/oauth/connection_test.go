@@ -186,6 +186,23 @@ func TestCredentials_3_2(t *testing.T) {
 		f.works(t, two)
 		f.refresh(t, two)
 	})
+	t.Run("a refresh token that was never handed out", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t)
+		tokens := f.connect(t, scope.All)
+		// As a rotation that was rolled back made one, or one that a restored backup does not know of.
+		payload, err := open[refreshToken](f.Server, credential.RefreshToken, tokens.RefreshToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := f.seal(credential.RefreshToken, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.noGrant(t, Tokens{RefreshToken: same})
+		f.works(t, tokens)
+		f.refresh(t, tokens)
+	})
 	t.Run("revoke an access token", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t)

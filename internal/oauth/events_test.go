@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -199,4 +200,31 @@ func TestRolledBackRevocationIsNotTold(t *testing.T) {
 		t.Errorf("%d events and jobs", n)
 	}
 	f.works(t, tokens)
+}
+
+// What a client was told of the activity of a user who is deleted is forgotten, also where it was not sent yet. That the connection
+// has ended is told.
+func TestEventsOfADeletedUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.db.Webhook(t, f.client.ID)
+	tokens := f.connect(t, scope.All)
+	f.db.Exec(t, `with event as (
+			insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, queued)
+			values ($1, $2, 'activity.updated', $3, 1, 1, '2026-03-10', '2026-03-10', true) returning *
+		)
+		insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+		select event_id, user_id, client_id, created_at, created_at from event`, f.user, f.client.ID, tokens.GrantID)
+	accounts := account.New(f.db.Pool, nil, nil, account.Settings{EndConnections: EndConnectionsOfUser})
+	if _, err := accounts.DeleteUser(t.Context(), f.user); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{eventText(tokens.GrantID, 1, "account_deleted")}, f.eventsOf(t, f.client.ID)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	for _, table := range []string{"webhook_events where type = 'activity.updated'", "webhook_queue"} {
+		if n := pgtest.Value[int](t, f.db, "select count(*)::int from "+table); n != 0 {
+			t.Errorf("%d rows are left of %s", n, table)
+		}
+	}
 }

@@ -217,8 +217,10 @@ func TestDeletionWins(t *testing.T) {
 			}
 		}
 	}
-	if n := pgtest.Value[int](t, f.db, "select count(*)::int from connections"); n != 0 {
-		t.Errorf("%d connections of deleted users", n)
+	for _, table := range []string{"connections", "grant_directory"} {
+		if n := pgtest.Value[int](t, f.db, "select count(*)::int from "+table); n != 0 {
+			t.Errorf("%d %s of deleted users", n, table)
+		}
 	}
 	// Each authorization that there was has been ended, and the log says so.
 	if n := pgtest.Value[int](t, f.db, `select count(*) filter (where action = 'connection.authorized')::int

@@ -129,6 +129,34 @@ func TestQueueLosesNoPlace(t *testing.T) {
 	})
 }
 
+// leaving is the context of who gets the place of another at the moment in which it ends.
+type leaving struct {
+	context.Context
+	queue *fairqueue.Queue
+}
+
+func (l leaving) Done() <-chan struct{} {
+	l.queue.Release()
+	return l.Context.Done()
+}
+
+// Who leaves while a place is handed over takes it or returns it: which of the two is chance.
+func TestQueueLosesNoPlaceHandedOver(t *testing.T) {
+	t.Parallel()
+	for range 64 {
+		q := fairqueue.New(1, 1)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Acquire(leaving{canceled(), q}); err == nil {
+			q.Release()
+		}
+		if err := q.Acquire(canceled()); err != nil {
+			t.Fatalf("the place was lost: %v", err)
+		}
+	}
+}
+
 // However callers come, wait, give up and go: no more have a place than there are, and in the end all are free.
 func TestQueueProperties(t *testing.T) {
 	t.Parallel()

@@ -315,6 +315,40 @@ func TestTwoServersWithOneEvent(t *testing.T) {
 	}
 }
 
+// An attempt that fails when its lease is over is in the log. It does not end the lease that another server has of the event by
+// then, and what was delivered stays delivered.
+func TestLateFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	status := http.StatusInternalServerError
+	id := w.revoked(t, w.client(t, receive(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })))
+	w.queued(t)
+	late := w.toSend(t, w.event(t, id))
+	fail := func() {
+		t.Helper()
+		status = http.StatusInternalServerError
+		if err := w.attempt(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.attemptNow(t, id)
+	w.db.Clock.Advance(time.Minute)
+	leased := w.claimed(t, nil)
+	fail()
+	w.db.Clock.Advance(time.Hour) // a lease is of real time
+	if len(leased) != 1 || len(w.claimed(t, nil)) != 0 {
+		t.Fatalf("%d events were leased, or one is leased twice", len(leased))
+	}
+	status = http.StatusOK
+	if err := w.attempt(t.Context(), leased[0]); err != nil {
+		t.Fatal(err)
+	}
+	fail()
+	if event := w.event(t, id); event.State != Delivered || len(event.Attempts) != 4 {
+		t.Errorf("the event: %+v", event)
+	}
+}
+
 // A secret that this server's keyset cannot open is a failed attempt, and an error in the log.
 func TestForeignKeyset(t *testing.T) {
 	t.Parallel()

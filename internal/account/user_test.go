@@ -55,6 +55,24 @@ func TestCreateUser(t *testing.T) {
 	}
 }
 
+// Credentials may exist that name a deleted user, and the audit log does: nobody else gets the id.
+func TestIDOfADeletedUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	user := b.user(t, "ada@example.com")
+	if _, err := b.DeleteUser(t.Context(), user.ID); err != nil {
+		t.Fatal(err)
+	}
+	again := NewUser{ID: user.ID, Email: user.Email, Timezone: "UTC", RegisteredOn: user.RegisteredOn}
+	if _, err := b.CreateUser(t.Context(), again); !errors.Is(err, ErrUserDeleted) {
+		t.Errorf("the id again: %v, want ErrUserDeleted", err)
+	}
+	again.ID = uuid.Nil
+	if _, err := b.CreateUser(t.Context(), again); err != nil {
+		t.Errorf("the address again: %v", err)
+	}
+}
+
 func TestFindUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})

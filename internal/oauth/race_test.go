@@ -246,8 +246,12 @@ func TestChangedRegistration_7_3(t *testing.T) {
 	f.refresh(t, tokens) // the refusal has not used it up
 
 	code := f.code(t, scope.All)
-	change(func(r *client.Registration) { r.CallbackURL = "https://partner.example/elsewhere" })
-	if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
-		t.Errorf("a code for the old callback: %v", err)
+	const elsewhere = "https://partner.example/elsewhere"
+	change(func(r *client.Registration) { r.CallbackURL = elsewhere })
+	for _, callback := range []string{callback, elsewhere} {
+		params := ExchangeParams{Code: code, RedirectURI: callback, CodeVerifier: verifier}
+		if _, err := f.Exchange(t.Context(), f.as(f.client.ID), params); !errors.Is(err, ErrInvalidGrant) {
+			t.Errorf("a code for the old callback, exchanged for %s: %v", callback, err)
+		}
 	}
 }

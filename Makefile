@@ -5,6 +5,9 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# Which faults `make mutants` tries (a regular expression; empty: all).
+MUTANTS ?=
+
 # How many seconds `make test-long` gives all fuzz tests together, how many sequences it plays against the models and the
 # documents, and how long the whole service is under load while what it uses is measured.
 FUZZSECONDS ?= 600
@@ -94,6 +97,10 @@ test-faults: tools ## a storm of faults around three servers; CONNECT_TEST_FAULT
 .PHONY: test-requests
 test-requests: tools ## requests generated from the partner API document: PROCESSES (2) at a time, SEQUENCES (10000) each
 	.ci/requests $(PROCESSES) $(SEQUENCES)
+
+.PHONY: mutants
+mutants: tools ## build the service with one deliberate fault after the other and check that a named test finds each; MUTANTS=refresh takes those whose names match
+	@go run -C tools ./mutants -only '$(MUTANTS)' "$(CURDIR)"
 
 .PHONY: test-citus
 test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists its nodes, coordinator first

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"connect-svc/internal/testing/edgetest"
 	"encoding/json"
 	"os"
 	"regexp"
@@ -21,7 +22,7 @@ func TestAlerts(t *testing.T) {
 	}
 	alerts, guide, dashboard := read("alerts.yaml"), read("troubleshooting.md"), read("../deploy/grafana/connect-svc.json")
 	e := newEndToEnd(t, func(c *Config) {
-		c.Certificate = FixedCertificate(certificateFor(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
+		c.Certificate = FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
 		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.private(t, "/healthz") // or no request would have been counted

@@ -96,6 +96,7 @@ type App struct {
 	Activity *activity.Store
 	Usage    *usage.Usage
 	Webhooks *webhook.Webhooks
+	Replicas *postgres.Replicas // nil: none
 
 	config          Config // as it was at the start
 	edges           atomic.Pointer[edges]
@@ -104,7 +105,6 @@ type App struct {
 	alerts          *alerts.Alerts
 	others          map[string]bool // whether the other servers are up, as the last look that could find it out found it
 	sessions        *operators.Sessions
-	replicas        *postgres.Replicas // nil: none
 	limiter         *ratelimit.Limiter
 	closeLimiter    func()
 	logger          *slog.Logger
@@ -161,12 +161,12 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.sessions = operators.NewSessions(a.Pool)
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {
-		if a.replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
+		if a.Replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
 			postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
 			return fmt.Errorf("read replicas (CONNECT_DATABASE_READ_URL): %w", err)
 		}
 	}
-	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime, Replicas: a.replicas})
+	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime, Replicas: a.Replicas})
 
 	a.Webhooks = webhook.New(a.Pool, config.Keys, webhook.Settings{
 		Window:          config.ActivityUpdatedWindow,
@@ -286,6 +286,18 @@ func (a *App) PublicAddr() net.Addr { return a.public.listener.Addr() }
 // PrivateAddr is the address of the private listener, with the port that it got.
 func (a *App) PrivateAddr() net.Addr { return a.private.listener.Addr() }
 
+// ReadyAddr is the address of the listener for load balancers, or nil if there is none.
+func (a *App) ReadyAddr() net.Addr {
+	if a.probing == nil {
+		return nil
+	}
+	return a.probing.listener.Addr()
+}
+
+// Handler is what the public listener serves, and PrivateHandler what the private one does, for listeners of one's own.
+func (a *App) Handler() http.Handler        { return a.public.Handler }
+func (a *App) PrivateHandler() http.Handler { return a.private.Handler }
+
 // servers are those of the listeners that there are, in the order in which they stop: readiness can say no while requests
 // run.
 func (a *App) servers() []*server {
@@ -301,7 +313,7 @@ func (a *App) Close() {
 	if a.closeLimiter != nil {
 		a.closeLimiter()
 	}
-	a.replicas.Close()
+	a.Replicas.Close()
 	if a.Pool != nil {
 		a.Pool.Close()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
@@ -29,6 +31,13 @@ func open(t *testing.T) (*App, *pgtest.DB, *bytes.Buffer) {
 func openWith(t *testing.T, change func(*Config)) (*App, *pgtest.DB, *bytes.Buffer) {
 	t.Helper()
 	db := pgtest.New(t)
+	a, log := openOn(t, db, change)
+	return a, db, log
+}
+
+// openOn is openWith on a database that others use, too.
+func openOn(t *testing.T, db *pgtest.DB, change func(*Config)) (*App, *bytes.Buffer) {
+	t.Helper()
 	mailer, err := account.NewMailer("smtp://127.0.0.1:25", "no-reply@example.com")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +61,7 @@ func openWith(t *testing.T, change func(*Config)) (*App, *pgtest.DB, *bytes.Buff
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, db, &log
+	return a, &log
 }
 
 // What has expired is deleted, and what has not is kept.
@@ -75,12 +84,12 @@ func TestSweep(t *testing.T) {
 	authorize()
 	db.Clock.Advance(9 * time.Minute)
 	authorize()
-	a.sweep(t.Context())
+	a.Sweep(t.Context())
 	if n := pending(); n != 2 {
 		t.Errorf("after 9 minutes %d requests are left, want 2", n)
 	}
 	db.Clock.Advance(62 * time.Minute) // an hour longer than they live, in which a page can say why one has ended
-	a.sweep(t.Context())
+	a.Sweep(t.Context())
 	if n := pending(); n != 1 {
 		t.Errorf("after 71 minutes %d requests are left, want 1", n)
 	}
@@ -142,4 +151,45 @@ func TestStopBreaksOffWhatDoesNotEnd(t *testing.T) {
 	}
 	held.Release()
 	a.Close()
+}
+
+// Decisions, section 2: what is not for backends is answered with a page, also where there is none.
+func TestUnknownPathsArePages(t *testing.T) {
+	t.Parallel()
+	a, _, _ := open(t)
+	defer a.Close()
+	for target, want := range map[string]string{
+		"/nothing":                          "text/html; charset=utf-8",
+		"/authorize/nobody/sign-in":         "text/html; charset=utf-8",
+		"/.well-known/openid-configuration": "text/html; charset=utf-8",
+		"/oauth/nothing":                    "application/json",
+		"/connect-svc/v1/grants/nothing":    "application/json",
+	} {
+		answer := httptest.NewRecorder()
+		contracttest.Handler(t, a.public.Handler).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+		if got := answer.Header().Get("Content-Type"); answer.Code != http.StatusNotFound || got != want {
+			t.Errorf("%s: %d, %s", target, answer.Code, got)
+		}
+	}
+}
+
+// A server's row is there from its start to its stop.
+func TestServerSaysThatItIsThere(t *testing.T) {
+	t.Parallel()
+	a, db, log := open(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error)
+	go func() { stopped <- a.Run(ctx) }()
+	rows := func() int { return pgtest.Value[int](t, db, "select count(*) from servers") }
+	wait.Until(t, "the row is there", func() bool { return rows() == 1 })
+	stop()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if n := rows(); n != 0 {
+		t.Errorf("after the stop there are %d rows", n)
+	}
+	if strings.Contains(log.String(), `"cause"`) {
+		t.Errorf("the log: %s", log)
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/web/console"
 )
 
@@ -28,7 +29,7 @@ func (w *whole) clerk(t *testing.T) *clerk {
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c := &clerk{w, &http.Client{Transport: w.plain, Jar: jar, CheckRedirect: stay}}
-	got, err := c.post("/sign-in", "/sign-in", url.Values{"token": {operatorToken}}).send(t)
+	got, err := c.post("/sign-in", "/sign-in", url.Values{"token": {edgetest.UnnamedToken}}).send(t)
 	if err != nil || got.status != http.StatusSeeOther {
 		t.Fatalf("sign-in to the console: %d, %v", got.status, err)
 	}
@@ -70,7 +71,7 @@ func (w *whole) consoleAsks(t *testing.T) []ask {
 	slash.well = 303
 	return append([]ask{
 		signIn, style, first, slash,
-		one.post("/sign-in", "/sign-in", url.Values{"token": {operatorToken}}),
+		one.post("/sign-in", "/sign-in", url.Values{"token": {edgetest.UnnamedToken}}),
 		leaving.post("/sign-out", "/sign-out", nil),
 		one.get("/users", "/users"),
 		one.get("/users/{user}", "/users/"+user.ID.String()),

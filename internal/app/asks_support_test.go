@@ -11,12 +11,13 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
 // operatorAsk is a request of the operator API.
 func (w *whole) operatorAsk(operation, method, path, body string, limit time.Duration, well int) ask {
-	header := http.Header{"Authorization": {"Bearer " + operatorToken}}
+	header := http.Header{"Authorization": {"Bearer " + edgetest.UnnamedToken}}
 	if body != "" {
 		header.Set("Content-Type", "application/json")
 	}

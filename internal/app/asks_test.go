@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -33,7 +34,7 @@ func newWhole(t *testing.T, db *pgtest.DB, change ...func(*Config)) *whole {
 	t.Helper()
 	var config Config
 	w := &whole{endToEnd: newEndToEndOn(t, db, append(change, func(c *Config) {
-		c.Operators, c.DevelopersSite = operatorTokens(t), true
+		c.Operators, c.DevelopersSite = edgetest.Tokens(t), true
 		config = *c
 	})...)}
 	config.Certificate = FixedCertificate(&w.server.TLS.Certificates[0])

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,32 +11,22 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/logtest"
+	"connect-svc/internal/testing/wait"
 )
-
-// certificateFor is one for a host that is good from one time to another, without its parsed form.
-func certificateFor(t *testing.T, host string, from, to time.Time) *tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: to, DNSNames: []string{host}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
 
 // A certificate with which no partner can connect is told at the start, and when it ends at each scrape.
 func TestCertificate(t *testing.T) {
@@ -51,12 +40,12 @@ func TestCertificate(t *testing.T) {
 		warns       string
 	}{
 		"none":          {},
-		"good":          {certificateFor(t, host, now.Add(-day), now.Add(day)), now.Add(day), ""},
-		"any subdomain": {certificateFor(t, "*.example.com", now.Add(-day), now.Add(day)), now.Add(day), ""},
-		"expired":       {certificateFor(t, host, now.Add(-2*day), now.Add(-day)), now.Add(-day), "has expired"},
-		"not yet valid": {certificateFor(t, host, now.Add(day), now.Add(2*day)), now.Add(2 * day), "is not valid yet"},
-		"another name":  {certificateFor(t, "connect.example.org", now.Add(-day), now.Add(day)), now.Add(day), "is not for the host of the base URL"},
-		"both":          {certificateFor(t, "example.com", now.Add(-2*day), now.Add(-day)), now.Add(-day), "has expired, is not for the host of the base URL"},
+		"good":          {edgetest.Certificate(t, host, now.Add(-day), now.Add(day)), now.Add(day), ""},
+		"any subdomain": {edgetest.Certificate(t, "*.example.com", now.Add(-day), now.Add(day)), now.Add(day), ""},
+		"expired":       {edgetest.Certificate(t, host, now.Add(-2*day), now.Add(-day)), now.Add(-day), "has expired"},
+		"not yet valid": {edgetest.Certificate(t, host, now.Add(day), now.Add(2*day)), now.Add(2 * day), "is not valid yet"},
+		"another name":  {edgetest.Certificate(t, "connect.example.org", now.Add(-day), now.Add(day)), now.Add(day), "is not for the host of the base URL"},
+		"both":          {edgetest.Certificate(t, "example.com", now.Add(-2*day), now.Add(-day)), now.Add(-day), "has expired, is not for the host of the base URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,13 +150,13 @@ func TestCertificateIsRenewed(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			pairs := []*tls.Certificate{
-				certificateFor(t, host, now.Add(-time.Hour), now.Add(time.Hour)),
-				certificateFor(t, host, now.Add(-time.Hour), now.Add(2*time.Hour)),
-				certificateFor(t, "connect.example.org", now.Add(-time.Hour), now.Add(3*time.Hour)),
-				certificateFor(t, host, now.Add(-time.Hour), now.Add(4*time.Hour)),
+				edgetest.Certificate(t, host, now.Add(-time.Hour), now.Add(time.Hour)),
+				edgetest.Certificate(t, host, now.Add(-time.Hour), now.Add(2*time.Hour)),
+				edgetest.Certificate(t, "connect.example.org", now.Add(-time.Hour), now.Add(3*time.Hour)),
+				edgetest.Certificate(t, host, now.Add(-time.Hour), now.Add(4*time.Hour)),
 			}
 			replace(t, dir, 0, pairs[0])
-			log := new(faultLog)
+			log := new(logtest.Buffer)
 			a, _, _ := openWith(t, func(c *Config) {
 				c.Certificate = func() (*tls.Certificate, error) {
 					pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
@@ -185,18 +174,18 @@ func TestCertificateIsRenewed(t *testing.T) {
 				t.Error("the first one is not presented")
 			}
 			replace(t, dir, 1, pairs[1])
-			eventually(t, "the second one is presented", func() bool { return is(1) })
+			wait.Until(t, "the second one is presented", func() bool { return is(1) })
 			replace(t, dir, 2, pairs[2])
-			eventually(t, "there is a warning", func() bool { return log.contains(`"problem":"is not for the host of the base URL"`) })
+			wait.Until(t, "there is a warning", func() bool { return strings.Contains(log.String(), `"problem":"is not for the host of the base URL"`) })
 			if !is(1) {
 				t.Error("one for another host took the place of a good one")
 			}
 			replace(t, dir, 3, pairs[3])
-			eventually(t, "the fourth one is presented", func() bool { return is(3) })
+			wait.Until(t, "the fourth one is presented", func() bool { return is(3) })
 			if err := os.Remove(filepath.Join(dir, "key.pem")); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "there is a warning", func() bool { return log.contains("no such file") })
+			wait.Until(t, "there is a warning", func() bool { return strings.Contains(log.String(), "no such file") })
 			if !is(3) {
 				t.Error("the last one is not kept")
 			}
@@ -204,9 +193,30 @@ func TestCertificateIsRenewed(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			if n := log.count(`"level":"WARN","msg":"the new certificate (CONNECT_TLS_CERT) cannot be used; the old one is kept","problem":"is not for`); n != 1 {
+			if n := strings.Count(log.String(), `"level":"WARN","msg":"the new certificate (CONNECT_TLS_CERT) cannot be used; the old one is kept","problem":"is not for`); n != 1 {
 				t.Errorf("%d warnings, want 1", n)
 			}
 		})
+	}
+}
+
+// A private listener is reached by its address, and its certificate may have nothing else.
+func TestCertificateOfAnAddress(t *testing.T) {
+	t.Parallel()
+	pair := edgetest.Certificate(t, "connect.example.com", time.Now(), time.Now().Add(time.Hour))
+	key := pair.PrivateKey.(*ecdsa.PrivateKey)
+	var err error
+	if pair.Certificate[0], err = x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(10, 1, 2, 3), net.ParseIP("fd00::1")},
+	}, &x509.Certificate{}, key.Public(), key); err != nil {
+		t.Fatal(err)
+	}
+	a, _, _ := openWith(t, func(c *Config) { c.PrivateCertificate = FixedCertificate(pair) })
+	defer a.Close()
+	f := a.facts(t.Context())
+	if len(f.Certificates) != 1 || f.Certificates[0].Listener != "private" ||
+		!slices.Equal(f.Certificates[0].Names, []string{"localhost", "10.1.2.3", "fd00::1"}) {
+		t.Errorf("the certificates are %+v", f.Certificates)
 	}
 }

@@ -1,15 +1,15 @@
 package app
 
 import (
+	"connect-svc/internal/credential"
+	"connect-svc/internal/operators"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-
-	"connect-svc/internal/credential"
-	"connect-svc/internal/operators"
-	"connect-svc/internal/testing/pgtest"
 )
 
 // browse sends a request of a browser in which somebody may be signed in to the console.
@@ -32,7 +32,7 @@ func browse(t *testing.T, handler http.Handler, method, path string, session *ht
 // The console is on the private listener alone, and there without a token it is not.
 func TestConsoleIsPrivate(t *testing.T) {
 	t.Parallel()
-	a, _, _ := openWith(t, func(c *Config) { c.Operators = operatorTokens(t) })
+	a, _, _ := openWith(t, func(c *Config) { c.Operators = edgetest.Tokens(t) })
 	defer a.Close()
 	off, _, _ := open(t)
 	defer off.Close()
@@ -54,15 +54,18 @@ func TestConsoleSessionOnAllServers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	keys := credential.NewTestKeyring()
-	with := func(c *Config) { c.Operators, c.Keys = operatorTokens(t), keys }
-	one, two := newEndToEndOn(t, db, with).app, newEndToEndOn(t, db, with).app
-	answer := browse(t, one.private.Handler, http.MethodPost, "/console/sign-in", nil, url.Values{"token": {operatorToken}})
+	with := func(c *Config) { c.Operators, c.Keys = edgetest.Tokens(t), keys }
+	one, _ := openOn(t, db, with)
+	defer one.Close()
+	two, _ := openOn(t, db, with)
+	defer two.Close()
+	answer := browse(t, one.PrivateHandler(), http.MethodPost, "/console/sign-in", nil, url.Values{"token": {edgetest.UnnamedToken}})
 	if answer.Code != http.StatusSeeOther || len(answer.Result().Cookies()) != 1 {
 		t.Fatalf("the sign-in: %d", answer.Code)
 	}
 	session := answer.Result().Cookies()[0]
 	users := func(a *App) int {
-		return browse(t, a.private.Handler, http.MethodGet, "/console/users", session, nil).Code
+		return browse(t, a.PrivateHandler(), http.MethodGet, "/console/users", session, nil).Code
 	}
 	if users(one) != http.StatusOK || users(two) != http.StatusOK {
 		t.Errorf("on one server %d, on the other %d", users(one), users(two))

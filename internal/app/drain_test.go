@@ -2,6 +2,8 @@ package app
 
 import (
 	"bufio"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/wait"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,7 +24,7 @@ import (
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	pair := certificateFor(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
 	a, _, _ := openWith(t, func(c *Config) {
 		c.Certificate, c.ReadyListen, c.DrainDelay = FixedCertificate(pair), "127.0.0.1:0", time.Hour
 	})
@@ -56,22 +58,22 @@ func TestDrain(t *testing.T) {
 		t.Errorf("before, HTTP/2: %s, GOAWAY %t", status, away)
 	}
 	balancer := "http://" + a.probing.listener.Addr().String()
-	if status, body := askAnew(t, balancer+"/readyz"); status != http.StatusOK || !strings.Contains(body, `"ready"`) {
+	if status, body := edgetest.GetAnew(t, balancer+"/readyz"); status != http.StatusOK || !strings.Contains(body, `"ready"`) {
 		t.Errorf("before, /readyz for balancers: %d %s", status, body)
 	}
-	if status, _ := askAnew(t, balancer+"/metrics"); status != http.StatusNotFound {
+	if status, _ := edgetest.GetAnew(t, balancer+"/metrics"); status != http.StatusNotFound {
 		t.Errorf("/metrics for balancers: %d", status)
 	}
 
 	stop()
-	eventually(t, "/readyz says no", func() bool {
-		status, _ := askAnew(t, "http://"+a.PrivateAddr().String()+"/readyz")
+	wait.Until(t, "/readyz says no", func() bool {
+		status, _ := edgetest.GetAnew(t, "http://"+a.PrivateAddr().String()+"/readyz")
 		return status == http.StatusServiceUnavailable
 	})
-	if status, body := askAnew(t, balancer+"/readyz"); status != http.StatusServiceUnavailable || strings.Contains(body, "reason") {
+	if status, body := edgetest.GetAnew(t, balancer+"/readyz"); status != http.StatusServiceUnavailable || strings.Contains(body, "reason") {
 		t.Errorf("/readyz for balancers: %d %s", status, body)
 	}
-	if status, _ := askAnew(t, balancer+"/healthz"); status != http.StatusOK {
+	if status, _ := edgetest.GetAnew(t, balancer+"/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz for balancers: %d", status)
 	}
 	for name, conn := range map[string]*http1{"a connection": one, "a new connection": openHTTP1(dial("http/1.1"))} {
@@ -97,22 +99,6 @@ func TestDrain(t *testing.T) {
 		_ = conn.Close()
 		t.Error("the listener for balancers is still open")
 	}
-}
-
-// askAnew asks a plain listener on a connection of its own.
-func askAnew(t *testing.T, url string) (status int, body string) {
-	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode, string(text)
 }
 
 const discovery = "/.well-known/oauth-authorization-server"

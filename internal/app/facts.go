@@ -33,7 +33,7 @@ func (a *App) facts(ctx context.Context) overview.Facts {
 		At: a.config.Clock.Now(), Version: a.config.Version, Commit: a.config.Commit, Go: runtime.Version(), Contract: ContractVersion(),
 		Self: a.overview.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
 		Mail:    overview.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
-		Limiter: overview.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: a.replicas.States(),
+		Limiter: overview.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: a.Replicas.States(),
 	}
 	for _, c := range a.certificates {
 		leaf := c.current.Load().Leaf

@@ -1,24 +1,19 @@
 package app
 
 import (
-	"crypto/ecdsa"
-	"crypto/rand"
-	"crypto/x509"
 	"html"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/overview"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/web/console"
@@ -30,8 +25,8 @@ func TestFacts(t *testing.T) {
 	redis := redistest.Start(t)
 	keys := credential.NewTestKeyring()
 	e := newEndToEnd(t, func(c *Config) {
-		c.Version, c.Commit, c.Keys, c.LimiterURL, c.Operators = "v1.2.3", "abc", keys, redis.URL(), operatorTokens(t)
-		c.Certificate = FixedCertificate(certificateFor(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
+		c.Version, c.Commit, c.Keys, c.LimiterURL, c.Operators = "v1.2.3", "abc", keys, redis.URL(), edgetest.Tokens(t)
+		c.Certificate = FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
 		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.connect(t) // one email
@@ -40,11 +35,11 @@ func TestFacts(t *testing.T) {
 		from generate_series(1, 5) n`, e.partner.ID)
 	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued)
 		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'failed', true)`, e.partner.ID)
-	if err := e.app.look(t.Context(), e.db.Clock.Now()); err != nil {
+	if err := e.app.Look(t.Context(), e.db.Clock.Now()); err != nil {
 		t.Fatal(err)
 	}
-	e.app.sweep(t.Context()) // notes the size
-	f := e.app.facts(t.Context())
+	e.app.Sweep(t.Context()) // notes the size
+	f := e.app.Facts(t.Context())
 	version := pgtest.Value[string](t, e.db, "show server_version")
 	switch migrated := pgtest.Value[int64](t, e.db, "select max(version_id) from goose_db_version"); {
 	case f.Version != "v1.2.3" || f.Commit != "abc" || !strings.HasPrefix(f.Go, "go1.") || strings.Count(f.Contract, ".") != 2:
@@ -86,7 +81,7 @@ func TestFacts(t *testing.T) {
 	}
 	redis.Kill()
 	e.db.Exec(t, "alter table webhook_queue rename to gone")
-	f = e.app.facts(t.Context())
+	f = e.app.Facts(t.Context())
 	if f.Limiter.Answers || f.Webhooks.Known || !f.Servers.Known {
 		t.Errorf("while Redis and a table are gone: %+v, %+v", f.Limiter, f.Webhooks)
 	}
@@ -95,38 +90,17 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// A private listener is reached by its address, and its certificate may have nothing else.
-func TestCertificateOfAnAddress(t *testing.T) {
-	t.Parallel()
-	pair := certificateFor(t, "connect.example.com", time.Now(), time.Now().Add(time.Hour))
-	key := pair.PrivateKey.(*ecdsa.PrivateKey)
-	var err error
-	if pair.Certificate[0], err = x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(10, 1, 2, 3), net.ParseIP("fd00::1")},
-	}, &x509.Certificate{}, key.Public(), key); err != nil {
-		t.Fatal(err)
-	}
-	a, _, _ := openWith(t, func(c *Config) { c.PrivateCertificate = FixedCertificate(pair) })
-	defer a.Close()
-	f := a.facts(t.Context())
-	if len(f.Certificates) != 1 || f.Certificates[0].Listener != "private" ||
-		!slices.Equal(f.Certificates[0].Names, []string{"localhost", "10.1.2.3", "fd00::1"}) {
-		t.Errorf("the certificates are %+v", f.Certificates)
-	}
-}
-
 // console is a page of the console, for whoever has the operator token.
 func (e *endToEnd) console(t *testing.T, path string) string {
 	t.Helper()
-	server := httptest.NewServer(e.app.private.Handler)
+	server := httptest.NewServer(e.app.PrivateHandler())
 	defer server.Close()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	browser := &http.Client{Jar: jar}
-	signedIn, err := browser.PostForm(server.URL+console.Path+"/sign-in", url.Values{"token": {operatorToken}})
+	signedIn, err := browser.PostForm(server.URL+console.Path+"/sign-in", url.Values{"token": {edgetest.UnnamedToken}})
 	if err != nil {
 		t.Fatal(err)
 	}

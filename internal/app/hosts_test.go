@@ -1,6 +1,7 @@
 package app
 
 import (
+	"connect-svc/internal/testing/edgetest"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -14,14 +15,14 @@ import (
 func TestPrivateHosts(t *testing.T) {
 	t.Parallel()
 	a, _, log := openWith(t, func(c *Config) {
-		c.Operators = operatorTokens(t)
+		c.Operators = edgetest.Tokens(t)
 		c.PrivateHosts = []string{"connect.internal", "metrics"}
 	})
 	defer a.Close()
 	ask := func(path, host string) *httptest.ResponseRecorder {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		request.Host = host
-		request.Header.Set("Authorization", "Bearer "+operatorToken)
+		request.Header.Set("Authorization", "Bearer "+edgetest.UnnamedToken)
 		answer := httptest.NewRecorder()
 		a.private.Handler.ServeHTTP(answer, request)
 		return answer

@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // Readers who go away while their statements run cost neither a connection of the database nor a lease.
@@ -32,21 +33,21 @@ func TestIsolationFromReadersWhoLeave(t *testing.T) {
 				for range reads {
 					go func() { answers <- f.read(ctx, t, tokens) }()
 				}
-				eventually(t, "all are admitted and wait for the table", func() bool { return e.waiting(t) == reads })
+				wait.Until(t, "all are admitted and wait for the table", func() bool { return e.waiting(t) == reads })
 				return answers, free
 			}
 			ctx, leave := context.WithCancel(t.Context())
 			answers, free := readAtOnce(ctx)
 			before := e.backends(t)
 			leave()
-			eventually(t, "the service sees that all have left", func() bool { return f.left.Load() == reads })
+			wait.Until(t, "the service sees that all have left", func() bool { return f.left.Load() == reads })
 			for range reads {
 				if got := <-answers; got.status != 0 {
 					t.Errorf("who has left is answered %d", got.status)
 				}
 			}
 			free()
-			eventually(t, "all statements have ended", func() bool { return e.app.Pool.Stat().AcquiredConns() == 0 })
+			wait.Until(t, "all statements have ended", func() bool { return e.app.Pool.Stat().AcquiredConns() == 0 })
 			for _, pid := range before {
 				if !slices.Contains(e.backends(t), pid) {
 					t.Error("a connection of the database was lost")
@@ -87,7 +88,7 @@ func TestIsolationFromThievesWhoLeave(t *testing.T) {
 	}
 	revoked := func(t *testing.T, tokens oauth.Tokens) {
 		t.Helper()
-		eventually(t, "the connection is revoked", func() bool {
+		wait.Until(t, "the connection is revoked", func() bool {
 			return pgtest.Value[string](t, e.db, "select state::text from connections where grant_id = $1", tokens.GrantID) == "revoked"
 		})
 	}
@@ -120,50 +121,12 @@ func TestIsolationFromThievesWhoLeave(t *testing.T) {
 			defer leave()
 			answer := make(chan response, 1)
 			go func() { answer <- f.refresh(ctx, t, e.partner, tokens.RefreshToken) }()
-			eventually(t, "the statement waits for the row", func() bool { return e.waiting(t) == 1 })
+			wait.Until(t, "the statement waits for the row", func() bool { return e.waiting(t) == 1 })
 			leave()
-			eventually(t, "the service sees that the caller has left", func() bool { return f.left.Load() == 1 })
+			wait.Until(t, "the service sees that the caller has left", func() bool { return f.left.Load() == 1 })
 			<-answer
 			free()
 			revoked(t, tokens)
 		})
-	}
-}
-
-// A restart of PostgreSQL is waited for: a refresh that was not sent is sent when it is back.
-func TestIsolationFromARestart(t *testing.T) {
-	t.Parallel()
-	r := newRestartable(t)
-	e := newEndToEndOn(t, r.db)
-	f := newFront(t, e, false)
-	const asked = 30 // more than the connections of the pool
-	var connections []oauth.Tokens
-	for range asked {
-		_, tokens := e.newConnection(t, e.partner)
-		connections = append(connections, tokens)
-	}
-
-	r.close()
-	if err := r.running.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	answers := make(chan response, asked)
-	r.start(t) // nobody knows yet
-	for _, tokens := range connections {
-		go func() { answers <- f.refresh(t.Context(), t, e.partner, tokens.RefreshToken) }()
-	}
-	eventually(t, "all are under way", func() bool { return f.came.Load() == asked })
-	turnedAway := r.turnedAway.Load()
-	eventually(t, "they try again", func() bool { return r.turnedAway.Load() > turnedAway })
-	if n := len(answers); n != 0 {
-		t.Errorf("%d were answered without a database", n)
-	}
-	r.open(t, r.running.URL())
-	statuses := map[int]int{}
-	for range asked {
-		statuses[(<-answers).status]++
-	}
-	if statuses[http.StatusOK] != asked {
-		t.Errorf("answers %v, want %d times 200", statuses, asked)
 	}
 }

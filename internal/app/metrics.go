@@ -112,19 +112,19 @@ func (a *App) collectPool() {
 }
 
 func (a *App) collectReplicas() {
-	if a.replicas == nil {
+	if a.Replicas == nil {
 		return
 	}
 	const replicas = "Read replicas in use (used), and replicas that are down or more than 5 s behind (left_out)."
 	a.metrics.Gauge("database_replicas", replicas, prometheus.Labels{"state": "used"},
-		func() float64 { return float64(a.replicas.Counts().Used) })
+		func() float64 { return float64(a.Replicas.Counts().Used) })
 	a.metrics.Gauge("database_replicas", replicas, prometheus.Labels{"state": "left_out"},
-		func() float64 { return float64(a.replicas.Counts().LeftOut) })
+		func() float64 { return float64(a.Replicas.Counts().LeftOut) })
 	const reads = "Reads that a replica answered, and reads that failed there and were answered by the primary."
 	a.metrics.Counter("database_replica_reads_total", reads, prometheus.Labels{"outcome": "answered"},
-		func() float64 { return float64(a.replicas.Counts().Answered) })
+		func() float64 { return float64(a.Replicas.Counts().Answered) })
 	a.metrics.Counter("database_replica_reads_total", reads, prometheus.Labels{"outcome": "failed"},
-		func() float64 { return float64(a.replicas.Counts().Failed) })
+		func() float64 { return float64(a.Replicas.Counts().Failed) })
 }
 
 // scraped are metrics that the database is asked for when Prometheus scrapes. Where it is away there are none of these, and all

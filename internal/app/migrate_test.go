@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/migrations"
 )
 
@@ -136,7 +137,7 @@ func (tr *traffic) round(t *testing.T, e *endToEnd, f *front, other pgtest.Clien
 func (tr *traffic) wait(t *testing.T, rounds int64) {
 	t.Helper()
 	until := tr.rounds.Load() + rounds
-	eventually(t, strconv.FormatInt(rounds, 10)+" rounds", func() bool { return t.Failed() || tr.rounds.Load() >= until })
+	wait.Until(t, strconv.FormatInt(rounds, 10)+" rounds", func() bool { return t.Failed() || tr.rounds.Load() >= until })
 }
 
 // While a migration of the harmless kind runs, and while it waits for somebody who holds the tables for long (a backup), no
@@ -159,8 +160,8 @@ func TestMigrationBesideTraffic(t *testing.T) {
 		migrated <- err
 	}()
 	for range 2 { // it tries more than once
-		eventually(t, "the migration waits for a table", func() bool { return e.migrationsWaiting(t) > 0 || len(migrated) > 0 })
-		eventually(t, "the migration lets others go on", func() bool { return t.Failed() || e.migrationsWaiting(t) == 0 })
+		wait.Until(t, "the migration waits for a table", func() bool { return e.migrationsWaiting(t) > 0 || len(migrated) > 0 })
+		wait.Until(t, "the migration lets others go on", func() bool { return t.Failed() || e.migrationsWaiting(t) == 0 })
 		load.wait(t, 3)
 	}
 	end()

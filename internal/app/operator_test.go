@@ -9,21 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/operators"
+	"connect-svc/internal/testing/edgetest"
 )
-
-const operatorToken = "0123456789abcdef0123456789abcdef"
-
-// operatorTokens has operatorToken alone.
-func operatorTokens(t *testing.T) *operators.Tokens {
-	t.Helper()
-	tokens, err := operators.New(credential.Hash(operatorToken), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tokens
-}
 
 // operatorRequests is a request with the token for each operation, and some beside them.
 func operatorRequests(t *testing.T) []*http.Request {
@@ -36,7 +23,7 @@ func operatorRequests(t *testing.T) []*http.Request {
 	add := func(method, path string) {
 		request := httptest.NewRequest(method, path, strings.NewReader("{}"))
 		request.Host = "127.0.0.1"
-		request.Header.Set("Authorization", "Bearer "+operatorToken)
+		request.Header.Set("Authorization", "Bearer "+edgetest.UnnamedToken)
 		request.Header.Set("Content-Type", "application/json")
 		requests = append(requests, request)
 	}
@@ -59,7 +46,7 @@ func operatorRequests(t *testing.T) []*http.Request {
 // unknown paths are, also for who has the token.
 func TestOperatorAPIIsPrivate(t *testing.T) {
 	t.Parallel()
-	a, _, _ := openWith(t, func(c *Config) { c.Operators = operatorTokens(t) })
+	a, _, _ := openWith(t, func(c *Config) { c.Operators = edgetest.Tokens(t) })
 	defer a.Close()
 	for _, request := range operatorRequests(t) {
 		got := httptest.NewRecorder()

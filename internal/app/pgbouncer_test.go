@@ -102,10 +102,8 @@ func TestThroughPgBouncer(t *testing.T) {
 		t.Errorf("a read with a revoked token answers %d", status)
 	}
 	e.stopRequests()
-	e.app.sweep(t.Context())
-	if err := e.app.ready(t.Context()); err != nil {
-		t.Error(err)
-	}
+	e.app.Sweep(t.Context())
+	e.private(t, "/readyz")
 	// Every session of PostgreSQL that the service was in has the limit of time.
 	if limit := pgtest.Value[string](t, &pgtest.DB{Pool: e.app.Pool}, "show statement_timeout"); limit != "4s" {
 		t.Errorf("statement_timeout is %s", limit)

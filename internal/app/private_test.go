@@ -1,6 +1,7 @@
 package app
 
 import (
+	"connect-svc/internal/testing/edgetest"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,7 +16,7 @@ func TestUsageMoved(t *testing.T) {
 		a.private.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil))
 		return answer
 	}
-	with, _, _ := openWith(t, func(c *Config) { c.Operators = operatorTokens(t) })
+	with, _, _ := openWith(t, func(c *Config) { c.Operators = edgetest.Tokens(t) })
 	defer with.Close()
 	const id = "0f6f5b0e-6a0e-4b5e-9d3e-3a5d0c9b1a2f"
 	for path, want := range map[string]string{

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -74,7 +73,7 @@ func newReplicated(t *testing.T) replicated {
 // hasty is another server of the same service, which hardly waits for a replica.
 func (r replicated) hasty(t *testing.T) replicated {
 	t.Helper()
-	at := r.app.config.ReadURL
+	at := r.config.ReadURL
 	r.endToEnd = newEndToEndOn(t, r.db, func(config *Config) {
 		config.ReadURL, config.Keys = at, r.keys
 		config.Limits.Replica = 50 * time.Millisecond
@@ -149,8 +148,8 @@ func (r replicated) caughtUp(t *testing.T) {
 	t.Helper()
 	r.db.Clock.Advance(6 * time.Second)
 	wait.Until(t, "the replica catches up", func() bool {
-		r.app.replicas.Check(t.Context())
-		return r.app.replicas.Counts().Used > 0
+		r.app.Replicas.Check(t.Context())
+		return r.app.Replicas.Counts().Used > 0
 	})
 }
 
@@ -178,61 +177,6 @@ func (r replicated) steps(t *testing.T, token *oauth2.Token) int {
 	return answer.Data[0].Steps
 }
 
-// get reads something of the grant that must be there.
-func (e *endToEnd) get(t *testing.T, token *oauth2.Token, query string, into any) {
-	t.Helper()
-	answer, err := oauth2.NewClient(e.client(t), oauth2.StaticTokenSource(token)).Get(
-		fmt.Sprintf("%s/connect-svc/v1/grants/%s/%s", e.base, token.Extra("grant_id"), query))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s answers %d", query, answer.StatusCode)
-	}
-	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
-		t.Fatal(err)
-	}
-}
-
-type ridesPage struct {
-	Data []struct {
-		ID string `json:"id"`
-	}
-	Meta struct {
-		NextCursor string `json:"next_cursor"`
-	}
-}
-
-// rides reads one page of the day's rides.
-func (e *endToEnd) rides(t *testing.T, token *oauth2.Token, limit int, cursor string) (page ridesPage) {
-	t.Helper()
-	day := token.Extra("history_from")
-	query := fmt.Sprintf("cycling-activities?from=%s&to=%s&limit=%d", day, day, limit)
-	if cursor != "" {
-		query += "&cursor=" + cursor
-	}
-	e.get(t, token, query, &page)
-	return page
-}
-
-// recordRides writes rides of the day.
-func (e *endToEnd) recordRides(t *testing.T, token *oauth2.Token, n int) {
-	t.Helper()
-	day, err := time.Parse(time.DateOnly, token.Extra("history_from").(string))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rides []activity.RideRecord
-	for i := range n {
-		start := day.Add(time.Duration(i) * time.Second)
-		rides = append(rides, activity.RideRecord{UserID: e.user.ID, SourceID: start.String(), Start: start, DistanceMeters: 1})
-	}
-	if _, err := e.app.Activity.Put(t.Context(), activity.Batch{CyclingActivities: rides}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Rows of activity come from the replica while it is at most five seconds behind, and all else from the primary. What
 // the replica has not replayed yet tells the two apart.
 func TestReadReplica(t *testing.T) {
@@ -244,10 +188,10 @@ func TestReadReplica(t *testing.T) {
 	if got := r.steps(t, token); got != 1000 {
 		t.Fatalf("read %d steps, want 1000", got)
 	}
-	if got := r.app.replicas.States(); len(got) != 1 || !got[0].Used || got[0].Lag < 0 || got[0].Lag > 6*time.Second {
+	if got := r.app.Replicas.States(); len(got) != 1 || !got[0].Used || got[0].Lag < 0 || got[0].Lag > 6*time.Second {
 		t.Errorf("the replicas are %+v", got)
 	}
-	if got := r.app.replicas.Counts(); got.Answered != 1 || got.Failed != 0 || got.Used != 1 {
+	if got := r.app.Replicas.Counts(); got.Answered != 1 || got.Failed != 0 || got.Used != 1 {
 		t.Fatalf("%+v, want one read answered by the replica", got)
 	}
 
@@ -284,15 +228,15 @@ func TestReadReplica(t *testing.T) {
 	if got := r.steps(t, token); got != 2000 {
 		t.Errorf("read %d steps of a replica that is too old, want 2000", got)
 	}
-	r.app.replicas.Check(t.Context())
+	r.app.Replicas.Check(t.Context())
 	if got := r.steps(t, token); got != 2000 || !strings.Contains(r.log.String(), "more than 5 s behind") {
 		t.Errorf("read %d steps after a check, want 2000; the log:\n%s", got, r.log)
 	}
 
 	r.there.Exec(t, "select pg_wal_replay_resume()")
 	r.caughtUp(t)
-	before := r.app.replicas.Counts().Answered
-	if got := r.steps(t, token); got != 2000 || r.app.replicas.Counts().Answered != before+1 {
+	before := r.app.Replicas.Counts().Answered
+	if got := r.steps(t, token); got != 2000 || r.app.Replicas.Counts().Answered != before+1 {
 		t.Errorf("read %d steps of the replica that caught up, want 2000", got)
 	}
 	// A cursor of the replica goes on at the primary.
@@ -309,7 +253,7 @@ func TestReadReplica(t *testing.T) {
 		if got := hasty.steps(t, token); got != 2000 {
 			t.Errorf("read %d steps while the replica hangs, want 2000", got)
 		}
-		if got := hasty.app.replicas.Counts(); got.Used != 0 || got.Failed != 1 {
+		if got := hasty.app.Replicas.Counts(); got.Used != 0 || got.Failed != 1 {
 			t.Errorf("while the replica hangs: %+v", got)
 		}
 	}()
@@ -323,13 +267,13 @@ func TestReadReplica(t *testing.T) {
 	if got := r.steps(t, token); got != 2000 {
 		t.Errorf("read %d steps after the replica died, want 2000", got)
 	}
-	if got := r.app.replicas.Counts(); got.Used != 0 || got.LeftOut != 1 || got.Failed != 1 {
+	if got := r.app.Replicas.Counts(); got.Used != 0 || got.LeftOut != 1 || got.Failed != 1 {
 		t.Errorf("after the replica died: %+v", got)
 	}
 	if rest := r.rides(t, token, 3, page.Meta.NextCursor); len(page.Data) != 3 || len(rest.Data) != 2 || rest.Meta.NextCursor != "" {
 		t.Errorf("pages of %d and %d rides, want 3 and 2", len(page.Data), len(rest.Data))
 	}
-	r.app.replicas.Check(t.Context())
+	r.app.Replicas.Check(t.Context())
 	if metrics := r.private(t, "/metrics"); !strings.Contains(metrics, `connect_database_replicas{state="left_out"} 1`) {
 		t.Error("the metrics do not say that the replica is left out")
 	}

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -20,8 +18,10 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/timelimit"
 )
 
@@ -147,7 +147,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 			t.Parallel()
 			const connections, before, after = 40, 3, 3 // refreshes of each
 			r := newRestartable(t)
-			log := new(faultLog)
+			log := new(logtest.Buffer)
 			e := newEndToEndOn(t, r.db, func(c *Config) {
 				c.Logger, c.DatabaseURL = telemetry.NewLogger(log, slog.LevelWarn), test.by(t, r.db.URL)
 				if test.lasting {
@@ -193,12 +193,12 @@ func TestRefreshesOverARestart(t *testing.T) {
 					}
 				})
 			}
-			eventually(t, "all refresh", func() bool { return warm.Load() == connections })
+			wait.Until(t, "all refresh", func() bool { return warm.Load() == connections })
 			if err := test.stop(r.running); err != nil {
 				t.Error(err)
 			}
 			if test.lasting {
-				eventually(t, "all have given up", func() bool { return lost.Load() == connections })
+				wait.Until(t, "all have given up", func() bool { return lost.Load() == connections })
 			}
 			r.start(t)
 			r.open(t, r.running.URL())
@@ -208,7 +208,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 			}
 			chains.Wait()
 
-			faults := log.read(t)
+			faults := faultsOf(t, log)
 			if int64(len(faults)) != lost.Load() {
 				t.Errorf("%d connections were lost, with %d causes", lost.Load(), len(faults))
 			}
@@ -217,7 +217,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 				switch connected := !strings.Contains(fault.Cause, "failed to connect"); {
 				case connected && underTheStatement.MatchString(fault.Cause):
 					sent++
-				case fault.DurationMS < 0.9*float64(e.app.config.Limits.Act.Milliseconds()): // before its time was over
+				case fault.DurationMS < 0.9*float64(e.config.Limits.Act.Milliseconds()): // before its time was over
 					t.Errorf("a 500 after %.0f ms for a statement that was not sent: %s", fault.DurationMS, fault.Cause)
 				}
 			}
@@ -231,40 +231,19 @@ func TestRefreshesOverARestart(t *testing.T) {
 // underTheStatement is how an error reads where PostgreSQL or the connection ended while a statement was there.
 var underTheStatement = regexp.MustCompile(`57P01|unexpected EOF|connection reset|server conn crashed`)
 
-// faultLog is a log of which the events with a cause are of interest.
-type faultLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *faultLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *faultLog) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
-
-func (l *faultLog) contains(text string) bool { return l.count(text) > 0 }
-
-type faultEvent struct {
+// failure is the event of a request that failed.
+type failure struct {
 	Operation  string
 	Cause      string
 	DurationMS float64 `json:"duration_ms"`
 }
 
-// read returns the events of refreshes that failed.
-func (l *faultLog) read(t *testing.T) (faults []faultEvent) {
+// faultsOf are the refreshes that failed.
+func faultsOf(t *testing.T, log *logtest.Buffer) (faults []failure) {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for lines := bufio.NewScanner(&l.text); lines.Scan(); {
-		var event faultEvent
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+	for line := range strings.Lines(log.String()) {
+		var event failure
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatal(err)
 		}
 		if event.Operation == "requestToken" && event.Cause != "" {

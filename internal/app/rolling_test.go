@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/process"
+	"connect-svc/internal/testing/wait"
 )
 
 // The tests of rolling restarts: as they are for `make test`, twelve restarts and the proxies' own times for `make test-long`.
@@ -62,7 +64,7 @@ func (s *rollingServer) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.config.Listen, s.config.PrivateListen = s.app.PublicAddr().String(), s.app.PrivateAddr().String()
-	s.config.ReadyListen = s.app.probing.listener.Addr().String()
+	s.config.ReadyListen = s.app.ReadyAddr().String()
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.ended = stop, make(chan error, 1)
 	running := s.app
@@ -80,7 +82,7 @@ func (s *rollingServer) end(t *testing.T) {
 // refreshed tells whether the server has answered a refresh since it started.
 func (s *rollingServer) refreshed(t *testing.T) bool {
 	t.Helper()
-	_, metrics := askAnew(t, "http://"+s.config.PrivateListen+"/metrics")
+	_, metrics := edgetest.GetAnew(t, "http://"+s.config.PrivateListen+"/metrics")
 	return answeredRefresh.MatchString(metrics)
 }
 
@@ -106,7 +108,7 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 		}
 	}()
 	now := time.Now()
-	pair := certificateFor(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
 	roots := r.writeCertificate(t, pair)
 	address := startProxy(t, r)
 
@@ -132,14 +134,14 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 	}
 	for n := range *restarts {
 		for _, s := range r.servers { // the proxy knows of both
-			eventually(t, "the server is sent refreshes", func() bool { return t.Failed() || s.refreshed(t) })
+			wait.Until(t, "the server is sent refreshes", func() bool { return t.Failed() || s.refreshed(t) })
 		}
 		one := r.servers[n%len(r.servers)]
 		one.end(t)
 		one.start(t)
 	}
 	for _, s := range r.servers {
-		eventually(t, "the server is sent refreshes", func() bool { return t.Failed() || s.refreshed(t) })
+		wait.Until(t, "the server is sent refreshes", func() bool { return t.Failed() || s.refreshed(t) })
 	}
 	cancel()
 	chains.Wait()

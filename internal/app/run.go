@@ -34,13 +34,13 @@ func (a *App) Run(ctx context.Context) error {
 	defer endBackground()
 	var work sync.WaitGroup
 	work.Go(func() { a.Accounts.Run(background) })
-	work.Go(func() { every(background, sweepEvery, func() { a.sweep(background) }) })
+	work.Go(func() { every(background, sweepEvery, func() { a.Sweep(background) }) })
 	work.Go(func() { a.Usage.Run(background) })
 	// The delivery of webhooks ends before: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
 	work.Go(func() { a.Webhooks.Run(delivering) })
-	work.Go(func() { a.replicas.Run(background) })
+	work.Go(func() { a.Replicas.Run(background) })
 
 	work.Go(func() { every(background, a.certificateInterval, func() { a.refreshCertificates(false) }) })
 	work.Go(func() { a.watch(background) })
@@ -148,7 +148,7 @@ func every(ctx context.Context, interval time.Duration, act func()) {
 }
 
 // sweep deletes what has expired, unless another server does so just now. What fails is attempted again the next time.
-func (a *App) sweep(ctx context.Context) {
+func (a *App) Sweep(ctx context.Context) {
 	if err := postgres.InTurn(ctx, a.Pool, postgres.TurnSweep, func(pgx.Tx) error {
 		for domain, sweep := range map[string]func(context.Context) error{
 			"oauth":     a.OAuth.Sweep,

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"connect-svc/internal/testing/pgtest"
+
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 	"connect.invalid/connect-go/connect/pgstore"

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"connect-svc/internal/testing/pgtest"
+
 	"connect.invalid/connect-go/connect"
 )
 

@@ -51,7 +51,7 @@ func newServers(t *testing.T, n int, limiterURL string) *servers {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := httptest.NewTLSServer(a.public.Handler)
+		server := httptest.NewTLSServer(a.Handler())
 		t.Cleanup(func() { server.Close(); a.Close() })
 		s.bases = append(s.bases, server.URL)
 	}

@@ -144,7 +144,7 @@ func (e *endToEnd) measure(t *testing.T, load *traffic) sample {
 	load.gate.Lock()
 	defer load.gate.Unlock()
 	e.db.Clock.Advance(soakStep)
-	e.app.sweep(t.Context())
+	e.app.Sweep(t.Context())
 	e.db.Exec(t, "vacuum")
 	runtime.GC()
 	var memory runtime.MemStats

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"net/http"
 	"regexp"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/overview"
 	"connect-svc/internal/telemetry"
-	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -26,7 +24,7 @@ func (e *endToEnd) watches(t *testing.T, d time.Duration, each func()) {
 		if each != nil {
 			each()
 		}
-		if err := e.app.look(t.Context(), e.db.Clock.Now()); err != nil {
+		if err := e.app.Look(t.Context(), e.db.Clock.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,7 +32,7 @@ func (e *endToEnd) watches(t *testing.T, d time.Duration, each func()) {
 
 // firing are the names of the alerts that fire.
 func (e *endToEnd) firing() (names []string) {
-	for _, alert := range e.app.alerts.Firing() {
+	for _, alert := range e.app.Firing() {
 		names = append(names, alert.Name)
 	}
 	return names
@@ -61,7 +59,7 @@ func TestAlertsFire(t *testing.T) {
 		t.Errorf("after two minutes there fire %q", names)
 	}
 	e.watches(t, 4*time.Minute, nil)
-	firing := e.app.alerts.Firing()
+	firing := e.app.Firing()
 	if names := strings.Join(e.firing(), " "); names != "ConnectFailing ConnectLimiterFailing" {
 		t.Fatalf("after six minutes there fire %q", names)
 	}
@@ -70,7 +68,7 @@ func TestAlertsFire(t *testing.T) {
 		limiter.Since.Before(began) || limiter.Since.After(began.Add(time.Minute)) {
 		t.Errorf("the alert is %+v", limiter)
 	}
-	servers, err := e.app.overview.Servers(t.Context())
+	servers, err := e.app.Servers(t.Context())
 	if err != nil || len(servers) != 1 || len(servers[0].Alerts) != 2 || servers[0].Alerts[1].Name != limiter.Name {
 		t.Errorf("the servers are %+v, %v", servers, err)
 	}
@@ -91,7 +89,7 @@ func TestConsoleRaisesNoAlerts(t *testing.T) {
 		e.watches(t, 16*time.Minute, func() {
 			for _, operation := range operations {
 				for _, status := range []int{http.StatusOK, http.StatusServiceUnavailable} {
-					e.app.metrics.Observe(&telemetry.Event{Operation: operation, Status: status, Duration: 3 * time.Second})
+					e.app.Observe(&telemetry.Event{Operation: operation, Status: status, Duration: 3 * time.Second})
 				}
 			}
 		})
@@ -145,45 +143,24 @@ func TestServerIsDownWhileNobodyKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.watches(t, 4*time.Minute, nil)
-	before := e.app.alerts.Firing()
+	before := e.app.Firing()
 	if len(before) != 1 || before[0].Name != "ConnectDown" {
 		t.Fatalf("when the other one says nothing there fire %+v", before)
 	}
 	free := e.hold(t, "lock table servers in access exclusive mode")
-	e.app.config.Limits.Probe = 20 * time.Millisecond
+	e.app.SetProbeLimit(20 * time.Millisecond)
 	e.db.Clock.Advance(alerts.Interval)
-	if err := e.app.look(t.Context(), e.db.Clock.Now()); err == nil {
+	if err := e.app.Look(t.Context(), e.db.Clock.Now()); err == nil {
 		t.Error("a look at a locked table found no fault")
 	}
-	if diff := cmp.Diff(before, e.app.alerts.Firing()); diff != "" {
+	if diff := cmp.Diff(before, e.app.Firing()); diff != "" {
 		t.Errorf("while nobody knows (-before +now):\n%s", diff)
 	}
 	free()
-	e.app.config.Limits.Probe = wait.Patient.Probe
+	e.app.SetProbeLimit(wait.Patient.Probe)
 	e.watches(t, alerts.Interval, nil)
-	if diff := cmp.Diff(before, e.app.alerts.Firing()); diff != "" {
+	if diff := cmp.Diff(before, e.app.Firing()); diff != "" {
 		t.Errorf("after it (-before +now):\n%s", diff)
-	}
-}
-
-// A server's row is there from its start to its stop.
-func TestServerSaysThatItIsThere(t *testing.T) {
-	t.Parallel()
-	a, db, log := open(t)
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error)
-	go func() { stopped <- a.Run(ctx) }()
-	rows := func() int { return pgtest.Value[int](t, db, "select count(*) from servers") }
-	eventually(t, "the row is there", func() bool { return rows() == 1 })
-	stop()
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
-	if n := rows(); n != 0 {
-		t.Errorf("after the stop there are %d rows", n)
-	}
-	if strings.Contains(log.String(), `"cause"`) {
-		t.Errorf("the log: %s", log)
 	}
 }
 
@@ -193,13 +170,13 @@ func TestWatchWithoutDatabase(t *testing.T) {
 	e := newEndToEnd(t)
 	e.watches(t, time.Minute, nil)
 	free := e.hold(t, "lock table servers in access exclusive mode")
-	e.app.config.Limits.Probe = 20 * time.Millisecond
+	e.app.SetProbeLimit(20 * time.Millisecond)
 	e.db.Clock.Advance(alerts.Interval)
-	if err := e.app.look(t.Context(), e.db.Clock.Now()); err == nil {
+	if err := e.app.Look(t.Context(), e.db.Clock.Now()); err == nil {
 		t.Error("a look at a locked table found no fault")
 	}
 	free()
-	e.app.config.Limits.Probe = wait.Patient.Probe
+	e.app.SetProbeLimit(wait.Patient.Probe)
 	e.watches(t, alerts.Interval, nil)
 }
 

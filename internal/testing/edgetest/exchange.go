@@ -101,3 +101,19 @@ func Decode[T any](t testing.TB, a Answer) (content T) {
 	}
 	return content
 }
+
+// GetAnew asks a plain listener on a connection of its own.
+func GetAnew(t testing.TB, url string) (status int, body string) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}

@@ -106,10 +106,10 @@ mutants: tools ## build the service with one deliberate fault after the other an
 test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists its nodes, coordinator first
 	@[ -n "$${CONNECT_TEST_CITUS_URLS:-}" ] || { echo "set CONNECT_TEST_CITUS_URLS to the URLs of a Citus cluster on this machine, the coordinator's first" >&2; exit 2; }
 	go test -tags citus -count 1 -timeout 30m -v -run OnACluster ./sql
-	go test -tags citus -count 1 -timeout 30m -v -run 'UnderLoad|BetweenNodes|OnACluster' ./internal/app
+	go test -tags citus -count 1 -timeout 30m -v -run 'UnderLoad|BetweenNodes|OnACluster' ./internal/testing/e2e/cluster
 	@# Not beside those that let a node crash.
 	go test -count 1 -timeout 30m ./internal/account ./internal/activity ./internal/api/operator ./internal/api/partner \
-		./internal/app ./internal/audit ./internal/client ./internal/oauth ./internal/operators ./internal/overview ./internal/usage \
+		./internal/app ./internal/testing/e2e/... ./internal/audit ./internal/client ./internal/oauth ./internal/operators ./internal/overview ./internal/usage \
 		./internal/web/console ./internal/web/pages ./internal/webhook
 
 # Medians of the rounds, and what differs: of three rounds that is where all are above, or all below, those of the other.

@@ -26,7 +26,7 @@ var elsewhere = map[string]string{
 	"connect-svc migrate distribute ":  "make test-citus: it needs a cluster",
 	"select citus_":                    "make test-citus",
 	"select recover_prepared_":         "make test-citus",
-	"CONNECT_DATABASE_URL=… ":          "TestBackupAndRestore of internal/app, both scripts",
+	"CONNECT_DATABASE_URL=… ":          "TestBackupAndRestore of internal/testing/e2e/backup, both scripts",
 	"npm install https://":             "TestQuickStart of internal/web/developers, with the address of a service",
 	"export GOPROXY=https://":          "TestQuickStart of internal/web/developers",
 	"go get connect.example.com":       "TestQuickStart of internal/web/developers",

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"html"
@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/overview"
+	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
@@ -24,24 +26,24 @@ func TestFacts(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	keys := credential.NewTestKeyring()
-	e := newEndToEnd(t, func(c *Config) {
+	e := e2e.New(t, func(c *app.Config) {
 		c.Version, c.Commit, c.Keys, c.LimiterURL, c.Operators = "v1.2.3", "abc", keys, redis.URL(), edgetest.Tokens(t)
-		c.Certificate = FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
+		c.Certificate = app.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
 		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
-	e.connect(t) // one email
-	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
+	e.Connect(t) // one email
+	e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
 		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - n * interval '20 minutes'
-		from generate_series(1, 5) n`, e.partner.ID)
-	e.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued)
-		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'failed', true)`, e.partner.ID)
-	if err := e.app.Look(t.Context(), e.db.Clock.Now()); err != nil {
+		from generate_series(1, 5) n`, e.Partner.ID)
+	e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued)
+		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'failed', true)`, e.Partner.ID)
+	if err := e.App.Look(t.Context(), e.DB.Clock.Now()); err != nil {
 		t.Fatal(err)
 	}
-	e.app.Sweep(t.Context()) // notes the size
-	f := e.app.Facts(t.Context())
-	version := pgtest.Value[string](t, e.db, "show server_version")
-	switch migrated := pgtest.Value[int64](t, e.db, "select max(version_id) from goose_db_version"); {
+	e.App.Sweep(t.Context()) // notes the size
+	f := e.App.Facts(t.Context())
+	version := pgtest.Value[string](t, e.DB, "show server_version")
+	switch migrated := pgtest.Value[int64](t, e.DB, "select max(version_id) from goose_db_version"); {
 	case f.Version != "v1.2.3" || f.Commit != "abc" || !strings.HasPrefix(f.Go, "go1.") || strings.Count(f.Contract, ".") != 2:
 		t.Errorf("the versions are %s, %s, %s, %s", f.Version, f.Commit, f.Go, f.Contract)
 	case !f.Servers.Known || len(f.Servers.Is) != 1 || f.Servers.Is[0].ID != f.Self || f.Servers.Is[0].Lost():
@@ -73,27 +75,27 @@ func TestFacts(t *testing.T) {
 		t.Errorf("the keys are %+v", list)
 	}
 
-	page := e.console(t, "/service")
+	page := consolePage(t, e, "/service")
 	for _, want := range []string{"v1.2.3", version, "No alerts are firing.", "Redis", primary, "left out", "127.0.0.1"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
 	redis.Kill()
-	e.db.Exec(t, "alter table webhook_queue rename to gone")
-	f = e.app.Facts(t.Context())
+	e.DB.Exec(t, "alter table webhook_queue rename to gone")
+	f = e.App.Facts(t.Context())
 	if f.Limiter.Answers || f.Webhooks.Known || !f.Servers.Known {
 		t.Errorf("while Redis and a table are gone: %+v, %+v", f.Limiter, f.Webhooks)
 	}
-	if page := e.console(t, "/service"); !strings.Contains(page, "does not answer") || !strings.Contains(page, "could not be found out") {
+	if page := consolePage(t, e, "/service"); !strings.Contains(page, "does not answer") || !strings.Contains(page, "could not be found out") {
 		t.Error("the page does not say that Redis and a table are gone")
 	}
 }
 
-// console is a page of the console, for whoever has the operator token.
-func (e *endToEnd) console(t *testing.T, path string) string {
+// consolePage is a page of the console, for whoever has the operator token.
+func consolePage(t *testing.T, e *e2e.Service, path string) string {
 	t.Helper()
-	server := httptest.NewServer(e.app.PrivateHandler())
+	server := httptest.NewServer(e.App.PrivateHandler())
 	defer server.Close()
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"net/http"
@@ -13,26 +13,27 @@ import (
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/overview"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/wait"
 )
 
 // watches lets time pass, with a look at each interval.
-func (e *endToEnd) watches(t *testing.T, d time.Duration, each func()) {
+func watches(t *testing.T, e *e2e.Service, d time.Duration, each func()) {
 	t.Helper()
 	for range d / alerts.Interval {
-		e.db.Clock.Advance(alerts.Interval)
+		e.DB.Clock.Advance(alerts.Interval)
 		if each != nil {
 			each()
 		}
-		if err := e.app.Look(t.Context(), e.db.Clock.Now()); err != nil {
+		if err := e.App.Look(t.Context(), e.DB.Clock.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // firing are the names of the alerts that fire.
-func (e *endToEnd) firing() (names []string) {
-	for _, alert := range e.app.Firing() {
+func firing(e *e2e.Service) (names []string) {
+	for _, alert := range e.App.Firing() {
 		names = append(names, alert.Name)
 	}
 	return names
@@ -42,39 +43,39 @@ func (e *endToEnd) firing() (names []string) {
 // row; when it is over, the alert ends.
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
-	e := newEndToEnd(t)
-	e.watches(t, 10*time.Minute, nil)
-	if names := e.firing(); len(names) != 0 {
+	e := e2e.New(t)
+	watches(t, e, 10*time.Minute, nil)
+	if names := firing(e); len(names) != 0 {
 		t.Fatalf("while all is well there fire %q", names)
 	}
-	_, token := e.connect(t)
-	e.db.Exec(t, "alter table rate_limits rename to gone")
-	began := e.db.Clock.Now()
-	e.watches(t, 2*time.Minute, func() {
-		if status := e.read(t, token); status != http.StatusServiceUnavailable {
+	_, token := e.Connect(t)
+	e.DB.Exec(t, "alter table rate_limits rename to gone")
+	began := e.DB.Clock.Now()
+	watches(t, e, 2*time.Minute, func() {
+		if status := e.Read(t, token); status != http.StatusServiceUnavailable {
 			t.Fatalf("without the limiter's table a read answers %d", status)
 		}
 	})
-	if names := e.firing(); len(names) != 0 {
+	if names := firing(e); len(names) != 0 {
 		t.Errorf("after two minutes there fire %q", names)
 	}
-	e.watches(t, 4*time.Minute, nil)
-	firing := e.app.Firing()
-	if names := strings.Join(e.firing(), " "); names != "ConnectFailing ConnectLimiterFailing" {
+	watches(t, e, 4*time.Minute, nil)
+	fired := e.App.Firing()
+	if names := strings.Join(firing(e), " "); names != "ConnectFailing ConnectLimiterFailing" {
 		t.Fatalf("after six minutes there fire %q", names)
 	}
-	limiter := firing[1]
+	limiter := fired[1]
 	if limiter.Severity != "page" || limiter.Summary != "The rate limiter cannot decide: reads get 503." ||
 		limiter.Since.Before(began) || limiter.Since.After(began.Add(time.Minute)) {
 		t.Errorf("the alert is %+v", limiter)
 	}
-	servers, err := e.app.Servers(t.Context())
+	servers, err := e.App.Servers(t.Context())
 	if err != nil || len(servers) != 1 || len(servers[0].Alerts) != 2 || servers[0].Alerts[1].Name != limiter.Name {
 		t.Errorf("the servers are %+v, %v", servers, err)
 	}
-	e.db.Exec(t, "alter table gone rename to rate_limits")
-	e.watches(t, 10*time.Minute, nil)
-	if names := e.firing(); len(names) != 0 {
+	e.DB.Exec(t, "alter table gone rename to rate_limits")
+	watches(t, e, 10*time.Minute, nil)
+	if names := firing(e); len(names) != 0 {
 		t.Errorf("when it is over there fire %q", names)
 	}
 }
@@ -83,23 +84,23 @@ func TestAlertsFire(t *testing.T) {
 // nobody is called for it. The same requests of a partner raise both alerts.
 func TestConsoleRaisesNoAlerts(t *testing.T) {
 	t.Parallel()
-	e := newEndToEnd(t)
+	e := e2e.New(t)
 	slow := func(operations ...string) {
 		t.Helper()
-		e.watches(t, 16*time.Minute, func() {
+		watches(t, e, 16*time.Minute, func() {
 			for _, operation := range operations {
 				for _, status := range []int{http.StatusOK, http.StatusServiceUnavailable} {
-					e.app.Observe(&telemetry.Event{Operation: operation, Status: status, Duration: 3 * time.Second})
+					e.App.Observe(&telemetry.Event{Operation: operation, Status: status, Duration: 3 * time.Second})
 				}
 			}
 		})
 	}
 	slow("/console", "/console/partners", "/console/partners/{partner}/offboard")
-	if names := e.firing(); len(names) != 0 {
+	if names := firing(e); len(names) != 0 {
 		t.Errorf("for the console there fire %q", names)
 	}
 	slow("readDailyActivity")
-	if names := strings.Join(e.firing(), " "); names != "ConnectFailing ConnectSlow" {
+	if names := strings.Join(firing(e), " "); names != "ConnectFailing ConnectSlow" {
 		t.Errorf("for reads there fire %q", names)
 	}
 }
@@ -107,30 +108,30 @@ func TestConsoleRaisesNoAlerts(t *testing.T) {
 // A server that was killed is known by the others; one that stopped is not expected back.
 func TestServerGoesDown(t *testing.T) {
 	t.Parallel()
-	e := newEndToEnd(t)
-	other := overview.New(e.app.Pool, "other", "v1", "abc", e.db.Clock.Now())
+	e := e2e.New(t)
+	other := overview.New(e.App.Pool, "other", "v1", "abc", e.DB.Clock.Now())
 	here := func() {
 		if err := other.Here(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e.watches(t, 3*time.Minute, here)
-	if names := e.firing(); len(names) != 0 {
+	watches(t, e, 3*time.Minute, here)
+	if names := firing(e); len(names) != 0 {
 		t.Errorf("while both are up there fire %q", names)
 	}
-	e.watches(t, 4*time.Minute, nil)
-	if names := e.firing(); len(names) != 1 || names[0] != "ConnectDown" {
+	watches(t, e, 4*time.Minute, nil)
+	if names := firing(e); len(names) != 1 || names[0] != "ConnectDown" {
 		t.Errorf("when the other one says nothing any more there fire %q", names)
 	}
-	e.watches(t, time.Minute, here)
-	if names := e.firing(); len(names) != 0 {
+	watches(t, e, time.Minute, here)
+	if names := firing(e); len(names) != 0 {
 		t.Errorf("when it is back there fire %q", names)
 	}
 	if err := other.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e.watches(t, 4*time.Minute, nil)
-	if names := e.firing(); len(names) != 0 {
+	watches(t, e, 4*time.Minute, nil)
+	if names := firing(e); len(names) != 0 {
 		t.Errorf("when it has stopped there fire %q", names)
 	}
 }
@@ -138,28 +139,28 @@ func TestServerGoesDown(t *testing.T) {
 // While the database is away nobody knows of the other servers: those that were down still are, and for as long.
 func TestServerIsDownWhileNobodyKnows(t *testing.T) {
 	t.Parallel()
-	e := newEndToEnd(t)
-	if err := overview.New(e.app.Pool, "other", "v1", "abc", e.db.Clock.Now()).Here(t.Context(), nil); err != nil {
+	e := e2e.New(t)
+	if err := overview.New(e.App.Pool, "other", "v1", "abc", e.DB.Clock.Now()).Here(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	e.watches(t, 4*time.Minute, nil)
-	before := e.app.Firing()
+	watches(t, e, 4*time.Minute, nil)
+	before := e.App.Firing()
 	if len(before) != 1 || before[0].Name != "ConnectDown" {
 		t.Fatalf("when the other one says nothing there fire %+v", before)
 	}
-	free := e.hold(t, "lock table servers in access exclusive mode")
-	e.app.SetProbeLimit(20 * time.Millisecond)
-	e.db.Clock.Advance(alerts.Interval)
-	if err := e.app.Look(t.Context(), e.db.Clock.Now()); err == nil {
+	free := e.Hold(t, "lock table servers in access exclusive mode")
+	e.App.SetProbeLimit(20 * time.Millisecond)
+	e.DB.Clock.Advance(alerts.Interval)
+	if err := e.App.Look(t.Context(), e.DB.Clock.Now()); err == nil {
 		t.Error("a look at a locked table found no fault")
 	}
-	if diff := cmp.Diff(before, e.app.Firing()); diff != "" {
+	if diff := cmp.Diff(before, e.App.Firing()); diff != "" {
 		t.Errorf("while nobody knows (-before +now):\n%s", diff)
 	}
 	free()
-	e.app.SetProbeLimit(wait.Patient.Probe)
-	e.watches(t, alerts.Interval, nil)
-	if diff := cmp.Diff(before, e.app.Firing()); diff != "" {
+	e.App.SetProbeLimit(wait.Patient.Probe)
+	watches(t, e, alerts.Interval, nil)
+	if diff := cmp.Diff(before, e.App.Firing()); diff != "" {
 		t.Errorf("after it (-before +now):\n%s", diff)
 	}
 }
@@ -167,17 +168,17 @@ func TestServerIsDownWhileNobodyKnows(t *testing.T) {
 // Where the database is away, a look gives up and says so; the alerts of what this server knows by itself are right.
 func TestWatchWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	e := newEndToEnd(t)
-	e.watches(t, time.Minute, nil)
-	free := e.hold(t, "lock table servers in access exclusive mode")
-	e.app.SetProbeLimit(20 * time.Millisecond)
-	e.db.Clock.Advance(alerts.Interval)
-	if err := e.app.Look(t.Context(), e.db.Clock.Now()); err == nil {
+	e := e2e.New(t)
+	watches(t, e, time.Minute, nil)
+	free := e.Hold(t, "lock table servers in access exclusive mode")
+	e.App.SetProbeLimit(20 * time.Millisecond)
+	e.DB.Clock.Advance(alerts.Interval)
+	if err := e.App.Look(t.Context(), e.DB.Clock.Now()); err == nil {
 		t.Error("a look at a locked table found no fault")
 	}
 	free()
-	e.app.SetProbeLimit(wait.Patient.Probe)
-	e.watches(t, alerts.Interval, nil)
+	e.App.SetProbeLimit(wait.Patient.Probe)
+	watches(t, e, alerts.Interval, nil)
 }
 
 // Each alert has its advice in the guide.

@@ -1,4 +1,4 @@
-// The scenarios of the SDKs against a running service; Go plays the same, by the same names: internal/app/sdk_test.go. The
+// The scenarios of the SDKs against a running service; Go plays the same, by the same names: internal/testing/e2e/sdk/go_test.go. The
 // test that starts this program starts the service, too, and gives it a control to play the user and to plant faults.
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,0 +1,131 @@
+package backup_test
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// The scripts of docs/ back up a service and restore it elsewhere: every credential and connection works as before.
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keyset, backup, restored := filepath.Join(dir, "keyset.json"), filepath.Join(dir, "backup"), filepath.Join(dir, "restored.json")
+	if err := credential.CreateKeyset(keyset); err != nil {
+		t.Fatal(err)
+	}
+	before := pgtest.New(t)
+	partner, user := before.Client(t), before.User(t)
+	old := e2e.Open(t, before, keyset)
+	day := time.Now().UTC().Truncate(24 * time.Hour)
+	if _, err := old.Activity.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{{UserID: user.ID, Date: day, Steps: 4711}}}); err != nil {
+		t.Fatal(err)
+	}
+	connected := e2e.Exchange(t, old, partner, e2e.Authorized(t, old, partner, user))
+	inFlight := e2e.Authorized(t, old, partner, user)
+
+	// A password may have any characters, in either place of a URL.
+	const role, password = "backup_and_restore", "p@ss/w%rd:é\\n&x"
+	before.Define(t, "create role "+role+" superuser login password '"+password+"'")
+	t.Cleanup(func() { before.Define(t, "drop role "+role) })
+	as := func(address string, inQuery bool) string {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(role, password)
+		if inQuery {
+			u.User = url.User(role)
+			u.RawQuery += "&password=" + url.QueryEscape(password) + "&connect_timeout=10"
+		}
+		return u.String()
+	}
+	script(t, "backup.sh", as(before.URL, false), keyset, backup)
+	after := pgtest.NewEmpty(t)
+	script(t, "restore.sh", as(after.URL, true), restored, backup)
+	fresh := e2e.Open(t, after, restored)
+
+	access, err := fresh.OAuth.Authenticate(t.Context(), connected.AccessToken)
+	if err != nil || access.GrantID != connected.GrantID || access.UserID != user.ID {
+		t.Fatalf("the access token: %v", err)
+	}
+	if err := fresh.OAuth.AuthenticateClient(t.Context(), edgetest.Credentials(partner)); err != nil {
+		t.Errorf("the client secret: %v", err)
+	}
+	dates := activity.Range{From: day, To: day}
+	if steps, err := fresh.Activity.DailySteps(t.Context(), user.ID, dates); err != nil || len(steps) != 1 || steps[0].Steps != 4711 {
+		t.Errorf("the steps: %v, %v", steps, err)
+	}
+	refreshed, err := fresh.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), connected.RefreshToken)
+	if err != nil || refreshed.GrantID != connected.GrantID || !refreshed.HistoryFrom.Equal(connected.HistoryFrom) {
+		t.Fatalf("the refresh token: %v", err)
+	}
+	again := e2e.Exchange(t, fresh, partner, inFlight)
+	if again.ConnectionVersion != connected.ConnectionVersion+1 {
+		t.Errorf("the code in flight: version %d", again.ConnectionVersion)
+	}
+
+	// The restored database knows its keyset.
+	if err := postgres.CheckKeyset(t.Context(), after.Pool, credential.NewTestKeyring()); err == nil {
+		t.Error("another keyset may be used with the restored database")
+	}
+
+	// Neither script writes over anything.
+	for name, target := range map[string]string{"backup.sh": backup, "restore.sh": backup} {
+		if out, err := command(name, after.URL, restored, target).CombinedOutput(); err == nil || !strings.Contains(string(out), "exists already") {
+			t.Errorf("%s again: %v, %s", name, err, out)
+		}
+	}
+	if info, err := os.Stat(backup); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the backup can be read by others: %v", err)
+	}
+}
+
+func command(name, databaseURL, keyset, dir string) *exec.Cmd {
+	c := exec.Command("../../../../docs/"+name, dir)
+	c.Env = append(os.Environ(), "CONNECT_DATABASE_URL="+databaseURL, "CONNECT_KEYSET_FILE="+keyset)
+	return c
+}
+
+// script runs one of the scripts, and sees what it calls programs with: no password, which everybody on the machine could read.
+func script(t *testing.T, name, databaseURL, keyset, dir string) {
+	t.Helper()
+	seen := t.TempDir()
+	for _, program := range []string{"pg_dump", "pg_restore"} {
+		wrapper := "#!/bin/sh\nprintf '%s\\n' \"$@\" >> " + seen + "/arguments\nPATH=${PATH#*:} exec " + program + " \"$@\"\n"
+		if err := os.WriteFile(filepath.Join(seen, program), []byte(wrapper), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := command(name, databaseURL, keyset, dir)
+	c.Env = append(c.Env, "PATH="+seen+":"+os.Getenv("PATH"))
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	arguments, err := os.ReadFile(filepath.Join(seen, "arguments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, password, _ := strings.Cut(at.User.String(), ":")
+	if password == "" {
+		password = url.QueryEscape(at.Query().Get("password"))
+	}
+	if password == "" || strings.Contains(string(arguments), password) {
+		t.Errorf("%s calls programs with the password, or there is none", name)
+	}
+}

@@ -1,0 +1,283 @@
+package cluster_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"connect-svc/internal/activity"
+	"connect-svc/internal/app"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/local/embedded"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/logtest"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+)
+
+// replicated is the service on a primary of its own with a real streaming replica.
+type replicated struct {
+	*e2e.Service
+	replica *embedded.Server
+	wire    *wire      // from the service to the replica
+	there   *pgtest.DB // the replica's, for the test itself
+	keys    *credential.Keyring
+	log     *logtest.Buffer
+}
+
+func newReplicated(t *testing.T) replicated {
+	t.Helper()
+	start := func(server *embedded.Server, err error) *embedded.Server {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := server.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+		return server
+	}
+	primary := start(embedded.Start(t.Context(), embedded.Config{Ephemeral: true}))
+	if _, err := postgres.Migrate(t.Context(), primary.URL(), postgres.Up); err != nil {
+		t.Fatal(err)
+	}
+	db := &pgtest.DB{URL: primary.URL(), Clock: new(postgres.Clock)}
+	db.Pool = db.Open(t)
+	replica := start(embedded.StartReplica(t.Context(), primary, embedded.Config{Ephemeral: true}))
+	there := &pgtest.DB{URL: replica.URL(), Clock: new(postgres.Clock)}
+	there.Pool = there.Open(t)
+	at, err := url.Parse(replica.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := replicated{replica: replica, wire: newWire(t, at.Host), there: there, keys: credential.NewTestKeyring(), log: new(logtest.Buffer)}
+	at.Host = r.wire.listener.Addr().String()
+	r.Service = e2e.NewOn(t, db, func(config *app.Config) {
+		config.ReadURL = at.String()
+		config.Keys = r.keys
+		config.Logger = telemetry.NewLogger(r.log, slog.LevelInfo)
+	})
+	return r
+}
+
+// hasty is another server of the same service, which hardly waits for a replica.
+func (r replicated) hasty(t *testing.T) replicated {
+	t.Helper()
+	at := r.Config.ReadURL
+	r.Service = e2e.NewOn(t, r.DB, func(config *app.Config) {
+		config.ReadURL, config.Keys = at, r.keys
+		config.Limits.Replica = 50 * time.Millisecond
+	})
+	return r
+}
+
+// wire carries what is said to a server and back, until it is cut: then nothing arrives, and nobody is told.
+type wire struct {
+	listener net.Listener
+	cut      sync.RWMutex // held by whoever cuts
+	ends     sync.WaitGroup
+	mu       sync.Mutex
+	open     []net.Conn
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{listener: listener}
+	w.ends.Go(func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial("tcp", to)
+			if err != nil { // the server is gone
+				_ = here.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.open = append(w.open, here, there)
+			w.mu.Unlock()
+			w.ends.Go(func() { w.carry(here, there) })
+			w.ends.Go(func() { w.carry(there, here) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		w.mu.Lock()
+		for _, end := range w.open {
+			_ = end.Close() // may be closed already
+		}
+		w.mu.Unlock()
+		w.ends.Wait()
+	})
+	return w
+}
+
+func (w *wire) carry(from, to net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		w.cut.RLock()
+		_, failed := to.Write(buffer[:n])
+		w.cut.RUnlock()
+		if err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+// caughtUp lets what is known of the replica become too old, and checks until it may be read from: then it has all
+// that was written before.
+func (r replicated) caughtUp(t *testing.T) {
+	t.Helper()
+	r.DB.Clock.Advance(6 * time.Second)
+	wait.Until(t, "the replica catches up", func() bool {
+		r.App.Replicas.Check(t.Context())
+		return r.App.Replicas.Counts().Used > 0
+	})
+}
+
+// record writes the user's steps of the day to the primary.
+func (r replicated) record(t *testing.T, token *oauth2.Token, steps int) {
+	t.Helper()
+	day, err := time.Parse(time.DateOnly, token.Extra("history_from").(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.App.Activity.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{{UserID: r.User.ID, Date: day, Steps: steps}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// steps are what the partner reads of the day.
+func (r replicated) steps(t *testing.T, token *oauth2.Token) int {
+	t.Helper()
+	var answer struct{ Data []struct{ Steps int } }
+	day := token.Extra("history_from")
+	r.Get(t, token, fmt.Sprintf("daily-activity?from=%s&to=%s", day, day), &answer)
+	if len(answer.Data) != 1 {
+		t.Fatalf("read %+v, want one day", answer)
+	}
+	return answer.Data[0].Steps
+}
+
+// Rows of activity come from the replica while it is at most five seconds behind, and all else from the primary. What
+// the replica has not replayed yet tells the two apart.
+func TestReadReplica(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	config, token := r.Connect(t)
+	r.record(t, token, 1000)
+	r.caughtUp(t)
+	if got := r.steps(t, token); got != 1000 {
+		t.Fatalf("read %d steps, want 1000", got)
+	}
+	if got := r.App.Replicas.States(); len(got) != 1 || !got[0].Used || got[0].Lag < 0 || got[0].Lag > 6*time.Second {
+		t.Errorf("the replicas are %+v", got)
+	}
+	if got := r.App.Replicas.Counts(); got.Answered != 1 || got.Failed != 0 || got.Used != 1 {
+		t.Fatalf("%+v, want one read answered by the replica", got)
+	}
+
+	// A primary that rests makes the replica no older.
+	for range 3 {
+		r.caughtUp(t)
+	}
+
+	r.there.Exec(t, "select pg_wal_replay_pause()")
+	for pgtest.Value[string](t, r.there, "select pg_get_wal_replay_pause_state()") != "paused" {
+		r.record(t, token, 1000) // it pauses at the next record
+	}
+	r.record(t, token, 2000)
+	if got := r.steps(t, token); got != 1000 {
+		t.Fatalf("read %d steps, want the 1000 of the replica", got)
+	}
+	// What decides is on the primary, which the replica does not know of yet: a refresh, a revocation, a limit.
+	refreshed, err := config.TokenSource(r.Client(t), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
+	if err != nil {
+		t.Fatal(e2e.CodeOf(err))
+	}
+	if status := r.Read(t, refreshed); status != http.StatusOK {
+		t.Errorf("a read with the fresh token answers %d", status)
+	}
+	if err := r.App.OAuth.Revoke(t.Context(), edgetest.Credentials(r.Partner), refreshed.AccessToken); err != nil {
+		t.Fatal(err)
+	}
+	if status := r.Read(t, refreshed); status != http.StatusUnauthorized {
+		t.Errorf("a read with the revoked token answers %d", status)
+	}
+
+	// It ages between two checks, and no check makes it younger.
+	r.DB.Clock.Advance(6 * time.Second)
+	if got := r.steps(t, token); got != 2000 {
+		t.Errorf("read %d steps of a replica that is too old, want 2000", got)
+	}
+	r.App.Replicas.Check(t.Context())
+	if got := r.steps(t, token); got != 2000 || !strings.Contains(r.log.String(), "more than 5 s behind") {
+		t.Errorf("read %d steps after a check, want 2000; the log:\n%s", got, r.log)
+	}
+
+	r.there.Exec(t, "select pg_wal_replay_resume()")
+	r.caughtUp(t)
+	before := r.App.Replicas.Counts().Answered
+	if got := r.steps(t, token); got != 2000 || r.App.Replicas.Counts().Answered != before+1 {
+		t.Errorf("read %d steps of the replica that caught up, want 2000", got)
+	}
+	// A cursor of the replica goes on at the primary.
+	r.RecordRides(t, token, 5)
+	r.caughtUp(t)
+	page := r.Rides(t, token, 3, "")
+
+	// The replica hangs, then answers again.
+	func() {
+		hasty := r.hasty(t)
+		hasty.caughtUp(t)
+		r.wire.cut.Lock()
+		defer r.wire.cut.Unlock()
+		if got := hasty.steps(t, token); got != 2000 {
+			t.Errorf("read %d steps while the replica hangs, want 2000", got)
+		}
+		if got := hasty.App.Replicas.Counts(); got.Used != 0 || got.Failed != 1 {
+			t.Errorf("while the replica hangs: %+v", got)
+		}
+	}()
+	r.caughtUp(t)
+
+	// The replica dies: the read that finds out is answered all the same, by the primary.
+	r.there.Pool.Close()
+	if err := r.replica.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.steps(t, token); got != 2000 {
+		t.Errorf("read %d steps after the replica died, want 2000", got)
+	}
+	if got := r.App.Replicas.Counts(); got.Used != 0 || got.LeftOut != 1 || got.Failed != 1 {
+		t.Errorf("after the replica died: %+v", got)
+	}
+	if rest := r.Rides(t, token, 3, page.Meta.NextCursor); len(page.Data) != 3 || len(rest.Data) != 2 || rest.Meta.NextCursor != "" {
+		t.Errorf("pages of %d and %d rides, want 3 and 2", len(page.Data), len(rest.Data))
+	}
+	r.App.Replicas.Check(t.Context())
+	if metrics := r.Private(t, "/metrics"); !strings.Contains(metrics, `connect_database_replicas{state="left_out"} 1`) {
+		t.Error("the metrics do not say that the replica is left out")
+	}
+}

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// Front is a listener of the service that counts who comes and who leaves before the answer.
+type Front struct {
+	Base       string
+	Client     *http.Client
+	Came, Left atomic.Int64
+}
+
+func NewFront(t *testing.T, e *Service, http2 bool) *Front {
+	t.Helper()
+	f := new(Front)
+	service := contracttest.Handler(t, e.App.Handler())
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.Came.Add(1)
+		stays := context.AfterFunc(r.Context(), func() { f.Left.Add(1) })
+		defer stays()
+		service.ServeHTTP(w, r)
+	}))
+	server.EnableHTTP2 = http2
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	f.Base, f.Client = server.URL, server.Client()
+	return f
+}
+
+// Response is a whole answer; without a status there is none.
+type Response struct {
+	Status int
+	Body   string
+}
+
+func (r Response) RefreshToken(t *testing.T) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(r.Body, `"refresh_token":"`)
+	token, _, found := strings.Cut(rest, `"`)
+	if !found {
+		t.Fatal("no refresh token")
+	}
+	return token
+}
+
+func (f *Front) Do(ctx context.Context, t *testing.T, method, path string, form url.Values, authenticate func(*http.Request)) Response {
+	request, err := http.NewRequestWithContext(ctx, method, f.Base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Error(err)
+		return Response{}
+	}
+	if form != nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	authenticate(request)
+	answer, err := f.Client.Do(request)
+	if err == nil {
+		defer answer.Body.Close()
+		var body []byte
+		if body, err = io.ReadAll(answer.Body); err == nil {
+			return Response{answer.StatusCode, string(body)}
+		}
+	}
+	if ctx.Err() == nil {
+		t.Error(err)
+	}
+	return Response{}
+}
+
+func (f *Front) Token(ctx context.Context, t *testing.T, partner pgtest.Client, form url.Values) Response {
+	return f.Do(ctx, t, http.MethodPost, "/oauth/token", form, func(r *http.Request) {
+		r.SetBasicAuth(partner.ID.String(), url.QueryEscape(partner.Secret))
+	})
+}
+
+func (f *Front) Refresh(ctx context.Context, t *testing.T, partner pgtest.Client, token string) Response {
+	return f.Token(ctx, t, partner, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
+}
+
+func (f *Front) Read(ctx context.Context, t *testing.T, tokens oauth.Tokens) Response {
+	day := tokens.HistoryFrom.Format(time.DateOnly)
+	path := fmt.Sprintf("/connect-svc/v1/grants/%s/daily-activity?from=%s&to=%s", tokens.GrantID, day, day)
+	return f.Do(ctx, t, http.MethodGet, path, nil, func(r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+tokens.AccessToken)
+	})
+}

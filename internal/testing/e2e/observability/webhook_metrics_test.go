@@ -1,0 +1,94 @@
+package observability_test
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"connect-svc/internal/app"
+	"connect-svc/internal/testing/e2e"
+)
+
+// How delivery goes can be read from the metrics, by the client's name.
+func TestWebhookMetrics(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int64
+	status.Store(http.StatusNoContent)
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(int(status.Load()))
+	}))
+	t.Cleanup(receiver.Close)
+	e := e2e.New(t, func(c *app.Config) {
+		c.WebhookNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.WebhookRootCAs = x509.NewCertPool()
+		c.WebhookRootCAs.AddCert(receiver.Certificate())
+	})
+	event := func() {
+		t.Helper()
+		e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
+			values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - interval '90 s')`, e.Partner.ID)
+	}
+	label := fmt.Sprintf("{client=%q", e.Partner.Name)
+	// wait reads the metrics until they hold all the lines.
+	wait := func(lines ...string) string {
+		t.Helper()
+		for {
+			text, missing := "\n"+e.Private(t, "/metrics"), 0
+			for _, line := range lines {
+				if !strings.Contains(text, "\nconnect_webhook_"+line) {
+					missing++
+				}
+			}
+			if missing == 0 {
+				return text
+			}
+			if t.Context().Err() != nil {
+				t.Fatalf("%d of %q missing in\n%s", missing, lines, text)
+			}
+		}
+	}
+	if _, err := e.App.Webhooks.SetEndpoint(t.Context(), e.Partner.ID, receiver.URL); err != nil {
+		t.Fatal(err)
+	}
+	event()
+	wait("events_pending"+label+"} 1\n", "oldest_pending_seconds"+label+"} 9", "events_total"+label+`,outcome="delivered"} 0`)
+
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { e.App.Webhooks.Run(ctx); close(ended) }()
+	t.Cleanup(func() { stop(); <-ended })
+	wait("events_pending"+label+"} 0\n", "oldest_pending_seconds"+label+"} 0\n", "events_total"+label+`,outcome="delivered"} 1`)
+
+	status.Store(http.StatusGone)
+	event()
+	wait("events_total"+label+`,outcome="failed"} 1`, "events_total"+label+`,outcome="delivered"} 1`, "failed_attempts_total"+label+"} 1\n")
+
+	problems, err := promlint.New(strings.NewReader(e.Private(t, "/metrics"))).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// Where not all of what waits can be counted, nothing is said of it: a part of it would look as if all were well.
+func TestWebhookMetricsAreWhole(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	e.DB.Exec(t, `insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
+		values (gen_random_uuid(), gen_random_uuid(), $1, connect_now(), connect_now())`, e.Partner.ID)
+	if text := e.Private(t, "/metrics"); !strings.Contains(text, "\nconnect_webhook_events_pending{") {
+		t.Fatal("nothing waits")
+	}
+	e.DB.Exec(t, "alter table webhook_events rename to gone") // those that are not in the queue yet
+	text := e.Private(t, "/metrics")
+	if strings.Contains(text, "\nconnect_webhook_") || !strings.Contains(text, "\nconnect_emails_waiting ") {
+		t.Errorf("the metrics are\n%s", text)
+	}
+}

@@ -1,0 +1,256 @@
+package restart_test
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"connect-svc/internal/app"
+	"connect-svc/internal/local/embedded"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/logtest"
+	"connect-svc/internal/testing/pgbouncertest"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
+)
+
+// restartable is a PostgreSQL of the test's own that keeps its address, whatever becomes of it.
+type restartable struct {
+	*door
+	dir     string
+	running *embedded.Server
+	db      *pgtest.DB
+}
+
+func newRestartable(t *testing.T) *restartable {
+	t.Helper()
+	r := &restartable{door: newDoor(t), dir: filepath.Join(t.TempDir(), "postgres")}
+	r.start(t)
+	t.Cleanup(func() {
+		_ = os.RemoveAll(r.running.Dir())
+	})
+	t.Cleanup(func() {
+		if err := r.running.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := postgres.Migrate(t.Context(), r.running.URL(), postgres.Up); err != nil {
+		t.Fatal(err)
+	}
+	at := r.open(t, r.running.URL())
+	r.db = &pgtest.DB{URL: at, URLs: []string{at}, Clock: new(postgres.Clock)}
+	r.db.Pool = r.db.Open(t)
+	return r
+}
+
+// start runs PostgreSQL. The door does not lead there yet.
+func (r *restartable) start(t *testing.T) {
+	t.Helper()
+	server, err := embedded.Start(t.Context(), embedded.Config{Dir: r.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.running = server
+}
+
+// door leads to a server, wherever that is by now. While it is closed it turns away who comes.
+type door struct {
+	listener   net.Listener
+	target     atomic.Pointer[string]
+	turnedAway atomic.Int64
+}
+
+func newDoor(t *testing.T) *door {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	d := &door{listener: listener}
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go d.pass(from)
+		}
+	}()
+	return d
+}
+
+func (d *door) pass(from net.Conn) {
+	defer from.Close()
+	target := d.target.Load()
+	if target == nil {
+		d.turnedAway.Add(1)
+		return
+	}
+	to, err := net.Dial("tcp", *target)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() {
+		_, _ = io.Copy(to, from) // until either end is gone
+		_ = to.Close()
+	}()
+	_, _ = io.Copy(from, to)
+}
+
+func (d *door) close() { d.target.Store(nil) }
+
+// open leads to a server, and returns its URL by way of the door.
+func (d *door) open(t *testing.T, server string) string {
+	t.Helper()
+	address, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := address.Host
+	d.target.Store(&host)
+	address.Host = d.listener.Addr().String()
+	return address.String()
+}
+
+// A partner refreshes forty connections, each with its newest token, while PostgreSQL restarts. It stops at a 500, after which
+// it does not know which token is the newest. That is the answer only where the statement had been sent when PostgreSQL went,
+// or where there was no database for the whole time of a request; all others are waited for.
+func TestRefreshesOverARestart(t *testing.T) {
+	t.Parallel()
+	direct := func(_ *testing.T, url string) string { return url }
+	for name, test := range map[string]struct {
+		by      func(t *testing.T, url string) string // the way to PostgreSQL
+		stop    func(*embedded.Server) error
+		lasting bool // for longer than a request waits
+	}{
+		"fast":      {direct, (*embedded.Server).Stop, false},
+		"immediate": {direct, (*embedded.Server).StopAtOnce, false},
+		"lasting":   {direct, (*embedded.Server).Stop, true},
+		"fast, through PgBouncer": {func(t *testing.T, url string) string {
+			return pgbouncertest.Start(t, pgbouncerINI, url).URL
+		}, (*embedded.Server).Stop, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const connections, before, after = 40, 3, 3 // refreshes of each
+			r := newRestartable(t)
+			log := new(logtest.Buffer)
+			e := e2e.NewOn(t, r.db, func(c *app.Config) {
+				c.Logger, c.DatabaseURL = telemetry.NewLogger(log, slog.LevelWarn), test.by(t, r.db.URL)
+				if test.lasting {
+					c.Limits.Act = timelimit.Default.Act
+				}
+			})
+			f := e2e.NewFront(t, e, false)
+			f.Client.Transport.(*http.Transport).MaxIdleConnsPerHost = connections
+			var newest []string
+			for range connections {
+				_, tokens := e.NewConnection(t, e.Partner)
+				newest = append(newest, tokens.RefreshToken)
+			}
+
+			_, kept := e.NewConnection(t, e.Partner)
+
+			var warm, lost atomic.Int64
+			var restarted atomic.Bool
+			var chains sync.WaitGroup
+			for _, token := range newest {
+				chains.Go(func() {
+					warmed := sync.OnceFunc(func() { warm.Add(1) })
+					for done, left := 1, after; left > 0; done++ {
+						began := restarted.Load()
+						got := f.Refresh(t.Context(), t, e.Partner, token)
+						switch {
+						case got.Status == http.StatusOK:
+							token = got.RefreshToken(t)
+						case got.Status == http.StatusInternalServerError && !began:
+							lost.Add(1)
+							warmed() // where requests can give up they may do so before, on a busy machine
+							return
+						default:
+							t.Errorf("the refresh %d of a connection, after the restart: %t, is %d %s", done, began, got.Status, got.Body)
+							return
+						}
+						if done == before {
+							warmed()
+						}
+						if began {
+							left--
+						}
+					}
+				})
+			}
+			wait.Until(t, "all refresh", func() bool { return warm.Load() == connections })
+			if err := test.stop(r.running); err != nil {
+				t.Error(err)
+			}
+			if test.lasting {
+				wait.Until(t, "all have given up", func() bool { return lost.Load() == connections })
+			}
+			r.start(t)
+			r.open(t, r.running.URL())
+			restarted.Store(true)
+			if got := f.Refresh(t.Context(), t, e.Partner, kept.RefreshToken); got.Status != http.StatusOK {
+				t.Errorf("the first refresh after the restart is %d", got.Status)
+			}
+			chains.Wait()
+
+			faults := faultsOf(t, log)
+			if int64(len(faults)) != lost.Load() {
+				t.Errorf("%d connections were lost, with %d causes", lost.Load(), len(faults))
+			}
+			sent := 0
+			for _, fault := range faults {
+				switch connected := !strings.Contains(fault.Cause, "failed to connect"); {
+				case connected && underTheStatement.MatchString(fault.Cause):
+					sent++
+				case fault.DurationMS < 0.9*float64(e.Config.Limits.Act.Milliseconds()): // before its time was over
+					t.Errorf("a 500 after %.0f ms for a statement that was not sent: %s", fault.DurationMS, fault.Cause)
+				}
+			}
+			if most := int(e.App.Pool.Config().MaxConns); sent > most {
+				t.Errorf("%d statements had been sent on %d connections", sent, most)
+			}
+		})
+	}
+}
+
+// underTheStatement is how an error reads where PostgreSQL or the connection ended while a statement was there.
+var underTheStatement = regexp.MustCompile(`57P01|unexpected EOF|connection reset|server conn crashed`)
+
+// failure is the event of a request that failed.
+type failure struct {
+	Operation  string
+	Cause      string
+	DurationMS float64 `json:"duration_ms"`
+}
+
+// faultsOf are the refreshes that failed.
+func faultsOf(t *testing.T, log *logtest.Buffer) (faults []failure) {
+	t.Helper()
+	for line := range strings.Lines(log.String()) {
+		var event failure
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			t.Fatal(err)
+		}
+		if event.Operation == "requestToken" && event.Cause != "" {
+			faults = append(faults, event)
+		}
+	}
+	return faults
+}

@@ -1,0 +1,235 @@
+package restart_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connect-svc/internal/app"
+	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/process"
+	"connect-svc/internal/testing/wait"
+)
+
+// The tests of rolling restarts: as they are for `make test`, twelve restarts and the proxies' own times for `make test-long`.
+var restarts = flag.Int("restarts", 2, "how many servers are restarted behind each proxy; from 12 on without shortening any time")
+
+// Partners refresh without a pause through a proxy, while the two servers behind it are restarted in turn. Each refresh is
+// answered.
+func TestRollingRestarts(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*testing.T, rolling) string{"HAProxy": startHAProxy, "nginx": startNginx} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testRollingRestarts(t, start)
+		})
+	}
+}
+
+// rolling are two servers that are to be restarted behind a proxy.
+type rolling struct {
+	e       *e2e.Service
+	servers [2]*rollingServer
+	dir     string   // of the proxy's files
+	short   []string // what to replace in a proxy's configuration, so that restarts are quick
+}
+
+// rollingServer keeps its addresses.
+type rollingServer struct {
+	config app.Config
+	app    *app.App
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+func (s *rollingServer) start(t *testing.T) {
+	t.Helper()
+	if err := process.Rebind(func() (err error) {
+		s.app, err = app.Open(t.Context(), s.config)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.config.Listen, s.config.PrivateListen = s.app.PublicAddr().String(), s.app.PrivateAddr().String()
+	s.config.ReadyListen = s.app.ReadyAddr().String()
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.ended = stop, make(chan error, 1)
+	running := s.app
+	go func() { s.ended <- running.Run(ctx) }()
+}
+
+func (s *rollingServer) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// refreshed tells whether the server has answered a refresh since it started.
+func (s *rollingServer) refreshed(t *testing.T) bool {
+	t.Helper()
+	_, metrics := edgetest.GetAnew(t, "http://"+s.config.PrivateListen+"/metrics")
+	return answeredRefresh.MatchString(metrics)
+}
+
+var answeredRefresh = regexp.MustCompile(`(?m)^connect_refreshes_total\{outcome="rotated"\} [1-9]`)
+
+func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) string) {
+	var config app.Config
+	r := rolling{dir: t.TempDir()}
+	r.e = e2e.New(t, func(c *app.Config) {
+		c.ReadyListen, c.DrainDelay, c.TrustedProxies = "127.0.0.1:0", 5*time.Second, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		if *restarts < 12 {
+			c.DrainDelay, r.short = time.Second, []string{"inter 1s", "inter 100ms", "keepalive_timeout 3s", "keepalive_timeout 500ms"}
+		}
+		config = *c
+	})
+	for n := range r.servers {
+		r.servers[n] = &rollingServer{config: config}
+		r.servers[n].start(t)
+	}
+	defer func() {
+		for _, s := range r.servers {
+			s.end(t)
+		}
+	}()
+	now := time.Now()
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	roots := r.writeCertificate(t, pair)
+	address := startProxy(t, r)
+
+	var answered atomic.Int64
+	var chains sync.WaitGroup
+	over, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for n := range 4 {
+		_, tokens := r.e.NewConnection(t, r.e.Partner)
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "connect.example.com"}, ForceAttemptHTTP2: n%2 == 0}
+		t.Cleanup(transport.CloseIdleConnections)
+		partner := e2e.Front{Base: "https://" + address, Client: &http.Client{Transport: transport}}
+		chains.Go(func() {
+			for token := tokens.RefreshToken; over.Err() == nil; answered.Add(1) {
+				got := partner.Refresh(t.Context(), t, r.e.Partner, token)
+				if got.Status != http.StatusOK {
+					t.Errorf("a refresh is %d %s", got.Status, got.Body)
+					return
+				}
+				token = got.RefreshToken(t)
+			}
+		})
+	}
+	for n := range *restarts {
+		for _, s := range r.servers { // the proxy knows of both
+			wait.Until(t, "the server is sent refreshes", func() bool { return t.Failed() || s.refreshed(t) })
+		}
+		one := r.servers[n%len(r.servers)]
+		one.end(t)
+		one.start(t)
+	}
+	for _, s := range r.servers {
+		wait.Until(t, "the server is sent refreshes", func() bool { return t.Failed() || s.refreshed(t) })
+	}
+	cancel()
+	chains.Wait()
+	t.Logf("%d refreshes were answered over %d restarts", answered.Load(), *restarts)
+}
+
+// writeCertificate writes what the proxies read: connect.pem with both, and connect-key.pem. It returns who trusts it.
+func (r rolling) writeCertificate(t *testing.T, pair *tls.Certificate) *x509.CertPool {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	r.write(t, "connect.pem", string(cert)+string(keyPEM))
+	r.write(t, "connect-key.pem", string(keyPEM))
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	return roots
+}
+
+func (r rolling) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// adapt reads a proxy's file and puts the test's own into it. What is replaced must be there.
+func (r rolling) adapt(t *testing.T, file string, replace ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(content)
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(text, replace[i]) {
+			t.Fatalf("%s does not have %q", file, replace[i])
+		}
+		text = strings.ReplaceAll(text, replace[i], replace[i+1])
+	}
+	return strings.NewReplacer(r.short...).Replace(text)
+}
+
+// startProxy runs a proxy and returns where it listens.
+func startProxy(t *testing.T, program string, args func(port string) []string) (address string) {
+	t.Helper()
+	process.Start(t, func(port string) process.Config {
+		address = net.JoinHostPort("127.0.0.1", port)
+		return process.Config{Args: args(port), Ready: func(ctx context.Context) error {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err
+		}}
+	}, program, "/usr/sbin/"+program) // Debian keeps them where only root looks
+	return address
+}
+
+func startHAProxy(t *testing.T, r rolling) string {
+	return startProxy(t, "haproxy", func(port string) []string {
+		replace := []string{"bind :443", "bind 127.0.0.1:" + port, "/etc/haproxy", r.dir, "check port 9091", "check"}
+		for n, s := range r.servers {
+			_, ready, _ := net.SplitHostPort(s.config.ReadyListen)
+			replace = append(replace, fmt.Sprintf("10.0.0.1%d:8443", n+1), s.config.Listen+" port "+ready)
+		}
+		return []string{"-db", "-f", r.write(t, "haproxy.cfg", r.adapt(t, "haproxy.cfg", replace...))}
+	})
+}
+
+func startNginx(t *testing.T, r rolling) string {
+	return startProxy(t, "nginx", func(port string) []string {
+		replace := []string{"listen 443", "listen 127.0.0.1:" + port, "/etc/nginx", r.dir}
+		for n, s := range r.servers {
+			replace = append(replace, fmt.Sprintf("10.0.0.1%d:8443", n+1), s.config.Listen)
+		}
+		included := r.write(t, "connect.conf", r.adapt(t, "nginx.conf", replace...))
+		main := fmt.Sprintf("daemon off; master_process off; pid %[1]s/nginx.pid; error_log stderr; events {}\nhttp { access_log off;\n", r.dir)
+		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			main += fmt.Sprintf("%s_temp_path %s/%s;\n", kind, r.dir, kind)
+		}
+		return []string{"-p", r.dir, "-e", "stderr", "-c", r.write(t, "nginx.conf", main+"include "+included+";\n}\n")}
+	})
+}

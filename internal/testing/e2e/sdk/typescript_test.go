@@ -1,0 +1,197 @@
+package sdk_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"connect.invalid/connect-go/connect"
+
+	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// The TypeScript SDK, packed and installed as npm does it, plays the scenarios of TestGoSDK against the service. Then the
+// first program of its README runs as it stands there.
+func TestTypeScriptSDK(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if output, err := exec.CommandContext(t.Context(), "../../../../.ci/typescript", folder).CombinedOutput(); err != nil {
+		t.Fatalf("the package cannot be made: %v\n%s", err, output)
+	}
+	e := e2e.New(t)
+	control := newControl(t, e)
+	environment := append(os.Environ(), "CONTROL_URL="+control.url, "NODE_EXTRA_CA_CERTS="+authority(t, e))
+
+	tests := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "compiled/rules.test.js", "compiled/service.test.js")
+	tests.Dir, tests.Env = folder, environment
+	var output bytes.Buffer
+	tests.Stdout, tests.Stderr = &output, &output
+	if err := control.while(tests.Run); err != nil {
+		t.Fatalf("%v\n%s", err, output.String())
+	}
+	for name := range sdkScenarios {
+		if !strings.Contains(output.String(), "✔ "+name+" ") {
+			t.Errorf("TypeScript does not play the scenario %q", name)
+		}
+	}
+
+	u := newSDKUser(t, e, connect.NewMemoryStore())
+	example := exec.CommandContext(t.Context(), "node", "compiled/readme1.js")
+	example.Dir = folder
+	example.Env = append(environment, "PORT=0", "CONNECT_BASE_URL="+u.Base, "CONNECT_CLIENT_ID="+u.Partner.ID.String(),
+		"CONNECT_CLIENT_SECRET="+u.Partner.Secret, "CONNECT_CALLBACK_URL="+u.Partner.CallbackURL)
+	u.playReadme(t, example)
+}
+
+// playReadme connects a user with the program of the README, and reads.
+func (u *sdkUser) playReadme(t *testing.T, example *exec.Cmd) {
+	t.Helper()
+	printed, err := example.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failures bytes.Buffer
+	example.Stderr = &failures
+	if err := example.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(printed).ReadString('\n')
+	port := regexp.MustCompile(`port: ([0-9]+)`).FindStringSubmatch(line)
+	if port == nil {
+		_ = example.Process.Kill()
+		_ = example.Wait()
+		t.Fatalf("the program of the README says %q, %v\n%s", line, err, failures.String())
+	}
+	base := "http://127.0.0.1:" + port[1]
+	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	get := func(path string) (location *url.URL, body string) {
+		t.Helper()
+		answer, err := browser.Get(base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		location, _ = answer.Location()
+		return location, string(text)
+	}
+	begun, _ := get("/connect")
+	if begun == nil {
+		t.Fatal("/connect sends the browser nowhere")
+	}
+	get("/callback?" + u.Authorize(t, begun.String()).Encode())
+	if _, text := get("/"); !strings.Contains(text, ": 4321 steps\n") || strings.Count(text, " m\n") != 3 {
+		t.Errorf("the page says %q", text)
+	}
+	if err := example.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	_ = example.Wait() // of a signal
+}
+
+// control lets another program play the partner's user and plant faults. What it is asked for is done by the goroutine of
+// the test, in while.
+type control struct {
+	url  string
+	work chan func()
+}
+
+// while does what is asked for until run returns.
+func (c *control) while(run func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	for {
+		select {
+		case act := <-c.work:
+			act()
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+func newControl(t *testing.T, e *e2e.Service) *control {
+	t.Helper()
+	c := &control{work: make(chan func())}
+	routes := http.NewServeMux()
+	handle(t, c, routes, "/partner", func(asked struct{ RequestsPerMinute, Burst int }) map[string]string {
+		u := newSDKUser(t, e, connect.NewMemoryStore(), func(p *pgtest.Client) {
+			if asked.RequestsPerMinute > 0 {
+				p.RequestsPerMinute, p.Burst = asked.RequestsPerMinute, asked.Burst
+			}
+		})
+		return map[string]string{
+			"baseUrl": e.Base, "clientId": u.Partner.ID.String(), "clientSecret": u.Partner.Secret,
+			"callbackUrl": u.Partner.CallbackURL, "email": u.User.Email,
+		}
+	})
+	handle(t, c, routes, "/authorize", func(asked struct{ URL, Email string }) map[string]string {
+		own := *e
+		own.User.Email = asked.Email
+		return map[string]string{"query": own.Authorize(t, asked.URL).Encode()}
+	})
+	handle(t, c, routes, "/advance", func(asked struct{ Seconds float64 }) struct{} {
+		e.DB.Clock.Advance(time.Duration(asked.Seconds * float64(time.Second)))
+		return struct{}{}
+	})
+	handle(t, c, routes, "/plant", func(asked e2e.Fault) struct{} {
+		e.Faults.Plant(asked.Path, asked.Kind)
+		return struct{}{}
+	})
+	handle(t, c, routes, "/seen", func(asked struct{ End string }) map[string]int {
+		return map[string]int{"count": e.Faults.Seen(asked.End)}
+	})
+	server := httptest.NewServer(routes)
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+// handle answers what act returns for what was asked.
+func handle[In, Out any](t *testing.T, c *control, routes *http.ServeMux, path string, act func(In) Out) {
+	routes.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		var asked In
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer := make(chan Out, 1)
+		select {
+		case c.work <- func() { answer <- act(asked) }:
+		case <-t.Context().Done():
+			return
+		}
+		select {
+		case out := <-answer:
+			_ = json.NewEncoder(w).Encode(out)
+		case <-t.Context().Done():
+		}
+	})
+}
+
+// authority is a file with the certificate of the service, for programs to trust.
+func authority(t *testing.T, e *e2e.Service) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.Server.Certificate().Raw})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

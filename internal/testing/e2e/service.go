@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/app"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/mailtest"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+)
+
+// Service is the whole service behind TLS with a mail server, a partner and a user. Every answer that a backend gets
+// is held against the contract.
+type Service struct {
+	Server  *httptest.Server
+	App     *app.App
+	Config  app.Config // that app was opened with
+	DB      *pgtest.DB
+	Base    string
+	Mail    *mailtest.Server
+	TLS     http.RoundTripper
+	Partner pgtest.Client
+	User    pgtest.User
+	Faults  *Faults // in front of the service
+
+	StopRequests func() // and wait until the last is done
+	StopEmails   func() // and wait until the last is sent
+}
+
+// New is a service on a database of its own. The changes are made to its configuration.
+func New(t *testing.T, change ...func(*app.Config)) *Service {
+	t.Helper()
+	return NewOn(t, pgtest.New(t), change...)
+}
+
+// NewOn is New on a database that others may use, too.
+func NewOn(t *testing.T, db *pgtest.DB, change ...func(*app.Config)) *Service {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	e := &Service{Server: server, DB: db, Base: "https://" + server.Listener.Addr().String(), Mail: mailtest.Start(t, mailtest.Config{})}
+	e.Partner, e.User = e.DB.Client(t), e.DB.User(t)
+	config := configOn(t, db, e.Base, e.Mail.Address)
+	for _, f := range change {
+		f(&config)
+	}
+	a, err := app.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.App, e.Config = a, config
+	sending, stop := context.WithCancel(context.Background())
+	sent := make(chan struct{})
+	go func() { a.Accounts.Run(sending); close(sent) }()
+	e.StopRequests = server.Close
+	e.StopEmails = func() { stop(); <-sent }
+	e.Faults = &Faults{service: contracttest.Handler(t, a.Handler()), requests: map[string]int{}}
+	server.Config.Handler = e.Faults
+	server.StartTLS()
+	e.TLS = server.Client().Transport
+	t.Cleanup(func() {
+		server.Close()
+		e.StopEmails()
+		a.Close()
+	})
+	return e
+}
+
+// Open is a service on a database, with the keyset of a file. It is not running, and sends no emails.
+func Open(t *testing.T, db *pgtest.DB, keyset string) *app.App {
+	t.Helper()
+	config := configOn(t, db, "https://connect.example.com", "127.0.0.1:25")
+	var err error
+	if config.Keys, err = credential.LoadKeyring(keyset); err != nil {
+		t.Fatal(err)
+	}
+	a, err := app.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}
+
+func configOn(t *testing.T, db *pgtest.DB, base, mailServer string) app.Config {
+	t.Helper()
+	mailer, err := account.NewMailer("smtp://"+mailServer, "no-reply@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app.Config{
+		BaseURL:        base,
+		DatabaseURL:    db.URL,
+		Keys:           credential.NewTestKeyring(),
+		Listen:         "127.0.0.1:0",
+		PrivateListen:  "127.0.0.1:0",
+		Mailer:         mailer,
+		OAuth:          oauth.DefaultSettings,
+		CursorLifetime: 15 * time.Minute,
+		Clock:          db.Clock,
+		Logger:         telemetry.NewLogger(t.Output(), slog.LevelWarn),
+		Limits:         wait.Patient,
+	}
+}
+
+// Authorize plays the user's browser from the authorization URL to the callback, whose query it returns.
+func (e *Service) Authorize(t *testing.T, authorizationURL string) url.Values {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partner, err := url.Parse(e.Partner.CallbackURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Transport: e.TLS, Jar: jar, CheckRedirect: func(request *http.Request, _ []*http.Request) error {
+		if request.URL.Host == partner.Host {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	page, err := browser.Get(authorizationURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit := func(wantPage string, form url.Values) {
+		t.Helper()
+		_ = page.Body.Close()
+		if page.StatusCode != http.StatusOK || path.Base(page.Request.URL.Path) != wantPage {
+			t.Fatalf("the browser is at %s with %d, want the page %s", path.Base(page.Request.URL.Path), page.StatusCode, wantPage)
+		}
+		if page, err = browser.PostForm(page.Request.URL.String(), form); err != nil {
+			t.Fatal(err)
+		}
+	}
+	submit("sign-in", url.Values{"email": {e.User.Email}})
+	submit("code", url.Values{"code": {e.Mail.Next(t).Code}})
+	submit("consent", url.Values{"decision": {"allow"}})
+	defer page.Body.Close()
+	location, err := page.Location()
+	if err != nil || page.StatusCode != http.StatusSeeOther {
+		t.Fatalf("Allow answers %d: %v", page.StatusCode, err)
+	}
+	return location.Query()
+}
+
+// CodeOf names an error without the answer's text.
+func CodeOf(err error) string {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		return refused.ErrorCode
+	}
+	return fmt.Sprint(err)
+}

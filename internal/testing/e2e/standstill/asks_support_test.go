@@ -1,0 +1,77 @@
+//go:build timed
+
+package standstill_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// operatorAsk is a request of the operator API.
+func (w *whole) operatorAsk(operation, method, path, body string, limit time.Duration, well int) ask {
+	header := http.Header{"Authorization": {"Bearer " + edgetest.UnnamedToken}}
+	if body != "" {
+		header.Set("Content-Type", "application/json")
+	}
+	return ask{operation, contracttest.Operator.Transport, &http.Client{Transport: w.plain}, method, w.private + path, header, body, limit, well, 500}
+}
+
+// supportAsks are those for support, with clients of their own.
+func (w *whole) supportAsks(t *testing.T) []ask {
+	t.Helper()
+	told := func() (id, event string) {
+		client, user := w.DB.Client(t).ID, w.DB.User(t).ID
+		if _, err := w.service.Webhooks.SetEndpoint(t.Context(), client, "https://partner.invalid/webhooks"); err != nil {
+			t.Fatal(err)
+		}
+		eventID := pgtest.Value[uuid.UUID](t, w.DB, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version,
+			reason, state, queued) values ($1, $2, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', true)
+			returning event_id`, user, client)
+		return client.String(), "/operator/v1/webhook-events/msg_" + strings.ReplaceAll(eventID.String(), "-", "")
+	}
+	user := "/operator/v1/users/" + w.DB.User(t).ID.String()
+	const clients = "/operator/v1/clients"
+	plain, ending := clients+"/"+w.DB.Client(t).ID.String(), clients+"/"+w.DB.Client(t).ID.String()
+	hooked, event := told()
+	leaving, _ := told()
+	hook, removed := clients+"/"+hooked+"/webhook", clients+"/"+leaving+"/webhook"
+	get := func(operation, path string) ask {
+		return w.operatorAsk(operation, http.MethodGet, path, "", actLimit, 200)
+	}
+	act := func(operation, method, path, body string) ask {
+		return w.operatorAsk(operation, method, path, body, actLimit, 200)
+	}
+	return []ask{
+		get("listClients", clients),
+		w.operatorAsk("createClient", http.MethodPost, clients,
+			`{"name":"Walk","callback_url":"https://walk.example/cb","scopes":["daily_steps:read"]}`, actLimit, 201),
+		get("readClient", plain),
+		act("changeClient", http.MethodPatch, plain, `{"burst":7}`),
+		act("rotateClientSecret", http.MethodPost, plain+"/secret", `{"overlap_seconds":60}`),
+		act("disableClient", http.MethodPost, plain+"/disable", ""),
+		act("enableClient", http.MethodPost, plain+"/enable", ""),
+		w.operatorAsk("offboardClient", http.MethodPost, ending+"/offboard", "", batchLimit, 200),
+		get("listClientErrors", plain+"/errors"),
+		get("readClientUsage", plain+"/usage"),
+		get("readWebhook", hook),
+		act("setWebhook", http.MethodPut, hook, `{"url":"https://partner.invalid/events"}`),
+		act("rotateWebhookSecret", http.MethodPost, hook+"/secret", ""),
+		w.operatorAsk("testWebhook", http.MethodPost, hook+"/test", `{"type":"activity.updated"}`, batchLimit, 200),
+		w.operatorAsk("removeWebhook", http.MethodDelete, removed, "", actLimit, 204),
+		get("listWebhookEvents", "/operator/v1/webhook-events?client_id="+hooked),
+		get("readWebhookEvent", event),
+		act("replayWebhookEvent", http.MethodPost, event+"/replay", ""),
+		get("findConnections", "/operator/v1/connections?client_id="+w.Partner.ID.String()),
+		get("listAdjustments", user+"/adjustments"),
+		act("createAdjustment", http.MethodPost, user+"/adjustments", `{"dataset":"daily_steps","date":"2026-11-20","delta":5,"note":"n"}`),
+		get("listAuditLog", "/operator/v1/audit-log?limit=10"),
+	}
+}

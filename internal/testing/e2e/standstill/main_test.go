@@ -1,0 +1,11 @@
+//go:build timed
+
+package standstill_test
+
+import (
+	"testing"
+
+	"connect-svc/internal/testing/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }

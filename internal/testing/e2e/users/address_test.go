@@ -1,0 +1,58 @@
+package users_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/edgetest"
+)
+
+// A changed address ends what the former mailbox began: the consent, the code under way, and the session. Connections stay.
+func TestChangedAddressEndsWhatItBegan(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	connected, tokens := e.NewConnection(t, e.Partner)
+	request, browser := e2e.Consenting(t, e.App, e.Partner, connected)
+	code := func(signIn uuid.UUID) string {
+		t.Helper()
+		if err := e.App.Accounts.SendCode(t.Context(), account.CodeRequest{SignIn: signIn, Email: connected.Email}); err != nil {
+			t.Fatal(err)
+		}
+		return e.Mail.Next(t).Code
+	}
+	first, second := uuid.New(), uuid.New()
+	session, err := e.App.Accounts.StartSession(t.Context(), first, code(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := code(second)
+	if _, err := e.App.OAuth.Consent(t.Context(), request, browser); err != nil {
+		t.Fatal(err)
+	}
+
+	address := "new-" + connected.Email
+	if _, err := e.App.Accounts.ChangeUser(t.Context(), connected.ID, account.UserChange{Email: &address}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.App.OAuth.Consent(t.Context(), request, browser); !errors.Is(err, oauth.ErrRequestEnded) {
+		t.Errorf("the consent page: %v", err)
+	}
+	if _, err := e.App.OAuth.Allow(t.Context(), request, browser); !errors.Is(err, oauth.ErrRequestEnded) {
+		t.Errorf("Allow: %v", err)
+	}
+	if _, err := e.App.Accounts.VerifyCode(t.Context(), second, waiting); !errors.Is(err, account.ErrNoSignIn) {
+		t.Errorf("the code: %v", err)
+	}
+	if _, err := e.App.Accounts.GetSession(t.Context(), session); !errors.Is(err, account.ErrNoSession) {
+		t.Errorf("the session: %v", err)
+	}
+	if _, err := e.App.OAuth.Refresh(context.WithoutCancel(t.Context()), edgetest.Credentials(e.Partner), tokens.RefreshToken); err != nil {
+		t.Errorf("the connection: %v", err)
+	}
+}

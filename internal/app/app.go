@@ -294,8 +294,10 @@ func (a *App) ReadyAddr() net.Addr {
 	return a.probing.listener.Addr()
 }
 
-// Handler is what the public listener serves, and PrivateHandler what the private one does, for listeners of one's own.
-func (a *App) Handler() http.Handler        { return a.public.Handler }
+// Handler is what the public listener serves.
+func (a *App) Handler() http.Handler { return a.public.Handler }
+
+// PrivateHandler is what the private listener serves.
 func (a *App) PrivateHandler() http.Handler { return a.private.Handler }
 
 // servers are those of the listeners that there are, in the order in which they stop: readiness can say no while requests

@@ -147,7 +147,7 @@ func every(ctx context.Context, interval time.Duration, act func()) {
 	}
 }
 
-// sweep deletes what has expired, unless another server does so just now. What fails is attempted again the next time.
+// Sweep deletes what has expired, unless another server does so just now. What fails is attempted again the next time.
 func (a *App) Sweep(ctx context.Context) {
 	if err := postgres.InTurn(ctx, a.Pool, postgres.TurnSweep, func(pgx.Tx) error {
 		for domain, sweep := range map[string]func(context.Context) error{

@@ -52,6 +52,7 @@ func Authorized(t testing.TB, a *app.App, partner pgtest.Client, user pgtest.Use
 	return callback.Query().Get("code")
 }
 
+// Exchange exchanges a code of [Authorized].
 func Exchange(t testing.TB, a *app.App, partner pgtest.Client, code string) oauth.Tokens {
 	t.Helper()
 	tokens, err := a.OAuth.Exchange(t.Context(), edgetest.Credentials(partner), oauth.ExchangeParams{

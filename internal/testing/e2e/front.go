@@ -24,6 +24,7 @@ type Front struct {
 	Came, Left atomic.Int64
 }
 
+// NewFront is a listener of the service, with TLS.
 func NewFront(t *testing.T, e *Service, http2 bool) *Front {
 	t.Helper()
 	f := new(Front)
@@ -47,6 +48,7 @@ type Response struct {
 	Body   string
 }
 
+// RefreshToken is the one of a token response.
 func (r Response) RefreshToken(t *testing.T) string {
 	t.Helper()
 	_, rest, _ := strings.Cut(r.Body, `"refresh_token":"`)
@@ -57,7 +59,8 @@ func (r Response) RefreshToken(t *testing.T) string {
 	return token
 }
 
-func (f *Front) Do(ctx context.Context, t *testing.T, method, path string, form url.Values, authenticate func(*http.Request)) Response {
+// do sends a request and returns the whole answer. If the request fails, so does the test, unless ctx has ended.
+func (f *Front) do(ctx context.Context, t *testing.T, method, path string, form url.Values, authenticate func(*http.Request)) Response {
 	request, err := http.NewRequestWithContext(ctx, method, f.Base+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Error(err)
@@ -81,20 +84,23 @@ func (f *Front) Do(ctx context.Context, t *testing.T, method, path string, form 
 	return Response{}
 }
 
+// Token sends a request to the token endpoint.
 func (f *Front) Token(ctx context.Context, t *testing.T, partner pgtest.Client, form url.Values) Response {
-	return f.Do(ctx, t, http.MethodPost, "/oauth/token", form, func(r *http.Request) {
+	return f.do(ctx, t, http.MethodPost, "/oauth/token", form, func(r *http.Request) {
 		r.SetBasicAuth(partner.ID.String(), url.QueryEscape(partner.Secret))
 	})
 }
 
+// Refresh sends a refresh token.
 func (f *Front) Refresh(ctx context.Context, t *testing.T, partner pgtest.Client, token string) Response {
 	return f.Token(ctx, t, partner, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 }
 
+// Read asks for the steps of the day of the consent.
 func (f *Front) Read(ctx context.Context, t *testing.T, tokens oauth.Tokens) Response {
 	day := tokens.HistoryFrom.Format(time.DateOnly)
 	path := fmt.Sprintf("/connect-svc/v1/grants/%s/daily-activity?from=%s&to=%s", tokens.GrantID, day, day)
-	return f.Do(ctx, t, http.MethodGet, path, nil, func(r *http.Request) {
+	return f.do(ctx, t, http.MethodGet, path, nil, func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+tokens.AccessToken)
 	})
 }

@@ -29,7 +29,7 @@ func (e *Service) Get(t *testing.T, token *oauth2.Token, query string, into any)
 	}
 }
 
-type RidesPage struct {
+type ridesPage struct {
 	Data []struct {
 		ID string `json:"id"`
 	}
@@ -39,7 +39,7 @@ type RidesPage struct {
 }
 
 // Rides reads one page of the day's rides.
-func (e *Service) Rides(t *testing.T, token *oauth2.Token, limit int, cursor string) (page RidesPage) {
+func (e *Service) Rides(t *testing.T, token *oauth2.Token, limit int, cursor string) (page ridesPage) {
 	t.Helper()
 	day := token.Extra("history_from")
 	query := fmt.Sprintf("cycling-activities?from=%s&to=%s&limit=%d", day, day, limit)

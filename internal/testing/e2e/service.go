@@ -146,7 +146,7 @@ func (e *Service) Authorize(t *testing.T, authorizationURL string) url.Values {
 		if page.StatusCode != http.StatusOK || path.Base(page.Request.URL.Path) != wantPage {
 			t.Fatalf("the browser is at %s with %d, want the page %s", path.Base(page.Request.URL.Path), page.StatusCode, wantPage)
 		}
-		if page, err = browser.PostForm(page.Request.URL.String(), form); err != nil {
+		if page, err = browser.PostForm(page.Request.URL.String(), form); err != nil { //nolint:bodyclose // closed by the next call, or at the end
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"connect-svc/internal/testing/wait"
 	"context"
 	"fmt"
 	"io"
@@ -62,7 +63,7 @@ func say(t *testing.T, address, text string, answers int) (statuses []int) {
 	}
 	defer conn.Close()
 	go func() { _, _ = io.WriteString(conn, text) }() // the service may have closed it
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(wait.Limit))
 	for reader := bufio.NewReader(conn); ; {
 		if len(statuses) == answers {
 			_ = conn.(*net.TCPConn).CloseWrite()

@@ -46,7 +46,7 @@ func TestDrain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(wait.Limit))
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}

@@ -95,8 +95,8 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 	r := rolling{dir: t.TempDir()}
 	r.e = e2e.New(t, func(c *app.Config) {
 		c.ReadyListen, c.DrainDelay, c.TrustedProxies = "127.0.0.1:0", 5*time.Second, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		if *restarts < 12 {
-			c.DrainDelay, r.short = time.Second, []string{"inter 1s", "inter 100ms", "keepalive_timeout 3s", "keepalive_timeout 500ms"}
+		if *restarts < 12 { // the delay stays: within it the proxies have to notice, on a busy machine, too
+			r.short = []string{"inter 1s", "inter 100ms", "keepalive_timeout 3s", "keepalive_timeout 500ms"}
 		}
 		config = *c
 	})

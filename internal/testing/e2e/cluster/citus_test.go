@@ -31,6 +31,7 @@ import (
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
+	"connect-svc/internal/testing/wait"
 )
 
 // fleet is one server on each of some nodes of a cluster.
@@ -153,7 +154,7 @@ func (f *fleet) newLoad(t *testing.T, connections int) *load {
 				got := f.fronts[at].Read(context.Background(), t, book.tokens)
 				l.note("read", got.Status, time.Since(began))
 				began = time.Now()
-				limited, end := context.WithTimeout(context.Background(), 30*time.Second)
+				limited, end := context.WithTimeout(context.Background(), wait.Limit)
 				_, err := f.apps[at].Activity.Put(limited, activity.Batch{DailySteps: []activity.StepsRecord{
 					{UserID: user.ID, Date: day, Steps: book.steps + 1},
 				}})

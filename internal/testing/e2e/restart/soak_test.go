@@ -27,9 +27,9 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// soakFor is how long the service is under load: as it is for `make test`, long enough to see that everything works; a minute
-// for `make test-long`.
-var soakFor = flag.Duration("soak", 2*time.Second, "how long a service is under load while what it uses is measured")
+// soakFor is how long the service is under load: for `make test` a few rounds, which show that everything works; a minute for
+// `make test-long`.
+var soakFor = flag.Duration("soak", 0, "how long a service is under load while what it uses is measured")
 
 const (
 	soakWindows = 40 // in a soak that is long enough for so many
@@ -130,12 +130,16 @@ func median(samples []sample, figure string) float64 {
 	return values[len(values)/2]
 }
 
-// waitFor waits until there have been so many rounds, however long that takes.
+// waitFor waits until there have been so many rounds.
 func (tr *traffic) waitFor(t *testing.T, rounds int64) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	for tr.rounds.Load() < rounds && !t.Failed() {
-		<-look.C
+	for hangs := time.After(wait.Limit + *soakFor); tr.rounds.Load() < rounds && !t.Failed(); {
+		select {
+		case <-look.C:
+		case <-hangs:
+			t.Fatalf("waited in vain for %d rounds", rounds)
+		}
 	}
 }
 

@@ -106,6 +106,9 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 	}
 	defer func() {
 		for _, s := range r.servers {
+			s.stop() // both drain at once
+		}
+		for _, s := range r.servers {
 			s.end(t)
 		}
 	}()

@@ -18,7 +18,7 @@ import (
 const (
 	name = "connect" // of the superuser and of the database
 
-	startTimeout  = 60 * time.Second
+	startTimeout  = 3 * time.Minute // initdb takes a second, and more than a minute on a machine that many share
 	startAttempts = 5
 	stopTimeout   = 10 * time.Second
 )

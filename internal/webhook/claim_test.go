@@ -181,14 +181,17 @@ func TestClaim(t *testing.T) {
 func TestLeaseOfAServerThatWasKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.limit(defaultLimits)
 	r := receive(t, nil)
 	id := w.revoked(t, w.client(t, r))
+	before := pgtest.Value[time.Time](t, w.db, "select now()")
 	if events := w.claimed(t, nil); len(events) != 1 {
 		t.Fatalf("%d events are leased", len(events))
 	}
-	if left := pgtest.Value[float64](t, w.db, "select extract(epoch from leased_until - now())::float8 from webhook_queue"); left >
-		leaseTime.Seconds() || left < attemptTimeout.Seconds() || left > 29 { // "within half a minute", docs/operations.md
-		t.Errorf("the lease ends in %f s", left)
+	after := pgtest.Value[time.Time](t, w.db, "select now()")
+	end := pgtest.Value[time.Time](t, w.db, "select leased_until from webhook_queue")
+	if end.Sub(before) < defaultLimits.attempt() || end.Sub(after) > defaultLimits.lease() || defaultLimits.lease() > 29*time.Second { // "within half a minute", docs/operations.md
+		t.Errorf("the lease of %s to %s ends at %s", before, after, end)
 	}
 	w.db.Exec(t, "update webhook_queue set leased_until = now()")
 	w.run(t)

@@ -26,15 +26,27 @@ const (
 	pollShare    = 20
 	// faultInterval is the pause after the database could not be asked.
 	faultInterval = time.Second
-	// claimTimeout bounds a claim, waitTimeout how long an event then waits for its turn, and attemptTimeout an attempt with its
-	// statements. A lease outlasts all together, so that no other server sends the event before the outcome is recorded.
-	claimTimeout   = 4 * time.Second
-	waitTimeout    = time.Second
-	attemptTimeout = 14 * time.Second
-	leaseTime      = 20 * time.Second
-	// stopTimeout is what attempts in flight get when a server stops.
-	stopTimeout = sendTimeout + time.Second
+	// waitTimeout is how long an event that was claimed waits for its turn.
+	waitTimeout = time.Second
 )
+
+// limits of a delivery. Tests replace them: on a busy machine every limit runs out at some time.
+type limits struct {
+	claim time.Duration // of a claim, and of a statement that ends leases
+	send  time.Duration // of all of a request: name resolution, connection, request and response
+}
+
+var defaultLimits = limits{claim: 4 * time.Second, send: 5 * time.Second}
+
+// attempt is what an attempt may take with its statements.
+func (l limits) attempt() time.Duration { return l.send + 9*time.Second }
+
+// lease outlasts a claim, the wait for a turn and an attempt together, so that no other server sends the event before the outcome
+// is recorded.
+func (l limits) lease() time.Duration { return l.claim + waitTimeout + l.attempt() + time.Second }
+
+// stop is what attempts in flight get when a server stops.
+func (l limits) stop() time.Duration { return l.send + time.Second }
 
 // schedule is how long after the previous attempt each attempt follows (decisions, section 5). After the last one the
 // event has failed.
@@ -92,7 +104,7 @@ func (s lines) room() (room map[uuid.UUID]int, total int) {
 func (w *Webhooks) deliverDue(ctx context.Context) {
 	attempts, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakOff()
-	context.AfterFunc(ctx, func() { time.AfterFunc(stopTimeout, breakOff) })
+	context.AfterFunc(ctx, func() { time.AfterFunc(w.limits.stop(), breakOff) })
 
 	held := lines{}
 	ended := make(chan uuid.UUID) // the client of an attempt
@@ -206,7 +218,7 @@ func (w *Webhooks) release(ctx context.Context, events []claimed) {
 	if len(events) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.limits.claim)
 	defer cancel()
 	ids := postgres.List(events, func(event claimed) uuid.UUID { return event.ID })
 	if err := w.queries.Release(ctx, ids); err != nil {
@@ -216,7 +228,7 @@ func (w *Webhooks) release(ctx context.Context, events []claimed) {
 
 // poll puts new events into the queue, unless another server does so just now, and leases up to limit that are due.
 func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.limits.claim)
 	defer cancel()
 	began := time.Now()
 	found.room = room
@@ -233,7 +245,7 @@ func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) 
 // deliver makes the attempt of an event that this server leased. If its outcome cannot be recorded, the attempt is made
 // again when the lease is over.
 func (w *Webhooks) deliver(ctx context.Context, event claimed) {
-	limited, cancel := context.WithTimeout(ctx, attemptTimeout)
+	limited, cancel := context.WithTimeout(ctx, w.limits.attempt())
 	defer cancel()
 	if err := w.attempt(limited, event); err != nil && ctx.Err() == nil {
 		w.logger.Error("an attempt to deliver an event was not completed",

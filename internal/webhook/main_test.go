@@ -21,6 +21,7 @@ import (
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -110,13 +111,7 @@ func (r *receiver) all() []call {
 // next waits for a call.
 func (r *receiver) next(t testing.TB) call {
 	t.Helper()
-	select {
-	case c := <-r.got:
-		return c
-	case <-time.After(time.Minute):
-		t.Fatal("no call within a minute")
-		panic("unreachable")
-	}
+	return wait.For(t, "a call", r.got)
 }
 
 // world is webhooks on a database of a test's own, which do not run, and their log.
@@ -126,7 +121,12 @@ type world struct {
 	log *logtest.Buffer
 }
 
-func newWorld(t testing.TB) *world { return newWorldOn(t, pgtest.New(t), credential.NewTestKeyring()) }
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	db := pgtest.New(t)
+	db.StartAt(t, time.Now())
+	return newWorldOn(t, db, credential.NewTestKeyring())
+}
 
 func newWorldOn(t testing.TB, db *pgtest.DB, keys *credential.Keyring) *world {
 	t.Helper()
@@ -137,7 +137,14 @@ func newWorldOn(t testing.TB, db *pgtest.DB, keys *credential.Keyring) *world {
 		RootCAs:         roots(t),
 		Logger:          telemetry.NewLogger(log, slog.LevelInfo),
 	})
-	return &world{w, db, log}
+	patient := &world{w, db, log}
+	patient.limit(limits{claim: wait.Limit, send: wait.Limit})
+	return patient
+}
+
+// limit has the webhooks, which do not run yet, give up after other times than the usual ones.
+func (w *world) limit(l limits) {
+	w.limits, w.sender.timeout, w.sender.dialer.Timeout = l, l.send, l.send
 }
 
 // roots trust the certificate that all test servers of httptest share.

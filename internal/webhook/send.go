@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// sendTimeout bounds all of an attempt: name resolution, connection, request and response.
-	sendTimeout = 5 * time.Second
 	// maxResponse is how much of a response's body is read, in bytes.
 	maxResponse = 8 << 10
 	// idleTimeout closes an unused connection, whose address was checked when it was dialed.
@@ -34,13 +32,14 @@ const (
 
 // sender sends the requests.
 type sender struct {
-	dialer *net.Dialer
-	client *http.Client
+	timeout time.Duration // of a request with its response
+	dialer  *net.Dialer
+	client  *http.Client
 }
 
-func newSender(allowed []netip.Prefix, roots *x509.CertPool) *sender {
-	dialer := &net.Dialer{Timeout: sendTimeout, Control: guard(allowed).Safe}
-	return &sender{dialer, &http.Client{
+func newSender(allowed []netip.Prefix, roots *x509.CertPool, timeout time.Duration) *sender {
+	dialer := &net.Dialer{Timeout: timeout, Control: guard(allowed).Safe}
+	return &sender{timeout, dialer, &http.Client{
 		// A redirect is a response like any other, and no success.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{ // without a proxy
@@ -105,7 +104,7 @@ func (w *Webhooks) send(
 func (s *sender) post(
 	ctx context.Context, url string, header http.Header, body []byte,
 ) (attempt Attempt, retryAfter time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	began := time.Now()
 	defer func() { attempt.Duration = time.Since(began).Truncate(time.Millisecond) }()

@@ -294,7 +294,7 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 		return nil, err
 	}
 	leased, err := w.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{
-		Lease: leaseTime, Room: roomJSON, MaxEvents: int32(limit),
+		Lease: w.limits.lease(), Room: roomJSON, MaxEvents: int32(limit),
 	})
 	if err != nil || len(leased) == 0 {
 		return nil, err

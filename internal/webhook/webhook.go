@@ -39,6 +39,7 @@ type Webhooks struct {
 	keys   *credential.Keyring
 	window time.Duration
 	logger *slog.Logger
+	limits limits
 	sender *sender
 
 	statsMu sync.Mutex
@@ -53,7 +54,8 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		keys:   keys,
 		window: settings.Window,
 		logger: settings.Logger,
-		sender: newSender(settings.AllowedNetworks, settings.RootCAs),
+		limits: defaultLimits,
+		sender: newSender(settings.AllowedNetworks, settings.RootCAs, defaultLimits.send),
 		stats:  map[string]Stats{},
 	}
 	if w.logger == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,9 +31,17 @@ type bench struct {
 
 func newBench(t *testing.T, settings Settings) *bench {
 	t.Helper()
-	db := pgtest.New(t)
+	db := newDB(t)
 	post := mailtest.Start(t, mailtest.Config{})
 	return newBenchOn(t, db, post, "smtp://"+post.Address, settings)
+}
+
+// newDB is a database whose time hardly passes by itself.
+func newDB(t *testing.T) *pgtest.DB {
+	t.Helper()
+	db := pgtest.New(t)
+	db.StartAt(t, time.Now())
+	return db
 }
 
 func newBenchOn(t *testing.T, db *pgtest.DB, post *mailtest.Server, smtpURL string, settings Settings) *bench {
@@ -55,8 +64,12 @@ func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mai
 	log := new(logtest.Buffer)
 	settings.EndConnections = func(context.Context, pgx.Tx, uuid.UUID) (int64, error) { return 0, nil }
 	settings.EndRequests = func(context.Context, pgx.Tx, []uuid.UUID) error { return nil } // another domain's
+	settings.Limits = wait.Patient
 	settings.Logger = slog.New(slog.NewTextHandler(log, nil))
 	b := &bench{Accounts: New(db.Pool, keys, mailer, settings), db: db, post: post, log: log}
+	// An attempt follows when a test hurries it.
+	b.outbox.times = times{claim: wait.Limit, send: wait.Limit, record: wait.Limit, drain: wait.Limit,
+		pauses: slices.Repeat([]time.Duration{time.Hour}, len(usualTimes.pauses))}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

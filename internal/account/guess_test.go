@@ -110,7 +110,7 @@ func TestNextCode(t *testing.T) {
 	b := newBench(t, Settings{CodesPerEmail: 2, CodesPerNetwork: 3})
 	b.user(t, "known@example.com")
 	for _, email := range []string{"known@example.com", "unknown@example.com"} {
-		signIn, began := uuid.New(), b.db.Clock.Now()
+		signIn, began := uuid.New(), b.db.Now()
 		next := func(network string) time.Duration {
 			t.Helper()
 			found, err := b.GetSignIn(t.Context(), signIn)

@@ -17,7 +17,6 @@ import (
 
 	"connect-svc/internal/locale"
 	"connect-svc/internal/testing/mailtest"
-	"connect-svc/internal/testing/pgtest"
 )
 
 func TestEmail(t *testing.T) {
@@ -171,7 +170,7 @@ func TestAnAddressWithoutAccountCausesTheSameWork(t *testing.T) {
 			go func() { said <- overhear(client, post.Address) }()
 		}
 	}()
-	b := newBenchOn(t, pgtest.New(t), post, "smtp://"+listener.Addr().String(), Settings{})
+	b := newBenchOn(t, newDB(t), post, "smtp://"+listener.Addr().String(), Settings{})
 	b.user(t, "known@example.com")
 	commands := func(email string) []string {
 		if err := b.send(uuid.New(), email); err != nil {

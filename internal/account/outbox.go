@@ -17,21 +17,35 @@ const (
 	perNetwork = senders / 2 // of them, those that one network has asked for
 	deliveries = 32          // emails that the mail server has taken the sender of, and has not settled
 
-	pollInterval = time.Second      // of a server that nothing wakes: for what other servers have left
-	sendTimeout  = 40 * time.Second // of one attempt: twice the time limit of the mail server's session, and statements
-	leaseTime    = 45 * time.Second // outlasts an attempt, so that no other server sends the email meanwhile
-	drainTimeout = 10 * time.Second // of the emails in flight when the server stops
+	pollInterval = time.Second // of a server that nothing wakes: for what other servers have left
 
 	// tooLate is how old an email is that nobody sends any more: half of the code's time has gone.
 	tooLate = 5 * time.Minute
 )
 
-// pauses are those between the attempts. After the last attempt the email is given up.
-var pauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second}
+// times are what the outbox may take, and how long it pauses. Tests replace them: on a busy machine every limit runs out at some
+// time, and an attempt follows before a test has looked at the one before.
+type times struct {
+	claim  time.Duration // of a claim
+	send   time.Duration // of one attempt: twice the time limit of the mail server's session, and statements
+	record time.Duration // of what is noted of an attempt that was broken off
+	drain  time.Duration // of the emails in flight when the server stops
+	// pauses are those between the attempts. After the last attempt the email is given up.
+	pauses []time.Duration
+}
+
+var usualTimes = times{
+	claim: 5 * time.Second, send: 40 * time.Second, record: time.Second, drain: 10 * time.Second,
+	pauses: []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second},
+}
+
+// lease outlasts an attempt, so that no other server sends the email meanwhile.
+func (t times) lease() time.Duration { return t.claim + t.send }
 
 // outbox is what this server knows of the emails that wait in the database. So a request does not wait for the mail server,
 // its duration does not reveal whether there is an email to send, and an email outlives the server that was asked for it.
 type outbox struct {
+	times      times
 	wake       chan struct{} // an email may be due, or a network may have another one sent
 	delivering chan struct{} // has deliveries places
 
@@ -57,7 +71,7 @@ func (o *outbox) noteSession(taken bool, err error) {
 }
 
 func newOutbox() *outbox {
-	return &outbox{wake: make(chan struct{}, 1), delivering: make(chan struct{}, deliveries), sending: map[[32]byte]int{}}
+	return &outbox{times: usualTimes, wake: make(chan struct{}, 1), delivering: make(chan struct{}, deliveries), sending: map[[32]byte]int{}}
 }
 
 func (o *outbox) signal() {
@@ -73,7 +87,7 @@ func (o *outbox) signal() {
 func (a *Accounts) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	context.AfterFunc(ctx, func() { time.AfterFunc(drainTimeout, stop) })
+	context.AfterFunc(ctx, func() { time.AfterFunc(a.outbox.times.drain, stop) })
 	var group sync.WaitGroup
 	defer group.Wait()
 	free := make(chan struct{}, senders)
@@ -113,7 +127,7 @@ func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bo
 		}
 	}
 	o.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, leaseTime-sendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.times.claim)
 	defer cancel()
 	email, found, err := a.leaseEmail(ctx, busy)
 	if err != nil {
@@ -142,7 +156,7 @@ var errReplaced = errors.New("the code is no longer the sign-in's")
 // deliver makes one attempt, and settles what becomes of the email. If that cannot be recorded, the email is sent again when
 // its lease is over. It calls release when another email may be brought to the mail server.
 func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func()) {
-	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	limited, cancel := context.WithTimeout(ctx, a.outbox.times.send)
 	defer cancel()
 	if err := a.attemptAndSettle(limited, email, release); err != nil && ctx.Err() == nil {
 		a.settings.Logger.Error("what became of an email could not be recorded", "cause", err)
@@ -150,6 +164,7 @@ func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func
 }
 
 func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, release func()) error {
+	pauses := a.outbox.times.pauses
 	last := int(email.Attempts) > len(pauses)
 	var err error
 	if email.Late || int(email.Attempts) > len(pauses)+1 {
@@ -161,7 +176,7 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 	case err == nil, errors.Is(err, errReplaced):
 		return a.settleEmail(ctx, email)
 	case ctx.Err() != nil: // this server stops, or was slow: the mail server is not to blame
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.outbox.times.record)
 		defer cancel()
 		return a.delayEmail(ctx, email, 0)
 	case last || isPermanent(err):

@@ -23,7 +23,7 @@ func newBenchBehind(t *testing.T, state roadState, settings Settings) (*bench, *
 	t.Helper()
 	post := mailtest.Start(t, mailtest.Config{})
 	r := newRoad(t, post.Address, state)
-	b := newBenchOn(t, pgtest.New(t), post, "smtp://"+r.address, settings)
+	b := newBenchOn(t, newDB(t), post, "smtp://"+r.address, settings)
 	t.Cleanup(func() { r.set(closed) }) // before the bench stops, which waits for what is on the road
 	return b, r
 }
@@ -102,7 +102,7 @@ func TestAnEmailIsGivenUp(t *testing.T) {
 			if got := b.counted(t); got != 2 {
 				t.Errorf("%d limits counted the code, want 2", got)
 			}
-			for n := range pauses {
+			for n := range usualTimes.pauses {
 				b.attempted(t, n+1)
 				b.hurry(t)
 			}
@@ -116,7 +116,7 @@ func TestAnEmailIsGivenUp(t *testing.T) {
 			if _, err := b.VerifyCode(t.Context(), signIn, code); !errors.Is(err, ErrCodeNotSent) {
 				t.Errorf("the code: %v, want ErrCodeNotSent", err)
 			}
-			if log := b.log.String(); strings.Count(log, "a one-time code could not be sent") != len(pauses)+1 ||
+			if log := b.log.String(); strings.Count(log, "a one-time code could not be sent") != len(usualTimes.pauses)+1 ||
 				strings.Count(log, "level=ERROR") != 1 || strings.Contains(log, email) {
 				t.Errorf("log:\n%s", log)
 			}
@@ -150,14 +150,14 @@ func TestRefusedRecipients(t *testing.T) {
 		want     string
 	}{
 		{550, smtp.EnhancedCode{5, 1, 1}, 1, "smtp_code=550 smtp_status=5.1.1"},
-		{451, smtp.EnhancedCode{4, 7, 1}, len(pauses) + 1, "smtp_code=451 smtp_status=4.7.1"},
+		{451, smtp.EnhancedCode{4, 7, 1}, len(usualTimes.pauses) + 1, "smtp_code=451 smtp_status=4.7.1"},
 	} {
 		t.Run(fmt.Sprint(test.code), func(t *testing.T) {
 			t.Parallel()
 			post := mailtest.Start(t, mailtest.Config{
 				Refuse: &smtp.SMTPError{Code: test.code, EnhancedCode: test.status, Message: "not to ada@example.com"},
 			})
-			b := newBenchOn(t, pgtest.New(t), post, "smtp://"+post.Address, Settings{CodesPerEmail: 1})
+			b := newBenchOn(t, newDB(t), post, "smtp://"+post.Address, Settings{CodesPerEmail: 1})
 			b.user(t, "ada@example.com")
 			signIn := uuid.New()
 			if err := b.send(signIn, "Ada@example.com"); err != nil {
@@ -307,7 +307,7 @@ func TestASlowRecipientIsNotNoticed(t *testing.T) {
 			go slowRecipients(conn, waiting)
 		}
 	}()
-	b := newBenchOn(t, pgtest.New(t), mailtest.Start(t, mailtest.Config{}), "smtp://"+listener.Addr().String(), Settings{})
+	b := newBenchOn(t, newDB(t), mailtest.Start(t, mailtest.Config{}), "smtp://"+listener.Addr().String(), Settings{})
 	b.user(t, "ada@example.com")
 	for range perNetwork {
 		if err := b.send(uuid.New(), "ada@example.com"); err != nil {

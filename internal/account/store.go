@@ -275,7 +275,8 @@ type waitingEmail = accountdb.ClaimCodeEmailRow
 
 // leaseEmail leases the email whose turn it is, of a network that is not busy.
 func (a *Accounts) leaseEmail(ctx context.Context, busy [][]byte) (email waitingEmail, found bool, err error) {
-	email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: leaseTime, TooLate: leaseTime + tooLate})
+	lease := a.outbox.times.lease()
+	email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: lease, TooLate: lease + tooLate})
 	return email, err == nil, postgres.NoRow(err, nil)
 }
 

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // counter counts the statements of a server.
@@ -132,7 +133,7 @@ func TestRefusalsLockNothing(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), "select from connections, users, clients for update"); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
 		if _, err := f.Exchange(ctx, f.as(f.client.ID), ExchangeParams{code, callback, verifier}); !errors.Is(err, ErrInvalidGrant) {
 			t.Errorf("a used code: %v", err)

@@ -235,7 +235,7 @@ func TestLife(t *testing.T) {
 
 	f.db.Clock.Advance(24 * time.Hour)
 	f.refresh(t, f.refresh(t, tokens))
-	refreshed := f.db.Clock.Now()
+	refreshed := f.db.Now()
 	about := func(got, want time.Time) bool { return got.Sub(want).Abs() < time.Minute }
 	if got := life(); got.Refreshes != 2 || !about(got.LastRefreshAt, refreshed) || !about(got.RefreshDeadline, refreshed.Add(f.RefreshInactivity())) {
 		t.Errorf("after two refreshes: %+v", got)

@@ -151,7 +151,7 @@ func TestConsentEndsAtLocalMidnight_3_1(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.user = f.newUser(t, test.timezone)
-			f.db.Clock.Set(time.Until(test.at))
+			f.db.SetTime(test.at)
 			id, browser := f.consent(t, scope.All)
 			consent, err := f.Consent(t.Context(), id, browser)
 			if err != nil {

@@ -38,7 +38,7 @@ var start = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	db := pgtest.New(t)
-	db.Clock.Set(time.Until(start))
+	db.StartAt(t, start)
 	f := &fixture{
 		Server:   New(db.Pool, credential.NewTestKeyring(), DefaultSettings),
 		db:       db,

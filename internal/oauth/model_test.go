@@ -66,7 +66,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		f.db.Clock.Set(time.Until(start)) // each sequence begins anew, so that a failure can be replayed
+		f.db.SetTime(start) // each sequence begins anew, so that a failure can be replayed
 		m := &model{fixture: f, t: rt, tb: t, connections: map[pair]*modelConnection{}}
 		for _, zone := range []string{"Asia/Tokyo", "America/Los_Angeles"} {
 			location, err := time.LoadLocation(zone)
@@ -95,7 +95,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-func (m *model) now() time.Time { return m.db.Clock.Now() }
+func (m *model) now() time.Time { return m.db.Now() }
 
 // newModelClient adds a client and tells its place.
 func (m *model) newModelClient(t testing.TB) int {

@@ -25,6 +25,7 @@ func read(t *testing.T, file string) *operators.Tokens {
 func TestSession(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
+	db.StartAt(t, time.Now())
 	sessions, ctx := operators.NewSessions(db.Pool), t.Context()
 	file := filepath.Join(t.TempDir(), "tokens")
 	ada, adaLine := create(t, "ada", false)

@@ -40,8 +40,9 @@ func must(t *testing.T, err error) {
 func TestServers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	a := overview.New(db.Pool, "a", "v1", "abc", db.Clock.Now())
-	b := overview.New(db.Pool, "b", "v2", "", db.Clock.Now())
+	db.StartAt(t, time.Now())
+	a := overview.New(db.Pool, "a", "v1", "abc", db.Now())
+	b := overview.New(db.Pool, "b", "v2", "", db.Now())
 	expect := func(when string, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff(want, hosts(t, a)); diff != "" {
@@ -49,7 +50,7 @@ func TestServers(t *testing.T) {
 		}
 	}
 	expect("at first")
-	firing := []alerts.Alert{{Name: "ConnectSlow", Severity: "ticket", Summary: "<b>", Since: db.Clock.Now().UTC().Truncate(time.Second)}}
+	firing := []alerts.Alert{{Name: "ConnectSlow", Severity: "ticket", Summary: "<b>", Since: db.Now().UTC().Truncate(time.Second)}}
 	must(t, a.Here(t.Context(), nil))
 	must(t, b.Here(t.Context(), firing))
 	must(t, b.Here(t.Context(), firing)) // again and again

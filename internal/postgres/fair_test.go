@@ -148,8 +148,9 @@ func TestPoolCallsOffNobodyElse(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), newProxy(t)
 	way.to(t, db.URL)
-	held, arrive := make(chan struct{}), make(chan struct{})
+	held, arrive, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	way.cancelRequest = sync.OnceFunc(func() { close(held); <-arrive })
+	way.cancelRequested = sync.OnceFunc(func() { close(arrived) })
 	pool, err := postgres.Open(t.Context(), way.url(t, db.URL), postgres.WithMaxConns(1))
 	if err != nil {
 		t.Fatal(err)
@@ -166,18 +167,30 @@ func TestPoolCallsOffNobodyElse(t *testing.T) {
 			return false
 		}
 	})
+	lock, err := db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := lock.Exec(t.Context(), "select pg_advisory_xact_lock(1)"); err != nil {
+		t.Fatal(err)
+	}
 	next := make(chan error, 1)
 	go func() {
-		_, err := pool.Exec(t.Context(), "select pg_sleep(0.5)")
+		_, err := pool.Exec(t.Context(), "select pg_advisory_lock(1)") // runs until the lock is released
 		next <- err
 	}()
 	wait.Until(t, "the next statement runs", func() bool {
 		var running bool
 		err := db.Pool.QueryRow(t.Context(), `select exists (select from pg_stat_activity
-			where state = 'active' and query = 'select pg_sleep(0.5)')`).Scan(&running)
+			where datname = current_database() and wait_event_type = 'Lock' and query = 'select pg_advisory_lock(1)')`).Scan(&running)
 		return err == nil && running
 	})
 	close(arrive)
+	wait.For(t, "the request to cancel arrives", arrived)
+	if err := lock.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := <-next; err != nil {
 		t.Errorf("the next statement: %v", err)
 	}
@@ -272,7 +285,7 @@ type proxy struct {
 	listener net.Listener
 	target   atomic.Pointer[string]
 
-	cancelRequest func() // is called before one is brought to the server
+	cancelRequest, cancelRequested func() // are called before one is brought to the server, and when the server has done with it
 }
 
 func newProxy(t *testing.T) *proxy {
@@ -303,6 +316,7 @@ func (p *proxy) pass(from net.Conn) {
 	}
 	if binary.BigEndian.Uint32(first[4:]) == 80877102 && p.cancelRequest != nil {
 		p.cancelRequest()
+		defer p.cancelRequested()
 	}
 	to, err := net.Dial("tcp", *p.target.Load())
 	if err != nil {
@@ -311,7 +325,7 @@ func (p *proxy) pass(from net.Conn) {
 	defer func() { _ = to.Close() }()
 	go func() {
 		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(first), from))
-		_ = to.Close()
+		_ = to.(*net.TCPConn).CloseWrite() // it may still be at work on what was sent
 	}()
 	_, _ = io.Copy(from, to)
 }

@@ -13,7 +13,6 @@ import (
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/internal/timelimit"
 )
 
 func TestRedis(t *testing.T) {
@@ -31,13 +30,7 @@ func TestRedis(t *testing.T) {
 // openRedis is a limiter that gives no answer but by the rules, however busy the machine is.
 func openRedis(t testing.TB, server *redistest.Server) *ratelimit.Limiter {
 	t.Helper()
-	return openRedisWithin(t, server, wait.Patient.Limiter)
-}
-
-// openRedisWithin is openRedis with connections that are given up if the server does not answer so long.
-func openRedisWithin(t testing.TB, server *redistest.Server, limit time.Duration) *ratelimit.Limiter {
-	t.Helper()
-	store, err := ratelimit.OpenRedis(t.Context(), server.URL(), limit)
+	store, err := ratelimit.OpenRedis(t.Context(), server.URL(), wait.Patient.Limiter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +82,7 @@ func TestRedisURLs(t *testing.T) {
 func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	limiter, client := openRedisWithin(t, server, timelimit.Default.Limiter), uuid.New()
+	limiter, client := openRedis(t, server), uuid.New()
 	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 2, ConcurrentReads: 10}
 	held := admit(t, limiter, client, policy, start)
 

@@ -87,7 +87,7 @@ func (u *Usage) flushErrors(ctx context.Context) {
 		if len(taken) == 0 {
 			continue
 		}
-		limited, cancel := context.WithTimeout(ctx, flushLimit)
+		limited, cancel := context.WithTimeout(ctx, u.flushLimit)
 		err := u.addErrors(limited, taken, keptErrors[authenticated])
 		cancel()
 		if err != nil {

@@ -18,7 +18,6 @@ const (
 	Retention = 35 * 24 * time.Hour
 
 	flushEvery = 5 * time.Second
-	flushLimit = 5 * time.Second // for one batch
 
 	// maxRows bounds what waits in memory: about 200 bytes each.
 	maxRows  = 20_000
@@ -63,6 +62,8 @@ type Usage struct {
 	logged  uint64          // how many of them have been logged
 
 	errors clientErrors
+
+	flushLimit time.Duration // for one batch; tests have more patience
 }
 
 // rowKey and row are a row that waits to be written.
@@ -89,7 +90,7 @@ func (r *row) add(other row) {
 // New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
 func New(pool *postgres.Pool, limits timelimit.Limits, logger *slog.Logger, now func() time.Time) *Usage {
 	return &Usage{store: newStore(pool, limits), logger: logger, now: now, rows: map[rowKey]*row{},
-		errors: clientErrors{waiting: map[bool]map[Refusal]ClientError{}}}
+		errors: clientErrors{waiting: map[bool]map[Refusal]ClientError{}}, flushLimit: 5 * time.Second}
 }
 
 // Count counts a request. It never waits for the database.
@@ -157,7 +158,7 @@ func (u *Usage) flush(ctx context.Context) {
 }
 
 // writeSome writes at most one batch of rows and removes them. A batch is small enough for a slow database to write it
-// within flushLimit.
+// within its time.
 func (u *Usage) writeSome(ctx context.Context, rows map[rowKey]*row) error {
 	batch := make(map[rowKey]*row, min(len(rows), maxBatch))
 	for key, counted := range rows {
@@ -166,7 +167,7 @@ func (u *Usage) writeSome(ctx context.Context, rows map[rowKey]*row) error {
 		}
 		batch[key] = counted
 	}
-	ctx, cancel := context.WithTimeout(ctx, flushLimit)
+	ctx, cancel := context.WithTimeout(ctx, u.flushLimit)
 	defer cancel()
 	if err := u.write(ctx, batch); err != nil {
 		return err

@@ -28,13 +28,19 @@ var start = time.Date(2026, 3, 10, 12, 30, 20, 0, time.UTC)
 func newUsage(t *testing.T) (*Usage, *pgtest.DB, *bytes.Buffer) {
 	t.Helper()
 	db := pgtest.New(t)
-	db.Clock.Set(time.Until(start))
+	db.StartAt(t, start)
 	var log bytes.Buffer
-	return New(db.Pool, wait.Patient, slog.New(slog.NewTextHandler(&log, nil)), db.Clock.Now), db, &log
+	return patient(db, slog.New(slog.NewTextHandler(&log, nil))), db, &log
 }
 
 // beside is another server on the same database.
-func beside(u *Usage, db *pgtest.DB) *Usage { return New(db.Pool, wait.Patient, u.logger, u.now) }
+func beside(u *Usage, db *pgtest.DB) *Usage { return patient(db, u.logger) }
+
+func patient(db *pgtest.DB, logger *slog.Logger) *Usage {
+	u := New(db.Pool, wait.Patient, logger, db.Now)
+	u.flushLimit = wait.Limit
+	return u
+}
 
 // What several servers counted adds up to one report, hour by hour.
 func TestServersAddUp(t *testing.T) {
@@ -215,7 +221,7 @@ func TestSweep(t *testing.T) {
 		after time.Duration // the first
 		want  int64
 	}{{34 * day, 2}, {35*day - time.Minute, 2}, {35*day + time.Hour, 1}, {36*day + time.Hour, 0}} {
-		db.Clock.Set(time.Until(start.Add(step.after)))
+		db.SetTime(start.Add(step.after))
 		if err := u.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}

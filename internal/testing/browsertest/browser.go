@@ -8,14 +8,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"time"
 
 	"github.com/chromedp/chromedp"
 )
-
-// patience is how long a tab may take for all that a test does in it: a hang becomes a failure. A test that looks at
-// every page takes a minute on a busy machine.
-const patience = 5 * time.Minute
 
 // Browser is one running Chromium. It ends with the last of the tests that share it.
 type Browser struct {

@@ -19,6 +19,8 @@ import (
 	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
+
+	"connect-svc/internal/testing/wait"
 )
 
 // Tab is one page of the browser. Its methods fail the test on the first thing that does not work, and only the
@@ -48,12 +50,10 @@ func newTab(t testing.TB, parent context.Context, opts ...chromedp.ContextOption
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(parent, opts...)
 	t.Cleanup(cancel)
-	// The first use opens the tab, which lives as long as the context of that use: the limit comes after it.
+	// The first use opens the tab, which lives as long as the context of that use: the limit of a step comes after it.
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("no new tab: %v", err)
 	}
-	ctx, cancel = context.WithTimeout(ctx, patience)
-	t.Cleanup(cancel)
 	tab := &Tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, tab.listen); err != nil {
 		t.Fatal(err)
@@ -65,11 +65,19 @@ func newTab(t testing.TB, parent context.Context, opts ...chromedp.ContextOption
 	return tab
 }
 
+// limited is the time of one step: a hang becomes a failure.
+func (tab *Tab) limited() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(tab.ctx, wait.Limit)
+}
+
 // Do does one step after the other.
 func (tab *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	for i, step := range steps {
-		if err := chromedp.Do(tab.ctx, step); err != nil {
+		ctx, cancel := tab.limited()
+		err := chromedp.Do(ctx, step)
+		cancel()
+		if err != nil {
 			tab.t.Fatalf("step %d: %v; the page's problems: %q", i+1, err, tab.Problems())
 		}
 	}
@@ -79,7 +87,9 @@ func (tab *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 // status of that page.
 func (tab *Tab) Submit(steps ...chromedp.Action[chromedp.Void]) int64 {
 	tab.t.Helper()
-	response, err := chromedp.RunResponse(tab.ctx, steps...)
+	ctx, cancel := tab.limited()
+	defer cancel()
+	response, err := chromedp.RunResponse(ctx, steps...)
 	if err != nil {
 		tab.t.Fatalf("no page follows: %v; the page's problems: %q", err, tab.Problems())
 	}
@@ -102,13 +112,15 @@ func (tab *Tab) Location() string {
 // browser had kept and shows again does not cause.
 func (tab *Tab) WaitTitle(titles ...string) {
 	tab.t.Helper()
+	ctx, cancel := tab.limited()
+	defer cancel()
 	for {
-		// An error is a page that is just being left, or the end of patience.
-		title, err := chromedp.Run(tab.ctx, chromedp.Title())
+		// An error is a page that is just being left, or the end of the time.
+		title, err := chromedp.Run(ctx, chromedp.Title())
 		if err == nil && slices.Contains(titles, title) {
 			return
 		}
-		if tab.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			tab.t.Fatalf("title = %q, want one of %q; the page's problems: %q", title, titles, tab.Problems())
 		}
 	}
@@ -223,7 +235,9 @@ func (tab *Tab) listen(event any) {
 // value runs an action that has a result.
 func value[T any](tab *Tab, action chromedp.Action[T]) T {
 	tab.t.Helper()
-	result, err := chromedp.Run(tab.ctx, action)
+	ctx, cancel := tab.limited()
+	defer cancel()
+	result, err := chromedp.Run(ctx, action)
 	if err != nil {
 		tab.t.Fatalf("%v; the page's problems: %q", err, tab.Problems())
 	}

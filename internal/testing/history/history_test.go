@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"connect-svc/internal/testing/wait"
 )
 
 // acts one after the other, each answered before the next begins.
@@ -108,7 +109,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Check(test.ops, time.Minute)
+			got := Check(test.ops, wait.Limit)
 			if !got.Decided || got.Legal != test.legal {
 				t.Errorf("legal %v, decided %v, want legal %v:\n%s", got.Legal, got.Decided, test.legal, Text(test.ops))
 			}
@@ -131,7 +132,7 @@ func TestManyUnknown(t *testing.T) {
 		if !legal {
 			last = append(last, Op{Act: Refresh, Version: 1, Generation: 1})
 		}
-		if got := Check(inTurn(last...), time.Minute); !got.Decided || got.Legal != legal {
+		if got := Check(inTurn(last...), wait.Limit); !got.Decided || got.Legal != legal {
 			t.Errorf("legal %v, decided %v, want legal %v", got.Legal, got.Decided, legal)
 		}
 	}
@@ -140,7 +141,7 @@ func TestManyUnknown(t *testing.T) {
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.html")
-	if err := Check(inTurn(consent, exchange, refresh1, refresh1), time.Minute).Draw(path); err != nil {
+	if err := Check(inTurn(consent, exchange, refresh1, refresh1), wait.Limit).Draw(path); err != nil {
 		t.Fatal(err)
 	}
 	if page, err := os.ReadFile(path); err != nil || !strings.Contains(string(page), "refresh 1.1: done") {

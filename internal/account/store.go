@@ -28,7 +28,7 @@ const uniqueAddress = "user_addresses_pkey"
 
 func (a *Accounts) insertUser(ctx context.Context, user NewUser) (User, error) {
 	var row accountdb.InsertUserRow
-	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) (err error) {
+	err := postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) (err error) {
 		queries := a.queries.WithTx(tx)
 		row, err = queries.InsertUser(ctx, accountdb.InsertUserParams{
 			UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn, Actor: actor.Of(ctx),
@@ -49,9 +49,10 @@ func (a *Accounts) insertUser(ctx context.Context, user NewUser) (User, error) {
 	return userOf(accountdb.User(row)), postgres.Failed("account: create user", err)
 }
 
-// changeUser holds the user's row while a changed address moves, so that of two changes one is the last.
+// changeUser holds the user's row while a changed address moves, so that of two changes one is the last. An import that moves the
+// same address meanwhile may hold what this needs and need what this holds: then it is done again.
 func (a *Accounts) changeUser(ctx context.Context, id uuid.UUID, change UserChange) (user User, err error) {
-	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
 		if change.Email != nil {
 			before, err := queries.LockUser(ctx, id)

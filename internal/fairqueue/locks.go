@@ -7,8 +7,6 @@ import (
 
 // Locks lets one at a time have each key, in fair turns. It is safe for concurrent use.
 type Locks[Key comparable] struct {
-	most int // waiting in one line
-
 	mu   sync.Mutex
 	keys map[Key]*lock
 }
@@ -19,18 +17,16 @@ type lock struct {
 	wanted int
 }
 
-// NewLocks bounds how many of one caller wait for a key.
-func NewLocks[Key comparable](most int) *Locks[Key] {
-	return &Locks[Key]{most: most, keys: map[Key]*lock{}}
-}
+// NewLocks are keys that nobody has.
+func NewLocks[Key comparable]() *Locks[Key] { return &Locks[Key]{keys: map[Key]*lock{}} }
 
-// Lock takes the key for the caller of the context. Call unlock when done. Errors: [ErrFull], and the context's own if it ends
-// first.
+// Lock takes the key for the caller of the context. Call unlock when done. Errors: those of
+// [Queue.Acquire].
 func (l *Locks[Key]) Lock(ctx context.Context, key Key) (unlock func(), err error) {
 	l.mu.Lock()
 	mine := l.keys[key]
 	if mine == nil {
-		mine = &lock{Queue: New(1, l.most)}
+		mine = &lock{Queue: New(1, Unbounded)}
 		l.keys[key] = mine
 	}
 	mine.wanted++

@@ -1,9 +1,10 @@
 package fairqueue
 
 import (
+	"container/list"
 	"context"
 	"errors"
-	"slices"
+	"math"
 	"sync"
 	"time"
 )
@@ -11,9 +12,14 @@ import (
 var (
 	// ErrFull says that too many wait already.
 	ErrFull = errors.New("too many are waiting")
+	// ErrLate says that no turn came while there was time left to use it.
+	ErrLate = errors.New("no turn came in time")
 	// ErrGone says that the caller has gone away.
 	ErrGone = errors.New("the caller has gone away")
 )
+
+// Unbounded is the bound of lines that only the time of those who wait bounds.
+const Unbounded = math.MaxInt
 
 // Queue shares places between callers. It is safe for concurrent use.
 type Queue struct {
@@ -21,7 +27,8 @@ type Queue struct {
 
 	mu    sync.Mutex
 	free  int
-	lines []*line // that somebody waits in, in the order of their turns
+	kinds map[Kind]*kind // in which somebody waits
+	turns list.List      // of these *kind, in the order of their turns
 	stats Stats
 }
 
@@ -32,31 +39,58 @@ type Stats struct {
 	Waiting                   int
 }
 
+// kind has the lines of its callers.
+type kind struct {
+	of    Kind
+	lines map[string]*line
+	turns list.List // of these *line, in the order of their turns
+	place *list.Element
+}
+
 // line is what waits for one caller, in order of arrival.
 type line struct {
-	caller  string
-	waiting []chan struct{} // closed when a place is handed over
+	name    string
+	waiting list.List // of *waiter
+	place   *list.Element
+}
+
+// waiter waits in a line.
+type waiter struct {
+	turn  chan struct{} // closed when a place is handed over
+	kind  *kind
+	line  *line
+	place *list.Element // nil once a place was handed over
 }
 
 // New is a queue for places, 1 or more, with a bound on how many of one caller wait.
-func New(places, most int) *Queue { return &Queue{most: most, free: places} }
+func New(places, most int) *Queue {
+	return &Queue{most: most, free: places, kinds: map[Kind]*kind{}}
+}
 
-// Acquire takes a place for the caller of the context. Return it with [Queue.Release]. Errors: [ErrFull], [ErrGone], and the
-// context's own if it ends first.
+// Acquire takes a place for the caller of the context. Return it with [Queue.Release]. Errors: [ErrFull], [ErrLate], [ErrGone],
+// and the context's own if it ends first.
 func (q *Queue) Acquire(ctx context.Context) error {
-	turn, err := q.join(CallerOf(ctx))
-	if turn == nil {
+	mine, err := q.join(CallerOf(ctx))
+	if mine == nil {
 		return err
+	}
+	var late <-chan time.Time
+	if at, ok := latest(ctx); ok {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		late = timer.C
 	}
 	began := time.Now()
 	select {
-	case <-turn:
+	case <-mine.turn:
+	case <-late:
+		err = ErrLate
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-gone(ctx):
 		err = ErrGone
 	}
-	if err != nil && !q.leave(CallerOf(ctx), turn) {
+	if err != nil && !q.leave(mine) {
 		q.Release() // it was handed over at this moment
 	}
 	q.count(time.Since(began), err == nil)
@@ -76,7 +110,7 @@ func (q *Queue) count(waited time.Duration, got bool) {
 }
 
 // join takes a free place, or the last one in the caller's line.
-func (q *Queue) join(caller string) (turn chan struct{}, err error) {
+func (q *Queue) join(caller Caller) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.free > 0 {
@@ -84,69 +118,79 @@ func (q *Queue) join(caller string) (turn chan struct{}, err error) {
 		q.stats.Acquired++
 		return nil, nil
 	}
-	i := q.lineOf(caller)
-	if i < 0 {
-		i = len(q.lines)
-		q.lines = append(q.lines, &line{caller: caller})
+	of := q.kinds[caller.Kind]
+	if of == nil {
+		of = &kind{of: caller.Kind, lines: map[string]*line{}}
 	}
-	mine := q.lines[i]
-	if len(mine.waiting) >= q.most {
+	in := of.lines[caller.Name]
+	if in == nil {
+		in = &line{name: caller.Name}
+	}
+	if in.waiting.Len() >= q.most {
 		q.stats.GivenUp++
 		return nil, ErrFull
 	}
-	turn = make(chan struct{})
-	mine.waiting = append(mine.waiting, turn)
-	return turn, nil
+	if of.place == nil {
+		q.kinds[of.of], of.place = of, q.turns.PushBack(of)
+	}
+	if in.place == nil {
+		of.lines[in.name], in.place = in, of.turns.PushBack(in)
+	}
+	mine := &waiter{turn: make(chan struct{}), kind: of, line: in}
+	mine.place = in.waiting.PushBack(mine)
+	q.stats.Waiting++
+	return mine, nil
 }
 
 // leave reports whether the turn was still being waited for.
-func (q *Queue) leave(caller string, turn chan struct{}) bool {
+func (q *Queue) leave(mine *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	i := q.lineOf(caller)
-	if i < 0 {
+	if mine.place == nil {
 		return false
 	}
-	mine := q.lines[i]
-	j := slices.Index(mine.waiting, turn)
-	if j < 0 {
-		return false
-	}
-	mine.waiting = slices.Delete(mine.waiting, j, j+1)
-	if len(mine.waiting) == 0 {
-		q.lines = slices.Delete(q.lines, i, i+1)
-	}
+	q.remove(mine)
 	return true
 }
 
-// Release returns a place. It goes to the first in the line whose turn it is; that line is last from then on.
+// Release returns a place. It goes to the first in the line whose turn it is, of the kind whose turn it is; both are last from
+// then on.
 func (q *Queue) Release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.lines) == 0 {
+	first := q.turns.Front()
+	if first == nil {
 		q.free++
 		return
 	}
-	next := q.lines[0]
-	close(next.waiting[0])
-	next.waiting = slices.Delete(next.waiting, 0, 1)
-	q.lines = slices.Delete(q.lines, 0, 1)
-	if len(next.waiting) > 0 {
-		q.lines = append(q.lines, next)
-	}
+	of := first.Value.(*kind)
+	in := of.turns.Front().Value.(*line)
+	next := in.waiting.Front().Value.(*waiter)
+	q.turns.MoveToBack(of.place)
+	of.turns.MoveToBack(in.place)
+	q.remove(next)
+	close(next.turn)
 }
 
-func (q *Queue) lineOf(caller string) int {
-	return slices.IndexFunc(q.lines, func(l *line) bool { return l.caller == caller })
+// remove takes a waiter out of its line, and forgets a line and a kind in which nobody waits.
+func (q *Queue) remove(mine *waiter) {
+	of, in := mine.kind, mine.line
+	in.waiting.Remove(mine.place)
+	mine.place = nil
+	q.stats.Waiting--
+	if in.waiting.Len() == 0 {
+		of.turns.Remove(in.place)
+		delete(of.lines, in.name)
+	}
+	if of.turns.Len() == 0 {
+		q.turns.Remove(of.place)
+		delete(q.kinds, of.of)
+	}
 }
 
 // Stats of the queue.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	stats := q.stats
-	for _, l := range q.lines {
-		stats.Waiting += len(l.waiting)
-	}
-	return stats
+	return q.stats
 }

@@ -15,10 +15,14 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
+func partner(name string) fairqueue.Caller {
+	return fairqueue.Caller{Kind: fairqueue.Partners, Name: name}
+}
+
 // waiter asks for a place and says when it got one.
 func waiter(t *testing.T, q *fairqueue.Queue, caller string, got chan<- string) {
 	t.Helper()
-	ctx := fairqueue.WithCaller(t.Context(), caller)
+	ctx := fairqueue.WithCaller(t.Context(), partner(caller))
 	go func() {
 		if err := q.Acquire(ctx); err == nil {
 			got <- caller
@@ -56,6 +60,59 @@ func TestQueueServesCallersInTurn(t *testing.T) {
 	})
 }
 
+// Any number of strangers have one turn for one of a partner.
+func TestQueueServesKindsInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := fairqueue.New(1, fairqueue.Unbounded)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 100)
+		ask := func(kind fairqueue.Kind, name string) {
+			ctx := fairqueue.WithCaller(t.Context(), fairqueue.Caller{Kind: kind, Name: name})
+			go func() {
+				if err := q.Acquire(ctx); err == nil {
+					got <- name
+				}
+			}()
+			synctest.Wait()
+		}
+		for i := range 50 {
+			ask(fairqueue.Strangers, fmt.Sprint(i))
+		}
+		for _, name := range []string{"a", "a", "b"} {
+			ask(fairqueue.Partners, name)
+		}
+		for i, want := range []string{"0", "a", "1", "b", "2", "a", "3", "4"} {
+			q.Release()
+			if served := <-got; served != want {
+				t.Errorf("turn %d is %s's, want %s's", i, served, want)
+			}
+		}
+		if waiting := q.Stats().Waiting; waiting != 45 {
+			t.Errorf("%d wait, want 45", waiting)
+		}
+	})
+}
+
+// A request leaves the line while there is time to answer it.
+func TestQueueIsBoundedByTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := fairqueue.New(1, fairqueue.Unbounded)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := fairqueue.Within(t.Context(), partner("a"), 4*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := q.Acquire(ctx); !errors.Is(err, fairqueue.ErrLate) || time.Since(began) != 3*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 // Alone, a caller has every place.
 func TestQueueIsWorkConserving(t *testing.T) {
 	t.Parallel()
@@ -81,7 +138,7 @@ func TestQueueIsBoundedForEachCaller(t *testing.T) {
 		got := make(chan string, 10)
 		waiter(t, q, "a", got)
 		waiter(t, q, "a", got)
-		if err := q.Acquire(fairqueue.WithCaller(t.Context(), "a")); !errors.Is(err, fairqueue.ErrFull) {
+		if err := q.Acquire(fairqueue.WithCaller(t.Context(), partner("a"))); !errors.Is(err, fairqueue.ErrFull) {
 			t.Errorf("a third of a in the line: %v", err)
 		}
 		waiter(t, q, "b", got)
@@ -100,13 +157,13 @@ func TestQueueLosesNoPlace(t *testing.T) {
 		if err := q.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(fairqueue.WithCaller(t.Context(), "a"), time.Second)
+		ctx, cancel := context.WithTimeout(fairqueue.WithCaller(t.Context(), partner("a")), time.Second)
 		defer cancel()
 		if err := q.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("waiting in vain: %v", err)
 		}
 		q.Release()
-		if err := q.Acquire(fairqueue.WithCaller(t.Context(), "b")); err != nil {
+		if err := q.Acquire(fairqueue.WithCaller(t.Context(), partner("b"))); err != nil {
 			t.Error(err)
 		}
 		if got, want := q.Stats(), (fairqueue.Stats{Acquired: 2, GivenUp: 1, WaitTime: time.Second}); got != want {
@@ -115,10 +172,10 @@ func TestQueueLosesNoPlace(t *testing.T) {
 		// Nor does one wait whose caller has gone, where nothing is changed by that.
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		for _, within := range []func(context.Context, string, time.Duration) (context.Context, context.CancelFunc){
+		for _, within := range []func(context.Context, fairqueue.Caller, time.Duration) (context.Context, context.CancelFunc){
 			fairqueue.Within, fairqueue.WithinWhileWanted,
 		} {
-			ctx, cancel := within(gone, "a", time.Minute)
+			ctx, cancel := within(gone, partner("a"), time.Minute)
 			began := time.Now()
 			err := q.Acquire(ctx)
 			if wanted := errors.Is(err, fairqueue.ErrGone); wanted != (time.Since(began) == 0) || err == nil {
@@ -168,7 +225,7 @@ func TestQueueProperties(t *testing.T) {
 		for i := range rapid.IntRange(1, 60).Draw(rt, "asked") {
 			limit := time.Duration(rapid.IntRange(0, 300).Draw(rt, "microseconds")) * time.Microsecond
 			all.Go(func() {
-				ctx, cancel := context.WithTimeout(fairqueue.WithCaller(t.Context(), fmt.Sprint(i%5)), limit)
+				ctx, cancel := context.WithTimeout(fairqueue.WithCaller(t.Context(), fairqueue.Caller{Kind: fairqueue.Kind(i % 2), Name: fmt.Sprint(i % 5)}), limit)
 				defer cancel()
 				if q.Acquire(ctx) != nil {
 					return
@@ -189,7 +246,7 @@ func TestQueueProperties(t *testing.T) {
 				rt.Fatalf("a place was lost: %v", err)
 			}
 		}
-		if err := q.Acquire(fairqueue.WithCaller(canceled(), "x")); err == nil {
+		if err := q.Acquire(fairqueue.WithCaller(canceled(), partner("x"))); err == nil {
 			rt.Fatal("there is a place more than there were")
 		}
 	})
@@ -205,7 +262,7 @@ func canceled() context.Context {
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		locks := fairqueue.NewLocks[int](1)
+		locks := fairqueue.NewLocks[int]()
 		unlock, err := locks.Lock(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +275,7 @@ func TestLocks(t *testing.T) {
 		got := make(chan func())
 		for _, caller := range []string{"a", "b"} {
 			go func() {
-				next, err := locks.Lock(fairqueue.WithCaller(t.Context(), caller), 1)
+				next, err := locks.Lock(fairqueue.WithCaller(t.Context(), partner(caller)), 1)
 				if err != nil {
 					t.Error(err)
 				}
@@ -226,9 +283,6 @@ func TestLocks(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, err := locks.Lock(fairqueue.WithCaller(t.Context(), "a"), 1); !errors.Is(err, fairqueue.ErrFull) {
-			t.Errorf("a second of a in the line: %v", err)
-		}
 		unlock()
 		(<-got)()
 		(<-got)()

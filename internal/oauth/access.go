@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
-	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
@@ -36,7 +35,7 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 	if err != nil {
 		return Access{}, refusal.Because(ErrInvalidAccessToken, "the access token is none of this service, or was altered")
 	}
-	access, err := s.access(fairqueue.WithCaller(ctx, token.ClientID.String()), token)
+	access, err := s.access(inLineOf(ctx, token.ClientID), token)
 	if err != nil {
 		return Access{ClientID: token.ClientID}, fmt.Errorf("authenticate: %w", err)
 	}

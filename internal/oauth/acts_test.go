@@ -106,8 +106,8 @@ func TestStatementsOfActs(t *testing.T) {
 		return func() error { return s.Disconnect(t.Context(), as, grant) }
 	}
 	act("disconnect by a stranger", ErrInvalidClient, 1, disconnect(wrong, three.GrantID))
-	act("disconnect", nil, 2, disconnect(me, three.GrantID))
-	act("disconnect of nothing", nil, 1, disconnect(me, uuid.New()))
+	act("disconnect", nil, 3, disconnect(me, three.GrantID))
+	act("disconnect of nothing", nil, 2, disconnect(me, uuid.New()))
 
 	if err := f.registry.Disable(t.Context(), f.client.ID); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 )
 
@@ -24,6 +26,26 @@ func NewCredentials(id, secret string) (Credentials, error) {
 		return Credentials{}, refusal.Because(ErrInvalidClient, "client_id is no UUID in lower case")
 	}
 	return Credentials{clientID, [32]byte(credential.Hash(secret))}, nil
+}
+
+// proofsAtOnce is how many credentials are checked by one statement.
+const proofsAtOnce = 500
+
+// AuthenticateClient checks the credentials and does nothing else. All who ask at a time share a statement, which no line of a
+// client waits for: so wrong credentials cost nobody else anything. ErrInvalidClient does not say what was wrong: the id, the
+// secret, or that the client is not active.
+func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) error {
+	_, right, err := s.proofs.Ask(ctx, client)
+	if err == nil && !right {
+		return errWrongClient
+	}
+	return postgres.Failed("authenticate client", err)
+}
+
+// inLineOf has the statements of an act wait in the line of a client that has proved itself: by credentials, or by something
+// sealed that was given to this client alone.
+func inLineOf(ctx context.Context, clientID uuid.UUID) context.Context {
+	return fairqueue.WithCaller(ctx, fairqueue.Caller{Kind: fairqueue.Partners, Name: clientID.String()})
 }
 
 // errWrongClient does not say what was wrong: the statements that act do not ask.

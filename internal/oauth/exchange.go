@@ -38,6 +38,7 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 	case !verifies(params.CodeVerifier, code.CodeChallenge):
 		return Tokens{}, s.refuse(ctx, client, "code_verifier does not match code_challenge of the authorization request")
 	}
+	ctx = inLineOf(ctx, code.ClientID)
 	next, err := s.seal(credential.RefreshToken, refreshToken{
 		UserID: code.UserID, ClientID: code.ClientID, Version: code.Version + 1, Generation: 1,
 	})

@@ -56,6 +56,7 @@ var (
 type Server struct {
 	store
 	turns    *fairqueue.Locks[row]
+	proofs   *fairqueue.Batch[Credentials, struct{}]
 	keys     *credential.Keyring
 	settings Settings
 }
@@ -64,16 +65,15 @@ type Server struct {
 // connection that another row could use.
 type row struct{ userID, clientID uuid.UUID }
 
-// maxWaiting is how many acts of one caller wait for a row.
-const maxWaiting = 512
-
 // New is an authorization server on a migrated database.
 func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Server {
 	store := newStore(pool)
 	if settings.NewGrantID != nil {
 		store.newGrantID = settings.NewGrantID
 	}
-	return &Server{store: store, turns: fairqueue.NewLocks[row](maxWaiting), keys: keys, settings: settings}
+	return &Server{
+		store: store, turns: fairqueue.NewLocks[row](), proofs: fairqueue.NewBatch(proofsAtOnce, store.proofs), keys: keys, settings: settings,
+	}
 }
 
 // Tokens are the answer to an exchange or a refresh (specification 2.3).

@@ -22,6 +22,7 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 	if token.ClientID != client.ClientID {
 		return Tokens{}, s.refuse(ctx, client, "refresh_token is another client's")
 	}
+	ctx = inLineOf(ctx, token.ClientID)
 	successor := token
 	successor.Generation++
 	next, err := s.seal(credential.RefreshToken, successor)

@@ -218,16 +218,17 @@ func (s *Server) Deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]by
 	return callbackURL(row.RedirectUri, row.State, "error", "access_denied"), nil
 }
 
-// AuthenticateClient checks the credentials and does nothing else. ErrInvalidClient does not say what was wrong: the id, the
-// secret, or that the client is not active.
-func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) error {
-	known, err := s.queries.AuthenticateClient(ctx, oauthdb.AuthenticateClientParams{
-		ClientID: client.ClientID, SecretHash: client.SecretHash[:],
+// proofs are those of many credentials that are right.
+func (s store) proofs(ctx context.Context, asked []Credentials) (map[Credentials]struct{}, error) {
+	rows, err := s.queries.AuthenticateClients(ctx, oauthdb.AuthenticateClientsParams{
+		ClientIds:    postgres.List(asked, func(c Credentials) uuid.UUID { return c.ClientID }),
+		SecretHashes: postgres.List(asked, func(c Credentials) []byte { return c.SecretHash[:] }),
 	})
-	if err == nil && !known {
-		return errWrongClient
+	right := make(map[Credentials]struct{}, len(rows))
+	for _, row := range rows {
+		right[Credentials{row.ClientID, [32]byte(row.SecretHash)}] = struct{}{}
 	}
-	return postgres.Failed("authenticate client", err)
+	return right, err
 }
 
 // granted is what the database says of a connection after an exchange or a refresh, which was at AuthorizedAt.

@@ -15,12 +15,8 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
-const (
-	// maxWaiting is how many statements of one caller wait for a connection. More could not be answered in time.
-	maxWaiting = 512
-	// connectAgainAfter is the pause after an attempt to connect that failed.
-	connectAgainAfter = 50 * time.Millisecond
-)
+// connectAgainAfter is the pause after an attempt to connect that failed.
+const connectAgainAfter = 50 * time.Millisecond
 
 // Pool is a pool of connections that its callers (package fairqueue) get in turn. It has the methods that the generated queries
 // need; a domain knows nothing else of it.
@@ -49,7 +45,7 @@ func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 	if err != nil {
 		return nil, connectError(config.ConnConfig, err)
 	}
-	return &Pool{Pool: pool, queue: fairqueue.New(int(config.MaxConns), maxWaiting)}, nil
+	return &Pool{Pool: pool, queue: fairqueue.New(int(config.MaxConns), fairqueue.Unbounded)}, nil
 }
 
 // Turns tells how statements came to their connections.

@@ -44,7 +44,7 @@ func TestPoolIsFair(t *testing.T) {
 	var all sync.WaitGroup
 	ask := func(caller string) {
 		all.Go(func() {
-			if _, err := pool.Exec(fairqueue.WithCaller(t.Context(), caller), "insert into served (caller) values ($1)", caller); err != nil {
+			if _, err := pool.Exec(fairqueue.WithCaller(t.Context(), fairqueue.Caller{Name: caller}), "insert into served (caller) values ($1)", caller); err != nil {
 				t.Error(err)
 			}
 		})
@@ -351,8 +351,8 @@ func (p *proxy) url(t *testing.T, server string) string {
 	return address.String()
 }
 
-// Beyond its bound a line is full, and says so at once.
-func TestPoolIsBounded(t *testing.T) {
+// However many of one caller wait, each is served that has the time.
+func TestPoolIsBoundedByTime(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithMaxConns(1))
@@ -365,16 +365,19 @@ func TestPoolIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	for range postgres.MaxWaiting {
+	const many = 5000
+	for range many {
 		all.Go(func() {
 			if _, err := pool.Exec(t.Context(), "select"); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	wait.Until(t, "the line is full", func() bool { return pool.Waiting() == postgres.MaxWaiting })
-	if _, err := pool.Exec(t.Context(), "select"); !errors.Is(err, fairqueue.ErrFull) {
-		t.Errorf("one more than can wait: %v", err)
+	wait.Until(t, "all wait", func() bool { return pool.Waiting() == many })
+	late, cancel := fairqueue.Within(t.Context(), fairqueue.Caller{}, time.Millisecond)
+	defer cancel()
+	if _, err := pool.Exec(late, "select"); !errors.Is(err, fairqueue.ErrLate) {
+		t.Errorf("one without time to wait: %v", err)
 	}
 	if err := held.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

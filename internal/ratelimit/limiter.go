@@ -204,7 +204,7 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 			err = fmt.Errorf("ratelimit: panic: %v", failure)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(fairqueue.WithCaller(ctx, c.id.String()), c.timeLimit)
+	ctx, cancel := context.WithTimeout(fairqueue.WithCaller(ctx, fairqueue.Caller{Kind: fairqueue.Partners, Name: c.id.String()}), c.timeLimit)
 	defer cancel()
 	known, old, loaded := c.state, c.kept, c.loaded
 	for {

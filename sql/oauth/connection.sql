@@ -6,13 +6,13 @@
 -- moment: between the two the client may have been enabled. What is certain to fail, as a code that was used or a token of an
 -- older generation, is found out before anything is locked.
 
--- is_secret_of knows the rule (migrations).
--- name: AuthenticateClient :one
-select exists (
-    select 1 from clients
-    where client_id = @client_id and status = 'active'
-        and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until)
-);
+-- Those of many credentials that are right. is_secret_of knows the rule (migrations).
+-- name: AuthenticateClients :many
+select cl.client_id, asked.secret_hash
+from (select unnest(@client_ids::uuid[]) as client_id, unnest(@secret_hashes::bytea[])::bytea as secret_hash) as asked
+join clients cl on cl.client_id = asked.client_id
+where cl.status = 'active'
+    and is_secret_of(asked.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
 -- The first consent of a user to a client makes the row that all later acts change, as version 0, and its directory row.
 -- The first of two at a time makes it.

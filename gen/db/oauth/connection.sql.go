@@ -118,16 +118,21 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 	return i, err
 }
 
-const authenticateClient = `-- name: AuthenticateClient :one
+const authenticateClients = `-- name: AuthenticateClients :many
 
-select exists (
-    select 1 from clients
-    where client_id = $1 and status = 'active'
-        and is_secret_of($2, secret_hash, previous_secret_hash, previous_secret_until)
-)
+select cl.client_id, asked.secret_hash
+from (select unnest($1::uuid[]) as client_id, unnest($2::bytea[])::bytea as secret_hash) as asked
+join clients cl on cl.client_id = asked.client_id
+where cl.status = 'active'
+    and is_secret_of(asked.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
-type AuthenticateClientParams struct {
+type AuthenticateClientsParams struct {
+	ClientIds    []uuid.UUID
+	SecretHashes [][]byte
+}
+
+type AuthenticateClientsRow struct {
 	ClientID   uuid.UUID
 	SecretHash []byte
 }
@@ -139,12 +144,25 @@ type AuthenticateClientParams struct {
 // did nothing is explained by a second statement (RefuseRefresh, RefuseExchange), in which client and connection are seen at one
 // moment: between the two the client may have been enabled. What is certain to fail, as a code that was used or a token of an
 // older generation, is found out before anything is locked.
-// is_secret_of knows the rule (migrations).
-func (q *Queries) AuthenticateClient(ctx context.Context, arg AuthenticateClientParams) (bool, error) {
-	row := q.db.QueryRow(ctx, authenticateClient, arg.ClientID, arg.SecretHash)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+// Those of many credentials that are right. is_secret_of knows the rule (migrations).
+func (q *Queries) AuthenticateClients(ctx context.Context, arg AuthenticateClientsParams) ([]AuthenticateClientsRow, error) {
+	rows, err := q.db.Query(ctx, authenticateClients, arg.ClientIds, arg.SecretHashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuthenticateClientsRow
+	for rows.Next() {
+		var i AuthenticateClientsRow
+		if err := rows.Scan(&i.ClientID, &i.SecretHash); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const authorizeConnection = `-- name: AuthorizeConnection :one

@@ -86,7 +86,7 @@ func (a *API) Handler(mount func(chi.Router), middleware ...func(http.Handler) h
 func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := fairqueue.Within(r.Context(), fairqueue.Operator, limit(r))
+			ctx, cancel := fairqueue.Within(r.Context(), fairqueue.Caller{Kind: fairqueue.Operator}, limit(r))
 			defer cancel()
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})

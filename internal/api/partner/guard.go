@@ -22,8 +22,7 @@ import (
 // call is what the guard knows of a request. It belongs to the goroutine that handles it.
 type call struct {
 	operation   *operation
-	caller      string             // in whose line it waits for the database
-	credentials oauth.Credentials  // of token, revoke and disconnect: checked by the act
+	credentials oauth.Credentials  // of token, revoke and disconnect: checked by the act, which finds its line in the queue
 	access      oauth.Access       // of a read
 	decision    ratelimit.Decision // of a read
 }
@@ -65,8 +64,8 @@ func (e *edge) guard(next http.Handler) http.Handler {
 		if op.scope != 0 {
 			within, limit = fairqueue.WithinWhileWanted, e.Limits.Read
 		}
-		c := &call{operation: op, caller: fairqueue.Unknown}
-		ctx, cancel := within(context.WithValue(r.Context(), callKey{}, c), c.caller, limit)
+		c := &call{operation: op}
+		ctx, cancel := within(context.WithValue(r.Context(), callKey{}, c), fairqueue.Caller{Kind: fairqueue.Proofs}, limit)
 		defer cancel()
 		r = r.WithContext(ctx)
 		defer e.release(ctx) // where something panics
@@ -83,7 +82,10 @@ func (e *edge) guard(next http.Handler) http.Handler {
 			e.fail(w, r, err)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(fairqueue.WithCaller(ctx, c.caller)))
+		if op.scope != 0 {
+			ctx = fairqueue.WithCaller(ctx, fairqueue.Caller{Kind: fairqueue.Partners, Name: c.access.ClientID.String()})
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -113,12 +115,11 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	c.caller = e.callers.name(c.credentials)
 	if ill == nil {
 		return nil
 	}
-	err = e.OAuth.AuthenticateClient(fairqueue.WithCaller(r.Context(), c.caller), c.credentials)
-	e.authenticated(r.Context(), c, err)
+	err = e.OAuth.AuthenticateClient(r.Context(), c.credentials)
+	authenticated(r.Context(), c, err)
 	if err != nil {
 		return err
 	}
@@ -126,13 +127,9 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 }
 
 // authenticated notes whether the act has found the client's credentials to be right.
-func (e *edge) authenticated(ctx context.Context, c *call, err error) {
-	right := err == nil || errors.Is(err, oauth.ErrInvalidGrant)
-	if right {
+func authenticated(ctx context.Context, c *call, err error) {
+	if err == nil || errors.Is(err, oauth.ErrInvalidGrant) {
 		telemetry.EventOf(ctx).ClientID = c.credentials.ClientID
-	}
-	if right || errors.Is(err, oauth.ErrInvalidClient) {
-		e.callers.learn(c.credentials, right)
 	}
 }
 
@@ -179,7 +176,6 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	if err != nil {
 		return err
 	}
-	c.caller = c.access.ClientID.String()
 	if !c.access.Scopes.Contains(c.operation.scope) {
 		return refusal.Because(errInsufficientScope, "the connection does not have the scope "+c.operation.scope.String())
 	}

@@ -64,7 +64,7 @@ func (h handlers) RequestToken(
 			CodeVerifier: *fields.CodeVerifier,
 		})
 	}
-	h.authenticated(ctx, c, err)
+	authenticated(ctx, c, err)
 	return partnerapi.RequestToken200JSONResponse{
 		GrantId:           tokens.GrantID,
 		HistoryFrom:       date(tokens.HistoryFrom),
@@ -100,7 +100,7 @@ func (h handlers) RevokeToken(
 ) (partnerapi.RevokeTokenResponseObject, error) {
 	c := callOf(ctx)
 	err := h.OAuth.Revoke(ctx, c.credentials, request.Body.Token)
-	h.authenticated(ctx, c, err)
+	authenticated(ctx, c, err)
 	return partnerapi.RevokeToken200Response{}, err
 }
 
@@ -110,6 +110,6 @@ func (h handlers) DisconnectGrant(
 ) (partnerapi.DisconnectGrantResponseObject, error) {
 	c := callOf(ctx)
 	err := h.OAuth.Disconnect(ctx, c.credentials, request.GrantId)
-	h.authenticated(ctx, c, err)
+	authenticated(ctx, c, err)
 	return partnerapi.DisconnectGrant204Response{}, err
 }

@@ -32,7 +32,6 @@ type edge struct {
 	Config
 	operations map[string]*operation // by method and path, as in "POST /oauth/token"
 	metadata   partnerapi.AuthorizationServerMetadata
-	callers    callers
 }
 
 // New serves the seven operations, and 404 for everything else, at the paths of [IsBackend]. telemetry.Requests, which makes the

@@ -146,7 +146,7 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	err = c.Audit.WriteCSV(r.Context(), file, filter, func(ctx context.Context) (context.Context, context.CancelFunc) {
 		// The listener's limit is for pages. Where the server has no such limit, this fails and changes nothing.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partTime))
-		return fairqueue.Within(ctx, fairqueue.Console, c.Limits.Act)
+		return fairqueue.Within(ctx, inConsole, c.Limits.Act)
 	})
 	if err != nil && file.begun {
 		panic(http.ErrAbortHandler) // whoever reads it learns that it is not complete

@@ -59,6 +59,9 @@ type console struct {
 	site *site.Site
 }
 
+// inConsole is the line of the console in the queue for the database.
+var inConsole = fairqueue.Caller{Kind: fairqueue.Console}
+
 //go:embed templates static
 var files embed.FS
 
@@ -76,7 +79,7 @@ func New(config Config) (http.Handler, error) {
 	forms.SetDenyHandler(c.page(site.FailWith(site.ErrForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(site.Headers, site.Named, site.Timed(fairqueue.Console, c.limit), forms.Handler)
+	router.Use(site.Headers, site.Named, site.Timed(func(*http.Request) fairqueue.Caller { return inConsole }, c.limit), forms.Handler)
 	router.NotFound(c.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(c.page(site.FailWith(site.ErrNotFound)))
 	router.Get(Path+"/static/{name}", c.page(c.site.ServeFile))

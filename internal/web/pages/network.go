@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"connect-svc/internal/fairqueue"
 )
 
 // network is the user's network address, as far as it can be known. X-Forwarded-For is trusted only from trusted proxies
@@ -25,6 +27,15 @@ func (p *pages) network(r *http.Request) netip.Addr {
 		address = next
 	}
 	return address
+}
+
+// caller is in whose line a request waits for the database: all of one network share one, whose browsers have not signed in.
+func (p *pages) caller(r *http.Request) fairqueue.Caller {
+	address := p.network(r)
+	if address.Is6() { // a provider's customer may have a /48
+		return fairqueue.Caller{Kind: fairqueue.Strangers, Name: netip.PrefixFrom(address, 48).Masked().String()}
+	}
+	return fairqueue.Caller{Kind: fairqueue.Strangers, Name: address.String()}
 }
 
 func (p *pages) trusts(address netip.Addr) bool {

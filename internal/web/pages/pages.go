@@ -11,7 +11,6 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
-	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/timelimit"
@@ -50,7 +49,7 @@ func New(config Config) (http.Handler, error) {
 	forms.SetDenyHandler(p.page(site.FailWith(site.ErrForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(site.Headers, secure, site.Named, site.Timed(fairqueue.Pages, func(*http.Request) time.Duration { return config.Limits.Act }), forms.Handler)
+	router.Use(site.Headers, secure, site.Named, site.Timed(p.caller, func(*http.Request) time.Duration { return config.Limits.Act }), forms.Handler)
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
 	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))

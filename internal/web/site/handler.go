@@ -68,14 +68,14 @@ func PathID(r *http.Request, name string) (uuid.UUID, error) {
 
 // Timed gives each request its deadline, in a line of the database. A browser that goes away cancels only a GET that still waits
 // for its turn.
-func Timed(line string, limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
+func Timed(caller func(*http.Request) fairqueue.Caller, limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			within := fairqueue.Within
 			if r.Method == http.MethodGet {
 				within = fairqueue.WithinWhileWanted
 			}
-			ctx, cancel := within(r.Context(), line, limit(r))
+			ctx, cancel := within(r.Context(), caller(r), limit(r))
 			defer cancel()
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})

@@ -1,0 +1,99 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Batch has many questions answered by one call. While a call is under way, the questions that arrive wait for the next one. So
+// one call is under way however many ask, and no answer is older than its question. It is safe for concurrent use.
+type Batch[Question comparable, Answer any] struct {
+	call func(context.Context, []Question) (map[Question]Answer, error)
+	most int // questions of a call
+
+	mu      sync.Mutex
+	calling bool
+	rounds  []*round[Question, Answer] // that wait
+}
+
+// round is one call.
+type round[Question comparable, Answer any] struct {
+	ctx       context.Context // of the last who asked, and so the one that ends last
+	questions []Question
+	asked     map[Question]struct{}
+	done      chan struct{} // closed when answers and err are there
+	answers   map[Question]Answer
+	err       error
+}
+
+// NewBatch has call answer up to most questions at a time, each of them once. What is not in its result has no answer.
+func NewBatch[Question comparable, Answer any](most int, call func(context.Context, []Question) (map[Question]Answer, error)) *Batch[Question, Answer] {
+	return &Batch[Question, Answer]{call: call, most: most}
+}
+
+// Ask returns the answer, and whether there is one. Errors: that of the call, [ErrGone], and the context's own if it ends first.
+func (b *Batch[Question, Answer]) Ask(ctx context.Context, question Question) (answer Answer, ok bool, err error) {
+	in := b.join(ctx, question)
+	select {
+	case <-in.done:
+		answer, ok = in.answers[question]
+		return answer, ok, in.err
+	case <-ctx.Done():
+		return answer, false, ctx.Err()
+	case <-gone(ctx):
+		return answer, false, ErrGone
+	}
+}
+
+func (b *Batch[Question, Answer]) join(ctx context.Context, question Question) *round[Question, Answer] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := len(b.rounds); n == 0 || len(b.rounds[n-1].questions) == b.most {
+		b.rounds = append(b.rounds, &round[Question, Answer]{asked: map[Question]struct{}{}, done: make(chan struct{})})
+	}
+	in := b.rounds[len(b.rounds)-1]
+	in.ctx = ctx
+	if _, asked := in.asked[question]; !asked {
+		in.asked[question] = struct{}{}
+		in.questions = append(in.questions, question)
+	}
+	if !b.calling {
+		b.calling = true
+		go b.run()
+	}
+	return in
+}
+
+// run makes one call after the other as long as somebody waits.
+func (b *Batch[Question, Answer]) run() {
+	for {
+		b.mu.Lock()
+		if len(b.rounds) == 0 {
+			b.calling = false
+			b.mu.Unlock()
+			return
+		}
+		next := b.rounds[0]
+		b.rounds = b.rounds[1:]
+		b.mu.Unlock()
+		next.run(b.call)
+	}
+}
+
+// run makes the call in the line of [Proofs]. It ends with the time of who asked last, not when somebody goes away.
+func (r *round[Question, Answer]) run(call func(context.Context, []Question) (map[Question]Answer, error)) {
+	defer close(r.done)
+	ctx := WithCaller(context.WithValue(context.WithoutCancel(r.ctx), goneKey{}, nil), Caller{Kind: Proofs})
+	if end, limited := r.ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end)
+		defer cancel()
+	}
+	defer func() {
+		if failure := recover(); failure != nil {
+			r.err = fmt.Errorf("panic: %v", failure)
+		}
+	}()
+	r.answers, r.err = call(ctx, r.questions)
+}

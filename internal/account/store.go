@@ -120,7 +120,7 @@ func (a *Accounts) ListUsers(ctx context.Context, after uuid.UUID, limit int32) 
 //
 // It holds the lock of the user's row throughout, which every statement that adds something of the user needs.
 func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
-	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
 		email, err := queries.LockUser(ctx, id)
 		if err != nil {

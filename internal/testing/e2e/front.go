@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/pgtest"
@@ -84,11 +86,23 @@ func (f *Front) do(ctx context.Context, t *testing.T, method, path string, form 
 	return Response{}
 }
 
+// Post sends a form with the partner's credentials.
+func (f *Front) Post(ctx context.Context, t *testing.T, partner pgtest.Client, path string, form url.Values) Response {
+	return f.do(ctx, t, http.MethodPost, path, form, basic(partner))
+}
+
+func basic(partner pgtest.Client) func(*http.Request) {
+	return func(r *http.Request) { r.SetBasicAuth(partner.ID.String(), url.QueryEscape(partner.Secret)) }
+}
+
 // Token sends a request to the token endpoint.
 func (f *Front) Token(ctx context.Context, t *testing.T, partner pgtest.Client, form url.Values) Response {
-	return f.do(ctx, t, http.MethodPost, "/oauth/token", form, func(r *http.Request) {
-		r.SetBasicAuth(partner.ID.String(), url.QueryEscape(partner.Secret))
-	})
+	return f.Post(ctx, t, partner, "/oauth/token", form)
+}
+
+// Disconnect ends a connection.
+func (f *Front) Disconnect(ctx context.Context, t *testing.T, partner pgtest.Client, grantID uuid.UUID) Response {
+	return f.do(ctx, t, http.MethodDelete, "/connect-svc/v1/customer/grants/"+grantID.String(), nil, basic(partner))
 }
 
 // Refresh sends a refresh token.

@@ -51,7 +51,8 @@ create table revoked_access_tokens (
 
 create index revoked_access_tokens_expiry on revoked_access_tokens (expires_at);
 
--- Authorizations under way in a browser (specification 3.1). The row is gone once the user has decided.
+-- Authorizations under way in a browser in which somebody has signed in (specification 3.1). Before that they are sealed in the
+-- browser's cookie. The row stays until the request expires, so that a request is decided once.
 create table authorization_requests (
     request_id     uuid        primary key,
     -- SHA-256 of the secret that only the browser holds which opened the request.
@@ -67,6 +68,8 @@ create table authorization_requests (
     user_id        uuid,
     session_hash   bytea check (octet_length(session_hash) = 32),
     consent_day    date,
+    -- By the user, or ended with the user's address.
+    decided        boolean     not null default false,
     check ((user_id is null) = (session_hash is null)),
     check (consent_day is null or user_id is not null)
 );

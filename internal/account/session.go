@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/credential"
 )
 
 // SessionLifetime is how long a session of the account pages lasts, from its sign-in on.
@@ -25,6 +27,22 @@ type SessionKey struct {
 func (k SessionKey) hash() []byte {
 	hash := sha256.Sum256(k.Secret[:])
 	return hash[:]
+}
+
+// SealSession is what the browser keeps of its session.
+func (a *Accounts) SealSession(key SessionKey) (string, error) {
+	return a.keys.Seal(credential.AccountSession, append(key.UserID[:], key.Secret[:]...))
+}
+
+// OpenSession opens what a browser kept. That it opens says that the user did sign in there, not that the session goes on.
+func (a *Accounts) OpenSession(sealed string) (key SessionKey, ok bool) {
+	text, err := a.keys.Open(credential.AccountSession, sealed)
+	if err != nil || len(text) != len(key.UserID)+len(key.Secret) {
+		return key, false
+	}
+	copy(key.UserID[:], text)
+	copy(key.Secret[:], text[len(key.UserID):])
+	return key, true
 }
 
 // StartSession signs a user in to the account pages with the code of the sign-in, and ends the sign-in. A code starts one

@@ -19,6 +19,11 @@ const (
 	AccessToken       Kind = "access-token"
 	RefreshToken      Kind = "refresh-token"
 	Cursor            Kind = "cursor"
+	// AuthorizationRequest, RequestSession and AccountSession are what a browser keeps in cookies: what it asked for, and that
+	// somebody has signed in there, to a request or to the account pages.
+	AuthorizationRequest Kind = "authorization-request"
+	RequestSession       Kind = "request-session"
+	AccountSession       Kind = "account-session"
 	// WebhookSecret is a secret that signs webhooks, sealed for the database. The sealed value never leaves the service.
 	WebhookSecret Kind = "webhook-secret"
 	// keyMark is nothing, sealed for the database, by which it knows a key again.
@@ -39,10 +44,13 @@ var prefixes = map[Kind]string{
 	Cursor:            "cc1_",
 }
 
-// maxLength bounds the length of a value in characters, prefix included (specification 8 and 4.9).
+// maxLength bounds the length of a value in characters, prefix included (specification 8 and 4.9), or the size of a cookie.
 func (k Kind) maxLength() int {
-	if k == Cursor {
+	switch k {
+	case Cursor:
 		return 4096
+	case AuthorizationRequest:
+		return 3500 // browsers keep cookies of 4,096 bytes, name and attributes included
 	}
 	return 2048
 }

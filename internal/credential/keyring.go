@@ -66,7 +66,7 @@ func identifierKey(handle *keyset.Handle) ([]byte, error) {
 }
 
 // Seal makes a value of a kind that holds payload. A payload of 1,400 bytes fits every kind. One whose value would be longer
-// than 2,048 characters, or 4,096 for a cursor, is an error.
+// than its kind may be is an error.
 func (k *Keyring) Seal(kind Kind, payload []byte) (string, error) {
 	sealed, err := k.sealing.Encrypt(payload, boundTo(kind))
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	Partners
 	// Proofs are the questions whether credentials are right, of all who have not proved yet who they are.
 	Proofs
-	// Users are browsers in which somebody has signed in, each by its session or its authorization request.
+	// Users are browsers in which somebody has signed in, by the user.
 	Users
 	// Strangers are all other browsers, by their networks.
 	Strangers

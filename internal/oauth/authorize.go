@@ -42,23 +42,24 @@ var authorizeParameters = [...]string{
 	"client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method",
 }
 
-// Authorize checks an authorization request and stores it for the browser that brought it, for
-// Settings.RequestLifetime. rawQuery is the query as it came, urlLength the length of the whole URL in bytes, and
-// browser the hash of a secret that only this browser holds. A refused request is an *AuthorizeError.
-func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, browser [sha256.Size]byte) (uuid.UUID, error) {
+// Authorize checks an authorization request and seals it for the browser that brought it, for Settings.RequestLifetime. Nothing is
+// stored: anybody may send any number of them. rawQuery is the query as it came, urlLength the length of the whole URL in bytes,
+// and browser the hash of a secret that only this browser holds. A refused request is an *AuthorizeError.
+func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, browser [sha256.Size]byte) (Asked, error) {
 	if urlLength > maxAuthorizationURL {
-		return uuid.Nil, &AuthorizeError{Cause: InvalidRequest, Reason: "the URL is longer than 16 KiB"}
+		return Asked{}, &AuthorizeError{Cause: InvalidRequest, Reason: "the URL is longer than 16 KiB"}
 	}
 	parameters, err := authorizeQuery(rawQuery)
 	if err != nil {
-		return uuid.Nil, err
+		return Asked{}, err
 	}
 	request, err := s.checkAuthorize(ctx, parameters)
 	if err != nil {
-		return uuid.Nil, err
+		return Asked{}, err
 	}
-	request.RequestID, request.BrowserHash, request.Lifetime = uuid.New(), browser[:], s.settings.RequestLifetime
-	return request.RequestID, postgres.Failed("authorize", s.queries.CreateAuthorizationRequest(ctx, request))
+	request.ID, request.Browser = uuid.New(), browser
+	sealed, err := s.sealAsked(request)
+	return Asked{request.ID, sealed}, postgres.Failed("authorize", err)
 }
 
 // authorizeQuery reads the parameters, each of which must be there once with a value.
@@ -88,18 +89,20 @@ func authorizeQuery(rawQuery string) (map[string]string, error) {
 
 // checkAuthorize applies the rules of specification 4.2 and 7.2, the client first, so that what it registered is
 // known where the rest is compared with it.
-func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]string) (authorizationRequest, error) {
+func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]string) (asked, error) {
 	clientID, err := uuid.Parse(parameters["client_id"])
 	if err != nil || clientID.String() != parameters["client_id"] {
-		return authorizationRequest{}, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is no UUID in lower case"}
+		return asked{}, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is no UUID in lower case"}
 	}
-	registered, err := s.queries.GetRegistration(ctx, clientID)
+	registered, known, err := s.registrations.Ask(ctx, clientID)
 	if err != nil {
-		nobody := &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"}
-		return authorizationRequest{}, fmt.Errorf("authorize: %w", postgres.NoRow(err, nobody))
+		return asked{}, fmt.Errorf("authorize: %w", err)
 	}
-	refuse := func(cause Cause, reason string) (authorizationRequest, error) {
-		return authorizationRequest{}, &AuthorizeError{cause, reason, clientID}
+	if !known || registered.Status != active {
+		return asked{}, fmt.Errorf("authorize: %w", &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
+	}
+	refuse := func(cause Cause, reason string) (asked, error) {
+		return asked{}, &AuthorizeError{cause, reason, clientID}
 	}
 	if parameters["redirect_uri"] != registered.CallbackUrl {
 		return refuse(InvalidRequest, "redirect_uri is not the registered one: "+difference(parameters["redirect_uri"], registered.CallbackUrl))
@@ -123,12 +126,15 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	case !validState(parameters["state"]):
 		return refuse(InvalidRequest, "state does not have 22 to 2048 visible ASCII characters")
 	}
-	return authorizationRequest{
-		ClientID:      clientID,
-		RedirectUri:   parameters["redirect_uri"],
-		Scopes:        scopes,
-		State:         parameters["state"],
-		CodeChallenge: challenge,
+	return asked{
+		sealedRequest: sealedRequest{
+			ClientID:      clientID,
+			RedirectURI:   sha256.Sum256([]byte(parameters["redirect_uri"])),
+			Scopes:        scopes,
+			CodeChallenge: [sha256.Size]byte(challenge),
+			ExpiresAt:     registered.Now.Add(s.settings.RequestLifetime).UnixMicro(),
+		},
+		State: parameters["state"],
 	}, nil
 }
 
@@ -161,10 +167,4 @@ func difference(given, registered string) string {
 func validState(state string) bool {
 	return len(state) >= 22 && len(state) <= 2048 &&
 		!strings.ContainsFunc(state, func(r rune) bool { return r < '!' || r > '~' })
-}
-
-// PartnerOf returns how users see a client. Error: ErrRequestEnded, where there is none.
-func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (Partner, error) {
-	row, err := s.queries.GetPartner(ctx, clientID)
-	return Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}, postgres.NoRow(err, ErrRequestEnded)
 }

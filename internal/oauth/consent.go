@@ -49,7 +49,7 @@ type EndedBy string
 // The causes, beside a decision.
 const (
 	EndedByTime    EndedBy = "expired" // its lifetime or its day is over, or its user was deleted
-	EndedElsewhere EndedBy = "cookies" // it belongs to another browser
+	EndedElsewhere EndedBy = "cookies" // this browser does not have it
 	EndedByPartner EndedBy = "partner" // the client is disabled, or is no longer registered as the request says
 )
 

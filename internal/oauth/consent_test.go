@@ -71,8 +71,11 @@ func (f *fixture) ended(t *testing.T, name string, id uuid.UUID, browser [32]byt
 	_, consent := f.Consent(t.Context(), id, browser)
 	_, allow := f.Allow(t.Context(), id, browser)
 	_, deny := f.Deny(t.Context(), id, browser)
-	signIn := f.SignedIn(t.Context(), id, browser, browser, f.user)
-	for act, err := range map[string]error{"request": request, "consent": consent, "allow": allow, "deny": deny, "sign-in": signIn} {
+	signOut := f.SignedOut(t.Context(), id, browser)
+	if signOut != nil {
+		t.Errorf("%s: sign-out: %v", name, signOut)
+	}
+	for act, err := range map[string]error{"request": request, "consent": consent, "allow": allow, "deny": deny} {
 		if !errors.Is(err, ErrRequestEnded) {
 			t.Errorf("%s: %s: %v", name, act, err)
 		}
@@ -91,7 +94,6 @@ func TestRequestExpires_3_1(t *testing.T) {
 	}
 	f.db.Clock.Advance(2 * time.Second)
 	f.ended(t, "expired", other, otherBrowser)
-	f.db.Clock.Advance(time.Hour) // in which a page can say why
 	if err := f.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -191,17 +193,18 @@ func TestConsentNeedsItsBrowserAndASignIn(t *testing.T) {
 	f.ended(t, "another browser", id, newBrowser())
 
 	browser := newBrowser()
-	id, err := f.Authorize(t.Context(), f.query(scope.All).Encode(), 1000, browser)
+	asked, err := f.Authorize(t.Context(), f.query(scope.All).Encode(), 1000, browser)
 	if err != nil {
 		t.Fatal(err)
 	}
+	id = asked.ID
 	if _, err := f.Consent(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("consent without sign-in: %v", err)
 	}
-	if err := f.SignedIn(t.Context(), id, browser, browser, f.user); err != nil {
+	if err := f.SignedIn(t.Context(), asked, browser, browser, f.user); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SignedIn(t.Context(), id, browser, browser, f.newUser(t, "UTC")); !errors.Is(err, ErrRequestEnded) {
+	if err := f.SignedIn(t.Context(), asked, browser, browser, f.newUser(t, "UTC")); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("a second sign-in: %v", err)
 	}
 	if _, err := f.Allow(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {

@@ -117,14 +117,14 @@ func (f *fixture) consent(t testing.TB, scopes scope.Set) (uuid.UUID, [sha256.Si
 func (f *fixture) signedIn(t testing.TB, scopes scope.Set) (uuid.UUID, [sha256.Size]byte) {
 	t.Helper()
 	browser := newBrowser()
-	id, err := f.Authorize(t.Context(), f.query(scopes).Encode(), 1000, browser)
+	asked, err := f.Authorize(t.Context(), f.query(scopes).Encode(), 1000, browser)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SignedIn(t.Context(), id, browser, browser, f.user); err != nil {
+	if err := f.SignedIn(t.Context(), asked, browser, browser, f.user); err != nil {
 		t.Fatal(err)
 	}
-	return id, browser
+	return asked.ID, browser
 }
 
 // code goes through consent and returns the code.

@@ -127,7 +127,7 @@ func (m *model) authorize(*rapid.T) {
 	browser := newBrowser()
 	query := m.query(scopes)
 	query.Set("client_id", m.clients[p.client].ID.String())
-	id, err := m.Authorize(m.t.Context(), query.Encode(), 1000, browser)
+	asked, err := m.Authorize(m.t.Context(), query.Encode(), 1000, browser)
 	var refused *AuthorizeError
 	if errors.As(err, &refused) != m.disabled[p.client] {
 		m.t.Fatalf("authorize: %v, disabled %v", err, m.disabled[p.client])
@@ -135,7 +135,7 @@ func (m *model) authorize(*rapid.T) {
 	if err != nil {
 		return
 	}
-	if err := m.SignedIn(m.t.Context(), id, browser, browser, m.users[p.user]); err != nil {
+	if err := m.SignedIn(m.t.Context(), asked, browser, browser, m.users[p.user]); err != nil {
 		m.t.Fatal(err)
 	}
 	day := m.now().In(m.zones[p.user]).Format(time.DateOnly)
@@ -145,11 +145,11 @@ func (m *model) authorize(*rapid.T) {
 	if c != nil && c.state != "disconnected" {
 		first = c.historyFrom
 	}
-	consent, err := m.Consent(m.t.Context(), id, browser)
+	consent, err := m.Consent(m.t.Context(), asked.ID, browser)
 	if err != nil || consent.ScopeMismatch != mismatch || consent.HistoryFrom.Format(time.DateOnly) != first {
 		m.t.Fatalf("consent: %v, mismatch %v want %v, from %v want %s", err, consent.ScopeMismatch, mismatch, consent.HistoryFrom, first)
 	}
-	location, err := m.Allow(m.t.Context(), id, browser)
+	location, err := m.Allow(m.t.Context(), asked.ID, browser)
 	if (err != nil) != mismatch {
 		m.t.Fatalf("allow: %v, mismatch %v", err, mismatch)
 	}

@@ -59,6 +59,8 @@ type Server struct {
 	proofs   *fairqueue.Batch[Credentials, struct{}]
 	keys     *credential.Keyring
 	settings Settings
+
+	registrations *fairqueue.Batch[uuid.UUID, registration]
 }
 
 // row of the table connections. A server performs one act at a time on each row. The others wait here, without a database
@@ -72,7 +74,9 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Serv
 		store.newGrantID = settings.NewGrantID
 	}
 	return &Server{
-		store: store, turns: fairqueue.NewLocks[row](), proofs: fairqueue.NewBatch(proofsAtOnce, store.proofs), keys: keys, settings: settings,
+		store: store, turns: fairqueue.NewLocks[row](), keys: keys, settings: settings,
+		proofs:        fairqueue.NewBatch(proofsAtOnce, store.proofs),
+		registrations: fairqueue.NewBatch(registrationsAtOnce, store.listRegistrations),
 	}
 }
 

@@ -31,13 +31,10 @@ func newStore(pool *postgres.Pool) store {
 	return store{pool, oauthdb.New(pool), oauthdb.New(postgres.Replanned{Pool: pool}), uuid.New}
 }
 
-// authorizationRequest is a request that may be shown to a user.
-type authorizationRequest = oauthdb.CreateAuthorizationRequestParams
-
-// Request returns the pending request of a browser, or ErrRequestEnded.
-func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (Request, error) {
+// Request returns the pending request in which somebody has signed in with this secret, or ErrRequestEnded.
+func (s *Server) Request(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Request, error) {
 	row, err := s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{
-		RequestID: id, BrowserHash: browser[:],
+		RequestID: id, SessionHash: session[:],
 	})
 	if err != nil {
 		return Request{}, postgres.NoRow(err, ErrRequestEnded)
@@ -47,21 +44,8 @@ func (s *Server) Request(ctx context.Context, id uuid.UUID, browser [sha256.Size
 		CallbackURL: row.RedirectUri,
 		Scopes:      row.Scopes,
 		ExpiresAt:   row.ExpiresAt,
-		SignedIn:    row.SignedIn,
+		SignedIn:    true,
 	}, nil
-}
-
-// SignedIn records who signed in for a request: whoever was the first stays, and it is ErrRequestEnded for others. From
-// then on session, the hash of a secret that the browser got for its sign-in, opens the request. Who knows or chose the
-// browser's former secret can see and consent to nothing.
-func (s *Server) SignedIn(ctx context.Context, id uuid.UUID, browser, session [sha256.Size]byte, userID uuid.UUID) error {
-	n, err := s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
-		RequestID: id, BrowserHash: browser[:], SessionHash: session[:], UserID: userID,
-	})
-	if err == nil && n == 0 {
-		return ErrRequestEnded
-	}
-	return err
 }
 
 // SignedOut takes back who signed in for a request, so that somebody else may. Whoever did not sign in is no error.
@@ -70,24 +54,6 @@ func (s *Server) SignedOut(ctx context.Context, id uuid.UUID, session [sha256.Si
 		RequestID: id, SessionHash: session[:],
 	})
 	return err
-}
-
-// Ending says why a request cannot go on in a browser that has these secrets. Error: ErrRequestEnded, where nothing is left of
-// it.
-func (s *Server) Ending(ctx context.Context, id uuid.UUID, browsers [][sha256.Size]byte) (Ending, error) {
-	hashes := postgres.List(browsers, func(hash [sha256.Size]byte) []byte { return hash[:] })
-	row, err := s.queries.GetEnding(ctx, oauthdb.GetEndingParams{RequestID: id, Browsers: hashes})
-	if err != nil {
-		return Ending{}, postgres.NoRow(err, ErrRequestEnded)
-	}
-	partner := Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}
-	switch {
-	case !row.Own:
-		return Ending{Cause: EndedElsewhere}, nil // and not a word about whose it is
-	case !row.Registered:
-		return Ending{EndedByPartner, partner}, nil
-	}
-	return Ending{EndedByTime, partner}, nil
 }
 
 // consent is a request whose user signed in, and what is known of the user.
@@ -209,7 +175,8 @@ func (s store) addConnection(ctx context.Context, userID, clientID uuid.UUID, sc
 	return err
 }
 
-// Deny ends the request, and returns the address to send the browser to. The user need not have signed in.
+// Deny ends a request in which somebody has signed in, and returns the address to send the browser to. The secret is that of the
+// sign-in, or the one that opened the request.
 func (s *Server) Deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (string, error) {
 	row, err := s.queries.DenyAuthorizationRequest(ctx, oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: browser[:]})
 	if err != nil {
@@ -426,12 +393,12 @@ func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int
 	if err != nil {
 		return 0, err
 	}
-	return n, errors.Join(queries.DeleteGrants(ctx, grants), queries.DeleteRequestsOfUsers(ctx, []uuid.UUID{userID}))
+	return n, errors.Join(queries.DeleteGrants(ctx, grants), queries.EndRequestsOfUsers(ctx, []uuid.UUID{userID}))
 }
 
 // EndRequestsOfUsers ends the authorization requests that users signed in to, within a transaction.
 func EndRequestsOfUsers(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error {
-	return oauthdb.New(tx).DeleteRequestsOfUsers(ctx, userIDs)
+	return oauthdb.New(tx).EndRequestsOfUsers(ctx, userIDs)
 }
 
 // endOffboarded disconnects users from clients that were offboarded, in parts of a thousand: from one, or nil for all.

@@ -1,57 +1,42 @@
--- Authorizations under way in a browser. Each statement that reads or ends a request names
--- the browser that opened it, and sees only requests that can still end well: within their lifetime, of a client that
--- is active and still registered as the request says.
+-- Authorizations under way in a browser. Until somebody has signed in a request is sealed in the browser's cookie, and nothing of it
+-- is here. The row holds who has signed in, and that the request was decided, until the request expires: it is decided once. Each
+-- statement that reads or ends a request names the secret of its sign-in, and sees only requests that can still end well: within
+-- their lifetime, not decided, of a client that is active and still registered as the request says.
 
--- name: GetRegistration :one
--- What a request is compared with before it is stored.
-select callback_url, scopes from clients where client_id = @client_id and status = 'active';
-
--- name: CreateAuthorizationRequest :exec
-insert into authorization_requests (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge,
-    expires_at)
-values (@request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, @code_challenge,
-    connect_now() + @lifetime::interval);
-
--- name: GetAuthorizationRequest :one
--- Found by the secret that it was opened with, and by the one of its sign-in.
-select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at,
-    coalesce(r.session_hash = @browser_hash, false)::bool as signed_in
-from authorization_requests r
-join clients cl using (client_id)
-where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and r.expires_at > connect_now()
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes;
+-- name: ListRegistrations :many
+-- What requests are compared with, and how users see their clients.
+select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, connect_now()::timestamptz as now
+from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: SignInAuthorizationRequest :execrows
--- From here on the secret of the sign-in continues the request, and the one that opened it only signs in again.
-update authorization_requests
-set user_id = @user_id::uuid, session_hash = @session_hash::bytea
-where request_id = @request_id and browser_hash = @browser_hash and expires_at > connect_now()
-    and (user_id is null or user_id = @user_id::uuid);
+-- The first sign-in makes the row. From here on the secret of the sign-in continues the request, and the one that opened it only
+-- signs in again.
+insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
+    user_id, session_hash)
+select @request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, @code_challenge, @expires_at::timestamptz,
+    @user_id::uuid, @session_hash::bytea
+where @expires_at::timestamptz > connect_now()
+on conflict (request_id) do update set user_id = excluded.user_id, session_hash = excluded.session_hash
+where r.browser_hash = excluded.browser_hash and not r.decided and (r.user_id is null or r.user_id = excluded.user_id);
+
+-- name: GetAuthorizationRequest :one
+select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at
+from authorization_requests r
+join clients cl using (client_id)
+where r.request_id = @request_id and r.session_hash = @session_hash::bytea and not r.decided and r.expires_at > connect_now()
+    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes;
 
 -- name: SignOutAuthorizationRequest :execrows
 update authorization_requests
 set user_id = null, session_hash = null, consent_day = null
-where request_id = @request_id and session_hash = @session_hash::bytea and expires_at > connect_now();
-
--- name: GetEnding :one
--- Why a request cannot go on, for the browsers that it belongs to.
-select (r.expires_at <= connect_now())::bool as expired,
-    (cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes)::bool as registered,
-    (r.browser_hash = any (@browsers::bytea[]) or coalesce(r.session_hash = any (@browsers::bytea[]), false))::bool as own,
-    cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo
-from authorization_requests r
-join clients cl using (client_id)
-where r.request_id = @request_id;
-
--- name: GetPartner :one
-select client_id, name, homepage_url, privacy_url, terms_url, logo from clients where client_id = @client_id;
+where request_id = @request_id and session_hash = @session_hash::bytea and not decided and expires_at > connect_now();
 
 -- What the consent is about.
 -- name: GetConsentRequest :one
 select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day
 from authorization_requests r
 join clients cl using (client_id)
-where r.request_id = @request_id and r.session_hash = @session_hash and r.expires_at > connect_now()
+where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes;
 
 -- Who is asked, with the user's calendar day and the connection, if there is one.
@@ -67,16 +52,17 @@ where u.user_id = @user_id;
 -- name: SetConsentDay :execrows
 update authorization_requests r
 set consent_day = @consent_day::date
-where r.request_id = @request_id and r.session_hash = @session_hash and r.expires_at > connect_now()
+where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
     and (r.consent_day is null or r.consent_day = @consent_day::date);
 
 -- Ends the request with the facts of a code. The code lives for its own lifetime, less if the request ends sooner
 -- (3.1). What was found out about the user before is in the code, too, and is checked again when it is exchanged.
 -- name: AllowAuthorizationRequest :one
 with allowed as (
-    delete from authorization_requests r
-    using clients cl
-    where r.request_id = @request_id and r.session_hash = @session_hash and r.expires_at > connect_now()
+    update authorization_requests r
+    set decided = true
+    from clients cl
+    where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
         and r.user_id = @user_id and r.consent_day = @consent_day
@@ -91,13 +77,15 @@ select client_id, redirect_uri, scopes, state, code_challenge,
     least(expires_at, connect_now() + @code_lifetime::interval)::timestamptz as code_expires_at
 from allowed;
 
--- What nobody decided who had signed in is not worth an entry.
+-- Without a user the secret is that of the browser that opened the request, which may have signed in or not. A cancellation before
+-- sign-in is not audited.
 -- name: DenyAuthorizationRequest :one
 with denied as (
-    delete from authorization_requests r
-    using clients cl
-    where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and r.expires_at > connect_now()
-        and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
+    update authorization_requests r
+    set decided = true
+    from clients cl
+    where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and not r.decided
+        and r.expires_at > connect_now() and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
     returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, client_id, detail)
@@ -106,12 +94,17 @@ with denied as (
 )
 select redirect_uri, state from denied;
 
--- name: DeleteRequestsOfUsers :exec
+-- name: KnowsRequest :one
+select exists (select 1 from authorization_requests where request_id = @request_id);
+
+-- name: EndRequestsOfUsers :exec
 -- When the users' addresses change, or the user is deleted.
-delete from authorization_requests where user_id = any (@user_ids::uuid[]);
+update authorization_requests set decided = true, user_id = null, session_hash = null, consent_day = null
+where user_id = any (@user_ids::uuid[]);
 
 -- name: SweepAuthorizationRequests :execrows
--- An hour after the end, in which whoever comes late is told why. What is beyond what a statement can delete in its time is left for the next one.
+-- What is sealed in the browser has expired by then, too. What is beyond what a statement can delete in its time is left for the
+-- next one.
 delete from authorization_requests where request_id in (
-    select request_id from authorization_requests where expires_at <= connect_now() - interval '1 hour' limit 50000
+    select request_id from authorization_requests where expires_at <= connect_now() limit 50000
 );

@@ -38,5 +38,5 @@ select user_id, client_id from grant_directory where grant_id = @grant_id;
 -- name: CountRequestsOfUser :one
 -- Those that have not ended, counted as far as a thousand.
 select count(*) from (
-    select 1 from authorization_requests r where r.user_id = @user_id::uuid and r.expires_at > connect_now() limit 1000
+    select 1 from authorization_requests r where r.user_id = @user_id::uuid and not r.decided and r.expires_at > connect_now() limit 1000
 ) as r;

@@ -15,9 +15,10 @@ import (
 
 const allowAuthorizationRequest = `-- name: AllowAuthorizationRequest :one
 with allowed as (
-    delete from authorization_requests r
-    using clients cl
-    where r.request_id = $2 and r.session_hash = $3 and r.expires_at > connect_now()
+    update authorization_requests r
+    set decided = true
+    from clients cl
+    where r.request_id = $2 and r.session_hash = $3 and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
         and r.user_id = $4 and r.consent_day = $5
@@ -74,54 +75,13 @@ func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthor
 	return i, err
 }
 
-const createAuthorizationRequest = `-- name: CreateAuthorizationRequest :exec
-insert into authorization_requests (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge,
-    expires_at)
-values ($1, $2, $3, $4, $5, $6, $7,
-    connect_now() + $8::interval)
-`
-
-type CreateAuthorizationRequestParams struct {
-	RequestID     uuid.UUID
-	BrowserHash   []byte
-	ClientID      uuid.UUID
-	RedirectUri   string
-	Scopes        scope.Set
-	State         string
-	CodeChallenge []byte
-	Lifetime      time.Duration
-}
-
-func (q *Queries) CreateAuthorizationRequest(ctx context.Context, arg CreateAuthorizationRequestParams) error {
-	_, err := q.db.Exec(ctx, createAuthorizationRequest,
-		arg.RequestID,
-		arg.BrowserHash,
-		arg.ClientID,
-		arg.RedirectUri,
-		arg.Scopes,
-		arg.State,
-		arg.CodeChallenge,
-		arg.Lifetime,
-	)
-	return err
-}
-
-const deleteRequestsOfUsers = `-- name: DeleteRequestsOfUsers :exec
-delete from authorization_requests where user_id = any ($1::uuid[])
-`
-
-// When the users' addresses change, or the user is deleted.
-func (q *Queries) DeleteRequestsOfUsers(ctx context.Context, userIds []uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteRequestsOfUsers, userIds)
-	return err
-}
-
 const denyAuthorizationRequest = `-- name: DenyAuthorizationRequest :one
 with denied as (
-    delete from authorization_requests r
-    using clients cl
-    where r.request_id = $1 and $2 in (r.browser_hash, r.session_hash) and r.expires_at > connect_now()
-        and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
+    update authorization_requests r
+    set decided = true
+    from clients cl
+    where r.request_id = $1 and $2 in (r.browser_hash, r.session_hash) and not r.decided
+        and r.expires_at > connect_now() and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
     returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
 ), noted as (
     insert into audit_log (subject, actor, action, user_id, client_id, detail)
@@ -141,7 +101,8 @@ type DenyAuthorizationRequestRow struct {
 	State       string
 }
 
-// What nobody decided who had signed in is not worth an entry.
+// Without a user the secret is that of the browser that opened the request, which may have signed in or not. A cancellation before
+// sign-in is not audited.
 func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthorizationRequestParams) (DenyAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, denyAuthorizationRequest, arg.RequestID, arg.BrowserHash)
 	var i DenyAuthorizationRequestRow
@@ -149,18 +110,28 @@ func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthoriz
 	return i, err
 }
 
+const endRequestsOfUsers = `-- name: EndRequestsOfUsers :exec
+update authorization_requests set decided = true, user_id = null, session_hash = null, consent_day = null
+where user_id = any ($1::uuid[])
+`
+
+// When the users' addresses change, or the user is deleted.
+func (q *Queries) EndRequestsOfUsers(ctx context.Context, userIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, endRequestsOfUsers, userIds)
+	return err
+}
+
 const getAuthorizationRequest = `-- name: GetAuthorizationRequest :one
-select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at,
-    coalesce(r.session_hash = $1, false)::bool as signed_in
+select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at
 from authorization_requests r
 join clients cl using (client_id)
-where r.request_id = $2 and $1 in (r.browser_hash, r.session_hash) and r.expires_at > connect_now()
+where r.request_id = $1 and r.session_hash = $2::bytea and not r.decided and r.expires_at > connect_now()
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
 `
 
 type GetAuthorizationRequestParams struct {
-	BrowserHash []byte
 	RequestID   uuid.UUID
+	SessionHash []byte
 }
 
 type GetAuthorizationRequestRow struct {
@@ -173,12 +144,10 @@ type GetAuthorizationRequestRow struct {
 	RedirectUri string
 	Scopes      scope.Set
 	ExpiresAt   time.Time
-	SignedIn    bool
 }
 
-// Found by the secret that it was opened with, and by the one of its sign-in.
 func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizationRequestParams) (GetAuthorizationRequestRow, error) {
-	row := q.db.QueryRow(ctx, getAuthorizationRequest, arg.BrowserHash, arg.RequestID)
+	row := q.db.QueryRow(ctx, getAuthorizationRequest, arg.RequestID, arg.SessionHash)
 	var i GetAuthorizationRequestRow
 	err := row.Scan(
 		&i.ClientID,
@@ -190,7 +159,6 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 		&i.RedirectUri,
 		&i.Scopes,
 		&i.ExpiresAt,
-		&i.SignedIn,
 	)
 	return i, err
 }
@@ -199,7 +167,7 @@ const getConsentRequest = `-- name: GetConsentRequest :one
 select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day
 from authorization_requests r
 join clients cl using (client_id)
-where r.request_id = $1 and r.session_hash = $2 and r.expires_at > connect_now()
+where r.request_id = $1 and r.session_hash = $2 and not r.decided and r.expires_at > connect_now()
     and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
 `
 
@@ -272,103 +240,76 @@ func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) 
 	return i, err
 }
 
-const getEnding = `-- name: GetEnding :one
-select (r.expires_at <= connect_now())::bool as expired,
-    (cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes)::bool as registered,
-    (r.browser_hash = any ($1::bytea[]) or coalesce(r.session_hash = any ($1::bytea[]), false))::bool as own,
-    cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo
-from authorization_requests r
-join clients cl using (client_id)
-where r.request_id = $2
+const knowsRequest = `-- name: KnowsRequest :one
+select exists (select 1 from authorization_requests where request_id = $1)
 `
 
-type GetEndingParams struct {
-	Browsers  [][]byte
-	RequestID uuid.UUID
+func (q *Queries) KnowsRequest(ctx context.Context, requestID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, knowsRequest, requestID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
-type GetEndingRow struct {
-	Expired     bool
-	Registered  bool
-	Own         bool
+const listRegistrations = `-- name: ListRegistrations :many
+
+select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, connect_now()::timestamptz as now
+from clients where client_id = any ($1::uuid[])
+`
+
+type ListRegistrationsRow struct {
 	ClientID    uuid.UUID
-	Name        string
-	HomepageUrl string
-	PrivacyUrl  string
-	TermsUrl    string
-	Logo        string
-}
-
-// Why a request cannot go on, for the browsers that it belongs to.
-func (q *Queries) GetEnding(ctx context.Context, arg GetEndingParams) (GetEndingRow, error) {
-	row := q.db.QueryRow(ctx, getEnding, arg.Browsers, arg.RequestID)
-	var i GetEndingRow
-	err := row.Scan(
-		&i.Expired,
-		&i.Registered,
-		&i.Own,
-		&i.ClientID,
-		&i.Name,
-		&i.HomepageUrl,
-		&i.PrivacyUrl,
-		&i.TermsUrl,
-		&i.Logo,
-	)
-	return i, err
-}
-
-const getPartner = `-- name: GetPartner :one
-select client_id, name, homepage_url, privacy_url, terms_url, logo from clients where client_id = $1
-`
-
-type GetPartnerRow struct {
-	ClientID    uuid.UUID
-	Name        string
-	HomepageUrl string
-	PrivacyUrl  string
-	TermsUrl    string
-	Logo        string
-}
-
-func (q *Queries) GetPartner(ctx context.Context, clientID uuid.UUID) (GetPartnerRow, error) {
-	row := q.db.QueryRow(ctx, getPartner, clientID)
-	var i GetPartnerRow
-	err := row.Scan(
-		&i.ClientID,
-		&i.Name,
-		&i.HomepageUrl,
-		&i.PrivacyUrl,
-		&i.TermsUrl,
-		&i.Logo,
-	)
-	return i, err
-}
-
-const getRegistration = `-- name: GetRegistration :one
-
-select callback_url, scopes from clients where client_id = $1 and status = 'active'
-`
-
-type GetRegistrationRow struct {
+	Status      string
 	CallbackUrl string
 	Scopes      scope.Set
+	Name        string
+	HomepageUrl string
+	PrivacyUrl  string
+	TermsUrl    string
+	Logo        string
+	Now         time.Time
 }
 
-// Authorizations under way in a browser. Each statement that reads or ends a request names
-// the browser that opened it, and sees only requests that can still end well: within their lifetime, of a client that
-// is active and still registered as the request says.
-// What a request is compared with before it is stored.
-func (q *Queries) GetRegistration(ctx context.Context, clientID uuid.UUID) (GetRegistrationRow, error) {
-	row := q.db.QueryRow(ctx, getRegistration, clientID)
-	var i GetRegistrationRow
-	err := row.Scan(&i.CallbackUrl, &i.Scopes)
-	return i, err
+// Authorizations under way in a browser. Until somebody has signed in a request is sealed in the browser's cookie, and nothing of it
+// is here. The row holds who has signed in, and that the request was decided, until the request expires: it is decided once. Each
+// statement that reads or ends a request names the secret of its sign-in, and sees only requests that can still end well: within
+// their lifetime, not decided, of a client that is active and still registered as the request says.
+// What requests are compared with, and how users see their clients.
+func (q *Queries) ListRegistrations(ctx context.Context, clientIds []uuid.UUID) ([]ListRegistrationsRow, error) {
+	rows, err := q.db.Query(ctx, listRegistrations, clientIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRegistrationsRow
+	for rows.Next() {
+		var i ListRegistrationsRow
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.Status,
+			&i.CallbackUrl,
+			&i.Scopes,
+			&i.Name,
+			&i.HomepageUrl,
+			&i.PrivacyUrl,
+			&i.TermsUrl,
+			&i.Logo,
+			&i.Now,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const setConsentDay = `-- name: SetConsentDay :execrows
 update authorization_requests r
 set consent_day = $1::date
-where r.request_id = $2 and r.session_hash = $3 and r.expires_at > connect_now()
+where r.request_id = $2 and r.session_hash = $3 and not r.decided and r.expires_at > connect_now()
     and (r.consent_day is null or r.consent_day = $1::date)
 `
 
@@ -388,26 +329,42 @@ func (q *Queries) SetConsentDay(ctx context.Context, arg SetConsentDayParams) (i
 }
 
 const signInAuthorizationRequest = `-- name: SignInAuthorizationRequest :execrows
-update authorization_requests
-set user_id = $1::uuid, session_hash = $2::bytea
-where request_id = $3 and browser_hash = $4 and expires_at > connect_now()
-    and (user_id is null or user_id = $1::uuid)
+insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
+    user_id, session_hash)
+select $1, $2, $3, $4, $5, $6, $7, $8::timestamptz,
+    $9::uuid, $10::bytea
+where $8::timestamptz > connect_now()
+on conflict (request_id) do update set user_id = excluded.user_id, session_hash = excluded.session_hash
+where r.browser_hash = excluded.browser_hash and not r.decided and (r.user_id is null or r.user_id = excluded.user_id)
 `
 
 type SignInAuthorizationRequestParams struct {
-	UserID      uuid.UUID
-	SessionHash []byte
-	RequestID   uuid.UUID
-	BrowserHash []byte
+	RequestID     uuid.UUID
+	BrowserHash   []byte
+	ClientID      uuid.UUID
+	RedirectUri   string
+	Scopes        scope.Set
+	State         string
+	CodeChallenge []byte
+	ExpiresAt     time.Time
+	UserID        uuid.UUID
+	SessionHash   []byte
 }
 
-// From here on the secret of the sign-in continues the request, and the one that opened it only signs in again.
+// The first sign-in makes the row. From here on the secret of the sign-in continues the request, and the one that opened it only
+// signs in again.
 func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuthorizationRequestParams) (int64, error) {
 	result, err := q.db.Exec(ctx, signInAuthorizationRequest,
-		arg.UserID,
-		arg.SessionHash,
 		arg.RequestID,
 		arg.BrowserHash,
+		arg.ClientID,
+		arg.RedirectUri,
+		arg.Scopes,
+		arg.State,
+		arg.CodeChallenge,
+		arg.ExpiresAt,
+		arg.UserID,
+		arg.SessionHash,
 	)
 	if err != nil {
 		return 0, err
@@ -418,7 +375,7 @@ func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuth
 const signOutAuthorizationRequest = `-- name: SignOutAuthorizationRequest :execrows
 update authorization_requests
 set user_id = null, session_hash = null, consent_day = null
-where request_id = $1 and session_hash = $2::bytea and expires_at > connect_now()
+where request_id = $1 and session_hash = $2::bytea and not decided and expires_at > connect_now()
 `
 
 type SignOutAuthorizationRequestParams struct {
@@ -436,11 +393,12 @@ func (q *Queries) SignOutAuthorizationRequest(ctx context.Context, arg SignOutAu
 
 const sweepAuthorizationRequests = `-- name: SweepAuthorizationRequests :execrows
 delete from authorization_requests where request_id in (
-    select request_id from authorization_requests where expires_at <= connect_now() - interval '1 hour' limit 50000
+    select request_id from authorization_requests where expires_at <= connect_now() limit 50000
 )
 `
 
-// An hour after the end, in which whoever comes late is told why. What is beyond what a statement can delete in its time is left for the next one.
+// What is sealed in the browser has expired by then, too. What is beyond what a statement can delete in its time is left for the
+// next one.
 func (q *Queries) SweepAuthorizationRequests(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepAuthorizationRequests)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 const countRequestsOfUser = `-- name: CountRequestsOfUser :one
 select count(*) from (
-    select 1 from authorization_requests r where r.user_id = $1::uuid and r.expires_at > connect_now() limit 1000
+    select 1 from authorization_requests r where r.user_id = $1::uuid and not r.decided and r.expires_at > connect_now() limit 1000
 ) as r
 `
 

@@ -177,10 +177,10 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 	if err := server.SignedIn(ctx, request, browser, browser, p.id); err != nil {
 		return err
 	}
-	if _, err := server.Consent(ctx, request, browser); err != nil {
+	if _, err := server.Consent(ctx, request.ID, browser); err != nil {
 		return err
 	}
-	location, err := server.Allow(ctx, request, browser)
+	location, err := server.Allow(ctx, request.ID, browser)
 	if err != nil {
 		return err
 	}

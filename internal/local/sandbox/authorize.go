@@ -23,7 +23,7 @@ func (d driver) DecideAuthorization(
 	return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location}, err
 }
 
-// decide calls the domain as package pages does: the request is stored, the user signs in, and decides on the consent page.
+// decide calls the domain as package pages does: the request is checked, the user signs in, and decides on the consent page.
 // It returns the address to which the browser is redirected.
 func (s *sandbox) decide(ctx context.Context, authorizationURL string, user uuid.UUID, allow bool) (location string, err error) {
 	query, is := strings.CutPrefix(authorizationURL, s.baseURL+"/oauth/authorize?")
@@ -45,15 +45,15 @@ func (s *sandbox) decide(ctx context.Context, authorizationURL string, user uuid
 	if err := server.SignedIn(ctx, request, browser, browser, user); err != nil {
 		return "", err
 	}
-	consent, err := server.Consent(ctx, request, browser)
+	consent, err := server.Consent(ctx, request.ID, browser)
 	if err != nil {
 		return "", err
 	}
 	switch {
 	case !allow:
-		return server.Deny(ctx, request, browser)
+		return server.Deny(ctx, request.ID, browser)
 	case consent.ScopeMismatch:
 		return "", errScopeMismatch
 	}
-	return server.Allow(ctx, request, browser)
+	return server.Allow(ctx, request.ID, browser)
 }

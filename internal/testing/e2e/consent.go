@@ -20,17 +20,17 @@ func Consenting(t testing.TB, a *app.App, partner pgtest.Client, user pgtest.Use
 	t.Helper()
 	query := edgetest.AuthorizationQuery(partner, scope.All).Encode()
 	browser = sha256.Sum256([]byte(t.Name()))
-	id, err := a.OAuth.Authorize(t.Context(), query, len(query), browser)
+	asked, err := a.OAuth.Authorize(t.Context(), query, len(query), browser)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.OAuth.SignedIn(t.Context(), id, browser, browser, user.ID); err != nil {
+	if err := a.OAuth.SignedIn(t.Context(), asked, browser, browser, user.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.OAuth.Consent(t.Context(), id, browser); err != nil {
+	if _, err := a.OAuth.Consent(t.Context(), asked.ID, browser); err != nil {
 		t.Fatal(err)
 	}
-	return id, browser
+	return asked.ID, browser
 }
 
 // Authorized goes through consent and returns the code.

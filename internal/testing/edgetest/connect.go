@@ -51,8 +51,8 @@ func (b Backend) Code(t testing.TB, of pgtest.Client, scopes scope.Set) string {
 	for _, step := range []func() error{
 		func() error { return err },
 		func() error { return b.OAuth.SignedIn(ctx, request, browser, browser, b.User.ID) },
-		func() (err error) { _, err = b.OAuth.Consent(ctx, request, browser); return err },
-		func() (err error) { location, err = b.OAuth.Allow(ctx, request, browser); return err },
+		func() (err error) { _, err = b.OAuth.Consent(ctx, request.ID, browser); return err },
+		func() (err error) { location, err = b.OAuth.Allow(ctx, request.ID, browser); return err },
 	} {
 		if err := step(); err != nil {
 			t.Fatal(err)

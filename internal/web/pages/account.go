@@ -83,7 +83,7 @@ func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, _ account.
 	if err != nil {
 		return site.ErrBadForm
 	}
-	key, _ := sessionKey(r)
+	key, _ := p.sessionKey(r)
 	if err := p.Accounts.ForgetBrowser(r.Context(), key, id); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (p *pages) disconnect(w http.ResponseWriter, r *http.Request, of pair) erro
 		return err
 	}
 	if len(of.found) > 0 {
-		setCookie(w, goneCookie, []byte(of.found[0].Partner.Name), time.Minute)
+		setCookie(w, goneCookie, encoded([]byte(of.found[0].Partner.Name)), time.Minute)
 	}
 	return site.Redirect(accountBase)
 }

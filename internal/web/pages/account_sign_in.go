@@ -3,7 +3,6 @@ package pages
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,14 +35,18 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 	return signIn{
 		id: id, page: "account-sign-in",
 		view:     view{Base: accountBase, Minutes: minutes(account.SessionLifetime)},
-		remember: func(w http.ResponseWriter) { setCookie(w, signInCookie, secret[:], signInLifetime) },
+		remember: func(w http.ResponseWriter) { setCookie(w, signInCookie, encoded(secret[:]), signInLifetime) },
 		finish: func(w http.ResponseWriter, r *http.Request, code string) error {
 			key, err := p.Accounts.StartSession(r.Context(), id, code)
 			if err != nil {
 				return err
 			}
 			dropCookie(w, signInCookie)
-			setCookie(w, sessionCookie, slices.Concat(key.UserID[:], key.Secret[:]), account.SessionLifetime)
+			session, err := p.Accounts.SealSession(key)
+			if err != nil {
+				return err
+			}
+			setCookie(w, sessionCookie, session, account.SessionLifetime)
 			if err := p.remember(w, r, key.UserID); err != nil {
 				return err
 			}
@@ -57,7 +60,7 @@ func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
 	if _, err := site.ReadForm(w, r); err != nil {
 		return err
 	}
-	if key, ok := sessionKey(r); ok {
+	if key, ok := p.sessionKey(r); ok {
 		if err := p.Accounts.EndSession(r.Context(), key); err != nil {
 			return err
 		}
@@ -66,20 +69,18 @@ func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
 	return site.Redirect(accountBase + "/sign-in?signed-out")
 }
 
-// sessionKey reads the key of the session from its cookie: the user's id and the secret.
-func sessionKey(r *http.Request) (key account.SessionKey, ok bool) {
-	value := cookieValue(r, sessionCookie)
-	if len(value) != len(key.UserID)+len(key.Secret) {
+// sessionKey reads the key of the session from its cookie.
+func (p *pages) sessionKey(r *http.Request) (key account.SessionKey, ok bool) {
+	cookie, err := r.Cookie(sessionCookie)
+	if err != nil {
 		return key, false
 	}
-	copy(key.UserID[:], value)
-	copy(key.Secret[:], value[len(key.UserID):])
-	return key, true
+	return p.Accounts.OpenSession(cookie.Value)
 }
 
 // session returns the user who is signed in. Error: account.ErrNoSession.
 func (p *pages) session(r *http.Request) (account.User, error) {
-	key, ok := sessionKey(r)
+	key, ok := p.sessionKey(r)
 	if !ok {
 		return account.User{}, account.ErrNoSession
 	}

@@ -25,23 +25,27 @@ func TestAuthorize_4_2(t *testing.T) {
 		t.Errorf("location = %q", got)
 	}
 	cookies := answer.Cookies()
-	if len(cookies) != 1 {
-		t.Fatalf("cookies = %v, want one", cookies)
+	if len(cookies) != 2 {
+		t.Fatalf("cookies = %v, want two", cookies)
 	}
+	base, _ := strings.CutSuffix(answer.Header.Get("Location"), "/sign-in")
 	cookie := cookies[0]
-	want := http.Cookie{
-		Name: "__Host-connect-browser", Value: cookie.Value, Path: "/", MaxAge: 600,
-		Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
-	}
-	if got := *cookie; got.String() != want.String() {
-		t.Errorf("cookie = %s, want %s", &got, &want)
+	for i, want := range []http.Cookie{
+		{Name: "__Host-connect-browser", Path: "/"}, {Name: "__Secure-connect-request", Path: base},
+	} {
+		want.Value, want.MaxAge, want.Secure, want.HttpOnly, want.SameSite = cookies[i].Value, 4200, true, true, http.SameSiteLaxMode
+		if got := cookies[i].String(); got != want.String() {
+			t.Errorf("cookie = %s, want %s", got, &want)
+		}
+		if len(cookies[i].String()) > 4096 {
+			t.Errorf("browsers refuse a cookie of %d bytes", len(cookies[i].String()))
+		}
 	}
 	if len(cookie.Value) != 43 {
 		t.Errorf("the secret has %d characters, want the 43 of 256 bits", len(cookie.Value))
 	}
-	hash := v.secret().hash()
-	if n := pgtest.Value[int64](t, f.DB, "select count(*) from authorization_requests where browser_hash = $1", hash[:]); n != 1 {
-		t.Errorf("%d requests are bound to the hash of the secret, want 1", n)
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from authorization_requests"); n != 0 {
+		t.Errorf("%d requests are stored before anybody has signed in", n)
 	}
 	again := v.Get("/oauth/authorize?" + f.query(scope.All).Encode())
 	if got := again.Cookies()[0].Value; got != cookie.Value {
@@ -116,9 +120,7 @@ func TestWholeWay_3_1(t *testing.T) {
 		t.Parallel()
 		v := f.visitor(t)
 		base := v.open(scope.All)
-		if err := f.OAuth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), v.secret().hash(), f.User.ID); err != nil {
-			t.Fatal(err)
-		}
+		v.signedIn(base)
 		v.Get(base + "/consent")
 		location := v.Location(v.Post(base+"/consent", "decision", "allow"))
 		if !strings.HasPrefix(location, begin+"code=svcc_") {
@@ -139,9 +141,9 @@ func TestWholeWay_3_1(t *testing.T) {
 			t.Errorf("location = %q, want %q", got, want)
 		}
 		v.isError(v.Post(base+"/consent", "decision", "deny"), http.StatusBadRequest, headingDecided)
-		v.Header.Set("Cookie", requestCookie(idOf(t, base))+"=x")
+		v.Header.Set("Cookie", askedCookie+"=x")
 		v.Client.Jar = nil
-		v.isError(v.Get(base+"/consent"), http.StatusBadRequest, headingUnknown)
+		v.isError(v.Get(base+"/consent"), http.StatusBadRequest, headingElsewhere)
 	})
 }
 

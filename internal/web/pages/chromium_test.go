@@ -16,7 +16,6 @@ import (
 	"connect-svc/internal/locale"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/browsertest"
-	"connect-svc/internal/testing/pgtest"
 )
 
 // partnerAppHost is another host of the partner, and another site.
@@ -337,9 +336,6 @@ func TestChromiumEveryPage(t *testing.T) {
 	s.DB.Exec(t, "alter table sign_ins rename to gone")
 	s.Submit(chromedp.Reload())
 	look("fault")
-	if n := pgtest.Value[int64](t, s.DB, "select count(*) from authorization_requests"); n == 0 {
-		t.Error("no request was ever stored")
-	}
 
 	for _, problem := range s.Problems() {
 		if !strings.HasPrefix(problem, "network: Failed to load resource: the server responded with a status of") {

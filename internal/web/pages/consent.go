@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/web/site"
@@ -18,7 +19,7 @@ func (p *pages) showConsent(w http.ResponseWriter, r *http.Request, request pend
 }
 
 func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pending, status int) error {
-	consent, err := p.OAuth.Consent(r.Context(), request.id, request.browser)
+	consent, err := p.OAuth.Consent(r.Context(), request.asked.ID, request.session.Hash())
 	if err != nil {
 		return err
 	}
@@ -44,14 +45,17 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 		return site.Redirect(request.base + "/sign-in")
 	}
 	var callback string
-	switch decision {
-	case "deny":
-		callback, err = p.OAuth.Deny(r.Context(), request.id, request.browser)
-	case "allow":
-		callback, err = p.OAuth.Allow(r.Context(), request.id, request.browser)
-	case "disconnect": // offered where the scopes differ
-		if err = p.OAuth.DisconnectMismatch(r.Context(), request.id, request.browser); err == nil {
-			callback, err = p.OAuth.Deny(r.Context(), request.id, request.browser)
+	id, session := request.asked.ID, request.session.Hash()
+	switch {
+	case !request.SignedIn:
+		callback, err = p.OAuth.DenyAsked(r.Context(), request.asked, request.browser)
+	case decision == "deny":
+		callback, err = p.OAuth.Deny(r.Context(), id, session)
+	case decision == "allow":
+		callback, err = p.OAuth.Allow(r.Context(), id, session)
+	case decision == "disconnect": // offered where the scopes differ
+		if err = p.OAuth.DisconnectMismatch(r.Context(), id, session); err == nil {
+			callback, err = p.OAuth.Deny(r.Context(), id, session)
 		}
 	}
 	if errors.Is(err, oauth.ErrRequestEnded) && request.SignedIn {
@@ -62,17 +66,18 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 	if err != nil {
 		return err
 	}
-	setCookie(w, requestCookie(request.id), append([]byte(decided), request.Partner.ClientID[:]...), p.RequestLifetime)
+	setCookieAt(w, request.base, askedCookie, encoded(append([]byte(decided), request.Partner.ClientID[:]...)), p.RequestLifetime)
+	setCookieAt(w, request.base, requestSessionCookie, "", -time.Second)
 	return site.Redirect(callback)
 }
 
 // restart lets somebody else sign in to the request.
 func (p *pages) restart(w http.ResponseWriter, r *http.Request, request pending) error {
 	if request.SignedIn {
-		if err := p.OAuth.SignedOut(r.Context(), request.id, request.browser); err != nil {
+		if err := p.OAuth.SignedOut(r.Context(), request.asked.ID, request.session.Hash()); err != nil {
 			return err
 		}
 	}
-	dropCookie(w, requestCookie(request.id))
+	setCookieAt(w, request.base, requestSessionCookie, "", -time.Second)
 	return site.Redirect(request.base + "/sign-in")
 }

@@ -61,9 +61,7 @@ func TestConsentNamesOnlyWhatIsAsked(t *testing.T) {
 	} {
 		v := f.visitor(t)
 		base := v.open(scopes)
-		if err := f.OAuth.SignedIn(t.Context(), idOf(t, base), v.secret().hash(), v.secret().hash(), f.User.ID); err != nil {
-			t.Fatal(err)
-		}
+		v.signedIn(base)
 		if diff := cmp.Diff(want, texts(v.Get(base+"/consent").Find(".reads strong"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", scopes, diff)
 		}

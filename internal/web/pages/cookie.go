@@ -17,14 +17,21 @@ import (
 const (
 	browserCookie = "__Host-connect-browser" // secret of the browser, for authorization requests
 	signInCookie  = "__Host-connect-sign-in" // secret of a sign-in to the account pages
-	sessionCookie = "__Host-connect-account" // key of a session of the account pages
+	sessionCookie = "__Host-connect-account" // key of a session of the account pages, sealed
 	goneCookie    = "__Host-connect-gone"    // name of the partner just disconnected, until the list has said so
 	knownCookie   = "__Host-connect-known"   // keys of former sign-ins in this browser, of several users
 )
 
-// requestCookie holds the secret of the sign-in for a request. Each request has its own, so that a sign-in renews the
-// secret of its request without ending those of other tabs.
-func requestCookie(id uuid.UUID) string { return "__Host-connect-request-" + id.String() }
+// Names of the cookies of an authorization request, which browsers send to its own paths alone: several requests may be under way in
+// the tabs of a browser, and each is as large as the partner's state. Without the prefix __Host-, which they cannot have, another
+// host of the same site could set them: so each is sealed and bound to the secret in browserCookie.
+const (
+	askedCookie          = "__Secure-connect-request" // what was asked for, sealed; or that it was decided
+	requestSessionCookie = "__Secure-connect-session" // the sign-in to it, sealed
+)
+
+// requestPath is where the cookies of a request are sent.
+func requestPath(id uuid.UUID) string { return "/authorize/" + id.String() }
 
 // secret identifies a browser: 256 random bits.
 type secret [32]byte
@@ -61,8 +68,8 @@ func cookieValue(r *http.Request, name string) []byte {
 	return value
 }
 
-// decided begins the cookie of a request that the user has decided; the id of the client follows. It is what is left of the
-// request: going back to its pages says so.
+// decided begins askedCookie once the user has decided; the id of the client follows. It is what is left of the request: going back
+// to its pages says so.
 const decided = "decided:"
 
 // maxKnown are the users whose key a browser keeps.
@@ -94,17 +101,25 @@ func (p *pages) remember(w http.ResponseWriter, r *http.Request, user uuid.UUID)
 	for _, other := range keys[:min(len(keys), maxKnown-1)] {
 		value = slices.Concat(value, other.UserID[:], other.Secret[:])
 	}
-	setCookie(w, knownCookie, value, account.BrowserLifetime)
+	setCookie(w, knownCookie, encoded(value), account.BrowserLifetime)
 	return nil
 }
 
 // setCookie sets a cookie. SameSite is Lax and not Strict, because users come by a link or a redirect of the partner's
 // site.
-func setCookie(w http.ResponseWriter, name string, value []byte, lifetime time.Duration) {
+func setCookie(w http.ResponseWriter, name, value string, lifetime time.Duration) {
+	setCookieAt(w, "/", name, value, lifetime)
+}
+
+// setCookieAt sets a cookie for a path and what is below it.
+func setCookieAt(w http.ResponseWriter, path, name, value string, lifetime time.Duration) {
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: secretEncoding.EncodeToString(value), Path: "/",
+		Name: name, Value: value, Path: path,
 		MaxAge: int(lifetime.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 }
 
-func dropCookie(w http.ResponseWriter, name string) { setCookie(w, name, nil, -time.Second) }
+func dropCookie(w http.ResponseWriter, name string) { setCookie(w, name, "", -time.Second) }
+
+// encoded is a value that browsers keep as it is.
+func encoded(value []byte) string { return secretEncoding.EncodeToString(value) }

@@ -71,24 +71,18 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 // ending says why a request has ended, by a name that the template knows, and whose it was, as far as this browser may know.
 // It must not fail: what cannot be found out is unknown.
 func (p *pages) ending(r *http.Request) (cause string, of partner) {
-	id, err := site.PathID(r, "request")
+	asked, browser, err := keeps(r)
 	if err != nil {
 		return "unknown", partner{}
 	}
-	if client, ok := bytes.CutPrefix(cookieValue(r, requestCookie(id)), []byte(decided)); ok && len(client) == len(uuid.UUID{}) {
+	if client, ok := bytes.CutPrefix(cookieValue(r, askedCookie), []byte(decided)); ok && len(client) == len(uuid.UUID{}) {
 		found, err := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client))
 		if err != nil {
 			return "decided", partner{}
 		}
 		return "decided", partner{Partner: found}
 	}
-	var browsers [][32]byte
-	for _, cookie := range []string{requestCookie(id), browserCookie} {
-		if secret, ok := secretIn(r, cookie); ok {
-			browsers = append(browsers, secret.hash())
-		}
-	}
-	ending, err := p.OAuth.Ending(r.Context(), id, browsers)
+	ending, err := p.OAuth.Ending(r.Context(), asked, browser.hash())
 	if err != nil {
 		return "unknown", partner{}
 	}

@@ -16,6 +16,14 @@ func (v visitor) cookies() map[string]*http.Cookie {
 	return v.Cookies("/")
 }
 
+// share gives this browser all that another one keeps of a request, but for a sign-in.
+func (v visitor) share(other visitor, base string) {
+	v.T.Helper()
+	asked := other.Cookies(base)[askedCookie]
+	v.Give(base, &http.Cookie{Name: asked.Name, Value: asked.Value, Path: base, Secure: true})
+	v.give(other.cookies()[browserCookie])
+}
+
 // give puts cookies of another visitor into this browser.
 func (v visitor) give(cookies ...*http.Cookie) {
 	v.T.Helper()
@@ -31,7 +39,7 @@ func TestSignInRenewsTheSecret(t *testing.T) {
 	f := newFixture(t, limits)
 	victim, thief := f.visitor(t), f.visitor(t)
 	base := victim.open(scope.All)
-	thief.give(victim.cookies()[browserCookie])
+	thief.share(victim, base)
 	other := victim.open(scope.DailySteps) // in another tab
 	victim.signIn(base)
 	if page := victim.Get(base + "/consent"); page.StatusCode != http.StatusOK {
@@ -53,11 +61,14 @@ func TestSignInRenewsTheSecret(t *testing.T) {
 		}
 	}
 	victim.Location(victim.Post(base+"/consent", "decision", "allow"))
-	request := &http.Request{Header: http.Header{}}
-	request.AddCookie(victim.cookies()[requestCookie(idOf(t, base))])
-	if _, left := secretIn(request, requestCookie(idOf(t, base))); left {
-		t.Error("the request is over, and its secret is still there")
+	if left := victim.Cookies(base)[requestSessionCookie]; left != nil {
+		t.Error("the request is over, and its sign-in is still there")
 	}
+	// What the browser kept before is worth nothing any more, either.
+	if got := thief.Location(thief.Post(base+"/sign-in", "email", email)); got != base+"/code" {
+		t.Fatalf("location = %q", got)
+	}
+	thief.isError(thief.Post(base+"/code", "code", f.post.Next(t).Code), http.StatusBadRequest, headingExpired)
 }
 
 // TestOwnerGetsInWhileOthersGuess: strangers have used up the budget of the address. In a browser in which its owner has
@@ -142,7 +153,7 @@ func TestFormSentTwiceSignsInOnce(t *testing.T) {
 	f := newFixture(t, limits)
 	first, second := f.visitor(t), f.visitor(t)
 	base := first.open(scope.All)
-	second.give(first.cookies()[browserCookie])
+	second.share(first, base)
 	code := first.ask(base, email)
 	for _, v := range []visitor{first, second} {
 		if got := v.Location(v.Post(base+"/code", "code", code)); got != base+"/consent" {
@@ -154,7 +165,7 @@ func TestFormSentTwiceSignsInOnce(t *testing.T) {
 			t.Errorf("consent: %d", page.StatusCode)
 		}
 	}
-	if err := f.OAuth.SignedIn(t.Context(), idOf(t, base), first.secret().hash(), [32]byte{}, f.newUser(t, "bea@example.com").ID); err != oauth.ErrRequestEnded {
+	if err := f.OAuth.SignedIn(t.Context(), first.asked(base), first.secret().hash(), [32]byte{}, f.newUser(t, "bea@example.com").ID); err != oauth.ErrRequestEnded {
 		t.Errorf("a sign-in of another user: %v", err)
 	}
 }

@@ -228,6 +228,27 @@ func (v visitor) secret() secret {
 	return s
 }
 
+// asked is what the visitor keeps of a request.
+func (v visitor) asked(base string) oauth.Asked {
+	v.T.Helper()
+	return oauth.Asked{ID: idOf(v.T, base), Sealed: v.Cookies(base)[askedCookie].Value}
+}
+
+// signedIn has the user sign in to a request without a code.
+func (v visitor) signedIn(base string) {
+	v.T.Helper()
+	session := oauth.Session{UserID: v.f.User.ID}
+	asked, browser := v.asked(base), v.secret().hash()
+	if err := v.f.OAuth.SignedIn(v.T.Context(), asked, browser, session.Hash(), session.UserID); err != nil {
+		v.T.Fatal(err)
+	}
+	sealed, err := v.f.OAuth.SealSession(asked.ID, browser, session)
+	if err != nil {
+		v.T.Fatal(err)
+	}
+	v.Give(base, &http.Cookie{Name: requestSessionCookie, Value: sealed, Path: base, Secure: true})
+}
+
 // stylesheet is the path under which it is served.
 func (v visitor) stylesheet() string {
 	path, _ := v.Get("/nothing").Find("link[rel=stylesheet]").Attr("href")

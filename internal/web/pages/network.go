@@ -29,8 +29,15 @@ func (p *pages) network(r *http.Request) netip.Addr {
 	return address
 }
 
-// caller is in whose line a request waits for the database: all of one network share one, whose browsers have not signed in.
+// caller is in whose line a request waits for the database. Where somebody has signed in, to the account pages or to a request, it
+// is that user's: the cookies that say so are sealed, and nobody else has one. All other browsers of a network share a line.
 func (p *pages) caller(r *http.Request) fairqueue.Caller {
+	if key, ok := p.sessionKey(r); ok {
+		return fairqueue.Caller{Kind: fairqueue.Users, Name: key.UserID.String()}
+	}
+	if session, ok := p.requestSession(r); ok {
+		return fairqueue.Caller{Kind: fairqueue.Users, Name: session.UserID.String()}
+	}
 	address := p.network(r)
 	if address.Is6() { // a provider's customer may have a /48
 		return fairqueue.Caller{Kind: fairqueue.Strangers, Name: netip.PrefixFrom(address, 48).Masked().String()}

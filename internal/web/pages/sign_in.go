@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/oauth"
 	"connect-svc/internal/web/site"
 )
 
@@ -44,19 +45,20 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 		return signIn{}, consent
 	}
 	return signIn{
-		id: request.id, page: "sign-in", view: p.view(request),
+		id: request.asked.ID, page: "sign-in", view: p.view(request),
 		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
 		finish: func(w http.ResponseWriter, r *http.Request, code string) error {
-			verified, err := p.Accounts.VerifyCode(r.Context(), request.id, code)
+			verified, err := p.Accounts.VerifyCode(r.Context(), request.asked.ID, code)
 			if err != nil {
 				return err
 			}
-			session := secret(verified.Secret)
-			err = p.OAuth.SignedIn(r.Context(), request.id, request.browser, session.hash(), verified.UserID)
-			if err != nil {
+			session := oauth.Session{UserID: verified.UserID, Secret: verified.Secret}
+			if err := p.OAuth.SignedIn(r.Context(), request.asked, request.browser, session.Hash(), verified.UserID); err != nil {
 				return err
 			}
-			setCookie(w, requestCookie(request.id), session[:], p.RequestLifetime)
+			if err := p.signInTo(w, request, session); err != nil {
+				return err
+			}
 			if err := p.remember(w, r, verified.UserID); err != nil {
 				return err
 			}

@@ -328,7 +328,7 @@ func TestLog(t *testing.T) {
 	_, issued, _ := strings.Cut(location, "svcc_")
 	for name, secret := range map[string]string{
 		"address": email, "code of the email": code, "authorization code": issued, "request": base[11:], "network": "192.0.2.77",
-		"state": "st~ate", "cookie": browserCookie,
+		"state": "st~ate", "cookie": browserCookie, "cookie of the request": askedCookie,
 	} {
 		if strings.Contains(log, secret) {
 			t.Errorf("the log holds the %s", name)

@@ -1,0 +1,141 @@
+package oauth
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// ask brings a request to its first page, in a browser of its own.
+func (f *fixture) ask(t testing.TB) (Asked, [32]byte) {
+	t.Helper()
+	browser := newBrowser()
+	asked, err := f.Authorize(t.Context(), f.query(scope.All).Encode(), 1000, browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asked, browser
+}
+
+// Before anybody has signed in a request is nowhere but in its browser, and ends like any other.
+func TestAskedIsNotStored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	asked, browser := f.ask(t)
+	request, err := f.Asked(t.Context(), asked, browser)
+	if err != nil || request.SignedIn || request.Partner.ClientID != f.client.ID || request.CallbackURL != callback || request.Scopes != scope.All {
+		t.Errorf("%+v, %v", request, err)
+	}
+	location, err := f.DenyAsked(t.Context(), asked, browser)
+	if err != nil || parameter(t, location, "error") != "access_denied" || parameter(t, location, "state") != state {
+		t.Errorf("cancelled: %v", err)
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from authorization_requests"); n != 0 {
+		t.Errorf("%d requests are stored", n)
+	}
+	for name, test := range map[string]struct {
+		asked   Asked
+		browser [32]byte
+	}{
+		"another browser":           {asked, newBrowser()},
+		"another request":           {Asked{newAsked(t, f).ID, asked.Sealed}, browser},
+		"altered":                   {Asked{asked.ID, strings.Replace(asked.Sealed, asked.Sealed[20:21], "_", 1) + "A"}, browser},
+		"a credential of a partner": {Asked{asked.ID, f.code(t, scope.All)}, browser},
+		"nothing":                   {Asked{}, browser},
+	} {
+		f.notAsked(t, name, test.asked, test.browser)
+		if ending, err := f.Ending(t.Context(), test.asked, test.browser); err != nil || ending != (Ending{Cause: EndedElsewhere}) {
+			t.Errorf("%s: %+v, %v", name, ending, err)
+		}
+	}
+	f.db.Clock.Advance(10 * time.Minute)
+	f.notAsked(t, "expired", asked, browser)
+	if ending, err := f.Ending(t.Context(), asked, browser); err != nil || ending.Cause != EndedByTime || ending.Partner.ClientID != f.client.ID {
+		t.Errorf("expired: %+v, %v", ending, err)
+	}
+	asked, browser = f.ask(t)
+	f.db.Exec(t, "update clients set callback_url = 'https://partner.example/new' where client_id = $1", f.client.ID)
+	f.notAsked(t, "another callback", asked, browser)
+	if ending, err := f.Ending(t.Context(), asked, browser); err != nil || ending.Cause != EndedByPartner {
+		t.Errorf("another callback: %+v, %v", ending, err)
+	}
+}
+
+func newAsked(t testing.TB, f *fixture) Asked {
+	t.Helper()
+	asked, _ := f.ask(t)
+	return asked
+}
+
+// notAsked checks that nothing can be done with what a browser keeps.
+func (f *fixture) notAsked(t *testing.T, name string, asked Asked, browser [32]byte) {
+	t.Helper()
+	_, request := f.Asked(t.Context(), asked, browser)
+	_, deny := f.DenyAsked(t.Context(), asked, browser)
+	signIn := f.SignedIn(t.Context(), asked, browser, newBrowser(), f.user)
+	for act, err := range map[string]error{"request": request, "deny": deny, "sign-in": signIn} {
+		if !errors.Is(err, ErrRequestEnded) {
+			t.Errorf("%s: %s: %v", name, act, err)
+		}
+	}
+}
+
+// A request is decided once, though its browser keeps what it asked for: by the user, or by the end of the user's address.
+func TestAskedIsDecidedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for name, decide := range map[string]func(Asked, [32]byte) error{
+		"allowed":  func(a Asked, b [32]byte) error { _, err := f.Allow(t.Context(), a.ID, b); return err },
+		"denied":   func(a Asked, b [32]byte) error { _, err := f.Deny(t.Context(), a.ID, b); return err },
+		"in a tab": func(a Asked, b [32]byte) error { _, err := f.DenyAsked(t.Context(), a, b); return err },
+		"by the end of the address": func(Asked, [32]byte) error {
+			f.db.Exec(t, "update authorization_requests set decided = true, user_id = null, session_hash = null, consent_day = null where user_id = $1", f.user)
+			return nil
+		},
+	} {
+		asked, browser := f.ask(t)
+		if err := f.SignedIn(t.Context(), asked, browser, browser, f.user); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Consent(t.Context(), asked.ID, browser); err != nil {
+			t.Fatal(err)
+		}
+		if err := decide(asked, browser); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for act, err := range map[string]error{
+			"sign-in": f.SignedIn(t.Context(), asked, browser, browser, f.user),
+			"another": f.SignedIn(t.Context(), asked, browser, newBrowser(), f.newUser(t, "UTC")),
+			"deny":    func() error { _, err := f.DenyAsked(t.Context(), asked, browser); return err }(),
+		} {
+			if !errors.Is(err, ErrRequestEnded) {
+				t.Errorf("%s: %s: %v", name, act, err)
+			}
+		}
+	}
+}
+
+// What a browser keeps of a sign-in opens for nothing else, and says who it was.
+func TestSealedSession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	asked, browser := f.ask(t)
+	session := Session{UserID: f.user, Secret: [32]byte{1, 2, 3}}
+	sealed, err := f.SealSession(asked.ID, browser, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, whose, opened, ok := f.OpenSession(sealed)
+	if !ok || id != asked.ID || whose != browser || opened != session {
+		t.Errorf("%v, %v", opened.UserID, ok)
+	}
+	for _, other := range []string{"", asked.Sealed, sealed + "A", "A" + sealed, f.code(t, scope.All)} {
+		if _, _, _, ok := f.OpenSession(other); ok {
+			t.Errorf("%d characters open as a session", len(other))
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/network"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/overview"
@@ -43,11 +44,11 @@ type Config struct {
 	Listen         string       // the public listener; port 0 is any free one
 	Listener       net.Listener // the public listener, open already, in place of Listen; the App closes it
 	PrivateListen  string
-	PrivateHosts   []string       // names in lower case by which the private listener is reached, besides IP addresses and localhost
-	ReadyListen    string         // a listener of /healthz and /readyz alone, for load balancers; empty: none
-	DrainDelay     time.Duration  // how long everything is still served, and /readyz is 503, after a stop was asked for
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
-	LimiterURL     string         // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
+	PrivateHosts   []string        // names in lower case by which the private listener is reached, besides IP addresses and localhost
+	ReadyListen    string          // a listener of /healthz and /readyz alone, for load balancers; empty: none
+	DrainDelay     time.Duration   // how long everything is still served, and /readyz is 503, after a stop was asked for
+	TrustedProxies network.Proxies // whose X-Forwarded-For is believed
+	LimiterURL     string          // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
 	Mailer         *account.Mailer
 
 	Certificate        Certificate // of the public listener; nil: plain HTTP behind a proxy that terminates TLS
@@ -206,7 +207,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if config.Observe != nil {
 		observers = append(observers, config.Observe)
 	}
-	public = config.Traces.Handler(telemetry.Requests(a.logger, public, observers...))
+	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, public), observers...))
 	private = telemetry.Requests(a.logger, OnlyHosts(config.PrivateHosts, private), a.metrics.Observe)
 	return a.listen(ctx, config, public, private)
 }

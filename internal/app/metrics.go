@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/network"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
 )
@@ -40,6 +41,14 @@ func (a *App) noteRefusal(event *telemetry.Event) {
 	a.Usage.Refuse(usage.Refusal{
 		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
 		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
+	}, event.Network)
+}
+
+// fromNetworks notes from which network each request comes.
+func fromNetworks(proxies network.Proxies, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		telemetry.EventOf(r.Context()).Network = proxies.Of(r)
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -35,6 +36,8 @@ type Event struct {
 	Refresh RefreshOutcome
 	// Probe is set for requests of tools that ask again and again. Where they go well they are logged at DEBUG.
 	Probe bool
+	// Network is the caller's, as far as it is known. It is in no log.
+	Network netip.Prefix
 	// Cause is the error behind an opaque 500 or 503. The caller never sees it. It raises the level to ERROR.
 	Cause error
 

@@ -18,6 +18,8 @@ type Limits struct {
 	// Statement is what a statement of PostgreSQL may take that says nothing else in its transaction: it ends one that hangs, or
 	// waits for a lock, before the time of its request is over.
 	Statement time.Duration
+	// Recognize is how long a request that is malformed waits until it is known whose it is, which the log alone says.
+	Recognize time.Duration
 	// Limiter is what one question to the store of the rate limiter may take. Then the read is 503 (decisions, section 5).
 	Limiter time.Duration
 	// Replica is how long a read waits for a read replica before it asks the primary, and ReplicaCheck what finding out which
@@ -50,6 +52,7 @@ var Default = Limits{
 	Batch: 28 * time.Second,
 
 	Statement:    4 * time.Second,
+	Recognize:    time.Second,
 	Limiter:      2 * time.Second,
 	Replica:      800 * time.Millisecond,
 	ReplicaCheck: time.Second,

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -48,9 +49,57 @@ type clientErrors struct {
 	waiting map[bool]map[Refusal]ClientError // by whether the client is authenticated
 }
 
-// Refuse notes a refused request. It never waits for the database, and drops what is beyond the bounds.
-func (u *Usage) Refuse(refusal Refusal) {
-	u.errors.add(ClientError{Refusal: refusal, At: u.now(), Requests: 1})
+// Refuse notes a refused request that came from a network. It never waits for the database, and drops what is beyond the bounds.
+func (u *Usage) Refuse(refusal Refusal, from netip.Prefix) {
+	now := u.now()
+	if !refusal.Authenticated && !u.errors.waits(refusal) && !u.unproven.take(refusal.ClientID, from, now) {
+		return
+	}
+	u.errors.add(ClientError{Refusal: refusal, At: now, Requests: 1})
+}
+
+const (
+	// unprovenErrors is how many errors without proof a network can leave with a client in an hour, on each server: a stranger
+	// pushes out no more than these of the hundred that are kept.
+	unprovenErrors = 10
+	// maxUnproven bounds the pairs of client and network that are remembered. Beyond it nothing without proof is noted.
+	maxUnproven = 10_000
+)
+
+// unproven counts the errors without proof of the present hour.
+type unproven struct {
+	mu    sync.Mutex
+	hour  time.Time
+	noted map[unprovenKey]int
+}
+
+type unprovenKey struct {
+	clientID uuid.UUID
+	from     netip.Prefix
+}
+
+// take reports whether one more may be noted.
+func (u *unproven) take(clientID uuid.UUID, from netip.Prefix, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if hour := now.Truncate(time.Hour); u.noted == nil || !hour.Equal(u.hour) {
+		u.hour, u.noted = hour, map[unprovenKey]int{}
+	}
+	key := unprovenKey{clientID, from}
+	before, known := u.noted[key]
+	if before == unprovenErrors || !known && len(u.noted) == maxUnproven {
+		return false
+	}
+	u.noted[key]++
+	return true
+}
+
+// waits says whether an equal one waits, to which one more adds no row.
+func (e *clientErrors) waits(refusal Refusal) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, waits := e.waiting[refusal.Authenticated][refusal]
+	return waits
 }
 
 func (e *clientErrors) add(one ClientError) {

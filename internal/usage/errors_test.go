@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -15,8 +16,11 @@ func TestErrorsOfAClient(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
 	client, stranger := db.Client(t).ID, uuid.New()
+	network := 0
 	refuse := func(reason string, authenticated bool, client uuid.UUID) {
-		u.Refuse(Refusal{client, authenticated, "requestToken", "invalid_grant", reason, 400})
+		network++
+		from := netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, byte(network >> 8), byte(network)}), 32)
+		u.Refuse(Refusal{client, authenticated, "requestToken", "invalid_grant", reason, 400}, from)
 	}
 	for range 5000 {
 		refuse("code has expired", true, client)
@@ -51,6 +55,52 @@ func TestErrorsOfAClient(t *testing.T) {
 	}
 }
 
+// One network names a client so often: it pushes out a few errors of others, in each hour, and no more.
+func TestErrorsOfANetwork(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	partner, stranger := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+	refuse := func(reason string, from netip.Prefix) {
+		u.Refuse(Refusal{client, false, "requestToken", "invalid_client", reason, 401}, from)
+	}
+	kept := func() (all, own int64) {
+		u.flushErrors(t.Context())
+		return pgtest.Value[int64](t, db, "select coalesce(sum(requests), 0)::bigint from client_errors"),
+			pgtest.Value[int64](t, db, "select count(*) from client_errors where reason = 'own'")
+	}
+	for range 3 {
+		refuse("own", partner)
+	}
+	for i := range 144 {
+		db.Clock.Advance(time.Second)
+		refuse(fmt.Sprint("reason ", i), stranger)
+		kept()
+	}
+	if all, own := kept(); all != 3+unprovenErrors || own != 1 {
+		t.Errorf("%d errors are kept, %d of the partner's", all, own)
+	}
+	for range 5000 { // equal ones are one, while it waits
+		refuse("again", partner)
+	}
+	if all, _ := kept(); all != 3+unprovenErrors+5000 {
+		t.Errorf("%d errors are kept", all)
+	}
+	db.Clock.Advance(time.Hour)
+	refuse("later", stranger)
+	if all, _ := kept(); all != 3+unprovenErrors+5000+1 {
+		t.Errorf("an hour later %d errors are kept", all)
+	}
+	u.unproven.noted = map[unprovenKey]int{}
+	for i := range maxUnproven {
+		u.unproven.noted[unprovenKey{uuid.New(), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)}] = 1
+	}
+	refuse("one too many", partner)
+	if all, _ := kept(); all != 3+unprovenErrors+5000+1 {
+		t.Errorf("%d errors are kept, though too much is remembered", all)
+	}
+}
+
 // While the database is away errors wait, as many as may; they are swept when they are old.
 func TestErrorsWaitWithinBounds(t *testing.T) {
 	t.Parallel()
@@ -58,7 +108,7 @@ func TestErrorsWaitWithinBounds(t *testing.T) {
 	client := db.Client(t).ID
 	db.Exec(t, "alter table client_errors rename to away")
 	for i := range maxErrors[true] + 7 {
-		u.Refuse(Refusal{client, true, "requestToken", "invalid_grant", fmt.Sprint("reason ", i), 400})
+		u.Refuse(Refusal{client, true, "requestToken", "invalid_grant", fmt.Sprint("reason ", i), 400}, netip.Prefix{})
 	}
 	u.flushErrors(t.Context())
 	if n := len(u.errors.waiting[true]); n != maxErrors[true] {

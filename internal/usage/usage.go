@@ -61,7 +61,8 @@ type Usage struct {
 	dropped uint64          // requests that were not counted
 	logged  uint64          // how many of them have been logged
 
-	errors clientErrors
+	errors   clientErrors
+	unproven unproven
 
 	flushLimit time.Duration // for one batch; tests have more patience
 }

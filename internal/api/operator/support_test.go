@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"net/http"
 	"strings"
 	"sync"
@@ -308,7 +309,7 @@ func TestUsage(t *testing.T) {
 	f.config.Usage.Count(usage.Request{ClientID: partner.ID, Operation: "listDailyActivity", Status: 429, Duration: time.Millisecond})
 	for i := range 3 {
 		f.config.Usage.Refuse(usage.Refusal{ClientID: partner.ID, Authenticated: i > 0, Operation: "exchangeToken", Code: "invalid_grant",
-			Reason: fmt.Sprintf("reason %d", i), Status: 400})
+			Reason: fmt.Sprintf("reason %d", i), Status: 400}, netip.Prefix{})
 	}
 	over, stop := context.WithCancel(t.Context())
 	stop()

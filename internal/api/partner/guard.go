@@ -94,12 +94,6 @@ func (e *edge) guard(next http.Handler) http.Handler {
 // form are in r.Form afterwards.
 func (e *edge) guardClient(r *http.Request, c *call) error {
 	authorization := r.Header.Values("Authorization")
-	if contract.HasQuery(r) {
-		return malformed("there is a query string")
-	}
-	if len(authorization) > 1 {
-		return malformed("there is more than one Authorization header")
-	}
 	err := oauth.ErrInvalidClient
 	if len(authorization) == 0 {
 		err = refusal.Because(err, "there is no Authorization header")
@@ -108,9 +102,20 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 	} else if c.credentials, err = oauth.NewCredentials(id, secret); err == nil {
 		telemetry.EventOf(r.Context()).ClaimedID = c.credentials.ClientID
 	}
-	ill, errBody := c.operation.readBody(r)
-	if errBody != nil {
-		return errBody // it comes before the authentication (decisions, section 2)
+	var ill, broken error
+	switch {
+	case contract.HasQuery(r):
+		broken = malformed("there is a query string")
+	case len(authorization) > 1:
+		broken = malformed("there is more than one Authorization header")
+	default:
+		ill, broken = c.operation.readBody(r)
+	}
+	if broken != nil { // it comes before the authentication (decisions, section 2)
+		if err == nil && len(authorization) == 1 {
+			e.recognize(r.Context(), c)
+		}
+		return broken
 	}
 	if err != nil {
 		return err
@@ -124,6 +129,14 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 		return err
 	}
 	return ill
+}
+
+// recognize finds out whose a request is that is refused in any case, for the client's own list of errors and its usage. The answer
+// does not depend on it, and does not wait for a database that is away.
+func (e *edge) recognize(ctx context.Context, c *call) {
+	ctx, cancel := context.WithTimeout(ctx, e.Limits.Recognize)
+	defer cancel()
+	authenticated(ctx, c, e.OAuth.AuthenticateClient(ctx, c.credentials))
 }
 
 // authenticated notes whether the act has found the client's credentials to be right.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,12 +68,16 @@ func TestReasonsOfRefusedForms(t *testing.T) {
 		{"redirect_uri", exchange, set("redirect_uri", callback+"/"), "redirect_uri is not the one of the authorization request"},
 		{"another verifier", exchange, set("code_verifier", strings.Repeat("a", 43)), "code_verifier does not match code_challenge of the authorization request"},
 	}
+	// All others have proved who they are, also where the form is too broken to be read: the event and the client's own errors say so.
+	unproven := []string{"two headers", "secret in the body", "no header", "bearer", "id", "secret"}
 	for _, row := range rows {
 		out := post(f.client, "/oauth/token", row.fields)
 		row.change(&out)
 		f.send(t, out)
 		if got := f.lastEvent(t); got.Reason != row.reason {
 			t.Errorf("%s: %q (%s), want %q", row.name, got.Reason, got.Code, row.reason)
+		} else if proven := got.ClientID == f.client.ID.String(); proven == slices.Contains(unproven, row.name) {
+			t.Errorf("%s: the event is of client %q", row.name, got.ClientID)
 		}
 	}
 	last := func(name string, out outgoing, reason string) {

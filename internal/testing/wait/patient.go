@@ -14,6 +14,7 @@ var Patient = timelimit.Limits{
 	Batch: Limit + 4*step,
 
 	Statement:    Limit + step,
+	Recognize:    Limit,
 	Limiter:      Limit + step,
 	Replica:      Limit,
 	ReplicaCheck: Limit,

@@ -3,7 +3,6 @@ package pages
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -12,6 +11,7 @@ import (
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/network"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/web/site"
@@ -22,7 +22,7 @@ type Config struct {
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
 	RequestLifetime time.Duration     // of an authorization request: the cookie's lifetime, also shown on the pages
-	TrustedProxies  []netip.Prefix    // whose X-Forwarded-For is trusted
+	TrustedProxies  network.Proxies   // whose X-Forwarded-For is trusted
 	Clients         *client.Registry  // whose logos are shown
 	Brand           brand.Brand       // whose pages these are; without a name: the program's own
 	Texts           *locale.Catalogue // nil: those of the program

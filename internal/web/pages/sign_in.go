@@ -115,7 +115,7 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 
 func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
 	return p.Accounts.SendCode(r.Context(), account.CodeRequest{
-		SignIn: s.id, Email: email, Network: p.network(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
+		SignIn: s.id, Email: email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
 		Language: p.site.Locale(r).Tag,
 	})
 }
@@ -158,7 +158,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 		p.form(w, r, http.StatusOK, "unavailable", v)
 		return nil
 	}
-	next, wait, err := p.Accounts.NextCode(r.Context(), typed, p.network(r))
+	next, wait, err := p.Accounts.NextCode(r.Context(), typed, p.TrustedProxies.Address(r))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,60 @@
+// Package network says from where a request comes, as far as that can be known.
+package network
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Proxies are the networks of proxies whose X-Forwarded-For is trusted.
+type Proxies []netip.Prefix
+
+// Address is the caller's address. X-Forwarded-For is trusted only from trusted proxies and read from its right end, where the
+// nearest proxy appends: the first address that is not a trusted proxy is the caller's. Anybody may have written what is left of
+// it. The zero value stands for an address that is not known.
+func (p Proxies) Address(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	address := peer.Addr().Unmap()
+	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(forwarded) {
+		if !p.trust(address) {
+			break
+		}
+		next, ok := parseHop(hop)
+		if !ok {
+			break // the last proxy is all that is known
+		}
+		address = next
+	}
+	return address
+}
+
+// Of is the network of the caller's address: an IPv4 address, or the /48 of IPv6 that a provider gives to a customer.
+func (p Proxies) Of(r *http.Request) netip.Prefix {
+	address := p.Address(r)
+	bits := 48
+	if address.Is4() {
+		bits = 32
+	}
+	return netip.PrefixFrom(address.WithZone(""), bits).Masked()
+}
+
+func (p Proxies) trust(address netip.Addr) bool {
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
+}
+
+// parseHop parses an address of X-Forwarded-For, to which some proxies append a port.
+func parseHop(hop string) (netip.Addr, bool) {
+	hop = strings.TrimSpace(hop)
+	address, err := netip.ParseAddr(strings.Trim(hop, "[]"))
+	if err != nil {
+		withPort, err := netip.ParseAddrPort(hop)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		address = withPort.Addr()
+	}
+	return address.Unmap().WithZone(""), true
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,6 +17,7 @@ import (
 	"connect-svc/internal/actor"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
 )
 
@@ -28,11 +30,14 @@ type Registry struct {
 	pool           *postgres.Pool
 	queries        *clientdb.Queries
 	endConnections EndConnections
+	logos          *fairqueue.Batch[logoKey, brand.Logo]
 }
 
 // NewRegistry returns the registry in a database. [Registry.Offboard] calls endConnections.
 func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
-	return &Registry{pool, clientdb.New(pool), endConnections}
+	r := &Registry{pool: pool, queries: clientdb.New(pool), endConnections: endConnections}
+	r.logos = fairqueue.NewBatch(logosAtOnce, r.listLogos)
+	return r
 }
 
 // Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
@@ -231,13 +236,44 @@ func putLogo(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, logo 
 	return queries.PutLogo(ctx, clientdb.PutLogoParams{ClientID: id, Logo: logo.Name, Content: logo.Content})
 }
 
-// Logo returns the logo of a client that has this name. Error: ErrNotFound.
+// logoKey is a logo that somebody asks for.
+type logoKey struct {
+	clientID uuid.UUID
+	name     string
+}
+
+// logoName is what the name of a logo may be.
+var logoName = regexp.MustCompile(`^[0-9A-Za-z._-]{1,64}$`)
+
+// logosAtOnce is how many logos, of up to 64 KiB, are read by one statement.
+const logosAtOnce = 20
+
+// Logo returns the logo of a client that has this name. All who ask at a time share a statement: anybody may ask. Error:
+// ErrNotFound.
 func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.Logo, error) {
-	content, err := r.queries.GetLogo(ctx, clientdb.GetLogoParams{ClientID: id, Logo: name})
-	if err != nil {
-		return brand.Logo{}, clientError(id, err)
+	if !logoName.MatchString(name) { // PostgreSQL would refuse all who ask with it
+		return brand.Logo{}, clientError(id, ErrNotFound)
 	}
-	return brand.Logo{Name: name, Content: content}, nil
+	logo, found, err := r.logos.Ask(ctx, logoKey{id, name})
+	switch {
+	case err != nil:
+		return brand.Logo{}, clientError(id, err)
+	case !found:
+		return brand.Logo{}, clientError(id, ErrNotFound)
+	}
+	return logo, nil
+}
+
+func (r *Registry) listLogos(ctx context.Context, asked []logoKey) (map[logoKey]brand.Logo, error) {
+	rows, err := r.queries.ListLogos(ctx, clientdb.ListLogosParams{
+		ClientIds: postgres.List(asked, func(k logoKey) uuid.UUID { return k.clientID }),
+		Logos:     postgres.List(asked, func(k logoKey) string { return k.name }),
+	})
+	found := make(map[logoKey]brand.Logo, len(rows))
+	for _, row := range rows {
+		found[logoKey{row.ClientID, row.Logo}] = brand.Logo{Name: row.Logo, Content: row.Content}
+	}
+	return found, err
 }
 
 // Connections counts the connections that Offboard would end.

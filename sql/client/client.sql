@@ -85,8 +85,11 @@ on conflict (client_id) do update set logo = excluded.logo, content = excluded.c
 -- name: DeleteLogo :exec
 delete from client_logos where client_id = @client_id;
 
--- name: GetLogo :one
-select content from client_logos where client_id = @client_id and logo = @logo;
+-- name: ListLogos :many
+-- Those of some clients that have these names.
+select l.client_id, l.logo, l.content
+from (select unnest(@client_ids::uuid[]) as client_id, unnest(@logos::text[]) as logo) as asked
+join client_logos l on l.client_id = asked.client_id and l.logo = asked.logo;
 
 -- name: CountConnections :one
 select count(*) from connections where client_id = @client_id and state <> 'disconnected';

@@ -126,22 +126,6 @@ func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (GetClientR
 	return i, err
 }
 
-const getLogo = `-- name: GetLogo :one
-select content from client_logos where client_id = $1 and logo = $2
-`
-
-type GetLogoParams struct {
-	ClientID uuid.UUID
-	Logo     string
-}
-
-func (q *Queries) GetLogo(ctx context.Context, arg GetLogoParams) ([]byte, error) {
-	row := q.db.QueryRow(ctx, getLogo, arg.ClientID, arg.Logo)
-	var content []byte
-	err := row.Scan(&content)
-	return content, err
-}
-
 const listClientNames = `-- name: ListClientNames :many
 select client_id, name from clients where client_id = any ($1::uuid[])
 `
@@ -220,6 +204,38 @@ func (q *Queries) ListClients(ctx context.Context, arg ListClientsParams) ([]Lis
 			&i.Client.CreatedAt,
 			&i.Overlapping,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listLogos = `-- name: ListLogos :many
+select l.client_id, l.logo, l.content
+from (select unnest($1::uuid[]) as client_id, unnest($2::text[]) as logo) as asked
+join client_logos l on l.client_id = asked.client_id and l.logo = asked.logo
+`
+
+type ListLogosParams struct {
+	ClientIds []uuid.UUID
+	Logos     []string
+}
+
+// Those of some clients that have these names.
+func (q *Queries) ListLogos(ctx context.Context, arg ListLogosParams) ([]ClientLogo, error) {
+	rows, err := q.db.Query(ctx, listLogos, arg.ClientIds, arg.Logos)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClientLogo
+	for rows.Next() {
+		var i ClientLogo
+		if err := rows.Scan(&i.ClientID, &i.Logo, &i.Content); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -31,3 +31,9 @@ type Client struct {
 	WebhookParallel     int16
 	CreatedAt           time.Time
 }
+
+type ClientLogo struct {
+	ClientID uuid.UUID
+	Logo     string
+	Content  []byte
+}

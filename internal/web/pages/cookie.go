@@ -28,6 +28,7 @@ const (
 const (
 	askedCookie          = "__Secure-connect-request" // what was asked for, sealed; or that it was decided
 	requestSessionCookie = "__Secure-connect-session" // the sign-in to it, sealed
+	typedCookie          = "__Secure-connect-typed"   // that an address was typed, here or for the account pages: it proves nothing
 )
 
 // requestPath is where the cookies of a request are sent.

@@ -67,13 +67,17 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 	}, nil
 }
 
-// askAddress shows the form for the address. After "use another address" it is filled in with the one that was typed.
+// askAddress shows the form for the address. After "use another address" it is filled in with the one that was typed. All others
+// come for the first time, and cost nothing.
 func (p *pages) askAddress(w http.ResponseWriter, r *http.Request, s signIn) error {
-	typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
-	if err != nil && !errors.Is(err, account.ErrNoSignIn) {
-		return err
+	s.view.News = r.URL.RawQuery
+	if _, err := r.Cookie(typedCookie); err == nil {
+		typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
+		if err != nil && !errors.Is(err, account.ErrNoSignIn) {
+			return err
+		}
+		s.view.Email = typed.Email
 	}
-	s.view.Email, s.view.News = typed.Email, r.URL.RawQuery
 	p.form(w, r, http.StatusOK, s.page, s.view)
 	return nil
 }
@@ -94,6 +98,7 @@ func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signIn) er
 	if err != nil {
 		return err
 	}
+	setCookieAt(w, s.view.Base, typedCookie, "1", signInLifetime)
 	return site.Redirect(s.view.Base + "/code")
 }
 

@@ -86,6 +86,11 @@ func (f *Front) do(ctx context.Context, t *testing.T, method, path string, form 
 	return Response{}
 }
 
+// Get asks for a page.
+func (f *Front) Get(t *testing.T, path string) Response {
+	return f.do(t.Context(), t, http.MethodGet, path, nil, func(*http.Request) {})
+}
+
 // Post sends a form with the partner's credentials.
 func (f *Front) Post(ctx context.Context, t *testing.T, partner pgtest.Client, path string, form url.Values) Response {
 	return f.do(ctx, t, http.MethodPost, path, form, basic(partner))

@@ -7,9 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/app"
+	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -93,5 +97,68 @@ func TestStrangersDelayNoPartner(t *testing.T) {
 		if status := <-guessed; status != http.StatusUnauthorized {
 			t.Errorf("a guess answers %d", status)
 		}
+	}
+}
+
+// sizes are the rows and bytes of every table.
+func sizes(t *testing.T, e *e2e.Service) map[string][2]int64 {
+	t.Helper()
+	found := map[string][2]int64{}
+	for _, table := range pgtest.Value[[]string](t, e.DB, `select array_agg(relname::text) from pg_class
+		where relkind = 'r' and relnamespace = 'public'::regnamespace`) {
+		found[table] = [2]int64{
+			pgtest.Value[int64](t, e.DB, "select count(*) from "+pgx.Identifier{table}.Sanitize()),
+			pgtest.Value[int64](t, e.DB, "select pg_relation_size($1::regclass)", table),
+		}
+	}
+	return found
+}
+
+// Somebody without any credential leaves nothing behind, however often, and costs next to nothing.
+func TestStrangersWriteNothing(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t, func(c *app.Config) { c.DevelopersSite = true })
+	f := e2e.NewFront(t, e, true)
+	f.Client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	wrong := e.Partner
+	wrong.Secret = "svci_wrong"
+	authorize := "/oauth/authorize?" + edgetest.AuthorizationQuery(e.Partner, scope.All).Encode()
+	e.StopEmails()
+	before := sizes(t, e)
+	for name, test := range map[string]struct {
+		most   uint64 // statements of one request
+		status int
+		send   func() e2e.Response
+	}{
+		"authorize":       {1, 303, func() e2e.Response { return f.Get(t, authorize) }},
+		"a wrong query":   {1, 400, func() e2e.Response { return f.Get(t, authorize+"&x=1") }},
+		"no request":      {1, 400, func() e2e.Response { return f.Get(t, "/authorize/"+uuid.NewString()+"/sign-in") }},
+		"account":         {0, 303, func() e2e.Response { return f.Get(t, "/account") }},
+		"account sign-in": {0, 200, func() e2e.Response { return f.Get(t, "/account/sign-in") }},
+		"a wrong path":    {0, 404, func() e2e.Response { return f.Get(t, "/nothing") }},
+		"no logo":         {1, 404, func() e2e.Response { return f.Get(t, "/static/partners/"+e.Partner.ID.String()+"/logo.png") }},
+		"developers":      {0, 200, func() e2e.Response { return f.Get(t, "/developers/") }},
+		"metadata":        {0, 200, func() e2e.Response { return f.Get(t, "/.well-known/oauth-authorization-server") }},
+		"a wrong token": {0, 401, func() e2e.Response {
+			return f.Read(t.Context(), t, oauth.Tokens{GrantID: uuid.New(), AccessToken: "svca_wrong"})
+		}},
+		"a wrong secret": {1, 401, func() e2e.Response { return f.Refresh(t.Context(), t, wrong, "svcr2_wrong") }},
+		"nobody's secret": {1, 401, func() e2e.Response {
+			return f.Disconnect(t.Context(), t, pgtest.Client{ID: uuid.New(), Secret: "svci_wrong"}, uuid.New())
+		}},
+	} {
+		const times = 50
+		asked := e.App.Pool.Turns().Acquired
+		for range times {
+			if got := test.send().Status; got != test.status {
+				t.Fatalf("%s answers %d, want %d", name, got, test.status)
+			}
+		}
+		if cost := e.App.Pool.Turns().Acquired - asked; cost > times*test.most {
+			t.Errorf("%s: %d statements for %d requests, want %d for each at most", name, cost, times, test.most)
+		}
+	}
+	if diff := cmp.Diff(before, sizes(t, e)); diff != "" {
+		t.Errorf("strangers left (-before +after):\n%s", diff)
 	}
 }

@@ -86,7 +86,7 @@ test-busy: tools ## all tests three times beside four busy processes, and once w
 	@.ci/busy
 
 .PHONY: test-long
-test-long: tools ## what CI has no time for: promised time limits, an install on an empty Debian (as root), ten minutes of fuzzing, long model tests, fault storms, a hot client, a soak test, and all tests three times
+test-long: tools ## what CI has no time for: promised time limits, an install on an empty Debian (as root), ten minutes of fuzzing, long model tests, fault storms, floods, a hot client, a soak test, and all tests three times
 	.ci/long $(FUZZSECONDS) $(RAPIDCHECKS) $(SOAK)
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 
@@ -131,6 +131,11 @@ bench: tools build ## measure throughput and latency next to bare PostgreSQL and
 bench-isolation: tools build ## measure whether one caller's trouble reaches others: two minutes, writes bin/isolation.json; fails if it does
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	bin/connect-bench isolation --seconds 6 --only '$(BENCH_ONLY)'
+
+.PHONY: test-floods
+test-floods: tools build ## flood every public route without credentials, beside partners and users: ten minutes, writes bin/floods.json; fails if it reaches them
+	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
+	bin/connect-bench floods --seconds 5 --only '$(BENCH_ONLY)'
 
 .PHONY: bench-compare
 bench-compare: ## compare bin/bench.txt with an older one: make bench-compare OLD=file.txt

@@ -21,6 +21,8 @@ const (
 	Users
 	// Strangers are all other browsers, by their networks.
 	Strangers
+	// Codes are strangers, too: those that ask for a code just now, which is the most that they can ask for.
+	Codes
 	// Operator is the operator's own backend.
 	Operator
 	// Console is who works in the operator's console.
@@ -49,10 +51,10 @@ func CallerOf(ctx context.Context) Caller {
 type latestKey struct{}
 
 // Within is the context of a request. It names the caller, and ends after limit, not when the caller goes away. So a statement
-// that runs completes, and its connection is not closed. The request waits for a turn for three quarters of its limit, see
+// that runs completes, and its connection is not closed. The request waits for a turn for nine tenths of its limit, see
 // [ErrLate].
 func Within(ctx context.Context, caller Caller, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx = context.WithValue(WithCaller(context.WithoutCancel(ctx), caller), latestKey{}, time.Now().Add(limit/4*3))
+	ctx = context.WithValue(WithCaller(context.WithoutCancel(ctx), caller), latestKey{}, time.Now().Add(limit/10*9))
 	return context.WithTimeout(ctx, limit)
 }
 

@@ -41,8 +41,22 @@ func (e endpoint) client(connections int) *fasthttp.HostClient {
 	}
 }
 
-// request is a POST where it has a form, and a GET otherwise.
-type request struct{ path, authorization, form string }
+// request is a POST where it has a form, and a GET otherwise, unless it says another method.
+type request struct{ path, authorization, form, method, cookie, from string } // from is the address that a proxy would tell of
+
+// headers are those that the request needs.
+func (r request) headers() map[string]string {
+	headers := map[string]string{}
+	for name, value := range map[string]string{"Authorization": r.authorization, "Cookie": r.cookie, "X-Forwarded-For": r.from} {
+		if value != "" {
+			headers[name] = value
+		}
+	}
+	if r.form != "" {
+		headers["Content-Type"] = "application/x-www-form-urlencoded"
+	}
+	return headers
+}
 
 // discovery is the request for a page that costs the service nothing but HTTP.
 var discovery = request{path: "/.well-known/oauth-authorization-server"}
@@ -53,7 +67,7 @@ func readRequest(path, accessToken string) request {
 
 func formRequest(path string, client int, form string) request {
 	credentials := base64.StdEncoding.EncodeToString([]byte(clientID(client).String() + ":" + secret))
-	return request{path, "Basic " + credentials, form}
+	return request{path: path, authorization: "Basic " + credentials, form: form}
 }
 
 func refreshRequest(client int, refreshToken string) request {
@@ -77,13 +91,15 @@ func send(client *fasthttp.HostClient, r request, response *fasthttp.Response) (
 		scheme = "https"
 	}
 	message.SetRequestURI(scheme + "://localhost" + r.path)
-	if r.authorization != "" {
-		message.Header.Set("Authorization", r.authorization)
+	for name, value := range r.headers() {
+		message.Header.Set(name, value)
 	}
 	if r.form != "" {
 		message.Header.SetMethod(http.MethodPost)
-		message.Header.SetContentType("application/x-www-form-urlencoded")
 		message.SetBodyString(r.form)
+	}
+	if r.method != "" {
+		message.Header.SetMethod(r.method)
 	}
 	if err := client.Do(message, response); err != nil {
 		return 0, err

@@ -15,6 +15,7 @@ import (
 type commands struct {
 	Measure   measureCommand   `cmd:"" default:"withargs" help:"Measure operations beside their limits."`
 	Isolation isolationCommand `cmd:"" help:"Measure whether one caller's trouble reaches others."`
+	Floods    floodsCommand    `cmd:"" help:"Measure whether a flood of requests without credentials reaches partners and users."`
 	Constant  constantCommand  `cmd:"" hidden:""`
 }
 

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"net/http"
+	"strings"
 
 	"connect-svc/internal/fairqueue"
 )
@@ -15,5 +16,9 @@ func (p *pages) caller(r *http.Request) fairqueue.Caller {
 	if session, ok := p.requestSession(r); ok {
 		return fairqueue.Caller{Kind: fairqueue.Users, Name: session.UserID.String()}
 	}
-	return fairqueue.Caller{Kind: fairqueue.Strangers, Name: p.TrustedProxies.Of(r).String()}
+	kind := fairqueue.Strangers
+	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/sign-in") || strings.HasSuffix(r.URL.Path, "/new-code")) {
+		kind = fairqueue.Codes
+	}
+	return fairqueue.Caller{Kind: kind, Name: p.TrustedProxies.Of(r).String()}
 }

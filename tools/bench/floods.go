@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+)
+
+// floodsCommand floods each public route, as somebody without any credential can.
+type floodsCommand struct {
+	settings
+	Out string `default:"bin/floods.json" help:"File for the figures."`
+}
+
+const (
+	floodConnections = 900
+	// floodStreams is how many requests at a time a connection of HTTP/2 carries.
+	floodStreams = 15
+	networks     = 1000 // of strangers, where they are many
+	floodPartner = firstPair
+)
+
+// strangers are who floods.
+type strangers struct {
+	name  string
+	many  bool // from a thousand networks; else from one
+	http2 bool
+}
+
+var whoFloods = []strangers{{name: "one network, HTTP/1.1"}, {name: "a thousand networks, HTTP/2", many: true, http2: true}}
+
+// flood is a request that anybody can send, and what makes one unlike another.
+type flood struct {
+	name  string
+	fresh bool // at a server that has just started
+	next  func(n int) request
+}
+
+// floods are all public routes, in the ways that cost the service most.
+func floods() []flood {
+	authorize := "/oauth/authorize?" + url.Values{
+		"client_id": {clientID(floodPartner).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
+		"state": {strings.Repeat("s", 2048)}, "code_challenge": {strings.Repeat("c", 42) + "A"}, "code_challenge_method": {"S256"},
+	}.Encode()
+	guess := func(n int) string { // of secrets: of one client, and of clients that nobody has
+		id := clientID(floodPartner).String()
+		if n%2 == 0 {
+			id = uuid.NewString()
+		}
+		return "Basic " + base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s:svci_%d", id, n))
+	}
+	get := func(path string) func(int) request { return func(int) request { return request{path: path} } }
+	token := func(n int) request {
+		return request{path: "/oauth/token", authorization: guess(n), form: fmt.Sprint("grant_type=refresh_token&refresh_token=svcr2_", n)}
+	}
+	unknown := "/authorize/" + uuid.NewString()
+	return []flood{
+		{name: "secrets of refreshes, at a fresh server", fresh: true, next: token},
+		{name: "secrets of refreshes", next: token},
+		{name: "secrets of exchanges", next: func(n int) request {
+			return request{path: "/oauth/token", authorization: guess(n), form: fmt.Sprint("grant_type=authorization_code&code=svcc_", n,
+				"&redirect_uri=", url.QueryEscape(callback), "&code_verifier=", verifier)}
+		}},
+		{name: "secrets of revocations", next: func(n int) request {
+			return request{path: "/oauth/revoke", authorization: guess(n), form: fmt.Sprint("token=svcr2_", n)}
+		}},
+		{name: "secrets of disconnects", next: func(n int) request {
+			return request{method: http.MethodDelete, path: "/connect-svc/v1/customer/grants/" + uuid.NewString(), authorization: guess(n)}
+		}},
+		{name: "malformed forms", next: func(n int) request {
+			return request{path: "/oauth/token?x", authorization: guess(n), form: "grant_type=refresh_token"}
+		}},
+		{name: "access tokens", next: func(n int) request {
+			return request{path: "/connect-svc/v1/grants/" + uuid.NewString() + "/daily-activity", authorization: fmt.Sprint("Bearer svca_", n)}
+		}},
+		{name: "authorize", next: get(authorize)},
+		{name: "authorize, wrong", next: func(n int) request {
+			return request{path: strings.Replace(authorize, clientID(floodPartner).String(), uuid.NewString(), 1)}
+		}},
+		{name: "sign-in of no request", next: get(unknown + "/sign-in")},
+		{name: "codes of no request", next: func(int) request { return request{path: unknown + "/code", form: "code=123456"} }},
+		{name: "decisions of no request", next: func(int) request { return request{path: unknown + "/consent", form: "decision=deny"} }},
+		{name: "codes by mail", next: func(n int) request {
+			return request{path: "/account/sign-in", form: fmt.Sprintf("email=%d%%40nobody.example", n)}
+		}},
+		{name: "account", next: func(n int) request {
+			return request{path: "/account", cookie: "__Host-connect-account=" + strings.Repeat("A", 100+n%50)}
+		}},
+		{name: "account sign-in", next: get("/account/sign-in")},
+		{name: "code of the account", next: func(n int) request {
+			return request{path: "/account/code", form: "code=123456",
+				cookie: "__Host-connect-sign-in=" + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", n))}
+		}},
+		{name: "disconnects of the account", next: func(int) request {
+			return request{path: "/account/connections/" + clientID(floodPartner).String() + "/disconnect", form: "x=y"}
+		}},
+		{name: "files", next: get("/static/style.css")},
+		{name: "logos", next: func(n int) request {
+			return request{path: fmt.Sprintf("/static/partners/%s/%d.png", clientID(floodPartner), n)}
+		}},
+		{name: "developers", next: get("/developers/")},
+		{name: "wrong paths", next: func(n int) request { return request{path: fmt.Sprint("/", n)} }},
+	}
+}
+
+// Run writes the figures to a file. Error: a bound that does not hold.
+func (f *floodsCommand) Run(ctx context.Context) error {
+	s := newStage(f.settings)
+	defer s.close()
+	if err := s.openDatabase(ctx); err != nil {
+		return err
+	}
+	if _, err := s.conn.Exec(ctx, "insert into user_addresses (address, user_id, email) select email, user_id, email from users"); err != nil {
+		return err
+	}
+	mail, err := s.startMail()
+	if err != nil {
+		return err
+	}
+	environ := []string{"CONNECT_SMTP_URL=smtp://" + mail.address, "CONNECT_TRUSTED_PROXIES=127.0.0.0/8"}
+	if s.tls, err = s.serve(ctx, "floods", true, environ...); err != nil {
+		return err
+	}
+	outcomes := []*outcome{}
+	var failed error
+	for n, flood := range floods() {
+		for m, who := range whoFloods {
+			name := flood.name + ", " + who.name
+			if !f.Only.MatchString(name) || ctx.Err() != nil {
+				continue
+			}
+			beside := &besideFlood{stage: s, mail: mail, flood: flood, who: who, environ: environ, number: len(whoFloods)*n + m}
+			o, err := beside.measure(ctx)
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
+				continue
+			}
+			o.Case = name
+			outcomes = append(outcomes, o)
+		}
+	}
+	return errors.Join(failed, reportIsolation(os.Stdout, f.Out, outcomes))
+}
+
+// besideFlood measures partners and users beside a flood.
+type besideFlood struct {
+	*stage
+	mail    *mail
+	flood   flood
+	who     strangers
+	environ []string
+	number  int // of the case
+}
+
+// measure is like that of the isolation of partners. The others also are users, of networks of their own: one who looks at the account
+// pages again and again, and some who go from the authorization to the callback. A request of theirs that fails is an error, too.
+func (b *besideFlood) measure(ctx context.Context) (*outcome, error) {
+	fmt.Printf("%s, %s; load of the machine: %s", b.flood.name, b.who.name, loadAverage())
+	connected, err := b.connectFrom(ctx, b.number*otherGrants, otherGrants, partnerB)
+	if err != nil {
+		return nil, err
+	}
+	server := b.tls
+	if b.flood.fresh {
+		if server, err = b.serve(ctx, fmt.Sprint("fresh", b.number), true, b.environ...); err != nil {
+			return nil, err
+		}
+		defer func() { _ = server.Process.Signal(os.Interrupt) }()
+	}
+	visitors := &visitors{stage: b.stage, server: server.endpoint, mail: b.mail, first: users/2 + b.number*100}
+	others := newOthers(server.endpoint, connected)
+	alone := func(begin func()) error {
+		begin()
+		return nil
+	}
+	during := func(act func(func()) error) (sample, error) {
+		return others.during(b.duration(), func(begin func()) error {
+			return act(func() {
+				begin()
+				visitors.begin(ctx)
+			})
+		})
+	}
+	o := &outcome{Connections: floodConnections}
+	beside := func() (sample, error) {
+		return during(func(begin func()) error { return b.send(server.endpoint, b.flood.next, begin, o) })
+	}
+	var flooded sample
+	if b.flood.fresh { // before anything else was asked
+		if flooded, err = beside(); err != nil {
+			return nil, err
+		}
+		flooded = visitors.end(flooded)
+	}
+	if _, err := others.during(settle, alone); err != nil {
+		return nil, err
+	}
+	quiet, err := during(alone)
+	if err != nil {
+		return nil, err
+	}
+	quiet = visitors.end(quiet)
+	if !b.flood.fresh {
+		if flooded, err = beside(); err != nil {
+			return nil, err
+		}
+		flooded = visitors.end(flooded)
+	}
+	if _, err := others.during(settle, alone); err != nil {
+		return nil, err
+	}
+	constant := func(int) request { return discovery }
+	reference, err := during(func(begin func()) error { return b.send(server.endpoint, constant, begin, new(outcome)) })
+	if err != nil {
+		return nil, err
+	}
+	reference = visitors.end(reference)
+	o.judge(isolationCase{}, quiet, flooded, reference)
+	return o, nil
+}
+
+// send sends the flood for a time, and counts its answers.
+func (b *besideFlood) send(server endpoint, next func(int) request, begin func(), o *outcome) error {
+	from := func(n int) string {
+		if b.who.many {
+			return fmt.Sprintf("198.18.%d.%d", n%networks/250, n%networks%250)
+		}
+		return "203.0.113.1"
+	}
+	requests := func(n int) request {
+		r := next(n)
+		r.from = from(n)
+		return r
+	}
+	if b.who.http2 {
+		return b.sendStreams(server, requests, begin, o)
+	}
+	var sent counter
+	l := load{connections: floodConnections, requests: func(int, []byte) (request, bool) { return requests(sent.next()), true }, anyStatus: true}
+	callers, err := l.connect(server)
+	if err != nil {
+		return err
+	}
+	defer callers.close()
+	begin()
+	all, err := callers.run(b.duration())
+	o.Statuses, o.Seconds = all.Statuses, all.Elapsed.Seconds()
+	return err
+}
+
+// counter numbers what is sent.
+type counter struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counter) next() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return c.n
+}
+
+// sendStreams sends over connections of HTTP/2, each of which has several requests under way.
+func (b *besideFlood) sendStreams(server endpoint, requests func(int) request, begin func(), o *outcome) error {
+	var sent counter
+	var mu sync.Mutex
+	o.Statuses = map[int]int{}
+	var group errgroup.Group
+	begin()
+	began := time.Now()
+	end := began.Add(b.duration())
+	for range floodConnections / floodStreams {
+		client := http2Client(server)
+		defer client.CloseIdleConnections()
+		for range floodStreams {
+			group.Go(func() error {
+				statuses := map[int]int{}
+				for time.Now().Before(end) {
+					statuses[sendHTTP2(client, requests(sent.next()))]++
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for status, n := range statuses {
+					o.Statuses[status] += n
+				}
+				return nil
+			})
+		}
+	}
+	err := group.Wait()
+	o.Seconds = time.Since(began).Seconds()
+	return err
+}
+
+func http2Client(server endpoint) *http.Client {
+	return &http.Client{
+		Timeout:       responseLimit,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			ForceAttemptHTTP2: true, DialContext: dialAlways(server.address),
+			TLSClientConfig: &tls.Config{RootCAs: server.roots, ServerName: "localhost", MinVersion: tls.VersionTLS13},
+		},
+	}
+}
+
+// sendHTTP2 is the status of the response, 0 where there is none.
+func sendHTTP2(client *http.Client, r request) int {
+	message, err := r.http(baseURL)
+	if err != nil {
+		return 0
+	}
+	response, err := client.Do(message)
+	if err != nil {
+		return 0
+	}
+	defer drain(response)
+	return response.StatusCode
+}

@@ -3,6 +3,7 @@ package brand
 import (
 	"bytes"
 	"fmt"
+	"image/color"
 	"image/png"
 	"path"
 )
@@ -10,7 +11,7 @@ import (
 // MaxLogo is how large a logo may be, in bytes: as a file and as it is served.
 const MaxLogo = 64 << 10
 
-const maxSide = 2048 // pixels of a picture
+const maxSide = 2048 // pixels of a picture; half of it with 16 bits a channel
 
 // Logo is a picture that is safe to serve. The zero value is none.
 type Logo struct {
@@ -28,7 +29,7 @@ func (l Logo) MediaType() string {
 
 // LogoError is why a file is no logo. Its text completes a sentence that begins with the file's name.
 type LogoError struct {
-	Reason              string // for a text in another language: large, large_written, png, pixels, unknown, uses or nothing
+	Reason              string // for a text in another language: large, large_written, png, pixels, unknown, uses, shown or nothing
 	Width, Height, Most int    // what the text has of numbers; 0: nothing
 	text                string
 }
@@ -41,7 +42,7 @@ var (
 	errNothing = &LogoError{Reason: "nothing", text: "draws nothing that can be shown: no path, shape or text"}
 )
 
-// ReadLogo makes a logo of an SVG or PNG file of at most 64 KiB and 2048 x 2048 pixels. Metadata, scripts, links and
+// ReadLogo makes a logo of an SVG or PNG file of at most 64 KiB and 2048 x 2048 pixels, or 1024 x 1024 with 16 bits a channel. Metadata, scripts, links and
 // everything else that is not to be seen are left out. Error: [*LogoError].
 func ReadLogo(file []byte) (Logo, error) {
 	if len(file) > MaxLogo {
@@ -70,10 +71,15 @@ func readPicture(file []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errPNG
 	}
-	if size.Width > maxSide || size.Height > maxSide {
+	most := maxSide
+	switch size.ColorModel {
+	case color.NRGBA64Model, color.RGBA64Model, color.Gray16Model: // it takes four times as long to write one again
+		most = maxSide / 2
+	}
+	if size.Width > most || size.Height > most {
 		return nil, &LogoError{
-			Reason: "pixels", Width: size.Width, Height: size.Height, Most: maxSide,
-			text: fmt.Sprintf("is %d x %d pixels large; %d x %d is the most", size.Width, size.Height, maxSide, maxSide),
+			Reason: "pixels", Width: size.Width, Height: size.Height, Most: most,
+			text: fmt.Sprintf("is %d x %d pixels large; %d x %d is the most", size.Width, size.Height, most, most),
 		}
 	}
 	picture, err := png.Decode(bytes.NewReader(file))

@@ -3,6 +3,7 @@ package brand
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -55,6 +56,10 @@ func TestReadPicture(t *testing.T) {
 func TestReadLogoRefuses(t *testing.T) {
 	t.Parallel()
 	uses := `<svg xmlns="http://www.w3.org/2000/svg"><path id="a" d="M0 0"/>` + strings.Repeat(`<use href="#a"/>`, 33) + `</svg>`
+	var deep bytes.Buffer
+	if err := png.Encode(&deep, image.NewGray16(image.Rect(0, 0, 1025, 10))); err != nil {
+		t.Fatal(err)
+	}
 	for name, file := range map[string][]byte{
 		"nothing":           nil,
 		"text":              []byte("a logo"),
@@ -64,9 +69,13 @@ func TestReadLogoRefuses(t *testing.T) {
 		"an empty drawing":  []byte(`<svg xmlns="http://www.w3.org/2000/svg"><g/></svg>`),
 		"cut off":           []byte(`<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0"/>`),
 		"many uses":         []byte(uses),
+		"nested uses":       nestedUses(`<use href="#%s"/>`),
+		"nested masks":      nestedUses(`<path d="M0 0h1" mask="url(#%s)"/>`),
+		"nested styles":     nestedUses(`<path d="M0 0h1" style="clip-path: url('#%s')"/>`),
 		"a cut picture":     picture(t, 40, 20, false)[:60],
 		"a large file":      bytes.Repeat([]byte(" "), MaxLogo+1),
 		"a large picture":   picture(t, 2049, 1, false),
+		"a deep picture":    deep.Bytes(),
 		"much noise":        picture(t, 200, 200, true),
 		"a photograph":      []byte("\xff\xd8\xff\xe0"),
 	} {
@@ -74,6 +83,47 @@ func TestReadLogoRefuses(t *testing.T) {
 			t.Errorf("%s was accepted as %s", name, logo.Name)
 		} else if strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "EOF") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// nestedUses is a small file that shows a path 59,049 times: ten parts, each of which refers three times to the next.
+func nestedUses(refer string) []byte {
+	var file strings.Builder
+	file.WriteString(`<svg xmlns="http://www.w3.org/2000/svg"><path id="p0" d="M0 0h1"/>`)
+	for i := range 10 {
+		fmt.Fprintf(&file, `<g id="p%d">%s</g>`, i+1, strings.Repeat(fmt.Sprintf(refer, fmt.Sprint("p", i)), 3))
+	}
+	file.WriteString("</svg>")
+	return []byte(file.String())
+}
+
+// A style is what is left of it when all comments are gone, and takes nothing from elsewhere; other drawings keep theirs.
+func TestStyleOfADrawing(t *testing.T) {
+	t.Parallel()
+	for style, kept := range map[string]bool{
+		`.a { fill: red }`:                                   true,
+		`.a { fill: url(#g); stroke:url("#h") }`:             true,
+		`<![CDATA[.a > .b { fill: red }]]>`:                  true,
+		`.a { fill: u<!-- -->rl(https://evil.example) }`:     false,
+		`.a { fill: u<![CDATA[rl]]>(https://evil.example) }`: false,
+		`.a { fill: u<g>r</g>l(https://evil.example) }`:      false,
+		`.a { fill: &#117;rl(https://evil.example) }`:        false,
+		`.a { fill: \75rl(https://evil.example) }`:           false,
+		`.a { mask: url(#m) }`:                               false,
+		`@im<?pi?>port "https://evil.example"`:               false,
+	} {
+		logo, err := ReadLogo([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><style>` + style + `</style><path d="M0 0"/></svg>`))
+		if err != nil {
+			t.Errorf("%s: %v", style, err)
+			continue
+		}
+		got := string(logo.Content)
+		if left := !strings.Contains(got, "<style></style>"); left != kept || strings.Contains(got, "evil") {
+			t.Errorf("%s: is left: %s", style, got)
+		}
+		if again, err := ReadLogo(logo.Content); err != nil || again.Name != logo.Name {
+			t.Errorf("%s: read again it is another one: %v", style, err)
 		}
 	}
 }

@@ -95,7 +95,7 @@ test-faults: tools ## a storm of faults around three servers; CONNECT_TEST_FAULT
 	go test -tags faults -count 1 -timeout 0 -v ./internal/testing/storm
 
 .PHONY: test-requests
-test-requests: tools ## requests generated from the partner API document: PROCESSES (2) at a time, SEQUENCES (10000) each
+test-requests: tools ## requests generated from the partner API document, PROCESSES (2) at a time, and from the routes of all other edges: SEQUENCES (10000) each
 	.ci/requests $(PROCESSES) $(SEQUENCES)
 
 .PHONY: mutants

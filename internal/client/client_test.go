@@ -449,3 +449,15 @@ func TestSecretReplacedAtOnce(t *testing.T) {
 		t.Errorf("an unknown client: %v", err)
 	}
 }
+
+// Anybody may ask for a logo by any name: none is a fault, and none spoils the answers of others who ask at that time.
+func TestLogoOfAnyName(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	r := client.NewRegistry(db.Pool, nil)
+	for _, name := range []string{"", "\x00", "\xff", "logo.png\x00", strings.Repeat("x", 5000), "../logo.png", "logo.png"} {
+		if _, err := r.Logo(t.Context(), db.Client(t).ID, name); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("%.20q: %v", name, err)
+		}
+	}
+}

@@ -3,8 +3,8 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"

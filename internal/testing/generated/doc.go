@@ -1,4 +1,5 @@
-// Package generated makes requests from an OpenAPI document for tests with pgregory.net/rapid: of each operation, with values
+// Package generated makes requests for tests with pgregory.net/rapid. From the routes of a router it makes those that nobody foresaw
+// ([Hostile]). From an OpenAPI document it makes requests of each operation, with values
 // that its schemas allow and values that they do not, and says of each request whether the document allows it. What is
 // written in the document's prose alone, its tests add.
 package generated

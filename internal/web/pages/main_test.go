@@ -47,6 +47,7 @@ type fixture struct {
 	edgetest.Backend
 	post     *mailtest.Server
 	server   *httptest.Server
+	routes   http.Handler
 	stopMail func() // no page waits for an email after that
 	client   pgtest.Client
 }
@@ -83,6 +84,7 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.routes = pages
 		handler.Store(&pages)
 	}
 	serve(settings.Limits)

@@ -1,0 +1,26 @@
+package operator
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"connect-svc/internal/scope"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/generated"
+)
+
+// Whatever the operator's backend asks for, nothing of it is a fault.
+func TestUnforeseenRequests(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	f.Connect(t, partner, scope.All)
+	routes, err := New(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := telemetry.Requests(telemetry.NewLogger(f.Log, slog.LevelDebug), routes)
+	generated.Hostile(t, handler, []http.Handler{routes}, []string{partner.ID.String(), f.User.ID.String(), f.User.Email},
+		func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/intake"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 )
 
@@ -109,7 +110,7 @@ func userValues(values []any, user NewUser, line int, zones map[string]bool) ([]
 	if user.ID == uuid.Nil {
 		refuse("user_id", errUserID)
 	}
-	if !validEmail(user.Email) {
+	if !mailbox.Valid(user.Email) {
 		refuse(errEmail.Field, errEmail.asReason())
 	}
 	if !zones[user.Timezone] {

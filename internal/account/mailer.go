@@ -1,6 +1,7 @@
 package account
 
 import (
+	"connect-svc/internal/mailbox"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrSMTPURL, err)
 	}
 	sender, err := netmail.ParseAddress(from)
-	if err != nil || !validEmail(sender.Address) {
+	if err != nil || !mailbox.Valid(sender.Address) {
 		return nil, ErrMailFrom
 	}
 	domain := sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]

@@ -23,6 +23,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/timelimit"
 )
@@ -142,7 +143,7 @@ type CodeRequest struct {
 // to the account before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail,
 // *TooManyCodesError.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
-	if !validEmail(request.Email) {
+	if !mailbox.Valid(request.Email) {
 		return ErrInvalidEmail
 	}
 	defer func() { a.codes.sent(err) }()

@@ -3,14 +3,11 @@ package account
 import (
 	"context"
 	"errors"
-	"net/mail"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 )
 
@@ -109,7 +106,7 @@ var (
 )
 
 func checkEmail(text string) error {
-	if !validEmail(text) {
+	if !mailbox.Valid(text) {
 		return errEmail
 	}
 	return nil
@@ -143,7 +140,7 @@ func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 
 // FindUser finds a user by their e-mail address, in any case. Error: ErrUserNotFound.
 func (a *Accounts) FindUser(ctx context.Context, email string) (User, error) {
-	if !validEmail(email) {
+	if !mailbox.Valid(email) {
 		return User{}, ErrUserNotFound
 	}
 	id, err := a.queries.GetUserOfAddress(ctx, email)
@@ -151,18 +148,4 @@ func (a *Accounts) FindUser(ctx context.Context, email string) (User, error) {
 		return User{}, postgres.Outcome("account: find user", err, ErrUserNotFound)
 	}
 	return a.GetUser(ctx, id)
-}
-
-// validEmail accepts a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. It
-// refuses quoted local parts and numeric hosts: nobody signs in with them, and parsers disagree about them.
-func validEmail(text string) bool {
-	if len(text) > 254 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return false
-	}
-	parsed, err := mail.ParseAddress(text)
-	if err != nil || parsed.Address != text {
-		return false
-	}
-	at := strings.LastIndexByte(text, '@')
-	return at <= 64 && !strings.HasPrefix(text[at+1:], "[")
 }

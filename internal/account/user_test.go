@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -301,7 +302,7 @@ func FuzzValidEmail(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if !validEmail(text) {
+		if !mailbox.Valid(text) {
 			return
 		}
 		if len(text) < 3 || len(text) > 254 {

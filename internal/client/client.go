@@ -3,7 +3,6 @@ package client
 import (
 	"errors"
 	"fmt"
-	"net/mail"
 	"net/url"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/brand"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/scope"
 )
 
@@ -138,7 +138,7 @@ func (r *Registration) validate() error {
 		}
 	}
 	if r.ContactEmail != "" {
-		if address, err := mail.ParseAddress(r.ContactEmail); err != nil || address.Address != r.ContactEmail || len(r.ContactEmail) > 254 {
+		if !mailbox.Valid(r.ContactEmail) {
 			return &FieldError{"contact-email", "must be an e-mail address like name@example.com"}
 		}
 	}

@@ -121,6 +121,8 @@ func TestCreateRefusesBadFields(t *testing.T) {
 		{"name", func(r *client.Registration) { r.Name = " Ride Club" }},
 		{"name", func(r *client.Registration) { r.Name = "Ride\xffClub" }},
 		{"name", func(r *client.Registration) { r.Name = "Ride \u202ebulC" }}, // shows as another name
+		{"contact-email", func(r *client.Registration) { r.ContactEmail = "it@ride.example?bcc=eve@evil.example" }},
+		{"contact-email", func(r *client.Registration) { r.ContactEmail = "it\u202e@ride.example" }},
 		{"name", func(r *client.Registration) { r.Name = "Ride\u2028Club" }},
 		{"name", func(r *client.Registration) { r.Name = "\u200d" }}, // shows as nothing
 		{"callback", func(r *client.Registration) { r.CallbackURL = "http://localhost/callback" }},

@@ -208,7 +208,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		observers = append(observers, config.Observe)
 	}
 	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, public), observers...))
-	private = telemetry.Requests(a.logger, OnlyHosts(config.PrivateHosts, private), a.metrics.Observe)
+	private = telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, private)), a.metrics.Observe)
 	return a.listen(ctx, config, public, private)
 }
 

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"connect-svc/internal/testing/wait"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -86,6 +88,7 @@ func TestSmuggling(t *testing.T) {
 	l := newListening(t)
 	const (
 		post = "POST /oauth/token HTTP/1.1\r\nHost: connect.example.com\r\n"
+		old  = "POST /oauth/token HTTP/1.0\r\nHost: connect.example.com\r\nConnection: keep-alive\r\n"
 		form = "Content-Type: application/x-www-form-urlencoded\r\n"
 	)
 	for i, test := range []struct {
@@ -111,6 +114,9 @@ func TestSmuggling(t *testing.T) {
 		{"a bare CR in a value", post + form + "X-A: a\rContent-Length: 0\r\n\r\n%s", []int{400}},
 		{"a chunk of nothing known", post + form + "Transfer-Encoding: chunked\r\n\r\nZ\r\n%s", []int{400}},
 		{"a chunk that overflows", post + form + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n%s", []int{400}},
+		{"both lengths in HTTP 1.0", old + form + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n%s", []int{400}},
+		{"a coding in HTTP 1.0", old + form + "Transfer-Encoding: chunked\r\n\r\n%s", []int{401}},
+		{"no length in HTTP 1.0", old + form + "\r\n%s", []int{401}},
 		{"two hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", []int{400}},
 		{"no host", "GET / HTTP/1.1\r\n\r\n", []int{400}},
 		{"a host that is none", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", []int{400}},
@@ -140,6 +146,25 @@ func TestSmuggling(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A browser that has come to the private listener by TLS comes by nothing else any more; one that came without is not told so.
+func TestPrivateListenerByTLSAlone(t *testing.T) {
+	t.Parallel()
+	a, _, _ := open(t)
+	defer a.Close()
+	for _, secure := range []bool{true, false} {
+		r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
+		r.Host = "127.0.0.1"
+		if secure {
+			r.TLS = new(tls.ConnectionState)
+		}
+		answer := httptest.NewRecorder()
+		a.PrivateHandler().ServeHTTP(answer, r)
+		if got := answer.Header().Get("Strict-Transport-Security") != ""; got != secure {
+			t.Errorf("with TLS: %t, the answer says so: %t", secure, got)
+		}
 	}
 }
 

@@ -68,12 +68,22 @@ func listen(
 	}, nil
 }
 
+// byTLSAlone lets browsers come back by TLS alone, where they came by TLS: an operator's console has no other way then.
+func byTLSAlone(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil {
+			w.Header().Set("Strict-Transport-Security", "max-age=63072000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // oneOfChunks closes a connection of HTTP/1 after a request that came in chunks. It may have had a length, too, which net/http
 // removes: a proxy that went by the length takes for the body what the service would take for the next request (RFC 9112,
-// section 6.1).
+// section 6.1). In HTTP/1.0 it is the chunks that net/http passes over without a word, so there each connection is closed.
 func oneOfChunks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TransferEncoding) > 0 {
+		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/alecthomas/kong"
 
 	"connect-svc/internal/account"
@@ -139,6 +140,7 @@ func (c *serveCommand) Run(p *program, command *kong.Context) (err error) {
 	defer flush()
 	config := c.config
 	config.Logger = logger
+	config.Memory = limitMemory(memlimit.FromCgroup)
 	warnOfUnknown(logger, p.environ, command)
 	if config.Traces, err = telemetry.NewTraces(p.ctx, logger); err != nil {
 		return usageError{err}

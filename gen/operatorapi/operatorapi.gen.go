@@ -132,6 +132,7 @@ func (e FoundConnectionState) Valid() bool {
 
 // Defines values for ProblemType.
 const (
+	ProblemTypeUrnConnectSvcProblemBusy                 ProblemType = "urn:connect-svc:problem:busy"
 	ProblemTypeUrnConnectSvcProblemClientNotFound       ProblemType = "urn:connect-svc:problem:client-not-found"
 	ProblemTypeUrnConnectSvcProblemClientOffboarded     ProblemType = "urn:connect-svc:problem:client-offboarded"
 	ProblemTypeUrnConnectSvcProblemEmailTaken           ProblemType = "urn:connect-svc:problem:email-taken"
@@ -157,6 +158,8 @@ const (
 // Valid indicates whether the value is a known member of the ProblemType enum.
 func (e ProblemType) Valid() bool {
 	switch e {
+	case ProblemTypeUrnConnectSvcProblemBusy:
+		return true
 	case ProblemTypeUrnConnectSvcProblemClientNotFound:
 		return true
 	case ProblemTypeUrnConnectSvcProblemClientOffboarded:
@@ -1176,6 +1179,9 @@ type UsageSince = GivenInstant
 
 // UserId A UUID. Answers have it in lowercase.
 type UserId = Id
+
+// Busy defines model for Busy.
+type Busy = Problem
 
 // ClientNotFound defines model for ClientNotFound.
 type ClientNotFound = Problem
@@ -2895,6 +2901,17 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	return r
 }
 
+type BusyResponseHeaders struct {
+	CacheControl string
+	RetryAfter   int
+	XRequestID   Id
+}
+type BusyApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers BusyResponseHeaders
+}
+
 type ClientNotFoundResponseHeaders struct {
 	CacheControl string
 	XRequestID   Id
@@ -3255,6 +3272,25 @@ func (response PutActivity500ApplicationProblemPlusJSONResponse) VisitPutActivit
 	return err
 }
 
+type PutActivity503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response PutActivity503ApplicationProblemPlusJSONResponse) VisitPutActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListAuditLogRequestObject struct {
 	Params ListAuditLogParams
 }
@@ -3566,6 +3602,25 @@ func (response CreateClient500ApplicationProblemPlusJSONResponse) VisitCreateCli
 	return err
 }
 
+type CreateClient503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient503ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReadClientRequestObject struct {
 	ClientId ClientId `json:"client_id"`
 }
@@ -3843,6 +3898,25 @@ func (response ChangeClient500ApplicationProblemPlusJSONResponse) VisitChangeCli
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeClient503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeClient503ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -4522,6 +4596,25 @@ func (response RotateClientSecret500ApplicationProblemPlusJSONResponse) VisitRot
 	return err
 }
 
+type RotateClientSecret503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret503ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReadClientUsageRequestObject struct {
 	ClientId ClientId `json:"client_id"`
 	Params   ReadClientUsageParams
@@ -5006,6 +5099,25 @@ func (response SetWebhook500ApplicationProblemPlusJSONResponse) VisitSetWebhookR
 	return err
 }
 
+type SetWebhook503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook503ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RotateWebhookSecretRequestObject struct {
 	ClientId ClientId `json:"client_id"`
 }
@@ -5287,6 +5399,25 @@ func (response TestWebhook500ApplicationProblemPlusJSONResponse) VisitTestWebhoo
 	return err
 }
 
+type TestWebhook503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response TestWebhook503ApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type FindConnectionsRequestObject struct {
 	Params FindConnectionsParams
 }
@@ -5557,6 +5688,25 @@ func (response CreateUser500ApplicationProblemPlusJSONResponse) VisitCreateUserR
 	return err
 }
 
+type CreateUser503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateUser503ApplicationProblemPlusJSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PutUsersRequestObject struct {
 	Body *PutUsersJSONRequestBody
 }
@@ -5702,6 +5852,25 @@ func (response PutUsers500ApplicationProblemPlusJSONResponse) VisitPutUsersRespo
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutUsers503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response PutUsers503ApplicationProblemPlusJSONResponse) VisitPutUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -6094,6 +6263,25 @@ func (response ChangeUser500ApplicationProblemPlusJSONResponse) VisitChangeUserR
 	return err
 }
 
+type ChangeUser503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeUser503ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListAdjustmentsRequestObject struct {
 	UserId UserId `json:"user_id"`
 	Params ListAdjustmentsParams
@@ -6354,6 +6542,25 @@ func (response CreateAdjustment500ApplicationProblemPlusJSONResponse) VisitCreat
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAdjustment503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateAdjustment503ApplicationProblemPlusJSONResponse) VisitCreateAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -7866,230 +8073,235 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3/cts4si/+Kih+t2p3zlI2JcuOrdTW9zi/9uSeTDIncU52d5xjQSRkY00BWgKyosm46r7Gfb37JLfQ",
-	"DZAgRUqULCfOTP7YHccGiAbQ6G40uj/9OYjlZCoFE1oFg88B+0Qn05TBz09TzoR+LfULOROJ+c0NTWfM",
-	"/JCxf82Y0hc8CQZBf9wdP0oOWOewR/udfnzMOifxUdx5NIro8ThKTsa9bhAGSlM9U8GgH/XDQHOdsmAQ",
-	"nF2xjBGuiJBEzeIrEsOge0EY6MXUtJhlYhBLIVisO+omHkwzOUrZZIANO0Lqzhjou70NLclvxuORpFnC",
-	"dkn0SYloSyeZU0VkPlx7sos+QPfzCeXpGb1m4n4oPhVSX7GMzBTLyBVVRF9xRVjHDEtokmRMqRbEM9O+",
-	"o4FOQ/ZLcUNTnjyVQjOhS6SzLJOZCgY/fw4SpilPg0EwmSlNRoxQTVJGlSZREAZTyYVmWTAI9hPK08WF",
-	"0myq9ruP9uGH4PZjeLd16PWKdXjBWZqYHSP6ihH7WUINC+JUWiyCbdmJ7az9hZhlSmY73MKownTwfZJI",
-	"Zg6MJoYELmYMtzPlSm9CPxJryP+RpmOZTVjyFqm9vxm4JeeKTNygLWjO23bsB4Ds1/IDG11JeX1vsskd",
-	"c3NkhCRzHK4FwUJ2bGNLqX6Krdj9CVI83TxnDRyOzLm+QgYxop6KRSvydSf/gpvBl1ED+oqLS2L+3ZLO",
-	"Qvq/lvotm6Z0QUcpu3fRb4UIu1lmEELFgkxk6ylkBdVmHm8ZTd6IdLHDKRyUpyCnLKNaZkTLaybIhC6Q",
-	"aa6ouGSGetiFFtRnjCYdaWg1hL9j2Q3LnhvRvzPaD5tESCxnaQJkjxiwdsp0K2GigMoOaCgg+0zKVzS7",
-	"3CHLdCvrPZLJwrC3lpKkZqgWZGopO9AWaHwv6ExfyYz/slMJ0l3JF0ZKc6XMgZQZmWeyFU/MfFKRdjWb",
-	"TmWmWfIjSzg9g/47W+vDmrXOTY3pNOUx1VyK/X8qKVqRn1PbmRhyO9ABJqJY9owBn92TnYYyvBDZPAET",
-	"M2Ftmdv079jmOc3PP3GF9v2XIZnBeG2pxdY5sV/4wmFIaEtpWd1Y4+P5zZe/JYHSaUG11UcdaF9P/jst",
-	"p9P7vCk5nWj4WOFgG1BuewS3huQrRhOW4eWUxlfMXDwymZp/J0zFGZ+agw73HTVnmQLLXrAblpmRMxzY",
-	"TI5nZsY6m7EwUPEVm1DzjVgKY/sGQnageUGl0hkXl3jFvKJpygRqi/Ko/yHnREtipB8T2ogdRv709sVT",
-	"cvToMPqh3dhPGM1YRjJG08lfzgN1E3ecUD4P6gkCc+SVRCm3TJXZgynVV85gKW7YzdRMqdYsM73/Z98N",
-	"v3/T3ce+av/nqHNCO+POx88HR7d/qCWrPUHuBG5OjunZihh7r3mZLFPzmk6YKl0HuYB/pvJyNVV/yNg4",
-	"GAT/337hQtnHv6r9l5ZjpzSjE6Yd08Ly1VHh2ZUvn+U7Vdjr3DQyixaEgaATMz1sbs7onYgMg+LWukzT",
-	"ULBP+gKvikNH15ReMjJiY5mxkMwEWo1J6HQAI4pOGBnz1Mz7MRmmfML1EKxMo5LRF5HP6l8zli28aSE1",
-	"/hwm9NMrJi71VTDoRr1+GEy4yH8R+tzx82nnH7TzS9Q5ueh8/HM9L7wAuk7jeuY0djfqMQotQhS4VJGh",
-	"PTizaUI1S4ZNE8B+TRM4Wkk+7fyyd7GW8LrNArrnV1TnxMuMJDwZkKE5JcPQ0W9+cmfI/KwWSrPJMDQW",
-	"ntk7Mwuz0RRtwBWzbN6lo3Z7tLduk/C8rJqsmepIzuysC9FWy1negdnogCAx4KNrSQurGkXWxxYa4WIa",
-	"g06KqWJNxIKrrTWhSFtB6zsuYraK1is6nTLBEuIYhgulqbnVZiSluvl4KvhyW7r+ym+YeImf9snTVDeR",
-	"B6aKQiHMjcVAdeMiwR9bE5MbPKZTQcx7oVfva75WKPJK69VE2Qw+esdlMtZwe+Z3arSWHMWyLRj/lRHc",
-	"9YphIpUmmZwrIgWhoBJC89+UckESFvMJTffIK0ZvzO2Ra2LoZP+a0VRZhfCXbhQ1ClFoUSI3YWM6S7VR",
-	"AVFohA2fzCbwrwiEjf1nWdR0OycfjXnw8XMUHvi2AReaXbLMXjroJWs4MR/A8kbrwNwJyYhdcqHu6XSY",
-	"DW+yDkrbW7YEit29kx1gz0cTAUNnkvNkWHJ+NVBlm9+FsIIiMKYypqZSqKbXqbh4hvCv/fZG8Wdz/a8+",
-	"cS09IjUQ5PrsV0a9DYP2fYtet20X4CekHae/tCV1L2ePyTCnaEjmOfuCwW29lO/fv3xmNq16nep496k6",
-	"qmz7/dLd6zYM/tax9nXn5bN1fQtL/LbpwW77fZSl77TYyDflZ7hdbIr/MshEwhIylhm5lDJ5IEsOtsJT",
-	"KcYpj/WW6+0/BK5bae9tcydrXP+W6T1iPoA19s3Xry2i7lHYPKjV/vqqoOIjXPeBkrPzfrYJzojMHtZ2",
-	"LUcNbLFd1Vf4dYtdGXR30h4/6J5dqSKJjGcTJjRL4E5NjZVcPNmPuc6Nd/RJDox1LMALRe218UoWHcA7",
-	"HoIO5wlezK17Hxrn93YrAKGFlZBSsD3y2r6oGn1kPTUPhA/yqIMtWWA5KGAdEyzFOeyMDZzv0OgjSuBW",
-	"QNCdgTwwksnioS37E5ksftNLHxKuVf72ag7T/3r35jXhgrw/e9E5DgkVRI7+yWLXecxZmhA95zEz2zbB",
-	"2z4V5KiPf1Nw3FKutCJUJLY3vjMUrY9Jwtj0oW33TxTfLO4ibHNPcStZawOMwgfDLsMlQoYDEJ6lA4u8",
-	"kHvuzZ6CuJ6JayHnIiQZmzJqBLDMGoS+dorYnnwyLC+hHdbGc/GS1DbcZb4hxwR/YR3pe+QJu+SC0Etq",
-	"/h/djGOeKQ3el4fGbv8FnpFvX7zcN2s8jG0rhdJ9LUdKHjK33pPiqH14DhjYZF6NCPvG3DLVeMUtOKIc",
-	"Qthia4oBv+6mFo4FjBwYMSZWhVO23Vr1cPa2HCW55eZmpY+s2yNvyNswqEZ3rPtAJVZl1766huhNd5S9",
-	"yJWQjFhMZ4qBaZmxmHHDIxTiTVhC+t1oQBTT8Of3b1+hgn4gO+/HlW6x6UWs57rtygfa2UYtByaOJUTJ",
-	"JEYt09RcdR/GIldiYLdY51J86rql9ofbyWq/kxOGHoMx5SlLchvHmDMLOcsIvMM9kNX2Q3e3WOoixnbd",
-	"OucD7Yyl4V5qJE9xcewekR/5k7B89+xGURhFEYHovIeiRKrhyFus/azyidW+0mpM8T1Jlbpw510t94cP",
-	"HzqnXmzg2v55pOFd96o+/HqrPauNjV6/ezUU7G4XBSND69jtmE8PnbgaVsO/hyHqCthfY8gNH5P4imaK",
-	"6b/M9LhzPHwo50ux7Cu90dl3jKSIc1/7iuFi4l1flsebr+36vAj+vqeXQZ7gtduPwpLm74n7+wPa8zs+",
-	"Ym1zbXqo71bf2JW5KRvgi+1iU6x/y7tVmfD72VYgrc2+FqFGD2J388UAGk5jzW+4XjyhOr6CfU0SbqZM",
-	"058yY1JobvZxTFPFlkSUxsi5Ltp0EEDHBaFpaiY64cL/QjcMpt4/PwfxIk65uLygSIH9LddsotZt01ue",
-	"sLdyjt74Ty+xSzeC6DkbE0ezjC5Mg3yY5J8zpSdM6IuMTeQNTduP9xS/cZp/4i1+YXsa7jJ2y0G9BPTW",
-	"g70zrbcYYPMlxZE2W8aNB9nw+2YqF7HMMgZR79tN6mne/26jbz1qq+Fu81/gq5/pUhIFb5mCANU1AqHN",
-	"kV4ZFJlxrdFQW3NQ1+4zmmwNR60lDZUzs3mvbUjeossqTt3uE+3ne+sHwP5cWrKwjgNqhqrfpoaF9BZo",
-	"xcRX88/HOnaHdix5RjVVTNeFS6OvyA6HoSZMzCbN04bfeqO5JBA32sQZT+2VLAhKcKIwnUFyF0WQD5ok",
-	"LIEUPZJQeHorH0ZvHXjSJmo6DOIM3vsuqF7b3gV6m03L129Vj+pyY0+2Vv3RlImEZs8gz8EsTqrXmnHP",
-	"oBG+vKwd4bW0GRQ+V5cXr5ikJdrRYUcorVwzr5nPucCFDaSqGbu1MvD47HZZx3gJcA1pe/iIbyPiTXN4",
-	"j39MxCxNibTJhFRpYp3UOMLPjtPDwDQMPi5LCVwtb/zadZolXIPxvuEa0YYMuA+lnBctIVxtL6g5oLQ+",
-	"FW3bhDOR++P+7//+P6pIP1sed5OzVmR9DT4HY5lNTO9gNgMebdqKMLAPfkZg3rBMNSay2j8SOsZ4AEZo",
-	"rO3e491GSFJ8DIWjiFkm/DToOgocbFLTpmIiRZkfwuBT51Jap1wAgAdv6fxHphRFNyKvS+5gaapc3pUc",
-	"gz9N8wkjdEoz2Pl82bjQR/3Ay7eJljNqwjwfZYMFr/A+tKVmPi7PMM+q9LP4isSXmu3KV7Dx1Ny7YCmO",
-	"5jcoWEpqZDnDnsT278SI95AM//73v/+98+OPnWfPhiEZZ3JCuidR1Im6nahrxMjJyclJp9vrHHRLLGWV",
-	"g5e19afuya8/91zm1g+Yv9W77Sz98Ic64fAUY1yL1NENDIdXUl53aMqvGYb0pVJe2wSOwk8B8oorcslv",
-	"UD5VDPp84JU6GlvdhoEZ4wLHbM1Yhs5T02WZryp7bakpD1O72+3WqzzX0SzD2CxfQBz0gjqhENM0HdH4",
-	"+mKWgVBb2riSoG5heEkRz7IMbVaaqLZkSKFprC+Yy+ZdpmMbi+5KTpg5nI2zS+WlrD/mwE8zkUDgN4+v",
-	"HPiAhBBxlt2w5DFhk6leACOK0mH3RsC0u8YRypgCIaGYMWqGYITXK3iZJheKxRnTF7P6LFlInjWHA6UR",
-	"NjZj2VzZucyuVUi0lIVOFITrPL59SRZ0jOopC4Tz8+Rz/7Zj/tNz/znD/wxK/zk/3zM/HNz+4w8rVes0",
-	"4zc0XjRulo06VBdTll1MuJihBGzBXiqW0w0O8jvTvOx7OADt6hwRleMdBjPB/zVj9s/GBLgtoFeqm/OM",
-	"KzpKWUJiKsgImMzodghczhPf4I92I9xNDa6iYLLbLwRh4OXW1V3WNMsmqnFBXS7olGY0TVnaajVrRRmq",
-	"e+D1fOIV4ZLvQv1GhlZs1YiQGkKrEqNy1Mu85C+DPfIleVJzopplMSqytRJ5nc84l9EV/W09Vy58XhGa",
-	"pnLOEnBHE+j1mBxFuRGLMSEsVaD8FEXX/NImlhKzl3Kz16uF+ufdK62niri2e+SlRoSvCdXxFWGfaKxT",
-	"uM97IBS9qH9chaFYFvY1WmTtQukC5MQIq8eke8dlWrtIVaVVJvEp/tkRlsclLisNf3kO+zXrUdVj5YFe",
-	"akXmbKS4MfhgT0Krs3JVsm5U2JSW2vFUkHf//VdzT/zp9V/JmKd4T7RPKEd98p/8iWHXEVXsqL9m5ONH",
-	"B8f9BiCSP+9//Le/fI7CBpPy7pq1hGATreXKin5a3gTbgExlyuNFvhcpF2CvGuMbSRKKCXdt2GZjGjRh",
-	"xd82U5pyQBNZPiwEexlZcu/C5Kto35LmW94q+PM97lCdai1T8Rxv9uAFZTS+QqMyI4qJpE6aHW+9TRb3",
-	"p3GHbhuVXR4vuYkDaxMD3QdlS2pxPiB0pABII9NM3rAEkjG5JtyHMxxJmTKKTzAyYbUmD/qyrN+o5lxR",
-	"VedSesE/mTFlVqBUm93icb3N745ZPRbdhIoFmZutzNh4plhCzP0Po17m3GwuUXICVrsUkNs2zq8gXAFe",
-	"qfUwbOEEKozSTQ09NJTy5fPNPLPY+eJVN9Vbjo+rGe2+HT8+T3+Lnh8g/8ss0re7Pu/AjH8rdX7KN1gp",
-	"ecOylE4v7NGrP7+pFJcwFZkm7mp9zdhUwbUaElxnU6IlOYhIQhfqMXEaFgQWSdkYcJdWC+3e4UmvrFuj",
-	"lpI797luKrjzUN6L7V35LTxE2Hwj661WyrZ5C/grE1ZgFV90vULI2QdILCJmkxECOTXhVHWP663Qy4xu",
-	"MPkrrrTMFhfG0tj0wdCcHLgO2e1ZUpXCXzI8aKZ5CK9FqFioIFdyllW8Phje9XWcPl/NNVPDfa/o1Khj",
-	"yAL1HofARJvjGhmdnTF1Zf3PgBwuxeVjAimoGbsB17S5HHNNBGOJKnAHIUW45NApgufN9prBQV3CR2r8",
-	"OStcL/6p8piy4QmmQOizHpkSX4YVUVBhvY8rhc5TObORKluJntprtP10DfzghtZPwlUp+fH+RrK7ea9j",
-	"TDMW83q5d+rM5diceHrDgFPB8ow9CrQksdkvnynBbWP+rTSfWAuO6gsoDQPHCXKqa72NjnPvcdaVI1As",
-	"QbjmNFU2fzUTq3u1sAoFve6dCL5bT+pM1D/xFAZEt/+of3xw1H+0jo+eoit0q7emTd/VrJxCs6nGZ3El",
-	"54JI0XCx+kKvcmUiW7zSrYiq3VAQbh7q5D3rt0CT9OdbvNOXh203xS8xt63jqi4KdO8dh1fdx4KXY7Ec",
-	"7Zaqut145mLH6uP8IKDuMRmxVM7JLyyTRtBres0IndNFCE9NxpaJ9sgpxAmAeShnGkyYWGaJkc4Llf9a",
-	"CuZ6ES01TcmlZMobYM1dpk4UdfLfHtcJpQZc51MysiGDmDLkKPzXTGqG6D9iNmEZj8mVVFqFuWO6d9gn",
-	"o4Vmao+cYm8Xg5jw8ZhlRjE539popgEGGsINnB+uzlPveYwPauQVFDbbxolWRBk17HAcs6mGNGCWMXh5",
-	"QVgERDpBoxNSU20Cw0q/tqv1Vg+za4H3RzIxrINgTbaLraNwEnV/8N2kpvn8SuLDwJKrHUoH+YEl+z//",
-	"z/7Hf/vh3+oxx0vq3lK6MojoBb+cZWxTFY5p1XU3Umn4wCEJQHoiJYefPm1jsB1GF+sV1o88TbnzQJhe",
-	"Jydb9MqoZheA19x2Vv3eyRZz8se5UFc0K7/JJ3I2Slnp0aD2i3gBRyMSnKItd8LmFva32o9mP+0pZv7c",
-	"xTTNP17Zi9olK6YdOk7M2SXngFpmlzORfHf5fHf5fHf5fGGXT3tHTuPVs2CpXdiUD8gdVJFK9/1mURWC",
-	"3+DjRanoQF3IhasEAjCZT21VH3xnUPwTGWcYik1TkvBLjmXednay/2SPdjc8uv3h//9HrVT8DznLoGbD",
-	"xtGqijOlG8MYirIWLniBC3CwYgc8quDFym3P0Sy5ZNu8jo4L03Elv9lmEJkzyzZQnPn7aXvx98Z1ee+y",
-	"BVY6MYCgYiZhdX1LNNRxYl2hiVNM6SeugBt4FDkwYyrnLHMlc6p5Bb5mxXJgp50XHz8fY7C4+2d/k392",
-	"G6KB2p8dPDoTz16+dy3o0Vm4ozZMUc8rGIAZjOHJEM+EFVfhej92kBpWRtX56lobLs5ca/8IAT3qeKp0",
-	"Oam/Hqy6Erxm8w2yDnfhdfrt5QGuzvur27TXbH639IPvoa3fQ1u/h7Z+D239Htr6PbT164W2+krQ3ofr",
-	"81IadKAr97eBBsylZovikIbAS640y1hyIcWm1oNZwF+kWGsTnLl2ZWcDTdM342Dw83qz6GMTJvMfFeHJ",
-	"Y0KJYHNQnfWxbtWtcHk7+QSqC1G7HVLXVgNchNb0Nabx/EpCiqitmEk+2Cei1+9fLUvGqIbBi/Jjd3gS",
-	"3yRj0kUdXEBlsibPN/qk7DkhvkvJpvXd1WNdciAtUVW3H5W76YYvLhtftlcFb1fm4gcqu4HqZuBw0jY8",
-	"4FkmsxrT7QOAV1aKIA0tEDJxj3cAYRq6dzWZJSz3O9kHLqxk2cr1VbwwVrGSVimWQtG25tOmdEYjB/Bv",
-	"bhL4RLNXm4lpS9AvOxjGEGKv2Sd044DaMN1r3wFWwZtWEPByUFOfO6C/I8aLZPfWZAWzOKTWqhQyZiku",
-	"wYRQYZehiMBSmhr1l5fjLpbJuZGbqu4vF94IG9uW8HubmxVAhCs+VQagXP2xwr+95oMWhXRNK4dz2tzM",
-	"B1JtblVASa9aslr43OYO1SpnLVq68ulNDQsU9+Y2S9U81jb1soNX7V5e4aO5UROM5Wqm8IoRrP+0qzrQ",
-	"3LIEwV73jPIWgldYYqydOiGT2b+TOJXxNcKpFKEvv0CYSxvH+jawGGfuh8HSD386P9/Dn9HBXnsn3Dqm",
-	"TMlZFrMWcv4dNNxdVFkxcJ0wdQhum00mK3qthIeTc4yCMP9t2XYmbCG+9oYxdl0yjV9LbQsKoWEGoErm",
-	"7mGrmC1bw0BnmM/OJ6Z27Sxs6IZvatyooJi1DI7DGFMgFE+NMQQvdP3RwogjpWmm98jrWZqGue1vJp/X",
-	"aLdtsHIiE4lXpumLHqy6d+l8nkBiPtPVMISewLkNH8JZq59HuLT7tXwldREJ/C6P0b3Hy8+dwoHvEQjl",
-	"ytWJ/goREuvTPPLI5FbAFW+tEFy+Gzb5hGsfR9F5tbTEbwQjU5ZBiQYpGpAlwb6pwktWf1lAbeJf6jR8",
-	"fm6avaNwT4bdhrbkEtIfrhjJeMJCgh61/K0YMc0BCqvbO8YI0dwmeP3+1R75iWZasMwVnqr3sfbWe/4b",
-	"MXU3PGEFZuiXDBEvD1vHZsvovfc+sYf03nYfy9z+sa6KQr1xtM3G67iL2cK4zdP5IvNohZGc20I7m7Ub",
-	"uG72Z55Tt3qF8R+A4P5iGpKEajqiioWI6E8VGT6fmaXZf8KylIvhHnnGYp6wIh3xj8rHCqy+ZR7118qz",
-	"7YJ9kkujq2oDfLsQhpemGDWOCQf2YdhhZVGScq1TLOtbVs2tIgm29822z+qyGZA2OEg1uXPhnukFCbdy",
-	"9xVBVnUxbvUBG/cSdRQGU0avL1bu55l75bHsaiOR7PvcFrt3BwA4LmK2QZwWJLls4JnOzc9W328BoQb0",
-	"uu82I6YVq1+zIW4aJQZwXFlm7joptMXD11Ygjd/Oa9nWEn/tY9da3G2zGe0qm5R3BOICWp96M0rrsgvV",
-	"qarVhG9VhyEnfxtA/9VE7QjI70Fz723D3De3rL4f0voXaa8+933LyQwwbcTltr4OxS/FwwN9tV7/1Qku",
-	"tRV9QwJaEqfhQkcAnFcUUO88ZQ5DnZo1YOLrTLMegrXKixCOUkIm9ZZniQNW8OOp1mwy1fcK3VYMUQFL",
-	"A5BxIgUY8BFE0Bk7cJqy+mCe1ZAdM7RcbApkHcsjh6ipFMaspgpSoLaJ/qdWQS2Fl1hvPiYE5WOBW3/u",
-	"MoXgVR+teq7LkVXAmg1IcfipeuMZqlST47B70rOOKWdJy2QBMakWDM6dD6zQwD7pAWEqptNGCOmmx/w3",
-	"49Jqliom+GtQToFxa+jxuwsSM0dLaTqZ1s8Q67rhtKiGy23txq3FpkNetNUJlgcv85H34o977m3EikO1",
-	"VTkPpKwecW81O259V/2auZF3KbxTz49DF+K5N5saaZ0M3eGSYwLZv+VomTZ1jWrLO31sDDQpLr0uibMV",
-	"lZg55hNZLa/QrC82yzGF7DLLarWa9I2RwVMmoC67rfdo44+mVGkbrQeBoVQRJY3wVkZsM0DA54qMM8a+",
-	"iuZswuQ0i15w755Ntqxd9lXWRwuPoT3+77QzUOUXYYE2QU6WNAxyKgTfer6xHWsMYu8b5ZxSGxSzLpk0",
-	"hwHNT7U9NrBwS+YNrkIuJpd5eZ1AframIE+9H1Imi3qNhHoWQ5dvWLYglhQMXq5VpuymBQRSSYdgAkLr",
-	"a3nFqFuXAoj0hDhJHGndIt53hm519t9aem5xXGqpGxaVcYe2aBZsQlhEunOBMY2WnSq6daIuL2yW48fP",
-	"Bw1ZIU4OgSm9cVkxBIzxLiEeXLJny2/Ch1UrzI1RfHDFWr6rT8iHINkRi4vyY7CS/ruy1WP4LGbMXh82",
-	"42Pzwp3R7HLjgIbaNItTYRPE3r995b03IyQ0vFVkZrM3zw+ruRCuWMIzpjadzsZKpS5ydhVJtbGx5oyY",
-	"Hk07uqzHbW0xX52u2toPXF9tFa8yL/w3LZbE17HrY1aqtyfnkrGXNilY4Z3ZQGQVwZoVUmq3xfpGN0s2",
-	"fm4kVSbnWBdvJjRgmsb47Ab5ZlwolmmWhMTujrkL50Fry7nHrv3DDtx7p2VW4LGDIMrj9yCWNWYJGS0I",
-	"xdwSWCJ3JafaHHhDjmXXVtTXxwHmq1V8bXVIoDFlWTzLuF68M9+3cNa2cOOZvGZNhRJpOgM2HD598/r1",
-	"86dnF29+ev729OzN24uzN//5/DUWhKRY9nFFu3cXL16+ej7cC2xNdlAwjGbgFbDEGpGJBem5GEtXhZ/G",
-	"cIjw8RLzby3ZFaj9YKmS/Qsbw2Mb/FERc/TodAqeJ64VGdH4mokE35LLKUI25ttmTpq/T22gj/OsYJUv",
-	"Z1xABqRm5yLlSpt7NKZ14KelSBfW26hdeX2vciYu38A/9ivXG6mU43OxerlDtCnyAgFXcGkzSxm6opfF",
-	"MtJZwjVJ5SWSPKELMsI4qIxRuBhinsq5yCOermzoFM9gZRMZzyZg1gzllAk65XsLOkmHe+fiXLxjIsGo",
-	"BGAVWgi54anNSADPw4A8Ab4YWufPHnkiE25L+wG4HMA0vOgcF9h93SPyI39SoP2NOUsTdS6s6uUqJy13",
-	"ZiPtZqJFgDd0wxDcx9bHgcPOUUqakTHI26XsnJJ/zcwlAEUyrK++YufCDceAayiGVLrdEHGZKwrnGUAX",
-	"igWs1yuutJGuaBsaYxbce0MABhsa0aL2yNAzTIckZTQB0N6SDZwfE2MyGeZ8bK/ztaYxOT0X1phGDCjC",
-	"RDKofJEr9Gsa6pRXRBUBpuQcuEvANE49rWY9CjbxxZKVvz2jRJ3Qa6by8I6YCrNXI0auaGIBss1XIaMJ",
-	"98YG/xNE/FMIOXjSP3z0Q0iGdDpNeQyf37cN//xPJYt4FyOth0b+DB+TYZHeM3Rp5BBxoiTuqvVGDv/W",
-	"eYstOy+haiYXifOzwq/dRFN5uUc+5OrdpoOgwztvCgmv4GYMyRATx4ZwRC0rgVZRhk4fWVF50IqEC7vn",
-	"9qOggYf7nodrv/toH34YDmzuQjeKXDKSYePDKCKKLtS5cC8lIDSs7zqRgj22991iv2zMDUJKsoQoOmbp",
-	"IgR0zEKW5rsKVUvw24LNbQYXn7ABoYh/bhTJuSgi3IqTKQg3MtpCnITgeDJMhUwyt3lz4J6CMuHW8AFW",
-	"eXrF4mtFspnIoaUxpY5aeYRedCBzDByE/KkGVlL9qR91caB+dAATo8RMRCbotjFdBfnr87MfQjKl+sp0",
-	"6P8QngtfNEAC6sT3z5tmUUj63QPzf4c/hDl//Knf6/2AR6iYG1oe5tMh6UcnlqBeDwW0nKsf9s6Fuc3z",
-	"mNkHA54wofmYsywYBK/w92/ZuGPMu4wzTbOFiygZBP4vjbUwm0zMj4PgBUMYUadFcWRIoMWDb8RhoSRR",
-	"G3ixI3t5It0gsIqD5BAWNiqKvHPfzjXi6U8vgzDIPdVBdy/ai2ywktEswSA42OvuRXhPvgJ7Zt/13r/p",
-	"7rvrgfnDVNYhjry3ByGMogiWEJBG0jTEa8gCZxU6PCmdUaEw2WfgwtAwl8+cbwr2j82TJ6do7yFXWdY8",
-	"FyC/CFppKn/3MUz6KzHmHvmV/CdbkF9JHhl1zRYo9civ5+LXTqeT/8/0GXonfEh+tVUERIKYvb86k1RZ",
-	"tatpSrDfsne71H2YZwsMq1/BGGmz5S5PQ0r7UUPGRXF6K58sBa4ufbb4K34cixMX384JztF6Kp8vwfgs",
-	"fb74a83nvdV/bdb817VrfZFhIG3topvxzI9/VHbJuSI2b+cxDO4tEcAoW00HCGXuyR2ygNHmoEZYIgm1",
-	"w5Y3y+2RN2r99tTPYXmbyruz/NnlnWn48tIOlTem8uVz4bKhRZ4slesbbOVpB1Cbe+TNmOi5xKMMD63m",
-	"2JojhAhC9kQWxg4uusozr89FsehJPs5oUZhP+A003u2g73N1ygqjBJO5qDEqjYpD0ZxrzpdJMAimM+3E",
-	"YBHA98T6nV3mqLmweibMP+1LB/sEPj58z6IY9AU3Nei7/HRlrrtL2V3d3nE/qs3eCnpR76jT7XZ60Vl0",
-	"POhFg4No77Ahc6jc+tGgfziIolLG0SAwHNkxzbrdXtTpejXgB8HBOKL9UXLUOUkO404/OaadE3p40HmU",
-	"dMdH4+74mEZduIqv4DSYYAXJKzjsxgfjRwnrHPXiw05/dMg6xzRincPxo7g77o5O4uhwV5RsTcGBi/f2",
-	"l7GK9D7o9qLI5RoEeiYElLjdgnL/0ROYomZo+9fjfq971zHKG1QZrHu83RxK32zgsu5Jp7fd15vEJIxW",
-	"SUFps8H9nZCx9fC9VfwVDDqHHmMlDNzT0ghLNUcX48akg/8GfVhrAfKs+MO41duyr8tiGbm4CxB1vSi6",
-	"D+Hoex8j51rslvyGkee2696ukUVeFnLD5+o/0Y6UrkdKdFs50n7/7vqpVPrXz6HpO7f+UWzXvvlwbdV/",
-	"mwlvy582PBm6r3yRAgtMzhX4evvIsXWj5Jy9/6OD7wDtD72663u994E8oNPB+k5vGU3eiBRH6bbocCbl",
-	"K4DHgA6HbcjKwTJ+ZAmnLvSg3+ut7/wS4TCe2gN+GwaHbRbwHeA+WJSb0uX1Q8Y1c7afuYjSSyNKcwxF",
-	"fD0p3xtnCdcd+/x+yWoD/qS9xCXWI6FC7wbs3X1DItOEKY0+hj3ygqfguxE0y+QcbVGuXCpTmuJ90RiQ",
-	"l/yGCYSUHHNtLpRgSU/oAh2XI8YEsSAo2B29M0zobEHkTKf8Jr/4Wdc8+C1jbYxWdEqN2Rw6cKbMKESZ",
-	"b9CUjJHMkFB095lRmXAwUvZ+MoYkfmbIhHCrAbmUxDptYKiyb3JmQzFp7nrcWzKJzVqcmuV/JS/hXu88",
-	"p43vNUWTfVzbd5AYcxu2bA4Bou2bn5rV26g5wo23pUaxDb6eF81a2/4Vn/BWDZ9ihANaWRsr3pZS1Www",
-	"xJPUyNJTYLgtROdPNgttK9F5RyFjhGr5BcWXNOZ3NWLGCo5GIfPGExwhuAEhuxzdaxieWn+AntoPb3p+",
-	"HhSTeLWMfytc8oor7RUqVx6PuC37CMWW6lyVZ6XoAOfHtg8pWHgL35FYqlgBaUhJRjWzoKx+lfRLZmtA",
-	"JQyeHlxUVJmdMBTvqSt7t72PwmbrFFZ4CWMZHn7VYH/fPrDu2a77rlnhpf5A02vyls1plqgCmbMOS2KT",
-	"i0iBZN3qEtLdHZuXKivWcPpZsWW5XkU+MLuF71FA1SsZ58iHdSPapvZg5a1hyO9G6tc1Ut/aLLL8gatW",
-	"NDQokP3PeQzubaMyOVXWaCsS1ozEWD7x5uh45/1Od+/qobe470dRuMX595Idgmh0NO7Sw17ngB6zTp8e",
-	"xJ2T0XHSORp1x1H8aNxLulFQh6TejZaQywOu/70ybDkGueoMjaJBFO1FUfSPoApO3jiPwOGJB42SbBmq",
-	"yJjIFeDtoCHTe3AURSuFYS2wzscizQdj6SDcvMCODoI6LOfjDeRqG7m2hRa/g/Tpr++ERL+WGqoG7co8",
-	"XHm0NzXVsKdFXZ66rO8KBL99ZcQXbpYmqnK5fAxvGJAoY89ECOGqMjMWrLTPH0ZwmNunYPO82gFhLt6B",
-	"+oE7xQDnggsyzeRlxpQHaCrTBENM/HLPtmAiMG8RKmt1XioVU/DuI7CoFsvwBcgW3Kp7V8Gb+T0YLVZ+",
-	"dXvRxkfA5pLvzMXZcmz0UbSyLqjTEKAWHrpRsN057kcnbbsVEN+/FyMEmeXOJsh+whXguQ4+30mo1d6C",
-	"XsLreSE7jCy7ZlMQUJaPnYMplfE1SwBeEksVK7ls7Vha72Lw7E4R3vUI/naP310v3jK+zvnacMTWvM3E",
-	"F2PtucyubbxjhbkndJFHhdLUWHILojRPU/OXZR5Hmr+z+G+bxZkuONzwhWGc7dk8r15Q//xh7TmeEWPB",
-	"EEzoVKENrdGe29I+h0G8zcEhSehC5fGnEHXnssxdXKdIvPDUPOU/MVzjwn2mmZTjAsfO2o+IrmBdI+Ts",
-	"ii1cbfaM2ThFZQ6NV9GvyXWKscW/Bf8pzORhOVG/zhUMfK+2graPqbfTq1ibo+UA9+9Fh3iCFq5M8GAw",
-	"AjRHGztfPDTyGlPKLxnjxa3bkyQlmVBRFPAHcEk8v+fCRbN74f1QMvkwisI80NrlP15KpogUZLQwZLB0",
-	"PIB4+CnTkH/m4q/JcKlKwbDuwuf+fF9+q+1cT9WaPd1e1N/g3rhUY2i1YuU5GvV3pborpfpcFG4b4PpL",
-	"KZOtlWqRDnov516w+SYPRGeFO4YoLadocEKOl7YJSjKzenMob1iW0umF1Z3DxxgO72JmZZoY7QpfgXry",
-	"CwL1fktuHiG1OfpFzPuy6xmw5UvQ8rv03lQmEQyOj/rR5p4cpAxw8PP3k10Hre1CAJVx8wN1E/OL5387",
-	"/fGnV89rvc2Fl7t31o18L/cGS1RXHqBBbhX8+t3b9Dv0Nr3F7Awv631rwTpzMNNNsVopIwBpizUuhwAK",
-	"OCRSFOmiXBfXlF4fWz+2yQG5kwlUgL3ErHo4Q0DkTe1I6GWDlz7ew9ObB8Mc7UW98I5WDRBRHKvBAdQP",
-	"KWp8DXphkNKpsvGX04zF3CZyQW1kEO0I5ADBsBYJ++flcv+9flSqu29hPOCrhxGg/nX3+mEwPTmBfxzv",
-	"9cIgo5pdQKIsml7l31yoK5oxWIiuoWOM63JQPK5hxH1evr8Qjt2z6KT8BOhjZ//8+etR6tU+hLvsM8rT",
-	"RR7mePvRcFXD0+M3MoM6SPHIkLPiSRRhvf0n3LJy85C8v+xkl9Ru11B2sJXatRDsy4oWkeZDcMqIGDJz",
-	"zdpVo1S30MD/NWPZ4lt8h4V8Wlr4IxFK5ov7ATxYGQziXdZcryWgqfjotC47zWgilyHvQPuksBAJQmqE",
-	"sQUjP5WXLvTXfgieQ+oU2ETesA85dkxFA/Vrrx0IZCGkS7gG4x9LL3zr99DX0sP0uTPnmbUt8tI9jrOD",
-	"IMs1WDAOP8BuIMAHuDg+WW+KNO7jne8iLSNjqmDUGM3igznjb1YHzszd6mwgDfNtq794OGiAhxZ2slt+",
-	"g4iTNdx2Fz/ETNfWnmHzXBJAhCkFUHGee+Y9VI21LopTgegK79++IteMTZV3WUDRB0moqpiorYBNAS3B",
-	"8Nny2VBM+0djV86Fe+NiC0n3RdwMnk76Wqd8GT0tmF8pFueui81X0EN+Wy0RwmqELeHjIl+FfY+K+T36",
-	"Kd7Bw+pKQbqBuffAnMBPpL4CAQ0GpXN87DV4Zh0sZ+Gavae3y00PbnFu7+RU/E3bn563raSQ787S2mKM",
-	"7pyh30GUKSUTmrDObOoAcw39DoKRkozRlCDKHqB0yVXWgIXtMxckB9DFFcBxoWUd2jOiLdA5RN8snQYz",
-	"4fuwIRzkcRXVdAujwWzJFzEZCtRg8/0STnDZdOgWfpcemg5506hSw+O4n1faCPzCC/AvF7Dei/q1NSS6",
-	"j04Oe4eHvWijRO8ycHJTindtoZnfhlVQEja/D70Oj7vKJXy0EYJl73ftXf0lihXEl5NjPync5Yl7oHiQ",
-	"yA3P9oBFdaf0cHEuWGdCeUpokkDYvdLUCFD0FSlbx9gPw5hnXDOjNDncswBFjQiZlSAtAU7S9Adc0BHk",
-	"FE4z+QkwlcaZRDhDrs/FhC7qnnXHXCTeQ/CWad2bZUa7OmO/7URqsOCLpf0G47xw+Xfo4n3By55t37Xr",
-	"V7NcOtx5HcF6WwRCHgGF0nD7Qs4Q7xZCF81VeRUaJpxdF9FkxumwT1xpNUSM1IakW2D4u5gXNKElVe3y",
-	"3WhC/92224uh6kalGB8q7ajbOej6xe4GQalg8BbQQBvl4+KB31U27qqFqfd1dJceir6lBSxWb/nWZEbd",
-	"Mnn4G0obbuPUgCqfUoxTjlj4v4s0H+B2i7jricf3WAv1tsG3W4JKRatmK1RUALGZgwnEE+tYgyICeAiN",
-	"tESvrxTsXIyYBZhWBMkZsYRcsawBYJU046vC9CB1wpDkbCSmiDTGPASGIDY3DD7npqeDDYIEDAv344wr",
-	"mXnF1S3qt1E8yshrEdsKQeeCa/grwHqapjB/M19bB6EespIn9TCVpwL/BHhTkA6Z4JXXLau57p6LEiwQ",
-	"FQXRY4iBB/Bh07h8F8b1RDh4twsA5W02ElMCGmAskXfuoqz0XJb96cpZh19f6oYFESM5akVErxNViDid",
-	"sIzH1Gi2i7/L7HpTOnqbIesV1aDvxQ3QsF21WGy9FTh628zoOw7bN6x2ZGYlXw7H6y7JNaqo1kbf/2zP",
-	"ze2q2IlneSyasrhohl4qFhZV3eW2a2sP5RdsB3BLnBsuzCO/MZ7Cai2p7RVcy3PhpCVYVuS0NpUBDH8h",
-	"dWdsrjq1eQw4mdzwbxF+kasTK/G/fa+3mf0O74PPYF1WWTtNcCnaW91GpJT6vYq+X0i2uJA8sHCMHTOi",
-	"jchoNro3DBZm2R3RP/bIO34pOsZclokraDm3BTSgl1nkzPMmyqnLESliM3Ib2BidMU8ArAOr9UOcNFrW",
-	"Qs6JFI+9Yhvm8NBRikD5YJj6uWhK00UxBjKzLTmS0AUZmT1RLu+MJmjYajZVRfKKrdmCVZIIOFy4uPRH",
-	"eZyXhLeoltT76x9VHaHE3kdwWPg1pLA1o5Dc2YtjIXH9ZyLPqFSc7p/J64Xc9CjuGo/kuzir6OTfHpxK",
-	"VSC28rCAI/5352JxFm6DtF9j1+5XAMFrLZQnC1vDpBB9AnzTFueLuGoPDSC73hDfdJ57MZFv8PljxzYG",
-	"JLn74Oi1cNd3sTVq30ZOE6w55ypV5VcorJSV0EUIFgBUjaKaZVjBEMq80TldoI2AKGNGvRfl+PBLFr/H",
-	"/RocicV7zLkoP8hw1fAQM/BKLdts+JYliGrVOyi1gvt2GgliC6NDDfgC2/8udRw2e3vxpvVlokg2L5vS",
-	"awRpXDYsvupyVteyJoM/57vfqKHwe1D5uIco7tqVGahq/TbhJU8Qw1l4Hs7cr+XkoxdfMmdVUI961JvS",
-	"e/mOzzbUz4faSDnr1UWVdw8HB9Fe7xAO7Pb57vUJjsXSXhT1BA+CMLjMqBvnOH40Yo9o1DlJolGnH3dZ",
-	"53h8NOr0xsfj/viIduPDwyAMrrjSMltcGJ1VlR0pVYg06wW+rwKoxmg2iPnzjuUmbn5/5xqly13S/L49",
-	"+wet7j+qVlEgW9tCGxzmKj5zk8v6NE2tKwbgcuQ1E6o45O5zJT+MfeCztcalYEQwligC4Kj4GikQG7Ho",
-	"74Jiz4UvGJwPJIdKrHNP5+03clFbAQVe6pIo+vYDtJ3k3AnaTPFkAZ4oWLSdM254lzxWG27bwWDploUr",
-	"SghwEYInkFNbYcYGOqo80rFeQdmgzOc3W91XN43xs3VkQDR/ayGB/kp9s/GA94P+xm4qRTdWhPqWOX3/",
-	"sws0XwWxD1dSvxK1X5XJBruvzNWFTbsH1H24jwafzyHB4DwYnHv20J4F4TgPwvMgD6OHRk0XKmhqrLrz",
-	"YPD5PDehoE8bIwr6L1tk0P8A/oh4kvALUKi+2jgPbm+DMICNwSwDWFis+XYnSJOKabjh5dJw1McwQLMQ",
-	"Tb/NjUuol2Vn5NmQuB7BYHk1gsKETFjKb1iGaAbSdbU5Jcsb7kH7A4UTdXnRH3fHj5IDdtij/X58zE7i",
-	"o/jRKKLH4yg5Gfe65iRCWbSfN8ju6N5TdsfHzdM74IA9Yxpiw+utZeCrB2cn+/Tv/E1S4KR3kyRuu7Yw",
-	"H0pCdR8ccYvN08j88Rr9k+5NMK9DAE7AoaOHJ0OvvlYRP8S1tYr3yEutiGGmZJbCn5zUISN2yYVqyhTD",
-	"Wd1dvG/O5Sv5+zeGwtx0Olo9UL2WGpIjFwDsvau8IuEWugLD7JscphuLZxnXC+B0d1TOzM3PaBOoAgwD",
-	"2erJS7sJtWE0Ws5MYFQ3Ztp/tn+6cH8ySvOGZtxME/McKg3w3DjJ7DL1reLY40KzTNA0CGvBSYZP37x+",
-	"/fzp2cVPb1/+9+nZ84tXL9+dPX89xOcAak4O1BAxJwuvqFqSESCYL3X9jzfvzt4NH2Mk7pwrhnC1ivR7",
-	"3T3D1x/z9azBejPNrc8NeXyvqLiD72/GUq+JG8SYZvd24fUqAKhqOvL4yt7VOIOpJoRrr3PJQRM2X485",
-	"s8mnc5touEBoIv9TFpqogf6CCvD6aZn6nT8UCAuripma0f2pQ+nC24+3/y8AAP//",
+	"7H39dts4suer4HDnnJm+Q9mULCe2cubsdT56bvamk76Jc3Nn2rkWREIW2hSgISArmrTP2dfY19sn2YMq",
+	"gAQpUqJkOXF688dMOzZJFIBCVaE+fvU5iOV0JgUTWgWDzwH7RKezlMHPT+dqaf57Q9M5Mz9k7B9zpvQl",
+	"T4JB0B93x4+TI9Y57tF+px+fsM5p/CjuPB5F9GQcJafjXjcIA6WpnqtgcBwdhYHmOmXBIDiXkkzn8YRw",
+	"RUaMiyuyyLjWTJBf50oTIRcHQRjo5cw8PM/EIJZCsFh31E08mGVylLLpYGTIu70Ng2cpZ0K/lvpHORfJ",
+	"3ijuR32P4gnLmCFXSKIM5TEM2oJMfLAjpO6Mgb6C5Dfj8UjSLGH7JPq0RLSlkyyoIjIfrj3ZxTtA94sp",
+	"5ek5vWbifig+E1JPWEbmimVkQhXRE64I65hhCU2SjCnVgnhmnu9ooNOQ/VLc0JQnz6TQTOgS6SzLZKaC",
+	"wS+fg4RpytNgEEwNE44YoZqkjCpNoiAMZpILzbJgEBwmlKfLS6XZTB12Hx/CD8Htx/Bu69DrFevwI2dp",
+	"YnaM6Akj9rOEGhbEqbRYBPtkJ7az9hdinimZ7XELowrTwfdJIpk5MJoYEriYM9zOlCu9Df1IrCH/J5qO",
+	"ZTZlyVuk9v5m4JacKzJ1g7agOX+2Yz8AZL+WH9hoIuX1vckmd8zNkRGSLHC4FgQL2bEPW0r1M3yK3Z8g",
+	"xdPNc9bA4ciC6wkyiFFJVCxbka87+RfcDL6MGtATo7fMv1vSWUj/11K/ZbOULukoZfcu+q0QYTerDEKo",
+	"WJKpbD2FrKDazOMto8kbkS73OIWj8hTkjGVUy4xoec0EmdIlMs2EiitmqIddaEF9xmjSkYZWQ/g7lt2w",
+	"7IUR/Xs0cBpESCznaQJkjxiwdsp0K2GigMoOaCgg+1zKVzS72iPLdCvrPZLJ0rC3lpKkZqgWZGopO/As",
+	"0Phe0LmeyIz/c68SpLuWL4yU5kqZAykzsshkK56Y+6Qi7Wo+m8lMs+QnlnB6Du/vba2Pa9Y6NzVms5TH",
+	"VHMpDn9VUrQiP6e2MzXkduAFmIhi2XMGfHZPdhrK8EJk8wRMzIS1ZW7zfsc+ntP84hNXeA/5MiQzGK8t",
+	"tfh0TuwXvnAYEtpSWlY31vh4cfPlb0mgdFpQbfVRB56vJ/+dlrPZfd6UnE40fKxwsC0ot28Et4bkCaMJ",
+	"y4CRn9F4wszFI5Op+XfCVJzxmTnocN9RC5YpsOwFu2GZGTnDgc3keGZmrLM5CwMVT9iUmm/EUhjbNxCy",
+	"A48XVCqdcXGFV8wJTVMmUFuUR/03uSBaEiP9mNBG7DDyp7c/PiOPHh9HP7Qb+ymjGctIxmg6/ctFoG7i",
+	"jhPKF0E9QWCOvJIo5VapMnswo3riDJbiht1MzYxqzTLz9n8fuuEPb7qH+K46/CXqnNLOuPPx89Gj2z/U",
+	"ktWeIHcCtyfHvNmKGHuveZmsUvOaTpkqXQe5gH+m8mo9VX/I2DgYBP/jsHD1HOJf1eHLxI6rs+XZGO63",
+	"Kzxqfk0mckGmxlxULJYiMSYCUUwk5QvqFeViPTFTLvh0Pg0G3Xz+5l59xTI8OjOa0SnT7vTAPtYth2fg",
+	"vnyes0xxceDmIbN7QRgIOjXj4ONGWNxxtYrr8ypNQ8E+6Uu8sw4dXTN6xciIjWXGQjIXaL4moVNGjCg6",
+	"ZWTMUzPvJ2SY8inXQzB3jW2ATpF8Vv+Ys2zpTQupKS0y/fSKiSs9CQbdqNcPzarnvwh9Nv3lrPN32vln",
+	"1Dm97Hz8cz1T/gh0ncX1p8RcAFChUngiRMlPFRnaEzyfJVSzZNg0AXyvaQKP1pJPO/88uNxIeN1mAd2L",
+	"CdU58TIjCU8GZGiO6zB09Juf3GE2P6ul0mw6DI2pafbOzMJsNEVjdM0sm3fpUbs9Oti0SXhe1k3WTHUk",
+	"53bWhYyt5SzvwGx1QJAYcBa2pIVVrTPr7AuNlDMPg3KMqWJNxILPrzWhSFtB6zsuYraO1gmdzZhgCXEM",
+	"w4XS1FyvM5JS3Xw8FXy5LV1/5TdMvMRP++RpqpvIA5tJoTbgxnShunGR4I+ticktL/NSQcx7odfva75W",
+	"KPJK69VE2Rw+esdlMmZ5e+Z3+ryWHMWyHRj/lRHc9YphKpUmmVwoIgWhoBJC89+UckESFvMpTQ/IK0Zv",
+	"zDWWa2LoZP+Y01RZhfCXbhQ1ClF4okRuwsZ0nmqjAqLQCBurdyP4p6eGfVHT7Zx+NHbKx89ReOQbKYWS",
+	"NrcfesUaTswHuAKgUWAup2TErrhQ93Q6zIY3WQel7S1bAsXu3skOsOejiYChuxvwZFjywjVQZR+/C2EF",
+	"RWBMZUzNpFDlcF5cREF8r4O90Pz5V4Va3o8EjuyrdUO75w6funhcO1J/xvGQ0PLivdsUHSQa9XZx25yy",
+	"qcyWZGx18kgmy5AsJjyegMtzimKICtIn/86fHpCX6ApdUK5ZQpScstywNd8AgwtsXCaSMPf2mqthxmhC",
+	"qEhKv0ykAJlbvfh1vJtf3WLY5w9Lt0Rnj3dyg3zdq57pfhsG/9WxV4jOy+eb33SXjdv6MOoOnLIS7dzE",
+	"NZVRb8Og/bvFW/vguoYQ7xMyzCkakkUu3uBmaN3p79+/fL7P7b/zLpYjy7vvoyx9p8VGvinHi/exKX4I",
+	"m4mEJXBCr6RMHsiSgy35TIpxymO943r7EetNK+0F4feyxvVBdy/a/gDW2L/efG0RdY/C5kGt9tdXBRVn",
+	"9qYPlLzy97NNcEZk9rC2azW9ZYftqqaLbFrsyqD7k/b4QZcfAMZVPJ8yoVkCPhdqblFFbsmY6/xyh87z",
+	"gbk9CXCXUutWmMjiBQjjhKDDeYKOGxuHgodzv44VgPCElZDGyiOvPbvPevIeCB/k6TE7ssBq9somJlhJ",
+	"yNkbGziXstFHlMCtkaC7C3nAWPgPbdmfymT5u176kHCt8iQBc5j+17s3rwkX5P35j52TkFBB5OhXFruX",
+	"x5ylCdELHjOzbcU17FEf/6bguKVcaQWXKnwbA2LF0yckYWz20Lb7Z4rBtbsI2zyS0ErW2ky48MGwy3CF",
+	"kOEAhGfpwCIv5JEdvL1zRebiWsiFCEnGZowaASyzBqGf3/XtySfD8hLaYW3iIS9JbcNd5htyjPd6F2g5",
+	"IE/ZFRcYtUK/LiNjnikN3rmHxm7/AZ6zb1+83DdrPIxtK+V8fi1HSp7budmT4qh9eA4Y2GReTV38xtwy",
+	"1cTaHTiinOvaYmuKAb/uphaOBUxxGTEm1uX9tt1a9XD2tpzOu+PmZqWPbNojb8jbMKimIW36QCWpat++",
+	"uoY0Y3eUvRSrkIxYTOeKgWmZsZhxwyMUEqNYQvrdaEAU0/Dn929foYJ+IDvvJ0DvsOlFUvKm7coH2ttG",
+	"rWbQjiWkcyVGLdN0zwGNOyxyJVl7h3UuJVJvWmp/uD1Fs6YMPQZjylOW5DaOMWeWcp4RiNM+kNX2c8x3",
+	"WOoiGXzTOucD7Y2l4V5ajvZ1H5Gf+NOwfPfsRlEYRRGBNNKHokSqefM7rP288on1vtJq8vs9SZW6vPx9",
+	"LfeHDx86Z14S68b385TYu+5VfZ3ATntWm8S/efdqKNjfLgpGhtax2zGfHjpxNazWKQxD1BWwv8aQGz4h",
+	"8YRmium/zPW4czJ8KOdLsewrxehsHCMpCjI2RjFc8YZ7l+WFERtffVFUKdxTZJAneO32s/Sk+Xvi/v6A",
+	"9vyOQaxdrk0PNW71jV2Zm8pWvtguNhWltLxblQm/n20F0trsa5GK9iB2N18MoOEs1vyG6+VTquMJ7GuS",
+	"cDNlmv6cGZNCc7OPY5oqtiKiNGZWdtGmgwRLLghNUzPRKRf+F7phMPP++TmIl3HKxdUlRQrsb7lmU7Vp",
+	"m97yhL2VC/TGf3qJr3QjyK60OZM0y+jSPJAPk/w6V3rKhL7M2FTe0LT9eM/wG2f5J97iF3an4S5jtxzU",
+	"Q0poPdg78/QOA2y/pDjSdsu49SBbft9M5TKWWcagKmK3ST3L37/b6DuP2mq42/wXGPUzr5REwVumIIF5",
+	"g0Boc6TXJs1idmmLg7pxn9FkazhqLWmonJnt39qF5B1eWcepu32i/Xxv/QTpX0pLFtZxQM1Q9dvUsJDe",
+	"Aq2Z+Hr++VjH7vAcS55TTRXTden06Cuyw2GqCRPzafO04bfeaK5IyI02dcZTeyULghKcKExnUIVIEY2G",
+	"JglLoJaUJBRCb+XD6K0DT9pk1YdBnEG875Lqjc+7QgCzafn6rXujutz4Jtuo/mjKREKz51AHYxYn1RvN",
+	"uOfwEEZeNo7wWtoKG5+ry4tXTNIS7eiwI5RWrpnXzOdc4sIWUtWM3VoZeHx2u6pjvALJhrJODOLbignz",
+	"OMTjnxAxT1MibdUrVZpYJzWO8Ivj9DAwDwYfV6UErpY3fu06zROuwXjfco1oQ4Xkh1JNlJaQrnYQ1BxQ",
+	"Wl+quGtBosj9cf/3f/8fVZQnro67zVkrqgIHn4OxzKbm7WA+Bx5t2oowsAE/IzBvWKYaK67tHwkdYz4A",
+	"IzTWdu/xbiMkKT6GwlHELBN+vX4dBQ7fq2lTsdCmzA9h8KlzJa1TLgBkjrd08RNTiqIbkdcV/7A0Va4u",
+	"T47Bn6b5lBE6oxnsfL5sXOhH/cCrx4pWK67CvF5piwWv8D48S818XB1qXnXrV3kWhVE125WvYOOpuXfB",
+	"UhzNb1CwlNTIapk9ie3fiRHvIRn+7W9/+1vnp586z58PQzLO5JR0T6OoE3U7UdeIkdPT09NOt9c56pZY",
+	"yioHr6rvT93T337pucq+H7C+r3fbWfnhD3XC4RnmuBalxVsYDq+kvO7QlF8zTOlLpby2BRyFnwLkFVfk",
+	"it+gfKoY9PnAa3U0PnUbBmaMSxyzNWMZOs/MK6t8VdlrS015mNrdbrde5bmO5hnmZvkC4qgX1AmFmKbp",
+	"iMbXl/MMhNrKxpUEdQvDS4p4nmVos9JEtSVDCk1jfclctfcqHbtYdBM5ZeZwNs4ulVey/pgDP81FAonf",
+	"PJ44lAwJKeIsu2HJE8KmM431gqJ02L0RsCyzcYQy5kRIKFYUmyEY4fUKXqbJpWJxxvTlvL6KGoqrzeFA",
+	"aYQPm7FsLfVCZtcqJFrKQicKwnWe374iCzpG9ZQFwsVF8rl/2zH/6bn/nON/BqX/XFwcmB+Obv/+h7Wq",
+	"dZbxGxovGzfLZh2qyxnLLqdczFECtmAvFcvZFgf5nXm87Hs4Au3qHBGV4x0Gc8H/MWf2z8YEuC0wgqqb",
+	"85wrOkpZQmIqyAiYzOh2SFzOC9/gj3Yj3E0NrqJgstsvBGHg1dbVXdY0y6aqcUFdrfCMZjRNWdpqNWtF",
+	"Gap74PV84hXhku9C/UaGVmzViJAaQqsSo3LUy7zkL4M98iV5UnOimmUxKrKNEnmTzziX0RX9bT1XLn1e",
+	"EZqmcsEScEcTeOsJeRTlRizmhLBUgfJTFF3zK5tYKtxfqd3frBbqw7sTrWeKuGehHhqg6KZUxxPCPtFY",
+	"p3Cf90BKelH/pApTsirsa7TIxoXSBQiOEVZPSPeOy7RxkapKq0ziM/yzIyzPS1xVGv7yHPdr1qOqx8oD",
+	"vdSKLNhIcWPwwZ64qvVclWwaFTalpXY8E+Tdf/7V3BN/fv1XMuYp3hNtCOUR1MYbdh1RxR71N4x88vjo",
+	"pN8AVPPnw4//8pfPUdhgUt5ds5YQjqKNXFnRT6ubYB8gM5nyeJnvRcoF2KvG+EaShGLCXRt22ZgGTVjx",
+	"t82VphzQZlYPC8G3jCy5d2HyVbRvSfOtbhX8+R53qE61lql4gTd78IIyGk/QqMwAD61Omp3svE0WF6oZ",
+	"Ma1R2eX5kts4sLYx0H30wKQWBwZSRwokPzLL5A1LoBiTa8J93M2RlCmjGIKRCas1edCXZf1GNeeKqjqX",
+	"0o/8kxlTZgWcutktHtfb/O6Y1YMmAgDewmxlxsZzxRJi7n+Y9bLgZnNLUCKhGdFdQbgCYF3rYdjBCVQY",
+	"pdsaemgo5cvnm3lmsfPFq26qtxwf1zPafTt+fJ7+Fj0/QP6XWaRvd33egRn/Vur8lG+xUvKGZSmdXdqj",
+	"V39+UymuYCoyTdzV+pqxmYJrNRS4zmdES3IUkYQu1RPiNCwILJKyMeByrRfavePTXlm3Ri0ld+5z3VZw",
+	"56m8l7u78lt4iPDxray3WinbJhbwVyaswCq+6N4KoWYfINOImE9HCPTVhGPWPam3Qq8yusXkJ1xpmS0v",
+	"jaWxbcDQnBy4DtntWVGVwl8yPGjm8RCiRahYqCATOc8qXh9M7/o6Tp+v5pqp4b5XdGbUMVSBesEhMNEW",
+	"uEZGZ2dMTaz/GSDupbh6QqAENWM34Jo2l2OuiWAsUQUuZQ5smzt0iuR5s71mcFCX8JEaf84a14t/qjym",
+	"bAjBFAiO1iNT4suwIgoqrPdxrdB5Juc2U2Un0VN7jbafroGn3NL6SbgqFT/e30h2N+91jFnGYl4v986c",
+	"uRybE09vGHAqWJ6xR4GWJDb75TMluG3Mv5XmU2vBUX0JPYzgOEFNda230XHuPc66cgSKJQg3nKbK5q9n",
+	"YnWvFlahoDfFieC79aTORX2IpzAguv3H/ZOjR/3Hm/joGbpCd4o1bRtXs3IKzaYan8VELgSRouFi9YWi",
+	"cmUiW0Tp1mTVbikIt0918sL6LdBG/fkWcfrysO2m+CXmtnNe1WWB/r7n9Kr7WPByLpaj3VJVtxvPXe5Y",
+	"fZ4fJNQ9ISOWygX5J8ukEfSaXjNCF3QZOuBREh2QM8gTAPNQzjWYMLHMEiOdlyr/tRTMvUW01DQlV5Ip",
+	"b4ANd5k6UdTJf3tSJ5QacL/PyMimDGLJkKPwH3OpGaL/iPmUZTwmE6m0CnPHdO+4T0ZLzdQBOcO3XQ5i",
+	"wsdjlhnF5Hxro7kGmHBIN3B+uDpPvecxPqqRV9CBbxcnWpFl1LDDccxmGsqAWcYg8oKwCIh0gkYnlKba",
+	"Aoa1fm3XlLAehtl2iEA0XIpgTfYV2/DjNOr+4LtJzeOLicTAwIqrHXpc+Yklh7/89+HHf/nhX+ox6Uvq",
+	"3lK6NonoR341z9i2KhzLqutupNLwgUMSgPJESo4/fdrFYDuOLjcrrJ94mnLngTBvnZ7u8FZGNbsEPO+2",
+	"s+r3TneYkz/OpZrQrByTT+R8lLJS0KD2i3gBRyMSnKItd8LWFvZ32o9mP+0ZVv7cxTTNP17Zi9olK6Yd",
+	"Ok7M2SXngFpml3ORfHf5fHf5fHf5fGGXT3tHTuPVs2CpfdiUD8gdVJFK9x2zqArBbzB4UWpKUZdy4TrF",
+	"AEzmM9v1CeMMin8i4wxTsWlKEn7FsR/h3k72n+zR7oaPbn/4n3+vlYr/JucZ9PTYOltVcaZ0YxpD0fbE",
+	"JS9wAQ5WfAGPKnixisYN8+SK7RIdHRem41p+s49BZs4820Jx5vHT9uLvjXvlvasWWOvEAIKKmYTV9S3R",
+	"UMeJdY1IzrCkn7hOg+BR5MCMqVywzLVUqtYV+JoV+9addX78+PkEk8XdP/vb/LPbkA3U/uzg0Zl69vK9",
+	"a0GPzsIdtWWJet7BAMxgTE+GfCZsDQzX+7GD1LAyqs5X19pwceZa+yAEvFHHU6XLSf31YN2V4DVbbFF1",
+	"uA+v0++vDnB93V/dpr1mi7uVH3xPbf2e2vo9tfV7auv31Nbvqa1fL7XVV4L2Plxfl9KgA107yC00YC41",
+	"WzQPNQRecaVZxpJLKba1HswC/lOKjTbBuXuu7GygafpmHAx+2WwWfWzCZP6jIjx5QigRbAGqsz7XrboV",
+	"rm4nn0B1IWq3Q+rabpHL0Jq+xjReTCSUiNqOquSDDRG9fv9qVTJGNQxetB+7Q0h8m4pJl3VwCZ3Jmjzf",
+	"6JOy54T4LiVb1ndXj3XJgbRCVd1+VO6mW0Zctr5sr0verszFT1R2A9XNwOGkbXnAs0xmNabbBwCvrDRB",
+	"GlogZOKCdwBhGrq4mswSlvudbIALO522cn0VEcYqVtI6xVIo2tZ82lTOaOQA/s1NAkM0B7WVmJrrtLZu",
+	"fQwp9pp9QjcOqA3zem0cYB28aQUBLwc19bkD3nfEeJns3pqsYRaH1FqVQsYsxSWYEirsMhQZWEpTo/7y",
+	"du3FMjk38jwTA3vwOuomHlg0wsFq442w8dkSfm/zYwUQ4ZpPlQEo13+s8G9v+KBFId3wlMM5bX7MB1Jt",
+	"fqqAkl63ZLXwuc0vVLuctXjStddverBAcW9+ZqWbx8ZHvergdbuXd/hofqgJxnI9U3jNCDZ/2nUdaH4S",
+	"Ogg3/7mE0F4XZXkLuS0sMcZQnQzK7N9JnMr4GtFWisyYf0IWTBu/+y6oGefuh8HKD3+6uDjAn9H/Xntl",
+	"3DnlTMl5FrMWauAdPLi/pLNi4DpZ6wDetptMVry1Fj1OLjBJwvy35bNzYfv0tbeb8dUVy/m1dG2n0W4D",
+	"zCVzNbFNzlaNZaAzzGfnE1O7dhZVdMuQGzcaKmYtc+cwBRUIxVNj7MRLXX+0MCFJaZrpA/J6nqZhfjUw",
+	"k89b/NtnsLEiE4nXxemLHqy6sHU+TyAxn+l6lEJP4NyGD+Gs1c8jXNn9Wr6SukgUfpen8N7j3ehO2cL3",
+	"iJMycW2kv0ICxeYqkDxxuRWuxVsrBFevjk0u49rYKfq2Vpb4jWBkxjLo4CBFA/AkmD9V9MnqLwskTvxL",
+	"nYbPz02z89R1/Sd4JsgVVEdMGMl4wkKCDrc8lIyQ54CU1e2dYAJpbhO8fv/qgPxMMy1Y5vpS1btge5sD",
+	"A42Qu1uesAJS9EtmkJeHrWOzVXDfe5/YQwrH3ccyt4/lVUGqt07G2Xod9zFbGLd5Ol9kHq0glHNbaG+z",
+	"dgPXzf7c8/lWrzB+fAjuL+ZBklBNR1SxEAH/qSLDF3OzNIdPWZZyMTwgz1nME1ZUK/5R+VCC1VDno/5G",
+	"ebZbLlByZXRVbf5vF7L00hSTyrEewcaNHZQWJSnXOsWuv2XV3CrRYHfXbfuiL1sgaXOHVJO3F+6ZXg5x",
+	"K29gkYNVlwJXn89xL0lJYTBj9Ppy7X6euyCQZVebqGTDdzvs3h3w4biI2RZpXFADs4XjOjc/W32/BcIa",
+	"0Ou+2wyoVqx+zYa4aZQYwHFlmbnrpNAOcbGdMBy/nWDazhJ/YyxsIyy32Yx2jU/KOwJpA61PvRmldVeG",
+	"6lTVesJ3atOQk78L3v96ovaE8/egufe2Ye7bW1bfD2l9wNpr333fcjIDyBtxtauvQ/Er8fAwYW1QYH39",
+	"S23D35CAlsRpuMwSwO4VBRI8T5mDWKdmDZj4OtOsR2it8iJkq5SAS73lWeGANfx4pjWbzvS9IrsVQ1Sw",
+	"1ACDnEgBBnwECXbGDpylrD7XZz2ixxwtF1shWcfyyCFqJoUxq6mCCqldigOoVVAr2SfWm4/1QvlY4NZf",
+	"uEIiCPqjVc91OfEKWLMBSA4/VW88QxNrchJ2T3vWMeUsaZksIWXVYsW584ENHNgnPSBMxXTWiDDdFOt/",
+	"My6tZqmhgr8G5QoZt4Yev7scMnO0lKbTWf0Mse0bTotquNzWbtxG6DrkRdu8YHXwMh95CQG4595GrDlU",
+	"O3X7QMrqAfnWs+POd9WvWTp5l7489fw4dBmgB/OZkdbJ0B0uOSZQHFxOpmnT9qi2+9PHxjyU4tLrajxb",
+	"UYmFZT6R1e4LzfpiuxJUKD6zrFarSd8YGTxjAtq223aQNj1pRpW2yXyQN0oVUdIIb2XENgOAfK7IOGPs",
+	"q2jOJshOs+gF9x7YWszaZV9nfbTwGNrj/047A1V+ERZokwNlScMcqELwbeYb+2KNQex9o1xyanNmNtWa",
+	"5iih+am2xwYWbsW8wVXIxeQqL28SyM839Oup90PKZFmvkVDPYmbzDcuWxJKCuc21ypTdtEBIKukQrE9o",
+	"fS2vGHWbKgSRnhAniSNtWsT7LuCtzv5bq94tjkstdcOice7Q9tSCTQiLRHguMOXRslNFt07V1aUtgvz4",
+	"+aihaMTJITClt+46hngy3iXEQ1P2bPlt+LBqhbkxig+uWct39fX6kEM7YnHRnQxW0o8rWz2GYTFj9vqo",
+	"Gh+bF+6cZldbJzTUVmGcCVs/9v7tKy/ejIjREKvIzGZvXz5WcyFcs4TnTG07na2VSl1i7TqSalNnzRkx",
+	"bzTt6Koet63HfHW6bms/cD3ZKV9lUfhvWiyJr2M356xUb0/OJWMvbVKwwjuzhcgqcjkrpNRui/WNbleL",
+	"/MJIqkwusG3eXGiAPI0x7AblaFwolmmWhMTujrkL50lrq6XJ7vmHnbj3TsusgGsHQZTn70Gqa8wSMloS",
+	"iqUnsETuSk61OfCGHMuuraivzwPMV6v42vqUQGPKsniecb18Z75v0a5tX8dzec2a+ijSdA5sOHz25vXr",
+	"F8/OL9/8/OLt2fmbt5fnb/79xWvsF0mxK+Sa595d/vjy1YvhQWBbtoOCYTQDr4Al1ohM7FfPxVi6Jv00",
+	"hkOEwUssz7VkV5D4g5VG9z/aHB77wB8VMUePzmbgeeJakRGNr5lIMJZcriCyKeG2sNL8fWYTfZxnBZuA",
+	"OeMCCiQ1uxApV9rco7HqAz8tRbq03kbtuu97jTVx+Qb+sV+73kilHF+I9csdok2R9w+YwKXNLGXoemIW",
+	"y0jnCdcklVdI8pQuyQjzoDJG4WKIZSwXIs94mtjUKZ7ByiYynk/BrBnKGRN0xg+WdJoODy7EhXjHRIJZ",
+	"CcAqtBBywzNbsACehwF5CnwxtM6fA/JUJtx2/gPsOUBx+LFzUkD7dR+Rn/jTAgxwzFmaqAthVS9XOWm5",
+	"MxtpNxMtErzhNUzBfWJ9HDjsAqWkGRmTvF1Fzxn5x9xcAlAkw/rqCbsQbjgGXEMxpdLthojLXFE4zwDZ",
+	"UCxhvV5xpY10RdvQGLPg3hsCbtjQiBZ1QIaeYTokKaMJYPqWbOD8mBiTyTDnE3udrzWNydmFsMY0QkQR",
+	"JpJB5YtcoV/TUKe8HquIPyUXwF0CpnHmaTXrUbB1MZasPPaMEnVKr5nK0ztiKsxejRiZ0MTiZ5uvQsET",
+	"7o1N/icICKgQkfC0f/z4h5AM6WyW8hg+f2gf/POvShb5LkZaD438GT4hw6L6Z+iqzCHjREncVeuNHP5X",
+	"5y0+2XkJTTW5SJyfFX7tJprKqwPyIVfvtloEHd75o1APC27GkAyxrmwIR9SyEmgVZej0gReVh7xIuLB7",
+	"bj8KGnh46Hm4DruPD+GH4cDWLnSjyNUqGTY+jiKi6FJdCBcpAaFhfdeJFOyJve8W+2VzbhBxkiVE0TFL",
+	"lyGAZxayNN9VaGqC3xZsYQu8+JQNCEV4dKNILkSR4VacTEG4kdEWASUEx5NhKmSShS2rA/cUdBG3hg+w",
+	"yrMJi68VyeYiR57Gijtq5RF60YHMMXAQ8qcaWEn1p37UxYH60RFMjBIzEZmg28a8KshfX5z/EJIZ1RPz",
+	"Qv+H8EL4oiEkUzaVWQGPaS7f5E/H0dEPULo69V335gtRSPrdI/N/xz+EOev8qd/r/YCnq5g2GiVm1JD0",
+	"o9PwQgCxvR4Kb7lQPxwQEL+UHEdHeIzsqTWybPiW6WzZOTO/GA5gcTOEEjXihCqEDYciKkMeyGIjLrEZ",
+	"sXLp0MUEDy5EEAYpj5kNXfCECc3HnGXBIHiFv3/Lxh1jaGacaZotXW7LIPB/aeyW+XRqfhwEPzLEO3X6",
+	"HDcFKn2LyRTqGvWSl8VykFf8DQKrwkiOtWHzs8g79+1cN5/9/DIIg9xnHnQPooPIpk0ZHRcMgqOD7kGE",
+	"N/YJWFaH7u3Dm+6hu6iYP8xkHTTKe3skwyiKYMMAEiVNQ7wQLXFWoQO+0hkVCsuOBi4hDosOjaShYInZ",
+	"gn5yhpYn8rc9JBcCWQDtRZVHoMxx+Y0Yw5P8Rv6dLclvJM/RumZLyzi/XYjfOp1O/j/zztCTNUPym213",
+	"IBIEF/7NGcfKGgCapgTfW/Wzl14f5nULw+pXMFvbbLmrGJHSftSQcVnIkconSym0K58t/oofxy7Kxbdz",
+	"gnNYocrnS3hDK58v/lrzeW/1X5s1/23jWl9mmNJbu+hmPPPjH5Vdcq6IrSB6AoN7SwR4z1bnApSaC/5D",
+	"uTJaP9SIbSShdtjyZrk98kat3576OaxuU3l3Vj+7ujMNX17ZofLGVL58IVzZtsjLtnLNh095egoU+AF5",
+	"MyZ6IfEoQ8jXHFtzhBDqyJ7IwuzCRVd5ifiFKBY9yccZLQtDDr+B1wg76PtcsbPCPMKyslxeo2jOdfjL",
+	"JBgEs7l2YrBIJXxqPeCuxNVcnT1j6lcbc2GfwNuIkTWK6WdwZ4R3V4No5uK9UmfW7Z30o9o6sqAX9R51",
+	"ut1OLzqPTga9aHAUHRw31DCVn3486B8PoqhU+zQIDEd2zGPdbi/qdL1m9YPgaBzR/ih51DlNjuNOPzmh",
+	"nVN6fNR5nHTHj8bd8QmNuuAUWMNpMMEK5Fhw3I2Pxo8T1nnUi487/dEx65zQiHWOx4/j7rg7Oo2j431R",
+	"sjMFRy7z3F/GKiT9oNuLIlf1EOi5ENCLdwfK/fArMEXN0PavJ/1e965jlDeoMlj3ZLc5lL7ZwGXd005v",
+	"t683iUkYrVIM02aD+3shY+fhe+v4Kxh0jj3GShg4yqURlmqBzs6tSQdPEnrTNiL5WfGHGbS3Za+bBV1y",
+	"GSAg6npRdB/C0feDRs7J2S15MCPPgdi93SCLvHrohs/Vf6IdKV2PlOi2cqT997ubp1J5v34OTd+59Y9i",
+	"u+ebD9dO7+8y4V350yZKw+trY2NggcmFAq9zHzm2bpScsw9/cjgjoP3hre7mt977iCPw0tHml94ymrwR",
+	"KY7SbfHCuZSvAMcDXjhuQ1aO6vETSzh1SRD9Xm/zyy8Rt+OZPeC3YXDcZgHfwc05h+M5brMST+cKY/TF",
+	"TfdDxjVzhqK5tdIrI3dzZEgM+pQvmfOE647NGrhitXmK0t74EutIUaF3XfYuyiGRacKURtfIAfmRp+By",
+	"EjTL5AINV65cBVaa4uXSWJtX/IYJBMocc21un2B2T+kS/a0jxgSx0C74OjqVmNDZksi5TvlNfku0EQVw",
+	"t8baWLjoSxuzBbzAmTKjEGW+QVMyRjJDQtFLaUZlwoFj2cvMGLAHmCETssQG5EoS62tCb0jJpTq3GaQ0",
+	"95gerNjPZi3OzPK/klfgBHAO38YwU/HIIa7tO6jnuQ1bPg55re0fPzOrt9XjCKLelhrFtvh63gps4/Ov",
+	"+JS3evAZJmagSba1lm4pgs0GQxpMjeA9A4bbQc7+bIvndpKz20ukkpAxErgc+PEljfldjZixgqNRyLzx",
+	"BEcILkooikdfHGbV1h+gZ/bD256fB8UkXofm3wuXvOJKe+3Xlccjbss+QgupOr/meSmpwbnfbfwH24lh",
+	"+IulihVAjZRkVDMLNev3fr9itrNVwiBi4pK5yuyEGYTPXDO/3R0atsioMNlLyNEQr1aDw0MbFz6wrx66",
+	"xwqX9geaXpO3bEGzRBV4o3UQGNvcWgp87lY3lu7+2LzUL7KG08+LLcv1KvKB2S0MowFVr2Sc4znWjWgf",
+	"tQcrfxqG/G7RfkMW7VtbKZcH8WrlSIO2Ofyc5xnfNmqeM2UtvKIoz4iXVfFgzpknHO50q69KCAt9/ygK",
+	"dxAWXkFHEI0ejbv0uNc5oies06dHced0dJJ0Ho264yh+PO4l3SioA5PvRivg7QHX/1oZtpxnXXWzRtEg",
+	"ig6iKPp7UMVnb5xH4CDVg0axtwrHZOzpCvZ40FDNPngURWslZy140MeilAnzBSGlvoDPDoI6OOuTLYRw",
+	"GyG4g8q/g6jqb34JiX4tNTRO2pctufZob2vX4ZsWeHrmKtsrXQhs/BKj+CxNVOUm+gSiI1AMZM9ECCm5",
+	"MjPmrrSBFSM4zFVVsEXe8IEwl9NB/eSkYoALwQWZZfIqY8rDdJVpgmk0fsdr2zMSmLdIB7YKMpWKKYgo",
+	"CewrxjKMLdmeY3URG7zG34OFY+VXtxdtfQRsvfzenKctx0aHRitThDoNAWrhoVsQu53jfnTa9rUC5fy7",
+	"xVJjsSBn3dleOUy4Avzbwec7ScDa+9VLCOIXgsYIvms2A2lmmd65rlIZX7ME8DaxtbOSq6aRpfUu1tH+",
+	"tOZdz+vv96ze9Uov4+ucrw1H7MzbTHwx1l7I7NomgFaYe0qXeZosTY3ZtyRK8zQ1f1nlcaT5O4v/vlmc",
+	"6YLDDV8YxtmdzfNuD/WBFWv88YwYc4dghasKbYaP9hyiNioHaT9HxyShS5Un5ELynyu7d4muIvHydXMM",
+	"hMRwjcs6mmVSjgtgP2tsItyEdbqQ8wlbul72GbPpksocGq8DYpNTFpOtfw+eWZjJw3LPfp37Gnh1bcdx",
+	"H2Rwr/e2NkfLNSi4Fx3iCVq4X0EoYgTwlraYoAhh8hpTym+x4yXy25MkJSZGu4xuSIfG83shXHq/V+8A",
+	"LaaPoyjMM89dQeiVZIpIQUZLQwZLxwMoEJgxDQV5LiGdDFe6Ogzrbofuz/fl5NrNT1XtcdTtRf0tLpkr",
+	"PZnWK1aew3N/V6r7UqovROHjAa6/kjLZWakW9bH3cu4FW2wTejovfDdEaTlDgxOK3rSt2JKZ1ZtDecOy",
+	"lM4ure4cPsGsfJe6K9PEaFf4CvTfXxLoj1zyCQmpzdEvUu9X/dQAtl/C2t+nq6cyiWBw8qgfbe/2Qcqg",
+	"MUAemdl37tw+BFC5kUCgbmJ++eK/zn76+dWLWtd04RLvnXcj3yW+xRLV9UtokFsFv353TX13TW0KpkFF",
+	"iYcZsLMUnjuQ7qaUsZQRAATGBqJDgFQcEimKYluuiztNr49PP7EFDblHCvSFvfGsC8khnPS2Rie8ZXOo",
+	"Pt5DUM8DsY4Ool54RxMIiCjO4OAIuq8UDdQGvTBI6UzZnNFZxmJui8+g8TToAYTBgAReiyP+iyEVILTz",
+	"oFmvH4V+n0ULggJfPY4AM7F70A+D2ekp/OPkoBcGGdXsEsqM0U4r/+ZSTWjGYCG6ho4xrstREbbDKgFL",
+	"ly9Ju+fRaTm46COP//L561HqNZaEi+9zytNlnm15+9FwVUNQ8xuZQR0ge2TIWRNsRVB0Pzhc1oQeDvqX",
+	"neyKju4ayo520tEWwH5VKyNOfwgeHBFDXbNZu2qy7A7q+j/mLFt+ixFeKDmmhfMSgXi+uNPAA+XBXOJV",
+	"zfVaAhaNj+3rKuqMJnL4Ag7yUAoLMCGkRhBguBGk8splINsPQeykToFN5Q37kCPvVDRQv/aOgjAgQrpy",
+	"dbgpYOOKb/3S+lp6iEh35jyztkVVv8dxdhBkuQYLxqEv2A0E8AWXTijrTZHGfbzzxaVlzk0VyhvzZHwo",
+	"bPzN+pSchVudLaRhvm31txQHrPDQElr2y2+Qy7KB2+7itJjr2s49bJFLAkh0pQDJznM3vodJstGfcSYQ",
+	"m+L921fkmrGZ8i4LKPqgcFYVE7XtxSkAShg+Wz0bimn/aOzLE3FvXGwB/b6IT8LTSV/rlK9izwWLiWJx",
+	"7ufYfgU93Lz1EiGsJvoSPi7KZtj3fJvvTo0NTo13ELJdK3W3sA0fmHv5qdQTkOZgfTovyUGDz9choBZO",
+	"33uKim57yotDfid35e/aWPVccyXtfXeW1hbOde8M/Q6SXSmZ0oR15jOHTWzod2iXlGSMpgQBDQEQTa4z",
+	"HSxCorlNOSw0rgD5DM3w0J4RbTHlIa9n5TSYCd+HweHQpasAsjtYGGZLvoh9UQA0m++XIJnLdka3cNL0",
+	"0M7IH40q7VJO+nlTk8DvcQH/cnnzvahf266j+/j0uHd83Iu2qmQvY1Q31bDX9vT5fZgQJWHz3QhYMQIg",
+	"xqxckUobiVn2q9d6AV6iDELcPzn2q95dIbwHVgiV6pA9AMhcd6p/FxeCdaaUp4QmCZQKKE2NtEUvlLL9",
+	"pf1skEXGNTMalsMNDjDliJBZCWoUYD7N+4DXOoKiyVkmPwHC1DiTCDPJ9YWY0mVddHnMReLFo3esW9+u",
+	"9Nv1f/t9V4rD3aBY2m8w3QyXf4/O4x952WfuO439LqMrhzvv71hvuEDmJaCDGm5fyjniEEMGpbmEr0Mp",
+	"hbPrEqvMOB32iSuthohd21BVDAx/F1uEJrSk112NHk3ov9rnDmLohlJpkogaPup2jrp+E8JBUGrkvANQ",
+	"0lYFx3jg91VuvG5h6r0o3ZUQ1Le0gMXqrV6xzKg7Vkd/Q3XRbdwl0H1VinHKsUfBdyupWpoER8PCJnuy",
+	"9D02tL1tcDGXUGbRBNoJUBYgfRZgL/HE+vegEwSeWCNa0fksBbsQI2ZRwhVBckYsIROWNWDTkmZoWpge",
+	"lHsYkpxBxRSR5poA+SkIsA6DL7h504EoQdGIBT9ylpjMvA75FrrdaCllhLuIbZunC2HxjQER1TwK8zfz",
+	"tc0s6tE+eVKP8Hkm8E8A1QX1nglept2ymov0hSiBJFFRED2GvH2AiTYPl2/ZuJ6I6e92AfDYzUZiGUMD",
+	"Aijyzl00m17IsltfOVPy64vosCBiJEetiOh1ogoRZ1OW8ZgaNXj5N5ldb0tHbztQwqKl9704GBq2qxbG",
+	"rrcGgnCXGX2HsPv/RUfJzIrJHPbYXb9r9Fat9X/42R6y23X5Hs/z/DllIeUMoVQsLVi+q/TX1tLKr+4O",
+	"SJg4b2CYp7ZjDohVcVLby72WF8KJVrDZyFltrQZcKYTUnbG5RNUWauBk8itFi5SRXPdY9fDtO9/N7Pd4",
+	"03wO67LONGoCj9He6jbixtTvVfT9qrPDVeeBpZDsmRFtFkmzhb5lgjPL7oiFckDe8SvRMba1TFwL04Vt",
+	"mQJvmUXOPD+lnLkimCKfJDeYjYUa8wSgS1ImEppBbjea4UIuiBRPvPYq5vDQUYoNCcCK9YvtlKbLYgxk",
+	"ZttkJqFLMjJ7olxhHU3QCtZsporqHNulB/tiEXDlcHHlj/LEXSYcICj1/vpHVUcosZcXHBZ+DTV6zZgs",
+	"d/YPWehhP1rlWaCK08Nzeb2U2x7FfaOzfBdnFZ38+wOXqQrEVr4bcPF/d960wZVpUA0bjODDCkp7rTnz",
+	"dGkbyxRyUoCL3EKkEdeCowHM2Bvim676LybyDUZh9myQQMm/j1hfCyt+F8OkNkRzlmBLQtetLL9vYSO1",
+	"hC5DMBeglRfVLMMGl9AFkC7oEg0KBGgztkDRrRG/ZNGM3K/BRVmEhS5EOS7EVUM8aOB14rbYAC37QtXa",
+	"AqABC+7ba/aK7Ztv7o9ew4W7NNfYLgTkTevLZL5s38um14hvuWqFfNXlrK5lDZ5Bzne/U6viu31QsQ9w",
+	"w1E2tuv9UDUR2qTEPEVgbeE5WnOPmROmXk7MglXxUOoBg0ox/j0LAnNSsbtVzqd1Ofbd48FRdNA7htO9",
+	"O1RAfblnsbSXRUfIoyAMrjLqxjmJH4/YYxp1TpNo1OnHXdY5GT8adXrjk3F//Ih24+PjIAwmXGmZLS+N",
+	"gqsKmpQqRPT1ygDWoYZjuh4kNXpneJtog79zjaLoLkWP356xhCb6H1WrzJWdDactDnMVB7vJGX6WptbJ",
+	"A0hD8poJVRxy97mSh8fGGW3feikYEYwligAILQZFBcJKFu+7rN8L4QsG513JUSbrHN/581s5v62AAv93",
+	"SRR9+xnoTnLuBainCIaAjwsWbe+MG96lqtfmE3cwG7xlN5ESeF6EUBLkzLb9scmZKs/OrFdQNpH0xc1O",
+	"l9tt8xJtcx8Qzd9aGqO/Ut9sDuP9AOexm0onlDXpyWVOP/zsMunXtTKA+6vf1dxvlWWz+ddWLsOm3UN3",
+	"A7i8Bp8voILiIhhcePbQgYUkuQjCiyCvE4CHmm5f8Kix6i6CweeL3ISCd9oYUfD+qkUG7x/BHxGKE34B",
+	"CtVXGxfB7W0QBrAxWEYBC4td++4E8FIxDbe8iRqO+hgGaBai6be9cQlNzOyMPBsS1yMYrK5GUJiQCUv5",
+	"DcsQ20G6V23RzOqGey0UgMKpurrsj7vjx8kRO+7Rfj8+Yafxo/jxKKIn4yg5Hfe65iRCr7pftihf6d5T",
+	"+crH7etX4IA9Zxry2eutZeCrB2cn+/TvPdopcNL7KZm3r7YwH0pC9RC8dsvt6+T88RqdmS7amPd7AI/h",
+	"0NHDk6HX9KxIY+LaWsUH5KVWxDBTMk/hT07qkBG74kI1lcLhrO4u3rfn8rX8/TsDsG46Ha1CX6+lhurP",
+	"JWCi3/1MYS2UcAtdQbD2TQ7zGovnGddL4HR3VM7Nzc9oE+jjDAPZ/tcruwk9eDRazkxgJjriDny2f7p0",
+	"fzJK84Zm3EwTazMqD+C5cZLZ4RZYxXHAhWaZoGkQ1kK1DJ+9ef36xbPzy5/fvvzPs/MXl69evjt/8XqI",
+	"sQNqTg70ajEnC6+oWpIRgL+vvPpvb96dvxs+wYTgBVcMkX4V6fe6B4avP+brWYN8Zx63Pjfk8YOisxEG",
+	"64ylXpO+iKnVLtDhvVXAcdW8yOOJvatxBlNNCNfeyyUHTdh8PebMVtcubCXlEoGa/E9ZoKYG+gsqwOun",
+	"Zeq//KHAm1jXYdaM7k8d+knefrz9fwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

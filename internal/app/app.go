@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/alerts"
+	"connect-svc/internal/api/contract"
 	"connect-svc/internal/api/partner"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/brand"
@@ -57,6 +58,8 @@ type Config struct {
 	Version, Commit string // of the program, in the log's first line and in connect_build_info
 
 	Operators *operators.Tokens // nil: the operator API and the console are off
+
+	Memory int64 // bytes that the process may use; 0: nobody said
 
 	DevelopersSite bool   // whether the public listener serves /developers/
 	SDKModule      string // path of the Go SDK's module as that site hands it out; empty: developers.DefaultModule
@@ -101,6 +104,7 @@ type App struct {
 
 	config          Config // as it was at the start
 	edges           atomic.Pointer[edges]
+	bodies          *contract.Budget // of the memory for bodies of the operator API, for all edges that there will be
 	audit           *audit.Log
 	overview        *overview.Overview
 	alerts          *alerts.Alerts
@@ -187,6 +191,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		return err
 	}
 
+	a.bodies = contract.NewBudget(bodyMemory(config.Memory), config.Limits.Body)
 	edges, err := a.newEdges(config)
 	if err != nil {
 		return err
@@ -210,6 +215,15 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, public), observers...))
 	private = telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, private)), a.metrics.Observe)
 	return a.listen(ctx, config, public, private)
+}
+
+// bodyMemory is what bodies may take of the process's memory: half of it. The rest is for what the service has in memory anyway, and
+// for what has not been collected yet.
+func bodyMemory(memory int64) int64 {
+	if memory == 0 {
+		return 1 << 30
+	}
+	return memory / 2
 }
 
 // listen opens the listeners. Connections wait until they are served.

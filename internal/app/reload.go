@@ -48,6 +48,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Audit:     a.audit,
 			Now:       config.Clock.Now,
 			Limits:    config.Limits,
+			Budget:    a.bodies,
 		}); err != nil {
 			return nil, err
 		}

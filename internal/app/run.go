@@ -53,7 +53,8 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
-	a.logger.Info("serving", append(a.addresses(), "version", a.config.Version, "commit", a.config.Commit)...)
+	a.logger.Info("serving", append(a.addresses(), "version", a.config.Version, "commit", a.config.Commit,
+		"memory_limit_bytes", a.config.Memory)...)
 
 	var failure error
 	select {

@@ -15,6 +15,10 @@ type Limits struct {
 	Act   time.Duration
 	Batch time.Duration
 
+	// Body is how long a large body waits until there is memory for it. Then the request is 503, with the body unread. What is left
+	// of the server's time for reading a request is for sending it.
+	Body time.Duration
+
 	// Statement is what a statement of PostgreSQL may take that says nothing else in its transaction: it ends one that hangs, or
 	// waits for a lock, before the time of its request is over.
 	Statement time.Duration
@@ -50,6 +54,7 @@ var Default = Limits{
 	Read:  1500 * time.Millisecond,
 	Act:   4400 * time.Millisecond,
 	Batch: 28 * time.Second,
+	Body:  5 * time.Second,
 
 	Statement:    4 * time.Second,
 	Recognize:    time.Second,

@@ -26,6 +26,7 @@ var (
 
 // API is an edge whose bodies are JSON, and whose errors are problem details (RFC 9457).
 type API struct {
+	Budget     *Budget // of the memory for bodies; nil: no bound
 	operations map[string]*Operation
 	failures   Failures
 }
@@ -37,7 +38,7 @@ func NewAPI(text func() ([]byte, error), failures ...Failure) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &API{operations, Failures{
+	return &API{nil, operations, Failures{
 		Table: append(failures,
 			Failure{Err: errNoOperation, Code: "not-found", Text: "There is nothing here.", Status: 404},
 			Failure{Err: ErrMalformed, Code: "malformed-request", Text: "The request is malformed.", Status: 400},
@@ -122,7 +123,11 @@ func (a *API) guard(next http.Handler) http.Handler {
 		case op.Body == nil && HasBody(r):
 			err = ErrMalformed
 		case op.Body != nil:
-			err = op.checkBody(r)
+			var leave func()
+			if leave, err = a.Budget.enter(r); err == nil {
+				defer leave()
+				err = op.checkBody(r)
+			}
 		}
 		if err != nil {
 			a.Fail(w, r, err)

@@ -16,11 +16,12 @@ import (
 
 // Failure is an error as the caller sees it. The texts are those of the document's examples.
 type Failure struct {
-	Err       error
-	Status    int
-	Code      string
-	Text      string
-	Challenge string // WWW-Authenticate, with 401 and 403
+	Err        error
+	Status     int
+	Code       string
+	Text       string
+	Challenge  string // WWW-Authenticate, with 401 and 403
+	RetryAfter string // seconds, with 503
 }
 
 // Failures are the errors of some operations, and how they are written.
@@ -53,6 +54,9 @@ func (f *Failures) WriteFailure(w http.ResponseWriter, r *http.Request, failure 
 	telemetry.EventOf(r.Context()).Code = failure.Code
 	if failure.Challenge != "" {
 		w.Header().Set("WWW-Authenticate", failure.Challenge)
+	}
+	if failure.RetryAfter != "" {
+		w.Header().Set("Retry-After", failure.RetryAfter)
 	}
 	w.Header().Set("Content-Type", f.ContentType)
 	w.WriteHeader(failure.Status)

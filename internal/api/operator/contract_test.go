@@ -1,12 +1,15 @@
 package operator
 
 import (
+	"bufio"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -27,6 +30,10 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	partner, _ := f.ConnectNew(t, "Ride Club")
 	taken, other, gone := f.DB.User(t), f.DB.User(t), f.DB.User(t)
 	f.send(t, outgoing{Method: "DELETE", Target: "/operator/v1/users/" + gone.ID.String()}).Check(t, 204, "", "delete")
+	full := newFixture(t)
+	full.config.Budget = contract.NewBudget(1, time.Millisecond)
+	full.serve(t)
+	full.fill(t)
 	broken := newFixture(t)
 	broken.DB.Define(t, "drop table users, connections, clients, webhook_events, audit_log cascade") // a database that is away is waited for
 
@@ -118,6 +125,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 				note(f, text)
 				long.Body = strings.Repeat(" ", contract.MaxBody) + out.Body
 				note(f, long)
+				note(full, long)
 			}
 		}
 	}
@@ -127,6 +135,21 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	}
 	if log := broken.Log.String(); strings.Count(log, "does not exist") != len(answers) {
 		t.Errorf("the causes are not in the log: %s", log)
+	}
+}
+
+// fill takes all the memory for bodies, with one that has begun and does not end.
+func (f *fixture) fill(t *testing.T) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	fmt.Fprintf(conn, "POST /operator/v1/activity HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", token, contract.MaxBody)
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("the body is not read: %q, %v", line, err)
 	}
 }
 

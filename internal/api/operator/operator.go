@@ -26,7 +26,7 @@ import (
 // Path is where the operator API begins.
 const Path = "/operator/"
 
-// Config of the edge. Every field but Limits is required.
+// Config of the edge. Every field but the last two is required.
 type Config struct {
 	Operators *operators.Tokens
 	Accounts  *account.Accounts
@@ -38,6 +38,7 @@ type Config struct {
 	Audit     *audit.Log
 	Now       func() time.Time
 	Limits    timelimit.Limits // of the time that a request may take
+	Budget    *contract.Budget // of the memory for bodies; nil: no bound
 }
 
 // handlers has the operations, in the files beside this one. Where one returns an error, the generated server writes that alone,
@@ -56,6 +57,7 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
+	api.Budget = config.Budget
 	config.Limits = config.Limits.OrDefault()
 	h := handlers{config, api}
 	strict := operatorapi.NewStrictHandlerWithOptions(h, nil, operatorapi.StrictHTTPServerOptions{
@@ -104,6 +106,7 @@ var failures = []contract.Failure{
 	{Err: errNotReplayable, Code: "not-replayable", Text: "The client of the event has no webhook any more.", Status: 409},
 	{Err: webhook.ErrStopped, Code: "webhook-stopped", Text: "The webhook was stopped.", Status: 409},
 	{Err: webhook.ErrNoEvent, Code: "webhook-event-not-found", Text: "There is no such event.", Status: 404},
+	contract.Busy,
 	{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
 }
 

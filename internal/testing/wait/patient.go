@@ -12,6 +12,7 @@ var Patient = timelimit.Limits{
 	Read:  Limit + 2*step,
 	Act:   Limit + 3*step,
 	Batch: Limit + 4*step,
+	Body:  Limit,
 
 	Statement:    Limit + step,
 	Recognize:    Limit,

@@ -99,6 +99,6 @@ func TestBatchHasTheTimeOfTheLast(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 	})
 }

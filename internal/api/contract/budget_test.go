@@ -71,13 +71,13 @@ func TestBudget(t *testing.T) {
 		if !small.inside.Load() {
 			t.Error("a small one waits")
 		}
-		time.Sleep(patience - 1)
+		<-time.After(patience - 1)
 		close(first.leave)
 		synctest.Wait()
 		if !third.inside.Load() || unknown.read.Load() {
 			t.Error("one has come in for the one that left")
 		}
-		time.Sleep(1)
+		<-time.After(1)
 		synctest.Wait()
 		got := unknown.answer.Load()
 		if got == nil || unknown.inside.Load() {

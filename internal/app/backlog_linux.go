@@ -32,3 +32,21 @@ func takeNoMore(listener net.Listener) bool {
 	})
 	return failure == nil && err == nil
 }
+
+// waiting is how many connections wait to be accepted by a listener.
+func waiting(listener net.Listener) (connections int) {
+	socket, isSocket := listener.(syscall.Conn)
+	if !isSocket {
+		return 0
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { // fails where the listener is closed
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			connections = int(info.Unacked) // of a listener it is the length of its queue
+		}
+	})
+	return connections
+}

@@ -1,52 +1,61 @@
 package app
 
 import (
+	"context"
+	"log/slog"
 	"net"
+	"net/http"
+	"strings"
 	"testing"
+	"time"
 
-	"golang.org/x/sys/unix"
-
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/wait"
 )
 
-// An attempt to connect is dropped, neither answered nor refused, and a connection that was made before is accepted.
-func TestTakeNoMore(t *testing.T) {
+// lateListener is slow to accept, as on a machine that is busy: connections wait for a signal.
+type lateListener struct {
+	*net.TCPListener
+	accept chan struct{}
+}
+
+func (l lateListener) Accept() (net.Conn, error) {
+	<-l.accept
+	return l.TCPListener.Accept()
+}
+
+// A connection that waits to be accepted when the drain delay is over is served, however long that takes.
+func TestDrainServesWhatWaits(t *testing.T) {
 	t.Parallel()
-	a, _, _ := open(t)
-	t.Cleanup(a.Close)
-	early, err := net.Dial("tcp", a.PublicAddr().String())
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // as the service's own
+	open, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer early.Close()
-	if !takeNoMore(a.public.socket) {
-		t.Fatal("takeNoMore is false")
-	}
-	late, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(late)
-	address := a.PublicAddr().(*net.TCPAddr)
-	if err := unix.Connect(late, &unix.SockaddrInet4{Port: address.Port, Addr: [4]byte(address.IP.To4())}); err != unix.EINPROGRESS {
-		t.Fatalf("connect returns %v", err)
-	}
-	var attempt *unix.TCPInfo
-	wait.Until(t, "the kernel tries again", func() bool {
-		if attempt, err = unix.GetsockoptTCPInfo(late, unix.IPPROTO_TCP, unix.TCP_INFO); err != nil {
-			t.Fatal(err)
-		}
-		return attempt.State != unix.BPF_TCP_SYN_SENT || attempt.Retransmits > 0
+	late := lateListener{open.(*net.TCPListener), make(chan struct{})}
+	log := &logtest.Buffer{}
+	a, _, _ := openWith(t, func(c *Config) {
+		c.Listener, c.DrainDelay, c.Logger = late, time.Millisecond, telemetry.NewLogger(log, slog.LevelInfo)
 	})
-	if attempt.State != unix.BPF_TCP_SYN_SENT {
-		t.Errorf("another attempt to connect is in state %d, want unanswered", attempt.State)
-	}
-	accepted, err := a.public.listener.Accept()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	conn, err := net.Dial("tcp", a.PublicAddr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer accepted.Close()
-	if got, want := accepted.RemoteAddr().String(), early.LocalAddr().String(); got != want {
-		t.Errorf("accepted %s, want %s", got, want)
+	defer conn.Close()
+	wait.Until(t, "it waits", func() bool { return waiting(open) == 1 })
+	stop()
+	wait.Until(t, "the service drains", func() bool { return strings.Contains(log.String(), "draining") })
+	<-time.After(4 * backlogTime)
+	close(late.accept)
+	if status, closes := openHTTP1(conn).ask(t); status != http.StatusOK || !closes {
+		t.Errorf("%d, closes %t", status, closes)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -18,9 +18,12 @@ const (
 	stopTimeout  = 14 * time.Second
 )
 
-// backlogTime is enough to accept the connections that wait for it. A proxy that does not ask /readyz, such as nginx, sends
-// requests until it is refused.
-const backlogTime = 50 * time.Millisecond
+// A proxy that does not ask /readyz, such as nginx, sends requests until it is refused. What it has begun to connect is there within
+// backlogTime. All that waits is accepted before the listener closes, however busy the machine is, unless that takes too long.
+const (
+	backlogTime = 50 * time.Millisecond
+	backlogEnds = 40 // times
+)
 
 // sweepEvery is how often expired rows are deleted. Nothing depends on it: an expired row is refused all the same.
 const sweepEvery = time.Minute
@@ -93,6 +96,9 @@ func (a *App) drain(failures <-chan error) error {
 	}
 	if takeNoMore(a.public.socket) {
 		<-time.After(backlogTime)
+		for n := 0; waiting(a.public.socket) > 0 && n < backlogEnds; n++ {
+			<-time.After(backlogTime)
+		}
 	}
 	return nil
 }

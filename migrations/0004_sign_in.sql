@@ -38,6 +38,8 @@ create table code_emails (
     counted_at   timestamptz not null,
     language     text        not null,
     partner      text        not null,
+    -- Path of the page that opens the email's link, without what proves that somebody has read the email.
+    link_path    text        not null,
     -- These are real time, also where a test or the demo shifts the clock: they bound what servers do.
     put_at       timestamptz not null default now(),
     due_at       timestamptz not null,
@@ -48,32 +50,34 @@ create table code_emails (
 create index code_emails_due on code_emails (turn, due_at);
 create index code_emails_network on code_emails (network);
 
--- Budgets of codes, and of guesses at them. The key is a keyed hash of whom the budget belongs to: an e-mail address, a
--- browser that has signed in to an account before, or a network.
+-- What is counted of sign-ins. The key is a keyed hash of whom the count belongs to: an e-mail address, a browser that has signed in
+-- to an account before, a network, or an address and a network.
 create table sign_in_limits (
     key      bytea         primary key check (octet_length(key) = 32),
-    -- When codes were asked for within the last hour; at most as many instants as the limit allows.
+    -- When emails were asked for, as far back as the limits look; at most as many instants as they allow.
     asked_at timestamptz[] not null,
     last_at  timestamptz   not null,
-    -- Attempts since the last one that was right.
+    -- Attempts at codes since the last sign-in.
     failed   int           not null default 0 check (failed >= 0)
 );
 
--- The instants of a sliding hour that ends with its last one.
-create function within_hour(asked_at timestamptz[], last_at timestamptz) returns timestamptz[]
+-- The instants that limits look at: those of the day before the last one, or of the hour where there is no limit for a day.
+create function still_counted(asked_at timestamptz[], last_at timestamptz, per_day int) returns timestamptz[]
     language sql immutable
-return array(select t from unnest(asked_at) as t where t > last_at - interval '1 hour');
+return array(select t from unnest(asked_at) as t where t > last_at - case when per_day > 0 then interval '1 day' else interval '1 hour' end);
 
--- When the limits let the next code be made: as soon as fewer than code_limit (0 is no limit) were made within the hour before;
--- and after 20 failed attempts one an hour, after 100 (NIST SP 800-63B, section 3.2.2) one a day.
-create function next_code(asked_at timestamptz[], last_at timestamptz, failed int, code_limit int) returns timestamptz
+-- When the limits let the next email be sent: as soon as fewer than per_hour were sent within the hour before, and fewer than per_day
+-- within the day before. 0 is no limit.
+create function next_email(asked_at timestamptz[], per_hour int, per_day int) returns timestamptz
     language sql immutable
 return greatest(
     'epoch',
-    case when code_limit > 0 then (
-        select t + interval '1 hour' from unnest(asked_at) as t order by t desc offset greatest(code_limit, 1) - 1 limit 1
+    case when per_hour > 0 then (
+        select t + interval '1 hour' from unnest(asked_at) as t order by t desc offset greatest(per_hour, 1) - 1 limit 1
     ) end,
-    case when failed >= 100 then last_at + interval '24 hours' when failed >= 20 then last_at + interval '1 hour' end
+    case when per_day > 0 then (
+        select t + interval '1 day' from unnest(asked_at) as t order by t desc offset greatest(per_day, 1) - 1 limit 1
+    ) end
 );
 
 create index sign_in_limits_last on sign_in_limits (last_at);
@@ -107,7 +111,7 @@ create index known_browsers_signed_in on known_browsers (signed_in_at);
 drop table known_browsers;
 drop table account_sessions;
 drop table sign_in_limits;
-drop function next_code;
-drop function within_hour;
+drop function next_email;
+drop function still_counted;
 drop table code_emails;
 drop table sign_ins;

@@ -6,7 +6,8 @@
 //     session of the account pages that it starts.
 //   - A code is six digits that prove that somebody reads the emails of an account's address.
 //   - An attempt is a code that somebody enters, right or wrong.
-//   - A budget is what codes and attempts count towards: that of an address, or that of a known browser.
+//   - A link comes with the code in the same email, and signs in in the browser that asked for it.
+//   - A budget is what emails and attempts count towards: that of an address, or that of a known browser.
 //
 // # Invariants
 //
@@ -16,7 +17,7 @@
 //     rows remain and the caller gets the same result. Only what sends the emails knows: with an account it transmits the
 //     email, without one it does the same work up to naming a recipient. What a page says of an email is decided before
 //     that. An email goes to the address of the account, never to the one that was typed.
-//   - No code is stored: the database holds a random seed, of which the code is made with a key.
+//   - Neither code nor link is stored: the database holds a random seed, of which both are made with a key.
 //   - An email waits in the database until the mail server has taken it, whatever becomes of the server that was asked for
 //     it. It is tried five times within about two minutes and then given up: its code works no more and counts no more, and
 //     the page says so. Where a server dies just after it has handed an email over, the email is sent twice, with the same
@@ -31,10 +32,12 @@
 //     The audit log keeps what happened to the connections, under a hash of the user's random id: it must be able to
 //     prove to a partner or a court when access began and ended, and only somebody who has kept the id can find the
 //     entries. The counters of codes keep their keyed hash of the address for an hour. The id is never reused.
-//   - The hourly limits of codes are exact and sliding, over all servers.
+//   - The limits of emails in an hour and in a day are exact and sliding, over all servers.
 //   - Guesses are bounded for each address, with or without an account, whatever the limits are: an attempt counts as failed
-//     until one is right. From 20 on codes are sent once an hour, from 100 on once a day. A browser in which the user has
-//     signed in before has a budget of its own, in which strangers cannot guess: so they cannot lock the user out there.
+//     until somebody signs in. After 100 codes of that budget work no more, and its emails have the link alone, which nobody guesses:
+//     so wrong codes lock nobody out. A browser in which the user has signed in before has a budget of its own, and a network that
+//     has not asked for an address within a day gets its first email: so those who ask for many do not lock the user out either.
+//   - Opening a link changes nothing. It works for its own sign-in and no other, and so in the one browser that has it.
 //
 // The package never logs an address or a code, and never decides what a signed-in user may do.
 package account

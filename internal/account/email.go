@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	htmltemplate "html/template"
+	"net/url"
 	"strings"
 	"text/template"
 	"time"
@@ -28,10 +29,10 @@ var (
 // codeEmail is the email with a one-time code.
 type codeEmail struct {
 	to      string // empty: the address has no account, and there is no email
-	code    string
+	code    string // empty: the link alone works
+	link    string
 	partner string      // whose authorization request it is; empty for the account pages
 	brand   brand.Brand // who writes
-	host    string      // where the code is to be entered
 	in      *locale.Locale
 	sent    time.Time
 }
@@ -49,7 +50,7 @@ func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	message.Subject(email.in.Text("mail.subject", "Code", email.code, "Brand", email.brand.Name))
+	message.Subject(email.subject())
 	message.SetDate()
 	message.SetMessageIDWithValue(rand.Text() + "@" + m.domain)
 	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses absence notes
@@ -71,14 +72,21 @@ func (e codeEmail) hasLogo() bool {
 	return e.brand.Logo.MediaType() == "image/png" && e.brand.Logo.Name != ""
 }
 
+func (e codeEmail) subject() string {
+	if e.code == "" {
+		return e.in.Text("mail.link_subject", "Brand", e.brand.Name)
+	}
+	return e.in.Text("mail.subject", "Code", e.code, "Brand", e.brand.Name)
+}
+
 // render is the two parts of the email, in its language.
 func (e codeEmail) render() (text, html string, err error) {
 	values := struct {
 		*locale.Locale
-		Partner, Code, Host, Time string
-		Brand                     brand.Brand
-		Logo                      bool
-	}{e.in, e.partner, e.code, e.host, ClockTime(e.sent), e.brand, e.hasLogo()}
+		Subject, Partner, Code, Link, Host, Time string
+		Brand                                    brand.Brand
+		Logo                                     bool
+	}{e.in, e.subject(), e.partner, e.code, e.link, hostOf(e.link), ClockTime(e.sent), e.brand, e.hasLogo()}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
 	return textPart.String(), htmlPart.String(), err
@@ -86,7 +94,17 @@ func (e codeEmail) render() (text, html string, err error) {
 
 // SampleEmail is the email of a connection with a partner, or of the account pages where partner is empty, with a code that
 // nobody has sent: for those who want to see it. Where there is a logo, its address is cid:logo.
-func SampleEmail(of brand.Brand, host, partner string, in *locale.Locale) (text, html string, err error) {
+func SampleEmail(of brand.Brand, host, partner, code string, in *locale.Locale) (text, html string, err error) {
 	sent := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC)
-	return codeEmail{code: "012345", partner: partner, brand: of, host: host, in: in, sent: sent}.render()
+	link := "https://" + host + "/account/link/" + strings.Repeat("a", 43)
+	return codeEmail{code: code, link: link, partner: partner, brand: of, in: in, sent: sent}.render()
+}
+
+// hostOf is the host of an address.
+func hostOf(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return parsed.Host
 }

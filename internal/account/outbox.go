@@ -193,7 +193,7 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 // sent as soon as the mail server has taken the sender. What follows depends on whether there is a recipient: so nobody waits
 // for it, neither the page nor the next email.
 func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func()) error {
-	recipient, sent, err := a.codeToSend(ctx, email)
+	recipient, code, sent, err := a.codeToSend(ctx, email)
 	if err != nil {
 		return err
 	}
@@ -201,8 +201,8 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	defer func() { settled() }()
 	look, taken := a.look.Load(), false
 	err = a.mailer.send(ctx, codeEmail{
-		to: recipient, code: a.codeOf(email.SignInID, email.Seed), partner: email.Partner, brand: look.brand,
-		host: a.settings.Host, in: look.texts.Locale(email.Language), sent: sent,
+		to: recipient, code: code, link: a.settings.BaseURL + email.LinkPath + "/" + a.linkOf(email.SignInID, email.Seed),
+		partner: email.Partner, brand: look.brand, in: look.texts.Locale(email.Language), sent: sent,
 	}, func() error {
 		taken = true
 		if err := a.markSent(ctx, email); err != nil {

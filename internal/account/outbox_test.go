@@ -99,8 +99,8 @@ func TestAnEmailIsGivenUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			code := b.codeNow(t, signIn)
-			if got := b.counted(t); got != 2 {
-				t.Errorf("%d limits counted the code, want 2", got)
+			if got := b.counted(t); got != 4 {
+				t.Errorf("%d limits counted the email, want 4", got)
 			}
 			for n := range usualTimes.pauses {
 				b.attempted(t, n+1)
@@ -266,8 +266,8 @@ func TestANetworkWaitsBehindItself(t *testing.T) {
 			select gen_random_uuid(), n || '@example.com', substr($1::bytea, 1, 16), $1::bytea, connect_now() + interval '10 minutes'
 			from generate_series(1, 2000) as n returning sign_in_id, seed
 		)
-		insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, due_at)
-		select sign_in_id, seed, $1::bytea, row_number() over () - 1, '{}', connect_now(), 'en', '', now() from codes`, network)
+		insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, link_path, due_at)
+		select sign_in_id, seed, $1::bytea, row_number() over () - 1, '{}', connect_now(), 'en', '', '', now() from codes`, network)
 	b.outbox.signal()
 	for range perNetwork {
 		<-r.came

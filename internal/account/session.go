@@ -45,14 +45,10 @@ func (a *Accounts) OpenSession(sealed string) (key SessionKey, ok bool) {
 	return key, true
 }
 
-// StartSession signs a user in to the account pages with the code of the sign-in, and ends the sign-in. A code starts one
-// session: the second time it is ErrNoSignIn. Errors: those of VerifyCode.
-func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, code string) (SessionKey, error) {
-	verified, seed, err := a.verify(ctx, signIn, code)
-	if err != nil {
-		return SessionKey{}, err
-	}
+// StartSession signs a user in to the account pages with a verified sign-in, and ends the sign-in. An email starts one session: the
+// second time it is ErrNoSignIn.
+func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified Verified) (SessionKey, error) {
 	key := SessionKey{UserID: verified.UserID}
 	rand.Read(key.Secret[:])
-	return key, a.startSession(ctx, signIn, seed, key)
+	return key, a.startSession(ctx, signIn, verified.seed, key)
 }

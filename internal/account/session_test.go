@@ -21,7 +21,7 @@ import (
 func (b *bench) session(t *testing.T, email string) SessionKey {
 	t.Helper()
 	signIn := uuid.New()
-	key, err := b.StartSession(context.Background(), signIn, b.code(t, signIn, email))
+	key, err := b.enter(context.Background(), signIn, b.code(t, signIn, email))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestSessionEndsItsSignIn(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 { // fewer than the attempts of a code
 		group.Go(func() {
-			switch _, err := b.StartSession(context.Background(), signIn, code[:3]+" "+code[3:]); {
+			switch _, err := b.enter(context.Background(), signIn, code[:3]+" "+code[3:]); {
 			case err == nil:
 				started.Add(1)
 			case !errors.Is(err, ErrNoSignIn):
@@ -127,11 +127,11 @@ func TestSessionNeedsTheRightCode(t *testing.T) {
 	signIn := uuid.New()
 	code := b.code(t, signIn, "ada@example.com")
 	var wrongCode *WrongCodeError
-	if _, err := b.StartSession(ctx, signIn, wrong(code)); !errors.As(err, &wrongCode) || wrongCode.AttemptsLeft != 4 {
+	if _, err := b.enter(ctx, signIn, wrong(code)); !errors.As(err, &wrongCode) || wrongCode.AttemptsLeft != 4 {
 		t.Errorf("a wrong code: %v", err)
 	}
 	b.db.Clock.Advance(10 * time.Minute)
-	if _, err := b.StartSession(ctx, signIn, code); !errors.Is(err, ErrCodeExpired) {
+	if _, err := b.enter(ctx, signIn, code); !errors.Is(err, ErrCodeExpired) {
 		t.Errorf("after 10 minutes: %v, want ErrCodeExpired", err)
 	}
 	// Between the try and the session, another code was sent: the seed of the right one is no longer the sign-in's.
@@ -150,16 +150,27 @@ func TestEmailOfTheAccountPages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
 	b.user(t, "ada@example.com")
-	if err := b.SendCode(context.Background(), CodeRequest{SignIn: uuid.New(), Email: "ada@example.com"}); err != nil {
+	signIn := uuid.New()
+	if err := b.SendCode(context.Background(), CodeRequest{SignIn: signIn, Email: "ada@example.com", LinkPath: "/account/link"}); err != nil {
 		t.Fatal(err)
 	}
 	email := b.post.Next(t)
 	sent := regexp.MustCompile(`\d\d:\d\d UTC`)
 	want := "Activity Connect\n\nTo sign in to your connections, enter this code:\n\n" + email.Code + "\n\n" +
 		"Enter it only at service.example, in the browser that you started in. It is valid for 10 minutes from TIME.\n\n" +
-		"Didn’t request this? Then do nothing. Nobody can sign in without the code. " +
+		"Or open this link in that browser:\n\nhttps://service.example/account/link/" + b.linkOf(signIn, b.seedNow(t, signIn)) + "\n\n" +
+		"Didn’t request this? Then do nothing. Nobody can sign in without this email. " +
 		"Don’t pass it on: we never ask for it by phone or email."
 	if diff := cmp.Diff(want, sent.ReplaceAllString(email.Text, "TIME")); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
+}
+
+// enter starts a session with a code.
+func (b *bench) enter(ctx context.Context, signIn uuid.UUID, code string) (SessionKey, error) {
+	verified, err := b.VerifyCode(ctx, signIn, code)
+	if err != nil {
+		return SessionKey{}, err
+	}
+	return b.StartSession(ctx, signIn, verified)
 }

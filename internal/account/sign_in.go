@@ -31,11 +31,12 @@ import (
 // Errors of sign-ins. WrongCodeError is the other one.
 var (
 	ErrInvalidEmail  = errors.New("not an e-mail address")
-	ErrTooManyCodes  = errors.New("too many codes within an hour")
+	ErrTooManyCodes  = errors.New("too many codes within an hour or a day")
 	ErrNoSignIn      = errors.New("no code was requested, or it expired long ago")
 	ErrMalformedCode = errors.New("not six digits")
 	ErrCodeExpired   = errors.New("the code is older than 10 minutes")
-	ErrCodeSpent     = errors.New("the code has had its five attempts")
+	ErrCodeSpent     = errors.New("the code has had its five attempts, or too many wrong ones were entered")
+	ErrWrongLink     = errors.New("the link is not that of the newest email")
 	ErrCodeNotSent   = errors.New("the mail server could not be reached with the code")
 )
 
@@ -61,16 +62,16 @@ func (e *TooManyCodesError) Unwrap() error { return ErrTooManyCodes }
 
 // Settings of an Accounts.
 type Settings struct {
-	CodesPerEmail   int // codes sent to one address in an hour; 0 is no limit
-	CodesPerNetwork int // codes requested from one network in an hour; 0 is no limit
+	CodesPerEmail   int // emails sent to one address in an hour; a day may have four times as many; 0 is no limit
+	CodesPerNetwork int // emails requested from one network in an hour; 0 is no limit
 	Logger          *slog.Logger
 	Limits          timelimit.Limits // of a statement of a batch, and of when an email leaves
 
-	// What the emails say: whose they are, where the code is to be entered, and in which words. By default the program's own
-	// name, the host of the sender's address, and the program's own words.
-	Brand brand.Brand
-	Host  string
-	Texts *locale.Catalogue
+	// What the emails say: whose they are, where the code is to be entered and their link leads, and in which words. By default
+	// the program's own name, the host of the sender's address, and the program's own words.
+	Brand   brand.Brand
+	BaseURL string // such as https://connect.example.com
+	Texts   *locale.Catalogue
 
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it
 	// ended: connections are another domain's. [Accounts.DeleteUser] needs it.
@@ -96,8 +97,8 @@ type Accounts struct {
 
 // New returns the accounts in the database of pool. No email is sent until Run is called.
 func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
-	if settings.Host == "" && mailer != nil {
-		settings.Host = mailer.domain
+	if settings.BaseURL == "" && mailer != nil {
+		settings.BaseURL = "https://" + mailer.domain
 	}
 	settings.Limits = settings.Limits.OrDefault()
 	a := &Accounts{
@@ -135,12 +136,13 @@ type CodeRequest struct {
 	Network  netip.Addr   // of the user; the zero value is one network of its own
 	Known    []BrowserKey // what the browser kept of former sign-ins
 	Partner  string       // name of the partner that asks for the authorization; empty for the account pages
+	LinkPath string       // of the page that takes what is behind its last slash to VerifyLink
 	Language string       // of the page, and so of the email: a BCP 47 tag; English where there are no texts in it
 }
 
-// SendCode makes a new code and puts its email into the database, from where Run sends it. Its result does not reveal whether
-// the address has an account. The new code replaces the old one of this sign-in and its attempts. A browser that has signed in
-// to the account before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail,
+// SendCode makes a new code and a new link and puts their email into the database, from where Run sends it. Its result does not
+// reveal whether the address has an account. What is new replaces the old of this sign-in and its attempts. A browser that has
+// signed in to the account before has a budget of its own; all others share that of the address. Errors: ErrInvalidEmail,
 // *TooManyCodesError.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if !mailbox.Valid(request.Email) {
@@ -156,20 +158,14 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	return nil
 }
 
-type codeLimit struct {
-	key   [32]byte
-	codes int // in an hour; 0 is no limit
-}
-
 // SignIn is the state of a sign-in that waits for its code.
 type SignIn struct {
 	Email        string // as typed
 	AttemptsLeft int    // 0 to 5
+	NoCodes      bool   // too many wrong ones were entered: the link alone works
 	Expired      bool
 	SentAt       time.Time // when its newest code was made
 	Mail         Mail      // what became of the email with it
-
-	budget [32]byte // that counts its codes
 }
 
 // Mail is what became of the email with a code, as far as a page may tell. It does not depend on whether there is an account.
@@ -182,50 +178,54 @@ const (
 	MailFailed  Mail = "failed"
 )
 
-// NextCode is when the user of this network may ask for another code of the sign-in, and how long that is from now; zero: now.
-// It does not depend on whether the address has an account.
-func (a *Accounts) NextCode(ctx context.Context, signIn SignIn, network netip.Addr) (at time.Time, wait time.Duration, err error) {
-	limits := append([]codeLimit{{signIn.budget, a.settings.CodesPerEmail}}, a.networkLimits(network)...)
-	at, wait, err = a.nextCode(ctx, limits)
+// NextCode is when this browser may ask for another code of the sign-in, and how long that is from now; zero: now. It does not
+// depend on whether the address has an account.
+func (a *Accounts) NextCode(ctx context.Context, request CodeRequest) (at time.Time, wait time.Duration, err error) {
+	found, browser, err := a.findForSignIn(ctx, a.queries, request)
+	if err == nil {
+		at, wait, err = a.nextEmail(ctx, a.limits(found.Folded, browser, request.Network))
+	}
 	return at, wait, postgres.Failed("account: when the next code may be made", err)
 }
 
-// Verified is the result of a right code.
+// Verified is a sign-in whose user has proved to read the emails of an account's address.
 type Verified struct {
 	UserID uuid.UUID
-	// Secret is for the browser that gave the code, and nobody who has not given it knows it. A form that is submitted twice
+	// Secret is for the browser that gave the proof, and nobody who has not given it knows it. A form that is submitted twice
 	// gets the same one twice.
 	Secret [32]byte
+
+	seed []byte // names the email
 }
 
 // VerifyCode returns the user whose code it is, as it was typed or pasted. It spends one of the five attempts, also
 // when the code is right: a form that is submitted twice gets the same result twice, and only the purpose of the sign-in
-// is fulfilled once. Each attempt is counted as failed, before the code is compared, until one is right. Errors:
-// ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
-func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (Verified, error) {
-	verified, _, err := a.verify(ctx, signIn, code)
-	return verified, err
-}
-
-// verify also returns the seed, which names the code that was right.
-func (a *Accounts) verify(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, seed []byte, err error) {
+// is fulfilled once. Each attempt is counted as failed, before the code is compared, until one is right, and after a hundred
+// none is compared any more. Errors: ErrMalformedCode (spends no attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired,
+// ErrCodeNotSent, ErrNoSignIn.
+func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, err error) {
 	defer func() { a.codes.verified(err) }()
 	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
-		return Verified{}, nil, ErrMalformedCode
+		return Verified{}, ErrMalformedCode
 	}
 	attempt, err := a.takeAttempt(ctx, signIn)
 	if err != nil {
-		return Verified{}, nil, err
+		return Verified{}, err
 	}
 	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.Seed)), []byte(code)) == 1
 	if !right || attempt.UserID == nil { // a guess may match the code of an address without an account
-		return Verified{}, nil, &WrongCodeError{AttemptsLeft: int(attempt.AttemptsLeft)}
+		return Verified{}, &WrongCodeError{AttemptsLeft: int(attempt.AttemptsLeft)}
 	}
-	if err := a.queries.ForgetAttempts(ctx, attempt.Budget); err != nil {
-		return Verified{}, nil, fmt.Errorf("account: forget attempts: %w", err)
+	return a.accept(ctx, signIn, *attempt.UserID, attempt.Seed, attempt.Budget, code)
+}
+
+// accept forgets failed attempts. The proof is what the user has given.
+func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, budget []byte, proof string) (Verified, error) {
+	if err := a.queries.ForgetAttempts(ctx, budget); err != nil {
+		return Verified{}, fmt.Errorf("account: forget attempts: %w", err)
 	}
-	return Verified{*attempt.UserID, a.keys.PRF("secret of a sign-in", signIn[:], []byte(code))}, attempt.Seed, nil
+	return Verified{user, a.keys.PRF("secret of a sign-in", signIn[:], []byte(proof)), seed}, nil
 }
 
 // Sweep deletes sign-ins whose code has expired, limits whose hour is over, and ended sessions. Every server may call it
@@ -248,6 +248,10 @@ const codeDigits = 6
 
 // Attempts that a code has.
 const Attempts = 5
+
+// maxFailed is how many attempts at codes a budget has, until somebody signs in with it or 30 days pass without an email (NIST
+// SP 800-63B, section 3.2.2).
+const maxFailed = 100
 
 // digits are those of a code, in whatever script they were typed or pasted. It leaves out spaces, hyphens and what cannot be
 // seen; everything else stays, and makes the code malformed.
@@ -283,27 +287,4 @@ func newSeed() []byte {
 func (a *Accounts) codeOf(signIn uuid.UUID, seed []byte) string {
 	output := a.keys.PRF("sign-in code", signIn[:], seed)
 	return fmt.Sprintf("%0*d", codeDigits, binary.BigEndian.Uint64(output[:8])%1_000_000)
-}
-
-// budget is that of a known browser, or else that of the folded address.
-func (a *Accounts) budget(folded string, browser BrowserKey) codeLimit {
-	if browser == (BrowserKey{}) {
-		return codeLimit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), a.settings.CodesPerEmail}
-	}
-	id := browser.id()
-	return codeLimit{a.keys.PRF("sign-in codes of a known browser", browser.UserID[:], id[:]), a.settings.CodesPerEmail}
-}
-
-// networkLimits are those of an IPv4 address, or of the networks of an IPv6 address: a /64 is what a machine has, a /56 a
-// household, and a /48 a company or whoever asks a provider for one. The widest is the last.
-func (a *Accounts) networkLimits(address netip.Addr) []codeLimit {
-	limit := func(network string, times int) codeLimit {
-		return codeLimit{a.keys.PRF("sign-in codes of a network", []byte(network)), times * a.settings.CodesPerNetwork}
-	}
-	address = address.Unmap().WithZone("")
-	if !address.Is6() {
-		return []codeLimit{limit(address.String(), 1)}
-	}
-	within := func(bits int) string { return netip.PrefixFrom(address, bits).Masked().String() }
-	return []codeLimit{limit(within(64), 1), limit(within(56), 4), limit(within(48), 16)}
 }

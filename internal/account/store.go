@@ -148,76 +148,55 @@ func userOf(row accountdb.User) User {
 	}
 }
 
-// putCode counts the code towards every limit and stores it with its email, or does none of it. Error: *TooManyCodesError.
-// It counts towards the limits of the networks and towards one budget: that of the browser, if it is known, or else that of the
-// folded address.
+// putCode counts the email towards every limit and stores it with its code, or does none of it. Error: *TooManyCodesError.
 func (a *Accounts) putCode(ctx context.Context, request CodeRequest, delay time.Duration) error {
-	seed, networks := newSeed(), a.networkLimits(request.Network)
-	var limits []codeLimit
+	seed := newSeed()
+	var limits []limit
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
-		found, err := queries.FindForSignIn(ctx, request.Email)
+		found, browser, err := a.findForSignIn(ctx, queries, request)
 		if err != nil {
 			return err
 		}
-		browser, err := knownBrowser(ctx, queries, found.UserID, request.Known)
+		limits = a.limits(found.Folded, browser, request.Network)
+		budget := limits[len(limits)-1]
+		counted, err := a.countEmail(ctx, queries, found.Now, limits, a.firsts(found.Folded))
 		if err != nil {
 			return err
-		}
-		budget := a.budget(found.Folded, browser)
-		limits = append([]codeLimit{budget}, networks...)
-		counting := [][]byte{}
-		for i, limit := range limits {
-			if i > 0 && limit.codes == 0 {
-				continue
-			}
-			counted, err := queries.CountCode(ctx, accountdb.CountCodeParams{Key: limit.key[:], At: found.Now, CodeLimit: int32(limit.codes)})
-			if err != nil {
-				return err
-			}
-			if counted == 0 {
-				return ErrTooManyCodes
-			}
-			counting = append(counting, limit.key[:])
 		}
 		if err := queries.PutSignIn(ctx, accountdb.PutSignInParams{
 			SignInID: request.SignIn, Email: request.Email, UserID: found.UserID, Seed: seed, Budget: budget.key[:], At: found.Now,
 		}); err != nil {
 			return err
 		}
+		turns := a.networkLimits(request.Network)
+		if browser != (BrowserKey{}) {
+			turns = limits // a known browser does not wait behind its network
+		}
 		return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
-			SignInID: request.SignIn, Seed: seed, Network: networks[len(networks)-1].key[:], Limits: counting,
-			CountedAt: found.Now, Language: request.Language, Partner: request.Partner, Delay: delay,
+			SignInID: request.SignIn, Seed: seed, Network: turns[len(turns)-1].key[:], Limits: counted, CountedAt: found.Now,
+			Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, Delay: delay,
 		})
 	})
 	if errors.Is(err, ErrTooManyCodes) {
 		limited := new(TooManyCodesError)
-		if limited.Next, limited.Wait, err = a.nextCode(ctx, limits); err == nil {
+		if limited.Next, limited.Wait, err = a.nextEmail(ctx, limits); err == nil {
 			return limited
 		}
 	}
 	return postgres.Failed("account: store a code", err)
 }
 
-// nextCode is when all limits let a code be made, and how long that takes; zero where they do already.
-func (a *Accounts) nextCode(ctx context.Context, limits []codeLimit) (at time.Time, wait time.Duration, err error) {
-	for i, limit := range limits {
-		if i > 0 && limit.codes == 0 {
-			continue
-		}
-		row, err := a.queries.NextCode(ctx, accountdb.NextCodeParams{Key: limit.key[:], CodeLimit: int32(limit.codes)})
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return at, wait, err
-		}
-		if row.NextAt.Sub(row.Now) > wait {
-			at, wait = row.NextAt, row.NextAt.Sub(row.Now)
-		}
+// findForSignIn finds the account of an address, if it has one, and the key that proves the browser to be one of its user's.
+func (a *Accounts) findForSignIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest) (found accountdb.FindForSignInRow, browser BrowserKey, err error) {
+	if found, err = queries.FindForSignIn(ctx, request.Email); err == nil {
+		browser, err = knownBrowser(ctx, queries, found.UserID, request.Known)
 	}
-	return at, wait, nil
+	return found, browser, err
 }
 
-// knownBrowser returns the key that proves the browser to be one of the user's, or the zero value. Who has no key for the
-// account of an address causes the same statements as for an address that has none.
+// knownBrowser returns the key that proves the browser to be one of the user's, or the zero value. Without a key for the account of
+// an address, the statements are those for an address that has none.
 func knownBrowser(ctx context.Context, queries *accountdb.Queries, user *uuid.UUID, keys []BrowserKey) (BrowserKey, error) {
 	if user == nil {
 		return BrowserKey{}, nil
@@ -239,7 +218,22 @@ func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) 
 	if err != nil {
 		return SignIn{}, postgres.Outcome("account: get sign-in", err, ErrNoSignIn)
 	}
-	return SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt, Mail: Mail(row.Mail), budget: [32]byte(row.Budget)}, nil
+	found := SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt, Mail: Mail(row.Mail)}
+	if found.Mail == MailSent { // until then there is nothing to enter
+		failed, err := a.failed(ctx, row.Budget)
+		if err != nil {
+			return SignIn{}, err
+		}
+		found.AttemptsLeft = min(found.AttemptsLeft, maxFailed-failed)
+		found.NoCodes = failed >= maxFailed
+	}
+	return found, nil
+}
+
+// failed is how many attempts at the codes of a budget have failed.
+func (a *Accounts) failed(ctx context.Context, budget []byte) (int, error) {
+	failed, err := a.queries.CountFailed(ctx, budget)
+	return min(int(failed), maxFailed), postgres.Outcome("account: count failed attempts", err, nil)
 }
 
 // takeAttempt spends an attempt, and then counts it as failed. These are two acts: an attempt that was spent and could not
@@ -252,7 +246,11 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb
 	if err != nil {
 		return taken, fmt.Errorf("account: take an attempt: %w", err)
 	}
-	return taken, postgres.Failed("account: count an attempt", a.queries.CountAttempt(ctx, taken.Budget))
+	counted, err := a.queries.CountAttempt(ctx, accountdb.CountAttemptParams{Key: taken.Budget, Most: maxFailed})
+	if err == nil && counted == 0 {
+		return taken, ErrCodeSpent
+	}
+	return taken, postgres.Failed("account: count an attempt", err)
 }
 
 // whyNoAttempt returns the reason of a refusal that has already been decided.
@@ -281,18 +279,25 @@ func (a *Accounts) leaseEmail(ctx context.Context, busy [][]byte) (email waiting
 	return email, err == nil, postgres.NoRow(err, nil)
 }
 
-// codeToSend returns the address of the account that the code is for, which is empty if there is none, and when the code was
-// made. Error: errReplaced.
-func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipient string, made time.Time, err error) {
-	code, err := a.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.SignInID, Seed: email.Seed})
+// codeToSend returns what goes into the email besides its link: the address of the account that it is for, which is empty if there is
+// none, the code, which is empty where codes do not work, and when it was made. Error: errReplaced.
+func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipient, code string, made time.Time, err error) {
+	signIn, err := a.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.SignInID, Seed: email.Seed})
 	if err != nil {
-		return "", made, postgres.NoRow(err, errReplaced)
+		return "", "", made, postgres.NoRow(err, errReplaced)
 	}
-	account, err := a.queries.FindForSignIn(ctx, code.Email)
-	if err == nil && account.UserID != nil && code.UserID != nil && *account.UserID == *code.UserID {
+	account, err := a.queries.FindForSignIn(ctx, signIn.Email)
+	if err != nil {
+		return "", "", made, err
+	}
+	if account.UserID != nil && signIn.UserID != nil && *account.UserID == *signIn.UserID {
 		recipient = *account.Email
 	}
-	return recipient, code.SentAt, err
+	failed, err := a.failed(ctx, signIn.Budget)
+	if failed < maxFailed {
+		code = a.codeOf(email.SignInID, email.Seed)
+	}
+	return recipient, code, signIn.SentAt, err
 }
 
 // markSent has the page say that the email was sent. Error: errReplaced.
@@ -321,7 +326,7 @@ func (a *Accounts) giveUpEmail(ctx context.Context, email waitingEmail) error {
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
 		for _, key := range email.Limits {
-			if err := queries.UncountCode(ctx, accountdb.UncountCodeParams{Key: key, At: email.CountedAt}); err != nil {
+			if err := queries.UncountEmail(ctx, accountdb.UncountEmailParams{Key: key, At: email.CountedAt}); err != nil {
 				return err
 			}
 		}

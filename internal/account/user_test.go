@@ -332,7 +332,7 @@ func TestCountEndings(t *testing.T) {
 	}
 	for _, email := range []string{"ada@example.com", "ADA@example.com"} {
 		signIn := uuid.New()
-		if _, err := b.StartSession(t.Context(), signIn, b.code(t, signIn, email)); err != nil {
+		if _, err := b.enter(t.Context(), signIn, b.code(t, signIn, email)); err != nil {
 			t.Fatal(err)
 		}
 		b.code(t, uuid.New(), email)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -155,7 +154,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		CodesPerEmail:   config.CodesPerEmail,
 		CodesPerNetwork: config.CodesPerNetwork,
 		Brand:           config.Brand,
-		Host:            strings.TrimPrefix(config.BaseURL, "https://"),
+		BaseURL:         config.BaseURL,
 		Texts:           config.Texts,
 		Logger:          config.Logger,
 		Limits:          config.Limits,

@@ -89,23 +89,25 @@ select lower(typed.email)::text as folded, a.user_id, a.email, connect_now()::ti
 from (select @email::text as email) as typed
 left join user_addresses a on a.address = lower(@email::text);
 
--- name: CountCode :execrows
--- Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
--- makes the limit exact under concurrency.
+-- name: CountEmail :one
+-- Counts one more email in the sliding hour and day if the limits allow it, and returns how many of the day there are then: writes one
+-- row, or none. The row lock of the upsert makes the limits exact under concurrency.
 insert into sign_in_limits as l (key, asked_at, last_at)
 values (@key, array[@at::timestamptz], @at::timestamptz)
 on conflict (key) do update
-set asked_at = case when sqlc.arg(code_limit)::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
+set asked_at = case when @per_hour::int > 0 or @per_day::int > 0 then still_counted(l.asked_at, excluded.last_at, @per_day::int) end
+        || excluded.last_at,
     last_at = greatest(l.last_at, excluded.last_at)
-where next_code(l.asked_at, l.last_at, l.failed, sqlc.arg(code_limit)::int) <= excluded.last_at;
+where next_email(l.asked_at, @per_hour::int, @per_day::int) <= excluded.last_at
+returning cardinality(asked_at);
 
--- name: NextCode :one
-select next_code(asked_at, last_at, failed, sqlc.arg(code_limit)::int)::timestamptz as next_at, connect_now()::timestamptz as now
+-- name: NextEmail :one
+select next_email(asked_at, @per_hour::int, @per_day::int)::timestamptz as next_at, connect_now()::timestamptz as now
 from sign_in_limits
 where key = @key;
 
--- name: UncountCode :exec
--- Takes back what CountCode did, but for last_at: the pauses after many failed attempts must not become shorter.
+-- name: UncountEmail :exec
+-- Takes back what CountEmail did, but for last_at: what is known of failed attempts must not be forgotten earlier.
 update sign_in_limits set asked_at = array_remove(asked_at, @at::timestamptz) where key = @key;
 
 -- name: PutSignIn :exec
@@ -118,13 +120,13 @@ set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, bu
 
 -- name: PutCodeEmail :exec
 -- The email of a new code replaces the one that still waits.
-insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, due_at)
-select @sign_in_id, @seed, @network, count(*), @limits, @counted_at, @language, @partner, now() + @delay::interval
+insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, link_path, due_at)
+select @sign_in_id, @seed, @network, count(*), @limits, @counted_at, @language, @partner, @link_path, now() + @delay::interval
 from code_emails w where w.network = @network
 on conflict (sign_in_id) do update
 set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limits = excluded.limits,
-    counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, put_at = excluded.put_at,
-    due_at = excluded.due_at, attempts = 0, leased_until = null;
+    counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
+    put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null;
 
 -- name: ClaimCodeEmail :one
 -- Leases the email whose turn it is, and counts the attempt, so that an email is tried a few times only, whatever becomes of
@@ -139,11 +141,11 @@ with due as (
 )
 update code_emails set leased_until = now() + @lease::interval, attempts = attempts + 1
 where code_emails.sign_in_id = any (array(select due.sign_in_id from due))
-returning sign_in_id, seed, network, limits, counted_at, language, partner, attempts,
+returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, attempts,
     (leased_until - put_at >= @too_late::interval)::bool as late;
 
 -- name: GetCodeToSend :one
-select email, user_id, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins
+select email, user_id, budget, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins
 where sign_in_id = @sign_in_id and seed = @seed;
 
 -- name: MarkCodeSent :execrows
@@ -171,8 +173,15 @@ set attempts = attempts + 1
 where sign_in_id = @sign_in_id and attempts < 5 and expires_at > connect_now() and mail <> 'failed'
 returning user_id, seed, budget, (5 - attempts)::int as attempts_left;
 
--- name: CountAttempt :exec
-update sign_in_limits set failed = failed + 1 where key = @key;
+-- name: CountAttempt :execrows
+update sign_in_limits set failed = failed + 1 where key = @key and failed < @most::int;
+
+-- name: CountFailed :one
+select failed from sign_in_limits where key = @key;
+
+-- name: GetLink :one
+-- What a link of this sign-in is made of, and whose it is.
+select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired from sign_ins where sign_in_id = @sign_in_id;
 
 -- name: ForgetAttempts :exec
 update sign_in_limits set failed = 0 where key = @key;
@@ -230,11 +239,10 @@ delete from sign_ins where sign_in_id in (
 );
 
 -- name: DeletePastLimits :execrows
--- Failed attempts are forgotten after 30 days without a code: who waits for that has 100 guesses more, and who goes on
--- with one code a day has 150 in that time.
+-- Failed attempts are forgotten after 30 days without an email.
 delete from sign_in_limits where key in (
     select key from sign_in_limits
-    where last_at <= connect_now() - interval '1 hour' and (failed = 0 or last_at <= connect_now() - interval '30 days')
+    where last_at <= connect_now() - interval '1 day' and (failed = 0 or last_at <= connect_now() - interval '30 days')
     limit 50000
 );
 

@@ -22,7 +22,7 @@ with due as (
 )
 update code_emails set leased_until = now() + $1::interval, attempts = attempts + 1
 where code_emails.sign_in_id = any (array(select due.sign_in_id from due))
-returning sign_in_id, seed, network, limits, counted_at, language, partner, attempts,
+returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, attempts,
     (leased_until - put_at >= $2::interval)::bool as late
 `
 
@@ -40,6 +40,7 @@ type ClaimCodeEmailRow struct {
 	CountedAt time.Time
 	Language  string
 	Partner   string
+	LinkPath  string
 	Attempts  int16
 	Late      bool
 }
@@ -58,40 +59,24 @@ func (q *Queries) ClaimCodeEmail(ctx context.Context, arg ClaimCodeEmailParams) 
 		&i.CountedAt,
 		&i.Language,
 		&i.Partner,
+		&i.LinkPath,
 		&i.Attempts,
 		&i.Late,
 	)
 	return i, err
 }
 
-const countAttempt = `-- name: CountAttempt :exec
-update sign_in_limits set failed = failed + 1 where key = $1
+const countAttempt = `-- name: CountAttempt :execrows
+update sign_in_limits set failed = failed + 1 where key = $1 and failed < $2::int
 `
 
-func (q *Queries) CountAttempt(ctx context.Context, key []byte) error {
-	_, err := q.db.Exec(ctx, countAttempt, key)
-	return err
+type CountAttemptParams struct {
+	Key  []byte
+	Most int32
 }
 
-const countCode = `-- name: CountCode :execrows
-insert into sign_in_limits as l (key, asked_at, last_at)
-values ($1, array[$2::timestamptz], $2::timestamptz)
-on conflict (key) do update
-set asked_at = case when $3::int > 0 then within_hour(l.asked_at, excluded.last_at) end || excluded.last_at,
-    last_at = greatest(l.last_at, excluded.last_at)
-where next_code(l.asked_at, l.last_at, l.failed, $3::int) <= excluded.last_at
-`
-
-type CountCodeParams struct {
-	Key       []byte
-	At        time.Time
-	CodeLimit int32
-}
-
-// Counts one more code in the sliding hour if the limit allows it: writes one row, or none. The row lock of the upsert
-// makes the limit exact under concurrency.
-func (q *Queries) CountCode(ctx context.Context, arg CountCodeParams) (int64, error) {
-	result, err := q.db.Exec(ctx, countCode, arg.Key, arg.At, arg.CodeLimit)
+func (q *Queries) CountAttempt(ctx context.Context, arg CountAttemptParams) (int64, error) {
+	result, err := q.db.Exec(ctx, countAttempt, arg.Key, arg.Most)
 	if err != nil {
 		return 0, err
 	}
@@ -113,6 +98,49 @@ func (q *Queries) CountCodeEmails(ctx context.Context) (CountCodeEmailsRow, erro
 	var i CountCodeEmailsRow
 	err := row.Scan(&i.Waiting, &i.Oldest)
 	return i, err
+}
+
+const countEmail = `-- name: CountEmail :one
+insert into sign_in_limits as l (key, asked_at, last_at)
+values ($1, array[$2::timestamptz], $2::timestamptz)
+on conflict (key) do update
+set asked_at = case when $3::int > 0 or $4::int > 0 then still_counted(l.asked_at, excluded.last_at, $4::int) end
+        || excluded.last_at,
+    last_at = greatest(l.last_at, excluded.last_at)
+where next_email(l.asked_at, $3::int, $4::int) <= excluded.last_at
+returning cardinality(asked_at)
+`
+
+type CountEmailParams struct {
+	Key     []byte
+	At      time.Time
+	PerHour int32
+	PerDay  int32
+}
+
+// Counts one more email in the sliding hour and day if the limits allow it, and returns how many of the day there are then: writes one
+// row, or none. The row lock of the upsert makes the limits exact under concurrency.
+func (q *Queries) CountEmail(ctx context.Context, arg CountEmailParams) (int32, error) {
+	row := q.db.QueryRow(ctx, countEmail,
+		arg.Key,
+		arg.At,
+		arg.PerHour,
+		arg.PerDay,
+	)
+	var cardinality int32
+	err := row.Scan(&cardinality)
+	return cardinality, err
+}
+
+const countFailed = `-- name: CountFailed :one
+select failed from sign_in_limits where key = $1
+`
+
+func (q *Queries) CountFailed(ctx context.Context, key []byte) (int32, error) {
+	row := q.db.QueryRow(ctx, countFailed, key)
+	var failed int32
+	err := row.Scan(&failed)
+	return failed, err
 }
 
 const countSessionsOf = `-- name: CountSessionsOf :one
@@ -264,13 +292,12 @@ func (q *Queries) DeletePastBrowsers(ctx context.Context) (int64, error) {
 const deletePastLimits = `-- name: DeletePastLimits :execrows
 delete from sign_in_limits where key in (
     select key from sign_in_limits
-    where last_at <= connect_now() - interval '1 hour' and (failed = 0 or last_at <= connect_now() - interval '30 days')
+    where last_at <= connect_now() - interval '1 day' and (failed = 0 or last_at <= connect_now() - interval '30 days')
     limit 50000
 )
 `
 
-// Failed attempts are forgotten after 30 days without a code: who waits for that has 100 guesses more, and who goes on
-// with one code a day has 150 in that time.
+// Failed attempts are forgotten after 30 days without an email.
 func (q *Queries) DeletePastLimits(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, deletePastLimits)
 	if err != nil {
@@ -416,7 +443,7 @@ func (q *Queries) ForgetBrowsers(ctx context.Context, arg ForgetBrowsersParams) 
 }
 
 const getCodeToSend = `-- name: GetCodeToSend :one
-select email, user_id, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins
+select email, user_id, budget, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins
 where sign_in_id = $1 and seed = $2
 `
 
@@ -428,13 +455,45 @@ type GetCodeToSendParams struct {
 type GetCodeToSendRow struct {
 	Email  string
 	UserID *uuid.UUID
+	Budget []byte
 	SentAt time.Time
 }
 
 func (q *Queries) GetCodeToSend(ctx context.Context, arg GetCodeToSendParams) (GetCodeToSendRow, error) {
 	row := q.db.QueryRow(ctx, getCodeToSend, arg.SignInID, arg.Seed)
 	var i GetCodeToSendRow
-	err := row.Scan(&i.Email, &i.UserID, &i.SentAt)
+	err := row.Scan(
+		&i.Email,
+		&i.UserID,
+		&i.Budget,
+		&i.SentAt,
+	)
+	return i, err
+}
+
+const getLink = `-- name: GetLink :one
+select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired from sign_ins where sign_in_id = $1
+`
+
+type GetLinkRow struct {
+	UserID  *uuid.UUID
+	Seed    []byte
+	Budget  []byte
+	Mail    string
+	Expired bool
+}
+
+// What a link of this sign-in is made of, and whose it is.
+func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, error) {
+	row := q.db.QueryRow(ctx, getLink, signInID)
+	var i GetLinkRow
+	err := row.Scan(
+		&i.UserID,
+		&i.Seed,
+		&i.Budget,
+		&i.Mail,
+		&i.Expired,
+	)
 	return i, err
 }
 
@@ -734,25 +793,26 @@ func (q *Queries) MarkCodeSent(ctx context.Context, arg MarkCodeSentParams) (int
 	return result.RowsAffected(), nil
 }
 
-const nextCode = `-- name: NextCode :one
-select next_code(asked_at, last_at, failed, $1::int)::timestamptz as next_at, connect_now()::timestamptz as now
+const nextEmail = `-- name: NextEmail :one
+select next_email(asked_at, $1::int, $2::int)::timestamptz as next_at, connect_now()::timestamptz as now
 from sign_in_limits
-where key = $2
+where key = $3
 `
 
-type NextCodeParams struct {
-	CodeLimit int32
-	Key       []byte
+type NextEmailParams struct {
+	PerHour int32
+	PerDay  int32
+	Key     []byte
 }
 
-type NextCodeRow struct {
+type NextEmailRow struct {
 	NextAt time.Time
 	Now    time.Time
 }
 
-func (q *Queries) NextCode(ctx context.Context, arg NextCodeParams) (NextCodeRow, error) {
-	row := q.db.QueryRow(ctx, nextCode, arg.CodeLimit, arg.Key)
-	var i NextCodeRow
+func (q *Queries) NextEmail(ctx context.Context, arg NextEmailParams) (NextEmailRow, error) {
+	row := q.db.QueryRow(ctx, nextEmail, arg.PerHour, arg.PerDay, arg.Key)
+	var i NextEmailRow
 	err := row.Scan(&i.NextAt, &i.Now)
 	return i, err
 }
@@ -774,13 +834,13 @@ func (q *Queries) NoteUserDeleted(ctx context.Context, arg NoteUserDeletedParams
 }
 
 const putCodeEmail = `-- name: PutCodeEmail :exec
-insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, due_at)
-select $1, $2, $3, count(*), $4, $5, $6, $7, now() + $8::interval
+insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, link_path, due_at)
+select $1, $2, $3, count(*), $4, $5, $6, $7, $8, now() + $9::interval
 from code_emails w where w.network = $3
 on conflict (sign_in_id) do update
 set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limits = excluded.limits,
-    counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, put_at = excluded.put_at,
-    due_at = excluded.due_at, attempts = 0, leased_until = null
+    counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
+    put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null
 `
 
 type PutCodeEmailParams struct {
@@ -791,6 +851,7 @@ type PutCodeEmailParams struct {
 	CountedAt time.Time
 	Language  string
 	Partner   string
+	LinkPath  string
 	Delay     time.Duration
 }
 
@@ -804,6 +865,7 @@ func (q *Queries) PutCodeEmail(ctx context.Context, arg PutCodeEmailParams) erro
 		arg.CountedAt,
 		arg.Language,
 		arg.Partner,
+		arg.LinkPath,
 		arg.Delay,
 	)
 	return err
@@ -901,18 +963,18 @@ func (q *Queries) TakeAttempt(ctx context.Context, signInID uuid.UUID) (TakeAtte
 	return i, err
 }
 
-const uncountCode = `-- name: UncountCode :exec
+const uncountEmail = `-- name: UncountEmail :exec
 update sign_in_limits set asked_at = array_remove(asked_at, $1::timestamptz) where key = $2
 `
 
-type UncountCodeParams struct {
+type UncountEmailParams struct {
 	At  time.Time
 	Key []byte
 }
 
-// Takes back what CountCode did, but for last_at: the pauses after many failed attempts must not become shorter.
-func (q *Queries) UncountCode(ctx context.Context, arg UncountCodeParams) error {
-	_, err := q.db.Exec(ctx, uncountCode, arg.At, arg.Key)
+// Takes back what CountEmail did, but for last_at: what is known of failed attempts must not be forgotten earlier.
+func (q *Queries) UncountEmail(ctx context.Context, arg UncountEmailParams) error {
+	_, err := q.db.Exec(ctx, uncountEmail, arg.At, arg.Key)
 	return err
 }
 

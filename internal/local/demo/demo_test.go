@@ -295,7 +295,7 @@ func TestDemo(t *testing.T) {
 	v.expect("Robin is not connected")
 	v.picture("robin-before")
 	v.press("#connect")
-	v.press("button[value=deny]")
+	v.press(".cancel a")
 	v.expect("Robin is not connected")
 	v.picture("robin-denied")
 

@@ -36,8 +36,8 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 		id: id, page: "account-sign-in",
 		view:     view{Base: accountBase, Minutes: minutes(account.SessionLifetime)},
 		remember: func(w http.ResponseWriter) { setCookie(w, signInCookie, encoded(secret[:]), signInLifetime) },
-		finish: func(w http.ResponseWriter, r *http.Request, code string) error {
-			key, err := p.Accounts.StartSession(r.Context(), id, code)
+		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
+			key, err := p.Accounts.StartSession(r.Context(), id, verified)
 			if err != nil {
 				return err
 			}

@@ -229,7 +229,7 @@ func TestAnotherBrowser(t *testing.T) {
 func TestBrand(t *testing.T) {
 	t.Parallel()
 	settings := limits
-	settings.Host = serviceHost
+	settings.BaseURL = "https://" + serviceHost
 	const acme = "Acme & <b>Søn</b>"
 	settings.Brand = brand.Brand{Name: acme, Logo: pngLogo(t), SupportURL: "https://acme.example/help?a=1&b=2", PrivacyURL: "https://acme.example/privacy"}
 	f := newFixture(t, settings)
@@ -311,6 +311,11 @@ func TestHeaders(t *testing.T) {
 	base, consent := v.consent(scope.All)
 	foreign := f.visitor(t)
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+	codePage := func() edgetest.Page {
+		base := v.open(scope.All)
+		v.ask(base, email)
+		return v.Get(base + "/code")
+	}
 	const (
 		strict = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 		goes   = strict + " https:"
@@ -320,7 +325,8 @@ func TestHeaders(t *testing.T) {
 		policy string
 	}{
 		"303":            {v.Get("/oauth/authorize?" + f.query(scope.All).Encode()), strict},
-		"sign-in":        {v.Get(v.open(scope.All) + "/sign-in"), goes},
+		"sign-in":        {v.Get(v.open(scope.All) + "/sign-in"), strict},
+		"cancelled":      {v.Get(v.open(scope.All) + "/cancel"), strict},
 		"consent":        {consent, goes},
 		"error":          {v.Get("/oauth/authorize"), strict},
 		"broken form":    {v.Post(base+"/consent", "decision", "perhaps"), strict},
@@ -328,6 +334,7 @@ func TestHeaders(t *testing.T) {
 		"not found":      {v.Get("/nothing"), strict},
 		"stylesheet":     {v.Get(v.stylesheet()), strict},
 		"account":        {v.Get("/account/sign-in"), strict},
+		"code":           {codePage(), strict},
 		"to the partner": {v.Post(base+"/consent", "decision", "allow"), strict},
 	} {
 		t.Run(name, func(t *testing.T) {

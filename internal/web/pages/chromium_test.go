@@ -66,6 +66,7 @@ const (
 	mainButton  = chromedp.CSS("button.act")
 	allowButton = chromedp.CSS("button[name=decision][value=allow]")
 	denyButton  = chromedp.CSS("button[name=decision][value=deny]")
+	cancelLink  = chromedp.CSS(".cancel a")
 )
 
 // arrive comes from the partner's page to the sign-in.
@@ -154,13 +155,13 @@ func TestChromiumCancelAtSignIn_3_1(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	s.arrive(t)
-	s.Submit(chromedp.Click(denyButton))
+	s.Submit(chromedp.Click(cancelLink))
 	if got := s.isBack(t, "error"); got != "access_denied" {
 		t.Errorf("error = %q, want access_denied", got)
 	}
 	s.arrive(t)
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
-	s.Submit(chromedp.Click(denyButton))
+	s.Submit(chromedp.Click(cancelLink))
 	s.isBack(t, "error")
 	s.isClean(t)
 }

@@ -66,8 +66,27 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 	if err != nil {
 		return err
 	}
+	p.forget(w, request)
+	return site.Redirect(callback)
+}
+
+// forget leaves nothing of a decided request in the browser but that it was decided.
+func (p *pages) forget(w http.ResponseWriter, request pending) {
 	setCookieAt(w, request.base, askedCookie, encoded(append([]byte(decided), request.Partner.ClientID[:]...)), p.RequestLifetime)
 	setCookieAt(w, request.base, requestSessionCookie, "", -time.Second)
+}
+
+// cancel ends a request before the sign-in, and redirects to the callback. It is reached by a link: the pages on which an address
+// or a code is entered let no form lead away from here, not by a redirect either. Nothing is stored of such a request.
+func (p *pages) cancel(w http.ResponseWriter, r *http.Request, request pending) error {
+	if request.SignedIn {
+		return site.Redirect(request.base + "/consent")
+	}
+	callback, err := p.OAuth.DenyAsked(r.Context(), request.asked, request.browser)
+	if err != nil {
+		return err
+	}
+	p.forget(w, request)
 	return site.Redirect(callback)
 }
 

@@ -107,8 +107,6 @@ func TestFormsOfOldPhones(t *testing.T) {
 			submit(base+"/consent", base+"/consent", "decision", "allow")
 		}
 	}
-	cancelled := v.open(scope.All)
-	submit(cancelled+"/sign-in", cancelled+"/consent", "decision", "deny")
 	submit(f.disconnectPage(), f.disconnectPage())
 	field, _ := v.Get("/account").Find("input[name=browser]").Attr("value")
 	submit("/account", "/account/browsers", "browser", field)

@@ -59,6 +59,7 @@ func New(config Config) (http.Handler, error) {
 	router.Get("/oauth/authorize", p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {
 		p.routeSignIn(r, "", p.requestSignIn)
+		r.Get("/cancel", p.page(site.Given(p.pending, p.cancel)))
 		r.Get("/consent", p.page(site.Given(p.pending, p.showConsent)))
 		r.Post("/consent", p.page(site.Given(p.pending, p.decide)))
 		r.Post("/restart", p.page(site.Given(p.pending, site.Confirmed(p.restart))))

@@ -74,12 +74,17 @@ func samples() []sample {
 		{"code-spent", "Code: five times wrong", "code", problem(request, "spent")},
 		{"code-last", "Code: the last one for now", "code", with(request, func(v *view) { v.nextCode(day.Add(15*time.Hour), time.Hour) })},
 		{"code-expired", "Code: too old", "code", problem(request, "expired")},
+		{"code-off", "Code: the link alone works", "code", with(problem(request, "no-codes"), func(v *view) { v.NoCodes = true })},
+		{"code-old-link", "Code: the link of an older email", "code", problem(request, "old-link")},
+		{"link", "Link of the email", "link", request},
+		{"link-elsewhere", "Link of the email: another browser", "link-elsewhere", view{}},
 		{"consent", "Consent", "consent", consent(scope.All, 0)},
 		{"consent-one", "Consent: one scope", "consent", consent(scope.DailySteps, 0)},
 		{"mismatch", "Consent: other scopes than before", "consent", consent(scope.All, scope.DailySteps)},
 		{"account-sign-in", "Account: sign-in", "account-sign-in", atAccount},
 		{"account-signed-out", "Account: signed out", "account-sign-in", with(atAccount, func(v *view) { v.News = "signed-out" })},
 		{"account-code", "Account: code", "code", atAccount},
+		{"account-link", "Account: link of the email", "link", atAccount},
 		{"account", "Account", "account", with(atAccount, func(v *view) {
 			v.Connections = connections
 			v.Browsers = []browser{{Name: "Firefox on Linux", Last: day, This: true}, {Last: day}}
@@ -96,7 +101,7 @@ func samples() []sample {
 		{"ended-unknown", "Ended: unknown", "ended", ended("unknown", partner{})},
 		{"refused", "Refused", "refused", view{Code: string(oauth.InvalidRequest)}},
 		{"too-many-codes", "Too many codes", "too-many-codes", with(request, func(v *view) { v.nextCode(day.Add(15*time.Hour), time.Hour) })},
-		{"too-many-wrong", "Too many wrong codes", "too-many-codes", with(request, func(v *view) { v.nextCode(day.Add(39*time.Hour), 24*time.Hour) })},
+		{"too-many-today", "Too many codes in a day", "too-many-codes", with(request, func(v *view) { v.nextCode(day.Add(39*time.Hour), 24*time.Hour) })},
 		{"unavailable", "No email can be sent", "unavailable", request},
 		{"bad-form", "A form that cannot be read", "bad-form", request},
 		{"not-found", "Not found", "not-found", view{}},
@@ -123,7 +128,7 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 		http.Redirect(w, r, "/"+files.Locale(r).Tag, http.StatusSeeOther) //nolint:gosec // one of our languages
 	})
 	for path, name := range map[string]string{ // where links of the pages lead, which have no language in their paths
-		"/authorize/{client}/sign-in": "sign-in", "/authorize/{client}/code": "code",
+		"/authorize/{client}/sign-in": "sign-in", "/authorize/{client}/cancel": "sign-in", "/authorize/{client}/code": "code",
 		accountBase: "account", accountBase + "/sign-in": "account-sign-in", accountBase + "/connections/{client}/disconnect": "disconnect",
 	} {
 		router.Get(path, func(w http.ResponseWriter, r *http.Request) {
@@ -170,10 +175,12 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 			}
 			files.Write(w, r, http.StatusOK, all[found].view, all[found].data)
 		})
-		for path, partner := range map[string]string{"/email": "Stride Club", "/email-account": ""} {
+		for path, email := range map[string]struct{ partner, code string }{
+			"/email": {"Stride Club", "012345"}, "/email-account": {"", "012345"}, "/email-link": {"Stride Club", ""},
+		} {
 			for suffix, part := range map[string]int{"": 1, ".txt": 0} {
 				router.Get(path+suffix, func(w http.ResponseWriter, r *http.Request) {
-					text, html, err := account.SampleEmail(of, r.Host, partner, files.Locale(r))
+					text, html, err := account.SampleEmail(of, r.Host, email.partner, email.code, files.Locale(r))
 					if err != nil {
 						panic(err)
 					}

@@ -147,7 +147,7 @@ func TestChromiumPictures(t *testing.T) {
 			tab.Open(server.URL + "/" + tag)
 			var heights []int
 			tab.Evaluate(`[...document.querySelectorAll("iframe")].map(f => f.offsetHeight)`, &heights)
-			if len(heights) != len(samples())+3 || slices.Min(heights) < 150 {
+			if len(heights) != len(samples())+4 || slices.Min(heights) < 150 {
 				t.Errorf("%s, %s: frames of the heights %v", tag, scheme, heights)
 			}
 			tab.Screenshot(filepath.Join(folder, fmt.Sprintf("%s-%s.png", tag, scheme)))

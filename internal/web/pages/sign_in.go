@@ -17,10 +17,10 @@ import (
 // but for the first one.
 type signIn struct {
 	id       uuid.UUID
-	page     string                                                          // name of the first page, which asks for the address
-	view     view                                                            // what all its pages show
-	remember func(http.ResponseWriter)                                       // lets the browser know the sign-in
-	finish   func(w http.ResponseWriter, r *http.Request, code string) error // verifies the code and redirects
+	page     string                                                                        // name of the first page, which asks for the address
+	view     view                                                                          // what all its pages show
+	remember func(http.ResponseWriter)                                                     // lets the browser know the sign-in
+	finish   func(w http.ResponseWriter, r *http.Request, verified account.Verified) error // signs in and redirects
 }
 
 // routeSignIn serves the pages of a sign-in under base. find returns the sign-in that is under way in the browser; where
@@ -32,6 +32,8 @@ func (p *pages) routeSignIn(router chi.Router, base string, find func(*http.Requ
 	router.Get(base+"/code", with(p.askCode))
 	router.Post(base+"/code", with(p.takeCode))
 	router.Post(base+"/new-code", with(p.sendNewCode))
+	router.Get(base+"/link/{link}", p.page(p.elsewhere(find, p.askLink)))
+	router.Post(base+"/link/{link}", p.page(p.elsewhere(find, p.takeLink)))
 }
 
 // requestSignIn is the sign-in for a pending authorization request.
@@ -47,11 +49,7 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 	return signIn{
 		id: request.asked.ID, page: "sign-in", view: p.view(request),
 		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
-		finish: func(w http.ResponseWriter, r *http.Request, code string) error {
-			verified, err := p.Accounts.VerifyCode(r.Context(), request.asked.ID, code)
-			if err != nil {
-				return err
-			}
+		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
 			session := oauth.Session{UserID: verified.UserID, Secret: verified.Secret}
 			if err := p.OAuth.SignedIn(r.Context(), request.asked, request.browser, session.Hash(), verified.UserID); err != nil {
 				return err
@@ -121,7 +119,7 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
 	return p.Accounts.SendCode(r.Context(), account.CodeRequest{
 		SignIn: s.id, Email: email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
-		Language: p.site.Locale(r).Tag,
+		LinkPath: s.view.Base + "/link", Language: p.site.Locale(r).Tag,
 	})
 }
 
@@ -131,7 +129,10 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 	if err != nil {
 		return err
 	}
-	err = s.finish(w, r, form["code"])
+	verified, err := p.Accounts.VerifyCode(r.Context(), s.id, form["code"])
+	if err == nil {
+		err = s.finish(w, r, verified)
+	}
 	var wrong *account.WrongCodeError
 	switch {
 	case errors.Is(err, account.ErrMalformedCode):
@@ -153,7 +154,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 		return err
 	}
 	v := s.view
-	v.Email, v.AttemptsLeft = typed.Email, typed.AttemptsLeft
+	v.Email, v.AttemptsLeft, v.NoCodes = typed.Email, typed.AttemptsLeft, typed.NoCodes
 	switch typed.Mail {
 	case account.MailWaiting:
 		w.Header().Set("Refresh", "3") // nothing can be entered yet that would be lost
@@ -163,7 +164,9 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 		p.form(w, r, http.StatusOK, "unavailable", v)
 		return nil
 	}
-	next, wait, err := p.Accounts.NextCode(r.Context(), typed, p.TrustedProxies.Address(r))
+	next, wait, err := p.Accounts.NextCode(r.Context(), account.CodeRequest{
+		Email: typed.Email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r),
+	})
 	if err != nil {
 		return err
 	}
@@ -171,9 +174,11 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	switch news := r.URL.RawQuery; {
 	case typed.Expired:
 		v.Problem = "expired"
+	case typed.NoCodes:
+		v.Problem = "no-codes"
 	case typed.AttemptsLeft == 0:
 		v.Problem = "spent"
-	case news == "malformed", news == "wrong" && typed.AttemptsLeft < account.Attempts:
+	case news == "malformed", news == "old-link", news == "wrong" && typed.AttemptsLeft < account.Attempts:
 		v.Problem = news
 	case news == "again":
 		v.SentAgain = account.ClockTime(typed.SentAt)
@@ -212,11 +217,8 @@ func (p *pages) typed(r *http.Request, s signIn) (account.SignIn, error) {
 	return typed, err
 }
 
-// form shows a page of the sign-in. For a partner's request the page has a form that leads back to the partner.
+// form shows a page of the sign-in.
 func (p *pages) form(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
-	if v.Partner.Name != "" {
-		allowCallback(w)
-	}
 	v.Invalid = v.Problem != ""
 	p.site.Write(w, r, status, name, v)
 }

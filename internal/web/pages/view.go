@@ -19,6 +19,8 @@ type view struct {
 	Problem      string // what was wrong with the form, or why a request ended, by a name that the template knows
 	Invalid      bool   // the form has a problem
 	AttemptsLeft int    // of the code
+	NoCodes      bool   // the link of the email alone works
+	Link         string // its path
 	SentAgain    string // when a new code was sent; empty: none was
 
 	NextCode    time.Time // when another code can be asked for; zero: now

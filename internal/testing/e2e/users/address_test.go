@@ -27,7 +27,7 @@ func TestChangedAddressEndsWhatItBegan(t *testing.T) {
 		return e.Mail.Next(t).Code
 	}
 	first, second := uuid.New(), uuid.New()
-	session, err := e.App.Accounts.StartSession(t.Context(), first, code(first))
+	session, err := enter(t.Context(), e, first, code(first))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func TestImportedAddressEndsWhatItBegan(t *testing.T) {
 	if err := e.App.Accounts.SendCode(t.Context(), account.CodeRequest{SignIn: signIn, Email: user.Email}); err != nil {
 		t.Fatal(err)
 	}
-	session, err := e.App.Accounts.StartSession(t.Context(), signIn, e.Mail.Next(t).Code)
+	session, err := enter(t.Context(), e, signIn, e.Mail.Next(t).Code)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,4 +136,13 @@ func TestImportedAddressEndsWhatItBegan(t *testing.T) {
 	if _, err := e.App.OAuth.Refresh(context.WithoutCancel(t.Context()), edgetest.Credentials(e.Partner), tokens.RefreshToken); err != nil {
 		t.Errorf("the connection: %v", err)
 	}
+}
+
+// enter starts a session of the account pages with a code.
+func enter(ctx context.Context, e *e2e.Service, signIn uuid.UUID, code string) (account.SessionKey, error) {
+	verified, err := e.App.Accounts.VerifyCode(ctx, signIn, code)
+	if err != nil {
+		return account.SessionKey{}, err
+	}
+	return e.App.Accounts.StartSession(ctx, signIn, verified)
 }

@@ -102,6 +102,7 @@ func floods() []flood {
 			return request{path: "/account/code", form: "code=123456",
 				cookie: "__Host-connect-sign-in=" + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", n))}
 		}},
+		{name: "links of emails", next: func(n int) request { return request{path: fmt.Sprintf("/account/link/%043d", n)} }},
 		{name: "disconnects of the account", next: func(int) request {
 			return request{path: "/account/connections/" + clientID(floodPartner).String() + "/disconnect", form: "x=y"}
 		}},

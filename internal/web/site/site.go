@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -10,12 +11,14 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/go-chi/chi/v5"
 
 	"connect-svc/internal/brand"
+	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/web/site/static"
 )
@@ -37,6 +40,7 @@ type Site struct {
 	views sync.Map                      // from viewKey to *template.Template
 	files map[string]*static.File       // by served name
 	names map[string]string             // from file name to served name
+	turns *fairqueue.Queue              // of rendering: a place for each processor
 }
 
 type viewKey struct{ page, language string }
@@ -47,7 +51,8 @@ func New(config Config) (*Site, error) {
 		config.Texts = locale.Default()
 	}
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
-	s := &Site{Config: config, pages: map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{}}
+	s := &Site{Config: config, pages: map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{},
+		turns: fairqueue.New(runtime.GOMAXPROCS(0), fairqueue.Unbounded)}
 	if err := s.readStatic(); err != nil {
 		return nil, err
 	}
@@ -148,15 +153,22 @@ func (s *Site) asset(name string) (string, error) {
 	return s.Static + served, nil
 }
 
-// Write sends a page, in the language of the request, once it has been rendered completely.
+// Write sends a page, in the language of the request, once it has been rendered completely. Callers take turns: where hundreds ask
+// for pages at once, they wait for each other and not everybody else for them.
 func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
-	var page bytes.Buffer
-	if err := s.view(name, s.Locale(r)).ExecuteTemplate(&page, "layout", data); err != nil {
-		panic(fmt.Errorf("template %s: %w", name, err))
-	}
+	page := s.render(fairqueue.CallerOf(r.Context()), name, s.Locale(r), data)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = page.WriteTo(w) // fails only if the browser has gone
+}
+
+func (s *Site) render(of fairqueue.Caller, name string, in *locale.Locale, data any) (page bytes.Buffer) {
+	_ = s.turns.Acquire(fairqueue.WithCaller(context.Background(), of)) // which never ends: what waits is soon rendered
+	defer s.turns.Release()
+	if err := s.view(name, in).ExecuteTemplate(&page, "layout", data); err != nil {
+		panic(fmt.Errorf("template %s: %w", name, err))
+	}
+	return page
 }
 
 // Locale is the language of a request.

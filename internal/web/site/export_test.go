@@ -1,0 +1,4 @@
+package site
+
+// Waiting is how many pages wait to be rendered.
+func (s *Site) Waiting() int { return s.turns.Stats().Waiting }

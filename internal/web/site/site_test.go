@@ -1,0 +1,79 @@
+package site_test
+
+import (
+	"html/template"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/locale"
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/web/site"
+)
+
+// A user's page is rendered next, however many pages strangers have asked for before.
+func TestRenderingTakesTurns(t *testing.T) {
+	t.Parallel()
+	rendering, goOn := make(chan string), make(chan struct{})
+	pages, err := site.New(site.Config{
+		Files: fstest.MapFS{
+			"static/a.css":               {},
+			"templates/shared/page.html": {Data: []byte(`{{define "layout"}}{{whose .}}{{end}}`)},
+			"templates/page.html":        {Data: []byte(`{{define "main"}}{{end}}`)},
+		},
+		Funcs: func(*locale.Locale) template.FuncMap {
+			return template.FuncMap{"whose": func(name string) string {
+				rendering <- name
+				<-goOn
+				return name
+			}}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writing sync.WaitGroup
+	ask := func(kind fairqueue.Kind, name string) {
+		r := httptest.NewRequestWithContext(fairqueue.WithCaller(t.Context(), fairqueue.Caller{Kind: kind, Name: name}), http.MethodGet, "/", nil)
+		writing.Go(func() {
+			answer := httptest.NewRecorder()
+			pages.Write(answer, r, http.StatusOK, "page", name)
+			if got := answer.Body.String(); got != name {
+				t.Errorf("%q has the page of %q", name, got)
+			}
+		})
+	}
+	places := runtime.GOMAXPROCS(0)
+	const strangers = 100
+	for n := range strangers {
+		ask(fairqueue.Strangers, strconv.Itoa(n%3))
+	}
+	var rendered []string
+	for range places {
+		rendered = append(rendered, wait.For(t, "a page is rendered", rendering))
+	}
+	ask(fairqueue.Users, "ada")
+	wait.Until(t, "all others wait", func() bool { return pages.Waiting() == strangers-places+1 })
+	select {
+	case name := <-rendering:
+		t.Errorf("the page of %s is rendered beside %d others", name, places)
+	default:
+	}
+	for range strangers + 1 - places {
+		goOn <- struct{}{}
+		rendered = append(rendered, wait.For(t, "a page is rendered", rendering))
+	}
+	for range places {
+		goOn <- struct{}{}
+	}
+	writing.Wait()
+	if turn := slices.Index(rendered, "ada") - places; turn < 0 || turn > 1 {
+		t.Errorf("the user's page is rendered after %d of strangers", turn)
+	}
+}

@@ -132,6 +132,11 @@ bench-isolation: tools build ## measure whether one caller's trouble reaches oth
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	bin/connect-bench isolation --seconds 6 --only '$(BENCH_ONLY)'
 
+.PHONY: bench-burst
+bench-burst: tools build ## refresh 5,000 connections of one partner at once at two servers, beside others: one minute, writes bin/burst.json; fails if one fails or it reaches the others
+	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
+	bin/connect-bench isolation --seconds 6 --only '^burst$$' --out bin/burst.json
+
 .PHONY: test-floods
 test-floods: tools build ## flood every public route without credentials, beside partners and users: ten minutes, writes bin/floods.json; fails if it reaches them
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench

@@ -28,6 +28,7 @@ var isolationCases = []isolationCase{
 	{name: "used_code", cause: (*stage).repeatCode},
 	{name: "over_budget", cause: (*stage).exceedBudget},
 	{name: "import", cause: (*stage).importSteps},
+	{name: "burst", cause: (*stage).refreshAll},
 }
 
 const (
@@ -75,7 +76,10 @@ func (s *stage) openIsolation(ctx context.Context) (err error) {
 			}
 		}
 	}
-	s.tls, err = s.serve(ctx, "isolation", true)
+	if s.tls, err = s.serve(ctx, "isolation", true); err != nil {
+		return err
+	}
+	s.second, err = s.serve(ctx, "second", true)
 	return err
 }
 

@@ -36,6 +36,7 @@ type stage struct {
 	running sync.WaitGroup
 
 	tls, redis, plain       *service // with the limiter in PostgreSQL, in Redis, and as the first without TLS
+	second                  *service // as the first, on the same database
 	constant, plainConstant endpoint
 
 	readers              map[bool][]connection // with many clients, and, where it is true, with one

@@ -109,6 +109,39 @@ func (s *stage) importSteps(ctx context.Context, begin func(), o *outcome) error
 	return nil
 }
 
+// burst is how many connections partner A refreshes at the same time.
+const burst = 5_000
+
+// refreshAll refreshes all of partner A's connections at once, half of them at each of two servers, as a nightly job might. Each must
+// be answered 200: a partner throws away a token whose refresh was answered 500.
+func (s *stage) refreshAll(ctx context.Context, begin func(), o *outcome) error {
+	connected, err := s.connectFrom(ctx, troubleUser, burst, o.partnerA)
+	if err != nil {
+		return err
+	}
+	requests := make([]request, len(connected))
+	for i, c := range connected {
+		requests[i] = refreshRequest(o.partnerA, c.RefreshToken)
+	}
+	o.Connections = burst / 2 // of each server
+	var all callers
+	for n, server := range []*service{s.tls, s.second} {
+		callers, err := load{connections: burst / 2, requests: eachOnce(requests[n*burst/2 : (n+1)*burst/2]), anyStatus: true}.connect(server.endpoint)
+		if err != nil {
+			return err
+		}
+		defer callers.close()
+		all = append(all, callers...)
+	}
+	begin()
+	sample, err := all.run(time.Minute)
+	o.Statuses, o.Seconds = sample.Statuses, sample.Elapsed.Seconds()
+	if err == nil && sample.Statuses[http.StatusOK] != burst {
+		err = fmt.Errorf("of %d refreshes some failed: %v", burst, sample.Statuses)
+	}
+	return err
+}
+
 // writeSteps writes days that were before those of the stage, by date and then by user, as a feed brings them.
 func writeSteps(name string, firstUser, rows int) error {
 	file, err := os.Create(filepath.Clean(name))

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
@@ -131,23 +129,11 @@ func keyInfos(handle *keyset.Handle) []KeyInfo {
 	return list
 }
 
-// othersMay are the permissions that a keyset must not give: others read or write it, or its group writes it.
-const othersMay os.FileMode = 0o026
+// maxKeyset is far above what rotations for a lifetime come to.
+const maxKeyset = 1 << 20
 
 func readKeysets(path string) (keysets, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return keysets{}, fmt.Errorf("keyset: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return keysets{}, fmt.Errorf("keyset: %w", err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&othersMay != 0 {
-		return keysets{}, fmt.Errorf("keyset %s: has mode %04o, so that others can read or change it: chmod 0640 or less", path, info.Mode().Perm())
-	}
-	text, err := io.ReadAll(file)
+	text, err := ReadSecretFile(path, maxKeyset)
 	if err != nil {
 		return keysets{}, fmt.Errorf("keyset: %w", err)
 	}

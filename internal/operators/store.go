@@ -56,12 +56,11 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 	if err != nil {
 		return Operator{}, postgres.Outcome("get session", err, ErrNoSession)
 	}
-	for _, one := range tokens.list {
-		if string(one.hash) == string(row.TokenHash) { // neither is a secret
-			return one.Operator, nil
-		}
+	held, found := tokens.byHash(row.TokenHash)
+	if !found {
+		return Operator{}, ErrNoSession
 	}
-	return Operator{}, ErrNoSession
+	return held.Operator, nil
 }
 
 // End signs out. A session that has ended already is no error.

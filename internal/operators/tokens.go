@@ -1,10 +1,11 @@
 package operators
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
 	"connect-svc/internal/actor"
@@ -25,9 +26,14 @@ type token struct {
 // Tokens are the tokens that are valid. They do not change: whoever reads the file again makes others.
 type Tokens struct{ list []token }
 
+// maxFile is far above what all people of a company need.
+const maxFile = 1 << 20
+
 // New reads the file of named tokens. unnamed is credential.Hash of the token that has no name and may change everything. Without
-// both, nobody is an operator: it returns nil. The error completes a sentence that begins with the file's name, and holds nothing
-// of what is in it.
+// both, nobody is an operator: it returns nil.
+//
+// Where lines of the file cannot be used, or the whole of it, it returns the tokens of all other lines beside the error. The error
+// completes a sentence that begins with the file's name, and holds nothing of what is in it.
 func New(unnamed []byte, file string) (*Tokens, error) {
 	if unnamed == nil && file == "" {
 		return nil, nil
@@ -36,42 +42,109 @@ func New(unnamed []byte, file string) (*Tokens, error) {
 	if unnamed != nil {
 		list = append(list, token{Operator{Name: actor.Operator}, unnamed})
 	}
-	if file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("cannot be read: %w", errors.Unwrap(err)) // without the name, which the caller has
-		}
-		if list, err = parse(string(text), list); err != nil {
-			return nil, err
+	if file == "" {
+		return &Tokens{list}, nil
+	}
+	text, err := credential.ReadSecretFile(file, maxFile)
+	if err != nil {
+		return &Tokens{list}, fmt.Errorf("cannot be read: %w", errors.Unwrap(err)) // without the name, which the caller has
+	}
+	named, err := parse(string(text), unnamed)
+	return &Tokens{append(list, named...)}, err
+}
+
+// Left are the tokens of before that are among those of now as well, with the rights that both give: what a list that must not let
+// in anybody new may take away.
+func (now *Tokens) Left(before *Tokens) *Tokens {
+	if before == nil {
+		return nil
+	}
+	left := &Tokens{}
+	for _, one := range before.list {
+		if same, found := now.byHash(one.hash); found {
+			one.ReadOnly = one.ReadOnly || same.ReadOnly
+			left.list = append(left.list, one)
 		}
 	}
-	return &Tokens{list}, nil
+	return left
+}
+
+// byHash compares hashes, which are no secrets.
+func (t *Tokens) byHash(hash []byte) (found token, ok bool) {
+	if t == nil {
+		return token{}, false
+	}
+	i := slices.IndexFunc(t.list, func(one token) bool { return bytes.Equal(one.hash, hash) })
+	if i < 0 {
+		return token{}, false
+	}
+	return t.list[i], true
 }
 
 const lineForm = "want NAME read|write sha256:HEX"
 
-// parse adds the tokens of a file to a list.
-func parse(text string, list []token) ([]token, error) {
+// errTwice is what is wrong with a token that stands in two places: nobody could say whose it is.
+var errTwice = errors.New("another token is the same, and nobody could say whose it is")
+
+// line is one that is neither empty nor a comment.
+type line struct {
+	number int
+	token
+	err    error
+	hashes []string // that stand anywhere in it: the token of a line that cannot be used must not be let in by another line
+}
+
+// parse reads a file. The tokens are those of the lines that can be used; the error names the others.
+func parse(text string, unnamed []byte) (list []token, err error) {
+	lines := readLines(text)
+	times := map[string]int{string(unnamed): 1}
+	for _, one := range lines {
+		for _, hash := range one.hashes {
+			times[hash]++
+		}
+	}
+	var problems []string
+	for _, one := range lines {
+		if one.err == nil && times[string(one.hash)] > 1 {
+			one.err = errTwice
+		}
+		if one.err == nil {
+			list = append(list, one.token)
+		} else {
+			problems = append(problems, fmt.Sprintf("line %d: %v", one.number, one.err))
+		}
+	}
+	if more := len(problems) - maxNamed; more > 0 {
+		problems = append(problems[:maxNamed], fmt.Sprintf("and %d lines more", more))
+	}
+	if len(problems) > 0 {
+		return list, errors.New(strings.Join(problems, "; "))
+	}
+	return list, nil
+}
+
+// maxNamed is how many bad lines an error names.
+const maxNamed = 20
+
+func readLines(text string) (lines []line) {
 	number := 0
-	for line := range strings.Lines(text) {
+	for content := range strings.Lines(text) {
 		number++
-		line, _, _ = strings.Cut(line, "#")
-		fields := strings.Fields(line)
+		content, _, _ = strings.Cut(content, "#")
+		fields := strings.Fields(content)
 		if len(fields) == 0 {
 			continue
 		}
-		one, err := parseLine(fields)
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
-		}
-		for _, other := range list {
-			if string(other.hash) == string(one.hash) {
-				return nil, fmt.Errorf("line %d: another token is the same, and nobody could say whose it is", number)
+		one := line{number: number}
+		one.token, one.err = parseLine(fields)
+		for _, field := range fields {
+			if hash, ok := parseHash(field); ok {
+				one.hashes = append(one.hashes, string(hash))
 			}
 		}
-		list = append(list, one)
+		lines = append(lines, one)
 	}
-	return list, nil
+	return lines
 }
 
 func parseLine(fields []string) (token, error) {
@@ -85,13 +158,18 @@ func parseLine(fields []string) (token, error) {
 	if fields[1] != "read" && fields[1] != "write" {
 		return token{}, errors.New("after the name, " + lineForm)
 	}
-	digits, prefixed := strings.CutPrefix(fields[2], "sha256:")
-	hash, err := hex.DecodeString(digits)
-	if !prefixed || err != nil || len(hash) != 32 {
+	hash, ok := parseHash(fields[2])
+	if !ok {
 		return token{}, errors.New("the hash must be sha256: and 64 hexadecimal digits")
 	}
 	one.hash = hash
 	return one, nil
+}
+
+func parseHash(field string) (hash []byte, ok bool) {
+	digits, prefixed := strings.CutPrefix(field, "sha256:")
+	hash, err := hex.DecodeString(digits)
+	return hash, prefixed && err == nil && len(hash) == 32
 }
 
 // Find is who holds a token; found is false where nobody does.

@@ -265,7 +265,7 @@ func (m *operatorsMachine) connectSvc(piece piece) {
 
 // shell has bash run a command beside a running service.
 func (m *operatorsMachine) shell(piece piece) {
-	const token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	const token = operatorToken
 	if m.server == nil {
 		m.server = start(m.T, with(m.env, "CONNECT_OPERATOR_TOKEN="+token))
 		m.db.User(m, func(u *pgtest.User) { u.ID = uuid.MustParse("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01") }) // of the document

@@ -28,7 +28,7 @@ func TestMemoryOfBatches(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	const token = "0123456789abcdef0123456789abcdef"
+	const token = operatorToken
 	steps := func(user string, n int) string {
 		var rows strings.Builder
 		day := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

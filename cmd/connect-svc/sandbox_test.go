@@ -85,7 +85,7 @@ func TestSandboxRefusals(t *testing.T) {
 func TestServeIsNoSandbox(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	env := with(settings(t, db), "CONNECT_OPERATOR_TOKEN=0123456789abcdef0123456789abcdef")
+	env := with(settings(t, db), "CONNECT_OPERATOR_TOKEN="+operatorToken)
 	s := start(t, env)
 	spec, err := sandboxapi.GetSpec()
 	if err != nil {
@@ -101,7 +101,7 @@ func TestServeIsNoSandbox(t *testing.T) {
 					t.Fatal(err)
 				}
 				request.Header.Set("Content-Type", "application/json")
-				request.Header.Set("Authorization", "Bearer 0123456789abcdef0123456789abcdef")
+				request.Header.Set("Authorization", "Bearer "+operatorToken)
 				answer, err := http.DefaultClient.Do(request)
 				if err != nil {
 					t.Fatal(err)

@@ -387,7 +387,7 @@ func TestServeWarnsOfUnknownVariables(t *testing.T) {
 // The operator API is on the private listener while there is a token, and needs it.
 func TestServeOperatorAPI(t *testing.T) {
 	t.Parallel()
-	const token = "0123456789abcdef0123456789abcdef"
+	const token = operatorToken
 	s := start(t, settings(t, pgtest.New(t)), "--operator-token", token)
 	create := func(token string) int {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -287,6 +288,9 @@ func hashOperatorToken(s string) (any, error) {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("contains a character that cannot be sent")
 	}
+	if operators.Bits(s) < operators.MinBits {
+		return nil, fmt.Errorf("can be guessed: it repeats itself, or has too few different characters, and comes to less than %d bits", operators.MinBits)
+	}
 	return credential.Hash(s), nil
 }
 
@@ -324,7 +328,15 @@ func readCertificate(prefix, certFile, keyFile string) (app.Certificate, error) 
 		return nil, settingError{key, "is not set, but " + variable(cert) + " is", accepted}
 	}
 	read := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		certificate, err := os.ReadFile(filepath.Clean(certFile))
+		if err != nil {
+			return nil, err
+		}
+		secret, err := credential.ReadSecretFile(keyFile, maxSecret)
+		if err != nil {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair(certificate, secret)
 		return &pair, err
 	}
 	if _, err := read(); err != nil {

@@ -52,6 +52,9 @@ func writePEM(t *testing.T, kind string, der []byte) string {
 	return writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
 }
 
+// operatorToken is what `openssl rand -hex 16` once said.
+const operatorToken = "8f1c3e97ab52d046e7b9204f6dc1835a"
+
 // writeFile makes a file of the test's own and returns where it is.
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
@@ -157,8 +160,8 @@ func TestServeSettings(t *testing.T) {
 		{
 			name: "CONNECT_OPERATOR_TOKEN",
 			wrong: []string{"hush", strings.Repeat("hush", 7) + "123", strings.Repeat("hush", 256) + "1",
-				strings.Repeat("hush ", 10), strings.Repeat("hush", 8) + "\n", strings.Repeat("hush", 8) + "é"},
-			right: []string{strings.Repeat("hush", 8), strings.Repeat("Az0-._~+/=", 4)},
+				strings.Repeat("hush ", 10), operatorToken + "hush\n", operatorToken + "hushé", strings.Repeat("hush", 16), strings.Repeat("hush-", 12) + operatorToken[:4]},
+			right: []string{operatorToken, "Az0-._~+/=by8%3xK&Qw2}h!J5mR;9vT"},
 		},
 		{
 			name:   "CONNECT_TLS_CERT",
@@ -204,7 +207,7 @@ func TestServeSettings(t *testing.T) {
 		},
 		{name: "CONNECT_DATABASE_READ_URL_FILE", wrong: append(noFiles, writeFile(t, "hush")), right: []string{notSet, writeFile(t, "postgres://u:hush@h1,h2/n")}},
 		{name: "CONNECT_LIMITER_URL_FILE", wrong: append(noFiles, writeFile(t, "http://u:hush@h")), right: []string{notSet, writeFile(t, "redis://u:hush@h:6379\r\n")}},
-		{name: "CONNECT_OPERATOR_TOKEN_FILE", wrong: append(noFiles, writeFile(t, "hush")), right: []string{notSet, writeFile(t, strings.Repeat("hush", 8)+"\n")}},
+		{name: "CONNECT_OPERATOR_TOKEN_FILE", wrong: append(noFiles, writeFile(t, "hush")), right: []string{notSet, writeFile(t, operatorToken+"\n")}},
 		{
 			name:   "CONNECT_SMTP_URL_FILE",
 			values: map[string]string{"CONNECT_SMTP_URL": ""},

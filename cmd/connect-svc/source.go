@@ -6,13 +6,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"connect-svc/internal/credential"
 )
 
 // problems are all settings that cannot be used, and lines of the settings file. Each is a line of its own.
@@ -120,7 +120,7 @@ func (s *source) decodeSecretFile(ctx *kong.DecodeContext, target reflect.Value)
 	if s.given[flag] {
 		s.twice(flag)
 	}
-	content, err := readAtMost(path, maxSecret)
+	content, err := credential.ReadSecretFile(path, maxSecret)
 	text := strings.TrimRight(string(content), "\r\n")
 	if err == nil && text == "" {
 		err = errors.New("is empty")
@@ -140,7 +140,7 @@ func (s *source) decodeSettingsFile(ctx *kong.DecodeContext, target reflect.Valu
 		return err
 	}
 	target.SetString(path)
-	content, err := readAtMost(path, 1<<20)
+	content, err := credential.ReadSecretFile(path, 1<<20)
 	if err != nil {
 		return err
 	}
@@ -175,18 +175,4 @@ func (s *source) readLine(line string) (problem string) {
 	}
 	s.file[name] = value
 	return ""
-}
-
-// readAtMost reads a file that must not be larger.
-func readAtMost(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(content)) > most {
-		err = fmt.Errorf("%s is too large", path)
-	}
-	return content, err
 }

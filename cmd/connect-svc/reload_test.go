@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,7 +14,8 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// SIGHUP reads certificate, logo, texts, the rest of the brand and the operators' tokens again. What cannot be used leaves everything as it was.
+// SIGHUP reads certificate, logo, texts, the rest of the brand and the operators' tokens again. What cannot be used leaves everything as it was,
+// and lets nobody new in.
 func TestServeReloads(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := certificateFiles(t)
@@ -43,20 +45,6 @@ func TestServeReloads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hangUp := func(says string) {
-		t.Helper()
-		before := strings.Count(s.log.String(), says)
-		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-		for strings.Count(s.log.String(), says) == before {
-			select {
-			case <-ended:
-				t.Fatalf("the service ended:\n%s", s.log.String())
-			default:
-			}
-		}
-	}
 	presents := func() string {
 		t.Helper()
 		conn, err := tls.Dial("tcp", s.public, &tls.Config{InsecureSkipVerify: true})
@@ -67,22 +55,7 @@ func TestServeReloads(t *testing.T) {
 		return string(conn.ConnectionState().PeerCertificates[0].Raw)
 	}
 
-	letsIn := func() int {
-		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.private+"/operator/v1/clients", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+token)
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		return response.StatusCode
-	}
-
-	if got := letsIn(); got != http.StatusOK {
+	if got := s.answers(t, token); got != http.StatusOK {
 		t.Errorf("ada is answered with %d", got)
 	}
 	before, beforePage := presents(), page()
@@ -91,11 +64,11 @@ func TestServeReloads(t *testing.T) {
 	replace(key, newKey)
 	replace(filepath.Join(texts, "en.toml"), writeFile(t, "[email]\nlabel = \"Your address, please\"\n"))
 	replace(logo, writeNamed(t, "logo.svg", `<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h7v7z"/></svg>`))
-	hangUp("the settings were read again")
+	s.hangUp(t, cmd, ended, "the settings were read again")
 	if presents() == before {
 		t.Error("the old certificate is presented")
 	}
-	if got := letsIn(); got != http.StatusUnauthorized {
+	if got := s.answers(t, token); got != http.StatusUnauthorized {
 		t.Errorf("ada, who left, is answered with %d", got)
 	}
 	renewed := page()
@@ -105,10 +78,55 @@ func TestServeReloads(t *testing.T) {
 
 	replace(tokens, writeFile(t, line+"\n"))
 	replace(logo, writeFile(t, "no logo"))
-	hangUp("the settings cannot be used; the old ones are kept")
-	if page() != renewed || letsIn() != http.StatusUnauthorized {
+	s.hangUp(t, cmd, ended, "the settings cannot be used; the old ones are kept")
+	if page() != renewed || s.answers(t, token) != http.StatusUnauthorized {
 		t.Error("a part of what cannot be used as a whole was taken over")
 	}
+	terminate(t, cmd, ended)
+}
+
+// hangUp has the service read its settings again, until it says how that went, and returns what it said.
+func (s *service) hangUp(t *testing.T, cmd *exec.Cmd, ended <-chan struct{}, says string) (line string) {
+	t.Helper()
+	before := len(s.log.String())
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		for line := range strings.Lines(s.log.String()[before:]) {
+			if strings.Contains(line, says) {
+				return line
+			}
+			if strings.Contains(line, "the settings ") {
+				t.Fatalf("the service says %s, not %s", line, says)
+			}
+		}
+		select {
+		case <-ended:
+			t.Fatalf("the service ended:\n%s", s.log.String())
+		default:
+		}
+	}
+}
+
+// answers is the status with which the operator API answers somebody.
+func (s *service) answers(t *testing.T, token string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.private+"/operator/v1/clients", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+func terminate(t *testing.T, cmd *exec.Cmd, ended <-chan struct{}) {
+	t.Helper()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -116,4 +134,78 @@ func TestServeReloads(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the process ended with %v", err)
 	}
+}
+
+// Taking an operator's line away takes effect whatever else is wrong, and what is wrong lets nobody in.
+func TestServeTakesTokensAway(t *testing.T) {
+	t.Parallel()
+	lines, holders := map[string]string{}, []string{"ada", "bob", "eve", "operator"}
+	tokens := map[string]string{"operator": operatorToken}
+	for _, name := range holders[:3] {
+		var err error
+		if tokens[name], lines[name], err = operators.Create(operators.Operator{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const inUse, inPart, refused = "the settings were read again\"", "operator tokens of bad lines do not work", "the settings cannot be used; the old ones are kept"
+	file, logo := writeNamed(t, "tokens", lines["ada"]+"\n"+lines["bob"]), writeNamed(t, "logo.svg", `<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`)
+	config := writeNamed(t, "settings", "CONNECT_OPERATOR_TOKENS_FILE="+file+"\nCONNECT_BRAND_LOGO="+logo+"\n")
+	cmd, s, ended := startProcess(t, with(settings(t, pgtest.New(t)), "CONNECT_OPERATOR_TOKEN="+operatorToken), "--config", config)
+	good := map[string]string{}
+	for _, name := range []string{file, logo, config} {
+		text, err := os.ReadFile(filepath.Clean(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		good[name] = string(text)
+	}
+	for _, step := range []struct {
+		name          string
+		file, content string      // empty content: the file goes
+		mode          os.FileMode // 0: 0600
+		says, in      string
+		log           string
+	}{
+		{"as at the start", file, good[file], 0, inUse, "ada bob operator", ""},
+		{"bob leaves, and a line has a typo", file, "x\n" + lines["ada"], 0, inPart, "ada operator", "line 1: want NAME"},
+		{"eve comes in spite of it", file, "x\n" + lines["ada"] + "\n" + lines["eve"], 0, inPart, "ada eve operator", "line 1: want NAME"},
+		{"all is well", file, good[file], 0, inUse, "ada bob operator", ""},
+		{"the logo is none", logo, "no logo", 0, refused, "ada bob operator", "CONNECT_BRAND_LOGO"},
+		{"and bob leaves, and eve comes", file, lines["ada"] + "\n" + lines["eve"], 0, refused, "ada operator", "CONNECT_BRAND_LOGO"},
+		{"bob is back, but not with a bad logo", file, good[file], 0, refused, "ada operator", "CONNECT_BRAND_LOGO"},
+		{"the logo is one", logo, good[logo], 0, inUse, "ada bob operator", ""},
+		{"others may change the file", file, good[file], 0o666, inPart, "operator", "has mode 0666"},
+		{"they may not any more", file, good[file], 0, inUse, "ada bob operator", ""},
+		{"no file", file, "", 0, inPart, "operator", "no such file"},
+		{"it is back", file, good[file], 0, inUse, "ada bob operator", ""},
+		{"no settings file", config, "", 0, refused, "ada bob operator", "no such file"},
+		{"and bob leaves", file, "x\n" + lines["ada"], 0, refused, "ada operator", "line 1: want NAME"},
+		{"it is back as well", config, good[config], 0, inPart, "ada operator", "line 1: want NAME"},
+		{"a bad line in it", config, good[config] + "x", 0, refused, "ada operator", ":3: is not of the form"},
+		{"nothing named", config, "", 0o600, inUse, "operator", ""},
+	} {
+		err := os.Remove(step.file)
+		if step.content != "" || step.mode != 0 {
+			err = os.WriteFile(step.file, []byte(step.content), 0o600)
+		}
+		if err == nil && step.mode != 0 {
+			err = os.Chmod(step.file, step.mode)
+		}
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		said := s.hangUp(t, cmd, ended, step.says)
+		var in []string
+		for _, name := range holders {
+			if s.answers(t, tokens[name]) == http.StatusOK {
+				in = append(in, name)
+			}
+		}
+		_, metrics := get(t, http.DefaultClient, "http://"+s.private+"/metrics")
+		went := "connect_config_last_reload_successful " + map[bool]string{true: "1", false: "0"}[step.says == inUse]
+		if strings.Join(in, " ") != step.in || !strings.Contains(said, step.log) || strings.Contains(said, lines["ada"][20:]) || !strings.Contains(metrics, "\n"+went+"\n") {
+			t.Errorf("%s: in are %v, want %s; the log: %s want %s and %s", step.name, in, step.in, said, step.log, went)
+		}
+	}
+	terminate(t, cmd, ended)
 }

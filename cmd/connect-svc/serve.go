@@ -152,37 +152,18 @@ func (c *serveCommand) Run(p *program, command *kong.Context) (err error) {
 	}
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
+	again := reloader{p, service, level, c.serviceSettings}
 	go func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-hangups:
-				if err := reload(p, service, level); err != nil {
-					logger.Warn("the settings cannot be used; the old ones are kept", "problem", err)
-				} else {
-					logger.Info("the settings were read again")
-				}
+				again.log(logger)
 			}
 		}
 	}()
 	return service.Run(ctx)
-}
-
-// reload reads all settings again, and what their files hold. Where one cannot be used, nothing changes.
-func reload(p *program, service *app.App, level *slog.LevelVar) error {
-	parser, line, from := newParser(p)
-	if _, err := parser.Parse(p.args); err != nil {
-		return err
-	}
-	if len(from.problems) > 0 {
-		return from.problems
-	}
-	if err := service.Reload(line.Serve.config); err != nil {
-		return err
-	}
-	level.Set(line.Serve.LogLevel)
-	return nil
 }
 
 // stopTraces uses what is left of the fifteen seconds that stopping may take after the drain delay.

@@ -345,11 +345,14 @@ func readCertificate(prefix, certFile, keyFile string) (app.Certificate, error) 
 	return read, nil
 }
 
-// readOperators reads the two settings that say who may use the operator API; nil: nobody.
+// operatorTokensFile is the flag whose file can be used in part.
+const operatorTokensFile = "operator-tokens-file"
+
+// readOperators reads the two settings that say who may use the operator API; nil: nobody. Beside an error it returns what can be used.
 func readOperators(unnamed []byte, file string) (*operators.Tokens, error) {
 	tokens, err := operators.New(unnamed, file)
 	if err != nil {
-		return nil, settingError{"operator-tokens-file", fmt.Sprintf("%q %v", file, err),
+		return tokens, settingError{operatorTokensFile, fmt.Sprintf("%q %v", file, err),
 			"a file with a line NAME read|write sha256:HEX for each token, or nothing"}
 	}
 	return tokens, nil

@@ -102,6 +102,7 @@ type App struct {
 	Replicas *postgres.Replicas // nil: none
 
 	config          Config // as it was at the start
+	reloads         reloads
 	edges           atomic.Pointer[edges]
 	bodies          *contract.Budget // of the memory for bodies of the operator API, for all edges that there will be
 	audit           *audit.Log
@@ -191,11 +192,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 
 	a.bodies = contract.NewBudget(bodyMemory(config.Memory), config.Limits.Body)
-	edges, err := a.newEdges(config)
-	if err != nil {
+	if err := a.takeOver(config); err != nil {
 		return err
 	}
-	a.edges.Store(edges)
 	public, err := a.publicHandler(config)
 	if err != nil {
 		return err

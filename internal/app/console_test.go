@@ -75,7 +75,7 @@ func TestConsoleSessionOnAllServers(t *testing.T) {
 	if config.Operators, err = operators.New(credential.Hash(strings.Repeat("x", 32)), ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.Reload(config); err != nil {
+	if err := two.Reload(config, nil); err != nil {
 		t.Fatal(err)
 	}
 	if users(one) != http.StatusOK || users(two) != http.StatusSeeOther {

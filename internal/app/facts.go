@@ -34,6 +34,7 @@ func (a *App) facts(ctx context.Context) overview.Facts {
 		Self: a.overview.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
 		Mail:    overview.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
 		Limiter: overview.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: a.Replicas.States(),
+		Reload: a.lastReload(),
 	}
 	for _, c := range a.certificates {
 		leaf := c.current.Load().Leaf

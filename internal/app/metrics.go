@@ -58,6 +58,12 @@ func (a *App) collect() {
 	a.metrics.Gauge("build_info", "1, with what this program was built from.",
 		prometheus.Labels{"version": a.config.Version, "commit": a.config.Commit, "go_version": runtime.Version()},
 		func() float64 { return 1 })
+	a.metrics.Gauge("config_last_reload_successful", "Whether all settings could be used when they were read last, at the start or by SIGHUP.", nil, func() float64 {
+		if a.lastReload().Problem != "" {
+			return 0
+		}
+		return 1
+	})
 	a.collectAccounts()
 	a.collectUsage()
 	a.collectPool()

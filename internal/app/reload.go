@@ -1,9 +1,14 @@
 package app
 
 import (
+	"errors"
 	"net/http"
+	"sync"
 
 	"connect-svc/internal/api/operator"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/operators"
+	"connect-svc/internal/overview"
 	"connect-svc/internal/web/console"
 	"connect-svc/internal/web/developers"
 	"connect-svc/internal/web/pages"
@@ -80,17 +85,66 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 	return e, nil
 }
 
+// reloads are what the service runs with since it read its settings again.
+type reloads struct {
+	sync.Mutex
+	config Config          // as the last reload that could be used left it
+	last   overview.Reload // that there was
+}
+
 // Reload takes over what config says of brand, texts and operator tokens, and reads the certificates again. What else config
-// says needs a restart. Requests that are being answered are not affected.
-func (a *App) Reload(config Config) error {
-	renewed := a.config
+// says needs a restart. Requests that are being answered are not affected. inPart says which of the operator tokens could not be
+// read; nil: all could.
+func (a *App) Reload(config Config, inPart error) error {
+	a.reloads.Lock()
+	defer a.reloads.Unlock()
+	renewed := a.reloads.config
 	renewed.Brand, renewed.Texts, renewed.Operators = config.Brand, config.Texts, config.Operators
-	edges, err := a.newEdges(renewed)
+	if err := a.takeOver(renewed); err != nil {
+		return errors.Join(err, a.withdraw(config.Operators, err))
+	}
+	a.Accounts.SetLook(config.Brand, config.Texts)
+	a.refreshCertificates(true)
+	a.noteReload(inPart)
+	return nil
+}
+
+// Withdraw is for settings that were read again and cannot be used: everything stays as it is, except that nobody has a token any more
+// that is not among those that were read. A token that is new there does not work.
+func (a *App) Withdraw(read *operators.Tokens, because error) error {
+	a.reloads.Lock()
+	defer a.reloads.Unlock()
+	return a.withdraw(read, because)
+}
+
+func (a *App) withdraw(read *operators.Tokens, because error) error {
+	a.noteReload(because)
+	less := a.reloads.config
+	less.Operators = read.Left(less.Operators)
+	return a.takeOver(less)
+}
+
+// takeOver makes the edges anew.
+func (a *App) takeOver(config Config) error {
+	edges, err := a.newEdges(config)
 	if err != nil {
 		return err
 	}
 	a.edges.Store(edges)
-	a.Accounts.SetLook(config.Brand, config.Texts)
-	a.refreshCertificates(true)
+	a.reloads.config = config
 	return nil
+}
+
+func (a *App) noteReload(problem error) {
+	a.reloads.last = overview.Reload{At: a.config.Clock.Now()}
+	if problem != nil {
+		a.reloads.last.Problem = credential.Redact(problem.Error())
+	}
+}
+
+// lastReload is how the last reload went.
+func (a *App) lastReload() overview.Reload {
+	a.reloads.Lock()
+	defer a.reloads.Unlock()
+	return a.reloads.last
 }

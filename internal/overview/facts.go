@@ -27,6 +27,7 @@ type Facts struct {
 	Webhooks        Asked[Webhooks]
 	Limiter         Limiter
 	Replicas        []postgres.ReplicaState
+	Reload          Reload
 }
 
 // Asked is the answer of somebody else, who may not have answered in time.
@@ -92,6 +93,12 @@ type Certificate struct {
 	Names    []string // and addresses
 	NotAfter time.Time
 	Problem  string // why no caller can connect with it; empty: none
+}
+
+// Reload is how it went when this server read its settings again; the zero value: it has not since its start.
+type Reload struct {
+	At      time.Time
+	Problem string // what could not be used; empty: all could
 }
 
 // Key is one of the keyset, without its material.

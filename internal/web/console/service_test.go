@@ -35,6 +35,7 @@ func busyService() overview.Facts {
 			{Listener: "private", NotAfter: start.Add(9 * time.Hour), Problem: "is not for the host of the base URL"},
 		},
 		Mail:    overview.Mail{Sent: 12345, Failed: 2, Used: true, Trouble: "454 4.7.0 " + hostileName},
+		Reload:  overview.Reload{At: start.Add(-time.Hour), Problem: "CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName},
 		Limiter: overview.Limiter{Redis: true, Answers: true, Took: 1700 * time.Microsecond},
 		Replicas: []postgres.ReplicaState{
 			{Name: "replica-1:5432", Used: true, Lag: 900 * time.Millisecond}, {Name: "replica-2:5432"},
@@ -101,7 +102,7 @@ func TestService(t *testing.T) {
 		"ConnectLimiterFailing page", "The rate limiter cannot decide: reads get 503.", "the limiter cannot reach its store: reads get 503, never a free pass",
 		"look at its responses; write to the partner",
 		"12 series are not watched", "a.example.com this one", "c.example.com lost", "3 h ago", "v1.3.0",
-		"PostgreSQL 17.2", "11 applied, this program has 10 do not match", "Partner API 1.2.3",
+		"PostgreSQL 17.2", "11 applied, this program has 10 do not match", "Partner API 1.2.3", "Settings read again 2026-03-10 11:34:00 not all could be used CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName,
 		"Grew by 2.8 GiB in 30 days.", "11 GiB", "audit_log 3.7 GiB 2.8 GiB 10,000,000",
 		"Waiting 12,345", "Oldest 30 h", "Given up in 24 hours ≥ 10,000", "≤ 6 h 10,000",
 		"Sent by this server 12,345", "80 s", "failed: 454 4.7.0",
@@ -131,7 +132,7 @@ func TestService(t *testing.T) {
 
 	facts = quietService()
 	page = v.Get(servicePath)
-	v.shows(page, headingService, "No alerts are firing.", "This could not be found out in time.", "PostgreSQL does not answer",
+	v.shows(page, headingService, "No alerts are firing.", "as at the start", "This could not be found out in time.", "PostgreSQL does not answer",
 		"There are no read replicas.", "No listener of this server has a certificate", "has not used the mail server yet")
 	if drawn := page.Find("figure").Length(); drawn != 0 {
 		t.Errorf("%d charts of nothing", drawn)

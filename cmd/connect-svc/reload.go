@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+
+	"connect-svc/internal/app"
+	"connect-svc/internal/operators"
+)
+
+// reloader reads the settings again while the service runs.
+type reloader struct {
+	program *program
+	service *app.App
+	level   *slog.LevelVar
+	last    serviceSettings // as they could be read last
+}
+
+// errInPart is the error for settings that were taken over, all but bad lines of the operators' tokens.
+type errInPart struct{ problems }
+
+// log reads the settings again, and says how that went.
+func (r *reloader) log(logger *slog.Logger) {
+	err := r.reload()
+	if _, inPart := errors.AsType[errInPart](err); inPart {
+		logger.Warn("the settings were read again; operator tokens of bad lines do not work", "problem", err)
+	} else if err != nil {
+		logger.Warn("the settings cannot be used; the old ones are kept, less the operator tokens that have gone", "problem", err)
+	} else {
+		logger.Info("the settings were read again")
+	}
+}
+
+// reload reads all settings again, and what their files hold. Where one cannot be used, everything stays as it is, except that
+// operator tokens that have gone from their file work no more. A bad line of that file stops its own token alone.
+func (r *reloader) reload() error {
+	parser, line, from := newParser(r.program)
+	if _, err := parser.Parse(r.program.args); err != nil {
+		// No setting is known, as where the settings file cannot be read: the tokens are looked for where they were.
+		because := problems{err}
+		left, err := readOperators(r.last.OperatorToken, r.last.OperatorTokensFile)
+		if err != nil {
+			because = append(because, err)
+		}
+		return r.refuse(left, because)
+	}
+	r.last = line.Serve.serviceSettings
+	bad, others := errInPart{}, problems{}
+	for _, problem := range from.problems {
+		if wrong, found := errors.AsType[settingError](problem); found && wrong.flag == operatorTokensFile {
+			bad.problems = append(bad.problems, problem)
+		} else {
+			others = append(others, problem)
+		}
+	}
+	if len(others) > 0 {
+		return r.refuse(r.last.config.Operators, from.problems)
+	}
+	var inPart error
+	if len(bad.problems) > 0 {
+		inPart = bad
+	}
+	if err := r.service.Reload(r.last.config, inPart); err != nil {
+		return err
+	}
+	r.level.Set(r.last.LogLevel)
+	return inPart
+}
+
+// refuse takes nothing over but what is left of the operators' tokens.
+func (r *reloader) refuse(left *operators.Tokens, because problems) error {
+	if err := r.service.Withdraw(left, because); err != nil {
+		return append(because, err)
+	}
+	return because
+}

@@ -26,6 +26,8 @@ type Event struct {
 	// ClaimedID is the client that a request named without proving it: its authentication failed, or it came from a browser.
 	// Everybody can name every client.
 	ClaimedID uuid.UUID
+	// Operator is the name of whose token a request to the operator API or the console showed, empty if there is none.
+	Operator string
 	// Code is the error code of the response, empty for a success.
 	Code string
 	// Reason is why the request was refused (package refusal). The caller never sees it.
@@ -150,7 +152,7 @@ func write(r *http.Request, logger *slog.Logger, event *Event) {
 		attrs = append(attrs, slog.String("client_id", event.ClientID.String()))
 	}
 	for _, optional := range []slog.Attr{
-		slog.String("code", event.Code), slog.String("reason", event.Reason),
+		slog.String("operator", event.Operator), slog.String("code", event.Code), slog.String("reason", event.Reason),
 		slog.String("limiter", string(event.Limiter)), slog.String("refresh", string(event.Refresh)),
 	} {
 		if optional.Value.String() != "" {

@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
@@ -115,6 +116,7 @@ var failures = []contract.Failure{
 func (h handlers) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder, known := h.holder(r.Header.Values("Authorization"))
+		telemetry.EventOf(r.Context()).Operator = holder.Name
 		switch {
 		case !known:
 			h.api.Fail(w, r, errUnauthorized)

@@ -1,13 +1,14 @@
 -- +goose Up
 
 -- What happened to clients, users and connections: who did it, when, to whom. Each row is written by the statement or
--- transaction that makes the change. Refreshes are not in it: they change nothing that anybody decided.
+-- transaction that makes the change. Operators who sign in, and who take the log with them, are in it as well. Refreshes are not in it: they change nothing that anybody decided.
 --
 -- A user is the random id, also of a user who was deleted. No address, no secret and no activity is here. Rows are never
 -- changed, and go when they are as old as the operator wants to keep them.
 create table audit_log (
-    -- Whom the row is filed under: the user, or the client where no user is concerned.
-    subject            uuid        not null check (subject = coalesce(user_id, client_id)),
+    -- Whom the row is filed under: the user, or the client where no user is concerned. What concerns neither, such as an operator
+    -- who signs in, is filed under nobody.
+    subject            uuid        not null check (subject = coalesce(user_id, client_id, '00000000-0000-0000-0000-000000000000')),
     id                 bigint      generated always as identity,
     at                 timestamptz not null default connect_now(),
     -- user, client, system or operator; or the name of an operator's token (internal/actor).

@@ -48,7 +48,7 @@ var owners = map[string]string{
 // guests are the domains that write a table of another one, and why there is no other way.
 var guests = map[string][]string{
 	// What happened is noted and told by the statement that makes it happen, so that neither is without the other.
-	"audit_log":      {"oauth", "account", "client", "webhook", "activity"},
+	"audit_log":      {"oauth", "account", "client", "webhook", "activity", "operators"},
 	"webhook_events": {"oauth"},
 	"webhook_queue":  {"oauth"},
 }

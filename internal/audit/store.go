@@ -18,12 +18,14 @@ type Log struct {
 	queries   *auditdb.Queries
 	retention time.Duration
 	bounds    bounds
+
+	failed, listed rare // of networks and of operators
 }
 
 // New returns the audit log of a migrated database. [Log.Sweep] deletes events that are older than retention; 0 keeps them
 // for ever.
 func New(pool *postgres.Pool, limits timelimit.Limits, retention time.Duration) *Log {
-	return &Log{pool, auditdb.New(pool), retention, usual(limits)}
+	return &Log{pool: pool, queries: auditdb.New(pool), retention: retention, bounds: usual(limits)}
 }
 
 func newEvent(row auditdb.LookBackRow) Event {

@@ -33,9 +33,12 @@ func TestSession(t *testing.T) {
 	tokens := read(t, file)
 	start := func(token string) operators.SessionKey {
 		t.Helper()
-		key, err := sessions.Start(ctx, tokens, token)
+		key, holder, err := sessions.Start(ctx, tokens, token)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if known, _ := tokens.Find(token); known != holder {
+			t.Errorf("%+v signed in, not %+v", holder, known)
 		}
 		return key
 	}
@@ -48,18 +51,27 @@ func TestSession(t *testing.T) {
 	}
 	nobody, holder := operators.Operator{}, operators.Operator{Name: "ada"}
 
-	if _, err := sessions.Start(ctx, tokens, ada+"x"); !errors.Is(err, operators.ErrNoToken) {
+	if _, _, err := sessions.Start(ctx, tokens, ada+"x"); !errors.Is(err, operators.ErrNoToken) {
 		t.Errorf("nobody's token: %v", err)
 	}
 	key, second, plain := start(ada), start(ada), start(unnamed)
 	is("ada", tokens, key, holder)
 	is("the one without a name", tokens, plain, operators.Operator{Name: "operator"})
 	is("no key", tokens, operators.SessionKey{}, nobody)
-	for range 2 { // a form that is sent twice
-		if err := sessions.End(ctx, second); err != nil {
-			t.Fatal(err)
+	for _, want := range []string{"ada", ""} { // a form that is sent twice
+		if who, err := sessions.End(ctx, tokens, second); err != nil || who.Name != want {
+			t.Errorf("%+v signed out, %v, want %s", who, err, want)
 		}
 	}
+	noted := func(want string) {
+		t.Helper()
+		const entries = "select string_agg(actor || ' ' || action, ', ' order by id) from audit_log where subject = '00000000-0000-0000-0000-000000000000'"
+		if got := pgtest.Value[string](t, db, entries); got != want {
+			t.Errorf("the audit log has %s, want %s", got, want)
+		}
+	}
+	const entries = "ada console.signed_in, ada console.signed_in, operator console.signed_in, ada console.signed_out"
+	noted(entries)
 	is("signed out", tokens, second, nobody)
 
 	db.Clock.Advance(operators.SessionLifetime - 10*time.Second)
@@ -71,9 +83,19 @@ func TestSession(t *testing.T) {
 	write(t, file, "")
 	is("the token has gone", read(t, file), key, nobody)
 	is("the token of another", read(t, file), plain, operators.Operator{Name: "operator"})
+	if who, err := sessions.End(ctx, read(t, file), key); err != nil || who != nobody {
+		t.Errorf("%+v signed out without a token, %v", who, err)
+	}
 
 	db.Clock.Advance(10 * time.Second)
-	is("after its end", tokens, key, nobody)
+	is("after its end", tokens, plain, nobody)
+	if who, err := sessions.End(ctx, tokens, plain); err != nil || who != nobody {
+		t.Errorf("%+v signed out after the end, %v", who, err)
+	}
+	noted(entries)
+	key = start(ada)
+	db.Clock.Advance(operators.SessionLifetime)
+	is("after its end as well", tokens, key, nobody)
 	if err := sessions.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	operatorsdb "connect-svc/gen/db/operators"
 	"connect-svc/internal/postgres"
 )
@@ -31,22 +33,35 @@ func (k SessionKey) hash() []byte {
 }
 
 // Sessions are those of the console, in the database, so that every server knows them.
-type Sessions struct{ queries *operatorsdb.Queries }
+type Sessions struct {
+	pool    *postgres.Pool
+	queries *operatorsdb.Queries
+}
 
 // NewSessions returns the sessions in a migrated database.
-func NewSessions(pool *postgres.Pool) *Sessions { return &Sessions{operatorsdb.New(pool)} }
+func NewSessions(pool *postgres.Pool) *Sessions { return &Sessions{pool, operatorsdb.New(pool)} }
+
+// What sessions write into the audit log.
+const (
+	signedIn  = "console.signed_in"
+	signedOut = "console.signed_out"
+)
 
 // Start signs in the holder of a token. Error: ErrNoToken.
-func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (SessionKey, error) {
+func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key SessionKey, holder Operator, err error) {
 	held, found := tokens.find(text)
 	if !found {
-		return SessionKey{}, ErrNoToken
+		return key, holder, ErrNoToken
 	}
-	var key SessionKey
 	rand.Read(key[:])
-	return key, postgres.Failed("start session", s.queries.StartSession(ctx, operatorsdb.StartSessionParams{
-		SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime,
-	}))
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := operatorsdb.New(tx)
+		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime}); err != nil {
+			return err
+		}
+		return queries.NoteSession(ctx, operatorsdb.NoteSessionParams{Actor: held.Name, Action: signedIn})
+	})
+	return key, held.Operator, postgres.Failed("start session", err)
 }
 
 // Get is who is signed in. A session ends with the token that it was started with: one that is on the list no more opens
@@ -63,9 +78,23 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 	return held.Operator, nil
 }
 
-// End signs out. A session that has ended already is no error.
-func (s *Sessions) End(ctx context.Context, key SessionKey) error {
-	return postgres.Failed("end session", s.queries.EndSession(ctx, key.hash()))
+// End signs out, and returns who did. A session that has ended already, by its time or with its token, is no error, and nobody's.
+func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (holder Operator, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := operatorsdb.New(tx)
+		row, err := queries.GetSession(ctx, key.hash())
+		if err != nil {
+			return err
+		}
+		held, found := tokens.byHash(row.TokenHash)
+		ended, err := queries.EndSession(ctx, key.hash())
+		if err != nil || ended == 0 || !found {
+			return err
+		}
+		holder = held.Operator
+		return queries.NoteSession(ctx, operatorsdb.NoteSessionParams{Actor: held.Name, Action: signedOut})
+	})
+	return holder, postgres.Outcome("end session", err, nil)
 }
 
 // Sweep deletes sessions whose time is over.

@@ -1,6 +1,11 @@
 -- The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
 -- domain.
 
+-- name: Note :exec
+-- What changes nothing, and concerns no client and no user.
+insert into audit_log (subject, actor, action, detail)
+values ('00000000-0000-0000-0000-000000000000', @actor, @action, @detail);
+
 -- name: SweepAuditLog :execrows
 -- The limit keeps the statement within its timeout.
 delete from audit_log where (subject, at, id) in (

@@ -4,12 +4,17 @@
 insert into operator_sessions (secret_hash, token_hash, expires_at)
 values (@secret_hash, @token_hash, connect_now() + @lifetime::interval);
 
+-- name: NoteSession :exec
+-- Beside the statement that starts or ends a session, in its transaction.
+insert into audit_log (subject, actor, action)
+values ('00000000-0000-0000-0000-000000000000', @actor, @action);
+
 -- name: GetSession :one
 select token_hash, expires_at
 from operator_sessions
 where secret_hash = @secret_hash and expires_at > connect_now();
 
--- name: EndSession :exec
+-- name: EndSession :execrows
 delete from operator_sessions where secret_hash = @secret_hash;
 
 -- name: DeleteExpiredSessions :execrows

@@ -258,6 +258,26 @@ func (q *Queries) LookOn(ctx context.Context, arg LookOnParams) ([]LookOnRow, er
 	return items, nil
 }
 
+const note = `-- name: Note :exec
+
+insert into audit_log (subject, actor, action, detail)
+values ('00000000-0000-0000-0000-000000000000', $1, $2, $3)
+`
+
+type NoteParams struct {
+	Actor  string
+	Action string
+	Detail []byte
+}
+
+// The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
+// domain.
+// What changes nothing, and concerns no client and no user.
+func (q *Queries) Note(ctx context.Context, arg NoteParams) error {
+	_, err := q.db.Exec(ctx, note, arg.Actor, arg.Action, arg.Detail)
+	return err
+}
+
 const readInOrder = `-- name: ReadInOrder :exec
 select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
     set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
@@ -272,7 +292,6 @@ func (q *Queries) ReadInOrder(ctx context.Context) error {
 }
 
 const sweepAuditLog = `-- name: SweepAuditLog :execrows
-
 delete from audit_log where (subject, at, id) in (
     select subject, at, id from audit_log where at < connect_now() - $1::interval order by at limit $2
 )
@@ -283,8 +302,6 @@ type SweepAuditLogParams struct {
 	MaxRows   int32
 }
 
-// The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
-// domain.
 // The limit keeps the statement within its timeout.
 func (q *Queries) SweepAuditLog(ctx context.Context, arg SweepAuditLogParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepAuditLog, arg.Retention, arg.MaxRows)

@@ -24,13 +24,16 @@ func (q *Queries) DeleteExpiredSessions(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const endSession = `-- name: EndSession :exec
+const endSession = `-- name: EndSession :execrows
 delete from operator_sessions where secret_hash = $1
 `
 
-func (q *Queries) EndSession(ctx context.Context, secretHash []byte) error {
-	_, err := q.db.Exec(ctx, endSession, secretHash)
-	return err
+func (q *Queries) EndSession(ctx context.Context, secretHash []byte) (int64, error) {
+	result, err := q.db.Exec(ctx, endSession, secretHash)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const getSession = `-- name: GetSession :one
@@ -49,6 +52,22 @@ func (q *Queries) GetSession(ctx context.Context, secretHash []byte) (GetSession
 	var i GetSessionRow
 	err := row.Scan(&i.TokenHash, &i.ExpiresAt)
 	return i, err
+}
+
+const noteSession = `-- name: NoteSession :exec
+insert into audit_log (subject, actor, action)
+values ('00000000-0000-0000-0000-000000000000', $1, $2)
+`
+
+type NoteSessionParams struct {
+	Actor  string
+	Action string
+}
+
+// Beside the statement that starts or ends a session, in its transaction.
+func (q *Queries) NoteSession(ctx context.Context, arg NoteSessionParams) error {
+	_, err := q.db.Exec(ctx, noteSession, arg.Actor, arg.Action)
+	return err
 }
 
 const startSession = `-- name: StartSession :exec

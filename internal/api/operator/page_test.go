@@ -141,6 +141,9 @@ func TestAuditLog(t *testing.T) {
 		var got []int
 		page := get[operatorapi.AuditPage](t, f, "/operator/v1/audit-log?"+query)
 		for _, event := range page.Data {
+			if event.Action == "audit.exported" { // by this test
+				continue
+			}
 			got = append(got, slices.IndexFunc([]string{"10", "11", "12", "13"}, func(day string) bool { return event.At[8:10] == day }))
 		}
 		if !slices.Equal(want, got) || page.Data == nil {

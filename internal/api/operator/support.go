@@ -134,6 +134,9 @@ func (h handlers) ListAuditLog(
 	replace(&filter.ClientID, params.ClientId)
 	rows, next, err := contract.Search(contract.Listing{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after audit.Position, limit int) ([]audit.Event, audit.Position, error) {
+			if err := h.Audit.NoteListing(ctx, h.Now(), "operator_api"); err != nil {
+				return nil, audit.Position{}, err
+			}
 			page, err := h.Audit.List(ctx, filter, after, limit)
 			return page.Events, page.Next, err
 		})

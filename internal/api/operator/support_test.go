@@ -59,6 +59,41 @@ func TestNamedTokens(t *testing.T) {
 	if diff := cmp.Diff([]string{"user consent.allowed", "client connection.authorized", "ada connection.disconnected", "operator client.disabled"}, acts); diff != "" {
 		t.Errorf("audit log (-want +got):\n%s", diff)
 	}
+	for name, want := range map[string]int{"ada": 1, "grace": 7, "operator": 2} {
+		if n := strings.Count(f.Log.String(), `"operator":"`+name+`"`); n != want {
+			t.Errorf("%d lines of the log name %s, want %d", n, name, want)
+		}
+	}
+}
+
+// Who takes the log away is in it, once a minute however many pages that is.
+func TestListingOfTheLogIsAudited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const list = "/operator/v1/audit-log"
+	noted := func(want string) {
+		t.Helper()
+		got := pgtest.Value[string](t, f.DB, `select coalesce(string_agg(actor || ' ' || (detail ->> 'by'), ', ' order by id), '') from audit_log where action = 'audit.exported'`)
+		if got != want {
+			t.Errorf("%s took the log, want %s", got, want)
+		}
+	}
+	as := func(token, target string, status int) {
+		t.Helper()
+		code := map[int]string{400: "invalid-cursor", 401: "unauthorized"}[status]
+		f.send(t, outgoing{Method: "GET", Target: target, Header: http.Header{"Authorization": {"Bearer " + token}}}).Check(t, status, code, target)
+	}
+	as("nobody's", list, 401)
+	as(edgetest.AdaToken, list+"?cursor=e30", 400)
+	noted("")
+	for range 3 {
+		as(edgetest.AdaToken, list+"?limit=1", 200)
+		as(edgetest.GraceToken, list, 200)
+	}
+	noted("ada operator_api, grace operator_api")
+	f.DB.Clock.Advance(time.Minute)
+	as(edgetest.AdaToken, list, 200)
+	noted("ada operator_api, grace operator_api, ada operator_api")
 }
 
 // The life of a client: its secret is told by the answers that make one, and by nothing else.

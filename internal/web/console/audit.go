@@ -142,6 +142,9 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return site.ErrNotFound
 	}
+	if err := c.Audit.NoteExport(r.Context(), "console", filter); err != nil {
+		return err
+	}
 	file := &attachment{ResponseWriter: w}
 	err = c.Audit.WriteCSV(r.Context(), file, filter, func(ctx context.Context) (context.Context, context.CancelFunc) {
 		// The listener's limit is for pages. Where the server has no such limit, this fails and changes nothing.

@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/network"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/overview"
@@ -33,7 +34,7 @@ const Path = "/console"
 // Serves says whether a path is one of the console.
 func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
-// Config of the console. Only Brand, Texts, Token and Limits may be empty.
+// Config of the console. Only TrustedProxies, Brand, Texts, Token and Limits may be empty.
 type Config struct {
 	Operators *operators.Tokens
 	Sessions  *operators.Sessions
@@ -49,8 +50,11 @@ type Config struct {
 	Now       func() time.Time
 	Brand     brand.Brand       // whose service this is; without a name: the program's own
 	Texts     *locale.Catalogue // nil: those of the program
-	Token     string            // that the sign-in is filled with, for a demo on one's own machine; empty: none
-	Limits    timelimit.Limits  // of the time that a request may take
+
+	TrustedProxies network.Proxies // whose X-Forwarded-For is believed
+
+	Token  string           // that the sign-in is filled with, for a demo on one's own machine; empty: none
+	Limits timelimit.Limits // of the time that a request may take
 }
 
 // console is the configuration with the embedded files.

@@ -386,8 +386,8 @@ func TestPartnersForReadingAlone(t *testing.T) {
 	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://127.0.0.1:1/"); err != nil {
 		t.Fatal(err)
 	}
-	before := pgtest.Value[int](t, f.DB, "select count(*) from audit_log")
 	v := f.signedIn(t, edgetest.GraceToken)
+	before := pgtest.Value[int](t, f.DB, "select count(*) from audit_log")
 	path := partnerPath(partner.ID)
 	hook := path + "/webhooks/" + event.String()
 	for _, page := range []string{partnersPath, path, path + "/usage", path + "/refused", path + "/webhooks", hook, path + "/consent"} {

@@ -78,6 +78,7 @@ func (c *console) signedIn(next http.Handler) http.Handler {
 		if err != nil {
 			return err
 		}
+		telemetry.EventOf(r.Context()).Operator = holder.Name
 		ctx := context.WithValue(actor.As(r.Context(), holder.Name), holderKey{}, holder)
 		r = r.WithContext(ctx)
 		if holder.ReadOnly && r.Method != http.MethodGet {
@@ -117,8 +118,11 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	key, err := c.Sessions.Start(r.Context(), c.Operators, form["token"])
+	key, holder, err := c.Sessions.Start(r.Context(), c.Operators, form["token"])
 	if errors.Is(err, operators.ErrNoToken) {
+		if err := c.Audit.NoteFailedSignIn(r.Context(), c.Now(), c.TrustedProxies.Of(r).String()); err != nil {
+			return err
+		}
 		telemetry.EventOf(r.Context()).Code = "unauthorized" // as the operator API calls it
 		c.site.Write(w, r, http.StatusUnprocessableEntity, "sign-in", view{X: signInView{To: within(form["to"]), Wrong: true}})
 		return nil
@@ -126,8 +130,9 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	telemetry.EventOf(r.Context()).Operator = holder.Name
 	if old, had := sessionKey(r); had {
-		if err := c.Sessions.End(r.Context(), old); err != nil {
+		if _, err := c.Sessions.End(r.Context(), c.Operators, old); err != nil {
 			return err
 		}
 	}
@@ -141,9 +146,11 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if key, had := sessionKey(r); had {
-		if err := c.Sessions.End(r.Context(), key); err != nil {
+		holder, err := c.Sessions.End(r.Context(), c.Operators, key)
+		if err != nil {
 			return err
 		}
+		telemetry.EventOf(r.Context()).Operator = holder.Name
 	}
 	http.SetCookie(w, cookie(r, nil, -1))
 	return site.Redirect(Path + "/sign-in?signed-out")

@@ -3,13 +3,18 @@ package console
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/network"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 const (
@@ -57,6 +62,58 @@ func TestSignOut(t *testing.T) {
 	v.shows(v.Get(Path+"/sign-in?signed-out"), headingSignIn, "You are signed out.")
 	v.Client.Jar.SetCookies(server, stolen)
 	v.goes(v.Get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
+}
+
+// Who signs in, out, or takes the log away is in the audit log; who tries in vain as well, once a minute for each network, and nobody's
+// address. The log's lines name the operator.
+func TestSignInsAreAudited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.config.TrustedProxies = network.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
+	f.serve(t)
+	v := f.visitor(t)
+	tries := func(address string, times int) {
+		v.Header = http.Header{"X-Forwarded-For": {address}}
+		for range times {
+			v.fails(v.Post(Path+"/sign-in", "token", "wrong"), http.StatusUnprocessableEntity, headingSignIn)
+		}
+		v.Header = nil
+	}
+	tries("192.0.2.1", 20)
+	tries("2001:db8:1:2::3", 3)
+	tries("2001:db8:1:4::5", 3) // of the same network
+	f.DB.Clock.Advance(time.Minute)
+	tries("192.0.2.1", 2)
+	v.goes(v.Post(Path+"/sign-in", "token", edgetest.GraceToken), Path)
+	v.goes(v.Post(Path+"/sign-in", "token", edgetest.AdaToken), Path) // in the same browser
+	v.shows(v.Get(Path+"/audit?actor=ada"), "Audit log")
+	if csv := v.Get(Path + "/audit.csv?actor=ada@example.com&action=user.created&from=2026-01-31&user=" + f.User.ID.String()); csv.StatusCode != http.StatusOK {
+		t.Errorf("the file: %d", csv.StatusCode)
+	}
+	v.goes(v.Post(Path+"/sign-out"), Path+"/sign-in?signed-out")
+	v.goes(v.Post(Path+"/sign-out"), Path+"/sign-in?signed-out")
+	want := []string{
+		"system console.sign_in_failed {}", "system console.sign_in_failed {}", "system console.sign_in_failed {}",
+		"grace console.signed_in {}", "ada console.signed_in {}", "grace console.signed_out {}",
+		`ada audit.exported {"by": "console", "since": "2026-01-31T00:00:00Z", "action": "user.created", "user_id": "` + f.User.ID.String() + `"}`,
+		"ada console.signed_out {}",
+	}
+	got := pgtest.Value[[]string](t, f.DB, "select array_agg(actor || ' ' || action || ' ' || detail order by id) from audit_log where user_id is null and client_id is null")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("audit log (-want +got):\n%s", diff)
+	}
+	for operation, want := range map[string]int{"GET /console/audit": 1, "GET /console/audit.csv": 1, "POST /console/sign-out": 1, "POST /console/sign-in": 1} {
+		method, path, _ := strings.Cut(operation, " ")
+		n := 0
+		for line := range strings.Lines(f.Log.String()) {
+			if strings.Contains(line, `"operation":"`+path+`"`) && strings.Contains(line, `"method":"`+method+`"`) && strings.Contains(line, `"operator":"ada"`) {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%d lines name ada at %s, want %d: %s", n, operation, want, f.Log.String())
+		}
+	}
 }
 
 // A session ends with its token, and has the rights that its token has now.

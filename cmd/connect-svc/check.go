@@ -109,7 +109,7 @@ func (c *checkCommand) checkMail(ctx context.Context) (string, error) {
 	if c.config.Mailer == nil {
 		return "", errSkip("its settings cannot be used")
 	}
-	return "takes a session", c.config.Mailer.Check(ctx)
+	return "takes a session; " + c.config.Mailer.Security(), c.config.Mailer.Check(ctx)
 }
 
 func (c *checkCommand) checkLimiter(ctx context.Context) (string, error) {
@@ -121,7 +121,7 @@ func (c *checkCommand) checkLimiter(ctx context.Context) (string, error) {
 		return "", err
 	}
 	store.Close()
-	return "answers", nil
+	return "answers; " + ratelimit.RedisSecurity(c.LimiterURL), nil
 }
 
 func (c *checkCommand) checkReplicas(ctx context.Context) (string, error) {
@@ -133,7 +133,8 @@ func (c *checkCommand) checkReplicas(ctx context.Context) (string, error) {
 		return "", err
 	}
 	pool.Close()
-	return "one of them answers", nil
+	security, err := postgres.Security(c.DatabaseReadURL)
+	return "one of them answers; " + security, err
 }
 
 // checkDatabase makes the checks that need a connection to the database.
@@ -141,11 +142,13 @@ func (c *checkCommand) checkDatabase(ctx context.Context, add func(check, detail
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var pool *postgres.Pool
-	err := error(errSkip("its URL cannot be used"))
+	security, err := "", error(errSkip("its URL cannot be used"))
 	if c.DatabaseURL != "" {
-		pool, err = postgres.Open(ctx, c.DatabaseURL)
+		if security, err = postgres.Security(c.DatabaseURL); err == nil {
+			pool, err = postgres.Open(ctx, c.DatabaseURL)
+		}
 	}
-	add("database", "answers", err)
+	add("database", "answers; "+security, err)
 	if err != nil {
 		for _, check := range []string{"schema", "clock", "keyset"} {
 			add(check, "", errSkip("no database"))

@@ -43,6 +43,16 @@ func TestCheck(t *testing.T) {
 	}, got.statuses()); diff != "" || !got.OK {
 		t.Errorf("ok %t (-want +got):\n%s", got.OK, diff)
 	}
+	for check, want := range map[string]string{
+		"mail server": "takes a session; stays on this machine", "rate limiter": "answers; stays on this machine",
+		"read replicas": "one of them answers; stays on this machine", "database": "answers; stays on this machine",
+	} {
+		for _, got := range got.Checks {
+			if got.Check == check && got.Detail != want {
+				t.Errorf("%s: %q, want %q", check, got.Detail, want)
+			}
+		}
+	}
 	if n := pgtest.Value[int64](t, db, "select count(*) from keyset_marks"); n != 0 {
 		t.Errorf("check left %d marks of the keyset", n)
 	}

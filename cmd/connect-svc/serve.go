@@ -52,10 +52,10 @@ type serviceSettings struct {
 	LogLevel slog.Level `setting:"" type:"log level" default:"info" help:"What is logged: debug, info, warn or error. Probes that went well are logged at debug."`
 
 	LimiterURLFile string         `setting:"" type:"secret file" name:"limiter-url-file" placeholder:"FILE" help:"A file with the limiter URL in it."`
-	LimiterURL     string         `setting:"" type:"limiter" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: redis://host:6379. Empty: PostgreSQL."`
+	LimiterURL     string         `setting:"" type:"limiter" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: rediss://user:password@host:6379, or redis:// on this machine. Empty: PostgreSQL."`
 	TrustedProxies []netip.Prefix `setting:"" type:"networks" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is trusted, for the sign-in limits."`
 	SMTPURLFile    string         `setting:"" type:"secret file" name:"smtp-url-file" placeholder:"FILE" help:"A file with the mail server's URL in it."`
-	SMTPURL        string         `setting:"required" type:"mail server" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port or smtps://user:password@host:port (required)."`
+	SMTPURL        string         `setting:"required" type:"mail server" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port with STARTTLS, or smtps://user:password@host:port (required)."`
 	MailFrom       string         `setting:"required" type:"sender" placeholder:"ADDRESS" help:"Sender of one-time codes (required)."`
 
 	brandSettings

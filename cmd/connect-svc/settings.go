@@ -19,7 +19,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/app"
@@ -27,6 +26,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/web/developers"
 )
@@ -79,22 +79,22 @@ var settingTypes = map[string]settingType{
 		parse:    parseOrigin,
 	},
 	"database": {
-		accepted: "postgres://user:password@host:port/name",
+		accepted: "postgres://user:password@host:port/name, with TLS that is verified unless it says another sslmode",
 		secret:   true,
-		parse:    kept(isDatabaseURL, "is not the URL of a PostgreSQL database"),
+		parse:    kept(func(s string) bool { return postgres.CheckURL(s) == nil }, "is not the URL of a PostgreSQL database"),
 	},
 	"replicas": {
 		accepted: "postgres://user:password@host:port,host:port/name with a host for each replica, or nothing",
 		secret:   true,
-		parse:    kept(isDatabaseURL, "is not the URL of a PostgreSQL database"),
+		parse:    kept(func(s string) bool { return postgres.CheckURL(s) == nil }, "is not the URL of a PostgreSQL database"),
 	},
 	"limiter": {
-		accepted: "redis://user:password@host:port, rediss:// with TLS, or nothing for PostgreSQL",
+		accepted: "rediss://user:password@host:port, redis://localhost:port, redis://host:port?tls=off, or nothing for PostgreSQL",
 		secret:   true,
-		parse:    kept(func(s string) bool { return ratelimit.CheckRedisURL(s) == nil }, "is not the URL of a Redis or Valkey server"),
+		parse:    func(s string) (any, error) { return s, ratelimit.CheckRedisURL(s) },
 	},
 	"mail server": {
-		accepted: "smtp://host:port or smtps://user:password@host:port",
+		accepted: "smtp://host:port with STARTTLS, smtps://user:password@host:port, or smtp://host:port?tls=off",
 		secret:   true,
 		parse:    kept(func(s string) bool { return canMail(s, "no-reply@example.com") }, "is not the URL of a mail server"),
 	},
@@ -268,11 +268,6 @@ func isAddress(s string) bool {
 func isBrandName(s string) bool {
 	unseen := strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 	return s == strings.TrimSpace(s) && utf8.RuneCountInString(s) <= 40 && utf8.ValidString(s) && !unseen
-}
-
-func isDatabaseURL(s string) bool {
-	_, err := pgxpool.ParseConfig(s)
-	return err == nil
 }
 
 func canMail(server, sender string) bool {

@@ -206,7 +206,7 @@ func TestServeSettings(t *testing.T) {
 			right:  []string{writeFile(t, "postgres://u:hush@127.0.0.1:1/n\n")},
 		},
 		{name: "CONNECT_DATABASE_READ_URL_FILE", wrong: append(noFiles, writeFile(t, "hush")), right: []string{notSet, writeFile(t, "postgres://u:hush@h1,h2/n")}},
-		{name: "CONNECT_LIMITER_URL_FILE", wrong: append(noFiles, writeFile(t, "http://u:hush@h")), right: []string{notSet, writeFile(t, "redis://u:hush@h:6379\r\n")}},
+		{name: "CONNECT_LIMITER_URL_FILE", wrong: append(noFiles, writeFile(t, "http://u:hush@h")), right: []string{notSet, writeFile(t, "rediss://u:hush@h:6379\r\n")}},
 		{name: "CONNECT_OPERATOR_TOKEN_FILE", wrong: append(noFiles, writeFile(t, "hush")), right: []string{notSet, writeFile(t, operatorToken+"\n")}},
 		{
 			name:   "CONNECT_SMTP_URL_FILE",
@@ -222,13 +222,13 @@ func TestServeSettings(t *testing.T) {
 		},
 		{
 			name:  "CONNECT_LIMITER_URL",
-			wrong: []string{"localhost:6379", "http://u:hush@h:6379", "redis://u:hush@h:6379/x"},
-			right: []string{notSet, "redis://localhost:6379", "rediss://u:hush@valkey.example/1"},
+			wrong: []string{"localhost:6379", "http://u:hush@h:6379", "redis://u:hush@localhost:6379/x", "redis://u:hush@h:6379", "redis://u:hush@h?tls=on"},
+			right: []string{notSet, "redis://localhost:6379", "rediss://u:hush@valkey.example/1", "redis://u:hush@h:6379?tls=off"},
 		},
 		{
 			name:  "CONNECT_SMTP_URL",
-			wrong: []string{notSet, "mail.example.com:25", "http://u:hush@h:25", "smtp://", "smtp://u:hush@h:port"},
-			right: []string{"smtp://127.0.0.1:25", "smtps://u:p@mail.example.com:465"},
+			wrong: []string{notSet, "mail.example.com:25", "http://u:hush@h:25", "smtp://", "smtp://u:hush@h:port", "smtp://u:hush@h:25?tls=off"},
+			right: []string{"smtp://127.0.0.1:25", "smtp://mail:25", "smtp://mail:25?tls=off", "smtps://u:p@mail.example.com:465"},
 		},
 		{
 			name:  "CONNECT_MAIL_FROM",

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"connect-svc/internal/mailbox"
 	"context"
 	"errors"
 	"fmt"
@@ -13,28 +12,34 @@ import (
 	"strings"
 
 	"github.com/wneessen/go-mail"
+
+	"connect-svc/internal/mailbox"
+	"connect-svc/internal/network"
 )
 
 // Mailer sends one-time codes through one SMTP server. It is safe for concurrent use.
 type Mailer struct {
-	client *mail.Client
-	from   string // with the name
-	domain string
+	client   *mail.Client
+	from     string // with the name
+	domain   string
+	security string
 }
 
 // NewMailer parses the mail server's URL (CONNECT_SMTP_URL) and the sender (CONNECT_MAIL_FROM). It does not connect.
 //
-//   - smtp://host:port uses STARTTLS when the server offers it;
-//   - smtp://user:password@host:port requires STARTTLS, because it sends a password;
+//   - smtp://host:port requires STARTTLS, and uses it on this machine if the server offers it;
+//   - smtp://user:password@host:port requires STARTTLS everywhere, because it sends a password;
+//   - smtp://host:port?tls=off sends in clear;
 //   - smtps://host:port and smtps://user:password@host:port use implicit TLS.
 //
+// Certificates are verified everywhere.
 // Its errors say what was wrong and what is accepted. They never contain the URL, which can hold a password.
 func NewMailer(smtpURL, from string) (*Mailer, error) {
-	host, options, err := parseSMTPURL(smtpURL)
+	server, err := parseSMTPURL(smtpURL)
 	if err != nil {
 		return nil, err
 	}
-	client, err := mail.NewClient(host, options...)
+	client, err := mail.NewClient(server.host, server.options...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSMTPURL, err)
 	}
@@ -43,7 +48,7 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 		return nil, ErrMailFrom
 	}
 	domain := sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]
-	return &Mailer{client: client, from: from, domain: domain}, nil
+	return &Mailer{client: client, from: from, domain: domain, security: server.security}, nil
 }
 
 // Errors of NewMailer: which of the two settings is wrong.
@@ -52,41 +57,62 @@ var (
 	ErrMailFrom = errors.New("want an address such as connect@example.com or Example <connect@example.com>")
 )
 
-func parseSMTPURL(text string) (host string, options []mail.Option, err error) {
+// mailServer is what a URL says of one.
+type mailServer struct {
+	host     string
+	options  []mail.Option
+	security string
+}
+
+func parseSMTPURL(text string) (server mailServer, err error) {
 	parsed, err := url.Parse(text)
 	if err != nil {
-		return "", nil, fmt.Errorf("not a URL: %w", ErrSMTPURL)
+		return server, fmt.Errorf("not a URL: %w", ErrSMTPURL)
 	}
 	port, err := strconv.ParseUint(parsed.Port(), 10, 16)
 	password, hasPassword := parsed.User.Password()
+	inClear := parsed.RawQuery == "tls=off"
 	switch {
 	case parsed.Scheme != "smtp" && parsed.Scheme != "smtps":
-		return "", nil, fmt.Errorf("the scheme is neither smtp nor smtps: %w", ErrSMTPURL)
+		return server, fmt.Errorf("the scheme is neither smtp nor smtps: %w", ErrSMTPURL)
 	case parsed.Hostname() == "":
-		return "", nil, fmt.Errorf("no host: %w", ErrSMTPURL)
+		return server, fmt.Errorf("no host: %w", ErrSMTPURL)
 	case err != nil || port == 0:
-		return "", nil, fmt.Errorf("no port from 1 to 65535: %w", ErrSMTPURL)
-	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "":
-		return "", nil, fmt.Errorf("something follows the port: %w", ErrSMTPURL)
+		return server, fmt.Errorf("no port from 1 to 65535: %w", ErrSMTPURL)
+	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" && !inClear || parsed.Fragment != "":
+		return server, fmt.Errorf("something follows the port: %w", ErrSMTPURL)
+	case inClear && (parsed.Scheme == "smtps" || parsed.User != nil):
+		return server, fmt.Errorf("a password, or smtps, needs TLS: %w", ErrSMTPURL)
 	case parsed.User != nil && (!hasPassword || password == "" || parsed.User.Username() == ""):
-		return "", nil, fmt.Errorf("user and password only come together: %w", ErrSMTPURL)
+		return server, fmt.Errorf("user and password only come together: %w", ErrSMTPURL)
 	}
 
-	options = []mail.Option{mail.WithPort(int(port))}
+	isLoopback := network.IsLoopback(parsed.Hostname())
+	encryption := mail.WithTLSPolicy(mail.TLSMandatory)
 	switch {
+	case inClear:
+		encryption = mail.WithTLSPolicy(mail.NoTLS)
 	case parsed.Scheme == "smtps":
-		options = append(options, mail.WithSSL())
-	case parsed.User != nil:
-		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
-	default:
-		options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic))
+		encryption = mail.WithSSL()
+	case isLoopback && parsed.User == nil:
+		encryption = mail.WithTLSPolicy(mail.TLSOpportunistic)
+	}
+	server = mailServer{parsed.Hostname(), []mail.Option{mail.WithPort(int(port)), encryption}, "TLS is verified"}
+	switch {
+	case isLoopback:
+		server.security = "stays on this machine"
+	case inClear:
+		server.security = "TLS is not verified (tls=off)"
 	}
 	if parsed.User != nil {
-		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover),
+		server.options = append(server.options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover),
 			mail.WithUsername(parsed.User.Username()), mail.WithPassword(password))
 	}
-	return parsed.Hostname(), options, nil
+	return server, nil
 }
+
+// Security says in a few words how those on the way to the mail server are kept from reading codes.
+func (m *Mailer) Security() string { return m.security }
 
 // Check opens a session with the mail server as an email would, with greeting, encryption and login, and ends it.
 func (m *Mailer) Check(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/wneessen/go-mail"
 
 	"connect-svc/internal/locale"
 	"connect-svc/internal/testing/mailtest"
@@ -80,6 +81,10 @@ func TestMailServers(t *testing.T) {
 		{name: "no password without TLS", server: mailtest.Config{Password: "s3cret"}, url: "smtp://user:s3cret@HOST", fails: true},
 		{name: "TLS", server: mailtest.Config{TLS: serverTLS, ImplicitTLS: true}, url: "smtps://HOST", wantTLS: true},
 		{name: "TLS and login", server: mailtest.Config{TLS: serverTLS, ImplicitTLS: true, Password: "s3cret"}, url: "smtps://user:s3cret@HOST", wantTLS: true},
+		{name: "elsewhere with STARTTLS", server: mailtest.Config{TLS: serverTLS}, url: "smtp://mail.example:25", wantTLS: true},
+		{name: "elsewhere without STARTTLS", url: "smtp://mail.example:25", fails: true},
+		{name: "elsewhere in clear", url: "smtp://mail.example:25?tls=off"},
+		{name: "in clear though TLS is offered", server: mailtest.Config{TLS: serverTLS}, url: "smtp://HOST?tls=off"},
 		{name: "wrong password", server: mailtest.Config{TLS: serverTLS, ImplicitTLS: true, Password: "s3cret"}, url: "smtps://user:other@HOST", fails: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -92,6 +97,15 @@ func TestMailServers(t *testing.T) {
 			// The one thing that a test must bring along: trust in its own certificate.
 			if err := mailer.client.SetTLSConfig(&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}); err != nil {
 				t.Fatal(err)
+			}
+			// Nothing leaves the machine, wherever the mail server is said to be.
+			here := func(ctx context.Context, protocol, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, protocol, post.Address)
+			}
+			if strings.Contains(test.url, "mail.example") {
+				if err := mail.WithDialContextFunc(here)(mailer.client); err != nil {
+					t.Fatal(err)
+				}
 			}
 			email := codeEmail{to: "ada@example.com", code: "123456", partner: "Stride", in: locale.Default().Locale("en")}
 			err = mailer.send(context.Background(), email, func() error { return nil })
@@ -113,6 +127,27 @@ func TestMailServers(t *testing.T) {
 	}
 }
 
+// How a mail server is reached can be told before anything is sent.
+func TestMailerSecurity(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"smtp://127.0.0.1:25":            "stays on this machine",
+		"smtp://[::1]:25?tls=off":        "stays on this machine",
+		"smtps://localhost:465":          "stays on this machine",
+		"smtp://mail.example:25":         "TLS is verified",
+		"smtp://user:word@192.0.2.1:587": "TLS is verified",
+		"smtps://mail.example:465":       "TLS is verified",
+		"smtp://mail.example:25?tls=off": "TLS is not verified (tls=off)",
+	} {
+		mailer, err := NewMailer(url, "connect@service.example")
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+		} else if got := mailer.Security(); got != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}
+
 func TestNewMailerRefuses(t *testing.T) {
 	t.Parallel()
 	const from = "connect@service.example"
@@ -130,6 +165,9 @@ func TestNewMailerRefuses(t *testing.T) {
 		{"bad escape", "smtp://user:s3cret%zz@mail.example:25", from, ErrSMTPURL},
 		{"path", "smtp://mail.example:25/relay", from, ErrSMTPURL},
 		{"query", "smtp://user:s3cret@mail.example:25?tls=no", from, ErrSMTPURL},
+		{"another query", "smtp://mail.example:25?tls=off&x=y", from, ErrSMTPURL},
+		{"password without TLS", "smtp://user:s3cret@mail.example:25?tls=off", from, ErrSMTPURL},
+		{"TLS without TLS", "smtps://mail.example:465?tls=off", from, ErrSMTPURL},
 		{"fragment", "smtp://mail.example:25#x", from, ErrSMTPURL},
 		{"user alone", "smtps://s3cret@mail.example:465", from, ErrSMTPURL},
 		{"password alone", "smtps://:s3cret@mail.example:465", from, ErrSMTPURL},

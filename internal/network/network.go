@@ -1,4 +1,4 @@
-// Package network says from where a request comes, as far as that can be known.
+// Package network says from where a request comes, as far as that can be known, and which hosts are this machine itself.
 package network
 
 import (

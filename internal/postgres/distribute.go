@@ -76,10 +76,11 @@ const lockWait = 300 * time.Millisecond
 // of them, 1 to 1024. The service goes on meanwhile. It is done in steps; done is called after each that changed something.
 // Called again after it was cut off, it goes on where it was. The error is one line.
 func Distribute(ctx context.Context, url string, shards int, done func(step string, took time.Duration)) error {
-	config, err := pgx.ParseConfig(url)
+	at, err := parseURL(url)
 	if err != nil {
-		return errURL
+		return err
 	}
+	config := at.ConnConfig
 	config.RuntimeParams["statement_timeout"] = "0"
 	applyDefaults(config)
 	conn, err := pgx.ConnectConfig(ctx, config)

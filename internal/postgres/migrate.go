@@ -113,10 +113,11 @@ func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
 
 // openProvider connects without a statement time-out: a migration may build an index of a large table.
 func openProvider(ctx context.Context, files fs.FS, url string) (*goose.Provider, error) {
-	config, err := pgx.ParseConfig(url)
+	at, err := parseURL(url)
 	if err != nil {
-		return nil, errURL
+		return nil, err
 	}
+	config := at.ConnConfig
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}

@@ -69,9 +69,9 @@ func WithoutStatementTimeout() Option {
 // URL. Settings in the URL win over the defaults of this package. Statements are prepared once for each connection
 // and kept (pgx's default).
 func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
-	config, err := pgxpool.ParseConfig(url)
+	config, err := parseURL(url)
 	if err != nil {
-		return nil, errURL // the parser's own text quotes the URL
+		return nil, err
 	}
 	prepareConfig(config, url, opts)
 	pool, err := newPool(ctx, config)
@@ -137,9 +137,6 @@ func capStatements(config *pgx.ConnConfig, url string) {
 		config.DescriptionCacheCapacity = preparedStatements
 	}
 }
-
-// errURL does not wrap what the parser said: that holds the URL.
-var errURL = errors.New("database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name")
 
 func applyDefaults(config *pgx.ConnConfig) {
 	for name, value := range map[string]string{

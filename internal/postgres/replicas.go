@@ -12,9 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/timelimit"
 )
@@ -67,9 +65,9 @@ type position struct {
 func OpenReplicas(
 	ctx context.Context, url string, primary *Pool, limits timelimit.Limits, now func() time.Time, logger *slog.Logger, opts ...Option,
 ) (*Replicas, error) {
-	all, err := pgxpool.ParseConfig(url)
+	all, err := parseURL(url)
 	if err != nil {
-		return nil, errURL
+		return nil, err
 	}
 	r := &Replicas{primary: primary, limits: limits, now: now, logger: logger}
 	opts = append([]Option{WithLimits(limits)}, opts...)
@@ -88,22 +86,6 @@ func OpenReplicas(
 		r.list = append(r.list, &replica{pool: pool, name: name})
 	}
 	return r, nil
-}
-
-// byHost groups the ways to connect by server. A host has two where TLS is preferred but not required.
-func byHost(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
-	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
-	for _, way := range ways {
-		i := slices.IndexFunc(hosts, func(host []*pgconn.FallbackConfig) bool {
-			return host[0].Host == way.Host && host[0].Port == way.Port
-		})
-		if i < 0 {
-			hosts = append(hosts, nil)
-			i = len(hosts) - 1
-		}
-		hosts[i] = append(hosts[i], way)
-	}
-	return hosts
 }
 
 // Close ends the connections.

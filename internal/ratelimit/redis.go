@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
+
+	"connect-svc/internal/network"
 )
 
 // Redis keeps the texts in Redis 7 or newer, or in Valkey. It is safe for concurrent use.
@@ -34,8 +37,8 @@ end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
 
-// CheckRedisURL tells whether url can be that of a server, as in redis://user:password@host:6379/0, rediss:// with TLS,
-// or unix:///run/redis.sock. The error does not repeat it.
+// CheckRedisURL tells whether url can be that of a server, as in rediss://user:password@host:6379/0 with TLS that is verified,
+// unix:///run/redis.sock, or redis:// without TLS, which ends on this machine or says ?tls=off. The error does not repeat it.
 func CheckRedisURL(url string) error {
 	_, err := parseRedisURL(url)
 	return err
@@ -55,6 +58,13 @@ func parseRedisURL(raw string) (redisDialer, error) {
 	case parsed.Scheme != "redis" && parsed.Scheme != "rediss", parsed.Host == "", strings.Trim(name, "0123456789") != "":
 		return nil, errRedisURL
 	}
+	// The dialer itself looks at nothing of the query.
+	switch asked := parsed.Query()["tls"]; {
+	case len(asked) > 0 && (parsed.Scheme == "rediss" || !slices.Equal(asked, []string{"off"})):
+		return nil, errRedisURL
+	case len(asked) == 0 && parsed.Scheme == "redis" && !isLoopback(parsed):
+		return nil, errRedisInClear
+	}
 	return func(ctx context.Context, options ...redis.DialOption) (redis.Conn, error) {
 		return redis.DialURLContext(ctx, raw, options...)
 	}, nil
@@ -73,7 +83,27 @@ func dialSocket(at *url.URL) (redisDialer, error) {
 	}, nil
 }
 
-var errRedisURL = errors.New("ratelimit: redis: not the URL of a server")
+var (
+	errRedisURL     = errors.New("is not the URL of a Redis or Valkey server")
+	errRedisInClear = errors.New("names another machine without TLS: say rediss://, or ?tls=off on a network that is safe")
+)
+
+// isLoopback: a URL without a host is of this machine's.
+func isLoopback(at *url.URL) bool { return network.IsLoopback(cmp.Or(at.Hostname(), "localhost")) }
+
+// RedisSecurity says in a few words how those on the way to the server at url are kept from reading and answering.
+func RedisSecurity(raw string) string {
+	parsed, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return ""
+	case parsed.Scheme == "unix" || isLoopback(parsed):
+		return "stays on this machine"
+	case parsed.Scheme == "rediss":
+		return "TLS is verified"
+	}
+	return "TLS is not verified (tls=off)"
+}
 
 // OpenRedis connects to the server at url. All services that name the same server and database share the limits. It
 // fails where the server cannot be reached within timeLimit; later on it reconnects by itself. A connection that does not
@@ -81,11 +111,12 @@ var errRedisURL = errors.New("ratelimit: redis: not the URL of a server")
 func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis, error) {
 	dial, err := parseRedisURL(url)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ratelimit: the address %w", err)
 	}
 	r := &Redis{&redis.Pool{
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return dial(ctx, redis.DialConnectTimeout(timeLimit), redis.DialReadTimeout(timeLimit), redis.DialWriteTimeout(timeLimit))
+			return dial(ctx, redis.DialConnectTimeout(timeLimit), redis.DialTLSHandshakeTimeout(timeLimit),
+				redis.DialReadTimeout(timeLimit), redis.DialWriteTimeout(timeLimit))
 		},
 		TestOnBorrowContext: func(ctx context.Context, conn redis.Conn, used time.Time) error {
 			if time.Since(used) < trustFor {

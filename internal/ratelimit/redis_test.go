@@ -157,17 +157,28 @@ func TestRedisForgetsWhoRests(t *testing.T) {
 func TestCheckRedisURL(t *testing.T) {
 	t.Parallel()
 	for url, ok := range map[string]bool{
-		"redis://localhost:6379":           true,
-		"redis://user:hush@valkey:6379/2":  true,
-		"rediss://valkey.example":          true,
-		"unix:///run/redis.sock":           true,
-		"unix:///run/redis.sock?db=2":      true,
-		"unix:///run/redis.sock?db=x":      false,
-		"unix://":                          false,
-		"http://localhost:6379":            false,
-		"redis://user:hush@valkey:6379/x":  false,
-		"redis://user:hush@[valkey:6379/2": false,
-		"localhost:6379":                   false,
+		"redis://localhost:6379":                  true,
+		"redis://127.0.0.1/1":                     true,
+		"redis://:6379":                           true,
+		"redis://[::1]:6379":                      true,
+		"redis://user:hush@valkey:6379/2?tls=off": true,
+		"redis://user:hush@localhost/2?tls=off":   true,
+		"rediss://valkey.example":                 true,
+		"rediss://localhost":                      true,
+		"unix:///run/redis.sock":                  true,
+		"unix:///run/redis.sock?db=2":             true,
+		"redis://user:hush@valkey:6379/2":         false,
+		"redis://10.0.0.7":                        false,
+		"redis://user:hush@valkey?tls=on":         false,
+		"redis://user:hush@valkey?tls=":           false,
+		"redis://valkey?tls=off&tls=on":           false,
+		"rediss://valkey?tls=off":                 false,
+		"unix:///run/redis.sock?db=x":             false,
+		"unix://":                                 false,
+		"http://localhost:6379":                   false,
+		"redis://user:hush@localhost:6379/x":      false,
+		"redis://user:hush@[localhost:6379/2":     false,
+		"localhost:6379":                          false,
 	} {
 		err := ratelimit.CheckRedisURL(url)
 		if (err == nil) != ok {
@@ -175,6 +186,23 @@ func TestCheckRedisURL(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: the error holds the password", url)
+		}
+	}
+}
+
+// A server elsewhere is reached by TLS that is verified, or as its URL says.
+func TestRedisSecurity(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://127.0.0.1:6379":     "stays on this machine",
+		"redis://:6379":              "stays on this machine",
+		"rediss://localhost":         "stays on this machine",
+		"unix:///run/redis.sock":     "stays on this machine",
+		"rediss://u:p@valkey:6379/2": "TLS is verified",
+		"redis://valkey?tls=off":     "TLS is not verified (tls=off)",
+	} {
+		if got := ratelimit.RedisSecurity(url); got != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
 		}
 	}
 }

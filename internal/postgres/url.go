@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"crypto/tls"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/network"
+)
+
+// errURL does not wrap what the parser said: that holds the URL.
+var errURL = errors.New("database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name")
+
+// parseURL reads where a database is, and how it is reached. Everything that connects begins here, so that nothing connects
+// with less: the driver's default (sslmode=prefer) is content with any certificate, or with none at all.
+func parseURL(url string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errURL // the parser's own text quotes the URL
+	}
+	if !saysSSLMode(url) {
+		verify(config.ConnConfig)
+	}
+	return config, nil
+}
+
+// CheckURL tells whether url can be that of a database. The error does not repeat it.
+func CheckURL(url string) error {
+	_, err := parseURL(url)
+	return err
+}
+
+// saysSSLMode tells whether sslmode is said where an operator would look for it: in the URL, also in the form of keywords
+// and values, or in PGSSLMODE.
+func saysSSLMode(text string) bool {
+	return os.Getenv("PGSSLMODE") != "" || inURL.MatchString(text) || !isURL.MatchString(text) && inKeywords.MatchString(text)
+}
+
+var (
+	isURL      = regexp.MustCompile(`^postgres(ql)?://`)
+	inURL      = regexp.MustCompile(`^postgres(ql)?://.*[?&]sslmode=[a-z]`)
+	inKeywords = regexp.MustCompile(`(^|\s)sslmode\s*=\s*'?[a-z]`)
+)
+
+// verify makes sslmode=verify-full of what was not said, for each host but this machine itself.
+func verify(config *pgx.ConnConfig) {
+	var ways []*pgconn.FallbackConfig
+	for _, host := range byHost(config) {
+		if isHere(host[0]) {
+			ways = append(ways, host...)
+			continue
+		}
+		verified := &tls.Config{} //nolint:gosec // Go's own least version, 1.2
+		for _, way := range host {
+			if way.TLSConfig != nil { // with the roots and the client's certificate that were named
+				verified = way.TLSConfig.Clone()
+			}
+		}
+		verified.InsecureSkipVerify, verified.VerifyPeerCertificate, verified.ServerName = false, nil, host[0].Host
+		ways = append(ways, &pgconn.FallbackConfig{Host: host[0].Host, Port: host[0].Port, TLSConfig: verified})
+	}
+	config.Host, config.Port, config.TLSConfig, config.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
+}
+
+// isHere tells whether what is sent this way stays on this machine.
+func isHere(way *pgconn.FallbackConfig) bool {
+	protocol, _ := pgconn.NetworkAddress(way.Host, way.Port)
+	return protocol == "unix" || network.IsLoopback(way.Host)
+}
+
+// byHost groups the ways to connect by server. A host has two where TLS is preferred but not required.
+func byHost(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
+	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for _, way := range ways {
+		i := slices.IndexFunc(hosts, func(host []*pgconn.FallbackConfig) bool {
+			return host[0].Host == way.Host && host[0].Port == way.Port
+		})
+		if i < 0 {
+			hosts = append(hosts, nil)
+			i = len(hosts) - 1
+		}
+		hosts[i] = append(hosts[i], way)
+	}
+	return hosts
+}
+
+// Security says in a few words how those on the way to the database at url are kept from reading and answering: of several
+// hosts, of the one that is protected the least.
+func Security(url string) (string, error) {
+	config, err := parseURL(url)
+	if err != nil {
+		return "", err
+	}
+	least := onThisMachine
+	for _, host := range byHost(config.ConnConfig) {
+		least = max(least, securityOf(host))
+	}
+	return securities[least], nil
+}
+
+// From the best to the least.
+const (
+	onThisMachine = iota
+	fullyVerified
+	authorityVerified
+	required
+	preferred
+	allowed
+	disabled
+)
+
+var securities = [...]string{
+	onThisMachine:     "stays on this machine",
+	fullyVerified:     "TLS is verified",
+	authorityVerified: "TLS does not verify the server's name (sslmode=verify-ca)",
+	required:          "TLS is not verified (sslmode=require)",
+	preferred:         "TLS is not verified (sslmode=prefer)",
+	allowed:           "TLS is not verified (sslmode=allow)",
+	disabled:          "TLS is not verified (sslmode=disable)",
+}
+
+func securityOf(host []*pgconn.FallbackConfig) int {
+	first, last := host[0].TLSConfig, host[len(host)-1].TLSConfig
+	switch {
+	case isHere(host[0]):
+		return onThisMachine
+	case first == nil && last == nil:
+		return disabled
+	case first == nil:
+		return allowed
+	case last == nil:
+		return preferred
+	case !first.InsecureSkipVerify:
+		return fullyVerified
+	case first.VerifyPeerCertificate != nil:
+		return authorityVerified
+	}
+	return required
+}

@@ -40,7 +40,7 @@ type Site struct {
 	views sync.Map                      // from viewKey to *template.Template
 	files map[string]*static.File       // by served name
 	names map[string]string             // from file name to served name
-	turns *fairqueue.Queue              // of rendering: a place for each processor
+	turns *fairqueue.Queue              // of rendering, with [places]
 }
 
 type viewKey struct{ page, language string }
@@ -52,7 +52,7 @@ func New(config Config) (*Site, error) {
 	}
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	s := &Site{Config: config, pages: map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{},
-		turns: fairqueue.New(runtime.GOMAXPROCS(0), fairqueue.Unbounded)}
+		turns: fairqueue.New(places(), fairqueue.Unbounded)}
 	if err := s.readStatic(); err != nil {
 		return nil, err
 	}
@@ -61,6 +61,9 @@ func New(config Config) (*Site, error) {
 	}
 	return s, nil
 }
+
+// places is how many pages are rendered at the same time: on half of the processors, so that the others are left for everybody else.
+func places() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 func (s *Site) readStatic() error {
 	entries, err := fs.ReadDir(s.Files, "static")

@@ -4,7 +4,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -49,7 +48,7 @@ func TestRenderingTakesTurns(t *testing.T) {
 			}
 		})
 	}
-	places := runtime.GOMAXPROCS(0)
+	places := site.Places()
 	const strangers = 100
 	for n := range strangers {
 		ask(fairqueue.Strangers, strconv.Itoa(n%3))

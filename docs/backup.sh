@@ -19,6 +19,11 @@ elif [[ $url =~ ^(.*[?\&])password=([^\&]*)\&?(.*)$ ]]; then
   PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
 fi
 export PGPASSWORD=${PGPASSWORD-}
+# As the service does: TLS that is verified to another machine, unless something else is asked for. A socket ignores this.
+if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $url =~ ^[a-z]+://([^@/?]*@)?(localhost|127\.[0-9.]+|\[::1\])(:[0-9]*)?([/?]|$) ]]; then
+  export PGSSLMODE=verify-full
+  [[ $url == *sslrootcert=* || -e ${HOME-}/.postgresql/root.crt ]] || export PGSSLROOTCERT=${PGSSLROOTCERT:-system}
+fi
 half=$(mktemp -d "$1.XXXXXX")
 trap 'rm -rf "$half"' EXIT
 # The buckets of the rate limiter are worth nothing later.

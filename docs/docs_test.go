@@ -120,6 +120,35 @@ func block(t *testing.T, name, contains string) []string {
 	return nil
 }
 
+// secretArgument is a password or token among the arguments of a program, where everybody on the machine sees it.
+var secretArgument = regexp.MustCompile(`^(?:sudo +)?[a-z][a-z0-9_-]* .*(?:--user |-u \S+:|"Authorization:|password '|://[^/\s@]*:[^/\s@]+@|-a ['"$]|--from-literal)`)
+
+// No document for operators shows a command with a password in its arguments.
+func TestNoSecretsInArguments(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []string{
+		`psql postgres://u:$password@h/n`, `runuser -u postgres -- psql -c "create role c login password '$p'"`, `redis-cli -a "$p"`,
+		`curl -H "Authorization: Bearer $T" http://localhost`, `kubectl create secret generic c --from-literal=a=$b`, `curl -u me:$p http://localhost`,
+	} {
+		if !secretArgument.MatchString(wrong) {
+			t.Errorf("not found: %s", wrong)
+		}
+	}
+	for _, name := range tracked(t, "docs/*.md", "README.md", "SECURITY.md", "CONTRIBUTING.md") {
+		for i, part := range strings.Split(read(t, name), "```") {
+			if i%2 == 0 || name == "docs/sandbox.md" { // whose secrets are made up
+				continue
+			}
+			for line := range strings.Lines(part) {
+				line = strings.ReplaceAll(strings.TrimSpace(line), `@<(echo "Authorization:`, "") // the shell's own, and no argument
+				if secretArgument.MatchString(line) && !strings.HasPrefix(line, "create ") {      // SQL, from standard input
+					t.Errorf("%s: %s", name, line)
+				}
+			}
+		}
+	}
+}
+
 // The targets that the documents show are those of `make help`, with its words.
 func TestMakeTargets(t *testing.T) {
 	t.Parallel()

@@ -19,5 +19,10 @@ elif [[ $url =~ ^(.*[?\&])password=([^\&]*)\&?(.*)$ ]]; then
   PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
 fi
 export PGPASSWORD=${PGPASSWORD-}
+# As the service does: TLS that is verified to another machine, unless something else is asked for. A socket ignores this.
+if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $url =~ ^[a-z]+://([^@/?]*@)?(localhost|127\.[0-9.]+|\[::1\])(:[0-9]*)?([/?]|$) ]]; then
+  export PGSSLMODE=verify-full
+  [[ $url == *sslrootcert=* || -e ${HOME-}/.postgresql/root.crt ]] || export PGSSLROOTCERT=${PGSSLROOTCERT:-system}
+fi
 pg_restore --exit-on-error --single-transaction --no-owner --dbname="$url" "$1/database.dump"
 cp -- "$1/keyset.json" "$keyset"

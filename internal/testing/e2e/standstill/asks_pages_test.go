@@ -64,8 +64,11 @@ func (w *whole) pageAsks(t *testing.T) []ask {
 		deciding.page(http.MethodGet, "/consent", nil, 200),
 		deciding.page(http.MethodPost, "/consent", url.Values{"decision": {"allow"}}, 303),
 	}
+	asks = append(asks, w.visitor(t).comes(t).link(t, user)...)
+	asks = append(asks, w.visitor(t).comes(t).page(http.MethodGet, "/cancel", nil, 303))
 	asks[0].fault, asks[1].fault, asks[2].fault = 200, 200, 303 // they are in memory
 
+	asks = append(asks, w.visitor(t).link(t, user)...)
 	waiting, entering = w.visitor(t), w.visitor(t)
 	waiting.typed(t, user)
 	code = entering.typed(t, user)

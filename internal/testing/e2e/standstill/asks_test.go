@@ -203,6 +203,26 @@ func (v *visitor) typed(t *testing.T, user pgtest.User) (code string) {
 	return v.Mail.Next(t).Code
 }
 
+// linked is after the address, too: it returns the path of the email's link below the visitor's pages.
+func (v *visitor) linked(t *testing.T, user pgtest.User) (path string) {
+	t.Helper()
+	v.must(t, http.MethodPost, v.base+"/sign-in", url.Values{"email": {user.Email}})
+	_, link, found := strings.Cut(v.Mail.Next(t).Text, v.base+"/link/")
+	if !found {
+		t.Fatal("the email has no link")
+	}
+	return "/link/" + strings.Fields(link)[0]
+}
+
+// link are requests for the link of an email: it is opened, and then signs in.
+func (v *visitor) link(t *testing.T, user pgtest.User) []ask {
+	t.Helper()
+	path := v.linked(t, user)
+	open, signIn := v.page(http.MethodGet, "/link/{link}", nil, 200), v.page(http.MethodPost, "/link/{link}", nil, 303)
+	open.url, signIn.url = v.public+v.base+path, v.public+v.base+path
+	return []ask{open, signIn}
+}
+
 // signedIn is after the code.
 func (v *visitor) signedIn(t *testing.T, user pgtest.User) *visitor {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/audit"
+	"connect-svc/internal/page"
 	"connect-svc/internal/timelimit"
 )
 
@@ -61,18 +62,18 @@ func (c auditListCommand) Run(p *program, group *auditCommands, db *database) er
 		return err
 	}
 	rows := func(yield func(audit.Event, error) bool) {
-		for after := (audit.Position{}); ; {
-			page, err := log.List(p.ctx, filter, after, listPage)
+		for after := (page.Key{}); ; {
+			found, err := log.List(p.ctx, filter, after, listPage)
 			if err != nil {
 				yield(audit.Event{}, err)
 				return
 			}
-			for _, event := range page.Events {
+			for _, event := range found.Events {
 				if !yield(event, nil) {
 					return
 				}
 			}
-			if after = page.Next; after == (audit.Position{}) {
+			if after = found.Next; after == (page.Key{}) {
 				return
 			}
 		}

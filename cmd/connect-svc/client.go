@@ -11,6 +11,7 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/client"
+	"connect-svc/internal/page"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
 )
@@ -145,9 +146,9 @@ type clientDetailJSON struct {
 type clientListCommand struct{}
 
 func (clientListCommand) Run(p *program, group *clientCommands, db *database) error {
-	rows := paged(func(after client.Position) ([]client.Client, error) {
+	rows := paged(func(after page.Key) ([]client.Client, error) {
 		return db.clients().List(p.ctx, after, listPage)
-	}, client.Client.Position)
+	}, client.Client.Key)
 	return stream(group.output, p, rows, toClientJSON, "CLIENT ID\tSTATUS\tNAME\tSCOPES", func(w io.Writer, c client.Client) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.ID, c.Status, c.Name, c.Scopes)
 	})
@@ -377,9 +378,9 @@ func toClientErrorJSON(e usage.ClientError) clientErrorJSON {
 }
 
 func (c clientErrorsCommand) Run(p *program, group *clientCommands, db *database) error {
-	rows := paged(func(after usage.ErrorPosition) ([]usage.ClientError, error) {
+	rows := paged(func(after page.Key) ([]usage.ClientError, error) {
 		return db.usage().Errors(p.ctx, c.ID, after, listPage)
-	}, usage.ClientError.Position)
+	}, usage.ClientError.Key)
 	return stream(group.output, p, rows, toClientErrorJSON, "LAST AT\tREQUESTS\tOPERATION\tSTATUS\tCODE\tCLIENT\tREASON",
 		func(w io.Writer, row usage.ClientError) {
 			client := "proven"

@@ -10,6 +10,7 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 )
 
 type connectionCommands struct {
@@ -46,9 +47,9 @@ func (c connectionListCommand) Run(p *program, group *connectionCommands, db *da
 	if err != nil {
 		return err
 	}
-	rows := paged(func(after oauth.Position) ([]oauth.Connection, error) {
+	rows := paged(func(after page.Key) ([]oauth.Connection, error) {
 		return db.connections().Connections(p.ctx, filter, after, listPage)
-	}, oauth.Connection.Position)
+	}, oauth.Connection.Key)
 	return stream(group.output, p, rows, toConnectionJSON, "USER ID\tCLIENT ID\tCLIENT\tSTATE\tVERSION\tFROM\tLAST READ\tSCOPES",
 		func(w io.Writer, c oauth.Connection) {
 			lastRead := "never"

@@ -14,6 +14,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/api/operator"
+	"connect-svc/internal/page"
 	"connect-svc/internal/webhook"
 )
 
@@ -77,9 +78,9 @@ func (c webhookListCommand) Run(p *program, group *webhookCommands, db *database
 			return err
 		}
 	}
-	rows := paged(func(after webhook.Position) ([]webhook.Event, error) {
+	rows := paged(func(after page.Key) ([]webhook.Event, error) {
 		return db.webhooks().Events(p.ctx, webhook.Filter{ClientID: c.Client, State: c.State, After: after, Limit: listPage})
-	}, webhook.Event.Position)
+	}, webhook.Event.Key)
 	return stream(group.output, p, rows, toEventJSON, "CREATED\tWEBHOOK ID\tCLIENT ID\tTYPE\tSTATE\tATTEMPTS\tNEXT ATTEMPT\tABOUT",
 		func(w io.Writer, e webhook.Event) {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", e.CreatedAt.UTC().Format(time.RFC3339), e.MessageID(),

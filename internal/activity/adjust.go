@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/intake"
+	"connect-svc/internal/page"
 )
 
 // ErrNoAdjustment is the error for an adjustment that is not there, or not there any more.
@@ -44,49 +46,38 @@ type Adjustment struct {
 	CreatedAt time.Time
 }
 
-// AdjustmentPosition is where a list of a user's adjustments goes on: after the last one of the page before. The zero value is
-// before all.
-type AdjustmentPosition struct {
-	Date    time.Time
-	Dataset Adjusted
-	ID      uuid.UUID
+// number is the dataset's place among adjustments of the same time.
+func (a Adjusted) number() int64 { return int64(slices.Index(adjusted[:], a)) }
+
+// Key is the adjustment's place in a list by date.
+func (a Adjustment) Key() page.Key { return page.Key{At: a.Date, N: a.Dataset.number(), ID: a.ID} }
+
+// LatestKey is the adjustment's place in a list by the time at which it was made, newest first.
+func (a Adjustment) LatestKey() page.Key {
+	return page.Key{At: a.CreatedAt, N: a.Dataset.number(), ID: a.ID}
 }
 
-// Position is the adjustment's place among those of its user.
-func (a Adjustment) Position() AdjustmentPosition { return AdjustmentPosition{a.Date, a.Dataset, a.ID} }
-
-// of is where a dataset goes on: (date, id).
-func (p AdjustmentPosition) of(dataset Adjusted) (time.Time, uuid.UUID) {
-	switch {
-	case p == AdjustmentPosition{}, p.Dataset == dataset:
-		return p.Date, p.ID
-	case dataset == AdjustedSteps: // steps come before cycling of the same day
-		return p.Date, uuid.Max
+// adjustmentsAfter is the date and id after which a list by date continues in one dataset.
+func adjustmentsAfter(key page.Key, dataset Adjusted) (time.Time, uuid.UUID) {
+	switch n := dataset.number(); {
+	case key == page.Key{}, key.N == n:
+		return key.At, key.ID
+	case n < key.N:
+		return key.At, uuid.Max
 	}
-	return p.Date.AddDate(0, 0, -1), uuid.Max
+	return key.At.AddDate(0, 0, -1), uuid.Max
 }
 
-// AdjustmentMoment is where a list of a user's adjustments, newest first, goes on. The zero value is after all.
-type AdjustmentMoment struct {
-	CreatedAt time.Time
-	Dataset   Adjusted
-	ID        uuid.UUID
-}
-
-// Moment is the adjustment's place among those of its user, by when they were made.
-func (a Adjustment) Moment() AdjustmentMoment { return AdjustmentMoment{a.CreatedAt, a.Dataset, a.ID} }
-
-// of is where a dataset goes on: (created at, id).
-func (m AdjustmentMoment) of(dataset Adjusted) (time.Time, uuid.UUID) {
-	switch {
-	case m == AdjustmentMoment{}:
-		return time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), uuid.Max
-	case m.Dataset == dataset:
-		return m.CreatedAt, m.ID
-	case dataset == AdjustedSteps: // steps come after cycling of the same moment
-		return m.CreatedAt, uuid.Max
+// adjustmentsBefore is the time and id before which a list of the newest continues in one dataset.
+func adjustmentsBefore(key page.Key, dataset Adjusted) (time.Time, uuid.UUID) {
+	switch n := dataset.number(); {
+	case key == page.Key{}, key.N == n:
+		key = key.OrNewest()
+		return key.At, key.ID
+	case n < key.N:
+		return key.At, uuid.Max
 	}
-	return m.CreatedAt, uuid.Nil
+	return key.At, uuid.Nil
 }
 
 // Day is what a date of a user comes to: steps, or metres.

@@ -10,6 +10,7 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/actor"
+	"connect-svc/internal/page"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -143,7 +144,7 @@ func TestLatestAdjustments(t *testing.T) {
 		w.Exec(t, "update step_corrections set created_at = $1 where delta = $2", at, delta)
 		w.Exec(t, "update cycling_adjustments set created_at = $1 where delta_meters = $2", at, delta)
 	}
-	all, err := w.LatestAdjustments(t.Context(), user, both, activity.AdjustmentMoment{}, 100)
+	all, err := w.LatestAdjustments(t.Context(), user, both, page.Key{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,15 +158,15 @@ func TestLatestAdjustments(t *testing.T) {
 		want     int
 	}{{both, 6}, {both[:1], 3}, {both[1:], 3}, {nil, 0}} {
 		var got []activity.Adjustment
-		for after := (activity.AdjustmentMoment{}); ; {
-			page, err := w.LatestAdjustments(t.Context(), user, test.datasets, after, 1)
+		for after := (page.Key{}); ; {
+			found, err := w.LatestAdjustments(t.Context(), user, test.datasets, after, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(page) == 0 {
+			if len(found) == 0 {
 				break
 			}
-			got, after = append(got, page[0]), page[0].Moment()
+			got, after = append(got, found[0]), found[0].LatestKey()
 		}
 		if len(got) != test.want {
 			t.Errorf("%v: %d adjustments, want %d", test.datasets, len(got), test.want)

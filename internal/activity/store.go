@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/intake"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 )
 
@@ -288,14 +289,14 @@ func (s *Store) GetAdjustment(ctx context.Context, dataset Adjusted, userID, id 
 
 // LatestAdjustments are what was corrected in datasets of a user, newest first: at most limit of them, those before a moment.
 func (s *Store) LatestAdjustments(
-	ctx context.Context, userID uuid.UUID, datasets []Adjusted, before AdjustmentMoment, limit int,
+	ctx context.Context, userID uuid.UUID, datasets []Adjusted, before page.Key, limit int,
 ) ([]Adjustment, error) {
 	params := activitydb.ListLatestAdjustmentsParams{
 		UserID: userID, MaxRows: int32(limit),
 		Steps: slices.Contains(datasets, AdjustedSteps), Cycling: slices.Contains(datasets, AdjustedCycling),
 	}
-	params.StepsAt, params.StepsID = before.of(AdjustedSteps)
-	params.CyclingAt, params.CyclingID = before.of(AdjustedCycling)
+	params.StepsAt, params.StepsID = adjustmentsBefore(before, AdjustedSteps)
+	params.CyclingAt, params.CyclingID = adjustmentsBefore(before, AdjustedCycling)
 	rows, err := activitydb.New(s.pool).ListLatestAdjustments(ctx, params)
 	return postgres.List(rows, func(row activitydb.ListLatestAdjustmentsRow) Adjustment {
 		return adjustmentOf(userID, activitydb.ListAdjustmentsRow(row))
@@ -329,10 +330,10 @@ func (s *Store) Count(ctx context.Context, userID uuid.UUID, most int) (Amount, 
 
 // Adjustments are what was corrected for a user, by date: at most limit of them, those after a position. Whoever does not exist has
 // none.
-func (s *Store) Adjustments(ctx context.Context, userID uuid.UUID, after AdjustmentPosition, limit int) ([]Adjustment, error) {
+func (s *Store) Adjustments(ctx context.Context, userID uuid.UUID, after page.Key, limit int) ([]Adjustment, error) {
 	params := activitydb.ListAdjustmentsParams{UserID: userID, MaxRows: int32(limit)}
-	params.StepsDate, params.StepsID = after.of(AdjustedSteps)
-	params.CyclingDate, params.CyclingID = after.of(AdjustedCycling)
+	params.StepsDate, params.StepsID = adjustmentsAfter(after, AdjustedSteps)
+	params.CyclingDate, params.CyclingID = adjustmentsAfter(after, AdjustedCycling)
 	rows, err := activitydb.New(s.pool).ListAdjustments(ctx, params)
 	return postgres.List(rows, func(row activitydb.ListAdjustmentsRow) Adjustment {
 		return adjustmentOf(userID, row)

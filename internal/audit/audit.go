@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/page"
 )
 
 // Event is one entry of the log.
@@ -20,14 +22,8 @@ type Event struct {
 	Detail            json.RawMessage // an object
 }
 
-// Position is where a page of the log ends. The zero value is before the first event.
-type Position struct {
-	At time.Time
-	ID int64
-}
-
-// Position of an event.
-func (e Event) Position() Position { return Position{e.At, e.ID} }
+// Key is the event's place in the log.
+func (e Event) Key() page.Key { return page.Key{At: e.At, N: e.ID} }
 
 // Filter narrows a list by the fields that are not zero.
 type Filter struct {

@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -47,11 +48,11 @@ func newUser(t *testing.T, db *pgtest.DB) account.User {
 
 func list(t *testing.T, log *audit.Log, filter audit.Filter) []audit.Event {
 	t.Helper()
-	page, err := log.List(t.Context(), filter, audit.Position{}, 1000)
+	found, err := log.List(t.Context(), filter, page.Key{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page.Events
+	return found.Events
 }
 
 func actions(events []audit.Event) (names []string) {
@@ -108,11 +109,11 @@ func TestList(t *testing.T) {
 	}
 
 	all := list(t, log, audit.Filter{})
-	second, err := log.List(t.Context(), audit.Filter{}, all[1].Position(), 2)
+	second, err := log.List(t.Context(), audit.Filter{}, all[1].Key(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(audit.Page{Events: all[2:4], Next: all[3].Position()}, second); diff != "" {
+	if diff := cmp.Diff(audit.Page{Events: all[2:4], Next: all[3].Key()}, second); diff != "" {
 		t.Errorf("a page (-want +got):\n%s", diff)
 	}
 	var detail map[string]string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 )
 
@@ -33,10 +34,10 @@ func (l *Log) writeCSV(
 	if err := file.Write(csvColumns); err != nil {
 		return err
 	}
-	for before := newestFirst.begin(filter, Position{}); before != (Position{}); {
+	for before := newestFirst.begin(filter, page.Key{}); before != (page.Key{}); {
 		var part slice
 		limited, cancel := within(ctx)
-		err := l.inOrder(limited, newestFirst, func(look func(Filter, Position, int) (slice, error)) (err error) {
+		err := l.inOrder(limited, newestFirst, func(look func(Filter, page.Key, int) (slice, error)) (err error) {
 			part, err = look(filter, before, l.bounds.file)
 			return err
 		})

@@ -3,11 +3,11 @@ package audit
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/page"
 	"connect-svc/internal/timelimit"
 )
 
@@ -29,46 +29,46 @@ type Page struct {
 	Events []Event
 	// Next is where the search goes on, the zero value at its end. If there are fewer events than were asked for, the search
 	// has looked at so many entries that it stops here, and Next.At is how far it came.
-	Next Position
+	Next page.Key
 }
 
 // slice is what was found in one part of the log. next is where the following part begins, zero at the end.
 type slice struct {
 	found []Event
-	next  Position
+	next  page.Key
 }
 
 // List returns events that fit the filter, in the order of their times: at most limit of them, 1 or more, those after a position.
 // A page takes a bounded time, also where next to nothing fits: it may have few events, or none, and a Next to go on from.
-func (l *Log) List(ctx context.Context, filter Filter, after Position, limit int) (Page, error) {
+func (l *Log) List(ctx context.Context, filter Filter, after page.Key, limit int) (Page, error) {
 	return l.find(ctx, oldestFirst, filter, after, limit)
 }
 
 // Search is List from the newest event backwards: the events before a position, whose zero value is after the newest.
-func (l *Log) Search(ctx context.Context, filter Filter, before Position, limit int) (Page, error) {
+func (l *Log) Search(ctx context.Context, filter Filter, before page.Key, limit int) (Page, error) {
 	return l.find(ctx, newestFirst, filter, before, limit)
 }
 
-func (l *Log) find(ctx context.Context, in order, filter Filter, from Position, limit int) (page Page, err error) {
+func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, limit int) (found Page, err error) {
 	from = in.begin(filter, from)
 	began := time.Now()
-	err = l.inOrder(ctx, in, func(look func(Filter, Position, int) (slice, error)) error {
+	err = l.inOrder(ctx, in, func(look func(Filter, page.Key, int) (slice, error)) error {
 		for looked := 0; ; {
 			size := l.bounds.slice
 			if filter.isOneKind() { // all that it looks at fits
-				size = limit - len(page.Events) + 1 // one more tells whether there is another page
+				size = limit - len(found.Events) + 1 // one more tells whether there is another page
 			}
 			part, err := look(filter, from, size)
 			if err != nil {
 				return err
 			}
 			looked += size
-			if room := limit - len(page.Events); len(part.found) > room {
-				part = slice{part.found[:room], part.found[room-1].Position()}
+			if room := limit - len(found.Events); len(part.found) > room {
+				part = slice{part.found[:room], part.found[room-1].Key()}
 			}
-			page.Events, page.Next = append(page.Events, part.found...), part.next
+			found.Events, found.Next = append(found.Events, part.found...), part.next
 			from = part.next
-			if part.next == (Position{}) || len(page.Events) == limit || looked >= l.bounds.page || time.Since(began) > l.bounds.time {
+			if part.next == (page.Key{}) || len(found.Events) == limit || looked >= l.bounds.page || time.Since(began) > l.bounds.time {
 				return nil
 			}
 		}
@@ -76,7 +76,7 @@ func (l *Log) find(ctx context.Context, in order, filter Filter, from Position, 
 	if err != nil {
 		return Page{}, fmt.Errorf("audit log: %w", err)
 	}
-	return page, nil
+	return found, nil
 }
 
 // isOneKind tells whether the entries of the kind that is looked at all fit the filter. Times bound what is looked at.
@@ -102,14 +102,14 @@ const (
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // begin is the position behind which events may fit, where a page begins behind from. Ids begin with 1.
-func (in order) begin(f Filter, from Position) Position {
+func (in order) begin(f Filter, from page.Key) page.Key {
 	switch {
 	case in == oldestFirst && from.At.Before(f.Since):
-		return Position{f.Since, 0}
-	case in == newestFirst && from == (Position{}):
-		return in.begin(f, Position{endOfTime, math.MaxInt64})
+		return page.Key{At: f.Since}
+	case in == newestFirst && from == (page.Key{}):
+		return in.begin(f, from.OrNewest())
 	case in == newestFirst && !f.Until.IsZero() && !from.At.Before(f.Until):
-		return Position{f.Until, 0}
+		return page.Key{At: f.Until}
 	}
 	return from
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/audit"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -92,7 +93,7 @@ func fits(f audit.Filter, e audit.Event) bool {
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
-	all, err := h.log.List(t.Context(), audit.Filter{}, audit.Position{}, 10_000)
+	all, err := h.log.List(t.Context(), audit.Filter{}, page.Key{}, 10_000)
 	if err != nil || len(all.Events) != pgtest.Value[int](t, h.db, "select count(*) from audit_log") {
 		t.Fatalf("all are %d events: %v", len(all.Events), err)
 	}
@@ -103,21 +104,21 @@ func TestSearch(t *testing.T) {
 				want = append(want, e.ID)
 			}
 		}
-		for _, look := range []func(context.Context, audit.Filter, audit.Position, int) (audit.Page, error){h.log.List, h.log.Search} {
+		for _, look := range []func(context.Context, audit.Filter, page.Key, int) (audit.Page, error){h.log.List, h.log.Search} {
 			var got []int64
-			for at, pages := (audit.Position{}), 0; ; pages++ {
-				page, err := look(t.Context(), filter, at, 177)
+			for at, pages := (page.Key{}), 0; ; pages++ {
+				found, err := look(t.Context(), filter, at, 177)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, e := range page.Events {
+				for _, e := range found.Events {
 					got = append(got, e.ID)
 				}
-				if at = page.Next; at == (audit.Position{}) {
+				if at = found.Next; at == (page.Key{}) {
 					break
 				}
-				if pages > 1000 || len(page.Events) > 177 {
-					t.Fatalf("%s: page %d has %d events", name, pages, len(page.Events))
+				if pages > 1000 || len(found.Events) > 177 {
+					t.Fatalf("%s: page %d has %d events", name, pages, len(found.Events))
 				}
 			}
 			if !slices.Equal(want, got) {
@@ -133,13 +134,13 @@ func TestSearchEnds(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	all := pgtest.Value[int](t, h.db, "select count(*) from audit_log where subject = $1", h.user)
-	page, err := h.log.Search(t.Context(), audit.Filter{UserID: h.user}, audit.Position{}, all)
-	if err != nil || len(page.Events) != all || page.Next != (audit.Position{}) {
-		t.Errorf("%d events of %d, next %v, %v", len(page.Events), all, page.Next, err)
+	found, err := h.log.Search(t.Context(), audit.Filter{UserID: h.user}, page.Key{}, all)
+	if err != nil || len(found.Events) != all || found.Next != (page.Key{}) {
+		t.Errorf("%d events of %d, next %v, %v", len(found.Events), all, found.Next, err)
 	}
-	page, err = h.log.Search(t.Context(), audit.Filter{UserID: h.user}, audit.Position{}, all-1)
-	if err != nil || len(page.Events) != all-1 || page.Next != page.Events[all-2].Position() {
-		t.Errorf("%d events of %d, next %v, %v", len(page.Events), all, page.Next, err)
+	found, err = h.log.Search(t.Context(), audit.Filter{UserID: h.user}, page.Key{}, all-1)
+	if err != nil || len(found.Events) != all-1 || found.Next != found.Events[all-2].Key() {
+		t.Errorf("%d events of %d, next %v, %v", len(found.Events), all, found.Next, err)
 	}
 }
 
@@ -148,19 +149,19 @@ func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	filter := audit.Filter{Actor: "ada", Action: "webhook.replayed"}
-	page, err := h.log.Search(t.Context(), filter, audit.Position{}, 100)
-	if err != nil || len(page.Events) != 0 {
-		t.Fatalf("%d events, %v", len(page.Events), err)
+	found, err := h.log.Search(t.Context(), filter, page.Key{}, 100)
+	if err != nil || len(found.Events) != 0 {
+		t.Fatalf("%d events, %v", len(found.Events), err)
 	}
 	looked := func(how string) int {
-		return pgtest.Value[int](t, h.db, "select count(*) from audit_log where actor = 'ada' and at "+how+" $1", page.Next.At)
+		return pgtest.Value[int](t, h.db, "select count(*) from audit_log where actor = 'ada' and at "+how+" $1", found.Next.At)
 	}
-	if n := looked(">="); page.Next == (audit.Position{}) || n == 0 || n > 1_010 {
-		t.Errorf("a page looked at %d entries, and came to %v", n, page.Next)
+	if n := looked(">="); found.Next == (page.Key{}) || n == 0 || n > 1_010 {
+		t.Errorf("a page looked at %d entries, and came to %v", n, found.Next)
 	}
-	page, err = h.log.List(t.Context(), filter, audit.Position{}, 100)
-	if n := looked("<="); err != nil || len(page.Events) != 0 || page.Next == (audit.Position{}) || n == 0 || n > 1_010 {
-		t.Errorf("the list: %d events of %d, and came to %v, %v", len(page.Events), n, page.Next, err)
+	found, err = h.log.List(t.Context(), filter, page.Key{}, 100)
+	if n := looked("<="); err != nil || len(found.Events) != 0 || found.Next == (page.Key{}) || n == 0 || n > 1_010 {
+		t.Errorf("the list: %d events of %d, and came to %v, %v", len(found.Events), n, found.Next, err)
 	}
 }
 
@@ -228,10 +229,10 @@ func TestSearchUsesIndexes(t *testing.T) {
 				index = "audit_log_action"
 			}
 			*queries = nil
-			if _, err := log.Search(t.Context(), filter, audit.Position{}, 50); err != nil {
+			if _, err := log.Search(t.Context(), filter, page.Key{}, 50); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := log.List(t.Context(), filter, audit.Position{}, 50); err != nil {
+			if _, err := log.List(t.Context(), filter, page.Key{}, 50); err != nil {
 				t.Fatal(err)
 			}
 			for _, query := range *queries {
@@ -289,12 +290,12 @@ func TestCSV(t *testing.T) {
 			t.Errorf("%s: columns (-want +got):\n%s", name, diff)
 		}
 		want := 0
-		for before := (audit.Position{}); ; {
-			page, err := h.log.Search(t.Context(), filter, before, 1000)
+		for before := (page.Key{}); ; {
+			found, err := h.log.Search(t.Context(), filter, before, 1000)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range page.Events {
+			for _, e := range found.Events {
 				want++
 				if want >= len(rows) {
 					continue
@@ -310,7 +311,7 @@ func TestCSV(t *testing.T) {
 					t.Fatalf("%s: row %d (-want +got):\n%s", name, want, diff)
 				}
 			}
-			if before = page.Next; before == (audit.Position{}) {
+			if before = found.Next; before == (page.Key{}) {
 				break
 			}
 		}

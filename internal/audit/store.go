@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	auditdb "connect-svc/gen/db/audit"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/timelimit"
 )
@@ -37,13 +38,13 @@ func newEvent(row auditdb.LookBackRow) Event {
 
 // inOrder calls act with a function that looks at slices of the log: at most size entries of those that the index of a filter's
 // rarest kind has, in an order from a position. All of it is one transaction.
-func (l *Log) inOrder(ctx context.Context, in order, act func(look func(Filter, Position, int) (slice, error)) error) error {
+func (l *Log) inOrder(ctx context.Context, in order, act func(look func(Filter, page.Key, int) (slice, error)) error) error {
 	return postgres.InTx(ctx, l.pool, func(tx pgx.Tx) error {
 		queries := auditdb.New(tx)
 		if err := queries.ReadInOrder(ctx); err != nil {
 			return err
 		}
-		return act(func(filter Filter, from Position, size int) (slice, error) {
+		return act(func(filter Filter, from page.Key, size int) (slice, error) {
 			params := newLook(filter, from, in.end(filter), size)
 			if in == oldestFirst {
 				rows, err := queries.LookOn(ctx, auditdb.LookOnParams(params))
@@ -57,9 +58,9 @@ func (l *Log) inOrder(ctx context.Context, in order, act func(look func(Filter, 
 
 // newLook reads the entries of a connection or of a user, if one is asked for, else those of a client, of an actor, of an action,
 // else all of the time, and has PostgreSQL pick what fits of these.
-func newLook(filter Filter, from Position, to time.Time, size int) auditdb.LookBackParams {
+func newLook(filter Filter, from page.Key, to time.Time, size int) auditdb.LookBackParams {
 	params := auditdb.LookBackParams{
-		Slice: int32(size), FromAt: from.At, FromID: from.ID, ToAt: to, //nolint:gosec // thousands
+		Slice: int32(size), FromAt: from.At, FromID: from.N, ToAt: to, //nolint:gosec // thousands
 		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action),
 	}
 	switch {
@@ -90,7 +91,7 @@ func newSlice[R auditdb.LookBackRow | auditdb.LookOnRow](rows []R, size int) (s 
 			s.found = append(s.found, event)
 		}
 		if int(row.Place) == size {
-			s.next = event.Position()
+			s.next = event.Key()
 		}
 	}
 	return s

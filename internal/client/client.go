@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/mailbox"
+	"connect-svc/internal/page"
 	"connect-svc/internal/scope"
 )
 
@@ -64,14 +65,8 @@ type Client struct {
 	OverlapUntil time.Time
 }
 
-// Position is where a list of clients goes on: after the last client of the page before. The zero value is before all.
-type Position struct {
-	CreatedAt time.Time
-	ID        uuid.UUID
-}
-
-// Position is the client's place among all.
-func (c Client) Position() Position { return Position{c.CreatedAt, c.ID} }
+// Key is the client's place in a list.
+func (c Client) Key() page.Key { return page.Key{At: c.CreatedAt, ID: c.ID} }
 
 // Secret is a client's new secret, which is not stored and cannot be shown again.
 type Secret struct {

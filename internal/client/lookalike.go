@@ -10,20 +10,22 @@ import (
 	"go.mau.fi/util/confusable"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"connect-svc/internal/page"
 )
 
 // LookAlikes returns the clients whose names users could take for this one, oldest first, without the client except.
 func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
-	const page = 1000
+	const most = 1000
 	var found []Client
-	for after := (Position{}); ; {
-		list, err := r.List(ctx, after, page)
+	for after := (page.Key{}); ; {
+		list, err := r.List(ctx, after, most)
 		if err != nil || len(list) == 0 {
 			return found, err
 		}
-		after = list[len(list)-1].Position()
+		after = list[len(list)-1].Key()
 		found = append(found, slices.DeleteFunc(list, func(c Client) bool { return c.ID == except || !alike(c.Name, name) })...)
-		if len(list) < page {
+		if len(list) < most {
 			return found, nil
 		}
 	}

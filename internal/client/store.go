@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 )
 
@@ -114,9 +115,9 @@ func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]st
 }
 
 // List returns clients, oldest first: at most limit of them, those after a position.
-func (r *Registry) List(ctx context.Context, after Position, limit int) ([]Client, error) {
+func (r *Registry) List(ctx context.Context, after page.Key, limit int) ([]Client, error) {
 	rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{
-		AfterTime: after.CreatedAt, AfterID: after.ID, MaxRows: int32(limit),
+		AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit),
 	})
 	return postgres.List(rows, fromRow), postgres.Failed("list clients", err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/internal/audit"
+	"connect-svc/internal/page"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -18,7 +19,7 @@ import (
 // noted is the audit log of the fixture's client since the given event: who did what, which version it left, and why.
 func (f *fixture) noted(t *testing.T) (lines []string) {
 	t.Helper()
-	log, err := audit.New(f.db.Pool, wait.Patient, 0).List(t.Context(), audit.Filter{ClientID: f.client.ID}, audit.Position{}, 1000)
+	log, err := audit.New(f.db.Pool, wait.Patient, 0).List(t.Context(), audit.Filter{ClientID: f.client.ID}, page.Key{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestAudit(t *testing.T) {
 	}
 
 	// All of it is found by the user, of whom it says nothing else.
-	ofUser, err := audit.New(f.db.Pool, wait.Patient, 0).List(t.Context(), audit.Filter{UserID: f.user}, audit.Position{}, 1000)
+	ofUser, err := audit.New(f.db.Pool, wait.Patient, 0).List(t.Context(), audit.Filter{UserID: f.user}, page.Key{}, 1000)
 	if err != nil || len(ofUser.Events) != len(want) {
 		t.Errorf("%d events of the user, want %d: %v", len(ofUser.Events), len(want), err)
 	}

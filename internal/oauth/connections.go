@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/actor"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
@@ -42,11 +43,8 @@ type Connection struct {
 // Filter narrows a list of connections. A nil field does not.
 type Filter struct{ UserID, ClientID *uuid.UUID }
 
-// Position is where a list of connections goes on: after the last one of the page before. The zero value is before all.
-type Position struct{ UserID, ClientID uuid.UUID }
-
-// Position is the connection's place among all.
-func (c Connection) Position() Position { return Position{c.UserID, c.Partner.ClientID} }
+// Key is the connection's place in a list.
+func (c Connection) Key() page.Key { return page.Key{Of: c.UserID, ID: c.Partner.ClientID} }
 
 // Life is a connection with what tells how it went.
 type Life struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/page"
 	"connect-svc/internal/scope"
 )
 
@@ -116,7 +117,7 @@ func TestListOfConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	disconnected := 0
-	var after Position
+	var after page.Key
 	of := Filter{ClientID: &f.client.ID}
 	for pages := 1; ; pages++ {
 		list, err := f.Connections(t.Context(), of, after, 2)
@@ -131,7 +132,7 @@ func TestListOfConnections(t *testing.T) {
 			if c.State == Disconnected {
 				disconnected++
 			}
-			after = c.Position()
+			after = c.Key()
 		}
 		if len(list) < 2 {
 			if pages != 3 {
@@ -156,7 +157,7 @@ func TestListOfConnections(t *testing.T) {
 		"a user and a stranger":   {Filter{&f.user, &stranger}, 0},
 		"a stranger and a client": {Filter{&stranger, &f.client.ID}, 0},
 	} {
-		if list, err := f.Connections(t.Context(), test.filter, Position{}, 10); err != nil || len(list) != test.want {
+		if list, err := f.Connections(t.Context(), test.filter, page.Key{}, 10); err != nil || len(list) != test.want {
 			t.Errorf("filter by %s: %d connections, %v, want %d", name, len(list), err, test.want)
 		}
 	}

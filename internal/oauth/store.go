@@ -12,6 +12,7 @@ import (
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/actor"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
@@ -415,9 +416,9 @@ func (s store) endOffboarded(ctx context.Context, clientID *uuid.UUID) (ended in
 }
 
 // Connections returns connections, ended ones too, in the order of users and clients: at most limit, those after a position.
-func (s *Server) Connections(ctx context.Context, filter Filter, after Position, limit int) ([]Connection, error) {
+func (s *Server) Connections(ctx context.Context, filter Filter, after page.Key, limit int) ([]Connection, error) {
 	rows, err := s.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
-		UserID: filter.UserID, ClientID: filter.ClientID, AfterUser: after.UserID, AfterClient: after.ClientID, MaxRows: int32(limit),
+		UserID: filter.UserID, ClientID: filter.ClientID, AfterUser: after.Of, AfterClient: after.ID, MaxRows: int32(limit),
 	})
 	return postgres.List(rows, func(row oauthdb.ListConnectionsRow) Connection {
 		return connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns

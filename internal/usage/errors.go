@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/page"
 )
 
 // keptErrors is how many errors of a client the database keeps: its own, and those that named it without proof.
@@ -34,14 +36,8 @@ type ClientError struct {
 	id uuid.UUID // nil until it is stored
 }
 
-// ErrorPosition is where a list of errors goes on: after the last one of the page before. The zero value is before the first.
-type ErrorPosition struct {
-	At time.Time
-	ID uuid.UUID
-}
-
-// Position is the error's place among those of its client.
-func (e ClientError) Position() ErrorPosition { return ErrorPosition{e.At, e.id} }
+// Key is the error's place in a list.
+func (e ClientError) Key() page.Key { return page.Key{At: e.At, ID: e.id} }
 
 // clientErrors wait to be written. Equal ones become one.
 type clientErrors struct {

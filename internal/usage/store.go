@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	usagedb "connect-svc/gen/db/usage"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/timelimit"
 )
@@ -340,13 +341,11 @@ func (u *Usage) addErrors(ctx context.Context, all map[Refusal]ClientError, kept
 
 // Errors are the latest refused requests of a client, newest first: at most limit of them, those after a position. Error:
 // ErrClientNotFound.
-func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after ErrorPosition, limit int) ([]ClientError, error) {
+func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, limit int) ([]ClientError, error) {
 	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
 		return nil, fmt.Errorf("usage: errors: %w", cmp.Or(err, ErrClientNotFound))
 	}
-	if after == (ErrorPosition{}) {
-		after.At = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
+	after = after.OrNewest()
 	rows, err := u.queries.ListClientErrors(ctx, usagedb.ListClientErrorsParams{
 		ClientID: clientID, BeforeAt: after.At, BeforeID: after.ID, MaxRows: int32(limit),
 	})

@@ -177,7 +177,7 @@ func TestLog(t *testing.T) {
 			for _, event := range events {
 				found = append(found, event.ID)
 			}
-			filter.After = events[len(events)-1].Position()
+			filter.After = events[len(events)-1].Key()
 		}
 	}
 	check := func(name string, got []uuid.UUID, want ...int) {

@@ -14,6 +14,7 @@ import (
 	openapi "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/gen/partnerapi"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
@@ -120,29 +121,14 @@ func datasets(scopes scope.Set) []partnerapi.Dataset {
 	})
 }
 
-// Position is where a list of events goes on: after the last event of the previous page. The zero Position is before
-// all events.
-type Position struct {
-	CreatedAt time.Time
-	ID        uuid.UUID
-}
-
-// Position is the event's place among all.
-func (e Event) Position() Position { return Position{e.CreatedAt, e.ID} }
-
-// orNewest is where a list goes on that begins with the newest: the zero value is after all.
-func (p Position) orNewest() Position {
-	if p == (Position{}) {
-		return Position{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), uuid.Max}
-	}
-	return p
-}
+// Key is the event's place in a list.
+func (e Event) Key() page.Key { return page.Key{At: e.CreatedAt, ID: e.ID} }
 
 // Filter narrows a list of events. A zero field does not narrow it, and Limit is required.
 type Filter struct {
 	ClientID uuid.UUID
 	State    State
-	After    Position
+	After    page.Key
 	Limit    int // events in the list at most, 1 or more
 	// LatestFirst turns the list of one client around.
 	LatestFirst bool

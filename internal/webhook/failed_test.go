@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/page"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -50,18 +51,18 @@ func TestReplayFailed(t *testing.T) {
 	w.db.Exec(t, "delete from webhook_queue")
 	counts(0, 5)
 
-	latest := func(after Position, limit int) (list []uuid.UUID, last Position) {
+	latest := func(after page.Key, limit int) (list []uuid.UUID, last page.Key) {
 		t.Helper()
 		events, err := w.Events(t.Context(), Filter{ClientID: client.ID, State: Failed, After: after, Limit: limit, LatestFirst: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, event := range events {
-			list, last = append(list, event.ID), event.Position()
+			list, last = append(list, event.ID), event.Key()
 		}
 		return list, last
 	}
-	first, last := latest(Position{}, 2)
+	first, last := latest(page.Key{}, 2)
 	rest, _ := latest(last, 10)
 	if all := append(first, rest...); len(first) != 2 || len(all) != 5 || all[0] != ids[4] || all[4] != ids[0] {
 		t.Errorf("the latest first: %v, want %v turned around", all, ids)
@@ -73,7 +74,7 @@ func TestReplayFailed(t *testing.T) {
 		}
 		if want == 3 {
 			counts(3, 2)
-			if left, _ := latest(Position{}, 10); left[len(left)-1] != ids[3] {
+			if left, _ := latest(page.Key{}, 10); left[len(left)-1] != ids[3] {
 				t.Error("not the oldest were sent first")
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/page"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -34,7 +35,7 @@ func TestEventsOfConnection(t *testing.T) {
 
 	var seen []uuid.UUID
 	var last Event
-	for before := (Position{}); ; {
+	for before := (page.Key{}); ; {
 		page, err := w.EventsOf(t.Context(), user.ID, partner.ID, before, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +43,7 @@ func TestEventsOfConnection(t *testing.T) {
 		if len(page) == 0 {
 			break
 		}
-		last, before = page[0], page[0].Position()
+		last, before = page[0], page[0].Key()
 		seen = append(seen, last.ID)
 	}
 	if len(seen) != 3 || seen[2] != oldest || seen[0] == seen[1] || (seen[0] != one && seen[0] != two) {

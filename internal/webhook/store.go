@@ -15,6 +15,7 @@ import (
 
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/actor"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 )
 
@@ -142,14 +143,14 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, e
 	var rows []webhookdb.WebhookEvent
 	state := postgres.Null(string(filter.State))
 	if filter.LatestFirst {
-		before := filter.After.orNewest()
+		before := filter.After.OrNewest()
 		rows, err = w.lists.ListLatestWebhookEvents(ctx, webhookdb.ListLatestWebhookEventsParams{
-			ClientID: filter.ClientID, State: state, BeforeTime: before.CreatedAt, BeforeID: before.ID, MaxRows: int32(filter.Limit),
+			ClientID: filter.ClientID, State: state, BeforeTime: before.At, BeforeID: before.ID, MaxRows: int32(filter.Limit),
 		})
 	} else {
 		rows, err = w.lists.ListWebhookEvents(ctx, webhookdb.ListWebhookEventsParams{
 			ClientID: postgres.Null(filter.ClientID), State: state,
-			AfterTime: filter.After.CreatedAt, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
+			AfterTime: filter.After.At, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
 		})
 	}
 	if err == nil {
@@ -171,14 +172,14 @@ func (w *Webhooks) Waiting(ctx context.Context, clientID uuid.UUID) (waiting, fa
 
 // EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a position, whose
 // zero value is after the newest. Each has its last ten attempts, without the responses.
-func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before Position, limit int) ([]Event, error) {
-	events, err := w.eventsOf(ctx, userID, clientID, before.orNewest(), limit)
+func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before page.Key, limit int) ([]Event, error) {
+	events, err := w.eventsOf(ctx, userID, clientID, before.OrNewest(), limit)
 	return events, postgres.Failed("webhook events of a connection", err)
 }
 
-func (w *Webhooks) eventsOf(ctx context.Context, userID, clientID uuid.UUID, before Position, limit int) ([]Event, error) {
+func (w *Webhooks) eventsOf(ctx context.Context, userID, clientID uuid.UUID, before page.Key, limit int) ([]Event, error) {
 	rows, err := w.queries.ListEventsOfConnection(ctx, webhookdb.ListEventsOfConnectionParams{
-		UserID: userID, ClientID: clientID, BeforeTime: before.CreatedAt, BeforeID: before.ID, MaxRows: int32(limit),
+		UserID: userID, ClientID: clientID, BeforeTime: before.At, BeforeID: before.ID, MaxRows: int32(limit),
 	})
 	if err != nil {
 		return nil, err

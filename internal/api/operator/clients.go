@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
+	"connect-svc/internal/page"
 	"connect-svc/internal/scope"
 )
 
@@ -20,11 +21,11 @@ import (
 func (h handlers) ListClients(
 	ctx context.Context, request operatorapi.ListClientsRequestObject,
 ) (operatorapi.ListClientsResponseObject, error) {
-	rows, next, err := contract.Page(contract.Listing{Name: "clients", Filters: nil, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
-		func(after client.Position, limit int) ([]client.Client, error) {
+	rows, next, err := page.Read(page.List{Name: "clients", Filters: nil, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
+		func(after page.Key, limit int) ([]client.Client, error) {
 			return h.Clients.List(ctx, after, limit)
 		},
-		client.Client.Position)
+		client.Client.Key)
 	return operatorapi.ListClients200JSONResponse{Data: each(rows, ClientBody), NextCursor: next}, err
 }
 

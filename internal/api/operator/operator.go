@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/page"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
@@ -97,7 +98,7 @@ var failures = []contract.Failure{
 	{Err: account.ErrUserDeleted, Code: "user-deleted", Text: "A user with this id was deleted.", Status: 409},
 	{Err: account.ErrEmailTaken, Code: "email-taken", Text: "Another user has this e-mail address.", Status: 409},
 	{Err: activity.ErrUnknownUser, Code: "user-not-found", Text: "There is no such user.", Status: 404},
-	{Err: contract.ErrCursor, Code: "invalid-cursor", Text: "The cursor does not continue this list.", Status: 400},
+	{Err: page.ErrCursor, Code: "invalid-cursor", Text: "The cursor does not continue this list.", Status: 400},
 	{Err: client.ErrNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
 	{Err: usage.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
 	{Err: webhook.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},

@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -119,43 +120,43 @@ func TestListsUseIndexes(t *testing.T) {
 	recorded := activity.New(pool, nil, activity.Settings{})
 	accounts := account.New(pool, nil, nil, account.Settings{})
 	grant := pgtest.Value[uuid.UUID](t, db, "select grant_id from connections where user_id = $1 and client_id = $2", user, partner)
-	listAudit := func(filter audit.Filter, after audit.Position) func() error {
+	listAudit := func(filter audit.Filter, after page.Key) func() error {
 		return func() error { _, err := log.List(t.Context(), filter, after, limit); return err }
 	}
 	listEvents := func(filter webhook.Filter) func() error {
 		filter.Limit = limit
 		return func() error { _, err := events.Events(t.Context(), filter); return err }
 	}
-	listConnections := func(filter oauth.Filter, after oauth.Position) func() error {
+	listConnections := func(filter oauth.Filter, after page.Key) func() error {
 		return func() error { _, err := server.Connections(t.Context(), filter, after, limit); return err }
 	}
 	for name, list := range map[string]func() error{
 		"clients": func() error {
-			_, err := clients.List(t.Context(), client.Position{CreatedAt: middle}, limit)
+			_, err := clients.List(t.Context(), page.Key{At: middle}, limit)
 			return err
 		},
-		"connections":                      listConnections(oauth.Filter{}, oauth.Position{UserID: user}),
-		"connections of a user":            listConnections(oauth.Filter{UserID: &user}, oauth.Position{}),
-		"connections of a client":          listConnections(oauth.Filter{ClientID: &partner}, oauth.Position{UserID: user, ClientID: partner}),
-		"connections of both":              listConnections(oauth.Filter{UserID: &user, ClientID: &partner}, oauth.Position{}),
-		"audit log":                        listAudit(audit.Filter{}, audit.Position{At: middle}),
-		"audit log since":                  listAudit(audit.Filter{Since: middle}, audit.Position{}),
-		"audit log of an actor":            listAudit(audit.Filter{Actor: "ada"}, audit.Position{}),
-		"audit log of who did nothing":     listAudit(audit.Filter{Actor: "grace"}, audit.Position{}),
-		"audit log of an action":           listAudit(audit.Filter{Action: "webhook.replayed"}, audit.Position{}),
-		"audit log of a common action":     listAudit(audit.Filter{Action: "connection.authorized"}, audit.Position{At: middle}),
-		"audit log of a user":              listAudit(audit.Filter{UserID: user}, audit.Position{}),
-		"audit log of a client":            listAudit(audit.Filter{ClientID: partner}, audit.Position{At: middle}),
-		"audit log of a client's actor":    listAudit(audit.Filter{ClientID: partner, Actor: "ada"}, audit.Position{}),
-		"audit log of a time and an actor": listAudit(audit.Filter{Actor: "ada", Since: middle, Until: middle.Add(time.Hour)}, audit.Position{}),
-		"events":                           listEvents(webhook.Filter{After: webhook.Position{CreatedAt: middle}}),
-		"events of a client":               listEvents(webhook.Filter{ClientID: partner, After: webhook.Position{CreatedAt: middle}}),
+		"connections":                      listConnections(oauth.Filter{}, page.Key{Of: user}),
+		"connections of a user":            listConnections(oauth.Filter{UserID: &user}, page.Key{}),
+		"connections of a client":          listConnections(oauth.Filter{ClientID: &partner}, page.Key{Of: user, ID: partner}),
+		"connections of both":              listConnections(oauth.Filter{UserID: &user, ClientID: &partner}, page.Key{}),
+		"audit log":                        listAudit(audit.Filter{}, page.Key{At: middle}),
+		"audit log since":                  listAudit(audit.Filter{Since: middle}, page.Key{}),
+		"audit log of an actor":            listAudit(audit.Filter{Actor: "ada"}, page.Key{}),
+		"audit log of who did nothing":     listAudit(audit.Filter{Actor: "grace"}, page.Key{}),
+		"audit log of an action":           listAudit(audit.Filter{Action: "webhook.replayed"}, page.Key{}),
+		"audit log of a common action":     listAudit(audit.Filter{Action: "connection.authorized"}, page.Key{At: middle}),
+		"audit log of a user":              listAudit(audit.Filter{UserID: user}, page.Key{}),
+		"audit log of a client":            listAudit(audit.Filter{ClientID: partner}, page.Key{At: middle}),
+		"audit log of a client's actor":    listAudit(audit.Filter{ClientID: partner, Actor: "ada"}, page.Key{}),
+		"audit log of a time and an actor": listAudit(audit.Filter{Actor: "ada", Since: middle, Until: middle.Add(time.Hour)}, page.Key{}),
+		"events":                           listEvents(webhook.Filter{After: page.Key{At: middle}}),
+		"events of a client":               listEvents(webhook.Filter{ClientID: partner, After: page.Key{At: middle}}),
 		"failed events":                    listEvents(webhook.Filter{State: webhook.Failed}),
 		"pending events":                   listEvents(webhook.Filter{State: webhook.Pending}),
 		"failed events of a client":        listEvents(webhook.Filter{State: webhook.Failed, ClientID: partner}),
 		"latest events of a client":        listEvents(webhook.Filter{ClientID: partner, LatestFirst: true}),
 		"later events of a client": listEvents(webhook.Filter{
-			ClientID: partner, LatestFirst: true, After: webhook.Position{CreatedAt: middle},
+			ClientID: partner, LatestFirst: true, After: page.Key{At: middle},
 		}),
 		"latest failed of a client": listEvents(webhook.Filter{State: webhook.Failed, ClientID: partner, LatestFirst: true}),
 		"what failed of a client":   func() error { _, _, err := events.Waiting(t.Context(), partner); return err },
@@ -176,20 +177,20 @@ func TestListsUseIndexes(t *testing.T) {
 			return err
 		},
 		"events of a connection": func() error {
-			_, err := events.EventsOf(t.Context(), user, partner, webhook.Position{}, limit)
+			_, err := events.EventsOf(t.Context(), user, partner, page.Key{}, limit)
 			return err
 		},
 		"latest adjustments": func() error {
 			_, err := recorded.LatestAdjustments(t.Context(), user, []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling},
-				activity.AdjustmentMoment{}, limit)
+				page.Key{}, limit)
 			return err
 		},
 		"adjustments": func() error {
-			_, err := recorded.Adjustments(t.Context(), user, activity.AdjustmentPosition{}, limit)
+			_, err := recorded.Adjustments(t.Context(), user, page.Key{}, limit)
 			return err
 		},
 		"errors": func() error {
-			_, err := usage.New(pool, wait.Patient, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, usage.ErrorPosition{}, limit)
+			_, err := usage.New(pool, wait.Patient, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, page.Key{}, limit)
 			return err
 		},
 		"an address": func() error {

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 )
 
 // FindConnections lists connections of everybody, or of who is asked for.
@@ -34,10 +35,10 @@ func (h handlers) FindConnections(
 		}
 		filter.UserID = &user.ID
 	}
-	rows, next, err := contract.Page(contract.Listing{Name: "connections", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
-		func(after oauth.Position, limit int) ([]oauth.Connection, error) {
+	rows, next, err := page.Read(page.List{Name: "connections", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
+		func(after page.Key, limit int) ([]oauth.Connection, error) {
 			return h.OAuth.Connections(ctx, filter, after, limit)
-		}, oauth.Connection.Position)
+		}, oauth.Connection.Key)
 	return operatorapi.FindConnections200JSONResponse{Data: each(rows, FoundConnectionBody), NextCursor: next}, err
 }
 
@@ -80,10 +81,10 @@ func (h handlers) ListAdjustments(
 	if _, err := h.Accounts.GetUser(ctx, request.UserId); err != nil {
 		return nil, err
 	}
-	rows, next, err := contract.Page(contract.Listing{Name: "adjustments", Filters: request.UserId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
-		func(after activity.AdjustmentPosition, limit int) ([]activity.Adjustment, error) {
+	rows, next, err := page.Read(page.List{Name: "adjustments", Filters: request.UserId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
+		func(after page.Key, limit int) ([]activity.Adjustment, error) {
 			return h.Activity.Adjustments(ctx, request.UserId, after, limit)
-		}, activity.Adjustment.Position)
+		}, activity.Adjustment.Key)
 	return operatorapi.ListAdjustments200JSONResponse{Data: each(rows, adjustmentBody), NextCursor: next}, err
 }
 
@@ -132,13 +133,13 @@ func (h handlers) ListAuditLog(
 	replace(&filter.Action, params.Action)
 	replace(&filter.UserID, params.UserId)
 	replace(&filter.ClientID, params.ClientId)
-	rows, next, err := contract.Search(contract.Listing{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
-		func(after audit.Position, limit int) ([]audit.Event, audit.Position, error) {
+	rows, next, err := page.Search(page.List{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
+		func(after page.Key, limit int) ([]audit.Event, page.Key, error) {
 			if err := h.Audit.NoteListing(ctx, h.Now(), "operator_api"); err != nil {
-				return nil, audit.Position{}, err
+				return nil, page.Key{}, err
 			}
-			page, err := h.Audit.List(ctx, filter, after, limit)
-			return page.Events, page.Next, err
+			found, err := h.Audit.List(ctx, filter, after, limit)
+			return found.Events, found.Next, err
 		})
 	return operatorapi.ListAuditLog200JSONResponse{Data: each(rows, AuditBody), NextCursor: next}, err
 }

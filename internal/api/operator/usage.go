@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/api/contract"
+	"connect-svc/internal/page"
 	"connect-svc/internal/usage"
 )
 
@@ -13,10 +13,10 @@ import (
 func (h handlers) ListClientErrors(
 	ctx context.Context, request operatorapi.ListClientErrorsRequestObject,
 ) (operatorapi.ListClientErrorsResponseObject, error) {
-	rows, next, err := contract.Page(contract.Listing{Name: "client errors", Filters: request.ClientId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
-		func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
+	rows, next, err := page.Read(page.List{Name: "client errors", Filters: request.ClientId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
+		func(after page.Key, limit int) ([]usage.ClientError, error) {
 			return h.Usage.Errors(ctx, request.ClientId, after, limit)
-		}, usage.ClientError.Position)
+		}, usage.ClientError.Key)
 	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, ClientErrorBody), NextCursor: next}, err
 }
 

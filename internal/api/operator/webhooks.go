@@ -10,8 +10,8 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/api/contract"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/webhook"
 )
 
@@ -106,11 +106,11 @@ func (h handlers) ListWebhookEvents(
 	if params.State != nil {
 		filter.State = webhook.State(*params.State)
 	}
-	rows, next, err := contract.Page(contract.Listing{Name: "webhook events", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
-		func(after webhook.Position, limit int) ([]webhook.Event, error) {
+	rows, next, err := page.Read(page.List{Name: "webhook events", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
+		func(after page.Key, limit int) ([]webhook.Event, error) {
 			filter.After, filter.Limit = after, limit
 			return h.Webhooks.Events(ctx, filter)
-		}, webhook.Event.Position)
+		}, webhook.Event.Key)
 	return operatorapi.ListWebhookEvents200JSONResponse{Data: each(rows, EventBody), NextCursor: next}, err
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
-	"connect-svc/internal/api/contract"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/page"
 	"connect-svc/internal/web/site"
 )
 
@@ -82,7 +82,7 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 		return c.write(w, r, "audit", "audit", view)
 	}
 	var next *string
-	view.Rows, next, err = contract.Search(listed(r, firstCursor, "audit"), func(before audit.Position, limit int) ([]audit.Event, audit.Position, error) {
+	view.Rows, next, err = page.Search(listed(r, firstCursor, "audit"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
 		found, err := c.Audit.Search(r.Context(), filter, before, limit)
 		if len(found.Events) < limit {
 			view.Back = found.Next.At

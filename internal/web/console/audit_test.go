@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/audit"
+	"connect-svc/internal/page"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -143,7 +144,7 @@ func TestAuditCSV(t *testing.T) {
 	if err != nil || len(rows) != 41 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	found, err := f.config.Audit.Search(t.Context(), audit.Filter{Actor: "ada", ClientID: named.ID}, audit.Position{}, 50)
+	found, err := f.config.Audit.Search(t.Context(), audit.Filter{Actor: "ada", ClientID: named.ID}, page.Key{}, 50)
 	if err != nil {
 		t.Fatal(err)
 	}

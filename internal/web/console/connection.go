@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
 )
@@ -65,9 +66,9 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 		return err
 	}
 	x := connectionView{connection: one}
-	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after lifePosition, limit int) ([]moment, error) {
+	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after [3]page.Key, limit int) ([]moment, error) {
 		return c.moments(r.Context(), one.Life, after, limit)
-	}, func(m moment) lifePosition { return m.position })
+	}, func(m moment) [3]page.Key { return m.keys })
 	if err != nil {
 		return err
 	}
@@ -135,11 +136,11 @@ func (c *console) endOf(ctx context.Context, life oauth.Life, latest []moment, a
 
 // lastOf is the newest entry that fits a filter, nil where there is none, or none among those that a page may look at.
 func (c *console) lastOf(ctx context.Context, filter audit.Filter) (*audit.Event, error) {
-	page, err := c.Audit.Search(ctx, filter, audit.Position{}, 1)
-	if err != nil || len(page.Events) == 0 {
+	found, err := c.Audit.Search(ctx, filter, page.Key{}, 1)
+	if err != nil || len(found.Events) == 0 {
 		return nil, err
 	}
-	return &page.Events[0], nil
+	return &found.Events[0], nil
 }
 
 // reasonOf is why a connection was revoked.

@@ -6,9 +6,9 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
-	"connect-svc/internal/api/contract"
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
@@ -26,7 +26,7 @@ var failures = []struct {
 	{site.ErrBadForm, "bad_form", http.StatusBadRequest},
 	{site.ErrForeignForm, "foreign_form", http.StatusForbidden},
 	{errReadOnly, "read_only", http.StatusForbidden},
-	{contract.ErrCursor, "cursor", http.StatusBadRequest},
+	{page.ErrCursor, "cursor", http.StatusBadRequest},
 	{site.ErrNotFound, "not_found", http.StatusNotFound},
 	{account.ErrUserNotFound, "user_not_found", http.StatusNotFound},
 	{activity.ErrUnknownUser, "user_not_found", http.StatusNotFound},

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"connect-svc/internal/api/contract"
+	"connect-svc/internal/page"
 	"connect-svc/internal/web/site"
 )
 
@@ -21,17 +21,17 @@ const (
 )
 
 // listing asks a domain for the rows of the page that the query names with a cursor in a field, which belongs to the list and to the rest of
-// the query, its filters. Error: contract.ErrCursor.
+// the query, its filters. Error: page.ErrCursor.
 func listing[T any, P comparable](
 	r *http.Request, field, name string, list func(after P, limit int) ([]T, error), position func(T) P,
 ) ([]T, pages, error) {
-	rows, next, err := contract.Page(listed(r, field, name), list, position)
+	rows, next, err := page.Read(listed(r, field, name), list, position)
 	return rows, around(r, field, next), err
 }
 
 // listed is the list that the query asks for.
-func listed(r *http.Request, field, name string) contract.Listing {
-	of := contract.Listing{Name: "console " + r.URL.Path + " " + name, Filters: filtersOf(r), Limit: new(rowsPerPage)}
+func listed(r *http.Request, field, name string) page.List {
+	of := page.List{Name: "console " + r.URL.Path + " " + name, Filters: filtersOf(r), Limit: new(rowsPerPage)}
 	if cursor := r.URL.Query().Get(field); cursor != "" {
 		of.Cursor = &cursor
 	}

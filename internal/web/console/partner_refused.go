@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/page"
 	"connect-svc/internal/usage"
 )
 
@@ -20,9 +21,9 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 		return err
 	}
 	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}}
-	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after usage.ErrorPosition, limit int) ([]usage.ClientError, error) {
+	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after page.Key, limit int) ([]usage.ClientError, error) {
 		return c.Usage.Errors(r.Context(), partner.ID, after, limit)
-	}, usage.ClientError.Position)
+	}, usage.ClientError.Key)
 	if err != nil {
 		return err
 	}

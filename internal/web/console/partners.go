@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/page"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
 )
@@ -65,18 +66,13 @@ type partnerRow struct {
 	Authorized string
 }
 
-// partnerPosition is a partner's place in the list: after those that asked more. The zero value is before all.
-type partnerPosition struct {
-	Requests int64
-	ID       uuid.UUID
+// keyOf is a partner's place in the list, which has the busiest first.
+func keyOf(report usage.Report) page.Key {
+	return page.Key{N: report.Total.Requests, ID: report.ClientID}
 }
 
-func placeOf(report usage.Report) partnerPosition {
-	return partnerPosition{report.Total.Requests, report.ClientID}
-}
-
-func (p partnerPosition) compare(other partnerPosition) int {
-	return cmp.Or(cmp.Compare(other.Requests, p.Requests), bytes.Compare(p.ID[:], other.ID[:]))
+func busiestFirst(a, b page.Key) int {
+	return cmp.Or(cmp.Compare(b.N, a.N), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
@@ -88,14 +84,14 @@ func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
 	if list.Window, err = c.windowOf(query); err != nil {
 		return err
 	}
-	reports, to, err := listing(r, firstCursor, "partners", func(after partnerPosition, limit int) ([]usage.Report, error) {
+	reports, to, err := listing(r, firstCursor, "partners", func(after page.Key, limit int) ([]usage.Report, error) {
 		reports, err := c.Usage.Overview(r.Context(), list.Window.Since)
 		reports = slices.DeleteFunc(reports, func(one usage.Report) bool {
-			return after.ID != uuid.Nil && placeOf(one).compare(after) <= 0
+			return after.ID != uuid.Nil && busiestFirst(keyOf(one), after) <= 0
 		})
-		slices.SortFunc(reports, func(a, b usage.Report) int { return placeOf(a).compare(placeOf(b)) })
+		slices.SortFunc(reports, func(a, b usage.Report) int { return busiestFirst(keyOf(a), keyOf(b)) })
 		return reports[:min(limit, len(reports))], err
-	}, placeOf)
+	}, keyOf)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -20,7 +21,7 @@ import (
 // noted are the acts of ada in the audit log, the newest first, without that she signed in.
 func (f *fixture) noted(t *testing.T) (actions []string) {
 	t.Helper()
-	page, err := f.config.Audit.Search(t.Context(), audit.Filter{Actor: "ada"}, audit.Position{}, 10)
+	page, err := f.config.Audit.Search(t.Context(), audit.Filter{Actor: "ada"}, page.Key{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/webhook"
 )
 
@@ -19,7 +20,7 @@ type moment struct {
 	Event    *webhook.Event
 	Adjusted *activity.Adjustment
 
-	position lifePosition
+	keys [3]page.Key // where the timeline continues after it: in the audit log, the events and the adjustments
 }
 
 // deed is an entry of the audit log.
@@ -30,28 +31,21 @@ type deed struct {
 	Tone   string // of its mark: good, warn, bad, or none
 }
 
-// lifePosition is where a timeline goes on, in each of the lists that it is made of.
-type lifePosition struct {
-	Audit      audit.Position            `json:"l"`
-	Event      webhook.Position          `json:"e"`
-	Adjustment activity.AdjustmentMoment `json:"a"`
-}
-
 // moments are what happened to a connection, newest first: at most limit of them, those before a position. They are merged of three
 // lists, each of which is read in the order of an index.
-func (c *console) moments(ctx context.Context, life oauth.Life, before lifePosition, limit int) ([]moment, error) {
+func (c *console) moments(ctx context.Context, life oauth.Life, before [3]page.Key, limit int) ([]moment, error) {
 	user, partner := life.UserID, life.Partner.ClientID
-	log, err := c.Audit.Search(ctx, audit.Filter{UserID: user, ClientID: partner}, before.Audit, limit)
+	log, err := c.Audit.Search(ctx, audit.Filter{UserID: user, ClientID: partner}, before[0], limit)
 	if err != nil {
 		return nil, err
 	}
-	events, err := c.Webhooks.EventsOf(ctx, user, partner, before.Event, limit)
+	events, err := c.Webhooks.EventsOf(ctx, user, partner, before[1], limit)
 	if err != nil {
 		return nil, err
 	}
 	adjustments, err := c.Activity.LatestAdjustments(ctx, user, slices.DeleteFunc(slices.Clone(datasets), func(one activity.Adjusted) bool {
 		return !life.Scopes.Contains(readers[one])
-	}), before.Adjustment, limit)
+	}), before[2], limit)
 	if err != nil {
 		return nil, err
 	}
@@ -67,17 +61,17 @@ func (c *console) moments(ctx context.Context, life oauth.Life, before lifePosit
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return b.At.Compare(a.At) })
 	all = all[:min(limit, len(all))]
-	at := before
+	keys := before
 	for i := range all {
 		switch m := &all[i]; {
 		case m.Deed != nil:
-			at.Audit = m.Deed.Position()
+			keys[0] = m.Deed.Key()
 		case m.Event != nil:
-			at.Event = m.Event.Position()
+			keys[1] = m.Event.Key()
 		default:
-			at.Adjustment = m.Adjusted.Moment()
+			keys[2] = m.Adjusted.LatestKey()
 		}
-		all[i].position = at
+		all[i].keys = keys
 	}
 	return all, nil
 }

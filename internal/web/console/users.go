@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/web/site"
 )
 
@@ -102,9 +103,9 @@ func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.
 		return err
 	}
 	x := userView{User: user}
-	x.Connections, x.MoreConnections, err = listing(r, firstCursor, "connections", func(after oauth.Position, limit int) ([]oauth.Connection, error) {
+	x.Connections, x.MoreConnections, err = listing(r, firstCursor, "connections", func(after page.Key, limit int) ([]oauth.Connection, error) {
 		return c.OAuth.Connections(r.Context(), oauth.Filter{UserID: &user.ID}, after, limit)
-	}, oauth.Connection.Position)
+	}, oauth.Connection.Key)
 	if err != nil {
 		return err
 	}
@@ -112,9 +113,9 @@ func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.
 	slices.SortStableFunc(x.Connections, func(a, b oauth.Connection) int {
 		return cmp.Compare(strings.ToLower(a.Partner.Name), strings.ToLower(b.Partner.Name))
 	})
-	x.Corrections, x.MoreCorrections, err = listing(r, secondCursor, "corrections", func(after activity.AdjustmentMoment, limit int) ([]activity.Adjustment, error) {
+	x.Corrections, x.MoreCorrections, err = listing(r, secondCursor, "corrections", func(after page.Key, limit int) ([]activity.Adjustment, error) {
 		return c.Activity.LatestAdjustments(r.Context(), user.ID, datasets, after, limit)
-	}, activity.Adjustment.Moment)
+	}, activity.Adjustment.LatestKey)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/audit"
+	"connect-svc/internal/page"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -71,7 +72,7 @@ func TestDeleteUser(t *testing.T) {
 	ada.goes(ada.Post(path), usersPath+"?done=user_deleted")
 	ada.shows(ada.Get(usersPath+"?done=user_deleted"), headingUsers, "The user is deleted.")
 	ada.fails(ada.Post(path), http.StatusNotFound, "There is no such user")
-	log, err := f.config.Audit.List(t.Context(), audit.Filter{UserID: f.User.ID, Action: "user.deleted"}, audit.Position{}, 10)
+	log, err := f.config.Audit.List(t.Context(), audit.Filter{UserID: f.User.ID, Action: "user.deleted"}, page.Key{}, 10)
 	if err != nil || len(log.Events) != 1 || log.Events[0].Actor != "ada" {
 		t.Errorf("audit log: %+v, %v", log.Events, err)
 	}

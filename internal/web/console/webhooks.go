@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/page"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
 )
@@ -64,11 +65,11 @@ func (c *console) listEvents(w http.ResponseWriter, r *http.Request, partner cli
 	}
 	in := newWriter(c.site.Locale(r))
 	list.Waiting, list.Failed, list.AnyFail = in.bounded(waiting), in.bounded(failed), failed > 0
-	list.Rows, list.Pages, err = listing(r, firstCursor, "webhook events", func(after webhook.Position, limit int) ([]webhook.Event, error) {
+	list.Rows, list.Pages, err = listing(r, firstCursor, "webhook events", func(after page.Key, limit int) ([]webhook.Event, error) {
 		return c.Webhooks.Events(r.Context(), webhook.Filter{
 			ClientID: partner.ID, State: webhook.State(list.State), After: after, Limit: limit, LatestFirst: true,
 		})
-	}, webhook.Event.Position)
+	}, webhook.Event.Key)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/page"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
-	"connect-svc/internal/usage"
 )
 
 func TestWebhookEndpoint(t *testing.T) {
@@ -197,7 +197,7 @@ func TestRefused(t *testing.T) {
 	}
 	v.shows(v.Get(partnerPath(f.DB.Client(t).ID)+"/refused"), pgtest.Value[string](t, f.DB, "select name from clients order by created_at desc limit 1"), "There is nothing here.")
 	v.fails(v.Get(path+"?state=x"), http.StatusBadRequest, "This form cannot be read")
-	var position usage.ErrorPosition
+	var position page.Key
 	if list, err := f.config.Usage.Errors(t.Context(), partner.ID, position, 1); err != nil || len(list) != 1 {
 		t.Errorf("%d, %v", len(list), err)
 	}

@@ -21,6 +21,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/page"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -78,7 +79,7 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	}
 
 	// The log knows what happened, for who has the id.
-	log, err := audit.New(w.db.Pool, wait.Patient, 0).List(t.Context(), audit.Filter{UserID: ada.ID}, audit.Position{}, 1000)
+	log, err := audit.New(w.db.Pool, wait.Patient, 0).List(t.Context(), audit.Filter{UserID: ada.ID}, page.Key{}, 1000)
 	events := log.Events
 	if err != nil || len(events) < 2 {
 		t.Fatalf("%d events: %v", len(events), err)

@@ -1,0 +1,124 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ErrCursor means that a cursor is malformed, or belongs to another list or to other filters.
+var ErrCursor = errors.New("the cursor does not continue this list")
+
+// defaultLimit is the number of rows of a page if the request names none. api/operator.yaml states it too.
+const defaultLimit = 100
+
+// Key is the place of a row in its list. A list uses the fields that it is ordered by. The zero value comes before all rows.
+type Key struct {
+	At time.Time `json:"t,omitzero"`
+	N  int64     `json:"n,omitzero"`
+	ID uuid.UUID `json:"i,omitzero"`
+	Of uuid.UUID `json:"o,omitzero"` // what ID belongs to: its user, for instance
+}
+
+// OrNewest is the key itself, or for the zero value a key after all rows: a list with the newest first begins there.
+func (k Key) OrNewest() Key {
+	if k == (Key{}) {
+		return Key{At: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), N: math.MaxInt64, ID: uuid.Max, Of: uuid.Max}
+	}
+	return k
+}
+
+// List is a list as a request asks for it.
+type List struct {
+	Name    string
+	Filters any     // without limit and cursor
+	Limit   *int    // 1 and up; nil: 100
+	Cursor  *string // nil: the first page
+}
+
+// cursor is the content of a cursor. K is [Key], or an array of keys for a list that is merged from several.
+type cursor[K comparable] struct {
+	List  []byte `json:"l"` // a hash of the list's name and filters
+	After K      `json:"a"`
+}
+
+var encoding = base64.RawURLEncoding.Strict()
+
+func (l List) hash() ([]byte, error) {
+	text, err := json.Marshal(l.Filters)
+	if err != nil {
+		return nil, fmt.Errorf("cursor: %w", err)
+	}
+	sum := sha256.Sum256([]byte(l.Name + "\x00" + string(text)))
+	return sum[:8], nil
+}
+
+// Read returns a page of a list, and the cursor of the next page, or nil on the last one. fetch returns at most limit rows after
+// a key. Error: ErrCursor.
+func Read[T any, K comparable](
+	l List, fetch func(after K, limit int) ([]T, error), key func(T) K,
+) (rows []T, next *string, err error) {
+	return Search(l, func(after K, limit int) (rows []T, last K, err error) {
+		rows, err = fetch(after, limit+1) // one more row shows that there is another page
+		if err != nil || len(rows) <= limit {
+			return rows, last, err
+		}
+		return rows[:limit], key(rows[limit-1]), nil
+	})
+}
+
+// Search is [Read] for a list whose pages may have fewer rows than their limit: fetch itself returns the key to continue after,
+// or the zero key at the end.
+func Search[T any, K comparable](
+	l List, fetch func(after K, limit int) (rows []T, next K, err error),
+) (rows []T, next *string, err error) {
+	hash, err := l.hash()
+	if err != nil {
+		return nil, nil, err
+	}
+	var after, none K
+	if l.Cursor != nil {
+		from, err := decode[K](*l.Cursor)
+		if err != nil || !bytes.Equal(from.List, hash) {
+			return nil, nil, ErrCursor
+		}
+		after = from.After
+	}
+	limit := defaultLimit
+	if l.Limit != nil {
+		limit = *l.Limit
+	}
+	rows, last, err := fetch(after, limit)
+	if err != nil || last == none {
+		return rows, nil, err
+	}
+	text, err := json.Marshal(cursor[K]{hash, last})
+	if err != nil {
+		return nil, nil, fmt.Errorf("cursor: %w", err)
+	}
+	return rows, new(encoding.EncodeToString(text)), nil
+}
+
+func decode[K comparable](text string) (from cursor[K], err error) {
+	content, err := encoding.DecodeString(text)
+	if err != nil {
+		return from, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&from); err != nil {
+		return from, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return from, ErrCursor
+	}
+	return from, nil
+}

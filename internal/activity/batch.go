@@ -101,7 +101,7 @@ func (e BatchError) Error() string {
 
 // Unwrap is what is wrong with each.
 func (e BatchError) Unwrap() []error {
-	return postgres.List(e, func(row BadRow) error { return row.RowError })
+	return postgres.Map(e, func(row BadRow) error { return row.RowError })
 }
 
 // ErrBatchSize says that a batch has more rows than one may have.
@@ -224,7 +224,7 @@ func (p part) users() []any { return p.arrays[0] }
 
 // args are the arguments of [table.arrayRows].
 func (p part) args() []any {
-	return postgres.List(p.arrays, func(array []any) any { return array })
+	return postgres.Map(p.arrays, func(array []any) any { return array })
 }
 
 func newPart[R record](name Part, into table, records []R, check func(R) faults) part {

@@ -54,7 +54,7 @@ func (s *Store) DailySteps(ctx context.Context, userID uuid.UUID, dates Range) (
 	rows, err := read(ctx, s, (*activitydb.Queries).ReadDailySteps, activitydb.ReadDailyStepsParams{
 		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 	})
-	return postgres.List(rows, func(row activitydb.ReadDailyStepsRow) Steps { return Steps(row) }), err
+	return postgres.Map(rows, func(row activitydb.ReadDailyStepsRow) Steps { return Steps(row) }), err
 }
 
 // CyclingDaily returns the dates of a range on which rides started, oldest first: at most 31.
@@ -62,7 +62,7 @@ func (s *Store) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Range)
 	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingDaily, activitydb.ReadCyclingDailyParams{
 		UserID: userID, Since: dates.From, Until: dates.until(),
 	})
-	return postgres.List(rows, func(row activitydb.ReadCyclingDailyRow) CyclingDay { return CyclingDay(row) }), err
+	return postgres.Map(rows, func(row activitydb.ReadCyclingDailyRow) CyclingDay { return CyclingDay(row) }), err
 }
 
 type rideRow = activitydb.ReadCyclingActivitiesRow
@@ -83,13 +83,13 @@ func read[Params, Row any](
 	rows, err := postgres.Read(ctx, s.pool, s.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]Row, error) {
 		return query(activitydb.New(pool), ctx, params)
 	})
-	return rows, postgres.Failed("activity: read", err)
+	return rows, postgres.Wrap("activity: read", err)
 }
 
 // userClock is the time on the user's wall.
 func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
 	now, err := activitydb.New(s.pool).UserClock(ctx, userID)
-	return now, postgres.Outcome("activity: user's clock", err, ErrUnknownUser)
+	return now, postgres.WrapNoRows("activity: user's clock", err, ErrUnknownUser)
 }
 
 // unknownUsers is the error of all bad rows, the staged ones of users who do not exist among them; nil if there are none.
@@ -143,7 +143,7 @@ with wanted as (
 	select from users join wanted using (user_id) order by user_id for key share of users
 )
 select (select count(*) from locked) = (select count(*) from wanted)`).Scan(&all)
-	return all, postgres.Failed("lock the users", err)
+	return all, postgres.Wrap("lock the users", err)
 }
 
 // surroundings are what a write needs to know of the database.
@@ -244,13 +244,13 @@ func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known
 		known[pgUUID(user)] = true
 		return nil
 	})
-	return known, postgres.Failed("lock the users", err)
+	return known, postgres.Wrap("lock the users", err)
 }
 
 // remove deletes the rows that a part names and counts those that there were.
 func remove(ctx context.Context, tx pgx.Tx, named part, told bool) (removed int64, err error) {
 	err = tx.QueryRow(ctx, named.remove(told), named.args()...).Scan(&removed)
-	return removed, postgres.Failed("remove from "+named.stored, err)
+	return removed, postgres.Wrap("remove from "+named.stored, err)
 }
 
 // lockRows locks the rows that a batch removes and those that it writes in the order in which a merge locks them, so that the
@@ -262,7 +262,7 @@ func lockRows(ctx context.Context, tx pgx.Tx, removals, written part) error {
 		both.arrays[i] = slices.Concat(removals.arrays[i], written.arrays[i])
 	}
 	_, err := tx.Exec(ctx, both.lock(), both.args()...)
-	return postgres.Failed("lock rows of "+both.stored, err)
+	return postgres.Wrap("lock rows of "+both.stored, err)
 }
 
 // noteAdjustment writes who did what with an adjustment to the audit log.
@@ -284,7 +284,7 @@ func getAdjustment(ctx context.Context, from activitydb.DBTX, dataset Adjusted, 
 // GetAdjustment finds an adjustment by its id. Error: ErrNoAdjustment.
 func (s *Store) GetAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
 	found, err := getAdjustment(ctx, s.pool, dataset, userID, id)
-	return found, postgres.Outcome("activity: adjustment", err, ErrNoAdjustment)
+	return found, postgres.WrapNoRows("activity: adjustment", err, ErrNoAdjustment)
 }
 
 // LatestAdjustments are what was corrected in datasets of a user, newest first: at most limit of them, those before a moment.
@@ -298,9 +298,9 @@ func (s *Store) LatestAdjustments(
 	params.StepsAt, params.StepsID = adjustmentsBefore(before, AdjustedSteps)
 	params.CyclingAt, params.CyclingID = adjustmentsBefore(before, AdjustedCycling)
 	rows, err := activitydb.New(s.pool).ListLatestAdjustments(ctx, params)
-	return postgres.List(rows, func(row activitydb.ListLatestAdjustmentsRow) Adjustment {
+	return postgres.Map(rows, func(row activitydb.ListLatestAdjustmentsRow) Adjustment {
 		return adjustmentOf(userID, activitydb.ListAdjustmentsRow(row))
-	}), postgres.Failed("activity: latest adjustments", err)
+	}), postgres.Wrap("activity: latest adjustments", err)
 }
 
 // Day is what a date of a user comes to, for support. Error: ErrUnknownUser.
@@ -318,14 +318,14 @@ func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, dat
 		row, err = activitydb.New(s.pool).GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
 		day = Day(row)
 	}
-	return day, postgres.Outcome("activity: day", err, ErrUnknownUser)
+	return day, postgres.WrapNoRows("activity: day", err, ErrUnknownUser)
 }
 
 // Count is how much is stored of a user, each counted as far as most. Error: ErrUnknownUser.
 func (s *Store) Count(ctx context.Context, userID uuid.UUID, most int) (Amount, error) {
 	row, err := activitydb.New(s.pool).CountActivity(ctx, activitydb.CountActivityParams{UserID: userID, Most: int32(most)})
 	found := Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}
-	return found, postgres.Outcome("activity: count", err, ErrUnknownUser)
+	return found, postgres.WrapNoRows("activity: count", err, ErrUnknownUser)
 }
 
 // Adjustments are what was corrected for a user, by date: at most limit of them, those after a position. Whoever does not exist has
@@ -335,9 +335,9 @@ func (s *Store) Adjustments(ctx context.Context, userID uuid.UUID, after page.Ke
 	params.StepsDate, params.StepsID = adjustmentsAfter(after, AdjustedSteps)
 	params.CyclingDate, params.CyclingID = adjustmentsAfter(after, AdjustedCycling)
 	rows, err := activitydb.New(s.pool).ListAdjustments(ctx, params)
-	return postgres.List(rows, func(row activitydb.ListAdjustmentsRow) Adjustment {
+	return postgres.Map(rows, func(row activitydb.ListAdjustmentsRow) Adjustment {
 		return adjustmentOf(userID, row)
-	}), postgres.Failed("activity: adjustments", err)
+	}), postgres.Wrap("activity: adjustments", err)
 }
 
 func adjustmentOf(userID uuid.UUID, row activitydb.ListAdjustmentsRow) Adjustment {

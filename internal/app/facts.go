@@ -39,7 +39,7 @@ func (a *App) facts(ctx context.Context) overview.Facts {
 	for _, c := range a.certificates {
 		leaf := c.current.Load().Leaf
 		f.Certificates = append(f.Certificates, overview.Certificate{
-			Listener: c.listener, Names: append(slices.Clone(leaf.DNSNames), postgres.List(leaf.IPAddresses, net.IP.String)...),
+			Listener: c.listener, Names: append(slices.Clone(leaf.DNSNames), postgres.Map(leaf.IPAddresses, net.IP.String)...),
 			NotAfter: leaf.NotAfter, Problem: c.problem(leaf),
 		})
 	}

@@ -111,7 +111,7 @@ func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]st
 	for _, row := range rows {
 		names[row.ClientID] = row.Name
 	}
-	return names, postgres.Failed("client: names", err)
+	return names, postgres.Wrap("client: names", err)
 }
 
 // List returns clients, oldest first: at most limit of them, those after a position.
@@ -119,7 +119,7 @@ func (r *Registry) List(ctx context.Context, after page.Key, limit int) ([]Clien
 	rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{
 		AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit),
 	})
-	return postgres.List(rows, fromRow), postgres.Failed("list clients", err)
+	return postgres.Map(rows, fromRow), postgres.Wrap("list clients", err)
 }
 
 // Disable makes a client unusable: its requests fail authentication and its access tokens stop working, until it is
@@ -267,8 +267,8 @@ func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.L
 
 func (r *Registry) listLogos(ctx context.Context, asked []logoKey) (map[logoKey]brand.Logo, error) {
 	rows, err := r.queries.ListLogos(ctx, clientdb.ListLogosParams{
-		ClientIds: postgres.List(asked, func(k logoKey) uuid.UUID { return k.clientID }),
-		Logos:     postgres.List(asked, func(k logoKey) string { return k.name }),
+		ClientIds: postgres.Map(asked, func(k logoKey) uuid.UUID { return k.clientID }),
+		Logos:     postgres.Map(asked, func(k logoKey) string { return k.name }),
 	})
 	found := make(map[logoKey]brand.Logo, len(rows))
 	for _, row := range rows {
@@ -280,7 +280,7 @@ func (r *Registry) listLogos(ctx context.Context, asked []logoKey) (map[logoKey]
 // Connections counts the connections that Offboard would end.
 func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
 	n, err := r.queries.CountConnections(ctx, id)
-	return n, postgres.Failed("connections of client "+id.String(), err)
+	return n, postgres.Wrap("connections of client "+id.String(), err)
 }
 
 // Offboard ends a client for good: it can never be used again, from then on, and all its connections are disconnected, in
@@ -319,7 +319,7 @@ func (r *Registry) changed(ctx context.Context, id uuid.UUID, rows int64, err er
 }
 
 func clientError(id uuid.UUID, err error) error {
-	return fmt.Errorf("client %s: %w", id, postgres.NoRow(err, ErrNotFound))
+	return fmt.Errorf("client %s: %w", id, postgres.NoRowsAs(err, ErrNotFound))
 }
 
 // differences are the fields that changed, with their old and new values. Of the contact's address, which is personal, it

@@ -39,7 +39,7 @@ func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) err
 	if err == nil && !right {
 		return errWrongClient
 	}
-	return postgres.Failed("authenticate client", err)
+	return postgres.Wrap("authenticate client", err)
 }
 
 // inLineOf has the statements of an act wait in the line of a client that has proved itself: by credentials, or by something

@@ -14,7 +14,7 @@ import (
 // current or used, with every token of its connection version. The consent remains. A token that is unknown, another
 // client's, expired or revoked already is no error and changes nothing. Error: ErrInvalidClient.
 func (s *Server) Revoke(ctx context.Context, client Credentials, presented string) error {
-	return postgres.Failed("revoke", s.revoke(ctx, client, presented))
+	return postgres.Wrap("revoke", s.revoke(ctx, client, presented))
 }
 
 func (s *Server) revoke(ctx context.Context, client Credentials, presented string) error {
@@ -49,5 +49,5 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 	if errors.Is(err, ErrNotConnected) { // it was deleted meanwhile
 		return nil
 	}
-	return postgres.Failed("disconnect", err)
+	return postgres.Wrap("disconnect", err)
 }

@@ -54,12 +54,12 @@ func (o *Overview) Here(ctx context.Context, firing []alerts.Alert) error {
 			ServerID: o.id, Host: o.host, Version: o.version, Commit: o.commit, StartedAt: o.startedAt, Alerts: text,
 		})
 	}
-	return postgres.Failed("overview: this server", err)
+	return postgres.Wrap("overview: this server", err)
 }
 
 // Leave takes this server's row away.
 func (o *Overview) Leave(ctx context.Context) error {
-	return postgres.Failed("overview: leave", o.queries.DeleteServer(ctx, o.id))
+	return postgres.Wrap("overview: leave", o.queries.DeleteServer(ctx, o.id))
 }
 
 // Servers are those that said they are there within a day and did not stop since, by host. Where there are too many, the longest
@@ -93,16 +93,16 @@ func (o *Overview) Database(ctx context.Context) (d Database, err error) {
 	if err != nil {
 		return Database{}, fmt.Errorf("overview: sizes: %w", err)
 	}
-	d.Sizes = postgres.List(days, func(day overviewdb.DatabaseSize) Size { return Size(day) })
+	d.Sizes = postgres.Map(days, func(day overviewdb.DatabaseSize) Size { return Size(day) })
 	tables, err := o.queries.LargestTables(ctx, maxTables)
 	for _, table := range tables {
 		d.Tables = append(d.Tables, Table{table.Name, table.Bytes, table.IndexBytes, table.EstimatedRows})
 	}
-	return d, postgres.Failed("overview: tables", err)
+	return d, postgres.Wrap("overview: tables", err)
 }
 
 // Sweep removes servers that were lost a day ago, and notes the size of the database once a day.
 func (o *Overview) Sweep(ctx context.Context) error {
 	_, lost := o.queries.DeleteLostServers(ctx)
-	return postgres.Failed("overview: sweep", errors.Join(lost, o.queries.NoteDatabaseSize(ctx), o.queries.DeletePastSizes(ctx)))
+	return postgres.Wrap("overview: sweep", errors.Join(lost, o.queries.NoteDatabaseSize(ctx), o.queries.DeletePastSizes(ctx)))
 }

@@ -132,7 +132,7 @@ func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connection
 	if unknown {
 		found.Precision = Unknown
 	}
-	return found, postgres.Failed("usage: connections", err)
+	return found, postgres.Wrap("usage: connections", err)
 }
 
 // All reports on every client from the hour of since on, oldest client first.

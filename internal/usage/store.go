@@ -123,7 +123,7 @@ func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time
 	for _, report := range reports {
 		slices.SortFunc(report.Operations, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	return reports, postgres.Failed("usage: report", u.countConnections(ctx, reports, bounds))
+	return reports, postgres.Wrap("usage: report", u.countConnections(ctx, reports, bounds))
 }
 
 // Overview is [Usage.All] for a page that shows all clients at once: the totals alone, without operations and hours, and with
@@ -160,7 +160,7 @@ func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error)
 	for i := range reports {
 		reports[i].Hours = nil
 	}
-	return reports, postgres.Failed("usage: overview", u.countConnections(ctx, reports, u.overview))
+	return reports, postgres.Wrap("usage: overview", u.countConnections(ctx, reports, u.overview))
 }
 
 // countConnections adds to reports the connections of their clients, within bounds; the zero value is not to count them.
@@ -168,7 +168,7 @@ func (u *Usage) countConnections(ctx context.Context, reports []Report, bounds c
 	if bounds == (countBounds{}) {
 		return nil
 	}
-	ids := postgres.List(reports, func(report Report) uuid.UUID { return report.ClientID })
+	ids := postgres.Map(reports, func(report Report) uuid.UUID { return report.ClientID })
 	connections, unknown, err := u.countInTime(ctx, ids, bounds)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (u *Usage) countInTime(ctx context.Context, clients []uuid.UUID, bounds cou
 // connections counts the connections of clients in bounded time: exactly for a client with few, by a sample of the table for
 // a client with many. Clients without connections are not in the map.
 func (u *Usage) connections(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
-	params := postgres.List(clients, func(id uuid.UUID) usagedb.CountConnectionStatesParams {
+	params := postgres.Map(clients, func(id uuid.UUID) usagedb.CountConnectionStatesParams {
 		return usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(bounds.exact + 1)} //nolint:gosec // a constant
 	})
 	limited, cancel := context.WithTimeout(ctx, bounds.timeout)
@@ -309,7 +309,7 @@ func (u *Usage) Sweep(ctx context.Context) error {
 	_, counts := u.queries.SweepUsage(ctx, Retention+time.Hour) // from the hour's beginning
 	_, charged := u.queries.SweepCharged(ctx, Retention)
 	_, refused := u.queries.SweepClientErrors(ctx, Retention)
-	return postgres.Failed("usage: sweep", errors.Join(counts, charged, refused))
+	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused))
 }
 
 // addErrors adds all errors or none, and keeps the latest of each client. Clients are in order, so that servers that write
@@ -355,5 +355,5 @@ func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, 
 			Refusal{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}, row.At, row.Requests, row.ErrorID,
 		}
 	}
-	return list, postgres.Failed("usage: errors", err)
+	return list, postgres.Wrap("usage: errors", err)
 }

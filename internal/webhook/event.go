@@ -116,7 +116,7 @@ func (e Event) Body() ([]byte, error) {
 
 // datasets are named like the scopes that read them.
 func datasets(scopes scope.Set) []partnerapi.Dataset {
-	return postgres.List(scopes.Names(), func(name string) partnerapi.Dataset {
+	return postgres.Map(scopes.Names(), func(name string) partnerapi.Dataset {
 		return partnerapi.Dataset(strings.TrimSuffix(name, ":read"))
 	})
 }
@@ -187,13 +187,13 @@ const maxAge = 30 * 24 * time.Hour
 var errNoSecret = errors.New("the signing secret cannot be opened with this keyset")
 
 func ids(events []Event) []uuid.UUID {
-	return postgres.List(events, func(event Event) uuid.UUID { return event.ID })
+	return postgres.Map(events, func(event Event) uuid.UUID { return event.ID })
 }
 
 // ofClient and ofEvent say whom or what an error is about; nil stays nil.
 func ofClient(id uuid.UUID, err error) error {
-	return postgres.Failed("webhook of client "+id.String(), err)
+	return postgres.Wrap("webhook of client "+id.String(), err)
 }
 func ofEvent(id uuid.UUID, err error) error {
-	return postgres.Failed("webhook event "+id.String(), err)
+	return postgres.Wrap("webhook event "+id.String(), err)
 }

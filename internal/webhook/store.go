@@ -135,7 +135,7 @@ func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, erro
 	if row.Rotating {
 		found.previousSecret, found.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)
 	}
-	return found, ofClient(clientID, postgres.NoRow(err, ErrNoEndpoint))
+	return found, ofClient(clientID, postgres.NoRowsAs(err, ErrNoEndpoint))
 }
 
 // Events lists events, without their attempts: the oldest first, unless the filter says otherwise.
@@ -156,7 +156,7 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, e
 	if err == nil {
 		events, err = w.withDue(ctx, rows)
 	}
-	return events, postgres.Failed("webhook events", err)
+	return events, postgres.Wrap("webhook events", err)
 }
 
 // Waiting counts a client's events that wait to be sent, and those that failed: each up to [CountBound], and one more where there are
@@ -174,7 +174,7 @@ func (w *Webhooks) Waiting(ctx context.Context, clientID uuid.UUID) (waiting, fa
 // zero value is after the newest. Each has its last ten attempts, without the responses.
 func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before page.Key, limit int) ([]Event, error) {
 	events, err := w.eventsOf(ctx, userID, clientID, before.OrNewest(), limit)
-	return events, postgres.Failed("webhook events of a connection", err)
+	return events, postgres.Wrap("webhook events of a connection", err)
 }
 
 func (w *Webhooks) eventsOf(ctx context.Context, userID, clientID uuid.UUID, before page.Key, limit int) ([]Event, error) {
@@ -205,7 +205,7 @@ func (w *Webhooks) eventsOf(ctx context.Context, userID, clientID uuid.UUID, bef
 // withDue makes events of rows, and says when those are due that are pending: as soon as they are in the queue, if they are not there
 // yet.
 func (w *Webhooks) withDue(ctx context.Context, found []webhookdb.WebhookEvent) ([]Event, error) {
-	events := postgres.List(found, fromRow)
+	events := postgres.Map(found, fromRow)
 	rows, err := w.queries.ListQueued(ctx, ids(events))
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 func (w *Webhooks) event(ctx context.Context, id uuid.UUID) (Event, error) {
 	row, err := w.queries.GetWebhookEvent(ctx, id)
 	if err != nil {
-		return Event{}, postgres.NoRow(err, ErrNoEvent)
+		return Event{}, postgres.NoRowsAs(err, ErrNoEvent)
 	}
 	found, err := w.withDue(ctx, []webhookdb.WebhookEvent{row})
 	if err != nil {
@@ -255,12 +255,12 @@ func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
 		queries := w.queries.WithTx(tx)
 		row, err := queries.GetWebhookEvent(ctx, id)
 		if err != nil {
-			return postgres.NoRow(err, ErrNoEvent)
+			return postgres.NoRowsAs(err, ErrNoEvent)
 		}
 		event, err := queries.LockWebhookEvent(ctx, webhookdb.LockWebhookEventParams{UserID: row.UserID, EventID: id})
 		switch {
 		case err != nil:
-			return postgres.NoRow(err, ErrNoEvent)
+			return postgres.NoRowsAs(err, ErrNoEvent)
 		case !event.HasEndpoint:
 			return ErrNoEndpoint
 		case event.Stopped:
@@ -368,7 +368,7 @@ func (w *Webhooks) recordAttempt(ctx context.Context, event Event, attempt Attem
 		Fault:      postgres.Null(attempt.Fault),
 		Response:   attempt.Response,
 	})
-	return held, postgres.NoRow(err, ErrNoEvent)
+	return held, postgres.NoRowsAs(err, ErrNoEvent)
 }
 
 // stop stops the endpoint whose receiver answered that it is gone.
@@ -418,7 +418,7 @@ func (w *Webhooks) Sweep(ctx context.Context) error {
 	for {
 		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Age: maxAge, MaxRows: batch})
 		if err != nil || n < batch {
-			return postgres.Failed("sweep webhook events", err)
+			return postgres.Wrap("sweep webhook events", err)
 		}
 	}
 }
@@ -445,7 +445,7 @@ func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
 		all[row.Name] = stats
 	}
 	sorted := slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return strings.Compare(a.Client, b.Client) })
-	return sorted, postgres.Failed("webhook statistics", err)
+	return sorted, postgres.Wrap("webhook statistics", err)
 }
 
 // Queue asks the database how delivery goes.
@@ -471,7 +471,7 @@ func (w *Webhooks) Queue(ctx context.Context) (Queue, error) {
 		q.Ages = append(q.Ages, Age{age.UpTo, age.Count - younger})
 		younger = age.Count
 	}
-	return q, postgres.Failed("webhook queue", err)
+	return q, postgres.Wrap("webhook queue", err)
 }
 
 func attemptOf(number int32, at time.Time, milliseconds int32, status *int32, fault *string) Attempt {

@@ -164,11 +164,11 @@ func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchRes
 		if err := allowTime(ctx, tx); err != nil {
 			return err
 		}
-		around, err := look(ctx, tx)
+		state, err := readDatabaseState(ctx, tx)
 		if err != nil {
 			return err
 		}
-		known, err := lockUsers(ctx, tx, users, around.sharded)
+		known, err := lockUsers(ctx, tx, users, state.sharded)
 		if err != nil {
 			return err
 		}
@@ -180,12 +180,12 @@ func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchRes
 			if rows == 0 {
 				continue
 			}
-			if !around.sharded {
+			if !state.sharded {
 				if err := lockRows(ctx, tx, from.part, from.kept); err != nil {
 					return err
 				}
 			}
-			n, err := remove(ctx, tx, from.part, around.told)
+			n, err := remove(ctx, tx, from.part, state.told)
 			if err != nil {
 				return err
 			}
@@ -196,7 +196,7 @@ func (s *Store) put(ctx context.Context, batch Batch, also func(pgx.Tx, BatchRes
 			if rows == 0 {
 				continue
 			}
-			merged, err := merge(ctx, tx, to.table, to.arrayRows(), "", around.told, to.args()...)
+			merged, err := merge(ctx, tx, to.table, to.arrayRows(), "", state.told, to.args()...)
 			if err != nil {
 				return err
 			}

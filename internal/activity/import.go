@@ -59,16 +59,16 @@ func importFile[R record](
 		if err := postgres.Stage(ctx, tx, 0, into.columns(), into.stagedTypes(), reader); err != nil {
 			return err
 		}
-		around, err := look(ctx, tx)
+		state, err := readDatabaseState(ctx, tx)
 		if err != nil {
 			return err
 		}
-		usersLocked, err := settleUsers(ctx, tx, into, reader, around, options.SkipUnknown, &result)
+		usersLocked, err := settleUsers(ctx, tx, into, reader, state, options.SkipUnknown, &result)
 		if err != nil {
 			return err
 		}
 		reader.Storing(0)
-		err = mergeStaged(ctx, tx, into, usersLocked, around.told, reader.Storing, &result)
+		err = mergeStaged(ctx, tx, into, usersLocked, state.told, reader.Storing, &result)
 		if postgres.IsForeignKeyViolation(err, "") { // a user was deleted meanwhile
 			return cmp.Or(unknownUsers(ctx, tx, reader), err)
 		}
@@ -84,13 +84,13 @@ func importFile[R record](
 // settleUsers locks the users of the staged rows where it can, and says whether all are locked. It fails if a row is bad. Rows of
 // unknown users are bad, or are passed to skip.
 func settleUsers(
-	ctx context.Context, tx pgx.Tx, into table, reader *intake.Reader, around surroundings, skip func([]string) error, result *Result,
+	ctx context.Context, tx pgx.Tx, into table, reader *intake.Reader, state databaseState, skip func([]string) error, result *Result,
 ) (locked bool, err error) {
 	if bad := reader.Bad(); bad.Count > 0 && skip != nil {
 		return false, bad.Err(reader.Rows())
 	}
 	for {
-		if !around.sharded {
+		if !state.sharded {
 			if locked, err = lockStagedUsers(ctx, tx); err != nil {
 				return false, err
 			}
@@ -109,7 +109,7 @@ func settleUsers(
 		if err != nil {
 			return false, err
 		}
-		if result.Skipped += skipped; around.sharded {
+		if result.Skipped += skipped; state.sharded {
 			return false, nil
 		}
 	}

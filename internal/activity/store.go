@@ -146,8 +146,8 @@ select (select count(*) from locked) = (select count(*) from wanted)`).Scan(&all
 	return all, postgres.Wrap("lock the users", err)
 }
 
-// surroundings are what a write needs to know of the database.
-type surroundings struct {
+// databaseState is what a write needs to know of the database.
+type databaseState struct {
 	told bool // some client may want to be told of changes
 	// sharded says that users are spread over several databases (Citus). One statement cannot lock rows in several of them
 	// there. What the locks prevent is found out instead: the foreign key refuses a user who is deleted meanwhile, and of two
@@ -155,9 +155,9 @@ type surroundings struct {
 	sharded bool
 }
 
-func look(ctx context.Context, tx pgx.Tx) (found surroundings, err error) {
-	err = tx.QueryRow(ctx, `select exists (select from webhook_endpoints where stopped_at is null), `+postgres.IsSharded).Scan(&found.told, &found.sharded)
-	return found, err
+func readDatabaseState(ctx context.Context, tx pgx.Tx) (state databaseState, err error) {
+	err = tx.QueryRow(ctx, `select exists (select from webhook_endpoints where stopped_at is null), `+postgres.IsSharded).Scan(&state.told, &state.sharded)
+	return state, err
 }
 
 // mergePart is merge for a part of a sorted file, which has many rows and most of them new. usersLocked is what

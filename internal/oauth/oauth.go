@@ -55,7 +55,7 @@ var (
 // Server is the authorization server. It is safe for use by many goroutines, and by many servers on one database.
 type Server struct {
 	store
-	turns    *fairqueue.Locks[row]
+	locks    *fairqueue.Locks[row]
 	proofs   *fairqueue.Batch[Credentials, struct{}]
 	keys     *credential.Keyring
 	settings Settings
@@ -74,7 +74,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Serv
 		store.newGrantID = settings.NewGrantID
 	}
 	return &Server{
-		store: store, turns: fairqueue.NewLocks[row](), keys: keys, settings: settings,
+		store: store, locks: fairqueue.NewLocks[row](), keys: keys, settings: settings,
 		proofs:        fairqueue.NewBatch(proofsAtOnce, store.proofs),
 		registrations: fairqueue.NewBatch(registrationsAtOnce, store.listRegistrations),
 	}

@@ -19,14 +19,14 @@ func (s *Server) Revoke(ctx context.Context, client Credentials, presented strin
 
 func (s *Server) revoke(ctx context.Context, client Credentials, presented string) error {
 	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
-		return s.revokeAccessToken(inLineOf(ctx, token.ClientID), client, token)
+		return s.revokeAccessToken(asPartner(ctx, token.ClientID), client, token)
 	}
 	token, err := open[refreshToken](s, credential.RefreshToken, presented)
 	if err != nil || token.ClientID != client.ClientID {
 		return s.AuthenticateClient(ctx, client)
 	}
-	ctx = inLineOf(ctx, token.ClientID)
-	unlock, err := s.turns.Lock(ctx, row{token.UserID, token.ClientID})
+	ctx = asPartner(ctx, token.ClientID)
+	unlock, err := s.locks.Lock(ctx, row{token.UserID, token.ClientID})
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 	if err := s.AuthenticateClient(ctx, client); err != nil { // a grant's id proves nothing
 		return err
 	}
-	ctx = inLineOf(ctx, client.ClientID)
+	ctx = asPartner(ctx, client.ClientID)
 	userID, err := s.findGrant(ctx, client, grantID)
 	if err == nil && userID != nil {
 		err = s.disconnect(ctx, *userID, client.ClientID, "client")

@@ -370,7 +370,7 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 // disconnect ends a connection, whatever state it is in. It is one act for all who may: the "client", the "user" and the
 // "operator". Error: ErrNotConnected.
 func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string) error {
-	unlock, err := s.turns.Lock(ctx, row{userID, clientID})
+	unlock, err := s.locks.Lock(ctx, row{userID, clientID})
 	if err != nil {
 		return err
 	}

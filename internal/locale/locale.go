@@ -18,12 +18,13 @@ import (
 	"golang.org/x/text/language"
 )
 
-//go:embed texts/*.toml texts/console/*.toml
+//go:embed texts/*.toml texts/console/en.toml
 var files embed.FS
 
 // Catalogue has the texts of all languages. It is safe for concurrent use.
 type Catalogue struct {
 	locales map[string]*Locale
+	console map[string]*Locale
 }
 
 // Locale is one language.
@@ -33,8 +34,9 @@ type Locale struct {
 	localizer *i18n.Localizer
 }
 
-// New reads the texts of the program, and those of the operator in place of some: the folder has files that are named by their
-// language, such as de.toml. It may be nil. An error is one line that names the file and the text.
+// New reads the built-in texts, and then the operator's files, which are named by their language, such as de.toml. Their texts
+// replace the built-in ones. If a file has texts of the console, the console has that language, too. A file of a language that
+// the pages do not have may hold nothing else. operator may be nil. An error is one line that names the file and the text.
 func New(operator fs.FS) (*Catalogue, error) {
 	bundle := i18n.NewBundle(language.English)
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
@@ -58,14 +60,13 @@ func New(operator fs.FS) (*Catalogue, error) {
 	}
 	c := &Catalogue{locales: map[string]*Locale{}}
 	for _, name := range names {
-		tag := strings.TrimSuffix(name, ".toml")
-		for _, name := range []string{name, "console/" + name} {
-			if _, err := add(bundle, embedded, name, known); err != nil {
-				return nil, err
-			}
+		if _, err := add(bundle, embedded, name, known); err != nil {
+			return nil, err
 		}
-		c.locales[tag] = &Locale{Tag: tag, localizer: i18n.NewLocalizer(bundle, tag)}
+		tag := strings.TrimSuffix(name, ".toml")
+		c.locales[tag] = newLocale(bundle, tag)
 	}
+	c.console = map[string]*Locale{"en": c.locales["en"]}
 	if operator == nil {
 		return c, nil
 	}
@@ -74,15 +75,32 @@ func New(operator fs.FS) (*Catalogue, error) {
 		return nil, err
 	}
 	for _, name := range own {
-		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%s: want one of %s", name, strings.Join(names, ", "))
+		tag := strings.TrimSuffix(name, ".toml")
+		base, err := language.ParseBase(tag)
+		if err != nil || base.String() != tag {
+			return nil, fmt.Errorf("%s: want the code of a language, such as de.toml", name)
 		}
-		if _, err := add(bundle, operator, name, known); err != nil {
+		added, err := add(bundle, operator, name, known)
+		if err != nil {
 			return nil, err
+		}
+		for _, message := range added {
+			if strings.HasPrefix(message.ID, "console.") {
+				c.console[tag] = newLocale(bundle, tag)
+			} else if c.locales[tag] == nil {
+				return nil, fmt.Errorf("%s: %s: pages and emails have no language %s, only %s", name, message.ID, tag, strings.Join(c.Tags(), ", "))
+			}
 		}
 	}
 	return c, nil
 }
+
+func newLocale(bundle *i18n.Bundle, tag string) *Locale {
+	return &Locale{Tag: tag, localizer: i18n.NewLocalizer(bundle, tag)}
+}
+
+// Console returns the languages of the console: English, and those of the operator's texts. A missing text is in English.
+func (c *Catalogue) Console() *Catalogue { return &Catalogue{locales: c.console} }
 
 // Default are the texts of the program alone.
 var Default = sync.OnceValue(func() *Catalogue {

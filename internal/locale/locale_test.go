@@ -17,24 +17,22 @@ import (
 	"golang.org/x/text/language"
 )
 
-// messages are the texts of a language's files, by key.
-func messages(t *testing.T, tag string) map[string]*i18n.Message {
+// messages are the texts of a file, by key.
+func messages(t *testing.T, name string) map[string]*i18n.Message {
 	t.Helper()
 	bundle := i18n.NewBundle(language.English)
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
+	text, err := os.ReadFile("texts/" + name + ".toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := bundle.ParseMessageFileBytes(text, name+".toml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	found := map[string]*i18n.Message{}
-	for _, folder := range []string{"texts/", "texts/console/"} {
-		text, err := os.ReadFile(folder + tag + ".toml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := bundle.ParseMessageFileBytes(text, tag+".toml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, message := range file.Messages {
-			found[message.ID] = message
-		}
+	for _, message := range file.Messages {
+		found[message.ID] = message
 	}
 	return found
 }
@@ -107,15 +105,17 @@ var inserted = regexp.MustCompile(`\{\{[^}]*\}\}|<[^>]*>`)
 // (WCAG 2.2, 2.5.3).
 func TestTextsAreSet(t *testing.T) {
 	t.Parallel()
-	for _, tag := range Default().Tags() {
-		for key, message := range messages(t, tag) {
+	for _, name := range append(Default().Tags(), "console/en") {
+		for key, message := range messages(t, name) {
 			for _, form := range forms(message) {
 				words := inserted.ReplaceAllString(form, "x")
 				if strings.ContainsAny(words, "\"'&") || strings.Contains(words, "  ") || strings.TrimSpace(form) != form {
-					t.Errorf("%s: %s is not well set: %q", tag, key, form)
+					t.Errorf("%s: %s is not well set: %q", name, key, form)
 				}
 			}
 		}
+	}
+	for _, tag := range Default().Tags() {
 		in := Default().Locale(tag)
 		for name, label := range map[string]string{"account.disconnect_whom": "account.disconnect", "browsers.remove_which": "browsers.remove"} {
 			if whole := in.Text(name, "Partner", "", "Browser", "", "Day", ""); !strings.Contains(strings.ToLower(whole), strings.ToLower(in.Text(label))) {
@@ -206,11 +206,43 @@ func TestTextsOfTheOperator(t *testing.T) {
 		"en.toml: there is no text consent.alow":                  own("en.toml", "[consent]\nalow = \"Yes\""),
 		"en.toml: consent.allow: {{.Nobody}} is not known here":   own("en.toml", "[consent]\nallow = \"Yes, {{.Nobody}}\""),
 		"en.toml: consent.allow: not a text with {{.Name}} in it": own("en.toml", "[consent]\nallow = \"Yes {{\""),
-		"xx.toml: want one of":                                    own("xx.toml", ""),
-		"en.toml: toml:":                                          own("en.toml", "[consent\n"),
+		"xx.toml: want the code of a language":                    own("xx.toml", ""),
+		"de-AT.toml: want the code of a language":                 own("de-AT.toml", ""),
+		"fi.toml: consent.allow: pages and emails have no":        own("fi.toml", "[consent]\nallow = \"Salli\""),
+		"en.toml: toml:": own("en.toml", "[consent\n"),
 	} {
 		if _, err := New(files); err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %q", err, name)
 		}
+	}
+}
+
+// TestLanguagesOfTheConsole: the console has the languages for which the operator has texts of it, and no others.
+func TestLanguagesOfTheConsole(t *testing.T) {
+	t.Parallel()
+	c, err := New(fstest.MapFS{
+		"de.toml": {Data: []byte("[console.nav]\nusers = \"Leute\"\n[consent]\nallow = \"Ja\"")},
+		"fi.toml": {Data: []byte("[console.nav]\nusers = \"Käyttäjät\"")},
+		"fr.toml": {Data: []byte("[consent]\nallow = \"Oui\"")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"de", "en", "fi"}, c.Console().Tags()); diff != "" {
+		t.Errorf("the console's languages (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Default().Tags(), c.Tags()); diff != "" {
+		t.Errorf("the languages of pages (-want +got):\n%s", diff)
+	}
+	for header, want := range map[string]string{
+		"de": "de Leute, Partners", "fi": "fi Käyttäjät, Partners", "fr": "en Users, Partners", "fr,fi;q=0.5": "fi Käyttäjät, Partners",
+	} {
+		in := c.Console().Negotiate(header)
+		if got := in.Tag + " " + in.Text("console.nav.users") + ", " + in.Text("console.nav.partners"); got != want {
+			t.Errorf("%s gives %s, want %s", header, got, want)
+		}
+	}
+	if got := Default().Console().Negotiate("de").Tag; got != "en" {
+		t.Errorf("without texts of the operator, the console speaks %s", got)
 	}
 }

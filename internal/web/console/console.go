@@ -49,7 +49,7 @@ type Config struct {
 	Facts     func(context.Context) overview.Facts // of the service as a whole
 	Now       func() time.Time
 	Brand     brand.Brand       // whose service this is; without a name: the program's own
-	Texts     *locale.Catalogue // nil: those of the program
+	Texts     *locale.Catalogue // of users' pages and of the console; nil: the built-in ones
 
 	TrustedProxies network.Proxies // whose X-Forwarded-For is believed
 
@@ -72,7 +72,12 @@ var files embed.FS
 // New serves [Path] and everything below it. Mount it behind telemetry.Requests and a check of the Host. An error means that the
 // embedded files are inconsistent.
 func New(config Config) (http.Handler, error) {
-	pages, err := site.New(site.Config{Files: files, Static: Path + "/static/", Brand: config.Brand, Texts: config.Texts, Funcs: words})
+	if config.Texts == nil {
+		config.Texts = locale.Default()
+	}
+	pages, err := site.New(site.Config{
+		Files: files, Static: Path + "/static/", Brand: config.Brand, Texts: config.Texts.Console(), Funcs: words,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}

@@ -169,7 +169,7 @@ func TestChromiumHostilePartners(t *testing.T) {
 	for _, name := range hostile {
 		path := partnerPath(pgtest.Value[uuid.UUID](t, s.DB, "select client_id from clients where name = $1", name))
 		for _, page := range []string{"/refused", "/offboard", ""} {
-			s.isHarmless(t, "en", "partner"+page, path+page)
+			s.isHarmless(t, "partner"+page, path+page)
 		}
 		s.IsTitled(name + " · Console · Activity Connect")
 	}

@@ -41,7 +41,7 @@ type tongue struct{ Tag, Name string }
 
 func (c *console) choosePreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	x := previewChoice{aboutPartner: aboutPartner{partner, "consent"}}
-	for _, tag := range c.site.Texts.Tags() {
+	for _, tag := range c.Texts.Tags() {
 		x.Languages = append(x.Languages, tongue{tag, display.Self.Name(language.Make(tag))})
 	}
 	return c.write(w, r, "partners", "consent", x)
@@ -49,7 +49,7 @@ func (c *console) choosePreview(w http.ResponseWriter, r *http.Request, partner 
 
 func (c *console) showPreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	tag := chi.URLParam(r, "language")
-	if !slices.Contains(c.site.Texts.Tags(), tag) {
+	if !slices.Contains(c.Texts.Tags(), tag) {
 		return site.ErrNotFound
 	}
 	logo := ""

@@ -7,10 +7,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"connect-svc/internal/locale"
 	"connect-svc/internal/network"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/testing/edgetest"
@@ -214,4 +216,23 @@ func TestForgedForms(t *testing.T) {
 		})
 	}
 	v.shows(v.Get(userPath(f.User.ID)), f.User.Email)
+}
+
+// The console speaks English, and each language for which the operator has texts of it.
+func TestLanguagesOfTheOperator(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var err error
+	if f.config.Texts, err = locale.New(fstest.MapFS{"fi.toml": {Data: []byte("[console.sign_in]\nheading = \"Kirjaudu konsoliin\"")}}); err != nil {
+		t.Fatal(err)
+	}
+	f.serve(t)
+	v := f.visitor(t)
+	for header, want := range map[string]string{"fi": "fi Kirjaudu konsoliin", "de": "en Sign in to the console"} {
+		v.Header.Set("Accept-Language", header)
+		page := v.Get(Path + "/sign-in")
+		if got := page.Find("html").AttrOr("lang", "") + " " + page.Find("h1").Text(); got != want {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
+	}
 }

@@ -30,7 +30,7 @@ func NewConsentPreview(static string, of brand.Brand, texts *locale.Catalogue, n
 	return &ConsentPreview{files, now}, nil
 }
 
-// Show sends the page in a language. logo is the address of the partner's logo, empty where it has none; back is where the page
+// Show sends the page in a language, under a bar in the operator's own. logo is the address of the partner's logo, empty where it has none; back is where the page
 // leads back to.
 func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.Client, tag, logo, back string) {
 	const email = "robin@example.com"
@@ -45,7 +45,7 @@ func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.
 		Email:   email,
 		Consent: oauth.Consent{Scopes: of.Scopes, Email: email, HistoryFrom: p.now().UTC().Truncate(24 * time.Hour)},
 		Reads:   of.Scopes.Names(),
-		Preview: back,
+		Preview: back, Operator: p.site.Texts.Console().Negotiate(r.Header.Get("Accept-Language")),
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 )
 
@@ -38,7 +39,8 @@ type view struct {
 
 	Code string // of the error
 
-	Preview string // where a preview for an operator leads back to; empty: this is none
+	Preview  string         // the address to which a preview for an operator leads back; empty if this is none
+	Operator *locale.Locale // the operator's language, for a preview
 }
 
 // view holds what all pages of the request show.

@@ -41,8 +41,8 @@ var owners = map[string]string{
 	"operator_sessions":      "operators",
 	"turns":                  "postgres",
 	"keyset_marks":           "postgres",
-	"servers":                "overview",
-	"database_sizes":         "overview",
+	"servers":                "servers",
+	"database_sizes":         "servers",
 }
 
 // guests are the domains that write a table of another one, and why there is no other way.

@@ -25,9 +25,9 @@ import (
 	"connect-svc/internal/network"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
-	"connect-svc/internal/overview"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/servers"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
@@ -106,7 +106,7 @@ type App struct {
 	edges           atomic.Pointer[edges]
 	bodies          *contract.Budget // of the memory for bodies of the operator API, for all edges that there will be
 	audit           *audit.Log
-	overview        *overview.Overview
+	servers         *servers.Servers
 	alerts          *alerts.Alerts
 	others          map[string]bool // whether the other servers are up, as the last look that could find it out found it
 	sessions        *operators.Sessions
@@ -187,7 +187,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, config.Clock.Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
-	if err := a.openOverview(); err != nil {
+	if err := a.openServers(); err != nil {
 		return err
 	}
 
@@ -315,13 +315,13 @@ func (a *App) PrivateHandler() http.Handler { return a.private.Handler }
 
 // servers are those of the listeners that there are, in the order in which they stop: readiness can say no while requests
 // run.
-func (a *App) servers() []*server {
+func (a *App) httpServers() []*server {
 	return slices.DeleteFunc([]*server{a.public, a.private, a.probing}, func(s *server) bool { return s == nil })
 }
 
 // Close releases what Open took. Run calls it as well.
 func (a *App) Close() {
-	for _, s := range a.servers() {
+	for _, s := range a.httpServers() {
 		s.breakOff()
 		_ = s.listener.Close() // may be closed already
 	}

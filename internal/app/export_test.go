@@ -5,19 +5,20 @@ import (
 	"time"
 
 	"connect-svc/internal/alerts"
-	"connect-svc/internal/overview"
+	"connect-svc/internal/servers"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/web/console"
 )
 
 // What the tests of package app_test look at, which have the fixture of package e2e.
 
-func (a *App) Facts(ctx context.Context) overview.Facts { return a.facts(ctx) }
+func (a *App) Facts(ctx context.Context) console.Facts { return a.facts(ctx) }
 
 func (a *App) Look(ctx context.Context, now time.Time) error { return a.look(ctx, now) }
 
 func (a *App) Firing() []alerts.Alert { return a.alerts.Firing() }
 
-func (a *App) Servers(ctx context.Context) ([]overview.Server, error) { return a.overview.Servers(ctx) }
+func (a *App) Servers(ctx context.Context) ([]servers.Server, error) { return a.servers.List(ctx) }
 
 func (a *App) Observe(event *telemetry.Event) { a.metrics.Observe(event) }
 

@@ -13,7 +13,6 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/overview"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -46,23 +45,23 @@ func TestFacts(t *testing.T) {
 	switch migrated := pgtest.Value[int64](t, e.DB, "select max(version_id) from goose_db_version"); {
 	case f.Version != "v1.2.3" || f.Commit != "abc" || !strings.HasPrefix(f.Go, "go1.") || strings.Count(f.Contract, ".") != 2:
 		t.Errorf("the versions are %s, %s, %s, %s", f.Version, f.Commit, f.Go, f.Contract)
-	case !f.Servers.Known || len(f.Servers.Is) != 1 || f.Servers.Is[0].ID != f.Self || f.Servers.Is[0].Lost():
+	case !f.Servers.Known || len(f.Servers.Value) != 1 || f.Servers.Value[0].ID != f.Self || f.Servers.Value[0].Lost():
 		t.Errorf("the servers are %+v", f.Servers)
-	case f.Migrations.Is != overview.Migrations{Applied: migrated, Known: migrated}:
+	case f.Migrations.Value != console.Migrations{Applied: migrated, Known: migrated}:
 		t.Errorf("the migrations are %+v", f.Migrations)
-	case !f.Database.Known || f.Database.Is.Version != version || f.Database.Is.Bytes < 1<<20 || len(f.Database.Is.Sizes) != 1:
+	case !f.Database.Known || f.Database.Value.Version != version || f.Database.Value.Bytes < 1<<20 || len(f.Database.Value.Sizes) != 1:
 		t.Errorf("the database is %+v", f.Database)
 	case len(f.Certificates) != 1 || f.Certificates[0].Listener != "public" || f.Certificates[0].Problem != "is not for the host of the base URL" ||
 		time.Until(f.Certificates[0].NotAfter) > time.Hour:
 		t.Errorf("the certificates are %+v", f.Certificates)
-	case f.Mail != overview.Mail{Sent: 1, Used: true} || !f.MailWaiting.Known:
+	case f.Mail != console.Mail{Sent: 1, Used: true} || !f.MailWaiting.Known:
 		t.Errorf("mail is %+v, %+v", f.Mail, f.MailWaiting)
 	case !f.Limiter.Redis || !f.Limiter.Answers || f.Limiter.Took <= 0:
 		t.Errorf("the limiter is %+v", f.Limiter)
 	case len(f.Replicas) != 1 || f.Replicas[0].Used || f.Replicas[0].Lag != 0:
 		t.Errorf("the replicas are %+v", f.Replicas)
 	}
-	if q := f.Webhooks.Is; q.Waiting != 5 || q.Due != 5 || q.Failed != 1 || q.Oldest < 100*time.Minute || q.Oldest > 110*time.Minute ||
+	if q := f.Webhooks.Value; q.Waiting != 5 || q.Due != 5 || q.Failed != 1 || q.Oldest < 100*time.Minute || q.Oldest > 110*time.Minute ||
 		q.Ages[2].Count != 2 || q.Ages[3].Count != 3 {
 		t.Errorf("the queue is %+v", q)
 	}
@@ -70,7 +69,7 @@ func TestFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := f.Keys.Is; len(list) != 3 || list[0].ID != primary || list[0].Status != "primary" || list[0].Since.IsZero() ||
+	if list := f.Keys.Value; len(list) != 3 || list[0].ID != primary || list[0].Status != "primary" || list[0].Since.IsZero() ||
 		list[1].Status != "next" || !list[1].Since.IsZero() || list[2].Status != "identifiers" || list[2].Since.IsZero() {
 		t.Errorf("the keys are %+v", list)
 	}

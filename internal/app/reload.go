@@ -8,7 +8,6 @@ import (
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/operators"
-	"connect-svc/internal/overview"
 	"connect-svc/internal/web/console"
 	"connect-svc/internal/web/developers"
 	"connect-svc/internal/web/pages"
@@ -89,8 +88,8 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 // reloads are what the service runs with since it read its settings again.
 type reloads struct {
 	sync.Mutex
-	config Config          // as the last reload that could be used left it
-	last   overview.Reload // that there was
+	config Config         // as the last reload that could be used left it
+	last   console.Reload // that there was
 }
 
 // Reload takes over what config says of brand, texts and operator tokens, and reads the certificates again. What else config
@@ -137,14 +136,14 @@ func (a *App) takeOver(config Config) error {
 }
 
 func (a *App) noteReload(problem error) {
-	a.reloads.last = overview.Reload{At: a.config.Clock.Now()}
+	a.reloads.last = console.Reload{At: a.config.Clock.Now()}
 	if problem != nil {
 		a.reloads.last.Problem = credential.Redact(problem.Error())
 	}
 }
 
 // lastReload is how the last reload went.
-func (a *App) lastReload() overview.Reload {
+func (a *App) lastReload() console.Reload {
 	a.reloads.Lock()
 	defer a.reloads.Unlock()
 	return a.reloads.last

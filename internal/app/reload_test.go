@@ -10,9 +10,9 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/overview"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/web/console"
 )
 
 // A reload that failed, or of which a part could not be used, raises its alert until one goes well. The console's page and the metric
@@ -25,7 +25,7 @@ func TestReloadThatFailed(t *testing.T) {
 		config = *c
 	})
 	watches(t, e, time.Minute, nil)
-	if f := e.App.Facts(t.Context()); f.Reload != (overview.Reload{}) || len(f.Alerts) != 0 {
+	if f := e.App.Facts(t.Context()); f.Reload != (console.Reload{}) || len(f.Alerts) != 0 {
 		t.Errorf("before any: %+v, %v", f.Reload, f.Alerts)
 	}
 	secret, _ := credential.NewOperatorToken()

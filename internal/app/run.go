@@ -48,8 +48,8 @@ func (a *App) Run(ctx context.Context) error {
 	work.Go(func() { every(background, a.certificateInterval, func() { a.refreshCertificates(false) }) })
 	work.Go(func() { a.watch(background) })
 
-	failures := make(chan error, len(a.servers()))
-	for _, s := range a.servers() {
+	failures := make(chan error, len(a.httpServers()))
+	for _, s := range a.httpServers() {
 		work.Go(func() {
 			if err := s.run(); err != nil {
 				failures <- err
@@ -122,7 +122,7 @@ func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	defer cancel()
 	running, cancelRunning := context.WithTimeout(limit, a.drainTimeout)
 	defer cancelRunning()
-	for _, s := range a.servers() {
+	for _, s := range a.httpServers() {
 		s.drain(running, a.logger)
 	}
 	endBackground()
@@ -163,7 +163,7 @@ func (a *App) Sweep(ctx context.Context) {
 			"usage":     a.Usage.Sweep,
 			"webhook":   a.Webhooks.Sweep,
 			"audit":     a.audit.Sweep,
-			"overview":  a.overview.Sweep,
+			"servers":   a.servers.Sweep,
 			"operators": a.sessions.Sweep,
 		} {
 			if err := sweep(ctx); err != nil && ctx.Err() == nil {

@@ -7,20 +7,20 @@ import (
 
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
-	"connect-svc/internal/overview"
+	"connect-svc/internal/servers"
 )
 
 // leaveTimeout bounds what a stop waits for the watch.
 const leaveTimeout = time.Second
 
-// openOverview prepares this server's row among the servers, and the alerts.
-func (a *App) openOverview() (err error) {
+// openServers prepares this server's row among the servers, and the alerts.
+func (a *App) openServers() (err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "" // there is none to tell it by
 	}
-	a.overview = overview.New(a.Pool, host, a.config.Version, a.config.Commit, a.config.Clock.Now())
-	a.alerts, err = alerts.New(docs.Alerts, a.metrics.Gatherer(), a.overview.ID().String())
+	a.servers = servers.New(a.Pool, host, a.config.Version, a.config.Commit, a.config.Clock.Now())
+	a.alerts, err = alerts.New(docs.Alerts, a.metrics.Gatherer(), a.servers.ID().String())
 	return err
 }
 
@@ -41,7 +41,7 @@ func (a *App) watch(ctx context.Context) {
 	every(ctx, alerts.Interval, look)
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	if err := a.overview.Leave(leaving); err != nil {
+	if err := a.servers.Deregister(leaving); err != nil {
 		a.logger.Warn("watch", "cause", err)
 	}
 }
@@ -51,11 +51,11 @@ func (a *App) watch(ctx context.Context) {
 func (a *App) look(ctx context.Context, now time.Time) error {
 	asking, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 	defer cancel()
-	servers, err := a.overview.Servers(asking)
+	list, err := a.servers.List(asking)
 	if err == nil {
 		a.others = map[string]bool{}
 	}
-	for _, server := range servers {
+	for _, server := range list {
 		a.others[server.ID.String()] = !server.Lost()
 	}
 	if failure := a.alerts.Evaluate(ctx, now, a.others); failure != nil {
@@ -63,7 +63,7 @@ func (a *App) look(ctx context.Context, now time.Time) error {
 	}
 	writing, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 	defer cancel()
-	if failure := a.overview.Here(writing, a.alerts.Firing()); failure != nil {
+	if failure := a.servers.Heartbeat(writing, a.alerts.Firing()); failure != nil {
 		err = failure
 	}
 	return err

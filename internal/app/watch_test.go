@@ -11,7 +11,7 @@ import (
 
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
-	"connect-svc/internal/overview"
+	"connect-svc/internal/servers"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/wait"
@@ -109,9 +109,9 @@ func TestConsoleRaisesNoAlerts(t *testing.T) {
 func TestServerGoesDown(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)
-	other := overview.New(e.App.Pool, "other", "v1", "abc", e.DB.Clock.Now())
+	other := servers.New(e.App.Pool, "other", "v1", "abc", e.DB.Clock.Now())
 	here := func() {
-		if err := other.Here(t.Context(), nil); err != nil {
+		if err := other.Heartbeat(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestServerGoesDown(t *testing.T) {
 	if names := firing(e); len(names) != 0 {
 		t.Errorf("when it is back there fire %q", names)
 	}
-	if err := other.Leave(t.Context()); err != nil {
+	if err := other.Deregister(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	watches(t, e, 4*time.Minute, nil)
@@ -140,7 +140,7 @@ func TestServerGoesDown(t *testing.T) {
 func TestServerIsDownWhileNobodyKnows(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)
-	if err := overview.New(e.App.Pool, "other", "v1", "abc", e.DB.Clock.Now()).Here(t.Context(), nil); err != nil {
+	if err := servers.New(e.App.Pool, "other", "v1", "abc", e.DB.Clock.Now()).Heartbeat(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	watches(t, e, 4*time.Minute, nil)

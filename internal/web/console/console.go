@@ -21,7 +21,6 @@ import (
 	"connect-svc/internal/network"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
-	"connect-svc/internal/overview"
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
@@ -46,7 +45,7 @@ type Config struct {
 	Usage     *usage.Usage
 	Audit     *audit.Log
 	Consent   ConsentPage
-	Facts     func(context.Context) overview.Facts // of the service as a whole
+	Facts     func(context.Context) Facts // of the service as a whole
 	Now       func() time.Time
 	Brand     brand.Brand       // whose service this is; without a name: the program's own
 	Texts     *locale.Catalogue // of users' pages and of the console; nil: the built-in ones
@@ -63,7 +62,7 @@ type console struct {
 	site *site.Site
 }
 
-// inConsole makes the console the caller in the queue for the database.
+// inConsole is the line of the console in the queue for the database.
 var inConsole = fairqueue.Caller{Kind: fairqueue.Console}
 
 //go:embed templates static

@@ -11,7 +11,6 @@ import (
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/operators"
-	"connect-svc/internal/overview"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -45,7 +44,7 @@ func newFixture(t testing.TB) *fixture {
 		Webhooks:  f.Webhooks,
 		Usage:     f.Usage,
 		Audit:     f.Audit,
-		Facts:     func(context.Context) overview.Facts { return quietService() },
+		Facts:     func(context.Context) Facts { return quietService() },
 		Now:       f.DB.Now,
 		Limits:    wait.Patient,
 	}

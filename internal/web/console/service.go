@@ -11,7 +11,8 @@ import (
 
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
-	"connect-svc/internal/overview"
+	"connect-svc/internal/servers"
+	"connect-svc/internal/webhook"
 )
 
 const servicePath = Path + "/service"
@@ -25,7 +26,7 @@ var guide = docs.Guide()
 
 // serviceView is the service as a whole.
 type serviceView struct {
-	overview.Facts
+	Facts
 	Firing        []firing
 	Growth, Queue *chart // nil: there is nothing to draw
 	Grew          string // by how much the database has grown, and since when; empty: not known yet
@@ -42,7 +43,7 @@ func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
 	x := serviceView{Facts: c.Facts(r.Context())}
 	x.Firing = x.firing()
 	in := newWriter(c.site.Locale(r))
-	if database := x.Database.Is; x.Database.Known {
+	if database := x.Database.Value; x.Database.Known {
 		if grew, days, known := database.Growth(x.At); known && grew >= 0 {
 			x.Grew = in.Text("console.service.database.grew", "Size", in.size(grew), "Count", days)
 		} else if known {
@@ -50,8 +51,8 @@ func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
 		}
 		x.Growth = in.drawGrowth(x.Sizes())
 	}
-	if x.Webhooks.Is.Waiting > 0 {
-		x.Queue = in.drawQueue(x.Webhooks.Is)
+	if x.Webhooks.Value.Waiting > 0 {
+		x.Queue = in.drawQueue(x.Webhooks.Value)
 	}
 	return c.write(w, r, "service", "service", x)
 }
@@ -72,7 +73,7 @@ func (x serviceView) firing() (list []firing) {
 		}
 	}
 	self := ""
-	for _, server := range x.Servers.Is {
+	for _, server := range x.Servers.Value {
 		if server.ID == x.Self {
 			self = server.Host
 			continue
@@ -96,7 +97,7 @@ func (x serviceView) firing() (list []firing) {
 func (x serviceView) IsSelf(id uuid.UUID) bool { return id == x.Self }
 
 // Pending are migrations that this program has and the database has not, or the other way round.
-func (x serviceView) Pending() bool { return x.Migrations.Is.Applied != x.Migrations.Is.Known }
+func (x serviceView) Pending() bool { return x.Migrations.Value.Applied != x.Migrations.Value.Known }
 
 // Soon tells whether a certificate ends within the time in which the alert ConnectCertificateEnds fires.
 func (x serviceView) Soon(end time.Time) bool { return end.Sub(x.At) < 14*24*time.Hour }
@@ -105,14 +106,14 @@ func (x serviceView) Soon(end time.Time) bool { return end.Sub(x.At) < 14*24*tim
 func (x serviceView) Left(end time.Time) time.Duration { return max(0, end.Sub(x.At)) }
 
 // Sizes are those of the days before today, oldest first, and that of now.
-func (x serviceView) Sizes() []overview.Size {
+func (x serviceView) Sizes() []servers.Size {
 	today := x.At.UTC().Truncate(24 * time.Hour)
-	sizes := slices.DeleteFunc(slices.Clone(x.Database.Is.Sizes), func(s overview.Size) bool { return !s.Day.Before(today) })
-	return append(sizes, overview.Size{Day: today, Bytes: x.Database.Is.Bytes})
+	sizes := slices.DeleteFunc(slices.Clone(x.Database.Value.Sizes), func(s servers.Size) bool { return !s.Day.Before(today) })
+	return append(sizes, servers.Size{Day: today, Bytes: x.Database.Value.Bytes})
 }
 
 // drawGrowth draws the size of the database on each day from the first that is known.
-func (in writer) drawGrowth(sizes []overview.Size) *chart {
+func (in writer) drawGrowth(sizes []servers.Size) *chart {
 	first, last := sizes[0].Day, sizes[len(sizes)-1]
 	days := int(last.Day.Sub(first).Hours()/24) + 1
 	if days < 2 {
@@ -143,7 +144,7 @@ func (in writer) drawGrowth(sizes []overview.Size) *chart {
 }
 
 // drawQueue draws how many events have waited for how long.
-func (in writer) drawQueue(queue overview.Webhooks) *chart {
+func (in writer) drawQueue(queue webhook.Queue) *chart {
 	values, most := make([]float64, len(queue.Ages)), int64(1)
 	for i, age := range queue.Ages {
 		values[i], most = float64(age.Count), max(most, age.Count)
@@ -160,7 +161,7 @@ func (in writer) drawQueue(queue overview.Webhooks) *chart {
 }
 
 // age is for how long events have waited.
-func (in writer) age(age overview.Age) string {
+func (in writer) age(age webhook.Age) string {
 	if age.UpTo == 0 {
 		return in.Text("console.service.queue.older")
 	}

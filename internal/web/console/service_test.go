@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/alerts"
-	"connect-svc/internal/overview"
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/servers"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/webhook"
 )
 
 const headingService = "Service"
@@ -21,61 +21,61 @@ const headingService = "Service"
 const hostileName = `<script>alert(1)</script>"'>&`
 
 // busyService are facts of a service with everything in it: trouble, a lost server, a hostile partner.
-func busyService() overview.Facts {
+func busyService() Facts {
 	self, other, lost := uuid.New(), uuid.New(), uuid.New()
 	waiting := alerts.Alert{Name: "ConnectWebhooksWaiting", Severity: "ticket", Since: start.Add(-2 * time.Hour),
 		Summary: hostileName + ": its receiver has not accepted an event for more than an hour."}
 	limiter := alerts.Alert{Name: "ConnectLimiterFailing", Severity: "page", Since: start.Add(-time.Minute),
 		Summary: "The rate limiter cannot decide: reads get 503."}
-	f := overview.Facts{
+	f := Facts{
 		At: start, Version: "v1.4.0", Commit: "0123456789abcdef0123456789abcdef01234567", Go: "go1.26.8", Contract: "1.2.3", Self: self,
 		Alerts: []alerts.Alert{waiting, limiter}, Unwatched: 12,
-		Certificates: []overview.Certificate{
+		Certificates: []Certificate{
 			{Listener: "public", Names: []string{"connect.example.com", "www.connect.example.com"}, NotAfter: start.Add(50 * 24 * time.Hour)},
 			{Listener: "private", NotAfter: start.Add(9 * time.Hour), Problem: "is not for the host of the base URL"},
 		},
-		Mail:    overview.Mail{Sent: 12345, Failed: 2, Used: true, Trouble: "454 4.7.0 " + hostileName},
-		Reload:  overview.Reload{At: start.Add(-time.Hour), Problem: "CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName},
-		Limiter: overview.Limiter{Redis: true, Answers: true, Took: 1700 * time.Microsecond},
-		Replicas: []postgres.ReplicaState{
+		Mail:    Mail{Sent: 12345, Failed: 2, Used: true, Trouble: "454 4.7.0 " + hostileName},
+		Reload:  Reload{At: start.Add(-time.Hour), Problem: "CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName},
+		Limiter: Limiter{Redis: true, Answers: true, Took: 1700 * time.Microsecond},
+		Replicas: []Replica{
 			{Name: "replica-1:5432", Used: true, Lag: 900 * time.Millisecond}, {Name: "replica-2:5432"},
 		},
 	}
-	f.Servers = overview.Asked[[]overview.Server]{Known: true, Is: []overview.Server{
+	f.Servers = Optional[[]servers.Server]{Known: true, Value: []servers.Server{
 		{ID: self, Host: "a.example.com", Version: f.Version, Commit: f.Commit, StartedAt: start.Add(-50 * time.Hour), Alerts: []alerts.Alert{limiter}},
 		{ID: other, Host: "b.example.com", Version: f.Version, Commit: f.Commit, StartedAt: start.Add(-5 * time.Hour), Ago: 7 * time.Second,
 			Alerts: []alerts.Alert{{Name: waiting.Name, Severity: waiting.Severity, Summary: waiting.Summary, Since: start.Add(-3 * time.Hour)}}},
 		{ID: lost, Host: "c.example.com", Version: "v1.3.0", Commit: f.Commit, StartedAt: start.Add(-500 * time.Hour), Ago: 3 * time.Hour,
 			Alerts: []alerts.Alert{{Name: "ConnectSlow", Severity: "ticket", Summary: "token: slow", Since: start}}},
 	}}
-	f.Migrations = overview.Asked[overview.Migrations]{Known: true, Is: overview.Migrations{Applied: 11, Known: 10}}
-	f.Keys = overview.Asked[[]overview.Key]{Known: true, Is: []overview.Key{
+	f.Migrations = Optional[Migrations]{Known: true, Value: Migrations{Applied: 11, Known: 10}}
+	f.Keys = Optional[[]Key]{Known: true, Value: []Key{
 		{ID: "1234567890", Status: "retired", Since: start.Add(-9000 * time.Hour)}, {ID: "2345678901", Status: "primary", Since: start.Add(-90 * time.Hour)},
 		{ID: "3456789012", Status: "next"}, {Status: "identifiers", Since: start.Add(-9000 * time.Hour)},
 	}}
-	f.MailWaiting = overview.Asked[overview.Waiting]{Known: true, Is: overview.Waiting{Count: 3, Oldest: 80 * time.Second}}
-	f.Webhooks = overview.Asked[overview.Webhooks]{Known: true, Is: overview.Webhooks{
+	f.MailWaiting = Optional[MailWaiting]{Known: true, Value: MailWaiting{Count: 3, Oldest: 80 * time.Second}}
+	f.Webhooks = Optional[webhook.Queue]{Known: true, Value: webhook.Queue{
 		Waiting: 12345, Due: 17, Oldest: 30 * time.Hour, Failed: 10_000,
-		Ages: []overview.Age{{UpTo: time.Minute, Count: 5}, {UpTo: 5 * time.Minute, Count: 40}, {UpTo: time.Hour, Count: 300},
+		Ages: []webhook.Age{{UpTo: time.Minute, Count: 5}, {UpTo: 5 * time.Minute, Count: 40}, {UpTo: time.Hour, Count: 300},
 			{UpTo: 6 * time.Hour, Count: 10000}, {UpTo: 24 * time.Hour, Count: 1900}, {Count: 100}},
 	}}
-	database := overview.Database{Version: "17.2", Bytes: 12_345_678_901}
+	database := servers.Database{Version: "17.2", Bytes: 12_345_678_901}
 	for day := 30; day >= 0; day-- {
 		if day == 12 {
 			continue // nobody looked
 		}
-		database.Sizes = append(database.Sizes, overview.Size{
+		database.Sizes = append(database.Sizes, servers.Size{
 			Day: start.Truncate(24*time.Hour).AddDate(0, 0, -day), Bytes: 12_345_678_901 - int64(day)*100_000_000,
 		})
 	}
-	database.Tables = []overview.Table{{Name: "audit_log", Bytes: 4_000_000_000, Indexes: 3_000_000_000, Rows: 10_000_000}, {Name: "turns", Bytes: 8192}}
-	f.Database = overview.Asked[overview.Database]{Known: true, Is: database}
+	database.Tables = []servers.Table{{Name: "audit_log", Bytes: 4_000_000_000, Indexes: 3_000_000_000, Rows: 10_000_000}, {Name: "turns", Bytes: 8192}}
+	f.Database = Optional[servers.Database]{Known: true, Value: database}
 	return f
 }
 
 // quietService is a service just after its first start, of whose questions nobody has answered any.
-func quietService() overview.Facts {
-	return overview.Facts{At: start, Version: "development", Commit: "unknown", Go: "go1.26.8", Contract: "1.0.0", Self: uuid.New()}
+func quietService() Facts {
+	return Facts{At: start, Version: "development", Commit: "unknown", Go: "go1.26.8", Contract: "1.0.0", Self: uuid.New()}
 }
 
 // textOf is the text of a page, with a space between any two elements.
@@ -93,7 +93,7 @@ func TestService(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	facts := busyService()
-	f.config.Facts = func(context.Context) overview.Facts { return facts }
+	f.config.Facts = func(context.Context) Facts { return facts }
 	f.serve(t)
 	v := f.signedIn(t, edgetest.GraceToken)
 	page := v.Get(servicePath)
@@ -139,9 +139,9 @@ func TestService(t *testing.T) {
 	}
 
 	facts = busyService()
-	facts.Database.Is.Sizes = nil
+	facts.Database.Value.Sizes = nil
 	v.shows(v.Get(servicePath), headingService, "How fast it grows is known from the second day on.")
-	facts.Database.Is.Sizes = []overview.Size{{Day: start.Truncate(24*time.Hour).AddDate(0, 0, -1), Bytes: facts.Database.Is.Bytes + 1<<20}}
+	facts.Database.Value.Sizes = []servers.Size{{Day: start.Truncate(24*time.Hour).AddDate(0, 0, -1), Bytes: facts.Database.Value.Bytes + 1<<20}}
 	v.shows(v.Get(servicePath), headingService, "Shrank by 1 MiB in 1 day.")
 }
 
@@ -149,7 +149,7 @@ func TestChromiumService(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	facts := busyService()
-	s.config.Facts = func(context.Context) overview.Facts { return facts }
+	s.config.Facts = func(context.Context) Facts { return facts }
 	s.serve(t)
 	s.at(t, servicePath)
 	s.looks(t, "service")

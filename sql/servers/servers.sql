@@ -1,4 +1,4 @@
--- The service as a whole, for its operator: the servers, and what the database takes.
+-- The servers that work on the database, and the database's size.
 
 -- name: PutServer :exec
 insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
@@ -9,7 +9,7 @@ on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = exclu
 delete from servers where server_id = @server_id;
 
 -- name: ListServers :many
--- Those that were seen last, with the time since then by the database's clock.
+-- The servers that were seen last, with the time since then by the database's clock.
 select server_id, host, version, commit, started_at, seen_at, alerts,
     extract(epoch from connect_now() - seen_at)::float8 as seconds_ago
 from (select * from servers order by seen_at desc limit @max_rows) s
@@ -21,12 +21,12 @@ delete from servers where server_id in (
     select server_id from servers where seen_at < connect_now() - interval '1 day' limit 10000
 );
 
--- name: NoteDatabaseSize :exec
--- The size is asked for once a day: PostgreSQL looks at every file for it.
+-- name: RecordDatabaseSize :exec
+-- Runs once a day: PostgreSQL reads the size of every file for it.
 insert into database_sizes (day, bytes)
 select today.day, pg_database_size(current_database())
 from (select (connect_now() at time zone 'UTC')::date as day) today
-where not exists (select 1 from database_sizes noted where noted.day = today.day)
+where not exists (select 1 from database_sizes recorded where recorded.day = today.day)
 on conflict (day) do nothing;
 
 -- name: DeletePastSizes :exec
@@ -41,7 +41,7 @@ order by day;
 select current_setting('server_version')::text as version, pg_database_size(current_database()) as bytes;
 
 -- name: LargestTables :many
--- With indexes and what is stored beside the rows. The rows are PostgreSQL's estimate.
+-- Sizes include indexes and TOAST. The number of rows is PostgreSQL's estimate.
 select c.relname::text as name, pg_total_relation_size(c.oid) as bytes, pg_indexes_size(c.oid) as index_bytes,
     greatest(c.reltuples, 0)::bigint as estimated_rows
 from pg_catalog.pg_class c

@@ -1,4 +1,4 @@
-package overview_test
+package servers_test
 
 import (
 	"encoding/json"
@@ -8,26 +8,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/internal/alerts"
-	"connect-svc/internal/overview"
+	"connect-svc/internal/servers"
 	"connect-svc/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// hosts are the servers that are there, with a mark behind those that are lost.
-func hosts(t *testing.T, o *overview.Overview) (list []string) {
+// hosts returns the hosts of the listed servers, with a mark behind those that are lost.
+func hosts(t *testing.T, o *servers.Servers) (names []string) {
 	t.Helper()
-	servers, err := o.Servers(t.Context())
+	list, err := o.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, server := range servers {
+	for _, server := range list {
 		if server.Lost() {
 			server.Host += " lost"
 		}
-		list = append(list, server.Host)
+		names = append(names, server.Host)
 	}
-	return list
+	return names
 }
 
 func must(t *testing.T, err error) {
@@ -41,8 +41,8 @@ func TestServers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	db.StartAt(t, time.Now())
-	a := overview.New(db.Pool, "a", "v1", "abc", db.Now())
-	b := overview.New(db.Pool, "b", "v2", "", db.Now())
+	a := servers.New(db.Pool, "a", "v1", "abc", db.Now())
+	b := servers.New(db.Pool, "b", "v2", "", db.Now())
 	expect := func(when string, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff(want, hosts(t, a)); diff != "" {
@@ -51,42 +51,42 @@ func TestServers(t *testing.T) {
 	}
 	expect("at first")
 	firing := []alerts.Alert{{Name: "ConnectSlow", Severity: "ticket", Summary: "<b>", Since: db.Now().UTC().Truncate(time.Second)}}
-	must(t, a.Here(t.Context(), nil))
-	must(t, b.Here(t.Context(), firing))
-	must(t, b.Here(t.Context(), firing)) // again and again
+	must(t, a.Heartbeat(t.Context(), nil))
+	must(t, b.Heartbeat(t.Context(), firing))
+	must(t, b.Heartbeat(t.Context(), firing)) // again and again
 	expect("both", "a", "b")
-	servers, err := a.Servers(t.Context())
+	list, err := a.List(t.Context())
 	must(t, err)
-	if got := servers[1]; got.ID != b.ID() || got.Version != "v2" || got.Commit != "unknown" || !cmp.Equal(got.Alerts, firing) || len(servers[0].Alerts) != 0 {
-		t.Errorf("b is %+v, a %+v", got, servers[0])
+	if got := list[1]; got.ID != b.ID() || got.Version != "v2" || got.Commit != "unknown" || !cmp.Equal(got.Alerts, firing) || len(list[0].Alerts) != 0 {
+		t.Errorf("b is %+v, a %+v", got, list[0])
 	}
 	db.Clock.Advance(50 * time.Second)
-	must(t, a.Here(t.Context(), nil))
-	expect("b says nothing any more", "a", "b lost")
-	must(t, b.Here(t.Context(), nil))
+	must(t, a.Heartbeat(t.Context(), nil))
+	expect("b sent no heartbeat for 50 seconds", "a", "b lost")
+	must(t, b.Heartbeat(t.Context(), nil))
 	expect("b is back", "a", "b")
-	must(t, b.Leave(t.Context()))
+	must(t, b.Deregister(t.Context()))
 	expect("b has stopped", "a")
 
-	must(t, b.Here(t.Context(), nil))
+	must(t, b.Heartbeat(t.Context(), nil))
 	db.Clock.Advance(23 * time.Hour)
-	must(t, a.Here(t.Context(), nil))
+	must(t, a.Heartbeat(t.Context(), nil))
 	must(t, a.Sweep(t.Context()))
 	expect("b was killed 23 hours ago", "a", "b lost")
 	db.Clock.Advance(2 * time.Hour)
-	must(t, a.Here(t.Context(), nil))
+	must(t, a.Heartbeat(t.Context(), nil))
 	must(t, a.Sweep(t.Context()))
 	expect("b was killed more than a day ago", "a")
 }
 
-// However many were killed within a day, those that are there are in the list.
+// Running servers are in the list, however many others were killed within a day.
 func TestManyWereKilled(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	db.Exec(t, `insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
 		select gen_random_uuid(), 'a', 'v1', 'abc', connect_now(), connect_now() - n * interval '5 minutes', '[]' from generate_series(1, 250) n`)
-	b := overview.New(db.Pool, "b", "v1", "abc", db.Clock.Now())
-	must(t, b.Here(t.Context(), nil))
+	b := servers.New(db.Pool, "b", "v1", "abc", db.Clock.Now())
+	must(t, b.Heartbeat(t.Context(), nil))
 	if list := hosts(t, b); len(list) != 200 || list[0] != "a lost" || list[199] != "b" {
 		t.Errorf("%d are in the list, the last of them %q", len(list), list[len(list)-1])
 	}
@@ -95,7 +95,7 @@ func TestManyWereKilled(t *testing.T) {
 func TestDatabase(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	o := overview.New(db.Pool, "a", "v1", "abc", db.Clock.Now())
+	o := servers.New(db.Pool, "a", "v1", "abc", db.Clock.Now())
 	now, err := o.Database(t.Context())
 	must(t, err)
 	if _, _, known := now.Growth(db.Clock.Now()); known || now.Version == "" || now.Bytes == 0 || len(now.Sizes) != 0 || len(now.Tables) != 10 || now.Tables[0].Bytes < now.Tables[9].Bytes {
@@ -127,7 +127,7 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// A host's or a version's name that is too long for its row is cut, and no text of an alert is too long.
+// The names of a host and of a version are cut to the length of their columns. The texts of alerts are not cut.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -135,12 +135,12 @@ func TestLongNames(t *testing.T) {
 	for range 300 {
 		long += "x"
 	}
-	o := overview.New(db.Pool, long, long, long, db.Clock.Now())
-	must(t, o.Here(t.Context(), []alerts.Alert{{Name: long, Summary: long + long}}))
-	servers, err := o.Servers(t.Context())
+	o := servers.New(db.Pool, long, long, long, db.Clock.Now())
+	must(t, o.Heartbeat(t.Context(), []alerts.Alert{{Name: long, Summary: long + long}}))
+	list, err := o.List(t.Context())
 	must(t, err)
-	text, _ := json.Marshal(servers[0].Alerts) //nolint:errchkjson // strings
-	if len(servers[0].Host) != 255 || len(text) < 900 {
-		t.Errorf("the host has %d characters, the alerts %d", len(servers[0].Host), len(text))
+	text, _ := json.Marshal(list[0].Alerts) //nolint:errchkjson // strings
+	if len(list[0].Host) != 255 || len(text) < 900 {
+		t.Errorf("the host has %d characters, the alerts %d", len(list[0].Host), len(text))
 	}
 }

@@ -1,0 +1,12 @@
+// Package servers knows which servers work on the database, which alerts fire on each, and how large the database is and was.
+// It owns the tables servers and database_sizes.
+//
+// # Invariants
+//
+//   - A server that stops removes its row. A server that was killed is listed as lost for a day (TestServers).
+//   - The list is bounded, and keeps the servers that were seen last (TestManyWereKilled).
+//   - The size of the database is recorded once a day and kept for 400 days (TestDatabase).
+//
+// Serving never depends on this package: a server whose row cannot be written serves as before. The rows hold no credential, no
+// address and nothing about a user.
+package servers

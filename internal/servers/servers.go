@@ -1,0 +1,101 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	serversdb "connect-svc/gen/db/servers"
+	"connect-svc/internal/alerts"
+	"connect-svc/internal/postgres"
+)
+
+// maxServers bounds the list. More servers exist only if many were killed within a day.
+const maxServers = 200
+
+// lostAfter is the age of a heartbeat after which a server counts as lost: it was killed, or cannot reach the database.
+const lostAfter = 3 * alerts.Interval
+
+// Server is one that works on the database, as it describes itself.
+type Server struct {
+	ID              uuid.UUID // of its process
+	Host            string
+	Version, Commit string
+	StartedAt       time.Time
+	SeenAt          time.Time
+	Ago             time.Duration // since SeenAt, by the database's clock
+	Alerts          []alerts.Alert
+}
+
+// Lost reports whether the server's heartbeats have stopped.
+func (s Server) Lost() bool { return s.Ago > lostAfter }
+
+// Servers gives one server access to the list of servers, which holds its own row.
+type Servers struct {
+	queries               *serversdb.Queries
+	id                    uuid.UUID
+	host, version, commit string
+	startedAt             time.Time
+}
+
+// New returns the access of a server that started at startedAt, on a migrated database. [Servers.Heartbeat] adds it to the list.
+func New(pool *postgres.Pool, host, version, commit string, startedAt time.Time) *Servers {
+	return &Servers{serversdb.New(pool), uuid.New(), short(host), short(version), short(commit), startedAt}
+}
+
+// short cuts a text to the length of a column.
+func short(text string) string {
+	if text == "" {
+		return "unknown"
+	}
+	return text[:min(len(text), 255)]
+}
+
+// ID identifies this server's process.
+func (s *Servers) ID() uuid.UUID { return s.id }
+
+// Heartbeat records that this server runs, and which alerts fire on it.
+func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
+	text, err := json.Marshal(append([]alerts.Alert{}, firing...))
+	if err == nil {
+		err = s.queries.PutServer(ctx, serversdb.PutServerParams{
+			ServerID: s.id, Host: s.host, Version: s.version, Commit: s.commit, StartedAt: s.startedAt, Alerts: text,
+		})
+	}
+	return postgres.Failed("servers: heartbeat", err)
+}
+
+// Deregister removes this server's row.
+func (s *Servers) Deregister(ctx context.Context) error {
+	return postgres.Failed("servers: deregister", s.queries.DeleteServer(ctx, s.id))
+}
+
+// List returns the servers that sent a heartbeat within a day and did not stop since, by host. It is bounded: those that were lost
+// longest ago are left out.
+func (s *Servers) List(ctx context.Context) ([]Server, error) {
+	rows, err := s.queries.ListServers(ctx, maxServers)
+	if err != nil {
+		return nil, fmt.Errorf("servers: list: %w", err)
+	}
+	list := make([]Server, len(rows))
+	for i, row := range rows {
+		list[i] = Server{
+			ID: row.ServerID, Host: row.Host, Version: row.Version, Commit: row.Commit, StartedAt: row.StartedAt, SeenAt: row.SeenAt,
+			Ago: time.Duration(row.SecondsAgo * float64(time.Second)),
+		}
+		if err := json.Unmarshal(row.Alerts, &list[i].Alerts); err != nil {
+			return nil, fmt.Errorf("servers: list: %w", err)
+		}
+	}
+	return list, nil
+}
+
+// Sweep deletes servers that were lost a day ago, and records the size of the database once a day.
+func (s *Servers) Sweep(ctx context.Context) error {
+	_, lost := s.queries.DeleteLostServers(ctx)
+	return postgres.Failed("servers: sweep", errors.Join(lost, s.queries.RecordDatabaseSize(ctx), s.queries.DeletePastSizes(ctx)))
+}

@@ -10,15 +10,15 @@ import (
 	"connect-svc/internal/intake"
 )
 
-// DailyStepsColumns is the header of a file of steps.
+// DailyStepsColumns returns the header of a file of steps.
 func DailyStepsColumns() []string { return []string{"user_id", "date", "steps"} }
 
-// CyclingActivitiesColumns is the header of a file of rides.
+// CyclingActivitiesColumns returns the header of a file of rides.
 func CyclingActivitiesColumns() []string {
 	return []string{"user_id", "source_id", "recorded_start_time", "recorded_end_time", "distance_meters"}
 }
 
-// What cannot be read becomes a value that the check of the record refuses.
+// A field that cannot be parsed becomes a value that the check of the record refuses.
 
 func parseStepsRow(row []string) (StepsRecord, faults) {
 	user, bad := parseUser(row[0])
@@ -40,7 +40,7 @@ func parseUser(text string) (id uuid.UUID, bad faults) {
 	return id, bad
 }
 
-// parseCount is -1 for what is no count.
+// parseCount returns -1 for a malformed count.
 func parseCount(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
@@ -49,13 +49,13 @@ func parseCount(text string) int {
 	return int(n) //nolint:gosec // 31 bits
 }
 
-// clockLayout also reads up to nine fractional digits.
+// clockLayout also accepts up to nine fractional digits.
 const clockLayout = "2006-01-02T15:04:05"
 
-// clockShape keeps out what [time.Parse] takes beyond it: hours of one digit, a comma, more fractional digits.
+// clockShape excludes texts that [time.Parse] accepts beyond the format: hours of one digit, a comma, more fractional digits.
 var clockShape = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?$`)
 
-// parseClock is in the year 1 for what no clock shows.
+// parseClock returns a time in the year 1 for a malformed time and for one that does not exist.
 func parseClock(text string) (at time.Time) {
 	if clockShape.MatchString(text) {
 		at, _ = time.Parse(clockLayout, text)

@@ -11,8 +11,7 @@ import (
 	"connect-svc/internal/refusal"
 )
 
-// position is a place in the order of a user's rides: right after a ride, or, without a source id, before all rides of
-// that time.
+// position is a place in the order of a user's rides: after a ride or, without a source id, before all rides of that time.
 type position struct {
 	time     time.Time
 	sourceID string
@@ -27,7 +26,7 @@ type traversal struct {
 	position position
 }
 
-// cursorHead is what a cursor holds besides the source id of its position, which follows it in the payload. Times are
+// cursorHead is the content of a cursor, without the source id of its position, which follows it in the payload. Times are
 // microseconds since 1970, as exact as PostgreSQL's.
 type cursorHead struct {
 	Format            uint8
@@ -51,7 +50,7 @@ func (t traversal) cursorHead() cursorHead {
 	}
 }
 
-// sealCursor makes the cursor that continues at a traversal's position. It is shorter than 400 characters.
+// sealCursor returns the cursor that continues at a traversal's position. It is shorter than 400 characters.
 func (s *Store) sealCursor(t traversal) (string, error) {
 	payload, err := encodeCursor(t.cursorHead(), t.position.sourceID)
 	if err != nil {
@@ -60,22 +59,22 @@ func (s *Store) sealCursor(t traversal) (string, error) {
 	return s.keys.Seal(credential.Cursor, payload)
 }
 
-// resume continues where the cursor says, in a traversal of the same query: same user, client, connection version, dates
-// and limit, and begun no longer ago than the lifetime (specification 3.3). Anything else is [ErrInvalidCursor].
+// resume returns the traversal of a cursor. It must be one of the same query (user, client, connection version, dates and limit) and
+// have begun within the lifetime (specification 3.3). Otherwise the error is [ErrInvalidCursor].
 func (s *Store) resume(asked traversal, cursor string) (traversal, error) {
 	refuse := func(reason string) (traversal, error) { return traversal{}, refusal.Because(ErrInvalidCursor, reason) }
 	payload, err := s.keys.Open(credential.Cursor, cursor)
 	if err != nil {
-		return refuse("cursor is none of this service, or was altered")
+		return refuse("cursor was not issued by this service, or was altered")
 	}
 	held, sourceID, err := decodeCursor(payload)
 	if err != nil {
-		return refuse("cursor is none of this service, or was altered")
+		return refuse("cursor was not issued by this service, or was altered")
 	}
 	asked.began = time.UnixMicro(held.Began).UTC()
 	asked.position = position{time.UnixMicro(held.Position).UTC(), sourceID}
 	if held != asked.cursorHead() {
-		return refuse("cursor is of another connection, or of other from, to or limit")
+		return refuse("cursor belongs to another connection, or to another from, to or limit")
 	}
 	if !asked.reader.Now.Before(asked.began.Add(s.settings.CursorLifetime)) {
 		return refuse("cursor has expired")
@@ -88,7 +87,7 @@ func encodeCursor(head cursorHead, sourceID string) ([]byte, error) {
 	return append(payload, sourceID...), err
 }
 
-// decodeCursor reads what encodeCursor wrote and nothing else.
+// decodeCursor reverses encodeCursor, and refuses any other payload.
 func decodeCursor(payload []byte) (head cursorHead, sourceID string, err error) {
 	n, err := binary.Decode(payload, binary.BigEndian, &head)
 	if rest := len(payload) - n; err != nil || head.Format != cursorFormat || rest < 1 || rest > maxSourceID {

@@ -6,7 +6,7 @@ import (
 	"connect-svc/internal/refusal"
 )
 
-// maxDates of one request (specification section 8).
+// maxDates bounds the dates of one request (specification section 8).
 const maxDates = 31
 
 // Dataset is one of the three reads.
@@ -24,12 +24,12 @@ type Range struct {
 	From, To time.Time
 }
 
-// until is the first midnight after the range.
+// until returns the first midnight after the range.
 func (r Range) until() time.Time { return r.To.AddDate(0, 0, 1) }
 
 // ParseRange reads the query parameters from and to, empty when missing, under the rules of specification 4.6: both
 // are dates YYYY-MM-DD, to is at most 30 days after from and not later than tomorrow in UTC, and from is not before
-// the reader's history, nor, for steps, before the user's registration day. Everything else is [ErrDateRange]: a range
+// the reader's history, nor, for steps, before the user's registration day. Otherwise the error is [ErrDateRange]: a range
 // is never trimmed.
 func ParseRange(reader Reader, from, to string, dataset Dataset) (Range, error) {
 	first, errFrom := parseDate(from)
@@ -37,9 +37,9 @@ func ParseRange(reader Reader, from, to string, dataset Dataset) (Range, error) 
 	refuse := func(reason string) (Range, error) { return Range{}, refusal.Because(ErrDateRange, reason) }
 	switch tomorrow := reader.Now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1); {
 	case errFrom != nil:
-		return refuse("from is missing or no date")
+		return refuse("from is missing or not a date")
 	case errTo != nil:
-		return refuse("to is missing or no date")
+		return refuse("to is missing or not a date")
 	case last.Before(first):
 		return refuse("to is before from")
 	case !last.Before(first.AddDate(0, 0, maxDates)):
@@ -54,5 +54,5 @@ func ParseRange(reader Reader, from, to string, dataset Dataset) (Range, error) 
 	return Range{From: first, To: last}, nil
 }
 
-// parseDate reads YYYY-MM-DD, a day that exists: [time.Parse] takes nothing else for this layout.
+// parseDate parses YYYY-MM-DD, a day that exists: [time.Parse] accepts nothing else for this layout.
 func parseDate(text string) (time.Time, error) { return time.Parse(time.DateOnly, text) }

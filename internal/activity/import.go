@@ -12,32 +12,31 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// ImportOptions say how an import is done. The zero value is good.
+// ImportOptions of an import. The zero value is valid.
 type ImportOptions struct {
 	Progress func(intake.Progress)
 
-	// SkipUnknown gets the rows of users who do not exist, as the file has them, and the others are taken. Without it, such a
-	// row is a bad one. It is called before the others are taken: they may still not be, and then the import fails.
+	// SkipUnknown receives the rows of unknown users, as they are in the file, and the other rows are imported. Without it, such rows
+	// are bad. It is called before the other rows are written: the import may still fail.
 	SkipUnknown func(row []string) error
 }
 
-// ImportDailySteps takes a file with the columns user_id,date,steps: upserts by user and date, the last row of the
-// file wins. Either the whole file is taken or nothing of it: then the error is an [intake.BadRows] or, for the header, an
-// [intake.RowError], or says what else failed. Memory does not grow with the file.
+// ImportDailySteps imports a file with the columns user_id,date,steps: upserts by user and date, the last row of the
+// file wins. Either the whole file is imported or nothing. The error for bad rows is an [intake.BadRows], for a bad header an
+// [intake.RowError]. Memory does not grow with the file.
 func (s *Store) ImportDailySteps(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
 	return importFile(ctx, s.pool, file, options, stepsTable, DailyStepsColumns(), parseStepsRow)
 }
 
-// ImportCyclingActivities takes a file with the columns
-// user_id,source_id,recorded_start_time,recorded_end_time,distance_meters: upserts by user and source id, also when
-// the start has changed. All else is as with [Store.ImportDailySteps].
+// ImportCyclingActivities imports a file with the columns
+// user_id,source_id,recorded_start_time,recorded_end_time,distance_meters: upserts by user and source id, even if the start has
+// changed. Otherwise it works like [Store.ImportDailySteps].
 func (s *Store) ImportCyclingActivities(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
 	return importFile(ctx, s.pool, file, options, ridesTable, CyclingActivitiesColumns(), parseRideRow)
 }
 
-// importFile copies the rows to a staging table, which only this transaction sees, puts them in order, and merges them from there
-// part by part: the rows that others read are locked only at the end, and in one order, so that two imports never wait for
-// each other in a circle.
+// importFile copies the rows to a staging table that only this transaction sees, sorts them, and merges them from there part by part.
+// So the rows that others read are locked only at the end, and always in one order, which prevents deadlocks between imports.
 func importFile[R record](
 	ctx context.Context, pool *postgres.Pool, file io.Reader, options ImportOptions,
 	into table, header []string, parse func([]string) (R, faults),
@@ -59,7 +58,7 @@ func importFile[R record](
 		if err := postgres.Stage(ctx, tx, 0, into.columns(), into.stagedTypes(), reader); err != nil {
 			return err
 		}
-		state, err := readDatabaseState(ctx, tx)
+		state, err := readState(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -68,8 +67,8 @@ func importFile[R record](
 			return err
 		}
 		reader.Storing(0)
-		err = mergeStaged(ctx, tx, into, usersLocked, state.told, reader.Storing, &result)
-		if postgres.IsForeignKeyViolation(err, "") { // a user was deleted meanwhile
+		err = mergeStaged(ctx, tx, into, usersLocked, state.notify, reader.Storing, &result)
+		if postgres.IsForeignKeyViolation(err, "") { // a user was deleted since
 			return cmp.Or(unknownUsers(ctx, tx, reader), err)
 		}
 		result.Settle(reader.Rows())
@@ -81,50 +80,16 @@ func importFile[R record](
 	return result, nil
 }
 
-// settleUsers locks the users of the staged rows where it can, and says whether all are locked. It fails if a row is bad. Rows of
-// unknown users are bad, or are passed to skip.
-func settleUsers(
-	ctx context.Context, tx pgx.Tx, into table, reader *intake.Reader, state databaseState, skip func([]string) error, result *Result,
-) (locked bool, err error) {
-	if bad := reader.Bad(); bad.Count > 0 && skip != nil {
-		return false, bad.Err(reader.Rows())
-	}
-	for {
-		if !state.sharded {
-			if locked, err = lockStagedUsers(ctx, tx); err != nil {
-				return false, err
-			}
-		}
-		if skip == nil {
-			if reader.Bad().Count > 0 || !locked {
-				err = unknownUsers(ctx, tx, reader)
-			}
-			return locked, err
-		}
-		if locked {
-			return true, nil
-		}
-		// One who was deleted since is found by the next lock.
-		skipped, err := skipUnknownUsers(ctx, tx, into, skip)
-		if err != nil {
-			return false, err
-		}
-		if result.Skipped += skipped; state.sharded {
-			return false, nil
-		}
-	}
-}
-
-// mergeStaged writes the staged rows, and adds to result. In a savepoint, so that after an error the staged rows are still there.
+// mergeStaged writes the staged rows and adds to result. It works in a savepoint, which keeps the staged rows after an error.
 func mergeStaged(
-	ctx context.Context, tx pgx.Tx, into table, usersLocked, told bool, progress func(share float64), result *Result,
+	ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result,
 ) error {
 	return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, into.sortStaged()); err != nil {
 			return fmt.Errorf("sort: %w", err)
 		}
 		return postgres.InParts(ctx, tx, "sorted", func(part postgres.Part) error {
-			merged, err := mergePart(ctx, tx, into, part, usersLocked, told)
+			merged, err := mergePart(ctx, tx, into, part, usersLocked, notify)
 			if err != nil {
 				return err
 			}
@@ -134,4 +99,48 @@ func mergeStaged(
 			return nil
 		})
 	})
+}
+
+// mergePart is merge for a part of a sorted file. Such a part has many rows, most of them new. usersLocked is the result of
+// [lockStagedUsers].
+func mergePart(ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, notify bool) (Result, error) {
+	var inserted, rows int64
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) (err error) { // a savepoint
+		inserted, rows, err = insertPart(ctx, tx, into, part, usersLocked, notify)
+		return err
+	})
+	switch {
+	case postgres.IsUniqueViolation(err, ""):
+		inserted = 0
+	case err != nil:
+		return Result{}, fmt.Errorf("insert: %w", err)
+	case inserted == rows:
+		return Result{Inserted: inserted}, nil
+	}
+	result, err := merge(ctx, tx, into, partRows, partUsers, notify, part.Args()...)
+	result.Inserted += inserted
+	return result, err
+}
+
+// insertPart inserts the new rows. If all users are locked, the foreign key is known to hold, and checking it for each row would take
+// longer than everything else together: the check is turned off for this one statement if the role may do so (PostgreSQL:
+// session_replication_role).
+func insertPart(
+	ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, notify bool,
+) (inserted, rows int64, err error) {
+	setRole := func(role string) error {
+		if !usersLocked {
+			return nil
+		}
+		_, err := tx.Exec(ctx, `select set_config('session_replication_role', $1, true)
+			where has_parameter_privilege('session_replication_role', 'SET')`, role)
+		return err
+	}
+	if err := setRole("replica"); err != nil {
+		return 0, 0, err
+	}
+	if err := tx.QueryRow(ctx, into.insertNew(notify), part.Args()...).Scan(&inserted, &rows); err != nil {
+		return 0, 0, err
+	}
+	return inserted, rows, setRole("origin")
 }

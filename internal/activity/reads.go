@@ -9,15 +9,18 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	activitydb "connect-svc/gen/db/activity"
+	"connect-svc/internal/postgres"
 )
 
-// The errors of a read, in the words of specification 7.4. Any other error is 503 data_unavailable.
+// The errors of a read, named as in specification 7.4. Any other error is 503 data_unavailable.
 var (
 	ErrDateRange     = errors.New("invalid date range")
 	ErrInvalidCursor = errors.New("invalid cursor")
 )
 
-// Reader is who reads whose activity, as the access token and its connection say.
+// Reader names the client that reads and the user whose activity it reads, from the access token and its connection.
 type Reader struct {
 	UserID, ClientID  uuid.UUID
 	ConnectionVersion int64
@@ -40,8 +43,8 @@ type CyclingDay struct {
 
 // Ride is a cycling activity as a partner sees it (specification 2.7).
 type Ride struct {
-	ID             string     // ca_ and 43 characters: the same for this ride, user and client, always
-	StartTime      time.Time  // what a clock showed, unzoned, in UTC here; the ride is one of this date
+	ID             string     // ca_ and 43 characters: always the same for this ride, user and client
+	StartTime      time.Time  // unzoned recorded clock, held as UTC; its date is the date of the ride
 	EndTime        *time.Time // the same; nil when unknown
 	DistanceMeters int64
 }
@@ -53,7 +56,7 @@ type Page struct {
 	id         func(sourceID string) string
 }
 
-// Rides yields the rides of the page, oldest first. Each is made when it is asked for: nobody needs all of them at once.
+// Rides yields the rides of the page, oldest first. Each is made on demand, because a page may have 500.
 func (p Page) Rides() iter.Seq[Ride] {
 	return func(yield func(Ride) bool) {
 		for i := range p.rows {
@@ -69,9 +72,25 @@ func (p Page) Rides() iter.Seq[Ride] {
 	}
 }
 
+// DailySteps returns the recorded dates of a range, oldest first: at most 31.
+func (s *Store) DailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]Steps, error) {
+	rows, err := read(ctx, s, (*activitydb.Queries).ReadDailySteps, activitydb.ReadDailyStepsParams{
+		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
+	})
+	return postgres.List(rows, func(row activitydb.ReadDailyStepsRow) Steps { return Steps(row) }), err
+}
+
+// CyclingDaily returns the dates of a range on which rides started, oldest first: at most 31.
+func (s *Store) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]CyclingDay, error) {
+	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingDaily, activitydb.ReadCyclingDailyParams{
+		UserID: userID, Since: dates.From, Until: dates.until(),
+	})
+	return postgres.List(rows, func(row activitydb.ReadCyclingDailyRow) CyclingDay { return CyclingDay(row) }), err
+}
+
 // CyclingPage returns the rides that started in a range, oldest first: at most limit (1 to 500) of them from the start
-// of the range or, with a cursor, from the end of the page that handed it out. A cursor that was not handed out for
-// this reader, range and limit, or is too old, is [ErrInvalidCursor].
+// of the range or, with a cursor, from the end of the page that returned it. A cursor of another reader, range or limit, or one
+// that has expired, is [ErrInvalidCursor].
 func (s *Store) CyclingPage(ctx context.Context, reader Reader, dates Range, limit int, cursor string) (Page, error) {
 	at := traversal{reader: reader, dates: dates, limit: limit, began: reader.Now, position: position{time: dates.From}}
 	if cursor != "" {
@@ -80,8 +99,12 @@ func (s *Store) CyclingPage(ctx context.Context, reader Reader, dates Range, lim
 			return Page{}, err
 		}
 	}
-	// One ride more than fits the page tells whether another page follows.
-	rows, err := s.readRides(ctx, reader.UserID, at.position, dates.until(), limit+1)
+	// One ride more than fits the page tells whether another page follows. The pages of a traversal may come from different replicas:
+	// a position means the same in each of them.
+	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingActivities, activitydb.ReadCyclingActivitiesParams{
+		UserID: reader.UserID, AfterTime: at.position.time, AfterSourceID: at.position.sourceID, Until: dates.until(),
+		MaxRows: int32(limit + 1), //nolint:gosec // at most 501
+	})
 	if err != nil {
 		return Page{}, err
 	}
@@ -97,10 +120,22 @@ func (s *Store) CyclingPage(ctx context.Context, reader Reader, dates Range, lim
 	return page, nil
 }
 
-// rideID is the id of a ride that only this client knows, and that no partner can trace back to the source.
+// rideID returns the id of a ride that only this client knows, and that no partner can trace back to the source.
 func (s *Store) rideID(sourceID string, reader Reader) string {
 	id := s.keys.PRF("cycling-activity", []byte(sourceID), reader.UserID[:], reader.ClientID[:])
 	var text [46]byte
 	base64.RawURLEncoding.Encode(text[copy(text[:], "ca_"):], id[:])
 	return string(text[:])
+}
+
+type rideRow = activitydb.ReadCyclingActivitiesRow
+
+// read runs a query on a replica that is recent enough, or else on the primary.
+func read[Params, Row any](
+	ctx context.Context, s *Store, query func(*activitydb.Queries, context.Context, Params) ([]Row, error), params Params,
+) ([]Row, error) {
+	rows, err := postgres.Read(ctx, s.pool, s.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]Row, error) {
+		return query(activitydb.New(pool), ctx, params)
+	})
+	return rows, postgres.Failed("activity: read", err)
 }

@@ -18,15 +18,15 @@ const (
 	maxNote     = 1000 // characters of a note
 )
 
-// StepsRecord is the recorded total of one user and date, as it comes in.
+// StepsRecord is the recorded total of one user and date, as a source sends it.
 type StepsRecord struct {
 	UserID uuid.UUID
 	Date   time.Time // midnight UTC, from 1900 to 9999
 	Steps  int       // 0 to 2^31-1
 }
 
-// RideRecord is one ride as it comes in. A user's rides are told apart by SourceID, the name that their source gave
-// them: 1 to 128 bytes of UTF-8 without NUL.
+// RideRecord is one ride as a source sends it. SourceID, the name that the source gave the ride, identifies it among the user's
+// rides: 1 to 128 bytes of UTF-8 without NUL.
 type RideRecord struct {
 	UserID         uuid.UUID
 	SourceID       string
@@ -35,18 +35,17 @@ type RideRecord struct {
 	DistanceMeters int       // 0 to 2^31-1
 }
 
-// AdjustmentRecord is a step correction or a cycling adjustment as it comes in: what is added to a user's date. A user's
-// adjustments of one kind are told apart by ID, which their source gave them.
+// AdjustmentRecord is a step correction or a cycling adjustment as a source sends it. It adds to the total of a user's date. ID, which
+// the source chose, identifies it among the user's adjustments of its kind.
 type AdjustmentRecord struct {
 	UserID uuid.UUID
 	ID     uuid.UUID
 	Date   time.Time // midnight UTC, from 1900 to 9999; a date without a record stays without one
 	Delta  int       // steps or metres, -2^31 to 2^31-1, and not 0
-	Note   string    // why; at most 1,000 characters of UTF-8 without NUL
+	Note   string    // the reason; at most 1,000 characters of UTF-8 without NUL
 }
 
-// StepsRemoval names a day whose recorded steps are deleted. Its corrections stay, and count again when the day is recorded
-// anew.
+// StepsRemoval names a day whose recorded steps are deleted. Its corrections stay, and count again if the day is recorded again.
 type StepsRemoval struct {
 	UserID uuid.UUID
 	Date   time.Time // midnight UTC
@@ -78,10 +77,10 @@ var (
 	errRemoved  = errors.New("is written by the same batch")
 )
 
-// record is a row as it comes in. appendValues appends what the row has for its table's key and values, the user first.
+// record is a row as a source sends it. appendValues appends the row's key and values in the order of its table, the user first.
 type record interface{ appendValues(to []any) []any }
 
-// faults are what is wrong with a record. The line is left to the caller.
+// faults are the errors of a record. The caller sets the line.
 type faults []*intake.RowError
 
 func (f *faults) unless(good bool, column string, wanted error) {
@@ -111,7 +110,7 @@ func (r RideRecord) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), r.SourceID, r.Start, r.end(), r.DistanceMeters)
 }
 
-// end is nil when unknown: a ride that ended before it began has no end that means anything (specification 2.7).
+// end returns nil if the end is unknown or before the start (specification 2.7).
 func (r RideRecord) end() *time.Time {
 	if r.End.Before(r.Start) || !yearInBounds(r.End) {
 		return nil
@@ -153,7 +152,7 @@ func (r AdjustmentRemoval) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), pgUUID(r.ID))
 }
 
-// pgUUID spares the driver finding out, for each row again, how a uuid.UUID is to be written.
+// pgUUID converts to the driver's own type, which saves it from finding an encoding for each row.
 func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
 func isSourceID(text string) bool {

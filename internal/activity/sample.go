@@ -8,14 +8,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	activitydb "connect-svc/gen/db/activity"
+	"connect-svc/internal/postgres"
 )
 
-// maxSampleDays of one call: ten years.
+// maxSampleDays bounds one call: ten years.
 const maxSampleDays = 3650
 
 // SampleData writes plausible synthetic activity for the last days of a user, 1 to 3,650. The last of them is today in the
-// user's time zone, up to the present hour. A seed stands for a person: the same seed gives the same activity for a date,
-// and a later call on the same day extends today. If there is no such user, the error is [ErrUnknownUser].
+// user's time zone, up to the present hour. The same seed gives the same activity for a date, and a later call on the same day
+// extends today. Errors: ErrUnknownUser.
 func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed uint64) (BatchResult, error) {
 	if days < 1 || days > maxSampleDays {
 		return BatchResult{}, fmt.Errorf("activity: sample data: days must be from 1 to %d", maxSampleDays)
@@ -28,10 +31,16 @@ func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed
 	return s.Put(ctx, Batch{DailySteps: steps, CyclingActivities: rides})
 }
 
-// person has the habits that a seed stands for.
+// userClock returns the local time of the user.
+func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
+	now, err := activitydb.New(s.pool).UserClock(ctx, userID)
+	return now, postgres.Outcome("activity: user's clock", err, ErrUnknownUser)
+}
+
+// person has the habits that follow from a seed.
 type person struct {
 	dailySteps float64 // on an ordinary day
-	commuteKm  float64 // one way; 0: does not ride to work
+	commuteKm  float64 // one way; 0: no rides to work
 	commutes   [7]bool // by weekday
 	tourChance float64 // of a tour on a weekend day in summer
 	tourKm     float64 // of an ordinary tour
@@ -55,8 +64,8 @@ func newPerson(seed uint64) person {
 	return p
 }
 
-// sample is what a person did on the days up to now. Each date has its own random numbers, so that its activity does not
-// depend on the number of days.
+// sample returns the activity of a person on the days up to now. Each date has its own random numbers, so that its activity does
+// not depend on the number of days.
 func sample(userID uuid.UUID, days int, seed uint64, now time.Time) (steps []StepsRecord, rides []RideRecord) {
 	p := newPerson(seed)
 	today := now.Truncate(24 * time.Hour)
@@ -85,13 +94,13 @@ func season(date time.Time) float64 {
 	return (1 - math.Cos(2*math.Pi*float64(date.YearDay()-10)/365)) / 2
 }
 
-// shareOfDay is the share of a day's steps that is walked by now. Steps are walked from 06:00 to 22:00.
+// shareOfDay returns the share of a day's steps that are walked by now. Steps are walked from 06:00 to 22:00.
 func shareOfDay(now time.Time) float64 {
 	hours := now.Sub(now.Truncate(24 * time.Hour)).Hours()
 	return min(max((hours-6)/16, 0), 1)
 }
 
-// steps of a whole day, and whether the device was worn at all.
+// steps returns the steps of a whole day. worn is false if the device stayed at home.
 func (p person) steps(date time.Time, random *rand.Rand) (total int, worn bool) {
 	weekday := [7]float64{time.Sunday: 0.75, time.Monday: 1, time.Tuesday: 1.02, time.Wednesday: 0.98,
 		time.Thursday: 1.04, time.Friday: 0.95, time.Saturday: 1.2}[date.Weekday()]
@@ -108,7 +117,7 @@ func (p person) steps(date time.Time, random *rand.Rand) (total int, worn bool) 
 	return min(max(total, 120), 45000), true
 }
 
-// rides of a day, earliest first.
+// rides returns the rides of a day, earliest first.
 func (p person) rides(date time.Time, random *rand.Rand) []RideRecord {
 	weekday, warm := date.Weekday(), season(date)
 	switch {
@@ -123,7 +132,7 @@ func (p person) rides(date time.Time, random *rand.Rand) []RideRecord {
 	return nil
 }
 
-// ride begins at an hour of the date and goes about km kilometres. One in 25 has no recorded end.
+// ride returns a ride that begins at an hour of the date and is about km kilometres long. One in 25 has no recorded end.
 func (p person) ride(date time.Time, hour, km float64, random *rand.Rand) RideRecord {
 	km = min(km*(0.95+0.1*random.Float64()), 120)
 	start := date.Add(time.Duration(hour * float64(time.Hour))).Truncate(time.Microsecond)

@@ -10,21 +10,21 @@ import (
 	"connect-svc/internal/scope"
 )
 
-// table describes how one kind of record reaches its table in the database. Files come through a staging table, batches
-// as arrays. Both are rows of a line number, the key and the values, and both go through the same merge.
+// table describes how one kind of record is written to its table in the database. Files come through a staging table, batches
+// as arrays. Both are rows of a line number, the key and the values, and both use the same merge.
 type table struct {
 	stored string   // the table in the database
-	key    []string // columns by which a row replaces another one
+	key    []string // columns that identify a row
 	values []string // the other columns
 	types  []string // of the key and the values
 
-	createdAt  bool   // the table notes when a row first came
-	primaryKey string // the constraint, where it is another key than the merge's
+	createdAt  bool   // the table has the time when a row was created
+	primaryKey string // the constraint, if it is not the key of the merge
 
 	readers int    // the scopes that read the table, as bits of scope_set
-	date    string // of a row
+	date    string // expression for the date of a row
 
-	texts []string // the columns as an import's file has them
+	texts []string // expressions for the columns of a file
 }
 
 var stepsTable = table{
@@ -73,19 +73,20 @@ var cyclingAdjustmentsTable = table{
 	date:       "date",
 }
 
-// keys is the table of rows that name what is to be deleted, which are not merged.
+// keys returns the table of rows that name what to delete. Such rows have no values and are not merged.
 func (t table) keys() table {
 	t.values, t.types = nil, t.types[:len(t.key)]
 	return t
 }
 
-// columns are those of a row of a file or a batch.
+// columns returns the columns of a row of a file or a batch.
 func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.values) }
 
-// stagedTypes are the types of columns in the staging table.
+// stagedTypes returns the types of the columns of the staging table.
 func (t table) stagedTypes() []string { return slices.Concat([]string{"bigint"}, t.types) }
 
-// skipUnknown is the statement that takes the rows of unknown users out of the staging table, and returns them as a file has them.
+// skipUnknown returns the statement that deletes the rows of unknown users from the staging table, and returns them as they are in the
+// file.
 func (t table) skipUnknown() string {
 	return `
 with known as materialized (
@@ -96,24 +97,24 @@ with known as materialized (
 select ` + strings.Join(t.texts, ", ") + ` from skipped order by line`
 }
 
-// sortStaged is the statement that puts the rows of a file into the order of their keys: of those with one key, the last one.
+// sortStaged returns the statement that sorts the rows of a file by their keys. Of the rows with one key it takes the last one.
 func (t table) sortStaged() string {
 	return t.fill(`
 create temporary table sorted on commit drop as
 select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)
 }
 
-// partRows are the rows of a part of a sorted file in a from clause. In brackets a database that is spread over several nodes
-// can join them. partUsers keeps the other side of such a join to the same users.
+// partRows are the rows of a part of a sorted file, for a from clause. The subquery lets a database that is spread over several nodes
+// join them. partUsers limits the other side of such a join to the same users.
 const (
 	partRows  = "(select * from sorted where " + postgres.InPart + ") as fresh"
 	partUsers = "\n\twhere stored." + postgres.OfPart
 )
 
-// insertNew is the statement that inserts the new rows of a part of a file and counts them. It makes large files fast: where
-// most rows are new, an "on conflict" for each of them would take half as long again. If somebody else stores one of the keys
-// meanwhile, the statement fails as a whole, and the merge takes all rows. told says whether anybody may want to know.
-func (t table) insertNew(told bool) string {
+// insertNew returns the statement that inserts the new rows of a part of a file and counts them. It makes large files fast: if
+// most rows are new, an "on conflict" for each of them takes half as long again. If another transaction stores one of the keys at
+// the same time, the statement fails as a whole, and the merge takes all rows. notify records the changes for webhooks.
+func (t table) insertNew(notify bool) string {
 	return t.fill(`
 with existing as (
 	select STORED.KEY from TABLE stored join ` + partRows + ` on (STORED.KEY) = (FRESH.KEY)` + partUsers + `
@@ -125,17 +126,16 @@ with existing as (
 	where existing.user_id is null
 	order by FRESH.KEY
 	returning user_id, DATE as date
-)` + t.note(told) + `
+)` + t.recordChanges(notify) + `
 select count(*), (select count(*) from ` + partRows + `) from changes`)
 }
 
-// merge is the statement that writes rows and counts what it inserted and updated. Of the rows with one key it takes the
-// last one. It locks rows in the order of the key, so that two merges never wait for each other in a circle. A row that
-// is stored like that already is left out twice: before, so that it is not even locked, and in the conflict, for what
-// another merge stores meanwhile. A row that the statement itself inserted has no xmax; one that it updated has its own
-// lock there. A row that moves to another date changes both. told says whether anybody may want to know. stored is a
-// condition on the rows of the table that may be meant, or nothing.
-func (t table) merge(rows, stored string, told bool) string {
+// merge returns the statement that writes rows and counts those that it inserted and updated. Of the rows with one key it takes the
+// last one. It locks rows in the order of the key, so that merges do not deadlock. Unchanged rows are skipped twice: before the
+// insert, so that they are not even locked, and in the conflict, because another merge may have stored them by then. The xmax of a row
+// is 0 if the statement inserted it, and not 0 if it updated the row. A row that moves to another date changes both dates. notify
+// records the changes for webhooks. stored is a condition that narrows the rows of the table, or empty.
+func (t table) merge(rows, stored string, notify bool) string {
 	return t.fill(`
 with latest as materialized (
 	select distinct on (KEY) COLUMNS
@@ -160,34 +160,34 @@ with latest as materialized (
 	select user_id, changed_date as date from merged
 	union all
 	select before.user_id, before.DATE from before join merged on (BEFORE.KEY) = (MERGED.KEY)
-)` + t.note(told) + `
+)` + t.recordChanges(notify) + `
 select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`)
 }
 
-// remove is the statement that deletes rows by their keys, and counts them.
-func (t table) remove(told bool) string {
+// remove returns the statement that deletes rows by their keys, and counts them.
+func (t table) remove(notify bool) string {
 	return t.fill(`
 with changes as (
 	delete from TABLE
 	where (KEY) in (select KEY from ` + t.arrayRows() + `)
 	returning user_id, DATE as date
-)` + t.note(told) + `
+)` + t.recordChanges(notify) + `
 select count(*) from changes`)
 }
 
-// lock is the statement that locks rows by their keys.
+// lock returns the statement that locks rows by their keys.
 func (t table) lock() string {
 	return t.fill(`
 select from TABLE where (KEY) in (select KEY from ` + t.arrayRows() + `) order by KEY for update`)
 }
 
-// note is the part of a statement that tells webhooks of its changes, which are rows of a user and a date: for connections that
-// may read them, and whose client has a webhook.
-func (t table) note(told bool) string {
-	if !told {
+// recordChanges returns the part of a statement that records its changes, rows of a user and a date, for webhooks: for each connection
+// that may read them and whose client has a webhook.
+func (t table) recordChanges(notify bool) string {
+	if !notify {
 		return ""
 	}
-	return strings.ReplaceAll(`, noted as (
+	return strings.ReplaceAll(`, recorded as (
 	insert into webhook_changes (user_id, client_id, datasets, first_date, last_date)
 	select c.user_id, c.client_id, c.scopes & READERS, min(changes.date), max(changes.date)
 	from changes
@@ -200,7 +200,7 @@ func (t table) note(told bool) string {
 }
 
 // fill replaces the words in capitals: TABLE by the name of the table, DATE by the date of a row, KEY, VALUES and COLUMNS by
-// lists of its columns, and STORED.KEY and the like by lists of the columns of one row.
+// lists of its columns, and STORED.KEY and the like by lists of the columns of one of the rows in the statement.
 func (t table) fill(statement string) string {
 	columns := slices.Concat(t.key, t.values)
 	words := []string{}
@@ -219,7 +219,7 @@ func (t table) fill(statement string) string {
 	return strings.NewReplacer(words...).Replace(statement)
 }
 
-// arrayRows are rows in a from clause, given as one array for each column but the line, which is counted.
+// arrayRows returns rows for a from clause, given as one array for each column. The line numbers are counted.
 func (t table) arrayRows() string {
 	arrays := make([]string, len(t.types))
 	for i, name := range t.types {

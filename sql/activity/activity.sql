@@ -1,5 +1,5 @@
--- What users recorded, and its corrections. Every read is a range of primary keys that begin with the user. The statements
--- of imports and batches depend on the table: internal/activity/table.go makes them.
+-- Recorded activity and its corrections. Every read is a range of primary keys that begin with the user. The statements of imports
+-- and batches depend on the table: internal/activity/table.go makes them.
 
 -- name: ReadDailySteps :many
 -- Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5).
@@ -24,7 +24,7 @@ from rides
 order by rides.date;
 
 -- name: ReadCyclingActivities :many
--- Rides after a position, in the order of the primary key. An empty source id comes before all: the position
+-- Rides after a position, in the order of the primary key. An empty source id sorts first: the position
 -- (first day at midnight, '') is the start of the range.
 select start_time, end_time, distance_meters, source_id
 from cycling_activities
@@ -35,7 +35,7 @@ order by start_time, source_id
 limit @max_rows;
 
 -- name: UserClock :one
--- The time on the user's wall, unzoned.
+-- The user's local time, unzoned.
 select (connect_now() at time zone timezone)::timestamp as local_time
 from users
 where user_id = @user_id;
@@ -66,15 +66,14 @@ select * from step_corrections where user_id = @user_id and correction_id = @cor
 -- name: GetCyclingAdjustment :one
 select * from cycling_adjustments where user_id = @user_id and adjustment_id = @adjustment_id;
 
--- name: NoteAdjustment :exec
--- Who corrected something, and what, but not by how much: the log holds no activity.
+-- name: AuditAdjustment :exec
+-- The entry names the adjustment but not its amount: the log holds no activity.
 insert into audit_log (subject, actor, action, user_id, detail)
 values (@user_id::uuid, @actor::text, @action::text, @user_id::uuid,
     jsonb_build_object('dataset', @dataset::text, 'adjustment_id', @adjustment_id::uuid));
 
 -- name: ListLatestAdjustments :many
--- Corrections of steps (dataset 0) and of cycling distance (1), if they are asked for, newest first, each before a position of its
--- own.
+-- Corrections of steps (dataset 0) and of cycling distance (1), if requested, newest first, each before a position of its own.
 select l.dataset, l.date, l.id, l.delta, l.note, l.created_at
 from (
     (select 0::int as dataset, s.correction_id as id, s.date, s.delta, s.note, s.created_at
@@ -95,7 +94,7 @@ order by l.created_at desc, l.dataset desc, l.id desc
 limit @max_rows;
 
 -- name: GetStepsOfDay :one
--- What is recorded for a date, and all that support added to it. No row where there is no such user.
+-- The recorded steps of a date, and the sum of its corrections. No row for an unknown user.
 select (s.user_id is not null)::bool as is_recorded, coalesce(s.steps, 0)::bigint as recorded, coalesce((
     select sum(c.delta) from step_corrections c where c.user_id = @user_id and c.date = @day::date), 0)::bigint as adjusted
 from users u
@@ -103,7 +102,7 @@ left join daily_steps s on s.user_id = u.user_id and s.date = @day::date
 where u.user_id = @user_id;
 
 -- name: GetCyclingOfDay :one
--- The same of the rides that started on a date.
+-- The same for the rides that started on a date.
 select (count(a.user_id) > 0)::bool as is_recorded, coalesce(sum(a.distance_meters), 0)::bigint as recorded, coalesce((
     select sum(c.delta_meters) from cycling_adjustments c where c.user_id = @user_id and c.date = @day::date), 0)::bigint as adjusted
 from users u
@@ -113,7 +112,7 @@ where u.user_id = @user_id
 group by u.user_id;
 
 -- name: CountActivity :one
--- How much is stored of a user, counted as far as the limit. No row where there is no such user.
+-- Counts the stored rows of a user up to a limit. No row for an unknown user.
 select (select count(*) from (select 1 from daily_steps s where s.user_id = @user_id limit sqlc.arg(most)::int) as s) as days,
     (select count(*) from (select 1 from cycling_activities a where a.user_id = @user_id limit sqlc.arg(most)::int) as a) as rides,
     ((select count(*) from (select 1 from step_corrections c where c.user_id = @user_id limit sqlc.arg(most)::int) as c)

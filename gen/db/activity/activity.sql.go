@@ -13,6 +13,32 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const auditAdjustment = `-- name: AuditAdjustment :exec
+insert into audit_log (subject, actor, action, user_id, detail)
+values ($1::uuid, $2::text, $3::text, $1::uuid,
+    jsonb_build_object('dataset', $4::text, 'adjustment_id', $5::uuid))
+`
+
+type AuditAdjustmentParams struct {
+	UserID       uuid.UUID
+	Actor        string
+	Action       string
+	Dataset      string
+	AdjustmentID uuid.UUID
+}
+
+// The entry names the adjustment but not its amount: the log holds no activity.
+func (q *Queries) AuditAdjustment(ctx context.Context, arg AuditAdjustmentParams) error {
+	_, err := q.db.Exec(ctx, auditAdjustment,
+		arg.UserID,
+		arg.Actor,
+		arg.Action,
+		arg.Dataset,
+		arg.AdjustmentID,
+	)
+	return err
+}
+
 const countActivity = `-- name: CountActivity :one
 select (select count(*) from (select 1 from daily_steps s where s.user_id = $1 limit $2::int) as s) as days,
     (select count(*) from (select 1 from cycling_activities a where a.user_id = $1 limit $2::int) as a) as rides,
@@ -33,7 +59,7 @@ type CountActivityRow struct {
 	Adjustments int64
 }
 
-// How much is stored of a user, counted as far as the limit. No row where there is no such user.
+// Counts the stored rows of a user up to a limit. No row for an unknown user.
 func (q *Queries) CountActivity(ctx context.Context, arg CountActivityParams) (CountActivityRow, error) {
 	row := q.db.QueryRow(ctx, countActivity, arg.UserID, arg.Most)
 	var i CountActivityRow
@@ -87,7 +113,7 @@ type GetCyclingOfDayRow struct {
 	Adjusted   int64
 }
 
-// The same of the rides that started on a date.
+// The same for the rides that started on a date.
 func (q *Queries) GetCyclingOfDay(ctx context.Context, arg GetCyclingOfDayParams) (GetCyclingOfDayRow, error) {
 	row := q.db.QueryRow(ctx, getCyclingOfDay,
 		arg.UserID,
@@ -142,7 +168,7 @@ type GetStepsOfDayRow struct {
 	Adjusted   int64
 }
 
-// What is recorded for a date, and all that support added to it. No row where there is no such user.
+// The recorded steps of a date, and the sum of its corrections. No row for an unknown user.
 func (q *Queries) GetStepsOfDay(ctx context.Context, arg GetStepsOfDayParams) (GetStepsOfDayRow, error) {
 	row := q.db.QueryRow(ctx, getStepsOfDay, arg.UserID, arg.Day)
 	var i GetStepsOfDayRow
@@ -264,8 +290,7 @@ type ListLatestAdjustmentsRow struct {
 	CreatedAt time.Time
 }
 
-// Corrections of steps (dataset 0) and of cycling distance (1), if they are asked for, newest first, each before a position of its
-// own.
+// Corrections of steps (dataset 0) and of cycling distance (1), if requested, newest first, each before a position of its own.
 func (q *Queries) ListLatestAdjustments(ctx context.Context, arg ListLatestAdjustmentsParams) ([]ListLatestAdjustmentsRow, error) {
 	rows, err := q.db.Query(ctx, listLatestAdjustments,
 		arg.Steps,
@@ -302,32 +327,6 @@ func (q *Queries) ListLatestAdjustments(ctx context.Context, arg ListLatestAdjus
 	return items, nil
 }
 
-const noteAdjustment = `-- name: NoteAdjustment :exec
-insert into audit_log (subject, actor, action, user_id, detail)
-values ($1::uuid, $2::text, $3::text, $1::uuid,
-    jsonb_build_object('dataset', $4::text, 'adjustment_id', $5::uuid))
-`
-
-type NoteAdjustmentParams struct {
-	UserID       uuid.UUID
-	Actor        string
-	Action       string
-	Dataset      string
-	AdjustmentID uuid.UUID
-}
-
-// Who corrected something, and what, but not by how much: the log holds no activity.
-func (q *Queries) NoteAdjustment(ctx context.Context, arg NoteAdjustmentParams) error {
-	_, err := q.db.Exec(ctx, noteAdjustment,
-		arg.UserID,
-		arg.Actor,
-		arg.Action,
-		arg.Dataset,
-		arg.AdjustmentID,
-	)
-	return err
-}
-
 const readCyclingActivities = `-- name: ReadCyclingActivities :many
 select start_time, end_time, distance_meters, source_id
 from cycling_activities
@@ -353,7 +352,7 @@ type ReadCyclingActivitiesRow struct {
 	SourceID       string
 }
 
-// Rides after a position, in the order of the primary key. An empty source id comes before all: the position
+// Rides after a position, in the order of the primary key. An empty source id sorts first: the position
 // (first day at midnight, ”) is the start of the range.
 func (q *Queries) ReadCyclingActivities(ctx context.Context, arg ReadCyclingActivitiesParams) ([]ReadCyclingActivitiesRow, error) {
 	rows, err := q.db.Query(ctx, readCyclingActivities,
@@ -452,8 +451,8 @@ type ReadDailyStepsRow struct {
 	Steps int64
 }
 
-// What users recorded, and its corrections. Every read is a range of primary keys that begin with the user. The statements
-// of imports and batches depend on the table: internal/activity/table.go makes them.
+// Recorded activity and its corrections. Every read is a range of primary keys that begin with the user. The statements of imports
+// and batches depend on the table: internal/activity/table.go makes them.
 // Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5).
 func (q *Queries) ReadDailySteps(ctx context.Context, arg ReadDailyStepsParams) ([]ReadDailyStepsRow, error) {
 	rows, err := q.db.Query(ctx, readDailySteps, arg.UserID, arg.FirstDate, arg.LastDate)
@@ -481,7 +480,7 @@ from users
 where user_id = $1
 `
 
-// The time on the user's wall, unzoned.
+// The user's local time, unzoned.
 func (q *Queries) UserClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
 	row := q.db.QueryRow(ctx, userClock, userID)
 	var local_time time.Time

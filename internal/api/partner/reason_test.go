@@ -117,7 +117,7 @@ func TestReasonsOfRefusedReads(t *testing.T) {
 		{base + "/daily-activity?from=2026-03-10&to=2026-03-12", "to is later than tomorrow in UTC"},
 		{base + "/daily-activity?from=2026-03-09&to=2026-03-10", "from is before history_from of the connection"},
 		{base + "/cycling-activities?" + day + "&limit=0", "limit is not as documented"},
-		{base + "/cycling-activities?" + day + "&cursor=secret-value", "cursor is none of this service, or was altered"},
+		{base + "/cycling-activities?" + day + "&cursor=secret-value", "cursor was not issued by this service, or was altered"},
 		{base + "/nothing", "no such path or method"},
 	} {
 		f.send(t, outgoing{Method: "GET", Target: row.target, Header: http.Header{"Authorization": {"Bearer " + tokens.AccessToken}}})

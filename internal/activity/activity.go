@@ -1,0 +1,40 @@
+package activity
+
+import (
+	"errors"
+	"time"
+
+	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/postgres"
+)
+
+// ErrUnknownUser is the error of a write for a user who does not exist.
+var ErrUnknownUser = errors.New("no such user")
+
+// Settings of the reads.
+type Settings struct {
+	CursorLifetime time.Duration // of a traversal, from its first page: 1 s to 15 min
+
+	// Replicas may answer the three reads, up to five seconds late. Permissions are never read from them. Nil: none.
+	Replicas *postgres.Replicas
+}
+
+// Store is the recorded activity in a database. It is safe for concurrent use.
+type Store struct {
+	pool     *postgres.Pool
+	batches  *fairqueue.Queue
+	keys     *credential.Keyring
+	settings Settings
+}
+
+// A batch holds a database connection until it is written. Running only a few at a time leaves the others to reads.
+const (
+	batchesAtOnce  = 4
+	batchesWaiting = 64
+)
+
+// New returns the activity in the database of pool. Cursors and the ids of rides are made with keys.
+func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Store {
+	return &Store{pool, fairqueue.New(batchesAtOnce, batchesWaiting), keys, settings}
+}

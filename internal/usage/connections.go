@@ -1,20 +1,26 @@
 package usage
 
 import (
+	"context"
+	"errors"
 	"math"
 	"time"
 
+	"github.com/google/uuid"
+
+	usagedb "connect-svc/gen/db/usage"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/timelimit"
 )
 
-// Connections are counted by their state (decisions, section 4).
+// Connections counts connections by state (decisions, section 4).
 type Connections struct {
 	Authorized, Lapsed, Revoked, Disconnected int64
 	Precision                                 Precision
 }
 
-// Precision says how exact a count of connections is. A client can have as many connections as the service has users, and
-// a report must not read them all.
+// Precision of a count of connections. A client can have as many connections as the service has users, and a report must not read
+// them all.
 type Precision int
 
 // The precisions of a count.
@@ -22,36 +28,36 @@ const (
 	Exact     Precision = iota
 	Estimated           // from a sample of the table
 	AtLeast             // a lower bound: too many to count, and too few in the sample or no time for one
-	Unknown             // not counted in time
+	Unknown             // counting took too long
 )
 
-// String is the name of the precision in JSON.
+// String returns the name of the precision in JSON.
 func (p Precision) String() string {
 	return [...]string{"exact", "estimated", "at_least", "unknown"}[p]
 }
 
-// countBounds limit what counting connections costs.
+// countBounds limit the cost of counting connections.
 type countBounds struct {
-	timeout time.Duration // of counting, and of sampling
-	exact   int64         // connections of a client that are counted exactly
-	sample  int64         // connections of all clients that are read for an estimate, about
+	timeout time.Duration // of counting, and again of sampling
+	exact   int64         // up to so many connections of a client are counted exactly
+	sample  int64         // about so many connections of all clients are read for an estimate
 }
 
-// clientBounds are those of a report.
+// clientBounds returns the bounds of a report.
 func clientBounds(limits timelimit.Limits) countBounds {
 	return countBounds{timeout: limits.Count, exact: 10_000, sample: 30_000}
 }
 
-// overviewBounds are those of a page that shows all clients.
+// overviewBounds returns the bounds of a page that shows all clients.
 func overviewBounds(limits timelimit.Limits) countBounds {
 	return countBounds{timeout: limits.Count / 2, exact: 1000, sample: 10_000}
 }
 
-// minSample is how many connections of a client a sample must contain to be used: with 100 the standard error of the
-// estimate is about a tenth.
+// minSample is the number of a client's connections that a sample needs to be used: with 100 the standard error of the estimate is
+// about a tenth.
 const minSample = 100
 
-// Sum is the number of connections in every state.
+// Sum returns the number of connections in all states.
 func (c Connections) Sum() int64 { return c.Authorized + c.Lapsed + c.Revoked + c.Disconnected }
 
 func (c *Connections) add(state string, n int64) {
@@ -67,7 +73,7 @@ func (c *Connections) add(state string, n int64) {
 	}
 }
 
-// scaled is the estimate from a sample, rounded to the digits that are significant.
+// scaled returns the estimate from a sample, rounded to its significant digits.
 func (c Connections) scaled(factor float64) Connections {
 	scale := func(n int64) int64 { return twoDigits(float64(n) * factor) }
 	return Connections{scale(c.Authorized), scale(c.Lapsed), scale(c.Revoked), scale(c.Disconnected), Estimated}
@@ -80,4 +86,103 @@ func twoDigits(n float64) int64 {
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(n))-1)
 	return int64(math.Round(n/unit) * unit)
+}
+
+// Connections counts a client's present connections by state. An unknown client has none.
+func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connections, error) {
+	counted, unknown, err := u.countInTime(ctx, []uuid.UUID{clientID}, u.bounds)
+	found := counted[clientID]
+	if unknown {
+		found.Precision = Unknown
+	}
+	return found, postgres.Failed("usage: connections", err)
+}
+
+// countConnections adds the connections of their clients to reports, within bounds. Zero bounds: it adds nothing.
+func (u *Usage) countConnections(ctx context.Context, reports []Report, bounds countBounds) error {
+	if bounds == (countBounds{}) {
+		return nil
+	}
+	ids := postgres.List(reports, func(report Report) uuid.UUID { return report.ClientID })
+	connections, unknown, err := u.countInTime(ctx, ids, bounds)
+	if err != nil {
+		return err
+	}
+	for i := range reports {
+		if reports[i].Connections = connections[reports[i].ClientID]; unknown {
+			reports[i].Connections.Precision = Unknown
+		}
+	}
+	return nil
+}
+
+// countInTime is countByState; unknown reports that it took too long.
+func (u *Usage) countInTime(ctx context.Context, clients []uuid.UUID, bounds countBounds) (found map[uuid.UUID]Connections, unknown bool, err error) {
+	found, err = u.countByState(ctx, clients, bounds)
+	if postgres.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return found, true, nil
+	}
+	return found, false, err
+}
+
+// countByState counts the connections of clients in bounded time: exactly for a client with few, by a sample of the table for
+// a client with many. Clients without connections are not in the map.
+func (u *Usage) countByState(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
+	params := postgres.List(clients, func(id uuid.UUID) usagedb.CountConnectionStatesParams {
+		return usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(bounds.exact + 1)} //nolint:gosec // a constant
+	})
+	limited, cancel := context.WithTimeout(ctx, bounds.timeout)
+	defer cancel()
+	found := map[uuid.UUID]Connections{}
+	many := false
+	var failures []error
+	u.queries.CountConnectionStates(limited, params).Query(func(i int, rows []usagedb.CountConnectionStatesRow, err error) {
+		failures = append(failures, err)
+		for _, row := range rows {
+			c := found[clients[i]]
+			c.add(row.State, row.Connections)
+			if c.Sum() > bounds.exact {
+				c.Precision, many = AtLeast, true
+			}
+			found[clients[i]] = c
+		}
+	})
+	if err := errors.Join(failures...); err != nil || !many {
+		return found, err
+	}
+	limited, cancel = context.WithTimeout(ctx, bounds.timeout)
+	defer cancel()
+	if err := u.sample(limited, found, bounds.sample); limited.Err() == nil { // otherwise the lower bounds stay
+		return found, err
+	}
+	return found, ctx.Err()
+}
+
+// sample replaces lower bounds by estimates. The size of the table need not be known: samples grow until one is large enough to tell
+// which part of the pages has about size connections.
+func (u *Usage) sample(ctx context.Context, found map[uuid.UUID]Connections, size int64) error {
+	for part := 1e-4; ; {
+		sampled, err := u.queries.SampleConnections(ctx, float32(100*part))
+		if err != nil {
+			return err
+		}
+		estimates := map[uuid.UUID]Connections{}
+		var total int64
+		for _, row := range sampled {
+			c := estimates[row.ClientID]
+			c.add(row.State, row.Connections)
+			estimates[row.ClientID] = c
+			total += row.Connections
+		}
+		if next := min(1, part*min(10, float64(size)/float64(max(total, 1)))); next > 1.5*part {
+			part = next
+			continue
+		}
+		for client, c := range found {
+			if estimate := estimates[client]; c.Precision == AtLeast && estimate.Sum() >= minSample {
+				found[client] = estimate.scaled(1 / part)
+			}
+		}
+		return nil
+	}
 }

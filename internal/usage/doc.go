@@ -1,19 +1,23 @@
-// Package usage counts what each client asks: requests by hour, operation and status, how long they took, and how many
-// were charged to the client's rate budget in each minute. It also keeps the latest refused requests of each client with their reasons.
+// Package usage counts the requests of each client by hour, operation and status, their durations, and how many were charged to the
+// client's rate budget in each minute. It also keeps the latest refused requests of each client with their reasons.
 //
 // # Invariants
 //
-//   - A request never waits to be counted. Counts are kept in memory and added to the database every few seconds and when
-//     the service stops. The rows hold the sum over all servers.
+//   - Counting never waits for the database. Counts are kept in memory and added to the database every few seconds and when
+//     the service stops (TestRunWritesWhatIsLeft).
 //
-//   - Memory is bounded. While the database is down, counts beyond the bound are dropped, and the log says so.
+//   - The rows hold the sum over all servers (TestManyServersAtOnce).
 //
-//   - Nothing is about a user. A client, an hour, an operation's name and a status are all that is kept, for
-//     [Retention].
+//   - Memory is bounded. While the database is down, counts beyond the bound are dropped, and the log says so
+//     (TestCountsWaitWithinBounds).
 //
-//   - An error has fixed words alone, nothing that a caller sent. Those of whoever named a client without proving to be it
-//     are kept apart from the client's own, in memory and in the database, so that nobody pushes out another's.
+//   - Counts are kept for [Retention] (TestSweep). They name a client, an hour, an operation and a status, and never a user.
 //
-// The counts are estimates and no basis for billing: a server that is killed loses some seconds, and a batch whose result
+//   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient).
+//
+//   - Errors of unauthenticated requests that named a client are kept apart from the client's own, in memory and in the database, so
+//     that strangers displace no error of a client (TestErrorsOfANetwork).
+//
+// The counts are estimates and must not be used for billing: a server that is killed loses some seconds, and a batch whose outcome
 // is unknown is written again.
 package usage

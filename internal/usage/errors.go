@@ -1,51 +1,58 @@
 package usage
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/page"
+	"connect-svc/internal/postgres"
 )
 
-// keptErrors is how many errors of a client the database keeps: its own, and those that named it without proof.
+// keptErrors is the number of errors of a client that the database keeps: of authenticated requests, and of others that named it.
 var keptErrors = map[bool]int32{true: 1000, false: 100}
 
-// maxErrors bounds what waits in memory, and so what is written at once: own errors, and those of whoever names a client.
-// All texts are the service's own, so that a client has a hundred or two different errors, however often it is refused.
+// maxErrors bounds the errors that wait in memory, and thereby those written at once: of authenticated requests, and of others. All
+// texts are the service's own, so that a client has at most about two hundred different errors, however often it is refused.
 var maxErrors = map[bool]int{true: 2000, false: 200}
 
-// Refusal is a request that was refused, in fixed words of the service (package refusal).
+// Refusal describes a refused request in fixed words of the service (package refusal).
 type Refusal struct {
 	ClientID uuid.UUID
-	// Authenticated: the client proved who it is. Whoever did not is kept apart, because everybody can name every client.
+	// Authenticated reports that the client proved its identity. Other requests are kept apart, because anyone can name any client.
 	Authenticated           bool
 	Operation, Code, Reason string
 	Status                  int // of HTTP, 400 and up
 }
 
-// ClientError is a refusal as support sees it.
+// ClientError counts equal refusals, for support.
 type ClientError struct {
 	Refusal
-	At       time.Time // of the last
-	Requests int64     // that were refused like this within some seconds
+	At       time.Time // of the last one
+	Requests int64     // refused in this way within some seconds
 
 	id uuid.UUID // nil until it is stored
 }
 
-// Key is the error's place in a list.
+// Key returns the error's place in a list.
 func (e ClientError) Key() page.Key { return page.Key{At: e.At, ID: e.id} }
 
-// clientErrors wait to be written. Equal ones become one.
+// clientErrors hold the errors that wait to be written. Equal ones are counted together.
 type clientErrors struct {
 	mu      sync.Mutex
 	waiting map[bool]map[Refusal]ClientError // by whether the client is authenticated
 }
 
-// Refuse notes a refused request that came from a network. It never waits for the database, and drops what is beyond the bounds.
+// Refuse counts a refused request from a network. It never waits for the database, and drops requests beyond the bounds.
 func (u *Usage) Refuse(refusal Refusal, from netip.Prefix) {
 	now := u.now()
 	if !refusal.Authenticated && !u.errors.waits(refusal) && !u.unproven.take(refusal.ClientID, from, now) {
@@ -55,18 +62,18 @@ func (u *Usage) Refuse(refusal Refusal, from netip.Prefix) {
 }
 
 const (
-	// unprovenErrors is how many errors without proof a network can leave with a client in an hour, on each server: a stranger
-	// pushes out no more than these of the hundred that are kept.
+	// unprovenErrors bounds the different errors without authentication that a network can add to a client in an hour, on each server.
+	// A stranger can displace only so many of the hundred that are kept.
 	unprovenErrors = 10
-	// maxUnproven bounds the pairs of client and network that are remembered. Beyond it nothing without proof is noted.
+	// maxUnproven bounds the pairs of client and network that are counted. Beyond it, errors without authentication are dropped.
 	maxUnproven = 10_000
 )
 
-// unproven counts the errors without proof of the present hour.
+// unproven counts the errors without authentication of the present hour.
 type unproven struct {
 	mu    sync.Mutex
 	hour  time.Time
-	noted map[unprovenKey]int
+	added map[unprovenKey]int
 }
 
 type unprovenKey struct {
@@ -74,23 +81,23 @@ type unprovenKey struct {
 	from     netip.Prefix
 }
 
-// take reports whether one more may be noted.
+// take reports whether one more may be added.
 func (u *unproven) take(clientID uuid.UUID, from netip.Prefix, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if hour := now.Truncate(time.Hour); u.noted == nil || !hour.Equal(u.hour) {
-		u.hour, u.noted = hour, map[unprovenKey]int{}
+	if hour := now.Truncate(time.Hour); u.added == nil || !hour.Equal(u.hour) {
+		u.hour, u.added = hour, map[unprovenKey]int{}
 	}
 	key := unprovenKey{clientID, from}
-	before, known := u.noted[key]
-	if before == unprovenErrors || !known && len(u.noted) == maxUnproven {
+	before, known := u.added[key]
+	if before == unprovenErrors || !known && len(u.added) == maxUnproven {
 		return false
 	}
-	u.noted[key]++
+	u.added[key]++
 	return true
 }
 
-// waits says whether an equal one waits, to which one more adds no row.
+// waits reports whether an equal refusal waits, so that one more needs no row.
 func (e *clientErrors) waits(refusal Refusal) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,7 +132,7 @@ func (e *clientErrors) take(authenticated bool) map[Refusal]ClientError {
 	return taken
 }
 
-// flushErrors writes what waits, own errors first, each part by itself. What cannot be written waits for the next time.
+// flushErrors writes the waiting errors: those of authenticated requests, then the others. If that fails they wait for the next time.
 func (u *Usage) flushErrors(ctx context.Context) {
 	for _, authenticated := range []bool{true, false} {
 		taken := u.errors.take(authenticated)
@@ -142,4 +149,50 @@ func (u *Usage) flushErrors(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// addErrors adds all errors or none, and keeps the latest of each client. It sorts them by client, so that servers that write
+// concurrently cannot deadlock.
+func (u *Usage) addErrors(ctx context.Context, all map[Refusal]ClientError, kept int32) error {
+	var added []usagedb.AddClientErrorParams
+	var trimmed []usagedb.TrimClientErrorsParams
+	for _, one := range all {
+		added = append(added, usagedb.AddClientErrorParams{
+			ClientID: one.ClientID, Authenticated: one.Authenticated, At: one.At, Operation: one.Operation,
+			Status: int16(one.Status), Code: one.Code, Reason: one.Reason, Requests: one.Requests,
+		})
+		trimmed = append(trimmed, usagedb.TrimClientErrorsParams{ClientID: one.ClientID, Authenticated: one.Authenticated, Kept: kept})
+	}
+	slices.SortFunc(added, func(a, b usagedb.AddClientErrorParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
+	slices.SortFunc(trimmed, func(a, b usagedb.TrimClientErrorsParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
+	trimmed = slices.Compact(trimmed)
+	return postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
+		var failure error
+		collect := func(_ int, err error) { failure = cmp.Or(failure, err) }
+		queries := u.queries.WithTx(tx)
+		queries.AddClientError(ctx, added).Exec(collect)
+		if failure == nil {
+			queries.TrimClientErrors(ctx, trimmed).Exec(collect)
+		}
+		return failure
+	})
+}
+
+// Errors lists the latest refused requests of a client, newest first: at most limit of them, those after a key. Errors:
+// ErrClientNotFound.
+func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, limit int) ([]ClientError, error) {
+	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
+		return nil, fmt.Errorf("usage: errors: %w", cmp.Or(err, ErrClientNotFound))
+	}
+	after = after.OrNewest()
+	rows, err := u.queries.ListClientErrors(ctx, usagedb.ListClientErrorsParams{
+		ClientID: clientID, BeforeAt: after.At, BeforeID: after.ID, MaxRows: int32(limit),
+	})
+	list := make([]ClientError, len(rows))
+	for i, row := range rows {
+		list[i] = ClientError{
+			Refusal{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}, row.At, row.Requests, row.ErrorID,
+		}
+	}
+	return list, postgres.Failed("usage: errors", err)
 }

@@ -1,115 +1,24 @@
 package usage
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"math"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/postgres"
 )
 
-// ErrClientNotFound means that there is no such client.
-var ErrClientNotFound = errors.New("no such client")
-
-// Report is the usage of one client since an hour.
-type Report struct {
-	ClientID          uuid.UUID
-	Name, Status      string
-	RequestsPerMinute int // of its rate policy, as it is now
-
-	Since, Until time.Time // Since is a whole hour
-
-	Total         Figures
-	Operations    []Operation // that were requested, sorted by name
-	Hours         []Hour      // every hour from Since on; the last one is not over
-	Charged       int64       // requests that the limiter charged to the budget
-	BusiestMinute int64       // the most of them in one minute
-	Connections   Connections // as they are now
-}
-
-// Operation is one operation in a report.
-type Operation struct {
-	Name  string
-	Total Figures
-	Hours []Figures // as many as the report has
-}
-
-// Hour is one hour of a report.
-type Hour struct {
-	Start time.Time
-	Figures
-	Charged, BusiestMinute int64
-}
-
-// Figures are counted requests.
-type Figures struct {
-	Requests    int64
-	RateLimited int64 // status 429
-	Refused     int64 // another 4xx
-	Failed      int64 // 5xx
-	durations   durations
-}
-
-// count takes what lies beyond the last bucket for the longest durations: a newer server on the same database may know more
-// buckets.
-func (f *Figures) count(status, bucket int, requests int64) {
-	f.Requests += requests
-	f.durations[min(bucket, len(f.durations)-1)] += requests
-	switch {
-	case status == 429:
-		f.RateLimited += requests
-	case status >= 500:
-		f.Failed += requests
-	case status >= 400:
-		f.Refused += requests
-	}
-}
-
-// RateLimitedShare is the share of requests with status 429, 0 to 1.
-func (f Figures) RateLimitedShare() float64 { return share(f.RateLimited, f.Requests) }
-
-// Quantile estimates the q-quantile of the durations, 0 < q <= 1, by linear interpolation within a bucket. It is 0 without
-// requests, and at most 10 s: longer durations are in one bucket.
-func (f Figures) Quantile(q float64) time.Duration {
-	rank := int64(math.Ceil(q * float64(f.Requests)))
-	var below int64
-	lower := time.Duration(0)
-	for i, n := range f.durations {
-		if i == len(bounds) || rank == 0 {
-			break
-		}
-		if below+n >= rank {
-			return lower + time.Duration(float64(bounds[i]-lower)*float64(rank-below)/float64(n))
-		}
-		below, lower = below+n, bounds[i]
-	}
-	return lower
-}
-
-// BudgetUsed is the share of the budget that was used: 0 to 1, and a little more with a burst, which exceeds the rate.
-func (r Report) BudgetUsed() float64 {
-	return float64(r.Charged) / (float64(r.RequestsPerMinute) * max(r.Until.Sub(r.Since).Minutes(), 1))
-}
-
-// PeakBudgetUsed is the same for the busiest minute.
-func (r Report) PeakBudgetUsed() float64 { return share(r.BusiestMinute, int64(r.RequestsPerMinute)) }
-
-func share(part, whole int64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
-}
-
-// Of reports on one client from the hour of since on. Error: ErrClientNotFound.
+// Of returns the report of one client since the hour of since. Errors: ErrClientNotFound.
 func (u *Usage) Of(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
 	return u.of(ctx, clientID, since, u.bounds)
 }
 
-// Requests is a report as [Usage.Of] has it, without connections, which take longer to count. Error: ErrClientNotFound.
+// Requests returns the report of [Usage.Of] without connections, which take longer to count. Errors: ErrClientNotFound.
 func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
 	return u.of(ctx, clientID, since, countBounds{})
 }
@@ -125,26 +34,100 @@ func (u *Usage) of(ctx context.Context, clientID uuid.UUID, since time.Time, bou
 	return reports[0], nil
 }
 
-// Connections counts a client's connections as they are now, by their state. A client that does not exist has none.
-func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connections, error) {
-	counted, unknown, err := u.countInTime(ctx, []uuid.UUID{clientID}, u.bounds)
-	found := counted[clientID]
-	if unknown {
-		found.Precision = Unknown
-	}
-	return found, postgres.Wrap("usage: connections", err)
-}
-
-// All reports on every client from the hour of since on, oldest client first.
+// All returns the reports of all clients since the hour of since, oldest client first.
 func (u *Usage) All(ctx context.Context, since time.Time) ([]Report, error) {
 	return u.reports(ctx, uuid.Nil, since, u.bounds)
 }
 
-// span is what a report is about, from a whole hour on until now. Older counts than are kept have been deleted.
+// reports returns the reports of all clients, or of one, since an hour.
+func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time, bounds countBounds) ([]Report, error) {
+	since, until := u.span(since)
+	every := clientID == uuid.Nil
+	reports, byID, err := u.newReports(ctx, clientID, since, until)
+	if err != nil {
+		return nil, fmt.Errorf("usage: report: %w", err)
+	}
+	counted, err := u.queries.UsageByHour(ctx, usagedb.UsageByHourParams{Since: since, ClientID: clientID, EveryClient: every})
+	if err != nil {
+		return nil, fmt.Errorf("usage: report: %w", err)
+	}
+	for _, row := range counted {
+		if report := byID[row.ClientID]; report != nil {
+			report.count(row)
+		}
+	}
+	budgets, err := u.queries.BudgetByHour(ctx, usagedb.BudgetByHourParams{Since: since, ClientID: clientID, EveryClient: every})
+	if err != nil {
+		return nil, fmt.Errorf("usage: report: %w", err)
+	}
+	for _, row := range budgets {
+		if report := byID[row.ClientID]; report != nil {
+			report.spend(row)
+		}
+	}
+	for _, report := range reports {
+		slices.SortFunc(report.Operations, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return reports, postgres.Failed("usage: report", u.countConnections(ctx, reports, bounds))
+}
+
+// newReports returns reports without figures, of all clients or of one, as a list and by client.
+func (u *Usage) newReports(
+	ctx context.Context, clientID uuid.UUID, since, until time.Time,
+) (reports []Report, byID map[uuid.UUID]*Report, err error) {
+	clients, err := u.queries.UsageClients(ctx, usagedb.UsageClientsParams{ClientID: clientID, EveryClient: clientID == uuid.Nil})
+	reports, byID = make([]Report, len(clients)), map[uuid.UUID]*Report{}
+	for i, row := range clients {
+		reports[i] = Report{
+			ClientID: row.ClientID, Name: row.Name, Status: row.Status, RequestsPerMinute: int(row.RequestsPerMinute),
+			Since: since, Until: until,
+		}
+		for hour := since; hour.Before(until); hour = hour.Add(time.Hour) {
+			reports[i].Hours = append(reports[i].Hours, Hour{Start: hour})
+		}
+		byID[row.ClientID] = &reports[i]
+	}
+	return reports, byID, err
+}
+
+// span returns the time of a report, from a whole hour until now. It begins within the retention.
 func (u *Usage) span(since time.Time) (from, until time.Time) {
 	until = u.now().UTC()
 	if earliest := until.Add(-Retention); since.Before(earliest) {
 		since = earliest
 	}
 	return since.UTC().Truncate(time.Hour), until
+}
+
+// hourOf returns the index of an hour. within is false for an hour in the future, because the clocks of servers differ a little.
+func (r *Report) hourOf(hour time.Time) (int, bool) {
+	index := int(hour.Sub(r.Since) / time.Hour)
+	return index, index >= 0 && index < len(r.Hours)
+}
+
+func (r *Report) count(row usagedb.UsageByHourRow) {
+	hour, within := r.hourOf(row.Hour)
+	if !within {
+		return
+	}
+	operation := slices.IndexFunc(r.Operations, func(o Operation) bool { return o.Name == row.Operation })
+	if operation < 0 {
+		operation = len(r.Operations)
+		r.Operations = append(r.Operations, Operation{Name: row.Operation, Hours: make([]Figures, len(r.Hours))})
+	}
+	found := &r.Operations[operation]
+	for _, figures := range []*Figures{&r.Total, &r.Hours[hour].Figures, &found.Total, &found.Hours[hour]} {
+		for i, n := range row.Durations {
+			figures.count(int(row.Status), i, n)
+		}
+	}
+}
+
+func (r *Report) spend(row usagedb.BudgetByHourRow) {
+	if hour, within := r.hourOf(row.Hour); within {
+		r.Hours[hour].Charged = row.Charged
+		r.Hours[hour].BusiestMinute = row.BusiestMinute
+		r.Charged += row.Charged
+		r.BusiestMinute = max(r.BusiestMinute, row.BusiestMinute)
+	}
 }

@@ -2,15 +2,17 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
+	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/timelimit"
-
-	"github.com/google/uuid"
 )
 
 const (
@@ -19,13 +21,13 @@ const (
 
 	flushEvery = 5 * time.Second
 
-	// maxRows bounds what waits in memory: about 200 bytes each.
+	// maxRows bounds the rows that wait in memory: about 200 bytes each.
 	maxRows  = 20_000
 	maxBatch = 1_000
 )
 
-// bounds are the upper bounds of the buckets of durations; the last bucket has none. Only append: the database holds rows
-// with these buckets.
+// bounds are the upper bounds of the buckets of durations; the last bucket has none. Only append: the database has rows with these
+// buckets.
 var bounds = [...]time.Duration{
 	1 * time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
 	50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
@@ -35,7 +37,7 @@ var bounds = [...]time.Duration{
 // durations counts requests by how long they took.
 type durations [len(bounds) + 1]int64
 
-// bucket is the index of the first bucket whose bound is not below the duration.
+// bucket returns the index of the first bucket whose bound is not below the duration.
 func bucket(took time.Duration) int {
 	index, _ := slices.BinarySearch(bounds[:], took)
 	return index
@@ -44,7 +46,7 @@ func bucket(took time.Duration) int {
 // Request is a finished request of a client.
 type Request struct {
 	ClientID  uuid.UUID
-	Operation string // a name of the contract, never the caller's text
+	Operation string // a name of the contract, never text of the caller
 	Status    int    // of HTTP
 	Duration  time.Duration
 	Charged   bool // the limiter charged it to the client's budget
@@ -52,22 +54,25 @@ type Request struct {
 
 // Usage counts requests and reports what was counted. It is safe for concurrent use.
 type Usage struct {
-	store
-	logger *slog.Logger
-	now    func() time.Time
+	pool    *postgres.Pool
+	queries *usagedb.Queries
+	// bounds of counting connections, for reports and for the overview
+	bounds, overview countBounds
+	logger           *slog.Logger
+	now              func() time.Time
 
 	mu      sync.Mutex
-	rows    map[rowKey]*row // that wait to be written
+	rows    map[rowKey]*row // wait to be written
 	dropped uint64          // requests that were not counted
-	logged  uint64          // how many of them have been logged
+	logged  uint64          // those of them that have been logged
 
 	errors   clientErrors
 	unproven unproven
 
-	flushLimit time.Duration // for one batch; tests have more patience
+	flushLimit time.Duration // of one batch; tests have a longer one
 }
 
-// rowKey and row are a row that waits to be written.
+// rowKey and row form a row that waits to be written.
 type rowKey struct {
 	clientID  uuid.UUID
 	minute    int64 // Unix time
@@ -90,7 +95,7 @@ func (r *row) add(other row) {
 
 // New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
 func New(pool *postgres.Pool, limits timelimit.Limits, logger *slog.Logger, now func() time.Time) *Usage {
-	return &Usage{store: newStore(pool, limits), logger: logger, now: now, rows: map[rowKey]*row{},
+	return &Usage{pool: pool, queries: usagedb.New(pool), bounds: clientBounds(limits), overview: overviewBounds(limits), logger: logger, now: now, rows: map[rowKey]*row{},
 		errors: clientErrors{waiting: map[bool]map[Refusal]ClientError{}}, flushLimit: 5 * time.Second}
 }
 
@@ -121,80 +126,18 @@ func (u *Usage) add(key rowKey, counted row) {
 	waiting.add(counted)
 }
 
-// Run writes counts and errors every few seconds until ctx ends, and then once more. Call it once, and end ctx when no request
-// can arrive any more. The end of ctx does not cancel a batch: it would be unknown whether it was written.
-func (u *Usage) Run(ctx context.Context) {
-	lasting := context.WithoutCancel(ctx)
-	ticker := time.NewTicker(flushEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			u.flush(lasting)
-			u.flushErrors(lasting)
-			return
-		case <-ticker.C:
-			u.flush(lasting)
-			u.flushErrors(lasting)
-		}
-	}
-}
-
-// flush writes the rows that wait. Rows that cannot be written wait for the next flush.
-func (u *Usage) flush(ctx context.Context) {
-	u.mu.Lock()
-	rows, dropped := u.rows, u.dropped-u.logged
-	u.rows, u.logged = map[rowKey]*row{}, u.dropped
-	u.mu.Unlock()
-	if dropped > 0 {
-		u.logger.WarnContext(ctx, "requests were not counted: too many counts wait for the database", "requests", dropped)
-	}
-	for len(rows) > 0 {
-		if err := u.writeSome(ctx, rows); err != nil {
-			u.logger.ErrorContext(ctx, "the counts of usage wait", "rows", len(rows), "cause", err)
-			u.putBack(rows)
-			return
-		}
-	}
-}
-
-// writeSome writes at most one batch of rows and removes them. A batch is small enough for a slow database to write it
-// within its time.
-func (u *Usage) writeSome(ctx context.Context, rows map[rowKey]*row) error {
-	batch := make(map[rowKey]*row, min(len(rows), maxBatch))
-	for key, counted := range rows {
-		if len(batch) == maxBatch {
-			break
-		}
-		batch[key] = counted
-	}
-	ctx, cancel := context.WithTimeout(ctx, u.flushLimit)
-	defer cancel()
-	if err := u.write(ctx, batch); err != nil {
-		return err
-	}
-	for key := range batch {
-		delete(rows, key)
-	}
-	return nil
-}
-
-// putBack keeps rows that could not be written. It adds the few rows that were counted meanwhile to them, not the other way
-// round, because requests wait for the lock.
-func (u *Usage) putBack(rows map[rowKey]*row) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	since := u.rows
-	u.rows = rows
-	for key, counted := range since {
-		u.add(key, *counted)
-	}
-}
-
-// Waiting returns how many rows wait to be written, and how many requests since the start were not counted because too
+// Waiting returns the number of rows that wait to be written, and of requests since the start that were not counted because too
 // many rows waited.
 func (u *Usage) Waiting() (rows int, dropped uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.rows), u.dropped
+}
+
+// Sweep deletes counts and errors that are older than [Retention]. Any server may call it at any time.
+func (u *Usage) Sweep(ctx context.Context) error {
+	_, counts := u.queries.SweepUsage(ctx, Retention+time.Hour) // from the beginning of the hour
+	_, charged := u.queries.SweepCharged(ctx, Retention)
+	_, refused := u.queries.SweepClientErrors(ctx, Retention)
+	return postgres.Failed("usage: sweep", errors.Join(counts, charged, refused))
 }

@@ -1,4 +1,4 @@
--- What clients asked, by hour, and what they were charged, by minute.
+-- The requests of clients by hour, and the charged ones by minute.
 
 -- name: AddUsage :batchexec
 insert into usage_hours as u (client_id, hour, operation, status, requests, durations)
@@ -19,7 +19,7 @@ from usage_hours
 where hour >= @since and (client_id = @client_id or @every_client::boolean)
 order by client_id, hour, operation, status;
 
--- One sum for each bucket of internal/usage: much faster than rows of buckets.
+-- One sum for each bucket of internal/usage, which is much faster than a row for each.
 -- name: UsageByClient :many
 select client_id, status, sum(requests)::bigint as requests,
     array[
@@ -47,7 +47,7 @@ where minute >= @since and (client_id = @client_id or @every_client::boolean)
 group by 1, 2
 order by 1, 2;
 
--- A client's connections are as many as it has users, so that at most some of them are counted one by one.
+-- A client can have as many connections as there are users, so only a bounded number is counted.
 -- name: CountConnectionStates :batchmany
 select shown.state, count(*) as connections
 from (
@@ -59,7 +59,7 @@ from (
 ) shown
 group by shown.state;
 
--- Reads this part of the pages of the table, 0 to 100.
+-- Reads a part of the pages of the table, 0 to 100 per cent.
 -- name: SampleConnections :many
 select client_id,
     (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as state,
@@ -79,13 +79,13 @@ delete from usage_hours where hour < connect_now() - @retention::interval;
 -- name: SweepCharged :execrows
 delete from usage_minutes where minute < connect_now() - @retention::interval;
 
--- A client that does not exist has no errors: whoever asks can make ids up.
+-- An unknown client gets no errors: callers can make up ids.
 -- name: AddClientError :batchexec
 insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 select cl.client_id, @authenticated, @at, @operation, @status, @code, @reason, @requests
 from clients cl where cl.client_id = @client_id;
 
--- Keeps the latest of a client: of its own, or of those that named it. In the transaction that adds some.
+-- Keeps the latest errors of a client, either its own or those that named it. It runs in the transaction that adds errors.
 -- name: TrimClientErrors :batchexec
 delete from client_errors e
 where e.client_id = @client_id and e.authenticated = @authenticated and (e.at, e.error_id) in (
@@ -95,7 +95,7 @@ where e.client_id = @client_id and e.authenticated = @authenticated and (e.at, e
     offset @kept::int
 );
 
--- The latest first. A client has some thousand at most, side by side in the primary key.
+-- Latest first. A client has about a thousand at most, adjacent in the primary key.
 -- name: ListClientErrors :many
 select * from client_errors
 where client_id = @client_id and (at, error_id) < (@before_at::timestamptz, @before_id::uuid)

@@ -95,7 +95,7 @@ type AddClientErrorParams struct {
 	ClientID      uuid.UUID
 }
 
-// A client that does not exist has no errors: whoever asks can make ids up.
+// An unknown client gets no errors: callers can make up ids.
 func (q *Queries) AddClientError(ctx context.Context, arg []AddClientErrorParams) *AddClientErrorBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range arg {
@@ -160,7 +160,7 @@ type AddUsageParams struct {
 	Durations []int64
 }
 
-// What clients asked, by hour, and what they were charged, by minute.
+// The requests of clients by hour, and the charged ones by minute.
 func (q *Queries) AddUsage(ctx context.Context, arg []AddUsageParams) *AddUsageBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range arg {
@@ -227,7 +227,7 @@ type CountConnectionStatesRow struct {
 	Connections int64
 }
 
-// A client's connections are as many as it has users, so that at most some of them are counted one by one.
+// A client can have as many connections as there are users, so only a bounded number is counted.
 func (q *Queries) CountConnectionStates(ctx context.Context, arg []CountConnectionStatesParams) *CountConnectionStatesBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range arg {
@@ -299,7 +299,7 @@ type TrimClientErrorsParams struct {
 	Kept          int32
 }
 
-// Keeps the latest of a client: of its own, or of those that named it. In the transaction that adds some.
+// Keeps the latest errors of a client, either its own or those that named it. It runs in the transaction that adds errors.
 func (q *Queries) TrimClientErrors(ctx context.Context, arg []TrimClientErrorsParams) *TrimClientErrorsBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range arg {

@@ -117,7 +117,7 @@ type ListClientErrorsParams struct {
 	MaxRows  int32
 }
 
-// The latest first. A client has some thousand at most, side by side in the primary key.
+// Latest first. A client has about a thousand at most, adjacent in the primary key.
 func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsParams) ([]ClientError, error) {
 	rows, err := q.db.Query(ctx, listClientErrors,
 		arg.ClientID,
@@ -168,7 +168,7 @@ type SampleConnectionsRow struct {
 	Connections int64
 }
 
-// Reads this part of the pages of the table, 0 to 100.
+// Reads a part of the pages of the table, 0 to 100 per cent.
 func (q *Queries) SampleConnections(ctx context.Context, percent float32) ([]SampleConnectionsRow, error) {
 	rows, err := q.db.Query(ctx, sampleConnections, percent)
 	if err != nil {
@@ -246,7 +246,7 @@ type UsageByClientRow struct {
 	Durations []int64
 }
 
-// One sum for each bucket of internal/usage: much faster than rows of buckets.
+// One sum for each bucket of internal/usage, which is much faster than a row for each.
 func (q *Queries) UsageByClient(ctx context.Context, since time.Time) ([]UsageByClientRow, error) {
 	rows, err := q.db.Query(ctx, usageByClient, since)
 	if err != nil {

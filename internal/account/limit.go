@@ -71,7 +71,7 @@ func (a *Accounts) countEmail(ctx context.Context, queries *accountdb.Queries, a
 		if emails > 0 {
 			counted = append(counted, by.key[:])
 		}
-		return emails, postgres.NoRowsAs(err, nil)
+		return emails, postgres.NoRow(err, nil)
 	}
 	budget, isNew := limits[len(limits)-1], false
 	for _, by := range limits[:len(limits)-1] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -80,6 +81,7 @@ type Config struct {
 	// already, in place of PrivateListen.
 	Public, Private  func(http.Handler) http.Handler
 	WebhookTransport func(http.RoundTripper) http.RoundTripper
+	Random           io.Reader // source of the ids and secrets of clients, webhooks and grants, used concurrently; nil: crypto/rand
 	PrivateListener  net.Listener
 	ConsoleToken     string                 // that the console's sign-in is filled with, on one's own machine
 	Observe          func(*telemetry.Event) // is given each finished request of the public listener; it must not block
@@ -151,6 +153,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		return err
 	}
 	a.Clients = client.NewRegistry(a.Pool, oauth.EndConnectionsOfClient)
+	if config.Random != nil {
+		a.Clients.Random, config.OAuth.Random = config.Random, config.Random
+	}
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
 		CodesPerEmail:   config.CodesPerEmail,
 		CodesPerNetwork: config.CodesPerNetwork,
@@ -178,6 +183,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		AllowedNetworks: config.WebhookNetworks,
 		RootCAs:         config.WebhookRootCAs,
 		Transport:       config.WebhookTransport,
+		Random:          config.Random,
 		Logger:          config.Logger,
 	})
 

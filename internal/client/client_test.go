@@ -81,17 +81,17 @@ func TestCreateGetList(t *testing.T) {
 	}
 }
 
-// Whoever creates a client twice with one id has made one, with the first secret.
-func TestCreateAsIsOnce(t *testing.T) {
+// Two registrations with one id create one client, with the first secret.
+func TestRegisterIsOnce(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	registry := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
 	id := uuid.New()
-	_, secret, err := registry.CreateAs(t.Context(), id, [32]byte{1}, rideClub)
+	_, secret, err := registry.Register(t.Context(), id, rideClub)
 	if err != nil || secret == "" {
 		t.Fatal(err)
 	}
-	if _, again, err := registry.CreateAs(t.Context(), id, [32]byte{2}, rideClub); !errors.Is(err, client.ErrExists) || again != "" {
+	if _, again, err := registry.Register(t.Context(), id, rideClub); !errors.Is(err, client.ErrExists) || again != "" {
 		t.Errorf("again: %v", err)
 	}
 	if n := pgtest.Value[int](t, db, "select count(*) from audit_log where action = 'client.created'"); n != 1 {

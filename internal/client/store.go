@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"time"
 
@@ -32,11 +33,13 @@ type Registry struct {
 	queries        *clientdb.Queries
 	endConnections EndConnections
 	logos          *fairqueue.Batch[logoKey, brand.Logo]
+
+	Random io.Reader // source of ids and secrets: crypto/rand, unless a sandbox repeats them
 }
 
 // NewRegistry returns the registry in a database. [Registry.Offboard] calls endConnections.
 func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
-	r := &Registry{pool: pool, queries: clientdb.New(pool), endConnections: endConnections}
+	r := &Registry{pool: pool, queries: clientdb.New(pool), endConnections: endConnections, Random: rand.Reader}
 	r.logos = fairqueue.NewBatch(logosAtOnce, r.listLogos)
 	return r
 }
@@ -44,25 +47,25 @@ func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 // Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong
 // field is a *FieldError.
 func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
-	return r.Register(ctx, uuid.New(), registration)
+	id, err := uuid.NewRandomFromReader(r.Random)
+	if err != nil {
+		return Client{}, "", fmt.Errorf("client: create: %w", err)
+	}
+	return r.Register(ctx, id, registration)
 }
 
-// Register is [Registry.Create] with an id that the caller chose, so that whoever asks twice gets one client. Error: ErrExists.
+// Register is [Registry.Create] with an id that the caller chose. Calls with one id create one client: all but the first fail with
+// ErrExists.
 func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Registration) (Client, string, error) {
-	var bits [32]byte
-	rand.Read(bits[:])
-	return r.CreateAs(ctx, id, bits, registration)
-}
-
-// CreateAs is [Registry.Create] with an id and a secret of these bits, which the sandbox repeats. Of those who use an id more than
-// once the first makes a client. Error: ErrExists.
-func (r *Registry) CreateAs(ctx context.Context, id uuid.UUID, bits [32]byte, registration Registration) (Client, string, error) {
 	registration.WebhookParallel = cmp.Or(registration.WebhookParallel, DefaultWebhookParallel)
 	if err := registration.validate(); err != nil {
 		return Client{}, "", err
 	}
-	secret, hash := credential.ClientSecretOf(bits)
-	err := postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+	secret, hash, err := credential.NewClientSecret(r.Random)
+	if err != nil {
+		return Client{}, "", err
+	}
+	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)
 		if err := queries.CreateClient(ctx, clientdb.CreateClientParams{
 			ClientID:          id,
@@ -111,7 +114,7 @@ func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]st
 	for _, row := range rows {
 		names[row.ClientID] = row.Name
 	}
-	return names, postgres.Wrap("client: names", err)
+	return names, postgres.Failed("client: names", err)
 }
 
 // List returns clients, oldest first: at most limit of them, those after a position.
@@ -119,7 +122,7 @@ func (r *Registry) List(ctx context.Context, after page.Key, limit int) ([]Clien
 	rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{
 		AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit),
 	})
-	return postgres.Map(rows, fromRow), postgres.Wrap("list clients", err)
+	return postgres.List(rows, fromRow), postgres.Failed("list clients", err)
 }
 
 // Disable makes a client unusable: its requests fail authentication and its access tokens stop working, until it is
@@ -155,7 +158,10 @@ func (r *Registry) rotateSecret(ctx context.Context, id uuid.UUID, overlap time.
 	if err := checkOverlap(overlap); err != nil {
 		return Secret{}, err
 	}
-	secret, hash := credential.NewClientSecret()
+	secret, hash, err := credential.NewClientSecret(r.Random)
+	if err != nil {
+		return Secret{}, err
+	}
 	until, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
 		ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: actor.Of(ctx),
 	})
@@ -267,8 +273,8 @@ func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.L
 
 func (r *Registry) listLogos(ctx context.Context, asked []logoKey) (map[logoKey]brand.Logo, error) {
 	rows, err := r.queries.ListLogos(ctx, clientdb.ListLogosParams{
-		ClientIds: postgres.Map(asked, func(k logoKey) uuid.UUID { return k.clientID }),
-		Logos:     postgres.Map(asked, func(k logoKey) string { return k.name }),
+		ClientIds: postgres.List(asked, func(k logoKey) uuid.UUID { return k.clientID }),
+		Logos:     postgres.List(asked, func(k logoKey) string { return k.name }),
 	})
 	found := make(map[logoKey]brand.Logo, len(rows))
 	for _, row := range rows {
@@ -280,7 +286,7 @@ func (r *Registry) listLogos(ctx context.Context, asked []logoKey) (map[logoKey]
 // Connections counts the connections that Offboard would end.
 func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
 	n, err := r.queries.CountConnections(ctx, id)
-	return n, postgres.Wrap("connections of client "+id.String(), err)
+	return n, postgres.Failed("connections of client "+id.String(), err)
 }
 
 // Offboard ends a client for good: it can never be used again, from then on, and all its connections are disconnected, in
@@ -319,7 +325,7 @@ func (r *Registry) changed(ctx context.Context, id uuid.UUID, rows int64, err er
 }
 
 func clientError(id uuid.UUID, err error) error {
-	return fmt.Errorf("client %s: %w", id, postgres.NoRowsAs(err, ErrNotFound))
+	return fmt.Errorf("client %s: %w", id, postgres.NoRow(err, ErrNotFound))
 }
 
 // differences are the fields that changed, with their old and new values. Of the contact's address, which is personal, it

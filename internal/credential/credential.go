@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 )
@@ -62,17 +64,14 @@ var ErrInvalid = errors.New("credential: not a value of this kind")
 // encoding accepts one spelling of each value: otherwise the last character could be changed without notice.
 var encoding = base64.RawURLEncoding.Strict()
 
-// NewClientSecret makes a client secret of 256 random bits, and the hash under which it is stored.
-func NewClientSecret() (secret string, hash []byte) {
-	var random [32]byte
-	rand.Read(random[:])
-	return ClientSecretOf(random)
-}
-
-// ClientSecretOf is [NewClientSecret] of bits that the sandbox repeats.
-func ClientSecretOf(random [32]byte) (secret string, hash []byte) {
-	secret = clientSecretPrefix + encoding.EncodeToString(random[:])
-	return secret, Hash(secret)
+// NewClientSecret makes a client secret of 256 bits read from random, and the hash under which it is stored.
+func NewClientSecret(random io.Reader) (secret string, hash []byte, err error) {
+	var bits [32]byte
+	if _, err := io.ReadFull(random, bits[:]); err != nil {
+		return "", nil, fmt.Errorf("client secret: %w", err)
+	}
+	secret = clientSecretPrefix + encoding.EncodeToString(bits[:])
+	return secret, Hash(secret), nil
 }
 
 // NewOperatorToken makes a token of an operator of 256 random bits, and the hash by which it is known.

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"bytes"
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,9 +119,9 @@ func TestPRFPartsAreSeparate(t *testing.T) {
 }
 
 func TestClientSecrets(t *testing.T) {
-	secret, hash := NewClientSecret()
-	other, _ := NewClientSecret()
-	if secret == other || !strings.HasPrefix(secret, "svci_") || len(secret) != len("svci_")+43 {
+	secret, hash, err := NewClientSecret(rand.Reader)
+	other, _, again := NewClientSecret(rand.Reader)
+	if err != nil || again != nil || secret == other || !strings.HasPrefix(secret, "svci_") || len(secret) != len("svci_")+43 {
 		t.Error("secrets are not 256 random bits behind their prefix")
 	}
 	if !MatchesHash(secret, hash) || MatchesHash(other, hash) || MatchesHash("", hash) || MatchesHash(secret, nil) {
@@ -235,7 +236,10 @@ func TestKeysetFileErrors(t *testing.T) {
 
 func TestRedact(t *testing.T) {
 	ring := NewTestKeyring()
-	secret, _ := NewClientSecret()
+	secret, _, err := NewClientSecret(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	values := []string{secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw+/="}
 	for kind := range prefixes {
 		value, err := ring.Seal(kind, []byte("facts"))

@@ -35,7 +35,7 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 	if err != nil {
 		return Access{}, refusal.Because(ErrInvalidAccessToken, "the access token is none of this service, or was altered")
 	}
-	access, err := s.access(asPartner(ctx, token.ClientID), token)
+	access, err := s.access(inLineOf(ctx, token.ClientID), token)
 	if err != nil {
 		return Access{ClientID: token.ClientID}, fmt.Errorf("authenticate: %w", err)
 	}

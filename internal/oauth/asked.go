@@ -176,7 +176,7 @@ func (s *Server) DenyAsked(ctx context.Context, of Asked, browser [sha256.Size]b
 	}
 	known, err := s.queries.KnowsRequest(ctx, of.ID)
 	if err != nil {
-		return "", postgres.Wrap("deny", err)
+		return "", postgres.Failed("deny", err)
 	}
 	if known {
 		return s.Deny(ctx, of.ID, browser)

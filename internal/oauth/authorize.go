@@ -59,7 +59,7 @@ func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, 
 	}
 	request.ID, request.Browser = uuid.New(), browser
 	sealed, err := s.sealAsked(request)
-	return Asked{request.ID, sealed}, postgres.Wrap("authorize", err)
+	return Asked{request.ID, sealed}, postgres.Failed("authorize", err)
 }
 
 // authorizeQuery reads the parameters, each of which must be there once with a value.

@@ -62,7 +62,7 @@ func (s *Server) RefreshInactivity() time.Duration { return s.settings.RefreshIn
 // FindGrant returns whose grant it is, and of which client. Error: ErrNotConnected.
 func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
 	row, err := s.queries.GetGrant(ctx, grantID)
-	return row.UserID, row.ClientID, postgres.NoRowsAs(err, ErrNotConnected)
+	return row.UserID, row.ClientID, postgres.NoRow(err, ErrNotConnected)
 }
 
 // CountRequests is how many authorization requests a user has signed in to that have not ended, counted as far as a thousand.
@@ -74,7 +74,7 @@ func (s *Server) CountRequests(ctx context.Context, userID uuid.UUID) (int64, er
 // does not exist has none.
 func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
 	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
-	return postgres.Map(rows, connectionOf), err
+	return postgres.List(rows, connectionOf), err
 }
 
 // DisconnectUser ends the user's connection with a client, as the user asked: all its codes and tokens stop working,

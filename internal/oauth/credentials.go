@@ -31,20 +31,20 @@ func NewCredentials(id, secret string) (Credentials, error) {
 // proofsAtOnce is how many credentials are checked by one statement.
 const proofsAtOnce = 500
 
-// AuthenticateClient checks the credentials and does nothing else. All who ask at a time share a statement, for which no partner
-// waits: wrong credentials cost nobody else anything. ErrInvalidClient does not say what was wrong: the id, the
+// AuthenticateClient checks the credentials and does nothing else. All who ask at a time share a statement, which no line of a
+// client waits for: so wrong credentials cost nobody else anything. ErrInvalidClient does not say what was wrong: the id, the
 // secret, or that the client is not active.
 func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) error {
 	_, right, err := s.proofs.Ask(ctx, client)
 	if err == nil && !right {
 		return errWrongClient
 	}
-	return postgres.Wrap("authenticate client", err)
+	return postgres.Failed("authenticate client", err)
 }
 
-// asPartner makes a client the caller for whom the statements of an act wait. The client has proved itself: by credentials, or by
-// something sealed that was given to this client alone.
-func asPartner(ctx context.Context, clientID uuid.UUID) context.Context {
+// inLineOf has the statements of an act wait in the line of a client that has proved itself: by credentials, or by something
+// sealed that was given to this client alone.
+func inLineOf(ctx context.Context, clientID uuid.UUID) context.Context {
 	return fairqueue.WithCaller(ctx, fairqueue.Caller{Kind: fairqueue.Partners, Name: clientID.String()})
 }
 

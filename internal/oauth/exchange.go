@@ -38,14 +38,14 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 	case !verifies(params.CodeVerifier, code.CodeChallenge):
 		return Tokens{}, s.refuse(ctx, client, "code_verifier does not match code_challenge of the authorization request")
 	}
-	ctx = asPartner(ctx, code.ClientID)
+	ctx = inLineOf(ctx, code.ClientID)
 	next, err := s.seal(credential.RefreshToken, refreshToken{
 		UserID: code.UserID, ClientID: code.ClientID, Version: code.Version + 1, Generation: 1,
 	})
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)
 	}
-	unlock, err := s.locks.Lock(ctx, row{code.UserID, code.ClientID})
+	unlock, err := s.turns.Lock(ctx, row{code.UserID, code.ClientID})
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)
 	}

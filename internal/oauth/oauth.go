@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +23,7 @@ type Settings struct {
 	RequestLifetime     time.Duration // 1 s to 10 min
 	RefreshInactivity   time.Duration // 1 s and up
 
-	NewGrantID func() uuid.UUID // nil: random. A sandbox repeats them. It must be safe for use by many goroutines
+	Random io.Reader // source of grant ids, used concurrently; nil: crypto/rand
 }
 
 // DefaultSettings are the longest lifetimes that the specification allows.
@@ -55,7 +56,7 @@ var (
 // Server is the authorization server. It is safe for use by many goroutines, and by many servers on one database.
 type Server struct {
 	store
-	locks    *fairqueue.Locks[row]
+	turns    *fairqueue.Locks[row]
 	proofs   *fairqueue.Batch[Credentials, struct{}]
 	keys     *credential.Keyring
 	settings Settings
@@ -70,11 +71,11 @@ type row struct{ userID, clientID uuid.UUID }
 // New is an authorization server on a migrated database.
 func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Server {
 	store := newStore(pool)
-	if settings.NewGrantID != nil {
-		store.newGrantID = settings.NewGrantID
+	if settings.Random != nil {
+		store.random = settings.Random
 	}
 	return &Server{
-		store: store, locks: fairqueue.NewLocks[row](), keys: keys, settings: settings,
+		store: store, turns: fairqueue.NewLocks[row](), keys: keys, settings: settings,
 		proofs:        fairqueue.NewBatch(proofsAtOnce, store.proofs),
 		registrations: fairqueue.NewBatch(registrationsAtOnce, store.listRegistrations),
 	}

@@ -22,14 +22,14 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 	if token.ClientID != client.ClientID {
 		return Tokens{}, s.refuse(ctx, client, "refresh_token is another client's")
 	}
-	ctx = asPartner(ctx, token.ClientID)
+	ctx = inLineOf(ctx, token.ClientID)
 	successor := token
 	successor.Generation++
 	next, err := s.seal(credential.RefreshToken, successor)
 	if err != nil {
 		return Tokens{}, fmt.Errorf("refresh: %w", err)
 	}
-	unlock, err := s.locks.Lock(ctx, row{token.UserID, token.ClientID})
+	unlock, err := s.turns.Lock(ctx, row{token.UserID, token.ClientID})
 	if err != nil {
 		return Tokens{}, fmt.Errorf("refresh: %w", err)
 	}

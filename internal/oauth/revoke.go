@@ -14,19 +14,19 @@ import (
 // current or used, with every token of its connection version. The consent remains. A token that is unknown, another
 // client's, expired or revoked already is no error and changes nothing. Error: ErrInvalidClient.
 func (s *Server) Revoke(ctx context.Context, client Credentials, presented string) error {
-	return postgres.Wrap("revoke", s.revoke(ctx, client, presented))
+	return postgres.Failed("revoke", s.revoke(ctx, client, presented))
 }
 
 func (s *Server) revoke(ctx context.Context, client Credentials, presented string) error {
 	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
-		return s.revokeAccessToken(asPartner(ctx, token.ClientID), client, token)
+		return s.revokeAccessToken(inLineOf(ctx, token.ClientID), client, token)
 	}
 	token, err := open[refreshToken](s, credential.RefreshToken, presented)
 	if err != nil || token.ClientID != client.ClientID {
 		return s.AuthenticateClient(ctx, client)
 	}
-	ctx = asPartner(ctx, token.ClientID)
-	unlock, err := s.locks.Lock(ctx, row{token.UserID, token.ClientID})
+	ctx = inLineOf(ctx, token.ClientID)
+	unlock, err := s.turns.Lock(ctx, row{token.UserID, token.ClientID})
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 	if err := s.AuthenticateClient(ctx, client); err != nil { // a grant's id proves nothing
 		return err
 	}
-	ctx = asPartner(ctx, client.ClientID)
+	ctx = inLineOf(ctx, client.ClientID)
 	userID, err := s.findGrant(ctx, client, grantID)
 	if err == nil && userID != nil {
 		err = s.disconnect(ctx, *userID, client.ClientID, "client")
@@ -49,5 +49,5 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 	if errors.Is(err, ErrNotConnected) { // it was deleted meanwhile
 		return nil
 	}
-	return postgres.Wrap("disconnect", err)
+	return postgres.Failed("disconnect", err)
 }

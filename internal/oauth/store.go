@@ -2,9 +2,11 @@ package oauth
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,11 +27,11 @@ type store struct {
 	queries *oauthdb.Queries
 	lists   *oauthdb.Queries // planned for the filters that are given
 
-	newGrantID func() uuid.UUID
+	random io.Reader // of grant ids
 }
 
 func newStore(pool *postgres.Pool) store {
-	return store{pool, oauthdb.New(pool), oauthdb.New(postgres.Replanned{Pool: pool}), uuid.New}
+	return store{pool, oauthdb.New(pool), oauthdb.New(postgres.Replanned{Pool: pool}), rand.Reader}
 }
 
 // Request returns the pending request in which somebody has signed in with this secret, or ErrRequestEnded.
@@ -38,7 +40,7 @@ func (s *Server) Request(ctx context.Context, id uuid.UUID, session [sha256.Size
 		RequestID: id, SessionHash: session[:],
 	})
 	if err != nil {
-		return Request{}, postgres.NoRowsAs(err, ErrRequestEnded)
+		return Request{}, postgres.NoRow(err, ErrRequestEnded)
 	}
 	return Request{
 		Partner:     Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},
@@ -70,13 +72,13 @@ func (c consent) scopeMismatch() bool { return c.user.Connected && *c.user.Scope
 func (s store) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consent, err error) {
 	found.request, err = s.queries.GetConsentRequest(ctx, oauthdb.GetConsentRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {
-		return found, postgres.NoRowsAs(err, ErrRequestEnded)
+		return found, postgres.NoRow(err, ErrRequestEnded)
 	}
 	found.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
 		UserID: *found.request.UserID, ClientID: found.request.ClientID,
 	})
 	if err != nil {
-		return found, postgres.NoRowsAs(err, ErrRequestEnded)
+		return found, postgres.NoRow(err, ErrRequestEnded)
 	}
 	if day := found.request.ConsentDay; day != nil && !day.Equal(found.user.Today) {
 		return found, ErrRequestEnded
@@ -142,7 +144,7 @@ func (s store) allow(
 		CodeLifetime: codeLifetime,
 	})
 	if err != nil {
-		return "", "", code, postgres.NoRowsAs(err, ErrRequestEnded)
+		return "", "", code, postgres.NoRow(err, ErrRequestEnded)
 	}
 	return row.RedirectUri, row.State, authorizationCode{
 		UserID:        userID,
@@ -159,8 +161,11 @@ func (s store) allow(
 // addConnection makes the row of a connection, as version 0, and its grant. Of many calls the first one does. Error:
 // ErrRequestEnded, where the user was deleted.
 func (s store) addConnection(ctx context.Context, userID, clientID uuid.UUID, scopes scope.Set, today time.Time) error {
-	grantID := s.newGrantID()
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	grantID, err := uuid.NewRandomFromReader(s.random)
+	if err != nil {
+		return err
+	}
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		n, err := queries.AddConnection(ctx, oauthdb.AddConnectionParams{
 			UserID: userID, ClientID: clientID, GrantID: grantID, Scopes: scopes, HistoryFrom: today,
@@ -181,7 +186,7 @@ func (s store) addConnection(ctx context.Context, userID, clientID uuid.UUID, sc
 func (s *Server) Deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (string, error) {
 	row, err := s.queries.DenyAuthorizationRequest(ctx, oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: browser[:]})
 	if err != nil {
-		return "", fmt.Errorf("deny: %w", postgres.NoRowsAs(err, ErrRequestEnded))
+		return "", fmt.Errorf("deny: %w", postgres.NoRow(err, ErrRequestEnded))
 	}
 	return callbackURL(row.RedirectUri, row.State, "error", "access_denied"), nil
 }
@@ -189,8 +194,8 @@ func (s *Server) Deny(ctx context.Context, id uuid.UUID, browser [sha256.Size]by
 // proofs are those of many credentials that are right.
 func (s store) proofs(ctx context.Context, asked []Credentials) (map[Credentials]struct{}, error) {
 	rows, err := s.queries.AuthenticateClients(ctx, oauthdb.AuthenticateClientsParams{
-		ClientIds:    postgres.Map(asked, func(c Credentials) uuid.UUID { return c.ClientID }),
-		SecretHashes: postgres.Map(asked, func(c Credentials) []byte { return c.SecretHash[:] }),
+		ClientIds:    postgres.List(asked, func(c Credentials) uuid.UUID { return c.ClientID }),
+		SecretHashes: postgres.List(asked, func(c Credentials) []byte { return c.SecretHash[:] }),
 	})
 	right := make(map[Credentials]struct{}, len(rows))
 	for _, row := range rows {
@@ -216,7 +221,7 @@ func (s store) authorize(ctx context.Context, client Credentials, code authoriza
 		RefreshHash:   refreshHash,
 		Inactivity:    inactivity,
 	})
-	return row, postgres.NoRowsAs(err, errNothingDone)
+	return row, postgres.NoRow(err, errNothingDone)
 }
 
 // refuseExchange says why a code was not used. It never returns nil: ErrInvalidClient, ErrInvalidGrant, errPossible, or a fault.
@@ -232,7 +237,7 @@ func (s store) refuseExchange(ctx context.Context, client Credentials, code auth
 	})
 	switch {
 	case err != nil:
-		return postgres.NoRowsAs(err, errWrongClient)
+		return postgres.NoRow(err, errWrongClient)
 	case found.Possible:
 		return errPossible
 	}
@@ -254,7 +259,7 @@ func (s store) rotate(ctx context.Context, client Credentials, token refreshToke
 	now := row.RefreshDeadline.Add(-inactivity)
 	return granted{
 		GrantID: row.GrantID, Version: row.Version, Scopes: row.Scopes, HistoryFrom: row.HistoryFrom, AuthorizedAt: now,
-	}, postgres.NoRowsAs(err, errNothingDone)
+	}, postgres.NoRow(err, errNothingDone)
 }
 
 // refuseRefresh says why a token was not rotated, and revokes its family if it was current before. It never returns nil:
@@ -270,7 +275,7 @@ func (s store) refuseRefresh(ctx context.Context, client Credentials, token refr
 	})
 	switch {
 	case err != nil:
-		return postgres.NoRowsAs(err, errWrongClient)
+		return postgres.NoRow(err, errWrongClient)
 	case found.Replayed:
 		return ErrReplayed
 	case found.Lapsed:
@@ -286,7 +291,7 @@ func (s store) revoke(ctx context.Context, client Credentials, token refreshToke
 	_, err := s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
 	})
-	return postgres.NoRowsAs(err, errWrongClient)
+	return postgres.NoRow(err, errWrongClient)
 }
 
 func (s store) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) error {
@@ -301,7 +306,7 @@ func (s store) revokeAccessToken(ctx context.Context, client Credentials, token 
 	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted, and the token with the user
 		return nil
 	}
-	return postgres.NoRowsAs(err, errWrongClient)
+	return postgres.NoRow(err, errWrongClient)
 }
 
 // findGrant is the user of a grant, nil where the client has no such grant. Error: ErrInvalidClient.
@@ -309,7 +314,7 @@ func (s store) findGrant(ctx context.Context, client Credentials, grantID uuid.U
 	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{
 		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:],
 	})
-	return userID, postgres.NoRowsAs(err, errWrongClient)
+	return userID, postgres.NoRow(err, errWrongClient)
 }
 
 // refuseAccess says why an access token of ours gives no access. That it does not is settled: what cannot be found out, or has
@@ -370,7 +375,7 @@ func (s store) access(ctx context.Context, token accessToken) (Access, error) {
 // disconnect ends a connection, whatever state it is in. It is one act for all who may: the "client", the "user" and the
 // "operator". Error: ErrNotConnected.
 func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string) error {
-	unlock, err := s.locks.Lock(ctx, row{userID, clientID})
+	unlock, err := s.turns.Lock(ctx, row{userID, clientID})
 	if err != nil {
 		return err
 	}
@@ -378,7 +383,7 @@ func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by 
 	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
 		UserID: userID, ClientID: clientID, Actor: by,
 	})
-	return postgres.NoRowsAs(err, ErrNotConnected)
+	return postgres.NoRow(err, ErrNotConnected)
 }
 
 // EndConnectionsOfUser disconnects a user from every client within the transaction that goes on to delete the user, and
@@ -420,7 +425,7 @@ func (s *Server) Connections(ctx context.Context, filter Filter, after page.Key,
 	rows, err := s.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
 		UserID: filter.UserID, ClientID: filter.ClientID, AfterUser: after.Of, AfterClient: after.ID, MaxRows: int32(limit),
 	})
-	return postgres.Map(rows, func(row oauthdb.ListConnectionsRow) Connection {
+	return postgres.List(rows, func(row oauthdb.ListConnectionsRow) Connection {
 		return connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns
 	}), err
 }
@@ -443,7 +448,7 @@ func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
 func (s *Server) Life(ctx context.Context, userID, clientID uuid.UUID) (Life, error) {
 	row, err := s.queries.GetConnection(ctx, oauthdb.GetConnectionParams{UserID: userID, ClientID: clientID})
 	if err != nil {
-		return Life{}, postgres.NoRowsAs(err, ErrNotConnected)
+		return Life{}, postgres.NoRow(err, ErrNotConnected)
 	}
 	life := Life{
 		Connection: connectionOf(oauthdb.ListConnectionsOfUserRow{

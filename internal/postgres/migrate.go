@@ -95,7 +95,7 @@ func migrate(ctx context.Context, files fs.FS, url string, direction Direction) 
 			results = append(results, result)
 		}
 	}
-	return results, Wrap("database: migrate", err)
+	return results, Failed("database: migrate", err)
 }
 
 // MigrationStatus lists all migrations that this program knows, oldest first, with when each was applied.
@@ -106,9 +106,9 @@ func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
 	}
 	defer func() { _ = provider.Close() }()
 	known, err := provider.Status(ctx)
-	return Map(known, func(m *goose.MigrationStatus) Migration {
+	return List(known, func(m *goose.MigrationStatus) Migration {
 		return Migration{Version: m.Source.Version, Name: m.Source.Path, AppliedAt: m.AppliedAt}
-	}), Wrap("database: migrations", err)
+	}), Failed("database: migrations", err)
 }
 
 // openProvider connects without a statement time-out: a migration may build an index of a large table.

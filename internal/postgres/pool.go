@@ -121,7 +121,7 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 		pgxuuid.Register(conn.TypeMap()) // else each id goes through its text
 		return nil
 	}
-	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &cancelOnDeadline{conn: conn} }
+	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &callOff{conn: conn} }
 	for _, opt := range opts {
 		opt(config)
 	}

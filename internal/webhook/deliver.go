@@ -3,94 +3,73 @@ package webhook
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
-
-	"connect-svc/internal/postgres"
 )
 
 const (
-	// maxHeld is how many events a server holds a lease of, and maxAhead how many of them of one client: what it sends and what
-	// it sends next.
+	// maxHeld bounds the events that a server has leased: those that it sends and those that it sends next. maxAhead bounds those of
+	// one client.
 	maxHeld  = 1536
 	maxAhead = 256
-	// queueBatch is how many events a poll puts into the queue.
+	// queueBatch is the number of events that a poll puts into the queue.
 	queueBatch = 500
 	// pollInterval is how often a server asks for events that are due. It polls because LISTEN does not work through
-	// PgBouncer, and NOTIFY puts the commits of all writers in a row. A server spends at most a pollShare of its time with
-	// asking, where a database takes long to answer.
+	// PgBouncer, and NOTIFY serializes the commits of all writers. If the database is slow, a server spends at most one part in
+	// pollShare of its time on polls.
 	pollInterval = 100 * time.Millisecond
 	pollShare    = 20
-	// faultInterval is the pause after the database could not be asked.
+	// faultInterval is the pause after a poll that failed.
 	faultInterval = time.Second
-	// waitTimeout is how long an event that was claimed waits for its turn.
+	// waitTimeout is how long a claimed event may wait before it is sent.
 	waitTimeout = time.Second
 )
 
-// limits of a delivery. Tests replace them: on a busy machine every limit runs out at some time.
+// limits of a delivery. Tests replace them, because a busy machine can exceed any of them.
 type limits struct {
-	claim time.Duration // of a claim, and of a statement that ends leases
-	send  time.Duration // of all of a request: name resolution, connection, request and response
+	claim time.Duration // of a claim, and of the statement that ends leases
+	send  time.Duration // of a whole request: name resolution, connection, request and response
 }
 
 var defaultLimits = limits{claim: 4 * time.Second, send: 5 * time.Second}
 
-// attempt is what an attempt may take with its statements.
+// attempt bounds an attempt with its statements.
 func (l limits) attempt() time.Duration { return l.send + 9*time.Second }
 
-// lease outlasts a claim, the wait for a turn and an attempt together, so that no other server sends the event before the outcome
-// is recorded.
+// lease is longer than a claim, the wait after it and an attempt together, so that no other server sends the event before the
+// outcome is recorded.
 func (l limits) lease() time.Duration { return l.claim + waitTimeout + l.attempt() + time.Second }
 
-// stop is what attempts in flight get when a server stops.
+// stop is the time that attempts in flight get when a server stops.
 func (l limits) stop() time.Duration { return l.send + time.Second }
 
-// schedule is how long after the previous attempt each attempt follows (decisions, section 5). After the last one the
-// event has failed.
-var schedule = []time.Duration{
-	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
-	20 * time.Hour, 24 * time.Hour,
-}
-
-// jitter is by how much a delay may be longer, as a share of it.
-const jitter = 0.2
-
-// claimed is an event that this server leased, with where it goes.
-type claimed struct {
-	Event
-	target target
-	at     time.Time // by this server's clock
-}
-
-// claims is what a poll brought.
+// claims is the result of a poll.
 type claims struct {
-	room   map[uuid.UUID]int // what it asked for
+	room   map[uuid.UUID]int // that it asked for
 	events []claimed
 	queued int // events that it put into the queue
 	took   time.Duration
 	err    error
 }
 
-// line is the events of one client that a server holds.
+// line holds the leased events of one client.
 type line struct {
 	waiting []claimed
 	sending int
-	// ahead is how many events the server wants to hold: as many as it sends at the same time, and twice as many each time
-	// that the receiver was done with half of them quickly, so that one claim is enough for many.
+	// ahead is the number of events that the server wants to hold. It starts with the number that it sends at the same time, and
+	// doubles each time that the receiver took half of them quickly, so that fewer claims are needed.
 	ahead     int
-	more      bool      // the last claim brought as many as it asked for
-	claimedAt time.Time // when it was
+	more      bool      // the last claim returned as many events as it asked for
+	claimedAt time.Time // the time of that claim
 }
 
 func (l *line) held() int { return len(l.waiting) + l.sending }
 
-// lines are the events that a server holds, by client.
+// lines hold the leased events of a server, by client.
 type lines map[uuid.UUID]*line
 
-// room is for how many more events of each client there is room, and in all.
+// room returns how many more events fit, of each client and in total.
 func (s lines) room() (room map[uuid.UUID]int, total int) {
 	room, total = map[uuid.UUID]int{}, maxHeld
 	for client, l := range s {
@@ -150,7 +129,7 @@ func (w *Webhooks) deliverDue(ctx context.Context) {
 	w.leave(attempts, held, polling, polled, ended)
 }
 
-// hold takes what a poll brought, and forgets the lines that have ended.
+// hold adds the events of a poll to the lines, and removes lines that have been empty for a while.
 func (w *Webhooks) hold(ctx context.Context, held lines, found claims, ended chan<- uuid.UUID) {
 	now := time.Now()
 	brought := map[uuid.UUID]int{}
@@ -173,7 +152,7 @@ func (w *Webhooks) hold(ctx context.Context, held lines, found claims, ended cha
 	}
 }
 
-// dispatch sends what waits, as many at the same time as the client's registration says. What has waited too long goes back
+// dispatch sends waiting events, as many at the same time as the client's registration says. Events that waited too long go back
 // to the queue: the receiver has become slow.
 func (w *Webhooks) dispatch(ctx context.Context, l *line, ended chan<- uuid.UUID) {
 	var late []claimed
@@ -196,7 +175,7 @@ func (w *Webhooks) dispatch(ctx context.Context, l *line, ended chan<- uuid.UUID
 	}
 }
 
-// leave ends the leases of what waits, and waits for the attempts in flight.
+// leave ends the leases of waiting events, and waits for the attempts in flight.
 func (w *Webhooks) leave(ctx context.Context, held lines, polling bool, polled <-chan claims, ended <-chan uuid.UUID) {
 	var waiting []claimed
 	if polling {
@@ -213,20 +192,7 @@ func (w *Webhooks) leave(ctx context.Context, held lines, polling bool, polled <
 	}
 }
 
-// release ends the leases of events. Where that fails they end by themselves.
-func (w *Webhooks) release(ctx context.Context, events []claimed) {
-	if len(events) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, w.limits.claim)
-	defer cancel()
-	ids := postgres.Map(events, func(event claimed) uuid.UUID { return event.ID })
-	if err := w.queries.Release(ctx, ids); err != nil {
-		w.logger.Error("leases of webhook events could not be ended", "cause", err)
-	}
-}
-
-// poll puts new events into the queue, unless another server does so just now, and leases up to limit that are due.
+// poll puts new events into the queue, unless another server is doing so, and leases up to limit that are due.
 func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
 	ctx, cancel := context.WithTimeout(ctx, w.limits.claim)
 	defer cancel()
@@ -242,8 +208,8 @@ func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) 
 	return found
 }
 
-// deliver makes the attempt of an event that this server leased. If its outcome cannot be recorded, the attempt is made
-// again when the lease is over.
+// deliver makes the attempt of an event that this server leased. If its outcome cannot be recorded, another attempt follows when
+// the lease ends.
 func (w *Webhooks) deliver(ctx context.Context, event claimed) {
 	limited, cancel := context.WithTimeout(ctx, w.limits.attempt())
 	defer cancel()
@@ -267,59 +233,7 @@ func (w *Webhooks) attempt(ctx context.Context, event claimed) error {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return err // we broke it off, which says nothing about the receiver
+		return err // we canceled it, which says nothing about the receiver
 	}
 	return w.record(ctx, event.Event, target, attempt, retryAfter)
-}
-
-// record stores an attempt and what becomes of its event.
-func (w *Webhooks) record(
-	ctx context.Context, event Event, target target, attempt Attempt, retryAfter time.Duration,
-) error {
-	state, delay := after(event.AttemptCount-event.attemptsBefore+1, attempt, retryAfter)
-	if attempt.Status == http.StatusGone {
-		stopped, err := w.stop(ctx, event, target)
-		if err != nil {
-			return err
-		}
-		if stopped {
-			w.logger.Warn("a webhook was stopped: its receiver answered 410", "client_id", event.ClientID)
-		}
-	}
-	held, err := w.recordAttempt(ctx, event, attempt, state, delay)
-	if errors.Is(err, ErrNoEvent) {
-		return nil // swept meanwhile
-	}
-	if err != nil {
-		return err
-	}
-	failed := state == Failed && held
-	w.count(target.clientName, func(s *Stats) {
-		if attempt.Success() {
-			s.Delivered++
-		} else {
-			s.FailedAttempts++
-		}
-		if failed {
-			s.Failed++
-		}
-	})
-	if failed {
-		w.logger.Warn("an event could not be delivered",
-			"client_id", event.ClientID, "event_id", event.ID, "status", attempt.Status, "fault", attempt.Fault)
-	}
-	return nil
-}
-
-// after decides what becomes of an event after its nth attempt since it was written or replayed.
-func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay time.Duration) {
-	switch {
-	case attempt.Success():
-		return Delivered, 0
-	case attempt.Status == http.StatusGone, n >= len(schedule):
-		return Failed, 0
-	}
-	delay = schedule[n]
-	delay += time.Duration(rand.Float64() * jitter * float64(delay))
-	return Pending, max(delay, retryAfter)
 }

@@ -3,22 +3,23 @@
 //
 // # The life of an event
 //
-// Whoever changes a connection inserts the event's row in the same statement or transaction. The statements that write
-// activity note its changes, and [Webhooks.Run] merges them into one event per connection when the window is over. Servers take
-// turns to put new events into the queue. A server leases events that are due there, sends them, and records each attempt,
-// the event's next state and the end of the lease in one statement.
+// The statement or transaction that ends a connection also inserts the event's row. The statements that write activity record
+// their changes, and [Webhooks.Run] merges these into one event per connection when the window is over. One server at a time
+// puts new events into the queue. A server leases events that are due, sends them, and records each attempt, the event's next state
+// and the end of the lease in one statement.
 //
 // # Invariants
 //
-//   - An event is delivered at least once, always with the same webhook-id and body, whatever happens to servers and
-//     database. A change that was rolled back has no event.
-//   - A lease outlasts every attempt. A server that dies loses its leases, and another server sends those events.
-//   - A server has a bounded number of attempts to one client in flight, so that a receiver that hangs delays no other
-//     client's events.
-//   - Addresses are checked when they are dialed, after DNS: nothing inside the operator's networks is reached unless the
-//     operator allowed it. Redirects and proxies are not followed, certificates are verified, and a response is read up
-//     to a limit of time and size.
-//   - Signing secrets are sealed in the database and opened only to sign. The log holds no secret, URL, body or response.
+//   - Every attempt to deliver an event has the same webhook-id and body (TestSchedule).
+//   - An event whose server was killed is sent by another one when the lease ends (TestLeaseOfAServerThatWasKilled).
+//   - A leased event is not leased again before its lease ends, which outlasts every attempt (TestClaim).
+//   - A server has a bounded number of attempts to one client in flight, so that a hanging receiver delays no other client's events
+//     (TestBurstWithHangingReceivers).
+//   - Addresses are checked when they are dialed, after DNS, so that an event reaches nothing inside the operator's networks that the
+//     operator did not allow (TestAddressesThatAreRefused).
+//   - Redirects are not followed, and a response is read up to a limit of time and size (TestAnswers).
+//   - Signing secrets are sealed in the database and opened only to sign. The log holds no secret, URL, body or response
+//     (TestLogHoldsNothingSensitive).
 //
-// It never waits inside the transactions of others, and it decides nothing about connections.
+// This package never waits inside the transactions of other domains, and decides nothing about connections.
 package webhook

@@ -2,26 +2,20 @@ package webhook
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/postgres"
 )
 
 const (
-	// mergeInterval is how often a server looks for changes whose window is over.
+	// mergeInterval is how often a server checks for changes whose window is over.
 	mergeInterval = time.Second
-	// mergeBatch is how many connections' changes become events then, so that those of a large import are spread.
+	// mergeBatch is the number of connections whose changes become events at one time, so that those of a large import are spread.
 	mergeBatch = 500
 )
-
-// Run delivers events and merges changes of activity until ctx ends, then gives the attempts in flight a few seconds. Any
-// number of servers may run on one database. Call it once.
-func (w *Webhooks) Run(ctx context.Context) {
-	var work sync.WaitGroup
-	work.Go(func() { w.mergeRegularly(ctx) })
-	w.deliverDue(ctx)
-	work.Wait()
-	w.sender.client.CloseIdleConnections()
-}
 
 func (w *Webhooks) mergeRegularly(ctx context.Context) {
 	ticker := time.NewTicker(mergeInterval)
@@ -36,4 +30,17 @@ func (w *Webhooks) mergeRegularly(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// merge makes events of the changes of up to mergeBatch connections whose oldest change is older than the window. It
+// returns the number of connections.
+func (w *Webhooks) merge(ctx context.Context) (connections int, err error) {
+	err = postgres.InTurn(ctx, w.pool, postgres.TurnWebhookMerge, func(tx pgx.Tx) error {
+		n, err := w.queries.WithTx(tx).MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
+			WindowLength: w.window, MaxConnections: mergeBatch,
+		})
+		connections = int(n)
+		return err
+	})
+	return connections, err
 }

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// maxResponse is how much of a response's body is read, in bytes.
+	// maxResponse bounds the part of a response's body that is read, in bytes.
 	maxResponse = 8 << 10
 	// idleTimeout closes an unused connection, whose address was checked when it was dialed.
 	idleTimeout = 30 * time.Second
-	// maxIdle is how many connections are kept, and maxIdlePerHost how many of them to one receiver: as many as a registration
-	// can ask for.
+	// maxIdle bounds the idle connections, and maxIdlePerHost those to one receiver: the largest number of parallel events that a
+	// registration can have.
 	maxIdle        = 256
 	maxIdlePerHost = 64
 
@@ -40,12 +40,12 @@ type sender struct {
 func newSender(allowed []netip.Prefix, roots *x509.CertPool, timeout time.Duration) *sender {
 	dialer := &net.Dialer{Timeout: timeout, Control: guard(allowed).Safe}
 	return &sender{timeout, dialer, &http.Client{
-		// A redirect is a response like any other, and no success.
+		// A redirect is returned like any other response, and counts as a failure.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{ // without a proxy
 			DialContext:     dialer.DialContext,
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			// HTTP/1.1 alone: a request that runs out of time closes its connection, which no other request shares.
+			// HTTP/1.1 only: a request that runs out of time closes its connection, and no other request shares it.
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 			DisableCompression:     true, // the log has the response as it came
 			MaxResponseHeaderBytes: 16 << 10,
@@ -56,10 +56,10 @@ func newSender(allowed []netip.Prefix, roots *x509.CertPool, timeout time.Durati
 	}}
 }
 
-// cloudAddresses are public by their number, and lead to the platform of the machine's own cloud (Azure's wire server).
+// cloudAddresses are formally public, but lead to the platform of the cloud that the machine runs in (Azure's wire server).
 var cloudAddresses = netip.MustParsePrefix("168.63.129.16/32")
 
-// guard refuses addresses that are not public unless they are allowed, at each connection, after DNS.
+// guard refuses addresses that are neither public nor allowed. It checks each connection, after DNS.
 func guard(allowed []netip.Prefix) *ssrf.Guardian {
 	var v4, v6 []netip.Prefix
 	for _, prefix := range allowed {
@@ -73,9 +73,9 @@ func guard(allowed []netip.Prefix) *ssrf.Guardian {
 		ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
 }
 
-// send sends an event to an endpoint, in five seconds at most. Whatever the receiver does, the result is an Attempt;
-// retryAfter is what a Retry-After header asks for, 0 without one. An error is our own: the body or the signature could
-// not be made.
+// send sends an event to an endpoint, in five seconds at most. The outcome is an Attempt, even if the receiver fails; retryAfter
+// is the delay that a Retry-After header asks for, 0 without one. It returns an error only if the body or the signature could not
+// be made.
 func (w *Webhooks) send(
 	ctx context.Context, event Event, target target,
 ) (attempt Attempt, retryAfter time.Duration, err error) {
@@ -93,7 +93,7 @@ func (w *Webhooks) send(
 		"Webhook-Id":        {event.MessageID()},
 		"Webhook-Timestamp": {strconv.FormatInt(target.now.Unix(), 10)},
 		"Webhook-Signature": {signature},
-		// Being empty it is not sent. It makes net/http retry on a new connection if the receiver closed the kept one.
+		// The empty header is not sent. It makes net/http retry on a new connection if the receiver closed the idle one.
 		"Idempotency-Key": {},
 	}
 	attempt, retryAfter = w.sender.post(ctx, target.URL, header, body)
@@ -121,7 +121,7 @@ func (s *sender) post(
 	defer func() { _ = response.Body.Close() }()
 	attempt.Status = response.StatusCode
 	if attempt.Response, err = io.ReadAll(io.LimitReader(response.Body, maxResponse)); err == nil {
-		err = ctx.Err() // a receiver may end its response because we closed the connection
+		err = ctx.Err() // the response may have ended because we closed the connection
 	}
 	if err != nil {
 		attempt.Fault = faultOf(err)
@@ -131,7 +131,7 @@ func (s *sender) post(
 	return attempt, retryAfterOf(response.Header.Get("Retry-After"), began)
 }
 
-// faultOf says in a few fixed words why there is no response. The error itself can hold the URL.
+// faultOf describes in fixed words why there is no response. The error itself can hold the URL.
 func faultOf(err error) string {
 	var (
 		name        *net.DNSError
@@ -164,8 +164,8 @@ func faultOf(err error) string {
 	}
 }
 
-// retryAfterOf reads a Retry-After header, seconds or a date (RFC 9110, section 10.2.3), up to a day. What cannot be read
-// is 0.
+// retryAfterOf parses a Retry-After header, seconds or a date (RFC 9110, section 10.2.3), up to a day. It returns 0 for a malformed
+// one.
 func retryAfterOf(text string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
 	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {

@@ -2,7 +2,9 @@ package webhook
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -14,13 +16,19 @@ import (
 // secretPrefix begins a signing secret (Standard Webhooks 1.0).
 const secretPrefix = "whsec_"
 
-// secretOf is the signing secret of 256 random bits, and its sealed form, which is stored.
-func (w *Webhooks) secretOf(key [32]byte) (secret, sealed string, err error) {
+// newSecret makes a signing secret of 256 random bits, and its sealed form, which is stored.
+func (w *Webhooks) newSecret() (secret, sealed string, err error) {
+	var key [32]byte
+	if _, err := io.ReadFull(w.random, key[:]); err != nil {
+		return "", "", err
+	}
 	sealed, err = w.keys.Seal(credential.WebhookSecret, key[:])
 	return secretPrefix + base64.StdEncoding.EncodeToString(key[:]), sealed, err
 }
 
-// sign is the value of webhook-signature: one signature for each sealed secret that is not empty.
+var errNoSecret = errors.New("the signing secret cannot be opened with this keyset")
+
+// sign returns the value of webhook-signature: one signature for each sealed secret that is not empty.
 func (w *Webhooks) sign(messageID string, at time.Time, body []byte, sealed ...string) (string, error) {
 	var signatures []string
 	for _, one := range sealed {

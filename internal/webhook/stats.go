@@ -1,35 +1,32 @@
 package webhook
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
-// Stats is how the delivery to a client goes.
+	"github.com/google/uuid"
+
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/postgres"
+)
+
+// Stats describes the delivery to a client.
 type Stats struct {
 	Client  string        // its name; clients of one name are one
 	Pending int64         // events in the database that are to be delivered
 	Oldest  time.Duration // age of the oldest of them
 
-	// Since this server started, and by it:
+	// Counted by this server since it started:
 	Delivered      uint64 // events that their receiver accepted
 	Failed         uint64 // events that were given up
 	FailedAttempts uint64
 }
 
-// Queue is how delivery to all clients goes, over all servers.
-type Queue struct {
-	Waiting int64         // events that are to be delivered
-	Due     int64         // those of them that are to be sent now, and that no server is sending
-	Oldest  time.Duration // age of the oldest that waits; 0 where there is none
-	Failed  int64         // given up within the last 24 hours; 10,000 stands for that many or more
-	Ages    []Age         // of those that wait, youngest first
-}
-
-// Age is how many events have waited for UpTo at most, and longer than those of the age before. An UpTo of 0 is any time.
-type Age struct {
-	UpTo  time.Duration
-	Count int64
-}
-
-// count changes what this server counted of a client.
+// count changes this server's counts of a client.
 func (w *Webhooks) count(client string, change func(*Stats)) {
 	w.statsMu.Lock()
 	defer w.statsMu.Unlock()
@@ -37,4 +34,85 @@ func (w *Webhooks) count(client string, change func(*Stats)) {
 	s.Client = client
 	change(&s)
 	w.stats[client] = s
+}
+
+// Stats describes delivery for the metrics, sorted by name: for each client that has pending events or that this server sent to.
+// Pending events are in the queue or will be put there.
+func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
+	w.statsMu.Lock()
+	all := maps.Clone(w.stats)
+	w.statsMu.Unlock()
+	queued, err := w.queries.CountQueued(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("webhook statistics: %w", err)
+	}
+	unqueued, err := w.queries.CountUnqueued(ctx)
+	for _, row := range unqueued {
+		queued = append(queued, webhookdb.CountQueuedRow(row))
+	}
+	for _, row := range queued {
+		stats := all[row.Name]
+		stats.Client = row.Name
+		stats.Pending += row.Pending
+		stats.Oldest = max(stats.Oldest, time.Duration(row.OldestSeconds*float64(time.Second)))
+		all[row.Name] = stats
+	}
+	sorted := slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return strings.Compare(a.Client, b.Client) })
+	return sorted, postgres.Failed("webhook statistics", err)
+}
+
+// Queue describes the delivery to all clients by all servers.
+type Queue struct {
+	Waiting int64         // events that are to be delivered
+	Due     int64         // those of them that are to be sent now, and that no server is sending
+	Oldest  time.Duration // age of the oldest that waits; 0 if none waits
+	Failed  int64         // given up within the last 24 hours; 10,000 stands for that many or more
+	Ages    []Age         // of those that wait, youngest first
+}
+
+// Age counts the events that have waited for up to UpTo, and longer than those of the age before. An UpTo of 0 is any time.
+type Age struct {
+	UpTo  time.Duration
+	Count int64
+}
+
+// Queue asks the database for the state of delivery.
+func (w *Webhooks) Queue(ctx context.Context) (Queue, error) {
+	row, err := w.queries.QueueBacklog(ctx)
+	if err != nil {
+		return Queue{}, fmt.Errorf("webhook queue: %w", err)
+	}
+	more, err := w.queries.UnqueuedBacklog(ctx)
+	if err != nil {
+		return Queue{}, fmt.Errorf("webhook queue: %w", err)
+	}
+	failed, err := w.queries.CountFailedOfDay(ctx)
+	q := Queue{
+		Waiting: row.Waiting + more.Waiting, Due: row.Due + more.Due, Failed: failed,
+		Oldest: time.Duration(max(row.OldestSeconds, more.OldestSeconds) * float64(time.Second)),
+	}
+	younger := int64(0)
+	for _, age := range []Age{
+		{time.Minute, row.Under1m + more.Under1m}, {5 * time.Minute, row.Under5m + more.Under5m},
+		{time.Hour, row.Under1h + more.Under1h}, {6 * time.Hour, row.Under6h + more.Under6h},
+		{24 * time.Hour, row.Under24h + more.Under24h}, {0, q.Waiting},
+	} {
+		q.Ages = append(q.Ages, Age{age.UpTo, age.Count - younger})
+		younger = age.Count
+	}
+	return q, postgres.Failed("webhook queue", err)
+}
+
+// CountBound is the number up to which [Webhooks.Waiting] counts.
+const CountBound = 10_000
+
+// Waiting counts a client's events that wait to be sent, and those that failed: each up to [CountBound], and one more if there are
+// more.
+func (w *Webhooks) Waiting(ctx context.Context, clientID uuid.UUID) (waiting, failed int, err error) {
+	queued, err := w.queries.CountQueuedWebhookEvents(ctx, webhookdb.CountQueuedWebhookEventsParams{ClientID: clientID, AtMost: CountBound + 1})
+	if err != nil {
+		return 0, 0, ofClient(clientID, err)
+	}
+	given, err := w.queries.CountFailedWebhookEvents(ctx, webhookdb.CountFailedWebhookEventsParams{ClientID: clientID, AtMost: CountBound + 1})
+	return int(queued), int(given), ofClient(clientID, err)
 }

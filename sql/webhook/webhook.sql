@@ -1,4 +1,4 @@
--- Webhooks. Events are written by the statements that make the changes, in their own domains.
+-- Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events.
 
 -- name: GetWebhookEndpoint :one
 select w.*, connect_now()::timestamptz as now, coalesce(w.previous_until > connect_now(), false)::bool as rotating
@@ -6,7 +6,7 @@ from webhook_endpoints w
 where w.client_id = @client_id;
 
 -- name: CreateWebhookEndpoint :execrows
--- The client's row is held, so that no client is offboarded meanwhile. An endpoint that is there stays as it is.
+-- Locks the client's row, so that the client is not offboarded at the same time. An existing endpoint is unchanged.
 with created as (
     insert into webhook_endpoints (client_id, url, secret)
     select cl.client_id, @url, @secret from clients cl
@@ -31,7 +31,7 @@ insert into audit_log (subject, actor, action, client_id, detail)
 select moved.client_id, @actor::text, 'webhook.url_set', moved.client_id, jsonb_build_object('host', @host::text) from moved;
 
 -- name: RotateWebhookSecret :execrows
--- Who has seen until when a previous secret signs replaces nothing where that has changed since.
+-- With seen_until, the statement changes nothing if another previous secret signs by now.
 with rotated as (
     update webhook_endpoints w
     set previous_secret = w.secret, previous_until = connect_now() + @overlap::interval, secret = @secret
@@ -67,15 +67,15 @@ order by created_at desc, event_id desc
 limit @max_rows;
 
 -- name: CountFailedWebhookEvents :one
--- Of a client, up to a bound.
+-- Those of a client, up to a bound.
 select count(*) from (select 1 from webhook_events where client_id = @client_id and state = 'failed' limit @at_most) counted;
 
 -- name: CountQueuedWebhookEvents :one
--- Of a client, up to a bound: what is to be sent.
+-- The events of a client that are to be sent, up to a bound.
 select count(*) from (select 1 from webhook_queue where client_id = @client_id limit @at_most) counted;
 
 -- name: ListEventsOfConnection :many
--- The newest first.
+-- Newest first.
 select * from webhook_events
 where user_id = @user_id and client_id = @client_id and (created_at, event_id) < (@before_time::timestamptz, @before_id::uuid)
 order by created_at desc, event_id desc
@@ -102,11 +102,11 @@ select * from webhook_events where event_id = @event_id;
 select * from webhook_attempts where user_id = @user_id and event_id = @event_id order by attempt;
 
 -- name: ListQueued :many
--- When events are due that are in the queue.
+-- The due times of events that are in the queue.
 select event_id, next_attempt_at from webhook_queue where event_id = any (@event_ids::uuid[]);
 
 -- name: LockWebhookEvent :one
--- What decides whether an event can be replayed.
+-- Locks an event, and returns the facts that decide whether it can be replayed.
 select (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
 left join webhook_endpoints w on w.client_id = e.client_id
@@ -130,7 +130,7 @@ values (@event_id, @user_id, @client_id, @created_at, connect_now())
 on conflict (event_id) do update set next_attempt_at = excluded.next_attempt_at;
 
 -- name: QueueWebhookEvents :execrows
--- Puts events into the queue that were written since, the oldest first. Each is marked by one statement, whoever runs it.
+-- Puts new events into the queue, oldest first. Each event is marked by one statement only, even if several run at the same time.
 with fresh as (
     update webhook_events e set queued = true
     where not e.queued and (e.user_id, e.event_id) in (
@@ -142,9 +142,9 @@ insert into webhook_queue (event_id, user_id, client_id, created_at, next_attemp
 select event_id, user_id, client_id, created_at, created_at from fresh;
 
 -- name: ClaimWebhookEvents :many
--- Leases events that are due. room holds for how many more events of a client this server has room, for the others it is as
--- many as are sent to them at the same time. A lease is of real time, also where a test shifts the clock: it bounds what a
--- server does. The array has each event found by its key, however many the planner expects.
+-- Leases events that are due. room bounds the events of each client; of a client that is not in it, as many are leased as are sent
+-- at the same time. A lease is measured in real time, even if a test shifts the clock, because it bounds the work of a server.
+-- The array makes PostgreSQL find each event by its key, however many events the planner expects.
 with due as (
     select e.event_id
     from clients cl
@@ -164,11 +164,11 @@ where event_id = any (array(select due.event_id from due))
 returning event_id, user_id, client_id;
 
 -- name: ListClaimed :many
--- The events that were claimed, but those that went with their user's account.
+-- The claimed events, without those that were deleted with their user's account.
 select * from webhook_events where user_id = any (@user_ids::uuid[]) and event_id = any (@event_ids::uuid[]);
 
 -- name: ListWebhookTargets :many
--- Where the events of clients go; without a URL where a client has no webhook, or it was stopped.
+-- Where the events of clients are sent. The URL is empty if a client has no webhook or it was stopped.
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
     (case when w.previous_until > connect_now() then coalesce(w.previous_secret, '') else '' end)::text as previous_secret,
     connect_now()::timestamptz as now
@@ -177,8 +177,8 @@ left join webhook_endpoints w on w.client_id = cl.client_id and w.stopped_at is 
 where cl.client_id = any (@client_ids::uuid[]);
 
 -- name: RecordWebhookAttempt :one
--- An attempt and what becomes of its event, in one. Where another attempt was recorded since the event was leased, the
--- lease had ended: then only a delivery still changes what becomes of the event.
+-- Records an attempt and the new state of its event. If another attempt was recorded since the event was leased, the lease had
+-- ended, and only a delivery still changes the state.
 with event as (
     update webhook_events e
     set attempts = e.attempts + 1,
@@ -202,7 +202,7 @@ with event as (
 select event.held from event;
 
 -- name: StopWebhookEndpoint :execrows
--- The URL that is gone is stopped unless it was replaced meanwhile.
+-- Stops the endpoint unless its URL was replaced.
 with gone as (
     update webhook_endpoints w set stopped_at = connect_now()
     where w.client_id = @client_id and w.url = @url and w.stopped_at is null
@@ -212,7 +212,7 @@ insert into audit_log (subject, actor, action, client_id, detail)
 select gone.client_id, 'system', 'webhook.stopped', gone.client_id, jsonb_build_object('event_id', @event_id::uuid) from gone;
 
 -- name: FailWebhookEvent :execrows
--- An event whose endpoint was stopped or removed is not sent.
+-- Fails an event whose endpoint was stopped or removed.
 with failed as (
     update webhook_events e set state = 'failed'
     where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
@@ -225,7 +225,8 @@ delete from webhook_queue where event_id in (select failed.event_id from failed)
 delete from webhook_queue where event_id = any (@event_ids::uuid[]);
 
 -- name: MergeWebhookChanges :one
--- All changes of the connections that waited longest become one event each, unless it may not be told any more.
+-- Merges the changes of each connection into one event, starting with those that waited longest. Changes that the client may not
+-- read any more are dropped.
 with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
     where ch.changed_at <= connect_now() - @window_length::interval
@@ -276,34 +277,34 @@ join clients cl using (client_id)
 where not e.queued
 group by cl.name;
 
--- name: Queue :one
--- The events that wait in the queue, by how long they have waited. The time is asked for once, and not for each of them.
+-- name: QueueBacklog :one
+-- The events in the queue, by how long they have waited. The subqueries read the clock once instead of once a row.
 select count(*) as waiting, count(*) filter (where w.due) as due,
     coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
-    count(*) filter (where w.age < interval '1 minute') as minute,
-    count(*) filter (where w.age < interval '5 minutes') as minutes,
-    count(*) filter (where w.age < interval '1 hour') as hour,
-    count(*) filter (where w.age < interval '6 hours') as hours,
-    count(*) filter (where w.age < interval '1 day') as day
+    count(*) filter (where w.age < interval '1 minute') as under_1m,
+    count(*) filter (where w.age < interval '5 minutes') as under_5m,
+    count(*) filter (where w.age < interval '1 hour') as under_1h,
+    count(*) filter (where w.age < interval '6 hours') as under_6h,
+    count(*) filter (where w.age < interval '1 day') as under_24h
 from (
     select (select connect_now()) - created_at as age,
         next_attempt_at <= (select connect_now()) and (leased_until is null or leased_until <= now()) as due
     from webhook_queue
 ) w;
 
--- name: QueueToBe :one
--- The same of the events that are not in the queue yet.
+-- name: UnqueuedBacklog :one
+-- The same for the events that are not in the queue yet.
 select count(*) as waiting, count(*) as due, coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
-    count(*) filter (where w.age < interval '1 minute') as minute,
-    count(*) filter (where w.age < interval '5 minutes') as minutes,
-    count(*) filter (where w.age < interval '1 hour') as hour,
-    count(*) filter (where w.age < interval '6 hours') as hours,
-    count(*) filter (where w.age < interval '1 day') as day
+    count(*) filter (where w.age < interval '1 minute') as under_1m,
+    count(*) filter (where w.age < interval '5 minutes') as under_5m,
+    count(*) filter (where w.age < interval '1 hour') as under_1h,
+    count(*) filter (where w.age < interval '6 hours') as under_6h,
+    count(*) filter (where w.age < interval '1 day') as under_24h
 from (select (select connect_now()) - created_at as age from webhook_events where not queued) w;
 
 -- name: CountFailedOfDay :one
--- Given up within a day. An event whose schedule ends is no older than four days, unless it was replayed. The limit keeps the
--- statement within its timeout.
+-- The events that failed within a day. An event fails at most four days after it was written, unless it was replayed. The limit
+-- keeps the statement within its timeout.
 select count(*) from (
     select 1 from webhook_events e
     left join webhook_attempts a on a.user_id = e.user_id and a.event_id = e.event_id and a.attempt = e.attempts
@@ -313,5 +314,5 @@ select count(*) from (
 ) f;
 
 -- name: Release :exec
--- Ends leases, so that another server can take the events at once.
+-- Ends leases, so that another server can lease the events at once.
 update webhook_queue set leased_until = null where event_id = any (@event_ids::uuid[]);

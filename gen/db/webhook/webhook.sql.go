@@ -44,9 +44,9 @@ type ClaimWebhookEventsRow struct {
 	ClientID uuid.UUID
 }
 
-// Leases events that are due. room holds for how many more events of a client this server has room, for the others it is as
-// many as are sent to them at the same time. A lease is of real time, also where a test shifts the clock: it bounds what a
-// server does. The array has each event found by its key, however many the planner expects.
+// Leases events that are due. room bounds the events of each client; of a client that is not in it, as many are leased as are sent
+// at the same time. A lease is measured in real time, even if a test shifts the clock, because it bounds the work of a server.
+// The array makes PostgreSQL find each event by its key, however many events the planner expects.
 func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEventsParams) ([]ClaimWebhookEventsRow, error) {
 	rows, err := q.db.Query(ctx, claimWebhookEvents, arg.Lease, arg.Room, arg.MaxEvents)
 	if err != nil {
@@ -88,8 +88,8 @@ select count(*) from (
 ) f
 `
 
-// Given up within a day. An event whose schedule ends is no older than four days, unless it was replayed. The limit keeps the
-// statement within its timeout.
+// The events that failed within a day. An event fails at most four days after it was written, unless it was replayed. The limit
+// keeps the statement within its timeout.
 func (q *Queries) CountFailedOfDay(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, countFailedOfDay)
 	var count int64
@@ -106,7 +106,7 @@ type CountFailedWebhookEventsParams struct {
 	AtMost   int32
 }
 
-// Of a client, up to a bound.
+// Those of a client, up to a bound.
 func (q *Queries) CountFailedWebhookEvents(ctx context.Context, arg CountFailedWebhookEventsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countFailedWebhookEvents, arg.ClientID, arg.AtMost)
 	var count int64
@@ -156,7 +156,7 @@ type CountQueuedWebhookEventsParams struct {
 	AtMost   int32
 }
 
-// Of a client, up to a bound: what is to be sent.
+// The events of a client that are to be sent, up to a bound.
 func (q *Queries) CountQueuedWebhookEvents(ctx context.Context, arg CountQueuedWebhookEventsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countQueuedWebhookEvents, arg.ClientID, arg.AtMost)
 	var count int64
@@ -218,7 +218,7 @@ type CreateWebhookEndpointParams struct {
 	ClientID uuid.UUID
 }
 
-// The client's row is held, so that no client is offboarded meanwhile. An endpoint that is there stays as it is.
+// Locks the client's row, so that the client is not offboarded at the same time. An existing endpoint is unchanged.
 func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEndpointParams) (int64, error) {
 	result, err := q.db.Exec(ctx, createWebhookEndpoint,
 		arg.Actor,
@@ -248,7 +248,7 @@ type FailWebhookEventParams struct {
 	EventID uuid.UUID
 }
 
-// An event whose endpoint was stopped or removed is not sent.
+// Fails an event whose endpoint was stopped or removed.
 func (q *Queries) FailWebhookEvent(ctx context.Context, arg FailWebhookEventParams) (int64, error) {
 	result, err := q.db.Exec(ctx, failWebhookEvent, arg.UserID, arg.EventID)
 	if err != nil {
@@ -276,7 +276,7 @@ type GetWebhookEndpointRow struct {
 	Rotating       bool
 }
 
-// Webhooks. Events are written by the statements that make the changes, in their own domains.
+// Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events.
 func (q *Queries) GetWebhookEndpoint(ctx context.Context, clientID uuid.UUID) (GetWebhookEndpointRow, error) {
 	row := q.db.QueryRow(ctx, getWebhookEndpoint, clientID)
 	var i GetWebhookEndpointRow
@@ -330,7 +330,7 @@ type ListClaimedParams struct {
 	EventIds []uuid.UUID
 }
 
-// The events that were claimed, but those that went with their user's account.
+// The claimed events, without those that were deleted with their user's account.
 func (q *Queries) ListClaimed(ctx context.Context, arg ListClaimedParams) ([]WebhookEvent, error) {
 	rows, err := q.db.Query(ctx, listClaimed, arg.UserIds, arg.EventIds)
 	if err != nil {
@@ -382,7 +382,7 @@ type ListEventsOfConnectionParams struct {
 	MaxRows    int32
 }
 
-// The newest first.
+// Newest first.
 func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfConnectionParams) ([]WebhookEvent, error) {
 	rows, err := q.db.Query(ctx, listEventsOfConnection,
 		arg.UserID,
@@ -549,7 +549,7 @@ type ListQueuedRow struct {
 	NextAttemptAt time.Time
 }
 
-// When events are due that are in the queue.
+// The due times of events that are in the queue.
 func (q *Queries) ListQueued(ctx context.Context, eventIds []uuid.UUID) ([]ListQueuedRow, error) {
 	rows, err := q.db.Query(ctx, listQueued, eventIds)
 	if err != nil {
@@ -686,7 +686,7 @@ type ListWebhookTargetsRow struct {
 	Now             time.Time
 }
 
-// Where the events of clients go; without a URL where a client has no webhook, or it was stopped.
+// Where the events of clients are sent. The URL is empty if a client has no webhook or it was stopped.
 func (q *Queries) ListWebhookTargets(ctx context.Context, clientIds []uuid.UUID) ([]ListWebhookTargetsRow, error) {
 	rows, err := q.db.Query(ctx, listWebhookTargets, clientIds)
 	if err != nil {
@@ -733,7 +733,7 @@ type LockWebhookEventRow struct {
 	Stopped     bool
 }
 
-// What decides whether an event can be replayed.
+// Locks an event, and returns the facts that decide whether it can be replayed.
 func (q *Queries) LockWebhookEvent(ctx context.Context, arg LockWebhookEventParams) (LockWebhookEventRow, error) {
 	row := q.db.QueryRow(ctx, lockWebhookEvent, arg.UserID, arg.EventID)
 	var i LockWebhookEventRow
@@ -776,7 +776,8 @@ type MergeWebhookChangesParams struct {
 	MaxConnections int32
 }
 
-// All changes of the connections that waited longest become one event each, unless it may not be told any more.
+// Merges the changes of each connection into one event, starting with those that waited longest. Changes that the client may not
+// read any more are dropped.
 func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChangesParams) (int64, error) {
 	row := q.db.QueryRow(ctx, mergeWebhookChanges, arg.WindowLength, arg.MaxConnections)
 	var count int64
@@ -815,14 +816,14 @@ func (q *Queries) MoveWebhookEndpoint(ctx context.Context, arg MoveWebhookEndpoi
 	return result.RowsAffected(), nil
 }
 
-const queue = `-- name: Queue :one
+const queueBacklog = `-- name: QueueBacklog :one
 select count(*) as waiting, count(*) filter (where w.due) as due,
     coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
-    count(*) filter (where w.age < interval '1 minute') as minute,
-    count(*) filter (where w.age < interval '5 minutes') as minutes,
-    count(*) filter (where w.age < interval '1 hour') as hour,
-    count(*) filter (where w.age < interval '6 hours') as hours,
-    count(*) filter (where w.age < interval '1 day') as day
+    count(*) filter (where w.age < interval '1 minute') as under_1m,
+    count(*) filter (where w.age < interval '5 minutes') as under_5m,
+    count(*) filter (where w.age < interval '1 hour') as under_1h,
+    count(*) filter (where w.age < interval '6 hours') as under_6h,
+    count(*) filter (where w.age < interval '1 day') as under_24h
 from (
     select (select connect_now()) - created_at as age,
         next_attempt_at <= (select connect_now()) and (leased_until is null or leased_until <= now()) as due
@@ -830,30 +831,30 @@ from (
 ) w
 `
 
-type QueueRow struct {
+type QueueBacklogRow struct {
 	Waiting       int64
 	Due           int64
 	OldestSeconds float64
-	Minute        int64
-	Minutes       int64
-	Hour          int64
-	Hours         int64
-	Day           int64
+	Under1m       int64
+	Under5m       int64
+	Under1h       int64
+	Under6h       int64
+	Under24h      int64
 }
 
-// The events that wait in the queue, by how long they have waited. The time is asked for once, and not for each of them.
-func (q *Queries) Queue(ctx context.Context) (QueueRow, error) {
-	row := q.db.QueryRow(ctx, queue)
-	var i QueueRow
+// The events in the queue, by how long they have waited. The subqueries read the clock once instead of once a row.
+func (q *Queries) QueueBacklog(ctx context.Context) (QueueBacklogRow, error) {
+	row := q.db.QueryRow(ctx, queueBacklog)
+	var i QueueBacklogRow
 	err := row.Scan(
 		&i.Waiting,
 		&i.Due,
 		&i.OldestSeconds,
-		&i.Minute,
-		&i.Minutes,
-		&i.Hour,
-		&i.Hours,
-		&i.Day,
+		&i.Under1m,
+		&i.Under5m,
+		&i.Under1h,
+		&i.Under6h,
+		&i.Under24h,
 	)
 	return i, err
 }
@@ -881,44 +882,6 @@ func (q *Queries) QueueReplay(ctx context.Context, arg QueueReplayParams) error 
 	return err
 }
 
-const queueToBe = `-- name: QueueToBe :one
-select count(*) as waiting, count(*) as due, coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
-    count(*) filter (where w.age < interval '1 minute') as minute,
-    count(*) filter (where w.age < interval '5 minutes') as minutes,
-    count(*) filter (where w.age < interval '1 hour') as hour,
-    count(*) filter (where w.age < interval '6 hours') as hours,
-    count(*) filter (where w.age < interval '1 day') as day
-from (select (select connect_now()) - created_at as age from webhook_events where not queued) w
-`
-
-type QueueToBeRow struct {
-	Waiting       int64
-	Due           int64
-	OldestSeconds float64
-	Minute        int64
-	Minutes       int64
-	Hour          int64
-	Hours         int64
-	Day           int64
-}
-
-// The same of the events that are not in the queue yet.
-func (q *Queries) QueueToBe(ctx context.Context) (QueueToBeRow, error) {
-	row := q.db.QueryRow(ctx, queueToBe)
-	var i QueueToBeRow
-	err := row.Scan(
-		&i.Waiting,
-		&i.Due,
-		&i.OldestSeconds,
-		&i.Minute,
-		&i.Minutes,
-		&i.Hour,
-		&i.Hours,
-		&i.Day,
-	)
-	return i, err
-}
-
 const queueWebhookEvents = `-- name: QueueWebhookEvents :execrows
 with fresh as (
     update webhook_events e set queued = true
@@ -931,7 +894,7 @@ insert into webhook_queue (event_id, user_id, client_id, created_at, next_attemp
 select event_id, user_id, client_id, created_at, created_at from fresh
 `
 
-// Puts events into the queue that were written since, the oldest first. Each is marked by one statement, whoever runs it.
+// Puts new events into the queue, oldest first. Each event is marked by one statement only, even if several run at the same time.
 func (q *Queries) QueueWebhookEvents(ctx context.Context, maxEvents int32) (int64, error) {
 	result, err := q.db.Exec(ctx, queueWebhookEvents, maxEvents)
 	if err != nil {
@@ -977,8 +940,8 @@ type RecordWebhookAttemptParams struct {
 	Delay      time.Duration
 }
 
-// An attempt and what becomes of its event, in one. Where another attempt was recorded since the event was leased, the
-// lease had ended: then only a delivery still changes what becomes of the event.
+// Records an attempt and the new state of its event. If another attempt was recorded since the event was leased, the lease had
+// ended, and only a delivery still changes the state.
 func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAttemptParams) (bool, error) {
 	row := q.db.QueryRow(ctx, recordWebhookAttempt,
 		arg.State,
@@ -1001,7 +964,7 @@ const release = `-- name: Release :exec
 update webhook_queue set leased_until = null where event_id = any ($1::uuid[])
 `
 
-// Ends leases, so that another server can take the events at once.
+// Ends leases, so that another server can lease the events at once.
 func (q *Queries) Release(ctx context.Context, eventIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, release, eventIds)
 	return err
@@ -1072,7 +1035,7 @@ type RotateWebhookSecretParams struct {
 	SeenUntil *time.Time
 }
 
-// Who has seen until when a previous secret signs replaces nothing where that has changed since.
+// With seen_until, the statement changes nothing if another previous secret signs by now.
 func (q *Queries) RotateWebhookSecret(ctx context.Context, arg RotateWebhookSecretParams) (int64, error) {
 	result, err := q.db.Exec(ctx, rotateWebhookSecret,
 		arg.Actor,
@@ -1103,7 +1066,7 @@ type StopWebhookEndpointParams struct {
 	Url      string
 }
 
-// The URL that is gone is stopped unless it was replaced meanwhile.
+// Stops the endpoint unless its URL was replaced.
 func (q *Queries) StopWebhookEndpoint(ctx context.Context, arg StopWebhookEndpointParams) (int64, error) {
 	result, err := q.db.Exec(ctx, stopWebhookEndpoint, arg.EventID, arg.ClientID, arg.Url)
 	if err != nil {
@@ -1142,4 +1105,42 @@ delete from webhook_queue where event_id = any ($1::uuid[])
 func (q *Queries) Unqueue(ctx context.Context, eventIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, unqueue, eventIds)
 	return err
+}
+
+const unqueuedBacklog = `-- name: UnqueuedBacklog :one
+select count(*) as waiting, count(*) as due, coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
+    count(*) filter (where w.age < interval '1 minute') as under_1m,
+    count(*) filter (where w.age < interval '5 minutes') as under_5m,
+    count(*) filter (where w.age < interval '1 hour') as under_1h,
+    count(*) filter (where w.age < interval '6 hours') as under_6h,
+    count(*) filter (where w.age < interval '1 day') as under_24h
+from (select (select connect_now()) - created_at as age from webhook_events where not queued) w
+`
+
+type UnqueuedBacklogRow struct {
+	Waiting       int64
+	Due           int64
+	OldestSeconds float64
+	Under1m       int64
+	Under5m       int64
+	Under1h       int64
+	Under6h       int64
+	Under24h      int64
+}
+
+// The same for the events that are not in the queue yet.
+func (q *Queries) UnqueuedBacklog(ctx context.Context) (UnqueuedBacklogRow, error) {
+	row := q.db.QueryRow(ctx, unqueuedBacklog)
+	var i UnqueuedBacklogRow
+	err := row.Scan(
+		&i.Waiting,
+		&i.Due,
+		&i.OldestSeconds,
+		&i.Under1m,
+		&i.Under5m,
+		&i.Under1h,
+		&i.Under6h,
+		&i.Under24h,
+	)
+	return i, err
 }

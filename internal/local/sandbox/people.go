@@ -84,7 +84,11 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 	if one.number > len(firstPeople) {
 		email = fmt.Sprintf("%s-%d@example.com", kind, one.number)
 	}
-	user, err := s.service.Accounts.CreateUser(ctx, account.NewUser{ID: s.userIDs.id(), Email: email, Timezone: timezone, RegisteredOn: registered})
+	id, err := uuid.NewRandomFromReader(s.userIDs)
+	if err != nil {
+		return sandboxapi.User{}, err
+	}
+	user, err := s.service.Accounts.CreateUser(ctx, account.NewUser{ID: id, Email: email, Timezone: timezone, RegisteredOn: registered})
 	if err != nil {
 		return sandboxapi.User{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -97,8 +98,9 @@ type sandbox struct {
 
 	people people
 
-	// With a seed each draws from its own part, so that what a test does with one changes nothing of another.
-	ids, userIDs, grantIDs *source
+	// random is the source of the service's ids and secrets, userIDs that of the ids of users. They are two so that adding a user does
+	// not change the grants that follow.
+	random, userIDs io.Reader
 }
 
 func (s *sandbox) open(ctx context.Context) (err error) {
@@ -106,7 +108,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.people.growing = fairqueue.New(1, 100)
-	s.ids, s.userIDs, s.grantIDs = s.source(0), s.source(1), s.source(2)
+	s.random, s.userIDs = newRandom(s.config.Seed, "service"), newRandom(s.config.Seed, "users")
 	if !s.config.Now.IsZero() {
 		s.clock.Set(time.Until(s.config.Now))
 	}
@@ -159,15 +161,6 @@ func (s *sandbox) listen(ctx context.Context) (err error) {
 	_, port, err := net.SplitHostPort(s.public.Addr().String())
 	s.baseURL = "https://" + net.JoinHostPort(host, port)
 	return err
-}
-
-// source is a part of the seed, or random.
-func (s *sandbox) source(part uint64) *source {
-	if s.config.Seed == nil {
-		return newSource(nil)
-	}
-	seed := *s.config.Seed*3 + part
-	return newSource(&seed)
 }
 
 // reachedBy is how a listener on this host is called: one on all addresses has a name.
@@ -227,11 +220,11 @@ func (s *sandbox) openService(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.config.Seed != nil {
-		keys.UseIdentifierKey(s.ids.bits())
+	var identifierKey [32]byte
+	if _, err := io.ReadFull(s.random, identifierKey[:]); err != nil {
+		return err
 	}
-	settings := oauth.DefaultSettings
-	settings.NewGrantID = s.grantIDs.id
+	keys.UseIdentifierKey(identifierKey)
 	mailer, err := account.NewMailer("smtp://"+s.smtp.Addr().String(), "Activity Connect <no-reply@connect.example>")
 	if err != nil {
 		return err
@@ -247,7 +240,8 @@ func (s *sandbox) openService(ctx context.Context) error {
 		PrivateHosts:    s.config.Hosts,
 		Certificate:     app.FixedCertificate(&s.authority.Server),
 		Mailer:          mailer,
-		OAuth:           settings,
+		OAuth:           oauth.DefaultSettings,
+		Random:          s.random,
 		CursorLifetime:  15 * time.Minute,
 		DevelopersSite:  true,
 
@@ -270,7 +264,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 
 // seed creates the client and the users.
 func (s *sandbox) seed(ctx context.Context) (err error) {
-	s.client, s.clientSecret, err = s.service.Clients.CreateAs(ctx, s.ids.id(), s.ids.bits(), client.Registration{
+	s.client, s.clientSecret, err = s.service.Clients.Create(ctx, client.Registration{
 		Name: "Sandbox Partner", CallbackURL: s.config.CallbackURL, Scopes: scope.All, Policy: policy,
 	})
 	if err != nil {
@@ -280,7 +274,7 @@ func (s *sandbox) seed(ctx context.Context) (err error) {
 	if url == "" {
 		url = "https://" + s.receiver.Addr().String() + "/webhooks"
 	}
-	if s.webhookSecret, err = s.service.Webhooks.SetEndpointAs(ctx, s.client.ID, url, s.ids.bits()); err != nil {
+	if s.webhookSecret, err = s.service.Webhooks.SetEndpoint(ctx, s.client.ID, url); err != nil {
 		return err
 	}
 	for _, first := range firstPeople {

@@ -7,20 +7,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// cancelTime is how long PostgreSQL has to cancel a statement that is past its deadline.
-const cancelTime = 150 * time.Millisecond
+// callOffTime is how long PostgreSQL has to cancel a statement that is past its deadline.
+const callOffTime = 150 * time.Millisecond
 
-// cancelOnDeadline has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If the cancel
+// callOff has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If the cancel
 // request is not known to have arrived, the connection is closed: the request could cancel the next statement, which is another
 // caller's. The overdue statement may then run on, until its own timeout, and hold its locks.
-type cancelOnDeadline struct {
+type callOff struct {
 	conn *pgconn.PgConn
 	done chan struct{}
 }
 
 // HandleCancel implements [ctxwatch.Handler].
-func (c *cancelOnDeadline) HandleCancel(context.Context) {
-	ctx, cancel := context.WithTimeout(context.Background(), cancelTime)
+func (c *callOff) HandleCancel(context.Context) {
+	ctx, cancel := context.WithTimeout(context.Background(), callOffTime)
 	end, _ := ctx.Deadline()
 	_ = c.conn.Conn().SetDeadline(end)
 	c.done = make(chan struct{})
@@ -35,7 +35,7 @@ func (c *cancelOnDeadline) HandleCancel(context.Context) {
 }
 
 // HandleUnwatchAfterCancel implements [ctxwatch.Handler].
-func (c *cancelOnDeadline) HandleUnwatchAfterCancel() {
+func (c *callOff) HandleUnwatchAfterCancel() {
 	<-c.done
 	_ = c.conn.Conn().SetDeadline(time.Time{})
 }

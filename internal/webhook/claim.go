@@ -1,0 +1,106 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/postgres"
+)
+
+// claimed is an event that this server leased, with its target.
+type claimed struct {
+	Event
+	target target
+	at     time.Time // of the claim, by this server's clock
+}
+
+// queue puts up to limit new events into the queue, and returns their number.
+func (w *Webhooks) queue(ctx context.Context, limit int) (n int, err error) {
+	err = postgres.InTurn(ctx, w.pool, postgres.TurnWebhookQueue, func(tx pgx.Tx) error {
+		rows, err := w.queries.WithTx(tx).QueueWebhookEvents(ctx, int32(limit))
+		n = int(rows)
+		return err
+	})
+	return n, err
+}
+
+// claim leases up to limit events that are due. room bounds the events of each client; of a client that is not in it, as many are
+// leased as are sent at the same time.
+func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int) ([]claimed, error) {
+	roomJSON, err := json.Marshal(room)
+	if err != nil {
+		return nil, err
+	}
+	leased, err := w.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{
+		Lease: w.limits.lease(), Room: roomJSON, MaxEvents: int32(limit),
+	})
+	if err != nil || len(leased) == 0 {
+		return nil, err
+	}
+	at := time.Now()
+	params := webhookdb.ListClaimedParams{}
+	missing := map[uuid.UUID]bool{}
+	var clients []uuid.UUID
+	for _, row := range leased {
+		params.UserIds, params.EventIds = append(params.UserIds, row.UserID), append(params.EventIds, row.EventID)
+		missing[row.EventID] = true
+		if !slices.Contains(clients, row.ClientID) {
+			clients = append(clients, row.ClientID)
+		}
+	}
+	targets, err := w.targets(ctx, clients)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := w.queries.ListClaimed(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]claimed, 0, len(rows))
+	for _, row := range rows {
+		delete(missing, row.EventID)
+		list = append(list, claimed{fromRow(row), targets[row.ClientID], at})
+	}
+	slices.SortFunc(list, func(a, b claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	if len(missing) > 0 { // deleted with a user's account
+		return list, w.queries.Unqueue(ctx, slices.Collect(maps.Keys(missing)))
+	}
+	return list, nil
+}
+
+// targets returns the targets of clients. The URL is empty if there is no endpoint or it was stopped.
+func (w *Webhooks) targets(ctx context.Context, clients []uuid.UUID) (map[uuid.UUID]target, error) {
+	rows, err := w.queries.ListWebhookTargets(ctx, clients)
+	targets := make(map[uuid.UUID]target, len(rows))
+	for _, row := range rows {
+		targets[row.ClientID] = target{
+			Endpoint:       Endpoint{ClientID: row.ClientID, URL: row.Url},
+			clientName:     row.Name,
+			parallel:       int(row.WebhookParallel),
+			secret:         row.Secret,
+			previousSecret: row.PreviousSecret,
+			now:            row.Now,
+		}
+	}
+	return targets, err
+}
+
+// release ends the leases of events. If that fails they end by themselves.
+func (w *Webhooks) release(ctx context.Context, events []claimed) {
+	if len(events) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.limits.claim)
+	defer cancel()
+	ids := postgres.List(events, func(event claimed) uuid.UUID { return event.ID })
+	if err := w.queries.Release(ctx, ids); err != nil {
+		w.logger.Error("leases of webhook events could not be ended", "cause", err)
+	}
+}

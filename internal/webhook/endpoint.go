@@ -1,0 +1,99 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/actor"
+	"connect-svc/internal/postgres"
+)
+
+// Endpoint is where a client's events are sent.
+type Endpoint struct {
+	ClientID  uuid.UUID
+	URL       string
+	CreatedAt time.Time
+	// StoppedAt is when the receiver answered 410 Gone; since then nothing is sent. Zero: it was not stopped.
+	StoppedAt time.Time
+	// RotatingUntil is when the previous secret stops signing beside the current one. Zero: one secret signs.
+	RotatingUntil time.Time
+}
+
+// target is an endpoint with the facts that an attempt needs.
+type target struct {
+	Endpoint
+	clientName             string
+	parallel               int       // events that are sent at the same time
+	secret, previousSecret string    // sealed; the second is empty unless it also signs
+	now                    time.Time // the database's clock
+}
+
+// Endpoint returns where a client's events are sent. Errors: ErrNoEndpoint.
+func (w *Webhooks) Endpoint(ctx context.Context, clientID uuid.UUID) (Endpoint, error) {
+	target, err := w.target(ctx, clientID)
+	return target.Endpoint, err
+}
+
+func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, error) {
+	row, err := w.queries.GetWebhookEndpoint(ctx, clientID)
+	found := target{
+		Endpoint: Endpoint{ClientID: row.ClientID, URL: row.Url, CreatedAt: row.CreatedAt, StoppedAt: postgres.Value(row.StoppedAt)},
+		secret:   row.Secret,
+		now:      row.Now,
+	}
+	if row.Rotating {
+		found.previousSecret, found.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)
+	}
+	return found, ofClient(clientID, postgres.NoRow(err, ErrNoEndpoint))
+}
+
+// SetEndpoint sets where a client's events are sent. The first call makes the signing secret, `whsec_…`, which cannot be
+// shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: *URLError,
+// ErrClientNotFound, ErrClientOffboarded.
+func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url string) (secret string, err error) {
+	parsed, err := parseURL(url)
+	if err != nil {
+		return "", err
+	}
+	secret, sealed, err := w.newSecret()
+	if err != nil {
+		return "", ofClient(clientID, err)
+	}
+	for range 2 { // again if another call created the endpoint in between
+		n, err := w.queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{
+			ClientID: clientID, Url: url, Host: parsed.Hostname(), Actor: actor.Of(ctx),
+		})
+		if err != nil || n > 0 {
+			return "", ofClient(clientID, err)
+		}
+		n, err = w.queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
+			ClientID: clientID, Url: url, Host: parsed.Hostname(), Secret: sealed, Actor: actor.Of(ctx),
+		})
+		if err != nil {
+			return "", ofClient(clientID, err)
+		}
+		if n > 0 {
+			return secret, nil
+		}
+	}
+	exists, err := w.queries.ClientExists(ctx, clientID)
+	if err == nil && exists {
+		err = ErrClientOffboarded
+	} else if err == nil {
+		err = ErrClientNotFound
+	}
+	return "", ofClient(clientID, err)
+}
+
+// RemoveEndpoint ends a client's webhook: no more events are written for it, and pending events are not sent. The log of
+// its events stays. Errors: ErrNoEndpoint.
+func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error {
+	n, err := w.queries.RemoveWebhookEndpoint(ctx, webhookdb.RemoveWebhookEndpointParams{ClientID: clientID, Actor: actor.Of(ctx)})
+	if err == nil && n == 0 {
+		err = ErrNoEndpoint
+	}
+	return ofClient(clientID, err)
+}

@@ -1,0 +1,145 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/page"
+	"connect-svc/internal/postgres"
+)
+
+// Key returns the event's place in a list.
+func (e Event) Key() page.Key { return page.Key{At: e.CreatedAt, ID: e.ID} }
+
+// Filter narrows a list of events. A zero field does not narrow it, and Limit is required.
+type Filter struct {
+	ClientID uuid.UUID
+	State    State
+	After    page.Key
+	Limit    int // events in the list at most, 1 or more
+	// LatestFirst reverses the list of one client.
+	LatestFirst bool
+}
+
+// Events lists events, without their attempts: the oldest first, unless the filter says otherwise.
+func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, err error) {
+	var rows []webhookdb.WebhookEvent
+	state := postgres.Null(string(filter.State))
+	if filter.LatestFirst {
+		before := filter.After.OrNewest()
+		rows, err = w.lists.ListLatestWebhookEvents(ctx, webhookdb.ListLatestWebhookEventsParams{
+			ClientID: filter.ClientID, State: state, BeforeTime: before.At, BeforeID: before.ID, MaxRows: int32(filter.Limit),
+		})
+	} else {
+		rows, err = w.lists.ListWebhookEvents(ctx, webhookdb.ListWebhookEventsParams{
+			ClientID: postgres.Null(filter.ClientID), State: state,
+			AfterTime: filter.After.At, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
+		})
+	}
+	if err == nil {
+		events, err = w.withDue(ctx, rows)
+	}
+	return events, postgres.Failed("webhook events", err)
+}
+
+// EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a key, whose
+// zero value is after the newest. Each has its last ten attempts, without the responses.
+func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before page.Key, limit int) ([]Event, error) {
+	const act = "webhook events of a connection"
+	before = before.OrNewest()
+	rows, err := w.queries.ListEventsOfConnection(ctx, webhookdb.ListEventsOfConnectionParams{
+		UserID: userID, ClientID: clientID, BeforeTime: before.At, BeforeID: before.ID, MaxRows: int32(limit),
+	})
+	if err != nil {
+		return nil, postgres.Failed(act, err)
+	}
+	events, err := w.withDue(ctx, rows)
+	if err != nil {
+		return nil, postgres.Failed(act, err)
+	}
+	attempts, err := w.queries.ListLatestAttempts(ctx, webhookdb.ListLatestAttemptsParams{UserID: userID, EventIds: ids(events)})
+	if err != nil {
+		return nil, postgres.Failed(act, err)
+	}
+	of := map[uuid.UUID][]Attempt{}
+	for _, row := range attempts {
+		of[row.EventID] = append(of[row.EventID], attemptOf(row.Attempt, row.At, row.DurationMs, row.Status, row.Fault))
+	}
+	for i, event := range events {
+		events[i].Attempts = of[event.ID]
+	}
+	return events, nil
+}
+
+// Event returns an event with its attempts. Errors: ErrNoEvent.
+func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
+	row, err := w.queries.GetWebhookEvent(ctx, id)
+	if err != nil {
+		return Event{}, ofEvent(id, postgres.NoRow(err, ErrNoEvent))
+	}
+	found, err := w.withDue(ctx, []webhookdb.WebhookEvent{row})
+	if err != nil {
+		return Event{}, ofEvent(id, err)
+	}
+	event := found[0]
+	attempts, err := w.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{UserID: row.UserID, EventID: id})
+	for i, row := range attempts {
+		event.Attempts = append(event.Attempts, attemptOf(row.Attempt, row.At, row.DurationMs, row.Status, row.Fault))
+		event.Attempts[i].Response = row.Response
+	}
+	return event, ofEvent(id, err)
+}
+
+// withDue makes events of rows, and sets when pending events are due. An event that is not in the queue yet is due at once.
+func (w *Webhooks) withDue(ctx context.Context, found []webhookdb.WebhookEvent) ([]Event, error) {
+	events := postgres.List(found, fromRow)
+	rows, err := w.queries.ListQueued(ctx, ids(events))
+	if err != nil {
+		return nil, err
+	}
+	due := make(map[uuid.UUID]time.Time, len(rows))
+	for _, row := range rows {
+		due[row.EventID] = row.NextAttemptAt
+	}
+	for i, event := range events {
+		if at, queued := due[event.ID]; queued && event.State == Pending {
+			events[i].NextAttemptAt = at
+		} else if event.State == Pending {
+			events[i].NextAttemptAt = event.CreatedAt
+		}
+	}
+	return events, nil
+}
+
+func ids(events []Event) []uuid.UUID {
+	return postgres.List(events, func(event Event) uuid.UUID { return event.ID })
+}
+
+func attemptOf(number int32, at time.Time, milliseconds int32, status *int32, fault *string) Attempt {
+	return Attempt{
+		Number: int(number), At: at, Duration: time.Duration(milliseconds) * time.Millisecond,
+		Status: int(postgres.Value(status)), Fault: postgres.Value(fault),
+	}
+}
+
+func fromRow(row webhookdb.WebhookEvent) Event {
+	return Event{
+		ID:                row.EventID,
+		ClientID:          row.ClientID,
+		Type:              row.Type,
+		GrantID:           row.GrantID,
+		ConnectionVersion: row.ConnectionVersion,
+		Reason:            postgres.Value(row.Reason),
+		Datasets:          postgres.Value(row.Datasets),
+		FirstDate:         postgres.Value(row.FirstDate),
+		LastDate:          postgres.Value(row.LastDate),
+		CreatedAt:         row.CreatedAt,
+		State:             State(row.State),
+		AttemptCount:      int(row.Attempts),
+		userID:            row.UserID,
+		attemptsBefore:    int(row.AttemptsBefore),
+	}
+}

@@ -1,0 +1,46 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/actor"
+)
+
+// rotationOverlap is how long a secret signs beside the one that replaced it.
+const rotationOverlap = 24 * time.Hour
+
+// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. Errors:
+// ErrNoEndpoint.
+func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string, error) {
+	return w.rotateSecret(ctx, clientID, nil)
+}
+
+// RotateSeenSecret is RotateSecret for a caller who has seen [Endpoint.RotatingUntil]. If another secret signs beside the newest one
+// by now, it replaces nothing. Errors: ErrNoEndpoint, ErrReplacedSince.
+func (w *Webhooks) RotateSeenSecret(ctx context.Context, clientID uuid.UUID, rotatingUntil time.Time) (string, error) {
+	return w.rotateSecret(ctx, clientID, &rotatingUntil)
+}
+
+func (w *Webhooks) rotateSecret(ctx context.Context, clientID uuid.UUID, seenUntil *time.Time) (string, error) {
+	secret, sealed, err := w.newSecret()
+	if err != nil {
+		return "", ofClient(clientID, err)
+	}
+	n, err := w.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
+		ClientID: clientID, Secret: sealed, Overlap: rotationOverlap, SeenUntil: seenUntil, Actor: actor.Of(ctx),
+	})
+	if err == nil && n == 0 {
+		if _, err := w.Endpoint(ctx, clientID); err != nil {
+			return "", err
+		}
+		err = ErrReplacedSince
+	}
+	if err != nil {
+		return "", ofClient(clientID, err)
+	}
+	return secret, nil
+}

@@ -1,0 +1,23 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/postgres"
+)
+
+// maxAge is how long settled events are kept after they were written.
+const maxAge = 30 * 24 * time.Hour
+
+// Sweep deletes the events older than 30 days that are not pending, with their attempts.
+func (w *Webhooks) Sweep(ctx context.Context) error {
+	const batch = 2000
+	for {
+		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Age: maxAge, MaxRows: batch})
+		if err != nil || n < batch {
+			return postgres.Failed("sweep webhook events", err)
+		}
+	}
+}

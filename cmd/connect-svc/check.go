@@ -16,9 +16,6 @@ import (
 // maxClockDifference is far more than machines that keep the time differ by.
 const maxClockDifference = 2 * time.Second
 
-// checkTimeout bounds each of the checks.
-const checkTimeout = 10 * time.Second
-
 type checkCommand struct {
 	output
 	serviceSettings
@@ -66,7 +63,7 @@ func (c *checkCommand) Run(p *program, from *source) error {
 		{"rate limiter", c.checkLimiter},
 		{"read replicas", c.checkReplicas},
 	} {
-		ctx, cancel := context.WithTimeout(p.ctx, checkTimeout)
+		ctx, cancel := context.WithTimeout(p.ctx, timelimit.Default.Check)
 		detail, err := check.run(ctx)
 		cancel()
 		add(check.name, detail, err)
@@ -139,7 +136,7 @@ func (c *checkCommand) checkReplicas(ctx context.Context) (string, error) {
 
 // checkDatabase makes the checks that need a connection to the database.
 func (c *checkCommand) checkDatabase(ctx context.Context, add func(check, detail string, err error)) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timelimit.Default.Check)
 	defer cancel()
 	var pool *postgres.Pool
 	security, err := "", error(errSkip("its URL cannot be used"))

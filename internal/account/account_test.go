@@ -68,8 +68,7 @@ func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mai
 	settings.Logger = slog.New(slog.NewTextHandler(log, nil))
 	b := &bench{Accounts: New(db.Pool, keys, mailer, settings), db: db, post: post, log: log}
 	// An attempt follows when a test hurries it.
-	b.outbox.times = times{claim: wait.Limit, send: wait.Limit, record: wait.Limit, drain: wait.Limit,
-		pauses: slices.Repeat([]time.Duration{time.Hour}, len(usualTimes.pauses))}
+	b.outbox.pauses = slices.Repeat([]time.Duration{time.Hour}, len(usualPauses))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -23,31 +23,15 @@ const (
 	tooLate = 5 * time.Minute
 )
 
-// times are what the outbox may take, and how long it pauses. Tests replace them: on a busy machine every limit runs out at some
-// time, and an attempt follows before a test has looked at the one before.
-type times struct {
-	claim  time.Duration // of a claim
-	send   time.Duration // of one attempt: twice the time limit of the mail server's session, and statements
-	record time.Duration // of what is noted of an attempt that was broken off
-	drain  time.Duration // of the emails in flight when the server stops
-	// pauses are those between the attempts. After the last attempt the email is given up.
-	pauses []time.Duration
-}
-
-var usualTimes = times{
-	claim: 5 * time.Second, send: 40 * time.Second, record: time.Second, drain: 10 * time.Second,
-	pauses: []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second},
-}
-
-// lease outlasts an attempt, so that no other server sends the email meanwhile.
-func (t times) lease() time.Duration { return t.claim + t.send }
+// usualPauses are those between the attempts. After the last attempt the email is given up.
+var usualPauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second}
 
 // outbox is what this server knows of the emails that wait in the database. So a request does not wait for the mail server,
 // its duration does not reveal whether there is an email to send, and an email outlives the server that was asked for it.
 type outbox struct {
-	times      times
-	wake       chan struct{} // an email may be due, or a network may have another one sent
-	delivering chan struct{} // has deliveries places
+	pauses     []time.Duration // tests replace them: the next attempt would follow before a test has looked at the one before
+	wake       chan struct{}   // an email may be due, or a network may have another one sent
+	delivering chan struct{}   // has deliveries places
 
 	mu      sync.Mutex
 	sending map[[32]byte]int // by network
@@ -71,7 +55,7 @@ func (o *outbox) noteSession(taken bool, err error) {
 }
 
 func newOutbox() *outbox {
-	return &outbox{times: usualTimes, wake: make(chan struct{}, 1), delivering: make(chan struct{}, deliveries), sending: map[[32]byte]int{}}
+	return &outbox{pauses: usualPauses, wake: make(chan struct{}, 1), delivering: make(chan struct{}, deliveries), sending: map[[32]byte]int{}}
 }
 
 func (o *outbox) signal() {
@@ -87,7 +71,7 @@ func (o *outbox) signal() {
 func (a *Accounts) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	context.AfterFunc(ctx, func() { time.AfterFunc(a.outbox.times.drain, stop) })
+	context.AfterFunc(ctx, func() { time.AfterFunc(a.settings.Limits.Drain, stop) })
 	var group sync.WaitGroup
 	defer group.Wait()
 	free := make(chan struct{}, senders)
@@ -127,7 +111,7 @@ func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bo
 		}
 	}
 	o.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, o.times.claim)
+	ctx, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
 	defer cancel()
 	email, found, err := a.leaseEmail(ctx, busy)
 	if err != nil {
@@ -156,7 +140,7 @@ var errReplaced = errors.New("the code is no longer the sign-in's")
 // deliver makes one attempt, and settles what becomes of the email. If that cannot be recorded, the email is sent again when
 // its lease is over. It calls release when another email may be brought to the mail server.
 func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func()) {
-	limited, cancel := context.WithTimeout(ctx, a.outbox.times.send)
+	limited, cancel := context.WithTimeout(ctx, a.settings.Limits.MailSend)
 	defer cancel()
 	if err := a.attemptAndSettle(limited, email, release); err != nil && ctx.Err() == nil {
 		a.settings.Logger.Error("what became of an email could not be recorded", "cause", err)
@@ -164,7 +148,7 @@ func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func
 }
 
 func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, release func()) error {
-	pauses := a.outbox.times.pauses
+	pauses := a.outbox.pauses
 	last := int(email.Attempts) > len(pauses)
 	var err error
 	if email.Late || int(email.Attempts) > len(pauses)+1 {
@@ -176,7 +160,7 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 	case err == nil, errors.Is(err, errReplaced):
 		return a.settleEmail(ctx, email)
 	case ctx.Err() != nil: // this server stops, or was slow: the mail server is not to blame
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.outbox.times.record)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Leave)
 		defer cancel()
 		return a.delayEmail(ctx, email, 0)
 	case last || isPermanent(err):

@@ -102,7 +102,7 @@ func TestAnEmailIsGivenUp(t *testing.T) {
 			if got := b.counted(t); got != 4 {
 				t.Errorf("%d limits counted the email, want 4", got)
 			}
-			for n := range usualTimes.pauses {
+			for n := range usualPauses {
 				b.attempted(t, n+1)
 				b.hurry(t)
 			}
@@ -116,7 +116,7 @@ func TestAnEmailIsGivenUp(t *testing.T) {
 			if _, err := b.VerifyCode(t.Context(), signIn, code); !errors.Is(err, ErrCodeNotSent) {
 				t.Errorf("the code: %v, want ErrCodeNotSent", err)
 			}
-			if log := b.log.String(); strings.Count(log, "a one-time code could not be sent") != len(usualTimes.pauses)+1 ||
+			if log := b.log.String(); strings.Count(log, "a one-time code could not be sent") != len(usualPauses)+1 ||
 				strings.Count(log, "level=ERROR") != 1 || strings.Contains(log, email) {
 				t.Errorf("log:\n%s", log)
 			}
@@ -150,7 +150,7 @@ func TestRefusedRecipients(t *testing.T) {
 		want     string
 	}{
 		{550, smtp.EnhancedCode{5, 1, 1}, 1, "smtp_code=550 smtp_status=5.1.1"},
-		{451, smtp.EnhancedCode{4, 7, 1}, len(usualTimes.pauses) + 1, "smtp_code=451 smtp_status=4.7.1"},
+		{451, smtp.EnhancedCode{4, 7, 1}, len(usualPauses) + 1, "smtp_code=451 smtp_status=4.7.1"},
 	} {
 		t.Run(fmt.Sprint(test.code), func(t *testing.T) {
 			t.Parallel()

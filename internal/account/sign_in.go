@@ -65,7 +65,7 @@ type Settings struct {
 	CodesPerEmail   int // emails sent to one address in an hour; a day may have four times as many; 0 is no limit
 	CodesPerNetwork int // emails requested from one network in an hour; 0 is no limit
 	Logger          *slog.Logger
-	Limits          timelimit.Limits // of a statement of a batch, and of when an email leaves
+	Limits          timelimit.Limits // of a statement of a batch, and of emails
 
 	// What the emails say: whose they are, where the code is to be entered and their link leads, and in which words. By default
 	// the program's own name, the host of the sender's address, and the program's own words.

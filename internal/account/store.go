@@ -274,7 +274,7 @@ type waitingEmail = accountdb.ClaimCodeEmailRow
 
 // leaseEmail leases the email whose turn it is, of a network that is not busy.
 func (a *Accounts) leaseEmail(ctx context.Context, busy [][]byte) (email waitingEmail, found bool, err error) {
-	lease := a.outbox.times.lease()
+	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // it outlasts an attempt: no other server sends the email meanwhile
 	email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: lease, TooLate: lease + tooLate})
 	return email, err == nil, postgres.NoRow(err, nil)
 }

@@ -121,7 +121,7 @@ type App struct {
 	certificates    []*certificate // of the listeners that speak TLS
 	stopping        atomic.Bool
 
-	drainDelay, drainTimeout, stopTimeout, certificateInterval time.Duration
+	drainDelay, certificateInterval time.Duration
 }
 
 // Open connects to the database, checks its schema, and opens the listeners. Connections wait until [App.Run] serves
@@ -129,9 +129,9 @@ type App struct {
 func Open(ctx context.Context, config Config) (*App, error) {
 	config.Limits = config.Limits.OrDefault()
 	a := &App{
-		config:     config,
-		logger:     config.Logger,
-		drainDelay: config.DrainDelay, drainTimeout: drainTimeout, stopTimeout: stopTimeout,
+		config:              config,
+		logger:              config.Logger,
+		drainDelay:          config.DrainDelay,
 		certificateInterval: certificateInterval,
 	}
 	if err := a.open(ctx, config); err != nil {
@@ -184,6 +184,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		RootCAs:         config.WebhookRootCAs,
 		Transport:       config.WebhookTransport,
 		Random:          config.Random,
+		Limits:          config.Limits,
 		Logger:          config.Logger,
 	})
 

@@ -120,7 +120,7 @@ func TestRunEndsWithAListener(t *testing.T) {
 func TestStopBreaksOffWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	a, _, log := open(t)
-	a.drainTimeout, a.stopTimeout = time.Millisecond, 100*time.Millisecond
+	a.config.Limits.Drain, a.config.Limits.Stop = time.Millisecond, 100*time.Millisecond
 	held, err := a.Pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

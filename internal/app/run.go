@@ -11,13 +11,6 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// How long stopping may take after the drain delay. Running requests finish first, then the emails that are on their way to
-// the mail server. In all it stays below the fifteen seconds after which a supervisor may kill the process.
-const (
-	drainTimeout = 10 * time.Second
-	stopTimeout  = 14 * time.Second
-)
-
 // A proxy that does not ask /readyz, such as nginx, sends requests until it is refused. What it has begun to connect is there within
 // backlogTime. All that waits is accepted before the listener closes, however busy the machine is, unless that takes too long.
 const (
@@ -114,13 +107,14 @@ func (a *App) closing(next http.Handler) http.Handler {
 	})
 }
 
-// stop ends everything in order, within the time limits. The public listener ends first, so that readiness can say no while
+// stop ends everything in order, within the time limits, which are below the fifteen seconds after which a supervisor may kill the
+// process. The public listener ends first, so that readiness can say no while
 // requests run.
 func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	a.stopping.Store(true)
-	limit, cancel := context.WithTimeout(context.Background(), a.stopTimeout)
+	limit, cancel := context.WithTimeout(context.Background(), a.config.Limits.Stop)
 	defer cancel()
-	running, cancelRunning := context.WithTimeout(limit, a.drainTimeout)
+	running, cancelRunning := context.WithTimeout(limit, a.config.Limits.Drain)
 	defer cancelRunning()
 	for _, s := range a.httpServers() {
 		s.drain(running, a.logger)

@@ -10,9 +10,6 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// leaveTimeout bounds what a stop waits for the watch.
-const leaveTimeout = time.Second
-
 // openServers prepares this server's row among the servers, and the alerts.
 func (a *App) openServers() {
 	host, err := os.Hostname()
@@ -37,7 +34,7 @@ func (a *App) watch(ctx context.Context) {
 	}
 	look()
 	every(ctx, alerts.Interval, look)
-	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.config.Limits.Leave)
 	defer cancel()
 	if err := a.servers.Deregister(leaving); err != nil {
 		a.logger.Warn("watch", "cause", err)

@@ -28,8 +28,6 @@ const (
 	// preparedStatements is how many of them a connection keeps: more than the service has. The driver's own default takes
 	// memory for 512, twice, on each connection.
 	preparedStatements = 160
-	// idleInTransaction frees the locks of a server that vanished in the middle of a transaction.
-	idleInTransaction = 30 * time.Second
 )
 
 // Option changes how [Open] sets up the pool.
@@ -51,9 +49,16 @@ func WithTracer(tracer pgx.QueryTracer) Option {
 	return func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }
 }
 
-// WithLimits bounds what a statement may take, unless the URL says statement_timeout. The default is [timelimit.Default].
+// WithLimits bounds what a statement, its cancelling, and a pause in a transaction may take, unless the URL says statement_timeout
+// or idle_in_transaction_session_timeout. The default is [timelimit.Default].
 func WithLimits(limits timelimit.Limits) Option {
-	return func(c *pgxpool.Config) { setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement)) }
+	return func(c *pgxpool.Config) {
+		setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement))
+		setDefault(c.ConnConfig, "idle_in_transaction_session_timeout", milliseconds(limits.IdleTransaction))
+		c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &callOff{conn: conn, time: limits.Cancel}
+		}
+	}
 }
 
 // WithoutStatementTimeout is for bulk work, which may take as long as it needs.
@@ -121,9 +126,12 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 		pgxuuid.Register(conn.TypeMap()) // else each id goes through its text
 		return nil
 	}
-	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &callOff{conn: conn} }
+	config.ConnConfig.BuildContextWatcherHandler = nil
 	for _, opt := range opts {
 		opt(config)
+	}
+	if config.ConnConfig.BuildContextWatcherHandler == nil {
+		WithLimits(timelimit.Default)(config)
 	}
 	applyDefaults(config.ConnConfig)
 }
@@ -140,10 +148,8 @@ func capStatements(config *pgx.ConnConfig, url string) {
 
 func applyDefaults(config *pgx.ConnConfig) {
 	for name, value := range map[string]string{
-		"application_name":                    "connect-svc",
-		"timezone":                            "UTC",
-		"statement_timeout":                   milliseconds(timelimit.Default.Statement),
-		"idle_in_transaction_session_timeout": milliseconds(idleInTransaction),
+		"application_name": "connect-svc",
+		"timezone":         "UTC",
 	} {
 		setDefault(config, name, value)
 	}

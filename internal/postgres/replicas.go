@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -18,8 +19,6 @@ import (
 )
 
 const (
-	// maxLag is how old the rows of a replica may be.
-	maxLag = 5 * time.Second
 	// checkReplicasEvery is how often the replicas are checked.
 	checkReplicasEvery = time.Second
 
@@ -133,7 +132,7 @@ func (r *Replicas) Check(ctx context.Context) {
 // themselves.
 func (r *Replicas) locatePrimary(ctx context.Context) {
 	here := position{at: r.now()}
-	r.seen = slices.DeleteFunc(r.seen, func(p position) bool { return here.at.Sub(p.at) > maxLag })
+	r.seen = slices.DeleteFunc(r.seen, func(p position) bool { return here.at.Sub(p.at) > r.limits.ReplicaLag })
 	// This is where the next record goes, beyond all that is committed, with or without synchronous_commit. On a new page
 	// that is after the page's header, while a replica that has replayed everything is still before the header.
 	if r.primary.QueryRow(ctx, "select (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&here.lsn) != nil {
@@ -175,7 +174,7 @@ func (r *Replicas) asOf(ctx context.Context, one *replica) (time.Time, error) {
 			return p.at, nil
 		}
 	}
-	return time.Time{}, errors.New("it is more than 5 s behind the primary")
+	return time.Time{}, fmt.Errorf("it is more than %.0f s behind the primary", r.limits.ReplicaLag.Seconds())
 }
 
 // leaveOut stops reads from a replica until a check finds it current.
@@ -202,7 +201,7 @@ func (r *Replicas) pick() *replica {
 // current tells whether the rows of a replica are recent enough: they age between two checks.
 func (r *Replicas) current(one *replica) bool {
 	asOf := one.asOf.Load()
-	return asOf != nil && r.now().Sub(*asOf) <= maxLag
+	return asOf != nil && r.now().Sub(*asOf) <= r.limits.ReplicaLag
 }
 
 // Read asks a replica that is current. If there is none, or it fails, Read asks the primary at once. A replica that is down

@@ -33,7 +33,7 @@ func openReplicas(t *testing.T, db *pgtest.DB, hosts string) *postgres.Replicas 
 }
 
 // A server that is no replica, none at all, and one that does not answer are left out, each by itself, and reads go to the
-// primary. How a real replica is used, and left out when it is late or dies, is shown in package app.
+// primary. How a real replica is used, and left out when it is late or dies, is shown in e2e/cluster.
 func TestReplicasThatAreNone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -22,6 +22,10 @@ type Limits struct {
 	// Statement is what a statement of PostgreSQL may take that says nothing else in its transaction: it ends one that hangs, or
 	// waits for a lock, before the time of its request is over.
 	Statement time.Duration
+	// Cancel is what PostgreSQL has to cancel a statement that is past its deadline. Then its connection is closed.
+	Cancel time.Duration
+	// IdleTransaction is how long a transaction may rest between two statements: it frees the locks of a server that vanished.
+	IdleTransaction time.Duration
 	// Recognize is how long a request that is malformed waits until it is known whose it is, which the log alone says.
 	Recognize time.Duration
 	// Limiter is what one question to the store of the rate limiter may take. Then the read is 503 (decisions, section 5).
@@ -30,11 +34,31 @@ type Limits struct {
 	// replicas are current may take: a replica that has not answered by then is left out.
 	Replica      time.Duration
 	ReplicaCheck time.Duration
+	// ReplicaLag is how old the rows of a replica may be.
+	ReplicaLag time.Duration
 
 	// Mail is how long a page waits for the email with a code to leave before it says that the email has not left yet, and
 	// MailDelay the time within which it leaves at a random instant.
 	Mail      time.Duration
 	MailDelay time.Duration
+
+	// What a server takes in the background: leasing work, and ending leases (Claim), a request to a receiver of webhooks with its
+	// response (Webhook), and an attempt to send an email with its statements, which is twice the time of the mail server's session
+	// (MailSend).
+	Claim    time.Duration
+	Webhook  time.Duration
+	MailSend time.Duration
+
+	// A server that stops finishes the requests that are running, and the emails that are on their way, within Drain. What it writes
+	// down at the end may take Leave. Then the process ends, within Stop in all.
+	Drain time.Duration
+	Leave time.Duration
+	Stop  time.Duration
+
+	// Check is what each check of `connect-svc check` may take, and Database what an embedded PostgreSQL has to stop before it is
+	// killed.
+	Check    time.Duration
+	Database time.Duration
 
 	// Count is what counting the connections of one client may take, and half of it that of all clients. Then the count is not
 	// exact.
@@ -56,14 +80,29 @@ var Default = Limits{
 	Batch: 28 * time.Second,
 	Body:  5 * time.Second,
 
-	Statement:    4 * time.Second,
+	Statement:       4 * time.Second,
+	Cancel:          150 * time.Millisecond,
+	IdleTransaction: 30 * time.Second,
+
 	Recognize:    time.Second,
 	Limiter:      2 * time.Second,
 	Replica:      800 * time.Millisecond,
 	ReplicaCheck: time.Second,
+	ReplicaLag:   5 * time.Second,
 
 	Mail:      2 * time.Second,
 	MailDelay: time.Second,
+
+	Claim:    4 * time.Second,
+	Webhook:  5 * time.Second,
+	MailSend: 40 * time.Second,
+
+	Drain: 10 * time.Second,
+	Leave: time.Second,
+	Stop:  14 * time.Second,
+
+	Check:    10 * time.Second,
+	Database: 10 * time.Second,
 
 	Count:  2 * time.Second,
 	Search: 60 * time.Millisecond,

@@ -97,7 +97,7 @@ func (w *Webhooks) release(ctx context.Context, events []claimed) {
 	if len(events) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.limits.claim)
+	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
 	defer cancel()
 	ids := postgres.List(events, func(event claimed) uuid.UUID { return event.ID })
 	if err := w.queries.Release(ctx, ids); err != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/timelimit"
 )
 
 const (
@@ -26,23 +28,18 @@ const (
 	waitTimeout = time.Second
 )
 
-// limits of a delivery. Tests replace them, because a busy machine can exceed any of them.
-type limits struct {
-	claim time.Duration // of a claim, and of the statement that ends leases
-	send  time.Duration // of a whole request: name resolution, connection, request and response
-}
-
-var defaultLimits = limits{claim: 4 * time.Second, send: 5 * time.Second}
+// limits of a delivery.
+type limits timelimit.Limits
 
 // attempt bounds an attempt with its statements.
-func (l limits) attempt() time.Duration { return l.send + 9*time.Second }
+func (l limits) attempt() time.Duration { return l.Webhook + 9*time.Second }
 
 // lease is longer than a claim, the wait after it and an attempt together, so that no other server sends the event before the
 // outcome is recorded.
-func (l limits) lease() time.Duration { return l.claim + waitTimeout + l.attempt() + time.Second }
+func (l limits) lease() time.Duration { return l.Claim + waitTimeout + l.attempt() + time.Second }
 
 // stop is the time that attempts in flight get when a server stops.
-func (l limits) stop() time.Duration { return l.send + time.Second }
+func (l limits) stop() time.Duration { return l.Webhook + time.Second }
 
 // claims is the result of a poll.
 type claims struct {
@@ -194,7 +191,7 @@ func (w *Webhooks) leave(ctx context.Context, held lines, polling bool, polled <
 
 // poll puts new events into the queue, unless another server is doing so, and leases up to limit that are due.
 func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
-	ctx, cancel := context.WithTimeout(ctx, w.limits.claim)
+	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
 	defer cancel()
 	began := time.Now()
 	found.room = room

@@ -135,16 +135,15 @@ func newWorldOn(t testing.TB, db *pgtest.DB, keys *credential.Keyring) *world {
 		Window:          time.Minute,
 		AllowedNetworks: loopback,
 		RootCAs:         roots(t),
+		Limits:          wait.Patient,
 		Logger:          telemetry.NewLogger(log, slog.LevelInfo),
 	})
-	patient := &world{w, db, log}
-	patient.limit(limits{claim: wait.Limit, send: wait.Limit})
-	return patient
+	return &world{w, db, log}
 }
 
 // limit has the webhooks, which do not run yet, give up after other times than the usual ones.
 func (w *world) limit(l limits) {
-	w.limits, w.sender.timeout, w.sender.dialer.Timeout = l, l.send, l.send
+	w.limits, w.sender.timeout, w.sender.dialer.Timeout = l, l.Webhook, l.Webhook
 }
 
 // roots trust the certificate that all test servers of httptest share.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
 )
 
 // What a receiver can do, and what the attempt says then. 2xx alone is success.
@@ -95,7 +96,7 @@ func TestAnswers(t *testing.T) {
 			}
 			var event Event
 			for ; ; limit *= 2 { // on a busy machine even what does come of an endless answer may take longer
-				w.limit(limits{claim: wait.Limit, send: limit})
+				w.limit(limits{Claim: wait.Limit, Webhook: limit})
 				w.attemptNow(t, id)
 				event = w.event(t, id)
 				if last := event.Attempts[len(event.Attempts)-1]; limit >= wait.Limit || last.Status == tt.status && len(last.Response) >= tt.length {
@@ -150,7 +151,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		}
 	}
 	// Nobody may answer what the addresses of these are.
-	s.timeout = defaultLimits.send
+	s.timeout = timelimit.Default.Webhook
 	for _, host := range []string{"2130706433", "0x7f.1", "0177.0.0.1", "127.1"} { // a resolver may take these for addresses
 		if attempt, _ := s.post(t.Context(), fmt.Sprintf("https://%s:%d/", host, port), http.Header{}, nil); attempt.Fault == "" {
 			t.Errorf("%s: %d", host, attempt.Status)

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
 )
 
 // An attempt at a receiver that never answers is over within 5 s (decisions, section 5), and a little for breaking it off.
 func TestTimedAttempt(t *testing.T) {
 	w := newWorld(t)
-	w.limit(defaultLimits)
+	w.limit(limits(timelimit.Default))
 	id := w.revoked(t, w.client(t, receive(t, func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() })))
 	lost := wait.Stalls()
 	w.attemptNow(t, id)
@@ -22,5 +23,5 @@ func TestTimedAttempt(t *testing.T) {
 	if len(event.Attempts) != 1 || event.State == Delivered {
 		t.Fatalf("the event: %+v", event)
 	}
-	wait.InTime(t, "the attempt", event.Attempts[0].Duration, defaultLimits.send+500*time.Millisecond, stalled)
+	wait.InTime(t, "the attempt", event.Attempts[0].Duration, timelimit.Default.Webhook+500*time.Millisecond, stalled)
 }

@@ -17,6 +17,7 @@ import (
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 )
 
 // Settings of the webhooks, which the operator decides.
@@ -29,8 +30,9 @@ type Settings struct {
 	RootCAs *x509.CertPool
 	// Transport wraps the transport that sends events; nil: it is used unchanged.
 	Transport func(http.RoundTripper) http.RoundTripper
-	Random    io.Reader    // source of signing secrets; nil: crypto/rand
-	Logger    *slog.Logger // nil: no log
+	Random    io.Reader        // source of signing secrets; nil: crypto/rand
+	Limits    timelimit.Limits // of claims and requests; the zero value is timelimit.Default
+	Logger    *slog.Logger     // nil: no log
 }
 
 // Webhooks manages and delivers the webhooks of all clients in a database.
@@ -55,6 +57,7 @@ type Webhooks struct {
 // New returns the webhooks of a migrated database. They manage endpoints and events and send samples at once, and deliver events
 // while [Webhooks.Run] runs.
 func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webhooks {
+	settings.Limits = settings.Limits.OrDefault()
 	w := &Webhooks{
 		pool:    pool,
 		queries: webhookdb.New(pool),
@@ -63,8 +66,8 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		random:  settings.Random,
 		window:  settings.Window,
 		logger:  settings.Logger,
-		limits:  defaultLimits,
-		sender:  newSender(settings.AllowedNetworks, settings.RootCAs, defaultLimits.send),
+		limits:  limits(settings.Limits),
+		sender:  newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
 		slots:   make(chan struct{}, max(1, pool.Config().MaxConns/2)),
 		stats:   map[string]Stats{},
 	}

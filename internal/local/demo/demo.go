@@ -129,7 +129,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if err = d.listen(); err != nil {
 		return err
 	}
-	d.database, err = embedded.Start(ctx, embedded.Config{Dir: d.path("postgres"), Ephemeral: d.config.Ephemeral})
+	d.database, err = embedded.Start(ctx, embedded.Config{Dir: d.path("postgres"), Ephemeral: d.config.Ephemeral, Limits: d.config.Limits})
 	if err != nil {
 		return err
 	}

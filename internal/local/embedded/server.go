@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/timelimit"
 )
 
 const (
@@ -20,7 +22,6 @@ const (
 
 	startTimeout  = 3 * time.Minute // initdb takes a second, and more than a minute on a machine that many share
 	startAttempts = 5
-	stopTimeout   = 10 * time.Second
 )
 
 // Config says where the server lives.
@@ -32,6 +33,7 @@ type Config struct {
 	Ephemeral bool
 	// Durable makes an ephemeral server write to a disk and wait for it, as a kept one does. It is for measurements.
 	Durable bool
+	Limits  timelimit.Limits // of the time in which it stops
 }
 
 // Server is a running PostgreSQL.
@@ -124,7 +126,7 @@ func (s *Server) run(ctx context.Context) (err error) {
 	s.end, s.done = end, make(chan struct{})
 	s.cmd = s.place.command(life, "postgres", args...)
 	s.cmd.Cancel = func() error { return s.place.shutDown(s.cmd.Process) }
-	s.cmd.WaitDelay = stopTimeout // a server that takes longer is killed
+	s.cmd.WaitDelay = s.place.config.Limits.OrDefault().Database // a server that takes longer is killed
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	// Its own process group: Ctrl-C at the terminal is for this program, which stops the server last.
 	ownGroup(s.cmd.SysProcAttr)

@@ -30,7 +30,7 @@ func StartReplica(ctx context.Context, primary *Server, config Config) (*Server,
 // Pause stops all processes of the server until [Server.Continue]: connections stay open, the kernel accepts new ones,
 // and nobody gets a response. It returns when the last process has stopped. It is for tests.
 func (s *Server) Pause() error {
-	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		// Once the first process has stopped it starts no more children: the next look finds all of them.
 		running, err := s.signal(syscall.SIGSTOP)
 		if err != nil || running == 0 {

@@ -121,7 +121,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if err := s.trust(); err != nil {
 		return err
 	}
-	if s.database, err = embedded.Start(ctx, embedded.Config{Ephemeral: true}); err != nil {
+	if s.database, err = embedded.Start(ctx, embedded.Config{Ephemeral: true, Limits: s.config.Limits}); err != nil {
 		return err
 	}
 	if _, err := postgres.Migrate(ctx, s.database.URL(), postgres.Up); err != nil {

@@ -48,16 +48,19 @@ func (r *running) everything(t *testing.T) []asked {
 // Whatever is away, everything is answered as documented. That it is answered in time is measured by TestTimedStandstill.
 func TestStandstill(t *testing.T) {
 	t.Parallel()
-	r := start(t)
+	r := start(t, withoutCancelling)
 	r.standstill(t, 300*time.Millisecond, 0)
 }
 
 // The same while the users record the day that has just begun, which they do by themselves.
 func TestStandstillAtMidnight(t *testing.T) {
 	t.Parallel()
-	r := start(t)
+	r := start(t, withoutCancelling)
 	r.standstillAtMidnight(t, 300*time.Millisecond, 0)
 }
+
+// withoutCancelling has a statement that is past its deadline not wait for a database that cannot cancel it.
+func withoutCancelling(c *Config) { c.Limits.Cancel = 50 * time.Millisecond }
 
 // standstill has the driver's requests take at most act while the database stands still, and wants answers within what is
 // promised; 0: whenever.

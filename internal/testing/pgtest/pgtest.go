@@ -95,7 +95,7 @@ func (s *testServer) start() error {
 			urls = []string{os.Getenv("CONNECT_TEST_DATABASE_URL")}
 		}
 		if urls[0] == "" {
-			if s.embedded, s.err = embedded.Start(ctx, embedded.Config{Ephemeral: true}); s.err != nil {
+			if s.embedded, s.err = embedded.Start(ctx, embedded.Config{Ephemeral: true, Limits: wait.Patient}); s.err != nil {
 				return
 			}
 			urls[0] = s.embedded.URL()

@@ -14,14 +14,29 @@ var Patient = timelimit.Limits{
 	Batch: Limit + 4*step,
 	Body:  Limit,
 
-	Statement:    Limit + step,
+	Statement:       Limit + step,
+	Cancel:          Limit,
+	IdleTransaction: 2 * Limit,
+
 	Recognize:    Limit,
 	Limiter:      Limit + step,
 	Replica:      Limit,
 	ReplicaCheck: Limit,
+	ReplicaLag:   Limit,
 
 	Mail:      Limit + step,
 	MailDelay: 20 * time.Millisecond,
+
+	Claim:    Limit,
+	Webhook:  Limit,
+	MailSend: Limit,
+
+	Drain: Limit,
+	Leave: Limit,
+	Stop:  Limit + step,
+
+	Check:    Limit + 2*step,
+	Database: Limit,
 
 	Count:  2 * Limit,
 	Search: Limit,

@@ -59,7 +59,7 @@ func newRestartable(t *testing.T) *restartable {
 // start runs PostgreSQL. The door does not lead there yet.
 func (r *restartable) start(t *testing.T) {
 	t.Helper()
-	server, err := embedded.Start(t.Context(), embedded.Config{Dir: r.dir})
+	server, err := embedded.Start(t.Context(), embedded.Config{Dir: r.dir, Limits: wait.Patient})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestTimedStandstillOfRedis(t *testing.T) {
 // ownDatabase is a PostgreSQL that no other test uses, and the service's database on it.
 func ownDatabase(t *testing.T) (*embedded.Server, *pgtest.DB) {
 	t.Helper()
-	server, err := embedded.Start(t.Context(), embedded.Config{Ephemeral: true})
+	server, err := embedded.Start(t.Context(), embedded.Config{Ephemeral: true, Limits: wait.Patient})
 	if err != nil {
 		t.Fatal(err)
 	}

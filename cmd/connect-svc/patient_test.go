@@ -1,0 +1,12 @@
+//go:build !timed
+
+package main
+
+import (
+	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/timelimit"
+)
+
+// No command has a limit that a busy machine reaches, nor has the test binary when it is the program. Promised times are measured
+// with the build tag timed.
+func init() { timelimit.Default = wait.Patient }

@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/internal/operators"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // SIGHUP reads certificate, logo, texts, the rest of the brand and the operators' tokens again. What cannot be used leaves everything as it was,
@@ -92,21 +93,23 @@ func (s *service) hangUp(t *testing.T, cmd *exec.Cmd, ended <-chan struct{}, say
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		for line := range strings.Lines(s.log.String()[before:]) {
-			if strings.Contains(line, says) {
-				return line
-			}
-			if strings.Contains(line, "the settings ") {
-				t.Fatalf("the service says %s, not %s", line, says)
-			}
-		}
+	wait.Until(t, "the service says how that went", func() bool {
 		select {
 		case <-ended:
 			t.Fatalf("the service ended:\n%s", s.log.String())
 		default:
 		}
+		for line = range strings.Lines(s.log.String()[before:]) {
+			if strings.Contains(line, "the settings ") && strings.HasSuffix(line, "\n") {
+				return true
+			}
+		}
+		return false
+	})
+	if !strings.Contains(line, says) {
+		t.Fatalf("the service says %s, not %s", line, says)
 	}
+	return line
 }
 
 // answers is the status with which the operator API answers somebody.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,20 +186,16 @@ func (r *running) force(t *testing.T, operation string, status int32, code strin
 // webhook waits for the newest webhook about a grant that is as it should be.
 func (r *running) webhook(t *testing.T, grant uuid.UUID, wanted func(sandboxapi.Webhook) bool) sandboxapi.Webhook {
 	t.Helper()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for {
-		for _, sent := range want[sandboxapi.Webhooks](t, r, 200, "GET", "/sandbox/webhooks", "").Data {
-			if strings.Contains(sent.Body, grant.String()) && wanted(sent) {
-				return sent
-			}
+	var found sandboxapi.Webhook
+	wait.Until(t, "such a webhook is sent", func() bool {
+		all := want[sandboxapi.Webhooks](t, r, 200, "GET", "/sandbox/webhooks", "").Data
+		i := slices.IndexFunc(all, func(sent sandboxapi.Webhook) bool { return strings.Contains(sent.Body, grant.String()) && wanted(sent) })
+		if i >= 0 {
+			found = all[i]
 		}
-		select {
-		case <-look.C:
-		case <-t.Context().Done():
-			t.Fatal("no such webhook was sent")
-		}
-	}
+		return i >= 0
+	})
+	return found
 }
 
 // answered sends a request of a partner and returns the status and the code of an error.

@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/account"
+	"connect-svc/internal/testing/wait"
 )
 
 // What the document says of each kind, over 210 days, which hold all its periods.
@@ -78,15 +79,7 @@ func testSignInFollowsTheClock(t *testing.T, r *running) {
 		if err := accounts.SendCode(t.Context(), account.CodeRequest{SignIn: id, Email: r.described.Users[0].Email, Network: netip.MustParseAddr("127.0.0.1")}); err != nil {
 			t.Fatal(err)
 		}
-		look := time.NewTicker(20 * time.Millisecond)
-		defer look.Stop()
-		for len(r.mail.Emails()) == before {
-			select {
-			case <-look.C:
-			case <-t.Context().Done():
-				t.Fatal("no email came")
-			}
-		}
+		wait.Until(t, "an email comes", func() bool { return len(r.mail.Emails()) > before })
 		return id, r.mail.Emails()[0].Code
 	}
 	id, code := signIn()

@@ -57,7 +57,7 @@ func testWebhookRetriesFollowTheClock(t *testing.T, r *running) {
 	var last call
 	for try, wait := range []time.Duration{0, 7 * time.Second, 7 * time.Minute} { // the schedule with the most of its jitter
 		if wait > 0 {
-			r.webhook(t, grant, func(sent sandboxapi.Webhook) bool { return len(sent.Tries) == try }) // recorded, or soon
+			r.webhook(t, grant, func(sent sandboxapi.Webhook) bool { return len(sent.Tries) >= try }) // recorded, or soon
 			r.advanceBy(t, wait)
 		}
 		last = <-calls

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 
 	"github.com/chromedp/chromedp"
+
+	"connect-svc/internal/testing/wait"
 )
 
 // Browser is one running Chromium. It ends with the last of the tests that share it.
@@ -24,6 +26,7 @@ func start(trusted *x509.Certificate) (ctx context.Context, stop func(), err err
 	fingerprint := sha256.Sum256(trusted.RawSubjectPublicKeyInfo)
 	flags := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.DisableGPU,
+		chromedp.WSURLReadTimeout(wait.Limit),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("ignore-certificate-errors-spki-list", base64.StdEncoding.EncodeToString(fingerprint[:])),

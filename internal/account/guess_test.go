@@ -198,7 +198,7 @@ func TestNobodyTakesTheLastEmail(t *testing.T) {
 	if ask("192.0.2.1") {
 		t.Error("a second one, for a network that has asked today")
 	}
-	for n := range 4 {
+	for n := range 10 {
 		ask(fmt.Sprintf("198.51.100.%d", n))
 	}
 	if ask("192.0.2.2") {
@@ -217,6 +217,35 @@ func TestNobodyTakesTheLastEmail(t *testing.T) {
 	}
 	if ask("203.0.113.1") || !ask("203.0.113.1", known...) {
 		t.Error("in a network that has used up its emails, a known browser alone gets in")
+	}
+}
+
+// TestNetworksThatLockOut: as many networks as the threat model names, each with one request, keep the emails for an address from a
+// browser that is not known. One network fewer does not.
+func TestNetworksThatLockOut(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		networks int
+		pause    time.Duration // between two of them
+	}{
+		"an hour": {10, 0},
+		"a day":   {40, 30 * time.Minute},
+	} {
+		for _, strangers := range []int{test.networks - 1, test.networks} {
+			b := newBench(t, Settings{CodesPerEmail: 5, CodesPerNetwork: 30})
+			ask := func(network string) error {
+				return b.SendCode(t.Context(), CodeRequest{SignIn: uuid.New(), Email: "ada@example.com", Network: netip.MustParseAddr(network)})
+			}
+			for n := range strangers {
+				if err := ask(fmt.Sprintf("198.51.100.%d", n)); err != nil {
+					t.Fatalf("%s: stranger %d: %v", name, n, err)
+				}
+				b.db.Clock.Advance(test.pause)
+			}
+			if err := ask("192.0.2.1"); (err != nil) != (strangers == test.networks) {
+				t.Errorf("%s: after %d networks the owner gets %v", name, strangers, err)
+			}
+		}
 	}
 }
 

@@ -39,9 +39,8 @@ func (a *Accounts) limits(folded string, browser BrowserKey, network netip.Addr)
 		limit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), emails, daily * emails})
 }
 
-// firsts counts the emails for an address that are the first of their network within a day. As long as it has not counted an hour's
-// emails itself, a network that is new gets its first one even where the budget is used up: strangers of a few networks cannot
-// take the last email that the owner may have.
+// firsts is a second budget of an address, for the first email of a network within a day. It counts only emails that the budget of
+// all networks refuses. Strangers of a few networks therefore cannot take the last email that the owner may have.
 func (a *Accounts) firsts(folded string) limit {
 	emails := a.settings.CodesPerEmail
 	return limit{a.keys.PRF("sign-in codes of an address, by networks", []byte(folded)), emails, daily * emails}
@@ -88,10 +87,8 @@ func (a *Accounts) countEmail(ctx context.Context, queries *accountdb.Queries, a
 		isNew = emails == 1 // the last one is of this network and address
 	}
 	emails, err := count(budget)
-	if err == nil && isNew {
-		var first int32
-		first, err = count(firsts)
-		emails += first
+	if err == nil && emails == 0 && isNew {
+		emails, err = count(firsts)
 	}
 	if err == nil && emails == 0 {
 		err = ErrTooManyCodes

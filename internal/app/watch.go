@@ -5,32 +5,34 @@ import (
 	"os"
 	"time"
 
+	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/servers"
-	"connect-svc/internal/webhook"
 )
 
 // openServers prepares this server's row among the servers, and the alerts.
-func (a *App) openServers() {
+func (a *App) openServers() (err error) {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "" // servers.New has a word for it
+		host = "" // there is none to tell it by
 	}
 	a.servers = servers.New(a.Pool, host, a.config.Version, a.config.Commit, a.config.Clock.Now())
-	a.alerts = alerts.New()
+	a.alerts, err = alerts.New(docs.Alerts, a.metrics.Gatherer(), a.servers.ID().String())
+	return err
 }
 
-// watch evaluates the alerts and sends this server's heartbeats until ctx ends. Then it removes this server's row.
+// watch evaluates the alerts of docs/alerts.yaml, and says to all that this server is there, until ctx ends. Then it takes this
+// server's row away.
 func (a *App) watch(ctx context.Context) {
-	var logged string // the same error is logged once
+	var trouble string // which is logged once
 	look := func() {
-		failure := ""
+		said := ""
 		if err := a.look(ctx, a.config.Clock.Now()); err != nil && ctx.Err() == nil {
-			if failure = err.Error(); failure != logged {
+			if said = err.Error(); said != trouble {
 				a.logger.Warn("watch", "cause", err)
 			}
 		}
-		logged = failure
+		trouble = said
 	}
 	look()
 	every(ctx, alerts.Interval, look)
@@ -41,73 +43,25 @@ func (a *App) watch(ctx context.Context) {
 	}
 }
 
-// look evaluates the alerts on this server's metrics and the state of the other servers, and sends a heartbeat. It returns the last
-// error. While the list of servers cannot be read, the last one that was read remains valid: a short outage of the database must not
-// end the alert of a server that is down.
-func (a *App) look(ctx context.Context, now time.Time) (err error) {
-	act := func(do func(context.Context) error) {
-		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
-		defer cancel()
-		if failure := do(limited); failure != nil {
-			err = failure
-		}
+// look takes one look at this server's metrics, and at the other servers. Where nobody knows of these, they are as they were: else a
+// database that is away for a moment would end the alert of a server that is down.
+func (a *App) look(ctx context.Context, now time.Time) error {
+	asking, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
+	defer cancel()
+	list, err := a.servers.List(asking)
+	if err == nil {
+		a.others = map[string]bool{}
 	}
-	act(func(ctx context.Context) error {
-		list, err := a.servers.List(ctx)
-		if err == nil {
-			a.others = map[string]bool{}
-		}
-		for _, server := range list {
-			a.others[server.ID.String()] = !server.Lost()
-		}
-		return err
-	})
-	samples, failure := alerts.Gather(a.metrics.Gatherer())
-	if failure != nil {
+	for _, server := range list {
+		a.others[server.ID.String()] = !server.Lost()
+	}
+	if failure := a.alerts.Evaluate(ctx, now, a.others); failure != nil {
 		err = failure
 	}
-	samples = append(samples, a.upSamples()...)
-	act(func(ctx context.Context) error {
-		_, oldest, err := a.Accounts.EmailsWaiting(ctx)
-		if err == nil {
-			samples = append(samples, alerts.Sample{Metric: "connect_emails_oldest_waiting_seconds", Value: oldest.Seconds()})
-		}
-		return err
-	})
-	act(func(ctx context.Context) error {
-		all, err := a.Webhooks.Stats(ctx)
-		if err == nil {
-			samples = append(samples, webhookSamples(all)...)
-		}
-		return err
-	})
-	a.alerts.Evaluate(now, samples)
-	act(func(ctx context.Context) error { return a.servers.Heartbeat(ctx, a.alerts.Firing()) })
+	writing, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
+	defer cancel()
+	if failure := a.servers.Heartbeat(writing, a.alerts.Firing()); failure != nil {
+		err = failure
+	}
 	return err
-}
-
-// upSamples tell which servers answer, as Prometheus finds out when it scrapes them.
-func (a *App) upSamples() (samples []alerts.Sample) {
-	sample := func(instance string, up float64) {
-		samples = append(samples, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": instance}, Value: up})
-	}
-	self := a.servers.ID().String()
-	sample(self, 1)
-	for instance, up := range a.others {
-		if instance != self && up {
-			sample(instance, 1)
-		} else if instance != self {
-			sample(instance, 0)
-		}
-	}
-	return samples
-}
-
-func webhookSamples(all []webhook.Stats) (samples []alerts.Sample) {
-	for _, s := range all {
-		samples = append(samples,
-			alerts.Sample{Metric: "connect_webhook_oldest_pending_seconds", Labels: alerts.Labels{"client": s.Client}, Value: s.Oldest.Seconds()},
-			alerts.Sample{Metric: "connect_webhook_events_total", Labels: alerts.Labels{"client": s.Client, "outcome": "failed"}, Value: float64(s.Failed)})
-	}
-	return samples
 }

@@ -14,15 +14,15 @@ const (
 	xlinkSpace = "http://www.w3.org/1999/xlink"
 )
 
-// maxUses and maxShown bound how much a drawing draws: a part that is shown twice may show other parts twice. A file without references
-// reaches at most a third of maxShown.
+// maxUses and maxShown keep small what a drawing can grow to, since a part that is shown twice may show others twice. A file without
+// references has a third of maxShown at most.
 const (
 	maxUses  = 32
 	maxShown = 50_000
 )
 
 var (
-	// elements are the SVG elements that are kept. The value is true for those that draw.
+	// elements of SVG that draw or describe what is drawn. Those that draw are true.
 	elements = map[string]bool{
 		"svg": false, "g": false, "defs": false, "symbol": false, "title": false, "desc": false, "style": false,
 		"linearGradient": false, "radialGradient": false, "stop": false, "clipPath": false, "mask": false,
@@ -35,15 +35,15 @@ var (
 		`pathLength|text-anchor|letter-spacing|opacity|color|display|visibility|overflow|version|` +
 		`(fill|stroke|stop|clip|mask|font|paint|vector|shape)(-[a-z]+)*)$`)
 
-	// reference matches the only kind of URL that a style or a paint may contain: a part of the same file.
+	// reference is what a style or a paint may name: a part of the same file.
 	reference = regexp.MustCompile(`url\(\s*["']?#([\w.-]+)["']?\s*\)`)
 	painted   = regexp.MustCompile(`(fill|stroke)\s*:\s*url\(\s*["']?#[\w.-]+["']?\s*\)`)
 	number    = regexp.MustCompile(`[0-9]+`)
 	harmful   = regexp.MustCompile(`(?i)url\(|@|\\|expression|javascript:|image|src\(`)
 )
 
-// readDrawing writes the known parts of an SVG file again: shapes, paints and text. It drops unknown elements with their content, and
-// style sheets that are not entirely harmless.
+// readDrawing writes again what it knows of an SVG file: shapes, paints and text. Whatever is within an element that it does
+// not know is left out, and a style that is not harmless as a whole.
 func readDrawing(file []byte) ([]byte, error) {
 	decoder := xml.NewDecoder(bytes.NewReader(file))
 	d := drawing{parts: map[string]*part{}}
@@ -77,11 +77,11 @@ func readDrawing(file []byte) ([]byte, error) {
 	return d.out.Bytes(), nil
 }
 
-// drawing is the state of reading a file.
+// drawing is what was read of a file.
 type drawing struct {
 	out    bytes.Buffer
-	open   []*part // the open elements; nil: dropped
-	hidden int     // how many dropped elements are open
+	open   []*part // nil: left out
+	hidden int     // how many elements deep within one that is left out
 	style  *bytes.Buffer
 	drawn  bool
 	uses   int
@@ -89,22 +89,22 @@ type drawing struct {
 	parts  map[string]*part // by id
 }
 
-// part is an element and what it shows: its own shape, the parts within it, and the parts that it refers to by id.
+// part is an element with what it shows: its own shape, the parts within, and those that it refers to by id.
 type part struct {
 	drawing *drawing
-	own     int // 1 plus roughly the number of points of its shape
+	own     int // 1, and about the points of its shape
 	within  []*part
 	refers  []string
 	sum     int
 	summed  bool
 }
 
-// shown returns how much is drawn to show the part, counted up to maxShown. Browsers do not draw a part that shows itself.
+// shown is how much is drawn to show the part, as far as maxShown. A part that shows itself is not drawn.
 func (p *part) shown() int {
 	if p.summed {
 		return p.sum
 	}
-	p.summed = true // sum is 0 until it is known
+	p.summed = true // meanwhile sum is 0
 	sum := p.own
 	for _, inner := range p.within {
 		sum = min(sum+inner.shown(), maxShown+1)
@@ -147,7 +147,7 @@ func (d *drawing) start(element xml.StartElement) error {
 	return nil
 }
 
-// writeStart writes the known attributes, and records what they show.
+// writeStart writes the attributes that are known, and notes what they show.
 func (d *drawing) writeStart(element xml.StartElement, mine *part) {
 	d.out.WriteString("<" + element.Name.Local)
 	if len(d.open) == 1 {
@@ -171,7 +171,7 @@ func (d *drawing) writeStart(element xml.StartElement, mine *part) {
 			mine.refers = append(mine.refers, named[1])
 		}
 		d.out.WriteString(" " + a.Name.Local + `="`)
-		_ = xml.EscapeText(&d.out, []byte(a.Value)) // a buffer returns no errors
+		_ = xml.EscapeText(&d.out, []byte(a.Value)) // a buffer takes all
 		d.out.WriteByte('"')
 	}
 	d.out.WriteByte('>')
@@ -184,8 +184,8 @@ func (d *drawing) end(element xml.EndElement) {
 		return
 	}
 	if d.style != nil {
-		// The whole text is checked at once, because a dropped comment may join two parts of a word. Paints are small, but masks and clips
-		// would be drawn for each element that the style selects.
+		// All of it at once, because a comment between two parts of a word goes. What it paints with is small; what it masks and clips with
+		// would be drawn for each element that it chooses.
 		if text := d.style.String(); !harmful.MatchString(painted.ReplaceAllString(text, "")) {
 			_ = xml.EscapeText(&d.out, []byte(text))
 		}
@@ -199,9 +199,9 @@ func (d *drawing) text(text xml.CharData) {
 	case d.style != nil:
 		d.style.Write(text)
 	case d.hidden == 0 && len(d.open) > 0:
-		_ = xml.EscapeText(&d.out, text) // a buffer returns no errors
+		_ = xml.EscapeText(&d.out, text) // a buffer takes all
 	}
 }
 
-// harmless reports whether a style or a value loads nothing.
+// harmless says whether a style or a value loads nothing.
 func harmless(value string) bool { return !harmful.MatchString(reference.ReplaceAllString(value, "")) }

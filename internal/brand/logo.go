@@ -8,18 +8,18 @@ import (
 	"path"
 )
 
-// MaxLogo is the maximum size of a logo in bytes, both as a file and as it is served.
+// MaxLogo is how large a logo may be, in bytes: as a file and as it is served.
 const MaxLogo = 64 << 10
 
-const maxSide = 2048 // pixels of a picture; half of that with 16 bits per channel
+const maxSide = 2048 // pixels of a picture; half of it with 16 bits a channel
 
-// Logo is a picture that is safe to serve. The zero value means that there is none.
+// Logo is a picture that is safe to serve. The zero value is none.
 type Logo struct {
-	Name    string // of the served file: a hash of the content, with .svg or .png
+	Name    string // under which it is served: a hash of the content, and .svg or .png
 	Content []byte
 }
 
-// MediaType returns the media type that the name stands for.
+// MediaType is that of the file's name.
 func (l Logo) MediaType() string {
 	if path.Ext(l.Name) == ".svg" {
 		return "image/svg+xml"
@@ -27,10 +27,10 @@ func (l Logo) MediaType() string {
 	return "image/png"
 }
 
-// LogoError explains why a file was rejected. Its text completes a sentence that begins with the file's name.
+// LogoError is why a file is no logo. Its text completes a sentence that begins with the file's name.
 type LogoError struct {
 	Reason              string // for a text in another language: large, large_written, png, pixels, unknown, uses, shown or nothing
-	Width, Height, Most int    // the numbers in the text; 0 if the text has none
+	Width, Height, Most int    // what the text has of numbers; 0: nothing
 	text                string
 }
 
@@ -42,8 +42,8 @@ var (
 	errNothing = &LogoError{Reason: "nothing", text: "draws nothing that can be shown: no path, shape or text"}
 )
 
-// ReadLogo converts an SVG or PNG file of at most 64 KiB and 2048 x 2048 pixels, or 1024 x 1024 with 16 bits per channel. It drops
-// metadata, scripts, links and everything else that is not visible. Error: [*LogoError].
+// ReadLogo makes a logo of an SVG or PNG file of at most 64 KiB and 2048 x 2048 pixels, or 1024 x 1024 with 16 bits a channel. Metadata, scripts, links and
+// everything else that is not to be seen are left out. Error: [*LogoError].
 func ReadLogo(file []byte) (Logo, error) {
 	if len(file) > MaxLogo {
 		return Logo{}, tooMuch("large", "is larger than %d KiB", MaxLogo>>10)
@@ -73,7 +73,7 @@ func readPicture(file []byte) ([]byte, error) {
 	}
 	most := maxSide
 	switch size.ColorModel {
-	case color.NRGBA64Model, color.RGBA64Model, color.Gray16Model: // writing one takes four times as long
+	case color.NRGBA64Model, color.RGBA64Model, color.Gray16Model: // it takes four times as long to write one again
 		most = maxSide / 2
 	}
 	if size.Width > most || size.Height > most {
@@ -89,7 +89,7 @@ func readPicture(file []byte) ([]byte, error) {
 	var written bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	if err := encoder.Encode(&written, picture); err != nil {
-		return nil, errPNG // not reached: a picture that was read can be written
+		return nil, errPNG // a picture that was read can be written
 	}
 	return written.Bytes(), nil
 }

@@ -98,7 +98,7 @@ func nestedUses(refer string) []byte {
 	return []byte(file.String())
 }
 
-// A style is checked without its comments. It is dropped if it loads something, and kept otherwise.
+// A style is what is left of it when all comments are gone, and takes nothing from elsewhere; other drawings keep theirs.
 func TestStyleOfADrawing(t *testing.T) {
 	t.Parallel()
 	for style, kept := range map[string]bool{
@@ -128,7 +128,7 @@ func TestStyleOfADrawing(t *testing.T) {
 	}
 }
 
-// A hostile file keeps what draws, and loses everything that runs, loads or links.
+// TestDrawingIsHarmless: nothing that runs, loads or leads away is left of a hostile file, and what draws is.
 func TestDrawingIsHarmless(t *testing.T) {
 	t.Parallel()
 	const hostile = `<?xml version="1.0"?><?xml-stylesheet href="https://evil.example/a.css"?>

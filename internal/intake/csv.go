@@ -9,21 +9,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxRowBytes bounds the memory for a row: a quote that is never closed turns the rest of the file into one row.
+// maxRowBytes bounds the memory that a file takes: a quote that is never closed makes one row of all that follows.
 const maxRowBytes = 1 << 20
 
 var (
-	// ErrUUID is the fault of a column of ids.
+	// ErrUUID says what a column of ids wants.
 	ErrUUID = errors.New("must be a UUID")
 
 	errText    = errors.New("must be UTF-8 without NUL")
 	errLongRow = errors.New("must be shorter than 1 MiB: is a closing quote missing?")
 )
 
-// IsText reports whether PostgreSQL accepts the text.
+// IsText tells whether PostgreSQL takes the text.
 func IsText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
-// ParseUUID parses a UUID in its usual form. [uuid.Parse] accepts other forms as well.
+// ParseUUID reads a UUID in its usual form alone; [uuid.Parse] knows more of them.
 func ParseUUID(text string) (uuid.UUID, error) {
 	if len(text) != 36 {
 		return uuid.UUID{}, ErrUUID
@@ -35,7 +35,7 @@ func ParseUUID(text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// limitedReader counts the bytes read, and fails if one row takes more than left.
+// limitedReader counts what is read, and fails where one row takes more of the file than left.
 type limitedReader struct {
 	file io.Reader
 	left int

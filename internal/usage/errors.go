@@ -65,6 +65,9 @@ const (
 	// unprovenErrors bounds the different errors without authentication that a network can add to a client in an hour, on each server.
 	// A stranger can displace only so many of the hundred that are kept.
 	unprovenErrors = 10
+	// unprovenOfNetwork is the same for all clients together, existing or not. It is half of maxErrors: one network cannot fill what
+	// waits.
+	unprovenOfNetwork = 100
 	// maxUnproven bounds the pairs of client and network that are counted. Beyond it, errors without authentication are dropped.
 	maxUnproven = 10_000
 )
@@ -90,10 +93,12 @@ func (u *unproven) take(clientID uuid.UUID, from netip.Prefix, now time.Time) bo
 	}
 	key := unprovenKey{clientID, from}
 	before, known := u.added[key]
-	if before == unprovenErrors || !known && len(u.added) == maxUnproven {
+	ofNetwork := unprovenKey{from: from}
+	if before == unprovenErrors || u.added[ofNetwork] == unprovenOfNetwork || !known && len(u.added) >= maxUnproven {
 		return false
 	}
 	u.added[key]++
+	u.added[ofNetwork]++
 	return true
 }
 

@@ -102,6 +102,23 @@ func TestErrorsOfANetwork(t *testing.T) {
 	}
 }
 
+// A stranger who names clients that do not exist keeps no refusal of another network from being written.
+func TestErrorsOfUnknownClients(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	refuse := func(client uuid.UUID, from string) {
+		u.Refuse(Refusal{client, false, "requestToken", "invalid_client", "wrong", 401}, netip.MustParsePrefix(from))
+	}
+	for range 1000 {
+		refuse(uuid.New(), "192.0.2.2/32")
+	}
+	refuse(db.Client(t).ID, "192.0.2.1/32")
+	u.flushErrors(t.Context())
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 1 {
+		t.Errorf("%d errors are kept, want the one of a client", n)
+	}
+}
+
 // While the database is away errors wait, as many as may; they are swept when they are old.
 func TestErrorsWaitWithinBounds(t *testing.T) {
 	t.Parallel()

@@ -9,23 +9,23 @@ create table clients (
     name                text        not null check (char_length(name) between 1 and 100),
     callback_url        text        not null check (callback_url like 'https://%' and octet_length(callback_url) <= 2048),
     scopes              scope_set   not null,
-    -- SHA-256 of a secret with 256 random bits: such a secret needs no slow hash.
+    -- SHA-256 of a secret with 256 random bits, which makes a slow hash unnecessary.
     secret_hash         bytea       not null check (octet_length(secret_hash) = 32),
-    -- The secret before it, where the operator lets both work for a while, and until when.
+    -- The previous secret, and until when it still works. Both are null without an overlap.
     previous_secret_hash  bytea     check (octet_length(previous_secret_hash) = 32),
     previous_secret_until timestamptz,
     status              text        not null default 'active' check (status in ('active', 'disabled', 'offboarded')),
     requests_per_minute integer     not null check (requests_per_minute between 1 and 1000000),
     burst               integer     not null check (burst between 1 and 1000000),
     concurrent_reads    integer     not null check (concurrent_reads between 1 and 10000),
-    -- Empty where there is none.
+    -- Empty if there is none.
     contact_email       text        not null default '' check (octet_length(contact_email) <= 254),
     homepage_url        text        not null default '' check (octet_length(homepage_url) <= 2048),
     privacy_url         text        not null default '' check (octet_length(privacy_url) <= 2048),
     terms_url           text        not null default '' check (octet_length(terms_url) <= 2048),
-    -- The file name under which the logo is served: a hash of what is in it. Empty where there is none.
+    -- The file name under which the logo is served: a hash of its content. Empty if there is none.
     logo                text        not null default '' check (octet_length(logo) <= 64),
-    -- How many webhook events a server sends to the client at the same time.
+    -- How many webhook events a server sends to the client concurrently.
     webhook_parallel    smallint    not null default 8 check (webhook_parallel between 1 and 64),
     created_at          timestamptz not null,
     check ((previous_secret_hash is null) = (previous_secret_until is null))
@@ -34,13 +34,25 @@ create table clients (
 -- For the operator's list of clients.
 create index clients_created on clients (created_at, client_id);
 
--- Whether a client's secret has this hash: it is the current one, or the one before and still works. The secrets are random, 256
--- bits: that hashes are compared, and how fast, tells nothing. PostgreSQL puts it into the statements that ask for it.
+-- The rules of clients. PostgreSQL inlines these functions into the statements that call them (TestRulesAreInlined).
+
+-- Whether a client may act. A disabled or offboarded one may not.
+create function is_active(status text) returns boolean
+    language sql immutable parallel safe
+    return status = 'active';
+
+-- Whether a client is registered for an authorization request with this callback and these scopes, and may act.
+create function is_registered_for(redirect_uri text, requested smallint, status text, callback_url text, allowed smallint) returns boolean
+    language sql immutable parallel safe
+    return is_active(status) and callback_url = redirect_uri and allowed & requested = requested;
+
+-- Whether a client's secret has this hash. The previous secret counts until its overlap ends. Secrets are 256 random bits, so the
+-- time that the comparison takes reveals nothing.
 create function is_secret_of(presented bytea, secret_hash bytea, previous_hash bytea, previous_until timestamptz) returns boolean
     language sql stable parallel safe
     return presented = secret_hash or (presented = previous_hash and previous_until > connect_now());
 
--- Logos of clients, apart from what every request reads of a client.
+-- Logos of clients. They have their own table because every request reads the client's row.
 create table client_logos (
     client_id uuid  primary key references clients,
     logo      text  not null check (octet_length(logo) between 1 and 64),
@@ -56,15 +68,15 @@ create table users (
     created_at    timestamptz not null
 );
 
--- Whose an address is, found by the address alone, with or without an account in the same way. Two addresses are the same
--- where they differ only in case: this is the lower one, and email the one that was registered.
+-- The user of an address. The lookup is the same with and without an account. Addresses that differ only in case are the same:
+-- address is in lower case, email is as it was registered.
 create table user_addresses (
     address text primary key check (address = lower(email)),
     user_id uuid not null,
     email   text not null
 );
 
--- Who is signed in to the operator's console, in which browser.
+-- Sessions of the operator's console.
 create table operator_sessions (
     -- SHA-256 of a secret with 256 random bits that only the browser holds.
     secret_hash bytea       primary key check (octet_length(secret_hash) = 32),
@@ -77,11 +89,12 @@ create index operator_sessions_expiry on operator_sessions (expires_at);
 
 -- +goose Down
 
-
 drop table operator_sessions;
 drop table user_addresses;
 drop table users;
 drop table client_logos;
 drop table clients;
 drop function is_secret_of;
+drop function is_registered_for;
+drop function is_active;
 drop domain scope_set;

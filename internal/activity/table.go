@@ -193,7 +193,7 @@ func (t table) recordChanges(notify bool) string {
 	from changes
 	join connections c on c.user_id = changes.user_id
 	join webhook_endpoints w on w.client_id = c.client_id
-	where c.state = 'authorized' and c.refresh_deadline > connect_now() and c.scopes & READERS <> 0
+	where is_authorized(c.state, c.refresh_deadline) and c.scopes & READERS <> 0
 		and w.stopped_at is null and changes.date >= c.history_from
 	group by c.user_id, c.client_id, c.scopes
 )`, "READERS", strconv.Itoa(t.readers)+"::smallint")

@@ -78,7 +78,7 @@ func TestSweep(t *testing.T) {
 	authorize := func() {
 		asked, err := a.OAuth.Authorize(t.Context(), query, len(query), browser)
 		if err == nil {
-			err = a.OAuth.SignedIn(t.Context(), asked, browser, browser, user.ID)
+			err = a.OAuth.SignIn(t.Context(), asked, browser, browser, user.ID)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"connect-svc/internal/page"
 )
 
-// LookAlikes returns the clients whose names users could take for this one, oldest first, without the client except.
+// LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except.
 func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
 	const most = 1000
 	var found []Client
@@ -31,9 +31,9 @@ func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID
 	}
 }
 
-// alike reports whether two names look the same, or nearly: characters that are easily confused (UTS #39) are the same, and
-// case, accents, spaces and punctuation do not count. Both ways of writing a name are compared, as it is and in small letters: a
-// capital i looks like an l, but its small letter does not.
+// alike reports whether two names look the same or similar. It ignores case, accents, spaces and punctuation, and equates characters
+// that are easily confused (UTS #39). It compares the names as written and in lower case, because a capital i looks like an l and a
+// small one does not.
 func alike(a, b string) bool {
 	a, b = norm.NFKC.String(a), norm.NFKC.String(b)
 	fold := cases.Fold()
@@ -41,7 +41,7 @@ func alike(a, b string) bool {
 	return seen(a) == seen(b) || seen(fold.String(a)) == seen(fold.String(b))
 }
 
-// letters leaves out spaces, punctuation and the accents of Latin, Greek and Cyrillic. A name that has nothing else stays.
+// letters removes spaces, punctuation and the accents of Latin, Greek and Cyrillic. A name without anything else stays as it is.
 func letters(s string) string {
 	left := strings.Map(func(c rune) rune {
 		if unicode.IsSpace(c) || unicode.IsPunct(c) || c >= '\u0300' && c <= '\u036f' {

@@ -17,7 +17,7 @@ import (
 // maxAuthorizationURL is the length of the whole authorization URL in bytes (specification 4.2).
 const maxAuthorizationURL = 16 * 1024
 
-// Cause is why an authorization request was refused, in the words of RFC 6749, section 4.1.2.1.
+// Cause is an error code of RFC 6749, section 4.1.2.1.
 type Cause string
 
 // The causes of specification 7.2.
@@ -28,41 +28,41 @@ const (
 	InvalidScope            Cause = "invalid_scope"
 )
 
-// AuthorizeError refuses an authorization request. It is shown to the user alone, never sent to the callback.
+// AuthorizeError refuses an authorization request. It is shown to the user and never sent to the callback.
 type AuthorizeError struct {
 	Cause    Cause
-	Reason   string    // why, for those who can do something about it (package refusal)
-	ClientID uuid.UUID // whom the request names, if there is such a client
+	Reason   string    // for the operator and the partner (package refusal)
+	ClientID uuid.UUID // the client that the request names, if it exists
 }
 
 func (e *AuthorizeError) Error() string { return "authorization request refused: " + string(e.Cause) }
 
-// authorizeParameters are those of specification 4.2; each is required exactly once, and there are no others.
+// authorizeParameters are the parameters of specification 4.2. Each is required exactly once, and no others are allowed.
 var authorizeParameters = [...]string{
 	"client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method",
 }
 
-// Authorize checks an authorization request and seals it for the browser that brought it, for Settings.RequestLifetime. Nothing is
-// stored: anybody may send any number of them. rawQuery is the query as it came, urlLength the length of the whole URL in bytes,
-// and browser the hash of a secret that only this browser holds. A refused request is an *AuthorizeError.
-func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, browser [sha256.Size]byte) (Asked, error) {
+// Authorize checks an authorization request and seals it for its browser, for Settings.RequestLifetime. Nothing is stored, because
+// anyone may send any number of requests. rawQuery is the query as received, urlLength is the length of the whole URL in bytes, and
+// browser is the hash of a secret that only this browser holds. A refused request is an *AuthorizeError.
+func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, browser [sha256.Size]byte) (SealedRequest, error) {
 	if urlLength > maxAuthorizationURL {
-		return Asked{}, &AuthorizeError{Cause: InvalidRequest, Reason: "the URL is longer than 16 KiB"}
+		return SealedRequest{}, &AuthorizeError{Cause: InvalidRequest, Reason: "the URL is longer than 16 KiB"}
 	}
 	parameters, err := authorizeQuery(rawQuery)
 	if err != nil {
-		return Asked{}, err
+		return SealedRequest{}, err
 	}
 	request, err := s.checkAuthorize(ctx, parameters)
 	if err != nil {
-		return Asked{}, err
+		return SealedRequest{}, err
 	}
 	request.ID, request.Browser = uuid.New(), browser
-	sealed, err := s.sealAsked(request)
-	return Asked{request.ID, sealed}, postgres.Failed("authorize", err)
+	sealed, err := s.sealRequest(request)
+	return SealedRequest{request.ID, sealed}, postgres.Failed("authorize", err)
 }
 
-// authorizeQuery reads the parameters, each of which must be there once with a value.
+// authorizeQuery reads the parameters. Each must be present once and have a value.
 func authorizeQuery(rawQuery string) (map[string]string, error) {
 	refuse := func(reason string) (map[string]string, error) {
 		return nil, &AuthorizeError{Cause: InvalidRequest, Reason: reason}
@@ -87,22 +87,22 @@ func authorizeQuery(rawQuery string) (map[string]string, error) {
 	return parameters, nil
 }
 
-// checkAuthorize applies the rules of specification 4.2 and 7.2, the client first, so that what it registered is
-// known where the rest is compared with it.
-func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]string) (asked, error) {
+// checkAuthorize applies the rules of specification 4.2 and 7.2. It checks the client first, because the other parameters are compared
+// with its registration.
+func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]string) (pendingRequest, error) {
 	clientID, err := uuid.Parse(parameters["client_id"])
 	if err != nil || clientID.String() != parameters["client_id"] {
-		return asked{}, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is no UUID in lower case"}
+		return pendingRequest{}, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is no UUID in lower case"}
 	}
 	registered, known, err := s.registrations.Ask(ctx, clientID)
 	if err != nil {
-		return asked{}, fmt.Errorf("authorize: %w", err)
+		return pendingRequest{}, fmt.Errorf("authorize: %w", err)
 	}
 	if !known || registered.Status != active {
-		return asked{}, fmt.Errorf("authorize: %w", &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
+		return pendingRequest{}, fmt.Errorf("authorize: %w", &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
 	}
-	refuse := func(cause Cause, reason string) (asked, error) {
-		return asked{}, &AuthorizeError{cause, reason, clientID}
+	refuse := func(cause Cause, reason string) (pendingRequest, error) {
+		return pendingRequest{}, &AuthorizeError{cause, reason, clientID}
 	}
 	if parameters["redirect_uri"] != registered.CallbackUrl {
 		return refuse(InvalidRequest, "redirect_uri is not the registered one: "+difference(parameters["redirect_uri"], registered.CallbackUrl))
@@ -126,8 +126,8 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	case !validState(parameters["state"]):
 		return refuse(InvalidRequest, "state does not have 22 to 2048 visible ASCII characters")
 	}
-	return asked{
-		sealedRequest: sealedRequest{
+	return pendingRequest{
+		requestPayload: requestPayload{
 			ClientID:      clientID,
 			RedirectURI:   sha256.Sum256([]byte(parameters["redirect_uri"])),
 			Scopes:        scopes,
@@ -138,7 +138,7 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	}, nil
 }
 
-// difference says in what two callback URLs differ.
+// difference describes how a callback URL differs from the registered one.
 func difference(given, registered string) string {
 	if given == registered+"/" {
 		return "it ends in a slash"
@@ -150,7 +150,7 @@ func difference(given, registered string) string {
 	b, errRegistered := url.Parse(registered)
 	switch {
 	case err != nil || errRegistered != nil:
-		return "it is no URL"
+		return "it is not a URL"
 	case a.Scheme != b.Scheme:
 		return "it has another scheme"
 	case a.Host != b.Host:

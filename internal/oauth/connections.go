@@ -2,24 +2,20 @@ package oauth
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/actor"
+	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
 
-// ErrNotConnected says that the user has never been connected with the client.
-var ErrNotConnected = errors.New("not connected")
-
-// State is what a connection is in.
+// State of a connection.
 type State string
 
-// The states of a connection (specification 3). Lapsed is derived from the refresh deadline and never stored.
+// The states (specification 3). Lapsed is derived from the refresh deadline and never stored.
 const (
 	Authorized   State = "authorized"
 	Lapsed       State = "lapsed"
@@ -36,61 +32,85 @@ type Connection struct {
 	State        State
 	Scopes       scope.Set
 	HistoryFrom  time.Time  // the first readable date: midnight UTC
-	AuthorizedAt time.Time  // when its present version was authorized
-	LastReadAt   *time.Time // to within an hour; nil where the client has not read
+	AuthorizedAt time.Time  // of the current version
+	LastReadAt   *time.Time // accurate to an hour; nil if the client has not read
 }
 
-// Filter narrows a list of connections. A nil field does not.
+// Filter selects connections. A nil field matches all.
 type Filter struct{ UserID, ClientID *uuid.UUID }
 
-// Key is the connection's place in a list.
+// Key returns the connection's key in the list.
 func (c Connection) Key() page.Key { return page.Key{Of: c.UserID, ID: c.Partner.ClientID} }
 
-// Life is a connection with what tells how it went.
-type Life struct {
-	Connection
-	Refreshes       int64     // since AuthorizedAt
-	LastRefreshAt   time.Time // zero: none. It is derived from the deadline: about, if the operator has changed the inactivity since
-	RefreshDeadline time.Time // since when it is lapsed, if it is; without meaning once it has ended
-	ClientStatus    string    // active, disabled or offboarded
-	MissingScopes   scope.Set // of the connection, which the client's registration does not have any more: it cannot refresh
+// Connections returns at most limit connections after a key, ordered by user and client. It includes connections that have ended.
+func (s *Server) Connections(ctx context.Context, filter Filter, after page.Key, limit int) ([]Connection, error) {
+	rows, err := s.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
+		UserID: filter.UserID, ClientID: filter.ClientID, AfterUser: after.Of, AfterClient: after.ID, MaxRows: int32(limit),
+	})
+	return postgres.List(rows, func(row oauthdb.ListConnectionsRow) Connection {
+		return connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns
+	}), err
 }
 
-// RefreshInactivity is for how long a client may leave a connection without a refresh.
-func (s *Server) RefreshInactivity() time.Duration { return s.settings.RefreshInactivity }
-
-// FindGrant returns whose grant it is, and of which client. Error: ErrNotConnected.
-func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
-	row, err := s.queries.GetGrant(ctx, grantID)
-	return row.UserID, row.ClientID, postgres.NoRow(err, ErrNotConnected)
-}
-
-// CountRequests is how many authorization requests a user has signed in to that have not ended, counted as far as a thousand.
-func (s *Server) CountRequests(ctx context.Context, userID uuid.UUID) (int64, error) {
-	return s.queries.CountRequestsOfUser(ctx, userID)
-}
-
-// ConnectionsOfUser returns a user's connections by the name of the client, without disconnected ones. A user that
-// does not exist has none.
+// ConnectionsOfUser returns a user's connections, ordered by the name of the client, without disconnected ones. There are none for an
+// unknown user.
 func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
 	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
 	return postgres.List(rows, connectionOf), err
 }
 
-// DisconnectUser ends the user's connection with a client, as the user asked: all its codes and tokens stop working,
-// and a later connection needs fresh consent (specification 3.2). It is the same act as the client's own
-// [Server.Disconnect], and does no harm twice. Error: ErrNotConnected.
-func (s *Server) DisconnectUser(ctx context.Context, userID, clientID uuid.UUID) error {
-	return s.disconnect(ctx, userID, clientID, "user")
+func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
+	return Connection{
+		UserID:       row.UserID,
+		Partner:      Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},
+		GrantID:      row.GrantID,
+		Version:      row.Version,
+		State:        State(row.State),
+		Scopes:       row.Scopes,
+		HistoryFrom:  row.HistoryFrom,
+		AuthorizedAt: row.AuthorizedAt,
+		LastReadAt:   row.LastReadAt,
+	}
 }
 
-// DisconnectByOperator is [Server.DisconnectUser] where the operator decided it: whoever acts under ctx.
-func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid.UUID) error {
-	return s.disconnect(ctx, userID, clientID, actor.Of(ctx))
+// Details are a connection with its refreshes.
+type Details struct {
+	Connection
+	Refreshes       int64     // since AuthorizedAt
+	LastRefreshAt   time.Time // zero: none. Derived from the deadline, and wrong if the operator has changed the inactivity since
+	RefreshDeadline time.Time // when it lapses, or lapsed; meaningless once the connection has ended
+	ClientStatus    string    // active, disabled or offboarded
+	MissingScopes   scope.Set // scopes of the connection that the client is no longer registered for: it cannot refresh
 }
 
-// EndConnectionsOfClient disconnects every user from a client that was offboarded, and returns how many connections were
-// not disconnected before. Where it is cut off, [Server.Sweep] goes on.
-func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error) {
-	return newStore(pool).endOffboarded(ctx, &clientID)
+// Details returns a connection, also one that has ended. Error: ErrNotConnected.
+func (s *Server) Details(ctx context.Context, userID, clientID uuid.UUID) (Details, error) {
+	row, err := s.queries.GetConnection(ctx, oauthdb.GetConnectionParams{UserID: userID, ClientID: clientID})
+	if err != nil {
+		return Details{}, postgres.NoRow(err, ErrNotConnected)
+	}
+	details := Details{
+		Connection: connectionOf(oauthdb.ListConnectionsOfUserRow{
+			UserID: row.UserID, ClientID: row.ClientID, GrantID: row.GrantID, Name: row.Name, HomepageUrl: row.HomepageUrl,
+			PrivacyUrl: row.PrivacyUrl, TermsUrl: row.TermsUrl, Logo: row.Logo, Version: row.Version, State: row.State, Scopes: row.Scopes,
+			HistoryFrom: row.HistoryFrom, AuthorizedAt: row.AuthorizedAt, LastReadAt: row.LastReadAt,
+		}),
+		Refreshes:       row.RefreshGeneration - 1,
+		RefreshDeadline: row.RefreshDeadline,
+		ClientStatus:    row.Status,
+		MissingScopes:   row.Scopes &^ row.Registered,
+	}
+	if details.Refreshes > 0 {
+		details.LastRefreshAt = row.RefreshDeadline.Add(-s.settings.RefreshInactivity)
+	}
+	return details, nil
+}
+
+// RefreshInactivity is how long a connection may go without a refresh before it lapses.
+func (s *Server) RefreshInactivity() time.Duration { return s.settings.RefreshInactivity }
+
+// FindGrant returns the user and the client of a grant. Error: ErrNotConnected.
+func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
+	row, err := s.queries.GetGrant(ctx, grantID)
+	return row.UserID, row.ClientID, postgres.NoRow(err, ErrNotConnected)
 }

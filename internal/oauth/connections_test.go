@@ -200,22 +200,22 @@ func TestDisconnectUser_3_2(t *testing.T) {
 }
 
 // What its row tells of a connection's life: how often it was refreshed, and about when, though a refresh writes nothing for it.
-func TestLife(t *testing.T) {
+func TestDetails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	life := func() Life {
+	life := func() Details {
 		t.Helper()
-		life, err := f.Life(t.Context(), f.user, f.client.ID)
+		life, err := f.Details(t.Context(), f.user, f.client.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return life
 	}
-	if _, err := f.Life(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
+	if _, err := f.Details(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("before a connection: %v", err)
 	}
 	code := f.code(t, scope.All)
-	if _, err := f.Life(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
+	if _, err := f.Details(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("of a code that was not exchanged: %v", err)
 	}
 	tokens, err := f.exchange(t, code)

@@ -3,39 +3,20 @@ package oauth
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/credential"
+	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 )
-
-// Partner is a client as users see it. All but the id and the name may be empty.
-type Partner struct {
-	ClientID                          uuid.UUID
-	Name                              string
-	HomepageURL, PrivacyURL, TermsURL string
-	Logo                              string // name of the file
-}
-
-// Request is a pending authorization request, as the sign-in pages show it.
-type Request struct {
-	Partner     Partner
-	CallbackURL string
-	Scopes      scope.Set
-	ExpiresAt   time.Time
-	SignedIn    bool
-}
 
 // Consent is what the consent page shows.
 type Consent struct {
 	Scopes      scope.Set
-	Current     scope.Set // of the connection that there is; none without one
-	Email       string    // who is asked
+	Current     scope.Set // of the existing connection; empty without one
+	Email       string    // of the user who is asked
 	HistoryFrom time.Time // the first day that will be readable: midnight UTC
 	ExpiresAt   time.Time
 	// ScopeMismatch: the user's connection with this client has other scopes and must be disconnected first
@@ -43,55 +24,62 @@ type Consent struct {
 	ScopeMismatch bool
 }
 
-// EndedBy is why a request cannot go on.
-type EndedBy string
-
-// The causes, beside a decision.
-const (
-	EndedByTime    EndedBy = "expired" // its lifetime or its day is over, or its user was deleted
-	EndedElsewhere EndedBy = "cookies" // this browser does not have it
-	EndedByPartner EndedBy = "partner" // the client is disabled, or is no longer registered as the request says
-)
-
-// Ending is why a request cannot go on, and whose it was, where the browser may know.
-type Ending struct {
-	Cause   EndedBy
-	Partner Partner
-}
-
-// Allow ends the request with a code, and returns the address to send the browser to. It is ErrRequestEnded unless
-// the consent was shown, is still good, and has no scope mismatch.
-func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (string, error) {
-	redirectURI, state, payload, err := s.allow(ctx, id, session, s.settings.CodeLifetime)
-	if err != nil {
-		return "", fmt.Errorf("allow: %w", err)
-	}
-	code, err := s.seal(credential.AuthorizationCode, payload)
-	if err != nil {
-		return "", fmt.Errorf("allow: %w", err)
-	}
-	return callbackURL(redirectURI, state, "code", code), nil
-}
-
-// DisconnectMismatch ends the connection whose scopes keep the request from being allowed. Error: ErrRequestEnded, where there
-// is none.
-func (s *Server) DisconnectMismatch(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
+// Consent returns what the signed-in user is asked. The consent is valid for the user's calendar day of the first call. When that day
+// is over, the request has ended (specification 3.1). Error: ErrRequestEnded.
+func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Consent, error) {
 	found, err := s.consent(ctx, id, session)
 	if err != nil {
-		return err
+		return Consent{}, err
 	}
-	if !found.scopeMismatch() {
-		return ErrRequestEnded
+	if found.request.ConsentDay == nil {
+		n, err := s.queries.SetConsentDay(ctx, oauthdb.SetConsentDayParams{
+			RequestID: id, SessionHash: session[:], ConsentDay: found.user.Today,
+		})
+		if err != nil {
+			return Consent{}, err
+		}
+		if n == 0 {
+			return Consent{}, ErrRequestEnded
+		}
 	}
-	return s.DisconnectUser(ctx, *found.request.UserID, found.request.ClientID)
+	consent := Consent{
+		Scopes:        found.request.Scopes,
+		Email:         found.user.Email,
+		HistoryFrom:   found.user.Today,
+		ExpiresAt:     found.request.ExpiresAt,
+		ScopeMismatch: found.scopeMismatch(),
+	}
+	if found.user.Connected {
+		consent.HistoryFrom, consent.Current = *found.user.HistoryFrom, *found.user.Scopes
+	}
+	return consent, nil
 }
 
-// callbackURL adds the outcome to the registered callback, whose own query, if any, stays as it was registered. The
-// state is escaped so that it comes out of the client's query parser byte for byte.
-func callbackURL(registered, state, name, value string) string {
-	separator := "?"
-	if strings.Contains(registered, "?") {
-		separator = "&"
+// consentState is a request with its signed-in user.
+type consentState struct {
+	request oauthdb.GetConsentRequestRow
+	user    oauthdb.GetConsentUserRow
+}
+
+// scopeMismatch reports whether the user's connection has other scopes than the request.
+func (c consentState) scopeMismatch() bool {
+	return c.user.Connected && *c.user.Scopes != c.request.Scopes
+}
+
+// consent reads what Consent, Allow and DisconnectMismatch decide on. Error: ErrRequestEnded, also if the day of the consent is over.
+func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consentState, err error) {
+	found.request, err = s.queries.GetConsentRequest(ctx, oauthdb.GetConsentRequestParams{RequestID: id, SessionHash: session[:]})
+	if err != nil {
+		return found, postgres.NoRow(err, ErrRequestEnded)
 	}
-	return registered + separator + "state=" + url.QueryEscape(state) + "&" + name + "=" + url.QueryEscape(value)
+	found.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
+		UserID: *found.request.UserID, ClientID: found.request.ClientID,
+	})
+	if err != nil {
+		return found, postgres.NoRow(err, ErrRequestEnded)
+	}
+	if day := found.request.ConsentDay; day != nil && !day.Equal(found.user.Today) {
+		return found, ErrRequestEnded
+	}
+	return found, nil
 }

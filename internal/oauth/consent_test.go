@@ -71,7 +71,7 @@ func (f *fixture) ended(t *testing.T, name string, id uuid.UUID, browser [32]byt
 	_, consent := f.Consent(t.Context(), id, browser)
 	_, allow := f.Allow(t.Context(), id, browser)
 	_, deny := f.Deny(t.Context(), id, browser)
-	signOut := f.SignedOut(t.Context(), id, browser)
+	signOut := f.SignOut(t.Context(), id, browser)
 	if signOut != nil {
 		t.Errorf("%s: sign-out: %v", name, signOut)
 	}
@@ -201,10 +201,10 @@ func TestConsentNeedsItsBrowserAndASignIn(t *testing.T) {
 	if _, err := f.Consent(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("consent without sign-in: %v", err)
 	}
-	if err := f.SignedIn(t.Context(), asked, browser, browser, f.user); err != nil {
+	if err := f.SignIn(t.Context(), asked, browser, browser, f.user); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SignedIn(t.Context(), asked, browser, browser, f.newUser(t, "UTC")); !errors.Is(err, ErrRequestEnded) {
+	if err := f.SignIn(t.Context(), asked, browser, browser, f.newUser(t, "UTC")); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("a second sign-in: %v", err)
 	}
 	if _, err := f.Allow(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {

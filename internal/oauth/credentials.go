@@ -5,14 +5,14 @@ import (
 
 	"github.com/google/uuid"
 
+	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 )
 
-// Credentials are a client's id and the hash of its secret (specification 5.1). They have not been checked: the statement of the
-// act does that.
+// Credentials are a client's id and the hash of its secret (specification 5.1). The statement of each act checks them.
 type Credentials struct {
 	ClientID   uuid.UUID
 	SecretHash [32]byte // credential.Hash of the secret
@@ -28,31 +28,42 @@ func NewCredentials(id, secret string) (Credentials, error) {
 	return Credentials{clientID, [32]byte(credential.Hash(secret))}, nil
 }
 
-// proofsAtOnce is how many credentials are checked by one statement.
-const proofsAtOnce = 500
-
-// AuthenticateClient checks the credentials and does nothing else. All who ask at a time share a statement, which no line of a
-// client waits for: so wrong credentials cost nobody else anything. ErrInvalidClient does not say what was wrong: the id, the
-// secret, or that the client is not active.
+// AuthenticateClient only checks the credentials. Concurrent calls share a statement that does not wait in any client's queue, so
+// wrong credentials cost no client anything. Error: ErrInvalidClient.
 func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) error {
-	_, right, err := s.proofs.Ask(ctx, client)
+	_, right, err := s.credentials.Ask(ctx, client)
 	if err == nil && !right {
 		return errWrongClient
 	}
 	return postgres.Failed("authenticate client", err)
 }
 
-// inLineOf has the statements of an act wait in the line of a client that has proved itself: by credentials, or by something
-// sealed that was given to this client alone.
-func inLineOf(ctx context.Context, clientID uuid.UUID) context.Context {
+// credentialsPerStatement bounds how many credentials one statement checks.
+const credentialsPerStatement = 500
+
+// authenticateClients returns which of the credentials are right.
+func (s *Server) authenticateClients(ctx context.Context, given []Credentials) (map[Credentials]struct{}, error) {
+	rows, err := s.queries.AuthenticateClients(ctx, oauthdb.AuthenticateClientsParams{
+		ClientIds:    postgres.List(given, func(c Credentials) uuid.UUID { return c.ClientID }),
+		SecretHashes: postgres.List(given, func(c Credentials) []byte { return c.SecretHash[:] }),
+	})
+	right := make(map[Credentials]struct{}, len(rows))
+	for _, row := range rows {
+		right[Credentials{row.ClientID, [32]byte(row.SecretHash)}] = struct{}{}
+	}
+	return right, err
+}
+
+// asClient makes the statements of an act wait in the queue of a client that has authenticated: by its credentials, or by a sealed
+// credential that only this client received.
+func asClient(ctx context.Context, clientID uuid.UUID) context.Context {
 	return fairqueue.WithCaller(ctx, fairqueue.Caller{Kind: fairqueue.Partners, Name: clientID.String()})
 }
 
-// errWrongClient does not say what was wrong: the statements that act do not ask.
+// errWrongClient does not say what was wrong, because the statements do not return it.
 var errWrongClient = refusal.Because(ErrInvalidClient, "client_id or client_secret is wrong, or the client is not active")
 
-// refuse is the error of an act that did nothing: ErrInvalidClient if the credentials are wrong, else ErrInvalidGrant for
-// this reason.
+// refuse returns ErrInvalidClient if the credentials are wrong, otherwise ErrInvalidGrant with this reason.
 func (s *Server) refuse(ctx context.Context, client Credentials, reason string) error {
 	if err := s.AuthenticateClient(ctx, client); err != nil {
 		return err

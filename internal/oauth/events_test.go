@@ -121,7 +121,7 @@ func TestNoEventsWithoutAWebhook(t *testing.T) {
 }
 
 // However many ask at one time, on several servers, each change of state is told once.
-func TestParallelRevocationsAreToldOnce(t *testing.T) {
+func TestParallelRevocationsSendOneEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.db.Webhook(t, f.client.ID)
@@ -167,7 +167,7 @@ func TestParallelRevocationsAreToldOnce(t *testing.T) {
 }
 
 // Several disconnects at one time end the connection once, and tell of it once.
-func TestParallelDisconnectsAreToldOnce(t *testing.T) {
+func TestParallelDisconnectsSendOneEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.db.Webhook(t, f.client.ID)
@@ -184,7 +184,7 @@ func TestParallelDisconnectsAreToldOnce(t *testing.T) {
 }
 
 // What is rolled back was never said.
-func TestRolledBackRevocationIsNotTold(t *testing.T) {
+func TestRolledBackRevocationSendsNoEvent(t *testing.T) {
 	pgtest.NotOnCluster(t, "a shard has no trigger")
 	t.Parallel()
 	f := newFixture(t)

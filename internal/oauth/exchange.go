@@ -6,31 +6,31 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
-// errNothingDone says that the conditions of an act did not hold, and that nothing has changed. It is not known which.
-var errNothingDone = errors.New("nothing done")
-
-// errPossible says that an act that did nothing would be done now: the client was enabled, or got its secret, a moment ago.
-var errPossible = errors.New("possible by now")
-
-// ExchangeParams are the fields of a code exchange (specification 4.3), in the shapes that it names.
+// ExchangeParams are the fields of a code exchange (specification 4.3). The caller has checked their syntax.
 type ExchangeParams struct {
 	Code         string
 	RedirectURI  string
 	CodeVerifier string
 }
 
-// Exchange turns a code into the first tokens of a new connection version (specification 3.1). Errors, after
-// which nothing has changed: ErrInvalidClient if the credentials are wrong; ErrInvalidGrant if the code is unknown, expired or
-// used, or is not bound to these parameters and the connection's present version.
+// Exchange turns a code into the first tokens of a new connection version (specification 3.1). After these errors nothing has changed:
+// ErrInvalidClient if the credentials are wrong; ErrInvalidGrant if the code is unknown, expired or used, or is not bound to these
+// parameters and the connection's current version.
 func (s *Server) Exchange(ctx context.Context, client Credentials, params ExchangeParams) (Tokens, error) {
 	code, err := open[authorizationCode](s, credential.AuthorizationCode, params.Code)
 	switch {
 	case err != nil:
-		return Tokens{}, s.refuse(ctx, client, "code is none of this service, or was altered")
+		return Tokens{}, s.refuse(ctx, client, "code was not issued by this service, or was altered")
 	case code.ClientID != client.ClientID:
 		return Tokens{}, s.refuse(ctx, client, "code is another client's")
 	case code.RedirectURI != sha256.Sum256([]byte(params.RedirectURI)):
@@ -38,32 +38,69 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 	case !verifies(params.CodeVerifier, code.CodeChallenge):
 		return Tokens{}, s.refuse(ctx, client, "code_verifier does not match code_challenge of the authorization request")
 	}
-	ctx = inLineOf(ctx, code.ClientID)
+	ctx = asClient(ctx, code.ClientID)
 	next, err := s.seal(credential.RefreshToken, refreshToken{
 		UserID: code.UserID, ClientID: code.ClientID, Version: code.Version + 1, Generation: 1,
 	})
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)
 	}
-	unlock, err := s.turns.Lock(ctx, row{code.UserID, code.ClientID})
+	unlock, err := s.connections.Lock(ctx, connectionKey{code.UserID, code.ClientID})
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)
 	}
 	defer unlock()
-	var connection granted
-	for err = errPossible; errors.Is(err, errPossible); {
-		connection, err = s.authorize(ctx, client, code, params.RedirectURI, credential.Hash(next), s.settings.RefreshInactivity)
-		if errors.Is(err, errNothingDone) {
+	for {
+		row, err := s.queries.AuthorizeConnection(ctx, oauthdb.AuthorizeConnectionParams{
+			UserID:        code.UserID,
+			ClientID:      code.ClientID,
+			SecretHash:    client.SecretHash[:],
+			CodeVersion:   code.Version,
+			CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
+			RedirectUri:   params.RedirectURI,
+			Scopes:        code.Scopes,
+			ConsentDay:    time.Unix(code.ConsentDay, 0).UTC(),
+			RefreshHash:   credential.Hash(next),
+			Inactivity:    s.settings.RefreshInactivity,
+		})
+		if err == nil {
+			return s.withAccessToken(Tokens{
+				GrantID: row.GrantID, HistoryFrom: row.HistoryFrom, ConnectionVersion: row.Version, RefreshToken: next, Scopes: row.Scopes,
+			}, code.UserID, code.ClientID, row.AuthorizedAt)
+		}
+		if errors.Is(err, pgx.ErrNoRows) {
 			err = s.refuseExchange(ctx, client, code, params.RedirectURI)
 		}
+		if !errors.Is(err, errRepeat) {
+			return Tokens{}, fmt.Errorf("exchange: %w", err)
+		}
 	}
-	if err != nil {
-		return Tokens{}, fmt.Errorf("exchange: %w", err)
-	}
-	return s.issue(code.UserID, code.ClientID, connection, next)
 }
 
-// verifies is the S256 transformation of RFC 7636, section 4.6.
+// errRepeat says that an act changed nothing and would succeed now: the client was enabled, or its secret replaced, in between.
+var errRepeat = errors.New("possible by now")
+
+// refuseExchange returns why an exchange changed nothing: ErrInvalidClient, ErrInvalidGrant, errRepeat, or a failure to find out.
+func (s *Server) refuseExchange(ctx context.Context, client Credentials, code authorizationCode, redirectURI string) error {
+	found, err := s.queries.RefuseExchange(ctx, oauthdb.RefuseExchangeParams{
+		UserID:        code.UserID,
+		ClientID:      code.ClientID,
+		SecretHash:    client.SecretHash[:],
+		CodeVersion:   code.Version,
+		CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
+		RedirectUri:   redirectURI,
+		Scopes:        code.Scopes,
+	})
+	switch {
+	case err != nil:
+		return postgres.NoRow(err, errWrongClient)
+	case found.Possible:
+		return errRepeat
+	}
+	return refusal.Because(ErrInvalidGrant, found.Reason)
+}
+
+// verifies applies the S256 transformation of RFC 7636, section 4.6.
 func verifies(verifier string, challenge [sha256.Size]byte) bool {
 	sum := sha256.Sum256([]byte(verifier))
 	return subtle.ConstantTimeCompare(sum[:], challenge[:]) == 1

@@ -121,7 +121,7 @@ func (f *fixture) signedIn(t testing.TB, scopes scope.Set) (uuid.UUID, [sha256.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SignedIn(t.Context(), asked, browser, browser, f.user); err != nil {
+	if err := f.SignIn(t.Context(), asked, browser, browser, f.user); err != nil {
 		t.Fatal(err)
 	}
 	return asked.ID, browser

@@ -135,7 +135,7 @@ func (m *model) authorize(*rapid.T) {
 	if err != nil {
 		return
 	}
-	if err := m.SignedIn(m.t.Context(), asked, browser, browser, m.users[p.user]); err != nil {
+	if err := m.SignIn(m.t.Context(), asked, browser, browser, m.users[p.user]); err != nil {
 		m.t.Fatal(err)
 	}
 	day := m.now().In(m.zones[p.user]).Format(time.DateOnly)

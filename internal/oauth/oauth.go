@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -9,11 +10,11 @@ import (
 
 	"github.com/google/uuid"
 
+	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
-	"connect-svc/internal/scope"
 )
 
 // Settings are the lifetimes of credentials (specification section 8).
@@ -34,93 +35,66 @@ var DefaultSettings = Settings{
 	RefreshInactivity:   90 * 24 * time.Hour,
 }
 
-// Errors of this package, next to *AuthorizeError. Everything else is a fault: the act was not carried out, or it is
-// unknown whether it was.
+// Errors of this package, in addition to *AuthorizeError. After any other error the act failed, or its outcome is unknown.
 var (
-	// ErrInvalidClient: client authentication failed (specification 5.1), whatever was wrong.
+	// ErrInvalidClient: client authentication failed (specification 5.1). It does not say which part was wrong.
 	ErrInvalidClient = errors.New("invalid client")
-	// ErrInvalidGrant: the code or refresh token can not be used (specification 7.3).
+	// ErrInvalidGrant: the code or refresh token cannot be used (specification 7.3).
 	ErrInvalidGrant = errors.New("invalid grant")
-	// ErrReplayed is the ErrInvalidGrant of a refresh token that was used before, whose connection was just revoked.
+	// ErrReplayed is the ErrInvalidGrant of a refresh token that was used before. Its connection has just been revoked.
 	ErrReplayed = refusal.Because(fmt.Errorf("%w: a used refresh token", ErrInvalidGrant),
 		"the refresh token was used before, and so the connection was revoked")
 	// ErrLapsed is the ErrInvalidGrant of a connection that was not refreshed in time.
 	ErrLapsed = refusal.Because(fmt.Errorf("%w: the connection has lapsed", ErrInvalidGrant),
 		"the connection has lapsed: it was not refreshed in time")
-	// ErrInvalidAccessToken: the bearer has no access (specification 5.2).
+	// ErrInvalidAccessToken: the access token gives no access (specification 5.2).
 	ErrInvalidAccessToken = errors.New("invalid access token")
-	// ErrRequestEnded: there is no such authorization request for this browser, or no more (specification 3.1).
+	// ErrRequestEnded: this browser has no such authorization request, or the request has ended (specification 3.1).
 	ErrRequestEnded = errors.New("authorization request ended")
+	// ErrNotConnected: the user has never been connected with the client.
+	ErrNotConnected = errors.New("not connected")
 )
 
-// Server is the authorization server. It is safe for use by many goroutines, and by many servers on one database.
+// Server is the authorization server. It is safe for concurrent use, and several servers may share a database.
 type Server struct {
-	store
-	turns    *fairqueue.Locks[row]
-	proofs   *fairqueue.Batch[Credentials, struct{}]
+	pool     *postgres.Pool
+	queries  *oauthdb.Queries
+	lists    *oauthdb.Queries // each query is planned for the filters that are set
 	keys     *credential.Keyring
 	settings Settings
 
+	connections   *fairqueue.Locks[connectionKey]
+	credentials   *fairqueue.Batch[Credentials, struct{}]
 	registrations *fairqueue.Batch[uuid.UUID, registration]
 }
 
-// row of the table connections. A server performs one act at a time on each row. The others wait here, without a database
-// connection that another row could use.
-type row struct{ userID, clientID uuid.UUID }
+// connectionKey is the primary key of a connection. A server performs one act at a time on each connection. The other acts wait in
+// memory, so that they occupy no database connection.
+type connectionKey struct{ userID, clientID uuid.UUID }
 
-// New is an authorization server on a migrated database.
+// New returns the authorization server of a migrated database.
 func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Server {
-	store := newStore(pool)
-	if settings.Random != nil {
-		store.random = settings.Random
+	if settings.Random == nil {
+		settings.Random = rand.Reader
 	}
-	return &Server{
-		store: store, turns: fairqueue.NewLocks[row](), keys: keys, settings: settings,
-		proofs:        fairqueue.NewBatch(proofsAtOnce, store.proofs),
-		registrations: fairqueue.NewBatch(registrationsAtOnce, store.listRegistrations),
+	s := &Server{
+		pool:        pool,
+		queries:     oauthdb.New(pool),
+		lists:       oauthdb.New(postgres.Replanned{Pool: pool}),
+		keys:        keys,
+		settings:    settings,
+		connections: fairqueue.NewLocks[connectionKey](),
 	}
+	s.credentials = fairqueue.NewBatch(credentialsPerStatement, s.authenticateClients)
+	s.registrations = fairqueue.NewBatch(registrationsPerStatement, s.listRegistrations)
+	return s
 }
 
-// Tokens are the answer to an exchange or a refresh (specification 2.3).
-type Tokens struct {
-	GrantID           uuid.UUID
-	HistoryFrom       time.Time // a date: midnight UTC
-	ConnectionVersion int64
-	AccessToken       string
-	ExpiresIn         int // seconds, 1 to 300
-	RefreshToken      string
-	Scopes            scope.Set
-}
-
-// issue makes the tokens of a connection whose refresh token has just been stored.
-func (s *Server) issue(userID, clientID uuid.UUID, connection granted, refreshToken string) (Tokens, error) {
-	accessToken, err := s.seal(credential.AccessToken, accessToken{
-		UserID:    userID,
-		ClientID:  clientID,
-		TokenID:   uuid.New(),
-		Version:   connection.Version,
-		ExpiresAt: connection.AuthorizedAt.Add(s.settings.AccessTokenLifetime).UnixMicro(),
-	})
-	if err != nil {
-		return Tokens{}, err
-	}
-	return Tokens{
-		GrantID:           connection.GrantID,
-		HistoryFrom:       connection.HistoryFrom,
-		ConnectionVersion: connection.Version,
-		AccessToken:       accessToken,
-		ExpiresIn:         int(s.settings.AccessTokenLifetime / time.Second),
-		RefreshToken:      refreshToken,
-		Scopes:            connection.Scopes,
-	}, nil
-}
-
-// Sweep deletes rows that can have no effect any more: ended authorization requests, and revoked access tokens that
-// have expired. It ends the connections that the offboarding of a client has left. It is meant to run every minute or so;
-// nothing depends on when.
+// Sweep deletes rows that have no effect any more: ended authorization requests, and revoked access tokens that have expired. It also
+// disconnects what the offboarding of a client has left. Call it every minute or so; nothing depends on when.
 func (s *Server) Sweep(ctx context.Context) error {
 	_, requests := s.queries.SweepAuthorizationRequests(ctx)
 	_, tokens := s.queries.SweepRevokedAccessTokens(ctx)
-	_, connections := s.endOffboarded(ctx, nil)
+	_, connections := endOffboarded(ctx, s.queries, nil)
 	return errors.Join(requests, tokens, connections)
 }

@@ -11,11 +11,11 @@ import (
 	"connect-svc/internal/scope"
 )
 
-// The payloads of credentials: fixed-size binary, big-endian, fields in this order. They are never changed: a new
-// form is a new credential.Kind. Instants are microseconds since 1970, which is what PostgreSQL can hold.
+// The payloads of credentials are fixed-size and big-endian, with the fields in this order. A changed payload needs a new
+// credential.Kind. Instants are microseconds since 1970, the precision of PostgreSQL.
 
-// authorizationCode is bound to everything that the exchange must match (specification 3.1). The connection must
-// still have Version; 0 stands for no connection yet.
+// authorizationCode holds everything that the exchange must match (specification 3.1). The connection must still have Version, which
+// is 0 before the first exchange.
 type authorizationCode struct {
 	UserID        uuid.UUID
 	ClientID      uuid.UUID
@@ -23,11 +23,11 @@ type authorizationCode struct {
 	Scopes        scope.Set
 	ConsentDay    int64 // midnight UTC of the user's calendar day
 	CodeChallenge [sha256.Size]byte
-	RedirectURI   [sha256.Size]byte // its hash: the address itself may be as long as a code
+	RedirectURI   [sha256.Size]byte // a hash, because the callback may be as long as a code
 	ExpiresAt     int64
 }
 
-// accessToken names the connection's version that it reads for.
+// accessToken names the connection version that it belongs to.
 type accessToken struct {
 	UserID    uuid.UUID
 	ClientID  uuid.UUID
@@ -36,8 +36,7 @@ type accessToken struct {
 	ExpiresAt int64
 }
 
-// refreshToken names its place in the chain of a connection's version. It is current while the row has its generation
-// and its hash.
+// refreshToken is one generation of a connection version. It is current while the connection's row has its generation and its hash.
 type refreshToken struct {
 	UserID     uuid.UUID
 	ClientID   uuid.UUID
@@ -45,7 +44,7 @@ type refreshToken struct {
 	Generation int64
 }
 
-// seal makes a credential of one of the payloads above.
+// seal makes a credential of a payload.
 func (s *Server) seal(kind credential.Kind, payload any) (string, error) {
 	text, err := binary.Append(nil, binary.BigEndian, payload)
 	if err != nil {
@@ -54,7 +53,7 @@ func (s *Server) seal(kind credential.Kind, payload any) (string, error) {
 	return s.keys.Seal(kind, text)
 }
 
-// open reads a credential of a kind. Whatever is not one is credential.ErrInvalid.
+// open reads a credential of a kind. Error: credential.ErrInvalid if it is not one.
 func open[Payload any](s *Server, kind credential.Kind, value string) (Payload, error) {
 	var payload Payload
 	text, err := s.keys.Open(kind, value)

@@ -2,52 +2,51 @@ package oauth
 
 import (
 	"context"
-	"errors"
+	"time"
 
-	"github.com/google/uuid"
-
+	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
 )
 
-// Revoke ends a token of the client (specification 3.2, 4.5; RFC 7009): an access token by itself, a refresh token,
-// current or used, with every token of its connection version. The consent remains. A token that is unknown, another
-// client's, expired or revoked already is no error and changes nothing. Error: ErrInvalidClient.
+// Revoke ends a token of the client (specification 3.2, 4.5; RFC 7009). An access token ends alone. A refresh token, current or used,
+// ends every token of its connection version. The consent remains. A token that is unknown, another client's, expired or already
+// revoked changes nothing and is not an error. Error: ErrInvalidClient.
 func (s *Server) Revoke(ctx context.Context, client Credentials, presented string) error {
-	return postgres.Failed("revoke", s.revoke(ctx, client, presented))
+	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
+		return postgres.Failed("revoke", s.revokeAccessToken(ctx, client, token))
+	}
+	if token, err := open[refreshToken](s, credential.RefreshToken, presented); err == nil && token.ClientID == client.ClientID {
+		return postgres.Failed("revoke", s.revokeFamily(ctx, client, token))
+	}
+	return postgres.Failed("revoke", s.AuthenticateClient(ctx, client))
 }
 
-func (s *Server) revoke(ctx context.Context, client Credentials, presented string) error {
-	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
-		return s.revokeAccessToken(inLineOf(ctx, token.ClientID), client, token)
+func (s *Server) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) error {
+	_, err := s.queries.RevokeAccessToken(asClient(ctx, token.ClientID), oauthdb.RevokeAccessTokenParams{
+		UserID:     token.UserID,
+		ClientID:   token.ClientID,
+		SecretHash: client.SecretHash[:],
+		Version:    token.Version,
+		TokenID:    token.TokenID,
+		ExpiresAt:  time.UnixMicro(token.ExpiresAt),
+	})
+	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted, and the token with the user
+		return nil
 	}
-	token, err := open[refreshToken](s, credential.RefreshToken, presented)
-	if err != nil || token.ClientID != client.ClientID {
-		return s.AuthenticateClient(ctx, client)
-	}
-	ctx = inLineOf(ctx, token.ClientID)
-	unlock, err := s.turns.Lock(ctx, row{token.UserID, token.ClientID})
+	return postgres.NoRow(err, errWrongClient)
+}
+
+// revokeFamily ends every token of the version that a refresh token names.
+func (s *Server) revokeFamily(ctx context.Context, client Credentials, token refreshToken) error {
+	ctx = asClient(ctx, token.ClientID)
+	unlock, err := s.connections.Lock(ctx, connectionKey{token.UserID, token.ClientID})
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return s.store.revoke(ctx, client, token)
-}
-
-// Disconnect ends the client's connection that has this grant (specification 3.2, 4.10): all its codes and tokens stop
-// working, and a later connection needs fresh consent. A grant that is unknown or another client's is no error and
-// changes nothing. Error: ErrInvalidClient.
-func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uuid.UUID) error {
-	if err := s.AuthenticateClient(ctx, client); err != nil { // a grant's id proves nothing
-		return err
-	}
-	ctx = inLineOf(ctx, client.ClientID)
-	userID, err := s.findGrant(ctx, client, grantID)
-	if err == nil && userID != nil {
-		err = s.disconnect(ctx, *userID, client.ClientID, "client")
-	}
-	if errors.Is(err, ErrNotConnected) { // it was deleted meanwhile
-		return nil
-	}
-	return postgres.Failed("disconnect", err)
+	_, err = s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
+		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
+	})
+	return postgres.NoRow(err, errWrongClient)
 }

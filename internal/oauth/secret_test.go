@@ -96,13 +96,17 @@ func TestSecretsOverlap(t *testing.T) {
 	acts("the last one", fifth, works)
 }
 
-// The rule of two secrets costs no call: PostgreSQL puts it into the statements, and the client is found by its key.
-func TestSecretRuleIsInlined(t *testing.T) {
+// The rules of connections and clients (migrations) cost no call: PostgreSQL inlines them, and the rows are found by their keys.
+func TestRulesAreInlined(t *testing.T) {
 	pgtest.NotOnCluster(t, "the plan is that of a shard")
 	t.Parallel()
 	f := newFixture(t)
-	rows, err := f.db.Pool.Query(t.Context(), `explain verbose select from clients where client_id = $1 and status = 'active'
-		and is_secret_of($2, secret_hash, previous_secret_hash, previous_secret_until)`, f.client.ID, []byte("x"))
+	rows, err := f.db.Pool.Query(t.Context(), `explain verbose select connection_state(c.state, c.refresh_deadline)
+		from connections c join clients cl on cl.client_id = c.client_id
+		where c.user_id = $1 and c.client_id = $2 and is_authorized(c.state, c.refresh_deadline) and is_active(cl.status)
+			and is_registered_for($3, $4::scope_set, cl.status, cl.callback_url, cl.scopes)
+			and is_secret_of($5, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)`,
+		f.user, f.client.ID, callback, scope.All, []byte("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +114,18 @@ func TestSecretRuleIsInlined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plan := strings.Join(lines, "\n"); strings.Contains(plan, "is_secret_of") || !strings.Contains(plan, "previous_secret_hash") {
-		t.Errorf("the plan:\n%s", plan)
+	plan := strings.Join(lines, "\n")
+	for _, call := range []string{"connection_state(", "is_authorized(", "is_active(", "is_registered_for(", "is_secret_of("} {
+		if strings.Contains(plan, call) {
+			t.Errorf("%s is not inlined", call)
+		}
+	}
+	for _, want := range []string{"Index Cond: ((c.", "Index Cond: (cl.", "previous_secret_hash"} {
+		if !strings.Contains(plan, want) {
+			t.Errorf("the plan lacks %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(plan)
 	}
 }

@@ -28,8 +28,8 @@ where (created_at, client_id) > (@after_time::timestamptz, @after_id::uuid)
 order by created_at, client_id
 limit @max_rows;
 
--- Setting the status that a client has is no change, and not noted.
 -- name: SetClientStatus :one
+-- Setting the current status again changes nothing and is not audited.
 with found as (
     select cl.client_id, cl.status from clients cl where cl.client_id = @client_id and cl.status <> 'offboarded' for update
 ), changed as (
@@ -37,7 +37,7 @@ with found as (
     from found
     where clients.client_id = found.client_id and found.status <> @status
     returning clients.client_id
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, client_id)
     select client_id, @actor::text, case @status when 'active' then 'client.enabled' else 'client.disabled' end, client_id
     from changed
@@ -45,8 +45,8 @@ with found as (
 select count(*) from found;
 
 -- name: ReplaceClientSecret :one
--- With an overlap the secret of before works so long; an older one never does. Who has seen until when a previous secret works
--- replaces nothing where that has changed since.
+-- The previous secret works for the overlap, older ones never do. With seen_until nothing is replaced if another previous secret works
+-- by now.
 with replaced as (
     update clients cl
     set secret_hash = @secret_hash,
@@ -56,7 +56,7 @@ with replaced as (
         and (sqlc.narg(seen_until)::timestamptz is null or cl.previous_secret_until is null
             or cl.previous_secret_until <= connect_now() or cl.previous_secret_until = sqlc.narg(seen_until))
     returning cl.client_id, cl.previous_secret_until
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, client_id, detail)
     select replaced.client_id, @actor::text, 'client.secret_replaced', replaced.client_id,
         case when @overlap::interval > interval '0'
@@ -86,10 +86,10 @@ on conflict (client_id) do update set logo = excluded.logo, content = excluded.c
 delete from client_logos where client_id = @client_id;
 
 -- name: ListLogos :many
--- Those of some clients that have these names.
+-- The logos with these names, of these clients.
 select l.client_id, l.logo, l.content
-from (select unnest(@client_ids::uuid[]) as client_id, unnest(@logos::text[]) as logo) as asked
-join client_logos l on l.client_id = asked.client_id and l.logo = asked.logo;
+from (select unnest(@client_ids::uuid[]) as client_id, unnest(@logos::text[]) as logo) as wanted
+join client_logos l on l.client_id = wanted.client_id and l.logo = wanted.logo;
 
 -- name: CountConnections :one
 select count(*) from connections where client_id = @client_id and state <> 'disconnected';
@@ -97,7 +97,7 @@ select count(*) from connections where client_id = @client_id and state <> 'disc
 -- name: OffboardClient :execrows
 update clients set status = 'offboarded' where client_id = @client_id and status <> 'offboarded';
 
--- name: NoteClientChange :exec
--- For a change of several statements, in its transaction.
+-- name: InsertClientAudit :exec
+-- For a change that takes several statements, in its transaction.
 insert into audit_log (subject, actor, action, client_id, detail)
 values (@client_id::uuid, @actor::text, @action, @client_id::uuid, @detail);

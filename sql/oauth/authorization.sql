@@ -1,16 +1,16 @@
--- Authorizations under way in a browser. Until somebody has signed in a request is sealed in the browser's cookie, and nothing of it
--- is here. The row holds who has signed in, and that the request was decided, until the request expires: it is decided once. Each
--- statement that reads or ends a request names the secret of its sign-in, and sees only requests that can still end well: within
--- their lifetime, not decided, of a client that is active and still registered as the request says.
+-- Authorization requests in a browser. Before sign-in a request is sealed in the browser's cookie and not stored. The row records who
+-- has signed in and that the request was decided, until the request expires, so that it is decided once. Every statement that reads or
+-- ends a request names the secret of its sign-in and requires that the request can still succeed: it has not expired, was not decided,
+-- and its client is active and registered for it.
 
 -- name: ListRegistrations :many
--- What requests are compared with, and how users see their clients.
+-- The registrations that requests are checked against, with what users see of the clients.
 select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, connect_now()::timestamptz as now
 from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: SignInAuthorizationRequest :execrows
--- The first sign-in makes the row. From here on the secret of the sign-in continues the request, and the one that opened it only
--- signs in again.
+-- The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
+-- opened it can only sign in again.
 insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
     user_id, session_hash)
 select @request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, @code_challenge, @expires_at::timestamptz,
@@ -24,23 +24,23 @@ select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = @request_id and r.session_hash = @session_hash::bytea and not r.decided and r.expires_at > connect_now()
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes;
+    and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes);
 
 -- name: SignOutAuthorizationRequest :execrows
 update authorization_requests
 set user_id = null, session_hash = null, consent_day = null
 where request_id = @request_id and session_hash = @session_hash::bytea and not decided and expires_at > connect_now();
 
--- What the consent is about.
 -- name: GetConsentRequest :one
 select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes;
+    and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes);
 
--- Who is asked, with the user's calendar day and the connection, if there is one.
 -- name: GetConsentUser :one
+-- The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not
+-- disconnected.
 select u.email, (connect_now() at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     c.scopes, c.history_from
@@ -48,26 +48,26 @@ from users u
 left join connections c on c.user_id = u.user_id and c.client_id = @client_id
 where u.user_id = @user_id;
 
--- Specification 2.2 and decisions on connections: the day is the user's when the consent is first shown.
 -- name: SetConsentDay :execrows
+-- The user's calendar day when the consent is first shown becomes history_from (specification 2.2).
 update authorization_requests r
 set consent_day = @consent_day::date
 where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
     and (r.consent_day is null or r.consent_day = @consent_day::date);
 
--- Ends the request with the facts of a code. The code lives for its own lifetime, less if the request ends sooner
--- (3.1). What was found out about the user before is in the code, too, and is checked again when it is exchanged.
 -- name: AllowAuthorizationRequest :one
+-- Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
+-- (3.1). What was read about the user before is in the code, too, and is checked again when the code is exchanged.
 with allowed as (
     update authorization_requests r
     set decided = true
     from clients cl
     where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
-        and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
+        and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = @user_id and r.consent_day = @consent_day
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select user_id, 'user', 'consent.allowed', user_id, client_id, nullif(@version::bigint, 0),
         jsonb_build_object('scopes', scope_text(scopes))
@@ -77,34 +77,32 @@ select client_id, redirect_uri, scopes, state, code_challenge,
     least(expires_at, connect_now() + @code_lifetime::interval)::timestamptz as code_expires_at
 from allowed;
 
--- Without a user the secret is that of the browser that opened the request, which may have signed in or not. A cancellation before
--- sign-in is not audited.
 -- name: DenyAuthorizationRequest :one
+-- The secret is that of the sign-in, or of the browser that opened the request. A cancellation before sign-in is not audited.
 with denied as (
     update authorization_requests r
     set decided = true
     from clients cl
     where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and not r.decided
-        and r.expires_at > connect_now() and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
+        and r.expires_at > connect_now() and cl.client_id = r.client_id and is_active(cl.status) and cl.callback_url = r.redirect_uri
     returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, detail)
     select user_id, 'user', 'consent.denied', user_id, client_id, jsonb_build_object('scopes', scope_text(scopes))
     from denied where user_id is not null
 )
 select redirect_uri, state from denied;
 
--- name: KnowsRequest :one
+-- name: RequestIsStored :one
 select exists (select 1 from authorization_requests where request_id = @request_id);
 
 -- name: EndRequestsOfUsers :exec
--- When the users' addresses change, or the user is deleted.
+-- For a change of the users' addresses, or a deletion.
 update authorization_requests set decided = true, user_id = null, session_hash = null, consent_day = null
 where user_id = any (@user_ids::uuid[]);
 
 -- name: SweepAuthorizationRequests :execrows
--- What is sealed in the browser has expired by then, too. What is beyond what a statement can delete in its time is left for the
--- next one.
+-- A request that is sealed in a browser has expired by then, too. The limit keeps the statement within its timeout.
 delete from authorization_requests where request_id in (
     select request_id from authorization_requests where expires_at <= connect_now() limit 50000
 );

@@ -1,22 +1,20 @@
--- Connections and their credentials. Every statement that changes a connection is in this file. Races are settled here: each act is one statement that
--- says under which state, version and generation it may happen, so that of many at once one finds it so.
+-- Connections and their credentials. Every statement that changes a connection is in this file. Each act is one statement that names
+-- the state, version and generation that it requires, so exactly one of several concurrent acts succeeds.
 --
--- The acts of a client authenticate it, too: they happen only for an active client whose secret has this hash. An act that
--- did nothing is explained by a second statement (RefuseRefresh, RefuseExchange), in which client and connection are seen at one
--- moment: between the two the client may have been enabled. What is certain to fail, as a code that was used or a token of an
--- older generation, is found out before anything is locked.
+-- The acts of a client also authenticate it: they require an active client whose secret has the given hash. If an act changed
+-- nothing, a second statement (RefuseExchange, RefuseRefresh) finds the reason. It reads client and connection in one snapshot. If it
+-- finds that the act would succeed by now, because the client was enabled in between, the act is repeated.
 
--- Those of many credentials that are right. is_secret_of knows the rule (migrations).
 -- name: AuthenticateClients :many
-select cl.client_id, asked.secret_hash
-from (select unnest(@client_ids::uuid[]) as client_id, unnest(@secret_hashes::bytea[])::bytea as secret_hash) as asked
-join clients cl on cl.client_id = asked.client_id
-where cl.status = 'active'
-    and is_secret_of(asked.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
+-- The given credentials that are right.
+select cl.client_id, given.secret_hash
+from (select unnest(@client_ids::uuid[]) as client_id, unnest(@secret_hashes::bytea[])::bytea as secret_hash) as given
+join clients cl on cl.client_id = given.client_id
+where is_active(cl.status)
+    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
--- The first consent of a user to a client makes the row that all later acts change, as version 0, and its directory row.
--- The first of two at a time makes it.
 -- name: AddConnection :execrows
+-- The first consent of a user to a client inserts the row that all later acts change, as version 0. Of two concurrent ones, one does.
 insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
     refresh_generation, refresh_deadline)
 values (@user_id, @client_id, @grant_id, 0, 'disconnected', @scopes, @history_from, connect_now(), 1, connect_now())
@@ -25,10 +23,10 @@ on conflict do nothing;
 -- name: AddGrant :exec
 insert into grant_directory (grant_id, user_id, client_id) values (@grant_id, @user_id, @client_id);
 
--- The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
--- goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. An exchange
--- that began before its client was offboarded may end after that: EndConnectionsOfOffboarded finds it.
 -- name: AuthorizeConnection :one
+-- The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
+-- of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
+-- offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection.
 with authorized as (
     update connections c
     set version = c.version + 1,
@@ -43,10 +41,10 @@ with authorized as (
     where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
         and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
-        and cl.status = 'active' and cl.callback_url = @redirect_uri and cl.scopes & @scopes::scope_set = @scopes::scope_set
+        and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select user_id, 'client', 'connection.authorized', user_id, client_id, version,
         jsonb_build_object('scopes', scope_text(scopes))
@@ -54,14 +52,14 @@ with authorized as (
 )
 select grant_id, version, scopes, history_from, authorized_at from authorized;
 
--- Why an exchange did nothing: no row where the client is not who it says. Possible says that it would be done now.
 -- name: RefuseExchange :one
+-- Why an exchange changed nothing. There is no row if the client's credentials are wrong. possible: the exchange would succeed now.
 select exists (
     select 1 from connections c
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @code_version::bigint
         and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
-        and cl.callback_url = @redirect_uri and cl.scopes & @scopes::scope_set = @scopes::scope_set
+        and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
 ) as possible, (case
     when not exists (select 1 from connections c
         where c.user_id = @user_id and c.client_id = @client_id and c.version = @code_version::bigint)
@@ -72,33 +70,32 @@ select exists (
     else 'the connection has other scopes than the code'
 end)::text as reason
 from clients cl
-where cl.client_id = @client_id and cl.status = 'active'
+where cl.client_id = @client_id and is_active(cl.status)
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
--- The refresh (3.2, 4.4): one conditional update of one row. The new deadline tells the time: it is as much later as the
--- inactivity is long.
 -- name: RotateRefreshToken :one
+-- The refresh (3.2, 4.4): one conditional update of one row. The time of the refresh is the new deadline minus the inactivity.
 update connections c
 set refresh_generation = c.refresh_generation + 1,
     refresh_hash = @new_hash,
     refresh_deadline = connect_now() + @inactivity::interval
 from clients cl
 where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
-    and c.version = @version and c.state = 'authorized' and c.refresh_deadline > connect_now()
+    and c.version = @version and is_authorized(c.state, c.refresh_deadline)
     and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
-    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
+    and is_active(cl.status) and cl.scopes & c.scopes = c.scopes
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 
--- Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
--- version whose credentials stopped working.
+-- The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6).
+-- The event names the version whose credentials stopped working.
 
--- Why a refresh did nothing: no row where the client is not who it says. A token that was current before is presented
--- again: the family ends, also the token issued a moment ago (3.2). Possible says that the refresh would be done now.
 -- name: RefuseRefresh :one
+-- Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, this is a
+-- replay: it revokes the whole family, including a token that was issued a moment ago (3.2). possible: the refresh would succeed now.
 with client as (
     select client_id, scopes from clients
-    where client_id = @client_id and status = 'active'
+    where client_id = @client_id and is_active(status)
         and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until)
 ), revoked as (
     update connections c
@@ -107,11 +104,11 @@ with client as (
     where c.user_id = @user_id and c.client_id = @client_id and c.client_id = client.client_id and c.version = @version and c.state = 'authorized'
         and c.refresh_generation > @generation
     returning c.user_id, c.client_id, c.grant_id, c.version
-), told as (
+), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_replayed')
@@ -119,11 +116,11 @@ with client as (
 )
 select exists (select 1 from revoked) as replayed,
     exists (select 1 from connections c
-        where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
-            and c.refresh_deadline <= connect_now()) as lapsed,
+        where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+            and connection_state(c.state, c.refresh_deadline) = 'lapsed') as lapsed,
     exists (select 1 from connections c
-        where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
-            and c.refresh_deadline > connect_now() and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
+        where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+            and is_authorized(c.state, c.refresh_deadline) and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
             and client.scopes & c.scopes = c.scopes) as possible,
     coalesce((select case
             when c.version <> @version then 'refresh_token is of an earlier version of the connection'
@@ -134,11 +131,11 @@ select exists (select 1 from revoked) as replayed,
         where c.user_id = @user_id and c.client_id = @client_id), 'the user is deleted')::text as reason
 from client;
 
--- No row where the client is not who it says, also of RevokeAccessToken.
 -- name: RevokeConnection :one
+-- There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken.
 with client as (
     select cl.client_id from clients cl
-    where cl.client_id = @client_id and cl.status = 'active'
+    where cl.client_id = @client_id and is_active(cl.status)
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 ), revoked as (
     update connections c
@@ -147,11 +144,11 @@ with client as (
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
         and c.client_id = client.client_id
     returning c.user_id, c.client_id, c.grant_id, c.version
-), told as (
+), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_revoked')
@@ -159,36 +156,36 @@ with client as (
 )
 select client_id from client;
 
--- The foreign key refuses a user who is gone.
 -- name: RevokeAccessToken :one
+-- If the user was deleted, the foreign key refuses the row.
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select @user_id::uuid, @token_id::uuid, @expires_at::timestamptz from clients cl
     where @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
-        and cl.status = 'active'
+        and is_active(cl.status)
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
     on conflict do nothing
     returning user_id
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
     select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, @client_id::uuid, @version::bigint
     from revoked
 )
 select cl.client_id from clients cl
-where cl.client_id = @client_id and cl.status = 'active'
+where cl.client_id = @client_id and is_active(cl.status)
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
--- Whose grant it is: nobody's where the client has no such grant, and no row where the client is not who it says.
 -- name: FindGrant :one
+-- The user of a grant, null if the client has no such grant. There is no row if the client's credentials are wrong.
 select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.client_id
-where cl.client_id = @client_id and cl.status = 'active'
+where cl.client_id = @client_id and is_active(cl.status)
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
--- The version goes up even where the connection is disconnected already: a code may be in flight that was issued
--- under the present version, and nothing works after a disconnect has answered (4.10). That is not worth an entry.
 -- name: DisconnectConnection :one
+-- The version rises even if the connection is disconnected already: a code of the current version may be outstanding, and nothing may
+-- work after a disconnect was answered (4.10). Such a repetition is not audited.
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state
     from connections c where c.user_id = @user_id and c.client_id = @client_id and c.version > 0
@@ -198,13 +195,13 @@ with before as (
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from before
     where c.user_id = @user_id and c.client_id = @client_id and c.client_id = before.client_id
-), told as (
+), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version,
         case when @actor::text = 'client' then 'client_disconnected' else 'user_disconnected' end
     from before join webhook_endpoints w on w.client_id = before.client_id
     where before.state <> 'disconnected'
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
     select before.user_id, @actor::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1
     from before where before.state <> 'disconnected'
@@ -218,8 +215,8 @@ select grant_id from connections where user_id = @user_id;
 delete from grant_directory where grant_id = any (@grant_ids::uuid[]);
 
 -- name: EndConnectionsOfUser :one
--- Before the user is deleted, in one transaction, which holds the user's row. What the user's clients were told of activity
--- goes as well; that the connection has ended is delivered yet.
+-- The first step of a user's deletion, whose transaction holds the lock of the user's row. Events about the user's activity are
+-- deleted. The events about the end of the connections are still delivered.
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state
     from connections c where c.user_id = @user_id
@@ -234,12 +231,12 @@ with before as (
     returning e.event_id
 ), unqueued as (
     delete from webhook_queue where event_id in (select forgotten.event_id from forgotten)
-), told as (
+), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
     from before join webhook_endpoints w on w.client_id = before.client_id
     where before.state <> 'disconnected'
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select before.user_id, @actor::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1,
         jsonb_build_object('reason', 'account_deleted')
@@ -248,7 +245,7 @@ with before as (
 select count(*) from before where state <> 'disconnected';
 
 -- name: EndConnectionsOfOffboarded :execrows
--- Some of the connections of a client that was offboarded, or of any that was: there is nobody left to be told.
+-- Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events.
 with chosen as (
     select c.user_id, c.client_id from connections c
     join clients cl on cl.client_id = c.client_id
@@ -267,29 +264,29 @@ select ended.user_id, @actor::text, 'connection.disconnected', ended.user_id, en
     jsonb_build_object('reason', 'client_offboarded')
 from ended;
 
--- Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. Where it is an
--- hour since that was noted, it is to be noted that the client reads (NoteRead).
 -- name: AuthenticateAccess :one
+-- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. last_read_is_old: RecordRead is
+-- due, because the recorded time is more than an hour old.
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as to_be_noted
+    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as last_read_is_old
 from connections c
 join clients cl on cl.client_id = c.client_id
 join users u on u.user_id = c.user_id
 where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
-    and c.state = 'authorized' and c.refresh_deadline > connect_now()
-    and @expires_at::timestamptz > connect_now() and cl.status = 'active'
+    and is_authorized(c.state, c.refresh_deadline)
+    and @expires_at::timestamptz > connect_now() and is_active(cl.status)
     and not exists (select 1 from revoked_access_tokens r
         where r.user_id = @user_id and r.token_id = @token_id);
 
--- Why AuthenticateAccess found no row. It has none itself where the user is deleted.
 -- name: RefuseAccess :one
+-- Why AuthenticateAccess found no row. There is no row here either if the user was deleted.
 select (case
     when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
     when c.version <> @version then 'the access token is of an earlier version of the connection'
     when c.state <> 'authorized' then 'the connection is ' || c.state
-    when c.refresh_deadline <= connect_now() then 'the connection has lapsed: it was not refreshed in time'
-    when cl.status <> 'active' then 'the client is not active'
+    when connection_state(c.state, c.refresh_deadline) = 'lapsed' then 'the connection has lapsed: it was not refreshed in time'
+    when not is_active(cl.status) then 'the client is not active'
     when exists (select 1 from revoked_access_tokens r
         where r.user_id = @user_id and r.token_id = @token_id) then 'the access token was revoked'
     else 'the access token was not valid a moment ago'
@@ -298,8 +295,8 @@ from connections c
 join clients cl on cl.client_id = c.client_id
 where c.user_id = @user_id and c.client_id = @client_id;
 
--- A connection that something acts on just now is noted by the next read.
--- name: NoteRead :exec
+-- name: RecordRead :exec
+-- Skips a row that another act has locked. The next read records it.
 update connections set last_read_at = connect_now()
 where connections.user_id = @user_id and connections.client_id = @client_id and (user_id, client_id) in (
     select c.user_id, c.client_id from connections c

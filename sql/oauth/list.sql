@@ -1,19 +1,17 @@
--- Who is connected with whom, for people. "Lapsed" is derived here as everywhere.
+-- Lists of connections, for people.
 
 -- name: ListConnectionsOfUser :many
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
-        when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-    end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
 join clients cl using (client_id)
 where c.user_id = @user_id and c.state <> 'disconnected'
 order by lower(cl.name), c.client_id;
 
 -- name: ListConnections :many
--- Those that have ended, too. Each filter may be left out.
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
-        when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-    end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
+-- Includes connections that have ended. A null filter matches all.
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
 join clients cl using (client_id)
 where (c.user_id, c.client_id) > (@after_user::uuid, @after_client::uuid) and c.version > 0
@@ -23,10 +21,9 @@ order by c.user_id, c.client_id
 limit @max_rows;
 
 -- name: GetConnection :one
--- One with all that its row knows, also of refreshes, and of the client what decides whether they are refused.
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
-        when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-    end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+-- One connection with its refreshes, and the client's status and allowance, on which they depend.
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
     c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
@@ -36,7 +33,7 @@ where c.user_id = @user_id and c.client_id = @client_id and c.version > 0;
 select user_id, client_id from grant_directory where grant_id = @grant_id;
 
 -- name: CountRequestsOfUser :one
--- Those that have not ended, counted as far as a thousand.
+-- The user's pending requests, counted up to a thousand.
 select count(*) from (
     select 1 from authorization_requests r where r.user_id = @user_id::uuid and not r.decided and r.expires_at > connect_now() limit 1000
 ) as r;

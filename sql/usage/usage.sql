@@ -51,9 +51,7 @@ order by 1, 2;
 -- name: CountConnectionStates :batchmany
 select shown.state, count(*) as connections
 from (
-    select (case
-            when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-        end)::text as state
+    select connection_state(c.state, c.refresh_deadline)::text as state
     from connections c where c.client_id = @client_id and c.version > 0
     limit @at_most
 ) shown
@@ -62,7 +60,7 @@ group by shown.state;
 -- Reads a part of the pages of the table, 0 to 100 per cent.
 -- name: SampleConnections :many
 select client_id,
-    (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as state,
+    connection_state(state, refresh_deadline)::text as state,
     count(*) as connections
 from connections tablesample system (@percent::real)
 where version > 0

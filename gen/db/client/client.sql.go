@@ -126,6 +126,29 @@ func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (GetClientR
 	return i, err
 }
 
+const insertClientAudit = `-- name: InsertClientAudit :exec
+insert into audit_log (subject, actor, action, client_id, detail)
+values ($1::uuid, $2::text, $3, $1::uuid, $4)
+`
+
+type InsertClientAuditParams struct {
+	ClientID uuid.UUID
+	Actor    string
+	Action   string
+	Detail   []byte
+}
+
+// For a change that takes several statements, in its transaction.
+func (q *Queries) InsertClientAudit(ctx context.Context, arg InsertClientAuditParams) error {
+	_, err := q.db.Exec(ctx, insertClientAudit,
+		arg.ClientID,
+		arg.Actor,
+		arg.Action,
+		arg.Detail,
+	)
+	return err
+}
+
 const listClientNames = `-- name: ListClientNames :many
 select client_id, name from clients where client_id = any ($1::uuid[])
 `
@@ -216,8 +239,8 @@ func (q *Queries) ListClients(ctx context.Context, arg ListClientsParams) ([]Lis
 
 const listLogos = `-- name: ListLogos :many
 select l.client_id, l.logo, l.content
-from (select unnest($1::uuid[]) as client_id, unnest($2::text[]) as logo) as asked
-join client_logos l on l.client_id = asked.client_id and l.logo = asked.logo
+from (select unnest($1::uuid[]) as client_id, unnest($2::text[]) as logo) as wanted
+join client_logos l on l.client_id = wanted.client_id and l.logo = wanted.logo
 `
 
 type ListLogosParams struct {
@@ -225,7 +248,7 @@ type ListLogosParams struct {
 	Logos     []string
 }
 
-// Those of some clients that have these names.
+// The logos with these names, of these clients.
 func (q *Queries) ListLogos(ctx context.Context, arg ListLogosParams) ([]ClientLogo, error) {
 	rows, err := q.db.Query(ctx, listLogos, arg.ClientIds, arg.Logos)
 	if err != nil {
@@ -285,29 +308,6 @@ func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (LockClien
 	return i, err
 }
 
-const noteClientChange = `-- name: NoteClientChange :exec
-insert into audit_log (subject, actor, action, client_id, detail)
-values ($1::uuid, $2::text, $3, $1::uuid, $4)
-`
-
-type NoteClientChangeParams struct {
-	ClientID uuid.UUID
-	Actor    string
-	Action   string
-	Detail   []byte
-}
-
-// For a change of several statements, in its transaction.
-func (q *Queries) NoteClientChange(ctx context.Context, arg NoteClientChangeParams) error {
-	_, err := q.db.Exec(ctx, noteClientChange,
-		arg.ClientID,
-		arg.Actor,
-		arg.Action,
-		arg.Detail,
-	)
-	return err
-}
-
 const offboardClient = `-- name: OffboardClient :execrows
 update clients set status = 'offboarded' where client_id = $1 and status <> 'offboarded'
 `
@@ -346,7 +346,7 @@ with replaced as (
         and ($4::timestamptz is null or cl.previous_secret_until is null
             or cl.previous_secret_until <= connect_now() or cl.previous_secret_until = $4)
     returning cl.client_id, cl.previous_secret_until
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, client_id, detail)
     select replaced.client_id, $5::text, 'client.secret_replaced', replaced.client_id,
         case when $2::interval > interval '0'
@@ -364,8 +364,8 @@ type ReplaceClientSecretParams struct {
 	Actor      string
 }
 
-// With an overlap the secret of before works so long; an older one never does. Who has seen until when a previous secret works
-// replaces nothing where that has changed since.
+// The previous secret works for the overlap, older ones never do. With seen_until nothing is replaced if another previous secret works
+// by now.
 func (q *Queries) ReplaceClientSecret(ctx context.Context, arg ReplaceClientSecretParams) (*time.Time, error) {
 	row := q.db.QueryRow(ctx, replaceClientSecret,
 		arg.SecretHash,
@@ -387,7 +387,7 @@ with found as (
     from found
     where clients.client_id = found.client_id and found.status <> $2
     returning clients.client_id
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, client_id)
     select client_id, $3::text, case $2 when 'active' then 'client.enabled' else 'client.disabled' end, client_id
     from changed
@@ -401,7 +401,7 @@ type SetClientStatusParams struct {
 	Actor    string
 }
 
-// Setting the status that a client has is no change, and not noted.
+// Setting the current status again changes nothing and is not audited.
 func (q *Queries) SetClientStatus(ctx context.Context, arg SetClientStatusParams) (int64, error) {
 	row := q.db.QueryRow(ctx, setClientStatus, arg.ClientID, arg.Status, arg.Actor)
 	var count int64

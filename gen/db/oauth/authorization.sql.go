@@ -20,10 +20,10 @@ with allowed as (
     from clients cl
     where r.request_id = $2 and r.session_hash = $3 and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
-        and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
+        and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = $4 and r.consent_day = $5
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select user_id, 'user', 'consent.allowed', user_id, client_id, nullif($6::bigint, 0),
         jsonb_build_object('scopes', scope_text(scopes))
@@ -52,8 +52,8 @@ type AllowAuthorizationRequestRow struct {
 	CodeExpiresAt time.Time
 }
 
-// Ends the request with the facts of a code. The code lives for its own lifetime, less if the request ends sooner
-// (3.1). What was found out about the user before is in the code, too, and is checked again when it is exchanged.
+// Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
+// (3.1). What was read about the user before is in the code, too, and is checked again when the code is exchanged.
 func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthorizationRequestParams) (AllowAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, allowAuthorizationRequest,
 		arg.CodeLifetime,
@@ -81,9 +81,9 @@ with denied as (
     set decided = true
     from clients cl
     where r.request_id = $1 and $2 in (r.browser_hash, r.session_hash) and not r.decided
-        and r.expires_at > connect_now() and cl.client_id = r.client_id and cl.status = 'active' and cl.callback_url = r.redirect_uri
+        and r.expires_at > connect_now() and cl.client_id = r.client_id and is_active(cl.status) and cl.callback_url = r.redirect_uri
     returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, detail)
     select user_id, 'user', 'consent.denied', user_id, client_id, jsonb_build_object('scopes', scope_text(scopes))
     from denied where user_id is not null
@@ -101,8 +101,7 @@ type DenyAuthorizationRequestRow struct {
 	State       string
 }
 
-// Without a user the secret is that of the browser that opened the request, which may have signed in or not. A cancellation before
-// sign-in is not audited.
+// The secret is that of the sign-in, or of the browser that opened the request. A cancellation before sign-in is not audited.
 func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthorizationRequestParams) (DenyAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, denyAuthorizationRequest, arg.RequestID, arg.BrowserHash)
 	var i DenyAuthorizationRequestRow
@@ -115,7 +114,7 @@ update authorization_requests set decided = true, user_id = null, session_hash =
 where user_id = any ($1::uuid[])
 `
 
-// When the users' addresses change, or the user is deleted.
+// For a change of the users' addresses, or a deletion.
 func (q *Queries) EndRequestsOfUsers(ctx context.Context, userIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, endRequestsOfUsers, userIds)
 	return err
@@ -126,7 +125,7 @@ select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = $1 and r.session_hash = $2::bytea and not r.decided and r.expires_at > connect_now()
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
+    and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
 `
 
 type GetAuthorizationRequestParams struct {
@@ -168,7 +167,7 @@ select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = $1 and r.session_hash = $2 and not r.decided and r.expires_at > connect_now()
-    and cl.status = 'active' and cl.callback_url = r.redirect_uri and cl.scopes & r.scopes = r.scopes
+    and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
 `
 
 type GetConsentRequestParams struct {
@@ -185,7 +184,6 @@ type GetConsentRequestRow struct {
 	ConsentDay  *time.Time
 }
 
-// What the consent is about.
 func (q *Queries) GetConsentRequest(ctx context.Context, arg GetConsentRequestParams) (GetConsentRequestRow, error) {
 	row := q.db.QueryRow(ctx, getConsentRequest, arg.RequestID, arg.SessionHash)
 	var i GetConsentRequestRow
@@ -224,7 +222,8 @@ type GetConsentUserRow struct {
 	HistoryFrom *time.Time
 }
 
-// Who is asked, with the user's calendar day and the connection, if there is one.
+// The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not
+// disconnected.
 func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) (GetConsentUserRow, error) {
 	row := q.db.QueryRow(ctx, getConsentUser, arg.ClientID, arg.UserID)
 	var i GetConsentUserRow
@@ -238,17 +237,6 @@ func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) 
 		&i.HistoryFrom,
 	)
 	return i, err
-}
-
-const knowsRequest = `-- name: KnowsRequest :one
-select exists (select 1 from authorization_requests where request_id = $1)
-`
-
-func (q *Queries) KnowsRequest(ctx context.Context, requestID uuid.UUID) (bool, error) {
-	row := q.db.QueryRow(ctx, knowsRequest, requestID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
 }
 
 const listRegistrations = `-- name: ListRegistrations :many
@@ -270,11 +258,11 @@ type ListRegistrationsRow struct {
 	Now         time.Time
 }
 
-// Authorizations under way in a browser. Until somebody has signed in a request is sealed in the browser's cookie, and nothing of it
-// is here. The row holds who has signed in, and that the request was decided, until the request expires: it is decided once. Each
-// statement that reads or ends a request names the secret of its sign-in, and sees only requests that can still end well: within
-// their lifetime, not decided, of a client that is active and still registered as the request says.
-// What requests are compared with, and how users see their clients.
+// Authorization requests in a browser. Before sign-in a request is sealed in the browser's cookie and not stored. The row records who
+// has signed in and that the request was decided, until the request expires, so that it is decided once. Every statement that reads or
+// ends a request names the secret of its sign-in and requires that the request can still succeed: it has not expired, was not decided,
+// and its client is active and registered for it.
+// The registrations that requests are checked against, with what users see of the clients.
 func (q *Queries) ListRegistrations(ctx context.Context, clientIds []uuid.UUID) ([]ListRegistrationsRow, error) {
 	rows, err := q.db.Query(ctx, listRegistrations, clientIds)
 	if err != nil {
@@ -306,6 +294,17 @@ func (q *Queries) ListRegistrations(ctx context.Context, clientIds []uuid.UUID) 
 	return items, nil
 }
 
+const requestIsStored = `-- name: RequestIsStored :one
+select exists (select 1 from authorization_requests where request_id = $1)
+`
+
+func (q *Queries) RequestIsStored(ctx context.Context, requestID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, requestIsStored, requestID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const setConsentDay = `-- name: SetConsentDay :execrows
 update authorization_requests r
 set consent_day = $1::date
@@ -319,7 +318,7 @@ type SetConsentDayParams struct {
 	SessionHash []byte
 }
 
-// Specification 2.2 and decisions on connections: the day is the user's when the consent is first shown.
+// The user's calendar day when the consent is first shown becomes history_from (specification 2.2).
 func (q *Queries) SetConsentDay(ctx context.Context, arg SetConsentDayParams) (int64, error) {
 	result, err := q.db.Exec(ctx, setConsentDay, arg.ConsentDay, arg.RequestID, arg.SessionHash)
 	if err != nil {
@@ -351,8 +350,8 @@ type SignInAuthorizationRequestParams struct {
 	SessionHash   []byte
 }
 
-// The first sign-in makes the row. From here on the secret of the sign-in continues the request, and the one that opened it only
-// signs in again.
+// The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
+// opened it can only sign in again.
 func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuthorizationRequestParams) (int64, error) {
 	result, err := q.db.Exec(ctx, signInAuthorizationRequest,
 		arg.RequestID,
@@ -397,8 +396,7 @@ delete from authorization_requests where request_id in (
 )
 `
 
-// What is sealed in the browser has expired by then, too. What is beyond what a statement can delete in its time is left for the
-// next one.
+// A request that is sealed in a browser has expired by then, too. The limit keeps the statement within its timeout.
 func (q *Queries) SweepAuthorizationRequests(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepAuthorizationRequests)
 	if err != nil {

@@ -28,8 +28,7 @@ type AddConnectionParams struct {
 	HistoryFrom time.Time
 }
 
-// The first consent of a user to a client makes the row that all later acts change, as version 0, and its directory row.
-// The first of two at a time makes it.
+// The first consent of a user to a client inserts the row that all later acts change, as version 0. Of two concurrent ones, one does.
 func (q *Queries) AddConnection(ctx context.Context, arg AddConnectionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, addConnection,
 		arg.UserID,
@@ -62,13 +61,13 @@ func (q *Queries) AddGrant(ctx context.Context, arg AddGrantParams) error {
 const authenticateAccess = `-- name: AuthenticateAccess :one
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as to_be_noted
+    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as last_read_is_old
 from connections c
 join clients cl on cl.client_id = c.client_id
 join users u on u.user_id = c.user_id
 where c.user_id = $1 and c.client_id = $2 and c.version = $3
-    and c.state = 'authorized' and c.refresh_deadline > connect_now()
-    and $4::timestamptz > connect_now() and cl.status = 'active'
+    and is_authorized(c.state, c.refresh_deadline)
+    and $4::timestamptz > connect_now() and is_active(cl.status)
     and not exists (select 1 from revoked_access_tokens r
         where r.user_id = $1 and r.token_id = $5)
 `
@@ -90,11 +89,11 @@ type AuthenticateAccessRow struct {
 	Burst             int32
 	ConcurrentReads   int32
 	Now               time.Time
-	ToBeNoted         bool
+	LastReadIsOld     bool
 }
 
-// Everything that an activity read needs to know of the bearer of an access token (5.2), in one round trip. Where it is an
-// hour since that was noted, it is to be noted that the client reads (NoteRead).
+// Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. last_read_is_old: RecordRead is
+// due, because the recorded time is more than an hour old.
 func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccessParams) (AuthenticateAccessRow, error) {
 	row := q.db.QueryRow(ctx, authenticateAccess,
 		arg.UserID,
@@ -113,18 +112,18 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 		&i.Burst,
 		&i.ConcurrentReads,
 		&i.Now,
-		&i.ToBeNoted,
+		&i.LastReadIsOld,
 	)
 	return i, err
 }
 
 const authenticateClients = `-- name: AuthenticateClients :many
 
-select cl.client_id, asked.secret_hash
-from (select unnest($1::uuid[]) as client_id, unnest($2::bytea[])::bytea as secret_hash) as asked
-join clients cl on cl.client_id = asked.client_id
-where cl.status = 'active'
-    and is_secret_of(asked.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+select cl.client_id, given.secret_hash
+from (select unnest($1::uuid[]) as client_id, unnest($2::bytea[])::bytea as secret_hash) as given
+join clients cl on cl.client_id = given.client_id
+where is_active(cl.status)
+    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
 type AuthenticateClientsParams struct {
@@ -137,14 +136,13 @@ type AuthenticateClientsRow struct {
 	SecretHash []byte
 }
 
-// Connections and their credentials. Every statement that changes a connection is in this file. Races are settled here: each act is one statement that
-// says under which state, version and generation it may happen, so that of many at once one finds it so.
+// Connections and their credentials. Every statement that changes a connection is in this file. Each act is one statement that names
+// the state, version and generation that it requires, so exactly one of several concurrent acts succeeds.
 //
-// The acts of a client authenticate it, too: they happen only for an active client whose secret has this hash. An act that
-// did nothing is explained by a second statement (RefuseRefresh, RefuseExchange), in which client and connection are seen at one
-// moment: between the two the client may have been enabled. What is certain to fail, as a code that was used or a token of an
-// older generation, is found out before anything is locked.
-// Those of many credentials that are right. is_secret_of knows the rule (migrations).
+// The acts of a client also authenticate it: they require an active client whose secret has the given hash. If an act changed
+// nothing, a second statement (RefuseExchange, RefuseRefresh) finds the reason. It reads client and connection in one snapshot. If it
+// finds that the act would succeed by now, because the client was enabled in between, the act is repeated.
+// The given credentials that are right.
 func (q *Queries) AuthenticateClients(ctx context.Context, arg AuthenticateClientsParams) ([]AuthenticateClientsRow, error) {
 	rows, err := q.db.Query(ctx, authenticateClients, arg.ClientIds, arg.SecretHashes)
 	if err != nil {
@@ -180,10 +178,10 @@ with authorized as (
     where c.user_id = $5 and c.client_id = $6 and cl.client_id = c.client_id
         and c.version = $7::bigint and (c.state = 'disconnected' or c.scopes = $1::scope_set)
         and $8::timestamptz > connect_now()
-        and cl.status = 'active' and cl.callback_url = $9 and cl.scopes & $1::scope_set = $1::scope_set
+        and is_registered_for($9, $1::scope_set, cl.status, cl.callback_url, cl.scopes)
         and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select user_id, 'client', 'connection.authorized', user_id, client_id, version,
         jsonb_build_object('scopes', scope_text(scopes))
@@ -213,9 +211,9 @@ type AuthorizeConnectionRow struct {
 	AuthorizedAt time.Time
 }
 
-// The code exchange (specification 3.1, 4.3). The version that the code was issued under must be the present one, and
-// goes up by one: of all codes in flight the first exchanged wins, and a used code is one of an older version. An exchange
-// that began before its client was offboarded may end after that: EndConnectionsOfOffboarded finds it.
+// The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
+// of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
+// offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection.
 func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnectionParams) (AuthorizeConnectionRow, error) {
 	row := q.db.QueryRow(ctx, authorizeConnection,
 		arg.Scopes,
@@ -259,13 +257,13 @@ with before as (
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from before
     where c.user_id = $1 and c.client_id = $2 and c.client_id = before.client_id
-), told as (
+), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version,
         case when $3::text = 'client' then 'client_disconnected' else 'user_disconnected' end
     from before join webhook_endpoints w on w.client_id = before.client_id
     where before.state <> 'disconnected'
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
     select before.user_id, $3::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1
     from before where before.state <> 'disconnected'
@@ -279,8 +277,8 @@ type DisconnectConnectionParams struct {
 	Actor    string
 }
 
-// The version goes up even where the connection is disconnected already: a code may be in flight that was issued
-// under the present version, and nothing works after a disconnect has answered (4.10). That is not worth an entry.
+// The version rises even if the connection is disconnected already: a code of the current version may be outstanding, and nothing may
+// work after a disconnect was answered (4.10). Such a repetition is not audited.
 func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnectionParams) (int32, error) {
 	row := q.db.QueryRow(ctx, disconnectConnection, arg.UserID, arg.ClientID, arg.Actor)
 	var version int32
@@ -314,7 +312,7 @@ type EndConnectionsOfOffboardedParams struct {
 	MaxRows  int32
 }
 
-// Some of the connections of a client that was offboarded, or of any that was: there is nobody left to be told.
+// Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events.
 func (q *Queries) EndConnectionsOfOffboarded(ctx context.Context, arg EndConnectionsOfOffboardedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, endConnectionsOfOffboarded, arg.Actor, arg.ClientID, arg.MaxRows)
 	if err != nil {
@@ -338,12 +336,12 @@ with before as (
     returning e.event_id
 ), unqueued as (
     delete from webhook_queue where event_id in (select forgotten.event_id from forgotten)
-), told as (
+), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
     from before join webhook_endpoints w on w.client_id = before.client_id
     where before.state <> 'disconnected'
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select before.user_id, $2::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1,
         jsonb_build_object('reason', 'account_deleted')
@@ -357,8 +355,8 @@ type EndConnectionsOfUserParams struct {
 	Actor  string
 }
 
-// Before the user is deleted, in one transaction, which holds the user's row. What the user's clients were told of activity
-// goes as well; that the connection has ended is delivered yet.
+// The first step of a user's deletion, whose transaction holds the lock of the user's row. Events about the user's activity are
+// deleted. The events about the end of the connections are still delivered.
 func (q *Queries) EndConnectionsOfUser(ctx context.Context, arg EndConnectionsOfUserParams) (int64, error) {
 	row := q.db.QueryRow(ctx, endConnectionsOfUser, arg.UserID, arg.Actor)
 	var count int64
@@ -370,7 +368,7 @@ const findGrant = `-- name: FindGrant :one
 select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = $1 and g.client_id = cl.client_id
-where cl.client_id = $2 and cl.status = 'active'
+where cl.client_id = $2 and is_active(cl.status)
     and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
@@ -380,7 +378,7 @@ type FindGrantParams struct {
 	SecretHash []byte
 }
 
-// Whose grant it is: nobody's where the client has no such grant, and no row where the client is not who it says.
+// The user of a grant, null if the client has no such grant. There is no row if the client's credentials are wrong.
 func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (*uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, findGrant, arg.GrantID, arg.ClientID, arg.SecretHash)
 	var user_id *uuid.UUID
@@ -412,7 +410,7 @@ func (q *Queries) ListGrantsOfUser(ctx context.Context, userID uuid.UUID) ([]uui
 	return items, nil
 }
 
-const noteRead = `-- name: NoteRead :exec
+const recordRead = `-- name: RecordRead :exec
 update connections set last_read_at = connect_now()
 where connections.user_id = $1 and connections.client_id = $2 and (user_id, client_id) in (
     select c.user_id, c.client_id from connections c
@@ -420,15 +418,15 @@ where connections.user_id = $1 and connections.client_id = $2 and (user_id, clie
     for no key update skip locked)
 `
 
-type NoteReadParams struct {
+type RecordReadParams struct {
 	UserID   uuid.UUID
 	ClientID uuid.UUID
 	Version  int64
 }
 
-// A connection that something acts on just now is noted by the next read.
-func (q *Queries) NoteRead(ctx context.Context, arg NoteReadParams) error {
-	_, err := q.db.Exec(ctx, noteRead, arg.UserID, arg.ClientID, arg.Version)
+// Skips a row that another act has locked. The next read records it.
+func (q *Queries) RecordRead(ctx context.Context, arg RecordReadParams) error {
+	_, err := q.db.Exec(ctx, recordRead, arg.UserID, arg.ClientID, arg.Version)
 	return err
 }
 
@@ -437,8 +435,8 @@ select (case
     when $1::timestamptz <= connect_now() then 'the access token has expired'
     when c.version <> $2 then 'the access token is of an earlier version of the connection'
     when c.state <> 'authorized' then 'the connection is ' || c.state
-    when c.refresh_deadline <= connect_now() then 'the connection has lapsed: it was not refreshed in time'
-    when cl.status <> 'active' then 'the client is not active'
+    when connection_state(c.state, c.refresh_deadline) = 'lapsed' then 'the connection has lapsed: it was not refreshed in time'
+    when not is_active(cl.status) then 'the client is not active'
     when exists (select 1 from revoked_access_tokens r
         where r.user_id = $3 and r.token_id = $4) then 'the access token was revoked'
     else 'the access token was not valid a moment ago'
@@ -456,7 +454,7 @@ type RefuseAccessParams struct {
 	ClientID  uuid.UUID
 }
 
-// Why AuthenticateAccess found no row. It has none itself where the user is deleted.
+// Why AuthenticateAccess found no row. There is no row here either if the user was deleted.
 func (q *Queries) RefuseAccess(ctx context.Context, arg RefuseAccessParams) (string, error) {
 	row := q.db.QueryRow(ctx, refuseAccess,
 		arg.ExpiresAt,
@@ -476,7 +474,7 @@ select exists (
     where c.user_id = $1 and c.client_id = $2 and c.version = $3::bigint
         and (c.state = 'disconnected' or c.scopes = $4::scope_set)
         and $5::timestamptz > connect_now()
-        and cl.callback_url = $6 and cl.scopes & $4::scope_set = $4::scope_set
+        and is_registered_for($6, $4::scope_set, cl.status, cl.callback_url, cl.scopes)
 ) as possible, (case
     when not exists (select 1 from connections c
         where c.user_id = $1 and c.client_id = $2 and c.version = $3::bigint)
@@ -487,7 +485,7 @@ select exists (
     else 'the connection has other scopes than the code'
 end)::text as reason
 from clients cl
-where cl.client_id = $2 and cl.status = 'active'
+where cl.client_id = $2 and is_active(cl.status)
     and is_secret_of($7, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
@@ -506,7 +504,7 @@ type RefuseExchangeRow struct {
 	Reason   string
 }
 
-// Why an exchange did nothing: no row where the client is not who it says. Possible says that it would be done now.
+// Why an exchange changed nothing. There is no row if the client's credentials are wrong. possible: the exchange would succeed now.
 func (q *Queries) RefuseExchange(ctx context.Context, arg RefuseExchangeParams) (RefuseExchangeRow, error) {
 	row := q.db.QueryRow(ctx, refuseExchange,
 		arg.UserID,
@@ -526,7 +524,7 @@ const refuseRefresh = `-- name: RefuseRefresh :one
 
 with client as (
     select client_id, scopes from clients
-    where client_id = $2 and status = 'active'
+    where client_id = $2 and is_active(status)
         and is_secret_of($6, secret_hash, previous_secret_hash, previous_secret_until)
 ), revoked as (
     update connections c
@@ -535,11 +533,11 @@ with client as (
     where c.user_id = $1 and c.client_id = $2 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
         and c.refresh_generation > $4
     returning c.user_id, c.client_id, c.grant_id, c.version
-), told as (
+), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_replayed')
@@ -547,11 +545,11 @@ with client as (
 )
 select exists (select 1 from revoked) as replayed,
     exists (select 1 from connections c
-        where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
-            and c.refresh_deadline <= connect_now()) as lapsed,
+        where c.user_id = $1 and c.client_id = $2 and c.version = $3
+            and connection_state(c.state, c.refresh_deadline) = 'lapsed') as lapsed,
     exists (select 1 from connections c
-        where c.user_id = $1 and c.client_id = $2 and c.version = $3 and c.state = 'authorized'
-            and c.refresh_deadline > connect_now() and c.refresh_generation = $4 and c.refresh_hash = $5
+        where c.user_id = $1 and c.client_id = $2 and c.version = $3
+            and is_authorized(c.state, c.refresh_deadline) and c.refresh_generation = $4 and c.refresh_hash = $5
             and client.scopes & c.scopes = c.scopes) as possible,
     coalesce((select case
             when c.version <> $3 then 'refresh_token is of an earlier version of the connection'
@@ -579,10 +577,10 @@ type RefuseRefreshRow struct {
 	Reason   string
 }
 
-// Whatever ends a connection tells the client, in the same statement, if it wants to know (section 6). The event names the
-// version whose credentials stopped working.
-// Why a refresh did nothing: no row where the client is not who it says. A token that was current before is presented
-// again: the family ends, also the token issued a moment ago (3.2). Possible says that the refresh would be done now.
+// The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6).
+// The event names the version whose credentials stopped working.
+// Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, this is a
+// replay: it revokes the whole family, including a token that was issued a moment ago (3.2). possible: the refresh would succeed now.
 func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (RefuseRefreshRow, error) {
 	row := q.db.QueryRow(ctx, refuseRefresh,
 		arg.UserID,
@@ -607,17 +605,17 @@ with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select $3::uuid, $4::uuid, $5::timestamptz from clients cl
     where $5::timestamptz > connect_now() and cl.client_id = $1
-        and cl.status = 'active'
+        and is_active(cl.status)
         and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
     on conflict do nothing
     returning user_id
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
     select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, $1::uuid, $6::bigint
     from revoked
 )
 select cl.client_id from clients cl
-where cl.client_id = $1 and cl.status = 'active'
+where cl.client_id = $1 and is_active(cl.status)
     and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
@@ -630,7 +628,7 @@ type RevokeAccessTokenParams struct {
 	Version    int64
 }
 
-// The foreign key refuses a user who is gone.
+// If the user was deleted, the foreign key refuses the row.
 func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, revokeAccessToken,
 		arg.ClientID,
@@ -648,7 +646,7 @@ func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenPa
 const revokeConnection = `-- name: RevokeConnection :one
 with client as (
     select cl.client_id from clients cl
-    where cl.client_id = $1 and cl.status = 'active'
+    where cl.client_id = $1 and is_active(cl.status)
         and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 ), revoked as (
     update connections c
@@ -657,11 +655,11 @@ with client as (
     where c.user_id = $3 and c.client_id = $1 and c.version = $4 and c.state = 'authorized'
         and c.client_id = client.client_id
     returning c.user_id, c.client_id, c.grant_id, c.version
-), told as (
+), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
     from revoked join webhook_endpoints w on w.client_id = revoked.client_id
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_revoked')
@@ -677,7 +675,7 @@ type RevokeConnectionParams struct {
 	Version    int64
 }
 
-// No row where the client is not who it says, also of RevokeAccessToken.
+// There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken.
 func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, revokeConnection,
 		arg.ClientID,
@@ -697,9 +695,9 @@ set refresh_generation = c.refresh_generation + 1,
     refresh_deadline = connect_now() + $2::interval
 from clients cl
 where c.user_id = $3 and c.client_id = $4 and cl.client_id = c.client_id
-    and c.version = $5 and c.state = 'authorized' and c.refresh_deadline > connect_now()
+    and c.version = $5 and is_authorized(c.state, c.refresh_deadline)
     and c.refresh_generation = $6 and c.refresh_hash = $7
-    and cl.status = 'active' and cl.scopes & c.scopes = c.scopes
+    and is_active(cl.status) and cl.scopes & c.scopes = c.scopes
     and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 `
@@ -723,8 +721,7 @@ type RotateRefreshTokenRow struct {
 	RefreshDeadline time.Time
 }
 
-// The refresh (3.2, 4.4): one conditional update of one row. The new deadline tells the time: it is as much later as the
-// inactivity is long.
+// The refresh (3.2, 4.4): one conditional update of one row. The time of the refresh is the new deadline minus the inactivity.
 func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshTokenParams) (RotateRefreshTokenRow, error) {
 	row := q.db.QueryRow(ctx, rotateRefreshToken,
 		arg.NewHash,

@@ -19,7 +19,7 @@ select count(*) from (
 ) as r
 `
 
-// Those that have not ended, counted as far as a thousand.
+// The user's pending requests, counted up to a thousand.
 func (q *Queries) CountRequestsOfUser(ctx context.Context, userID uuid.UUID) (int64, error) {
 	row := q.db.QueryRow(ctx, countRequestsOfUser, userID)
 	var count int64
@@ -28,9 +28,8 @@ func (q *Queries) CountRequestsOfUser(ctx context.Context, userID uuid.UUID) (in
 }
 
 const getConnection = `-- name: GetConnection :one
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
-        when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-    end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
     c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
@@ -63,7 +62,7 @@ type GetConnectionRow struct {
 	Registered        scope.Set
 }
 
-// One with all that its row knows, also of refreshes, and of the client what decides whether they are refused.
+// One connection with its refreshes, and the client's status and allowance, on which they depend.
 func (q *Queries) GetConnection(ctx context.Context, arg GetConnectionParams) (GetConnectionRow, error) {
 	row := q.db.QueryRow(ctx, getConnection, arg.UserID, arg.ClientID)
 	var i GetConnectionRow
@@ -107,9 +106,8 @@ func (q *Queries) GetGrant(ctx context.Context, grantID uuid.UUID) (GetGrantRow,
 }
 
 const listConnections = `-- name: ListConnections :many
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
-        when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-    end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
 join clients cl using (client_id)
 where (c.user_id, c.client_id) > ($1::uuid, $2::uuid) and c.version > 0
@@ -144,7 +142,7 @@ type ListConnectionsRow struct {
 	LastReadAt   *time.Time
 }
 
-// Those that have ended, too. Each filter may be left out.
+// Includes connections that have ended. A null filter matches all.
 func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams) ([]ListConnectionsRow, error) {
 	rows, err := q.db.Query(ctx, listConnections,
 		arg.AfterUser,
@@ -188,9 +186,8 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 
 const listConnectionsOfUser = `-- name: ListConnectionsOfUser :many
 
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version, (case
-        when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-    end)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
+select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
 from connections c
 join clients cl using (client_id)
 where c.user_id = $1 and c.state <> 'disconnected'
@@ -214,7 +211,7 @@ type ListConnectionsOfUserRow struct {
 	LastReadAt   *time.Time
 }
 
-// Who is connected with whom, for people. "Lapsed" is derived here as everywhere.
+// Lists of connections, for people.
 func (q *Queries) ListConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]ListConnectionsOfUserRow, error) {
 	rows, err := q.db.Query(ctx, listConnectionsOfUser, userID)
 	if err != nil {

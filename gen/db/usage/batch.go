@@ -202,9 +202,7 @@ func (b *AddUsageBatchResults) Close() error {
 const countConnectionStates = `-- name: CountConnectionStates :batchmany
 select shown.state, count(*) as connections
 from (
-    select (case
-            when c.state = 'authorized' and c.refresh_deadline <= connect_now() then 'lapsed' else c.state
-        end)::text as state
+    select connection_state(c.state, c.refresh_deadline)::text as state
     from connections c where c.client_id = $1 and c.version > 0
     limit $2
 ) shown

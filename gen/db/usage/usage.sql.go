@@ -155,7 +155,7 @@ func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsPara
 
 const sampleConnections = `-- name: SampleConnections :many
 select client_id,
-    (case when state = 'authorized' and refresh_deadline <= connect_now() then 'lapsed' else state end)::text as state,
+    connection_state(state, refresh_deadline)::text as state,
     count(*) as connections
 from connections tablesample system ($1::real)
 where version > 0

@@ -765,7 +765,7 @@ with oldest as materialized (
     from merged m
     join connections c on c.user_id = m.user_id and c.client_id = m.client_id
     join webhook_endpoints w on w.client_id = m.client_id
-    where c.state = 'authorized' and c.refresh_deadline > connect_now() and w.stopped_at is null
+    where is_authorized(c.state, c.refresh_deadline) and w.stopped_at is null
         and m.datasets & c.scopes <> 0 and m.last_date >= c.history_from
 )
 select count(*) from merged

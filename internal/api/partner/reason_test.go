@@ -62,9 +62,9 @@ func TestReasonsOfRefusedForms(t *testing.T) {
 		{"no refresh token", refresh, drop("refresh_token"), "field refresh_token is missing with grant_type=refresh_token"},
 		{"code with refresh", refresh, set("code", "secret-value"), "field code is not allowed with grant_type=refresh_token"},
 		{"verifier", exchange, set("code_verifier", "secret-value"), "field code_verifier is not as documented"},
-		{"no refresh token of ours", refresh, set("refresh_token", "secret-value"), "refresh_token is none of this service, or was altered"},
+		{"no refresh token of ours", refresh, set("refresh_token", "secret-value"), "refresh_token was not issued by this service, or was altered"},
 		{"another client's", refresh, set("refresh_token", foreign.RefreshToken), "refresh_token is another client's"},
-		{"no code of ours", exchange, set("code", "secret-value"), "code is none of this service, or was altered"},
+		{"no code of ours", exchange, set("code", "secret-value"), "code was not issued by this service, or was altered"},
 		{"redirect_uri", exchange, set("redirect_uri", callback+"/"), "redirect_uri is not the one of the authorization request"},
 		{"another verifier", exchange, set("code_verifier", strings.Repeat("a", 43)), "code_verifier does not match code_challenge of the authorization request"},
 	}
@@ -134,7 +134,7 @@ func TestReasonsOfRefusedReads(t *testing.T) {
 	}
 	read("there is no Authorization header", "")
 	read("Authorization is not Bearer with an access token", "", "Basic x")
-	read("the access token is none of this service, or was altered", "", "Bearer secret-value")
+	read("the access token was not issued by this service, or was altered", "", "Bearer secret-value")
 	f.DB.Clock.Advance(301 * time.Second)
 	read("the access token has expired", f.client.ID.String(), "Bearer "+tokens.AccessToken)
 	if strings.Contains(f.Log.String(), "secret-value") {

@@ -174,7 +174,7 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 	if err != nil {
 		return err
 	}
-	if err := server.SignedIn(ctx, request, browser, browser, p.id); err != nil {
+	if err := server.SignIn(ctx, request, browser, browser, p.id); err != nil {
 		return err
 	}
 	if _, err := server.Consent(ctx, request.ID, browser); err != nil {

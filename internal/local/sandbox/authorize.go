@@ -42,7 +42,7 @@ func (s *sandbox) decide(ctx context.Context, authorizationURL string, user uuid
 	if err != nil {
 		return "", err
 	}
-	if err := server.SignedIn(ctx, request, browser, browser, user); err != nil {
+	if err := server.SignIn(ctx, request, browser, browser, user); err != nil {
 		return "", err
 	}
 	consent, err := server.Consent(ctx, request.ID, browser)

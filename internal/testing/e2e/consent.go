@@ -24,7 +24,7 @@ func Consenting(t testing.TB, a *app.App, partner pgtest.Client, user pgtest.Use
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.OAuth.SignedIn(t.Context(), asked, browser, browser, user.ID); err != nil {
+	if err := a.OAuth.SignIn(t.Context(), asked, browser, browser, user.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.OAuth.Consent(t.Context(), asked.ID, browser); err != nil {

@@ -50,7 +50,7 @@ func (b Backend) Code(t testing.TB, of pgtest.Client, scopes scope.Set) string {
 	request, err := b.OAuth.Authorize(ctx, AuthorizationQuery(of, scopes).Encode(), 1000, browser)
 	for _, step := range []func() error{
 		func() error { return err },
-		func() error { return b.OAuth.SignedIn(ctx, request, browser, browser, b.User.ID) },
+		func() error { return b.OAuth.SignIn(ctx, request, browser, browser, b.User.ID) },
 		func() (err error) { _, err = b.OAuth.Consent(ctx, request.ID, browser); return err },
 		func() (err error) { location, err = b.OAuth.Allow(ctx, request.ID, browser); return err },
 	} {

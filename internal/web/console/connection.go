@@ -34,7 +34,7 @@ func connectionPath(user, client uuid.UUID) string {
 // connection is the life of one, with its user.
 type connection struct {
 	User account.User
-	oauth.Life
+	oauth.Details
 }
 
 func (c connection) path() string { return connectionPath(c.User.ID, c.Partner.ClientID) }
@@ -48,7 +48,7 @@ func (c *console) connectionOf(r *http.Request) (one connection, err error) {
 	if err != nil {
 		return one, err
 	}
-	one.Life, err = c.OAuth.Life(r.Context(), one.User.ID, partner)
+	one.Details, err = c.OAuth.Details(r.Context(), one.User.ID, partner)
 	return one, err
 }
 
@@ -67,7 +67,7 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 	}
 	x := connectionView{connection: one}
 	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after [3]page.Key, limit int) ([]moment, error) {
-		return c.moments(r.Context(), one.Life, after, limit)
+		return c.moments(r.Context(), one.Details, after, limit)
 	}, func(m moment) [3]page.Key { return m.keys })
 	if err != nil {
 		return err
@@ -76,14 +76,14 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 	if x.Pages.First != "" {
 		latest = nil // they are older ones
 	}
-	if x.Why, err = c.why(r.Context(), newWriter(c.site.Locale(r)), one.Life, latest); err != nil {
+	if x.Why, err = c.why(r.Context(), newWriter(c.site.Locale(r)), one.Details, latest); err != nil {
 		return err
 	}
 	return c.write(w, r, "users", "connection", x)
 }
 
 // why says in one sentence why a connection does what it does. latest are its latest moments, as far as they are known already.
-func (c *console) why(ctx context.Context, in writer, life oauth.Life, latest []moment) (template.HTML, error) {
+func (c *console) why(ctx context.Context, in writer, life oauth.Details, latest []moment) (template.HTML, error) {
 	say := func(key string, values ...any) template.HTML {
 		values = append(values, "Partner", isolated(life.Partner.Name))
 		return in.HTML("console.why."+key, values...)
@@ -125,7 +125,7 @@ func (c *console) why(ctx context.Context, in writer, life oauth.Life, latest []
 }
 
 // endOf is the entry of what ended a connection, nil where there is none any more.
-func (c *console) endOf(ctx context.Context, life oauth.Life, latest []moment, action string) (*audit.Event, error) {
+func (c *console) endOf(ctx context.Context, life oauth.Details, latest []moment, action string) (*audit.Event, error) {
 	for _, m := range latest {
 		if m.Deed != nil && m.Deed.Action == action {
 			return &m.Deed.Event, nil

@@ -33,7 +33,7 @@ type deed struct {
 
 // moments are what happened to a connection, newest first: at most limit of them, those before a position. They are merged of three
 // lists, each of which is read in the order of an index.
-func (c *console) moments(ctx context.Context, life oauth.Life, before [3]page.Key, limit int) ([]moment, error) {
+func (c *console) moments(ctx context.Context, life oauth.Details, before [3]page.Key, limit int) ([]moment, error) {
 	user, partner := life.UserID, life.Partner.ClientID
 	log, err := c.Audit.Search(ctx, audit.Filter{UserID: user, ClientID: partner}, before[0], limit)
 	if err != nil {

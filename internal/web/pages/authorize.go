@@ -33,14 +33,14 @@ func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
 // pending is an authorization request that waits for the user's decision in this browser.
 type pending struct {
 	oauth.Request
-	asked   oauth.Asked   // as the browser keeps it
-	browser [32]byte      // hash of the secret that opened the request
-	session oauth.Session // once somebody has signed in
-	base    string        // of its paths
+	asked   oauth.SealedRequest // as the browser keeps it
+	browser [32]byte            // hash of the secret that opened the request
+	session oauth.Session       // once somebody has signed in
+	base    string              // of its paths
 }
 
 // keeps is what this browser keeps of the request that the path names.
-func keeps(r *http.Request) (asked oauth.Asked, browser secret, err error) {
+func keeps(r *http.Request) (asked oauth.SealedRequest, browser secret, err error) {
 	if asked.ID, err = site.PathID(r, "request"); err != nil {
 		return asked, browser, err
 	}
@@ -62,7 +62,7 @@ func (p *pages) pending(r *http.Request) (pending, error) {
 		found.session = session.Session
 		found.Request, err = p.OAuth.Request(r.Context(), asked.ID, found.session.Hash())
 	} else {
-		found.Request, err = p.OAuth.Asked(r.Context(), asked, found.browser)
+		found.Request, err = p.OAuth.OpenRequest(r.Context(), asked, found.browser)
 	}
 	return found, err
 }

@@ -48,7 +48,7 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 	id, session := request.asked.ID, request.session.Hash()
 	switch {
 	case !request.SignedIn:
-		callback, err = p.OAuth.DenyAsked(r.Context(), request.asked, request.browser)
+		callback, err = p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
 	case decision == "deny":
 		callback, err = p.OAuth.Deny(r.Context(), id, session)
 	case decision == "allow":
@@ -82,7 +82,7 @@ func (p *pages) cancel(w http.ResponseWriter, r *http.Request, request pending) 
 	if request.SignedIn {
 		return site.Redirect(request.base + "/consent")
 	}
-	callback, err := p.OAuth.DenyAsked(r.Context(), request.asked, request.browser)
+	callback, err := p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *pages) cancel(w http.ResponseWriter, r *http.Request, request pending) 
 // restart lets somebody else sign in to the request.
 func (p *pages) restart(w http.ResponseWriter, r *http.Request, request pending) error {
 	if request.SignedIn {
-		if err := p.OAuth.SignedOut(r.Context(), request.asked.ID, request.session.Hash()); err != nil {
+		if err := p.OAuth.SignOut(r.Context(), request.asked.ID, request.session.Hash()); err != nil {
 			return err
 		}
 	}

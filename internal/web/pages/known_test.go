@@ -165,7 +165,7 @@ func TestFormSentTwiceSignsInOnce(t *testing.T) {
 			t.Errorf("consent: %d", page.StatusCode)
 		}
 	}
-	if err := f.OAuth.SignedIn(t.Context(), first.asked(base), first.secret().hash(), [32]byte{}, f.newUser(t, "bea@example.com").ID); err != oauth.ErrRequestEnded {
+	if err := f.OAuth.SignIn(t.Context(), first.asked(base), first.secret().hash(), [32]byte{}, f.newUser(t, "bea@example.com").ID); err != oauth.ErrRequestEnded {
 		t.Errorf("a sign-in of another user: %v", err)
 	}
 }

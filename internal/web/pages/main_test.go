@@ -231,9 +231,9 @@ func (v visitor) secret() secret {
 }
 
 // asked is what the visitor keeps of a request.
-func (v visitor) asked(base string) oauth.Asked {
+func (v visitor) asked(base string) oauth.SealedRequest {
 	v.T.Helper()
-	return oauth.Asked{ID: idOf(v.T, base), Sealed: v.Cookies(base)[askedCookie].Value}
+	return oauth.SealedRequest{ID: idOf(v.T, base), Sealed: v.Cookies(base)[askedCookie].Value}
 }
 
 // signedIn has the user sign in to a request without a code.
@@ -241,7 +241,7 @@ func (v visitor) signedIn(base string) {
 	v.T.Helper()
 	session := oauth.Session{UserID: v.f.User.ID}
 	asked, browser := v.asked(base), v.secret().hash()
-	if err := v.f.OAuth.SignedIn(v.T.Context(), asked, browser, session.Hash(), session.UserID); err != nil {
+	if err := v.f.OAuth.SignIn(v.T.Context(), asked, browser, session.Hash(), session.UserID); err != nil {
 		v.T.Fatal(err)
 	}
 	sealed, err := v.f.OAuth.SealSession(asked.ID, browser, session)

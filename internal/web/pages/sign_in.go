@@ -51,7 +51,7 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
 		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
 			session := oauth.Session{UserID: verified.UserID, Secret: verified.Secret}
-			if err := p.OAuth.SignedIn(r.Context(), request.asked, request.browser, session.Hash(), verified.UserID); err != nil {
+			if err := p.OAuth.SignIn(r.Context(), request.asked, request.browser, session.Hash(), verified.UserID); err != nil {
 				return err
 			}
 			if err := p.signInTo(w, request, session); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // ask brings a request to its first page, in a browser of its own.
-func (f *fixture) ask(t testing.TB) (Asked, [32]byte) {
+func (f *fixture) ask(t testing.TB) (SealedRequest, [32]byte) {
 	t.Helper()
 	browser := newBrowser()
 	asked, err := f.Authorize(t.Context(), f.query(scope.All).Encode(), 1000, browser)
@@ -22,15 +22,15 @@ func (f *fixture) ask(t testing.TB) (Asked, [32]byte) {
 }
 
 // Before anybody has signed in a request is nowhere but in its browser, and ends like any other.
-func TestAskedIsNotStored(t *testing.T) {
+func TestSealedRequestIsNotStored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	asked, browser := f.ask(t)
-	request, err := f.Asked(t.Context(), asked, browser)
+	request, err := f.OpenRequest(t.Context(), asked, browser)
 	if err != nil || request.SignedIn || request.Partner.ClientID != f.client.ID || request.CallbackURL != callback || request.Scopes != scope.All {
 		t.Errorf("%+v, %v", request, err)
 	}
-	location, err := f.DenyAsked(t.Context(), asked, browser)
+	location, err := f.DenySealed(t.Context(), asked, browser)
 	if err != nil || parameter(t, location, "error") != "access_denied" || parameter(t, location, "state") != state {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -38,45 +38,45 @@ func TestAskedIsNotStored(t *testing.T) {
 		t.Errorf("%d requests are stored", n)
 	}
 	for name, test := range map[string]struct {
-		asked   Asked
+		asked   SealedRequest
 		browser [32]byte
 	}{
 		"another browser":           {asked, newBrowser()},
-		"another request":           {Asked{newAsked(t, f).ID, asked.Sealed}, browser},
-		"altered":                   {Asked{asked.ID, strings.Replace(asked.Sealed, asked.Sealed[20:21], "_", 1) + "A"}, browser},
-		"a credential of a partner": {Asked{asked.ID, f.code(t, scope.All)}, browser},
-		"nothing":                   {Asked{}, browser},
+		"another request":           {SealedRequest{newRequest(t, f).ID, asked.Sealed}, browser},
+		"altered":                   {SealedRequest{asked.ID, strings.Replace(asked.Sealed, asked.Sealed[20:21], "_", 1) + "A"}, browser},
+		"a credential of a partner": {SealedRequest{asked.ID, f.code(t, scope.All)}, browser},
+		"nothing":                   {SealedRequest{}, browser},
 	} {
-		f.notAsked(t, name, test.asked, test.browser)
+		f.refusesAll(t, name, test.asked, test.browser)
 		if ending, err := f.Ending(t.Context(), test.asked, test.browser); err != nil || ending != (Ending{Cause: EndedElsewhere}) {
 			t.Errorf("%s: %+v, %v", name, ending, err)
 		}
 	}
 	f.db.Clock.Advance(10 * time.Minute)
-	f.notAsked(t, "expired", asked, browser)
+	f.refusesAll(t, "expired", asked, browser)
 	if ending, err := f.Ending(t.Context(), asked, browser); err != nil || ending.Cause != EndedByTime || ending.Partner.ClientID != f.client.ID {
 		t.Errorf("expired: %+v, %v", ending, err)
 	}
 	asked, browser = f.ask(t)
 	f.db.Exec(t, "update clients set callback_url = 'https://partner.example/new' where client_id = $1", f.client.ID)
-	f.notAsked(t, "another callback", asked, browser)
+	f.refusesAll(t, "another callback", asked, browser)
 	if ending, err := f.Ending(t.Context(), asked, browser); err != nil || ending.Cause != EndedByPartner {
 		t.Errorf("another callback: %+v, %v", ending, err)
 	}
 }
 
-func newAsked(t testing.TB, f *fixture) Asked {
+func newRequest(t testing.TB, f *fixture) SealedRequest {
 	t.Helper()
 	asked, _ := f.ask(t)
 	return asked
 }
 
-// notAsked checks that nothing can be done with what a browser keeps.
-func (f *fixture) notAsked(t *testing.T, name string, asked Asked, browser [32]byte) {
+// refusesAll checks that nothing can be done with what a browser keeps.
+func (f *fixture) refusesAll(t *testing.T, name string, asked SealedRequest, browser [32]byte) {
 	t.Helper()
-	_, request := f.Asked(t.Context(), asked, browser)
-	_, deny := f.DenyAsked(t.Context(), asked, browser)
-	signIn := f.SignedIn(t.Context(), asked, browser, newBrowser(), f.user)
+	_, request := f.OpenRequest(t.Context(), asked, browser)
+	_, deny := f.DenySealed(t.Context(), asked, browser)
+	signIn := f.SignIn(t.Context(), asked, browser, newBrowser(), f.user)
 	for act, err := range map[string]error{"request": request, "deny": deny, "sign-in": signIn} {
 		if !errors.Is(err, ErrRequestEnded) {
 			t.Errorf("%s: %s: %v", name, act, err)
@@ -85,20 +85,20 @@ func (f *fixture) notAsked(t *testing.T, name string, asked Asked, browser [32]b
 }
 
 // A request is decided once, though its browser keeps what it asked for: by the user, or by the end of the user's address.
-func TestAskedIsDecidedOnce(t *testing.T) {
+func TestRequestIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for name, decide := range map[string]func(Asked, [32]byte) error{
-		"allowed":  func(a Asked, b [32]byte) error { _, err := f.Allow(t.Context(), a.ID, b); return err },
-		"denied":   func(a Asked, b [32]byte) error { _, err := f.Deny(t.Context(), a.ID, b); return err },
-		"in a tab": func(a Asked, b [32]byte) error { _, err := f.DenyAsked(t.Context(), a, b); return err },
-		"by the end of the address": func(Asked, [32]byte) error {
+	for name, decide := range map[string]func(SealedRequest, [32]byte) error{
+		"allowed":  func(a SealedRequest, b [32]byte) error { _, err := f.Allow(t.Context(), a.ID, b); return err },
+		"denied":   func(a SealedRequest, b [32]byte) error { _, err := f.Deny(t.Context(), a.ID, b); return err },
+		"in a tab": func(a SealedRequest, b [32]byte) error { _, err := f.DenySealed(t.Context(), a, b); return err },
+		"by the end of the address": func(SealedRequest, [32]byte) error {
 			f.db.Exec(t, "update authorization_requests set decided = true, user_id = null, session_hash = null, consent_day = null where user_id = $1", f.user)
 			return nil
 		},
 	} {
 		asked, browser := f.ask(t)
-		if err := f.SignedIn(t.Context(), asked, browser, browser, f.user); err != nil {
+		if err := f.SignIn(t.Context(), asked, browser, browser, f.user); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.Consent(t.Context(), asked.ID, browser); err != nil {
@@ -108,9 +108,9 @@ func TestAskedIsDecidedOnce(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for act, err := range map[string]error{
-			"sign-in": f.SignedIn(t.Context(), asked, browser, browser, f.user),
-			"another": f.SignedIn(t.Context(), asked, browser, newBrowser(), f.newUser(t, "UTC")),
-			"deny":    func() error { _, err := f.DenyAsked(t.Context(), asked, browser); return err }(),
+			"sign-in": f.SignIn(t.Context(), asked, browser, browser, f.user),
+			"another": f.SignIn(t.Context(), asked, browser, newBrowser(), f.newUser(t, "UTC")),
+			"deny":    func() error { _, err := f.DenySealed(t.Context(), asked, browser); return err }(),
 		} {
 			if !errors.Is(err, ErrRequestEnded) {
 				t.Errorf("%s: %s: %v", name, act, err)

@@ -1,0 +1,131 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"connect-svc/internal/brand"
+	"connect-svc/internal/mailbox"
+	"connect-svc/internal/scope"
+)
+
+// Policy is a client's rate policy (specification section 8).
+type Policy struct {
+	RequestsPerMinute int // sustained refill, 1 to 1,000,000
+	Burst             int // back-to-back requests when the budget is full, 1 to 1,000,000
+	ConcurrentReads   int // concurrent activity reads, 1 to 10,000
+}
+
+// DefaultPolicy is used unless the operator sets another one.
+var DefaultPolicy = Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 10}
+
+// Registration is what the operator registers about a client.
+type Registration struct {
+	Name         string    // 1 to 100 characters, shown to users
+	CallbackURL  string    // see [ValidateCallback]
+	Scopes       scope.Set // the allowance, at least one
+	Policy       Policy
+	ContactEmail string // optional
+	HomepageURL  string // optional, https, shown to users like the next three
+	PrivacyURL   string
+	TermsURL     string
+	Logo         brand.Logo // a client that was read has only its name: see [Registry.Logo]
+	// WebhookParallel is how many events a server sends to the client concurrently, 1 to 64; 0: [DefaultWebhookParallel].
+	WebhookParallel int
+}
+
+// DefaultWebhookParallel suits a receiver that answers immediately.
+const DefaultWebhookParallel = 8
+
+// FieldError names the field of a registration that is wrong, and what is accepted.
+type FieldError struct {
+	Field   string // as the command line names it: "name", "callback", "scope" …
+	Problem string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
+
+func (r *Registration) validate() error {
+	if r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > 100 ||
+		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unseen) || !strings.ContainsFunc(r.Name, unicode.IsGraphic) {
+		return &FieldError{"name", "must be 1 to 100 characters, without characters that cannot be seen or space at its ends"}
+	}
+	if err := ValidateCallback(r.CallbackURL); err != nil {
+		return &FieldError{"callback", err.Error()}
+	}
+	if r.Scopes == 0 || !scope.All.Contains(r.Scopes) {
+		return &FieldError{"scope", "must be one or more of " + strings.Join(scope.All.Names(), ", ")}
+	}
+	for _, part := range []struct {
+		field      string
+		value, max int
+	}{
+		{"requests-per-minute", r.Policy.RequestsPerMinute, 1_000_000},
+		{"burst", r.Policy.Burst, 1_000_000},
+		{"concurrent-reads", r.Policy.ConcurrentReads, 10_000},
+		{"webhook-parallel", r.WebhookParallel, 64},
+	} {
+		if part.value < 1 || part.value > part.max {
+			return &FieldError{part.field, fmt.Sprintf("must be 1 to %d", part.max)}
+		}
+	}
+	if r.ContactEmail != "" {
+		if !mailbox.Valid(r.ContactEmail) {
+			return &FieldError{"contact-email", "must be an e-mail address like name@example.com"}
+		}
+	}
+	for _, page := range []struct{ field, address string }{
+		{"homepage", r.HomepageURL}, {"privacy-url", r.PrivacyURL}, {"terms-url", r.TermsURL},
+	} {
+		if page.address != "" && !brand.IsPage(page.address) {
+			return &FieldError{page.field, "must be an https:// address of at most 2048 characters"}
+		}
+	}
+	return nil
+}
+
+// unseen reports characters that are invisible, break the line, or change the direction of the text. A name with them could look like
+// another one. The joiners that some scripts and emoji need are allowed.
+func unseen(c rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	return unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && c != nonJoiner && c != joiner
+}
+
+// ValidateCallback checks the rules of a callback (specification sections 1 and 4.2): at most 2048 bytes, `https://`, a path other than
+// `/`, no fragment, wildcard, credentials, whitespace or backslash, and a query, if any, without the parameters that the service adds.
+// Callbacks are compared as exact strings, so they must be visible ASCII.
+func ValidateCallback(callback string) error {
+	parsed, err := url.Parse(callback)
+	switch {
+	case len(callback) > 2048:
+		return errors.New("must be at most 2048 bytes")
+	case err != nil, !visibleASCII(callback):
+		return errors.New("must be a URL of visible ASCII characters")
+	case !strings.HasPrefix(callback, "https://") || parsed.Hostname() == "":
+		return errors.New("must begin with https:// and a host")
+	case parsed.User != nil:
+		return errors.New("must not contain credentials")
+	case strings.ContainsAny(callback, `#*\`):
+		return errors.New("must not contain a fragment, a wildcard or a backslash")
+	case parsed.Path == "" || parsed.Path == "/":
+		return errors.New("must have a path other than /")
+	}
+	query, err := url.ParseQuery(parsed.RawQuery)
+	if err != nil {
+		return errors.New("must have a well-formed query, if any")
+	}
+	for _, reserved := range []string{"code", "state", "error", "error_description"} {
+		if query.Has(reserved) {
+			return errors.New("must not have code, state, error or error_description in its query")
+		}
+	}
+	return nil
+}
+
+func visibleASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}

@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	clientdb "connect-svc/gen/db/client"
+	"connect-svc/internal/actor"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
+)
+
+// Secret is a client's new secret, which is not stored and cannot be shown again.
+type Secret struct {
+	Secret       string
+	OverlapUntil time.Time // until when the previous secret works, too; zero: it has ended
+}
+
+// MaxOverlap is the longest time for which a replaced secret can still work.
+const MaxOverlap = 30 * 24 * time.Hour
+
+// RotateSecret replaces the secret of a client. The previous one works for the overlap, by the database's clock: 0, or whole seconds up
+// to [MaxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: *FieldError, ErrNotFound,
+// ErrOffboarded.
+func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration) (Secret, error) {
+	return r.rotateSecret(ctx, id, overlap, nil)
+}
+
+// RotateSeenSecret is RotateSecret for a caller that has seen [Client.OverlapUntil]. If another previous secret works by now, nothing is
+// replaced, because its holder was promised the overlap. Additional error: ErrReplacedSince.
+func (r *Registry) RotateSeenSecret(ctx context.Context, id uuid.UUID, overlap time.Duration, overlapUntil time.Time) (Secret, error) {
+	return r.rotateSecret(ctx, id, overlap, &overlapUntil)
+}
+
+func (r *Registry) rotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration, seenUntil *time.Time) (Secret, error) {
+	if overlap < 0 || overlap > MaxOverlap || overlap%time.Second != 0 {
+		return Secret{}, &FieldError{"overlap", "must be 0 or whole seconds, at most 720h"}
+	}
+	secret, hash, err := credential.NewClientSecret(r.Random)
+	if err != nil {
+		return Secret{}, err
+	}
+	until, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
+		ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: actor.Of(ctx),
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		known, err := r.Get(ctx, id)
+		switch {
+		case err != nil:
+			return Secret{}, err
+		case known.Status == Offboarded:
+			return Secret{}, clientError(id, ErrOffboarded)
+		}
+		return Secret{}, clientError(id, ErrReplacedSince)
+	}
+	if err != nil {
+		return Secret{}, clientError(id, err)
+	}
+	return Secret{secret, postgres.Value(until)}, nil
+}

@@ -1,0 +1,89 @@
+package client
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	clientdb "connect-svc/gen/db/client"
+	"connect-svc/internal/postgres"
+)
+
+// Update changes a registration and returns the changed client. change receives the current registration. After a *FieldError nothing
+// has changed. A new callback or a smaller allowance takes effect at once: requests and codes with the old callback end, and a refresh of
+// scopes that are no longer allowed is refused (specification 7.3). Other errors: ErrNotFound, ErrOffboarded.
+func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {
+	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+		queries := r.queries.WithTx(tx)
+		row, err := queries.LockClient(ctx, id)
+		if err != nil {
+			return err
+		}
+		updated = fromRow(clientdb.ListClientsRow(row))
+		if updated.Status == Offboarded {
+			return ErrOffboarded
+		}
+		before := updated.Registration
+		change(&updated.Registration)
+		if err := updated.validate(); err != nil {
+			return err
+		}
+		changes := differences(before, updated.Registration)
+		if len(changes) == 0 {
+			return nil
+		}
+		if err := queries.UpdateClient(ctx, clientdb.UpdateClientParams{
+			ClientID:          id,
+			Name:              updated.Name,
+			CallbackUrl:       updated.CallbackURL,
+			Scopes:            updated.Scopes,
+			RequestsPerMinute: int32(updated.Policy.RequestsPerMinute),
+			Burst:             int32(updated.Policy.Burst),
+			ConcurrentReads:   int32(updated.Policy.ConcurrentReads),
+			ContactEmail:      updated.ContactEmail,
+			HomepageUrl:       updated.HomepageURL,
+			PrivacyUrl:        updated.PrivacyURL,
+			TermsUrl:          updated.TermsURL,
+			Logo:              updated.Logo.Name,
+			WebhookParallel:   int16(updated.WebhookParallel), //nolint:gosec // 1 to 64
+		}); err != nil {
+			return err
+		}
+		if updated.Logo.Name != before.Logo.Name {
+			if err := putLogo(ctx, queries, id, updated.Logo); err != nil {
+				return err
+			}
+		}
+		return audit(ctx, queries, id, "client.updated", changes)
+	})
+	if err != nil {
+		return Client{}, clientError(id, err)
+	}
+	return updated, nil
+}
+
+// differences returns the changed fields with their old and new values. Contact addresses are personal, so their values are left out.
+func differences(before, after Registration) map[string]any {
+	changes := map[string]any{}
+	differ := func(field string, from, to any) {
+		if from != to {
+			changes[field] = map[string]any{"from": from, "to": to}
+		}
+	}
+	differ("name", before.Name, after.Name)
+	differ("callback_url", before.CallbackURL, after.CallbackURL)
+	differ("scopes", before.Scopes.String(), after.Scopes.String())
+	differ("requests_per_minute", before.Policy.RequestsPerMinute, after.Policy.RequestsPerMinute)
+	differ("burst", before.Policy.Burst, after.Policy.Burst)
+	differ("concurrent_reads", before.Policy.ConcurrentReads, after.Policy.ConcurrentReads)
+	differ("webhook_parallel", before.WebhookParallel, after.WebhookParallel)
+	differ("homepage_url", before.HomepageURL, after.HomepageURL)
+	differ("privacy_url", before.PrivacyURL, after.PrivacyURL)
+	differ("terms_url", before.TermsURL, after.TermsURL)
+	differ("logo", before.Logo.Name, after.Logo.Name)
+	if before.ContactEmail != after.ContactEmail {
+		changes["contact_email"] = map[string]any{}
+	}
+	return changes
+}

@@ -1,0 +1,111 @@
+package oauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/actor"
+	"connect-svc/internal/postgres"
+)
+
+// A disconnect ends a connection in any state: all its codes and tokens stop working, and a later connection needs fresh consent
+// (specification 3.2, 4.10). It may be repeated.
+
+// Disconnect ends the client's connection that has this grant. A grant that is unknown or another client's changes nothing and is not
+// an error. Error: ErrInvalidClient.
+func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uuid.UUID) error {
+	if err := s.AuthenticateClient(ctx, client); err != nil { // the id of a grant is not a credential
+		return err
+	}
+	ctx = asClient(ctx, client.ClientID)
+	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{
+		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:],
+	})
+	if err == nil && userID != nil {
+		err = s.disconnect(ctx, *userID, client.ClientID, "client")
+	}
+	if errors.Is(err, ErrNotConnected) { // the user was deleted in the meantime
+		return nil
+	}
+	return postgres.Outcome("disconnect", err, errWrongClient)
+}
+
+// DisconnectUser ends the user's connection with a client, at the user's request. Error: ErrNotConnected.
+func (s *Server) DisconnectUser(ctx context.Context, userID, clientID uuid.UUID) error {
+	return s.disconnect(ctx, userID, clientID, "user")
+}
+
+// DisconnectByOperator ends a user's connection with a client for the operator who acts under ctx. Error: ErrNotConnected.
+func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid.UUID) error {
+	return s.disconnect(ctx, userID, clientID, actor.Of(ctx))
+}
+
+// DisconnectMismatch ends the connection whose scopes prevent the request from being allowed. Error: ErrRequestEnded if there is none.
+func (s *Server) DisconnectMismatch(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
+	found, err := s.consent(ctx, id, session)
+	if err != nil {
+		return err
+	}
+	if !found.scopeMismatch() {
+		return ErrRequestEnded
+	}
+	return s.DisconnectUser(ctx, *found.request.UserID, found.request.ClientID)
+}
+
+// disconnect is the act of all of the above. Error: ErrNotConnected.
+func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string) error {
+	unlock, err := s.connections.Lock(ctx, connectionKey{userID, clientID})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
+		UserID: userID, ClientID: clientID, Actor: by,
+	})
+	return postgres.NoRow(err, ErrNotConnected)
+}
+
+// EndConnectionsOfUser disconnects a user from every client within the transaction that deletes the user, and returns how many
+// connections were not disconnected before. The clients get their events. The transaction must hold the lock of the user's row, so that
+// no connection is added. It also deletes the user's rows that have no foreign key to the user.
+func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
+	queries := oauthdb.New(tx)
+	n, err := queries.EndConnectionsOfUser(ctx, oauthdb.EndConnectionsOfUserParams{UserID: userID, Actor: actor.Of(ctx)})
+	if err != nil {
+		return 0, err
+	}
+	grants, err := queries.ListGrantsOfUser(ctx, userID)
+	if err != nil {
+		return 0, err
+	}
+	return n, errors.Join(queries.DeleteGrants(ctx, grants), queries.EndRequestsOfUsers(ctx, []uuid.UUID{userID}))
+}
+
+// EndRequestsOfUsers ends the authorization requests that users have signed in to, within a transaction.
+func EndRequestsOfUsers(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error {
+	return oauthdb.New(tx).EndRequestsOfUsers(ctx, userIDs)
+}
+
+// EndConnectionsOfClient disconnects every user from an offboarded client, and returns how many connections were not disconnected
+// before. If it is interrupted, [Server.Sweep] continues.
+func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error) {
+	return endOffboarded(ctx, oauthdb.New(pool), &clientID)
+}
+
+// endOffboarded disconnects users from one offboarded client, or with nil from all of them, a thousand in a statement.
+func endOffboarded(ctx context.Context, queries *oauthdb.Queries, clientID *uuid.UUID) (ended int64, err error) {
+	const perStatement = 1000
+	for {
+		n, err := queries.EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
+			ClientID: clientID, Actor: actor.Of(ctx), MaxRows: perStatement,
+		})
+		if ended += n; err != nil || n < perStatement {
+			return ended, err
+		}
+	}
+}

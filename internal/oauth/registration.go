@@ -1,0 +1,48 @@
+package oauth
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	oauthdb "connect-svc/gen/db/oauth"
+)
+
+// Partner is a client as users see it. All fields except the id and the name may be empty.
+type Partner struct {
+	ClientID                          uuid.UUID
+	Name                              string
+	HomepageURL, PrivacyURL, TermsURL string
+	Logo                              string // file name
+}
+
+// registration is a client's row at the time Now.
+type registration = oauthdb.ListRegistrationsRow
+
+// active is the status of a client that may act.
+const active = "active"
+
+// registrationsPerStatement bounds how many clients one statement looks up.
+const registrationsPerStatement = 500
+
+func (s *Server) listRegistrations(ctx context.Context, clientIDs []uuid.UUID) (map[uuid.UUID]registration, error) {
+	rows, err := s.queries.ListRegistrations(ctx, clientIDs)
+	found := make(map[uuid.UUID]registration, len(rows))
+	for _, row := range rows {
+		found[row.ClientID] = row
+	}
+	return found, err
+}
+
+func partnerOf(row *registration) Partner {
+	return Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}
+}
+
+// PartnerOf returns what users see of a client. Error: ErrRequestEnded if there is no such client.
+func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (Partner, error) {
+	found, known, err := s.registrations.Ask(ctx, clientID)
+	if err == nil && !known {
+		err = ErrRequestEnded
+	}
+	return partnerOf(&found), err
+}

@@ -1,0 +1,81 @@
+package oauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/google/uuid"
+
+	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/credential"
+)
+
+// SignIn records the user who signed in for a request. The first user stays; for another one the error is ErrRequestEnded. From then on
+// the request is opened by session, the hash of a secret that the browser received for its sign-in. Someone who knows or chose the
+// browser's earlier secret can neither see the request nor consent to it.
+func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, session [sha256.Size]byte, userID uuid.UUID) error {
+	request, err := s.unsealRequest(sealed, browser)
+	if err != nil {
+		return err
+	}
+	client, known, err := s.registrations.Ask(ctx, request.ClientID)
+	if err != nil {
+		return err
+	}
+	if !known || !request.isRegistered(&client) {
+		return ErrRequestEnded
+	}
+	n, err := s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
+		RequestID:     request.ID,
+		BrowserHash:   browser[:],
+		ClientID:      request.ClientID,
+		RedirectUri:   client.CallbackUrl,
+		Scopes:        request.Scopes,
+		State:         request.State,
+		CodeChallenge: request.CodeChallenge[:],
+		ExpiresAt:     time.UnixMicro(request.ExpiresAt),
+		UserID:        userID,
+		SessionHash:   session[:],
+	})
+	if err == nil && n == 0 {
+		return ErrRequestEnded
+	}
+	return err
+}
+
+// SignOut reverts the sign-in to a request, so that another user can sign in. Without a sign-in it changes nothing.
+func (s *Server) SignOut(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
+	_, err := s.queries.SignOutAuthorizationRequest(ctx, oauthdb.SignOutAuthorizationRequestParams{
+		RequestID: id, SessionHash: session[:],
+	})
+	return err
+}
+
+// Session is a sign-in to an authorization request, as its browser stores it.
+type Session struct {
+	UserID uuid.UUID
+	Secret [32]byte
+}
+
+// Hash identifies the session to the acts on its request.
+func (s Session) Hash() [sha256.Size]byte { return sha256.Sum256(s.Secret[:]) }
+
+// sessionPayload is the content of a sealed session.
+type sessionPayload struct {
+	RequestID, UserID uuid.UUID
+	Browser           [sha256.Size]byte // as in [requestPayload]
+	Secret            [32]byte
+}
+
+// SealSession returns the session for the browser that signed in.
+func (s *Server) SealSession(requestID uuid.UUID, browser [sha256.Size]byte, session Session) (string, error) {
+	return s.seal(credential.RequestSession, sessionPayload{requestID, session.UserID, browser, session.Secret})
+}
+
+// OpenSession opens a sealed session. That it opens proves that the user signed in. Whether the request can continue is decided by the
+// acts on it.
+func (s *Server) OpenSession(sealed string) (requestID uuid.UUID, browser [sha256.Size]byte, session Session, ok bool) {
+	opened, err := open[sessionPayload](s, credential.RequestSession, sealed)
+	return opened.RequestID, opened.Browser, Session{opened.UserID, opened.Secret}, err == nil
+}

@@ -55,10 +55,11 @@ type Limits struct {
 	Leave time.Duration
 	Stop  time.Duration
 
-	// Check is what each check of `connect-svc check` may take, and Database what an embedded PostgreSQL has to stop before it is
-	// killed.
+	// Check is what each check of `connect-svc check` may take, Database what an embedded PostgreSQL has to stop before it is killed,
+	// and Partner how long the demo's example partner waits for an answer.
 	Check    time.Duration
 	Database time.Duration
+	Partner  time.Duration
 
 	// Count is what counting the connections of one client may take, and half of it that of all clients. Then the count is not
 	// exact.
@@ -103,6 +104,7 @@ var Default = Limits{
 
 	Check:    10 * time.Second,
 	Database: 10 * time.Second,
+	Partner:  10 * time.Second, // a person is waiting
 
 	Count:  2 * time.Second,
 	Search: 60 * time.Millisecond,

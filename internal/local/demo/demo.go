@@ -51,10 +51,8 @@ type Config struct {
 	Started  func(Addresses)
 }
 
-const (
-	activityWindow = 20 * time.Second // shorter than the service's default: a person is waiting
-	drainTimeout   = 5 * time.Second
-)
+// activityWindow is shorter than the service's default: a person is waiting.
+const activityWindow = 20 * time.Second
 
 // loopback is where everything is.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -259,7 +257,7 @@ func (d *demo) run(ctx context.Context) error {
 		})
 		group.Go(func() error {
 			<-ctx.Done()
-			limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+			limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.config.Limits.OrDefault().Drain)
 			defer cancel()
 			_ = server.Shutdown(limit)
 			_ = server.Close()

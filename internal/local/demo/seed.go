@@ -147,6 +147,7 @@ func (d *demo) openPartner(ctx context.Context, r registration) error {
 		Transport:     transport,
 		Store:         store,
 		MailPage:      d.addresses.Mail + "/",
+		Timeout:       d.config.Limits.OrDefault().Partner,
 	}
 	for _, p := range d.people {
 		config.Members = append(config.Members, partner.Member{Key: p.key, Name: p.name, Email: p.email, Timezone: p.location})

@@ -56,7 +56,7 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 		OAuth:    oauth.New(db.Pool, keys, oauth.DefaultSettings),
 		Clients:  client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient),
 		Webhooks: webhook.New(db.Pool, keys, webhook.Settings{
-			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(),
+			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(), Limits: wait.Patient,
 		}),
 		Usage: usage.New(db.Pool, wait.Patient, slog.New(slog.DiscardHandler), db.Now),
 		Audit: audit.New(db.Pool, wait.Patient, 0),

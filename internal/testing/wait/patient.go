@@ -37,6 +37,7 @@ var Patient = timelimit.Limits{
 
 	Check:    Limit + 2*step,
 	Database: Limit,
+	Partner:  2 * Limit,
 
 	Count:  2 * Limit,
 	Search: Limit,

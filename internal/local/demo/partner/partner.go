@@ -28,6 +28,8 @@ type Config struct {
 	WebhookSecret string
 	Members       []Member // at least one; the first is signed in until the browser says otherwise
 	MailPage      string   // where a member of the demo finds the email with the code
+
+	Timeout time.Duration // of a request to the service
 }
 
 // Member is somebody who has an account at the partner. There is no sign-in there: the page has a switch.
@@ -78,7 +80,7 @@ func New(ctx context.Context, config Config) (*Partner, error) {
 		CallbackURL: config.BaseURL + CallbackPath,
 		Scopes:      []connectsdk.Scope{connectsdk.ScopeDailyStepsRead, connectsdk.ScopeCyclingDailyRead, connectsdk.ScopeCyclingActivitiesRead},
 		Store:       config.Store, HTTPClient: &http.Client{Transport: recorder{config.Transport}},
-		Timeout: 10 * time.Second, // a person is waiting
+		Timeout: config.Timeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("partner: %w", err)

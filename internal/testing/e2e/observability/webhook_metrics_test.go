@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/wait"
 )
 
 // How delivery goes can be read from the metrics, by the client's name.
@@ -34,42 +36,32 @@ func TestWebhookMetrics(t *testing.T) {
 	event := func() {
 		t.Helper()
 		e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
-			values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - interval '90 s')`, e.Partner.ID)
+			values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - interval '9000 s')`, e.Partner.ID)
 	}
 	label := fmt.Sprintf("{client=%q", e.Partner.Name)
-	// wait reads the metrics until they hold all the lines.
-	wait := func(lines ...string) string {
+	// until reads the metrics until they hold all the lines.
+	until := func(lines ...string) {
 		t.Helper()
-		for {
-			text, missing := "\n"+e.Private(t, "/metrics"), 0
-			for _, line := range lines {
-				if !strings.Contains(text, "\nconnect_webhook_"+line) {
-					missing++
-				}
-			}
-			if missing == 0 {
-				return text
-			}
-			if t.Context().Err() != nil {
-				t.Fatalf("%d of %q missing in\n%s", missing, lines, text)
-			}
-		}
+		wait.Until(t, fmt.Sprintf("the metrics have %q", lines), func() bool {
+			text := "\n" + e.Private(t, "/metrics")
+			return !slices.ContainsFunc(lines, func(line string) bool { return !strings.Contains(text, "\nconnect_webhook_"+line) })
+		})
 	}
 	if _, err := e.App.Webhooks.SetEndpoint(t.Context(), e.Partner.ID, receiver.URL); err != nil {
 		t.Fatal(err)
 	}
 	event()
-	wait("events_pending"+label+"} 1\n", "oldest_pending_seconds"+label+"} 9", "events_total"+label+`,outcome="delivered"} 0`)
+	until("events_pending"+label+"} 1\n", "oldest_pending_seconds"+label+"} 9", "events_total"+label+`,outcome="delivered"} 0`)
 
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { e.App.Webhooks.Run(ctx); close(ended) }()
 	t.Cleanup(func() { stop(); <-ended })
-	wait("events_pending"+label+"} 0\n", "oldest_pending_seconds"+label+"} 0\n", "events_total"+label+`,outcome="delivered"} 1`)
+	until("events_pending"+label+"} 0\n", "oldest_pending_seconds"+label+"} 0\n", "events_total"+label+`,outcome="delivered"} 1`)
 
 	status.Store(http.StatusGone)
 	event()
-	wait("events_total"+label+`,outcome="failed"} 1`, "events_total"+label+`,outcome="delivered"} 1`, "failed_attempts_total"+label+"} 1\n")
+	until("events_total"+label+`,outcome="failed"} 1`, "events_total"+label+`,outcome="delivered"} 1`, "failed_attempts_total"+label+"} 1\n")
 
 	problems, err := promlint.New(strings.NewReader(e.Private(t, "/metrics"))).Lint()
 	if err != nil || len(problems) > 0 {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/telemetry"
@@ -150,14 +151,19 @@ func TestRefreshesOverARestart(t *testing.T) {
 			const connections, before, after = 40, 3, 3 // refreshes of each
 			r := newRestartable(t)
 			log := new(logtest.Buffer)
+			keys := credential.NewTestKeyring()
 			e := e2e.NewOn(t, r.db, func(c *app.Config) {
-				c.Logger, c.DatabaseURL = telemetry.NewLogger(log, slog.LevelWarn), test.by(t, r.db.URL)
+				c.Keys, c.Logger, c.DatabaseURL = keys, telemetry.NewLogger(log, slog.LevelWarn), test.by(t, r.db.URL)
 				if test.lasting {
 					c.Limits.Act = timelimit.Default.Act
 				}
 			})
 			f := e2e.NewFront(t, e, false)
 			f.Client.Transport.(*http.Transport).MaxIdleConnsPerHost = connections
+			afterwards := f
+			if test.lasting { // a server that hardly waits may be late on a busy machine
+				afterwards = e2e.NewFront(t, e2e.NewOn(t, r.db, func(c *app.Config) { c.Keys = keys }), false)
+			}
 			var newest []string
 			for range connections {
 				_, tokens := e.NewConnection(t, e.Partner)
@@ -205,7 +211,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 			r.start(t)
 			r.open(t, r.running.URL())
 			restarted.Store(true)
-			if got := f.Refresh(t.Context(), t, e.Partner, kept.RefreshToken); got.Status != http.StatusOK {
+			if got := afterwards.Refresh(t.Context(), t, e.Partner, kept.RefreshToken); got.Status != http.StatusOK {
 				t.Errorf("the first refresh after the restart is %d", got.Status)
 			}
 			chains.Wait()

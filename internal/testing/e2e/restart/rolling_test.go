@@ -46,7 +46,7 @@ type rolling struct {
 	e       *e2e.Service
 	servers [2]*rollingServer
 	dir     string   // of the proxy's files
-	short   []string // what to replace in a proxy's configuration, so that restarts are quick
+	adapted []string // what to replace in a proxy's configuration, so that restarts are quick, and a busy machine is not refused
 }
 
 // rollingServer keeps its addresses.
@@ -95,8 +95,9 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 	r := rolling{dir: t.TempDir()}
 	r.e = e2e.New(t, func(c *app.Config) {
 		c.ReadyListen, c.DrainDelay, c.TrustedProxies = "127.0.0.1:0", 5*time.Second, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		if *restarts < 12 { // the delay stays: within it the proxies have to notice, on a busy machine, too
-			r.short = []string{"inter 1s", "inter 100ms", "keepalive_timeout 3s", "keepalive_timeout 500ms"}
+		if *restarts < 12 { // the delay stays: within it the proxies have to notice
+			r.adapted = []string{"inter 1s", "inter 100ms", "keepalive_timeout 3s", "keepalive_timeout 500ms",
+				"timeout connect 2s", "timeout connect 60s", "timeout check 3s", "timeout check 60s", "proxy_connect_timeout 2s", "proxy_connect_timeout 60s"}
 		}
 		config = *c
 	})
@@ -195,7 +196,7 @@ func (r rolling) adapt(t *testing.T, file string, replace ...string) string {
 		}
 		text = strings.ReplaceAll(text, replace[i], replace[i+1])
 	}
-	return strings.NewReplacer(r.short...).Replace(text)
+	return strings.NewReplacer(r.adapted...).Replace(text)
 }
 
 // startProxy runs a proxy and returns where it listens.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/activity"
+	"connect-svc/internal/refusal"
 )
 
 type removeCommands struct {
@@ -81,11 +82,11 @@ func (c removeCommands) run(p *program, of removal, what string, act func() (rem
 		return err
 	}
 	removed, err := act()
-	if bad := (activity.BatchError)(nil); errors.As(err, &bad) && !errors.Is(err, activity.ErrUnknownUser) {
+	if bad := (activity.BatchError)(nil); errors.As(err, &bad) && !errors.Is(err, refusal.ErrUserNotFound) {
 		return usagef("%s %w", bad[0].Column, bad[0].Err)
 	}
-	if errors.Is(err, activity.ErrUnknownUser) {
-		return fmt.Errorf("user %s: %w", of.User, activity.ErrUnknownUser)
+	if errors.Is(err, refusal.ErrUserNotFound) {
+		return fmt.Errorf("user %s: %w", of.User, refusal.ErrUserNotFound)
 	}
 	if err != nil {
 		return err

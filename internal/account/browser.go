@@ -38,7 +38,7 @@ type Browser struct {
 
 // RememberBrowser makes a browser known in which a user has just signed in. Ten are known of an account: one more replaces the one that
 // has not signed in for the longest time. The key replaces the one that the browser had
-// for this user, if it is among its keys. Error: ErrUserNotFound, where the user was deleted meanwhile.
+// for this user, if it is among its keys. Error: refusal.ErrUserNotFound, where the user was deleted meanwhile.
 func (a *Accounts) RememberBrowser(ctx context.Context, userID uuid.UUID, keys []BrowserKey, userAgent string) (BrowserKey, error) {
 	key := BrowserKey{UserID: userID}
 	rand.Read(key.Secret[:])

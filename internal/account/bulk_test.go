@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/intake"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -288,7 +289,7 @@ func TestBulkAtOnce(t *testing.T) {
 				t.Errorf("create: %v", err)
 			}
 			email := user(round, round+1, "").Email
-			if _, err := b.ChangeUser(t.Context(), ids[round], UserChange{Email: &email}); err != nil && !errors.Is(err, ErrUserNotFound) {
+			if _, err := b.ChangeUser(t.Context(), ids[round], UserChange{Email: &email}); err != nil && !errors.Is(err, refusal.ErrUserNotFound) {
 				t.Errorf("change: %v", err)
 			}
 		}

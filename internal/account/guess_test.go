@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -429,7 +430,7 @@ func TestBrowsersOfAnAccount(t *testing.T) {
 	if got := known(); len(got) != 0 {
 		t.Errorf("%d browsers are known by a new address", len(got))
 	}
-	if _, err := b.RememberBrowser(t.Context(), uuid.New(), nil, ""); !errors.Is(err, ErrUserNotFound) {
+	if _, err := b.RememberBrowser(t.Context(), uuid.New(), nil, ""); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("a browser of a user who was deleted: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // store is this package's access to the database. Each method of Accounts in this file is one atomic act.
@@ -75,7 +76,7 @@ func (a *Accounts) changeUser(ctx context.Context, id uuid.UUID, change UserChan
 	if postgres.IsUniqueViolation(err, uniqueAddress) {
 		return User{}, ErrEmailTaken
 	}
-	return user, postgres.Outcome("account: change user", err, ErrUserNotFound)
+	return user, postgres.Outcome("account: change user", err, refusal.ErrUserNotFound)
 }
 
 // moveAddress ends what began with the former address, too. As everywhere here, cmp.Or sends all of its statements: a transaction in
@@ -97,11 +98,11 @@ func endSignIns(ctx context.Context, queries *accountdb.Queries, ids []uuid.UUID
 	)
 }
 
-// CountEndings says what a change of a user's address would end now. Error: ErrUserNotFound.
+// CountEndings says what a change of a user's address would end now. Error: refusal.ErrUserNotFound.
 func (a *Accounts) CountEndings(ctx context.Context, user User) (Endings, error) {
 	sessions, err := a.queries.CountSessionsOf(ctx, user.ID)
 	if err != nil {
-		return Endings{}, postgres.Outcome("account: count sessions", err, ErrUserNotFound)
+		return Endings{}, postgres.Outcome("account: count sessions", err, refusal.ErrUserNotFound)
 	}
 	signIns, err := a.queries.CountSignInsOf(ctx, accountdb.CountSignInsOfParams{UserID: user.ID, Email: user.Email})
 	return Endings{int(sessions.Sessions), int(signIns), int(sessions.Browsers)}, postgres.Failed("account: count sign-ins", err)
@@ -116,7 +117,7 @@ func (a *Accounts) ListUsers(ctx context.Context, after uuid.UUID, limit int32) 
 
 // DeleteUser ends all connections of a user, as a disconnect does, and removes everything that is known of the user,
 // including recorded activity, in one transaction. The package comment says what the audit log keeps. It returns how many
-// connections were ended. Error: ErrUserNotFound.
+// connections were ended. Error: refusal.ErrUserNotFound.
 //
 // It holds the lock of the user's row throughout, which every statement that adds something of the user needs.
 func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
@@ -137,7 +138,7 @@ func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections in
 		)
 	})
 	if err != nil {
-		return 0, postgres.Outcome("account: delete user", err, ErrUserNotFound)
+		return 0, postgres.Outcome("account: delete user", err, refusal.ErrUserNotFound)
 	}
 	return connections, nil
 }
@@ -382,7 +383,7 @@ func (a *Accounts) rememberBrowser(ctx context.Context, key, replaced BrowserKey
 			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: key.UserID, BrowserID: key.id(), Name: name}),
 		)
 	})
-	return postgres.Outcome("account: remember a browser", err, ErrUserNotFound)
+	return postgres.Outcome("account: remember a browser", err, refusal.ErrUserNotFound)
 }
 
 // ForgetBrowser takes its budget from a browser of the signed-in user, and ends the user's sessions but this one: one of

@@ -9,14 +9,14 @@ import (
 
 	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // Errors of users. InvalidUserError is the other one.
 var (
-	ErrUserNotFound = errors.New("no such user")
-	ErrUserExists   = errors.New("a user with this id exists")
-	ErrUserDeleted  = errors.New("a user with this id was deleted, and ids are not used again")
-	ErrEmailTaken   = errors.New("another user has this e-mail address")
+	ErrUserExists  = errors.New("a user with this id exists")
+	ErrUserDeleted = errors.New("a user with this id was deleted, and ids are not used again")
+	ErrEmailTaken  = errors.New("another user has this e-mail address")
 )
 
 // InvalidUserError names the field of a user that was refused, and what is accepted.
@@ -69,7 +69,7 @@ type UserChange struct {
 	RegisteredOn *time.Time // bounds every read of steps from now on, those of existing connections too
 }
 
-// ChangeUser changes a user and returns the user as changed. Errors: *InvalidUserError, ErrUserNotFound, ErrEmailTaken.
+// ChangeUser changes a user and returns the user as changed. Errors: *InvalidUserError, refusal.ErrUserNotFound, ErrEmailTaken.
 func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChange) (User, error) {
 	if change.Email != nil {
 		if err := checkEmail(*change.Email); err != nil {
@@ -132,20 +132,20 @@ func (a *Accounts) checkTimezone(ctx context.Context, name string) error {
 	return nil
 }
 
-// GetUser finds a user by id. Error: ErrUserNotFound.
+// GetUser finds a user by id. Error: refusal.ErrUserNotFound.
 func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 	row, err := a.queries.GetUser(ctx, id)
-	return userOf(row), postgres.Outcome("account: get user", err, ErrUserNotFound)
+	return userOf(row), postgres.Outcome("account: get user", err, refusal.ErrUserNotFound)
 }
 
-// FindUser finds a user by their e-mail address, in any case. Error: ErrUserNotFound.
+// FindUser finds a user by their e-mail address, in any case. Error: refusal.ErrUserNotFound.
 func (a *Accounts) FindUser(ctx context.Context, email string) (User, error) {
 	if !mailbox.Valid(email) {
-		return User{}, ErrUserNotFound
+		return User{}, refusal.ErrUserNotFound
 	}
 	id, err := a.queries.GetUserOfAddress(ctx, email)
 	if err != nil {
-		return User{}, postgres.Outcome("account: find user", err, ErrUserNotFound)
+		return User{}, postgres.Outcome("account: find user", err, refusal.ErrUserNotFound)
 	}
 	return a.GetUser(ctx, id)
 }

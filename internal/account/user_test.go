@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/mailbox"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -42,8 +43,8 @@ func TestCreateUser(t *testing.T) {
 	if diff := cmp.Diff(want, found); err != nil || diff != "" {
 		t.Errorf("found user (-want +got): %v\n%s", err, diff)
 	}
-	if _, err := b.GetUser(ctx, uuid.New()); !errors.Is(err, ErrUserNotFound) {
-		t.Errorf("unknown user: %v, want ErrUserNotFound", err)
+	if _, err := b.GetUser(ctx, uuid.New()); !errors.Is(err, refusal.ErrUserNotFound) {
+		t.Errorf("unknown user: %v, want refusal.ErrUserNotFound", err)
 	}
 
 	// An address is the same in any case; an id is there once.
@@ -83,8 +84,8 @@ func TestFindUser(t *testing.T) {
 		t.Errorf("%+v, %v; want %+v", got, err, ada)
 	}
 	for _, nobody := range []string{"nobody@example.com", "", "a\x00@example.com"} {
-		if _, err := b.FindUser(t.Context(), nobody); !errors.Is(err, ErrUserNotFound) {
-			t.Errorf("%q: %v, want ErrUserNotFound", nobody, err)
+		if _, err := b.FindUser(t.Context(), nobody); !errors.Is(err, refusal.ErrUserNotFound) {
+			t.Errorf("%q: %v, want refusal.ErrUserNotFound", nobody, err)
 		}
 	}
 }
@@ -222,7 +223,7 @@ func TestChangeUser(t *testing.T) {
 			t.Errorf("%s: error = %v", test.name, err)
 		}
 	}
-	if _, err := b.ChangeUser(ctx, uuid.New(), UserChange{Timezone: text("UTC")}); !errors.Is(err, ErrUserNotFound) {
+	if _, err := b.ChangeUser(ctx, uuid.New(), UserChange{Timezone: text("UTC")}); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("nobody: error = %v", err)
 	}
 	if got, err := b.GetUser(ctx, ada.ID); err != nil || got != ada {
@@ -352,7 +353,7 @@ func TestCountEndings(t *testing.T) {
 	if got := count(changed); got != (Endings{}) {
 		t.Errorf("after the change: %+v", got)
 	}
-	if _, err := b.CountEndings(t.Context(), User{ID: uuid.New(), Email: "x@example.com"}); !errors.Is(err, ErrUserNotFound) {
+	if _, err := b.CountEndings(t.Context(), User{ID: uuid.New(), Email: "x@example.com"}); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("of nobody: %v", err)
 	}
 }

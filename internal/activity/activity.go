@@ -1,16 +1,12 @@
 package activity
 
 import (
-	"errors"
 	"time"
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
 )
-
-// ErrUnknownUser is the error of a write for a user who does not exist.
-var ErrUnknownUser = errors.New("no such user")
 
 // Settings of the reads.
 type Settings struct {

@@ -12,6 +12,7 @@ import (
 	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/actor"
 	"connect-svc/internal/intake"
+	"connect-svc/internal/refusal"
 )
 
 // ErrNoAdjustment is the error for an adjustment that does not exist.
@@ -69,7 +70,7 @@ func newAdjustmentError(bad *intake.RowError) error {
 // Adjust adds to the recorded total of a user's date, now and after later records of the date: steps, or metres of the day's
 // distance, which no ride gets (specification 2.5 to 2.7). A date without a record stays without one. If the user has an adjustment
 // of this dataset and id, it is replaced; uuid.Nil stands for a new id. The audit log names the actor of ctx. Errors:
-// *AdjustmentError, ErrUnknownUser.
+// *AdjustmentError, refusal.ErrUserNotFound.
 func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentRecord) (stored Adjustment, err error) {
 	if one.ID == uuid.Nil {
 		one.ID = uuid.New()
@@ -87,8 +88,8 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentReco
 		stored, err = getAdjustment(ctx, tx, dataset, one.UserID, one.ID)
 		return err
 	})
-	if errors.Is(err, ErrUnknownUser) {
-		return Adjustment{}, ErrUnknownUser
+	if errors.Is(err, refusal.ErrUserNotFound) {
+		return Adjustment{}, refusal.ErrUserNotFound
 	}
 	if bad := (BatchError)(nil); errors.As(err, &bad) {
 		return Adjustment{}, newAdjustmentError(bad[0].RowError)
@@ -97,7 +98,7 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentReco
 }
 
 // RemoveAdjustment removes an adjustment; removed reports that it existed. The audit log names the actor of ctx. Errors:
-// ErrUnknownUser.
+// refusal.ErrUserNotFound.
 func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (removed bool, err error) {
 	batch := Batch{StepCorrectionRemovals: []AdjustmentRemoval{{userID, id}}}
 	if dataset == AdjustedCycling {
@@ -109,8 +110,8 @@ func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, 
 		}
 		return auditAdjustment(ctx, tx, "activity.adjustment_removed", dataset, userID, id)
 	})
-	if errors.Is(err, ErrUnknownUser) {
-		return false, ErrUnknownUser
+	if errors.Is(err, refusal.ErrUserNotFound) {
+		return false, refusal.ErrUserNotFound
 	}
 	return removed && err == nil, err
 }

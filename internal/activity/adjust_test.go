@@ -11,6 +11,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/actor"
 	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -44,7 +45,7 @@ func TestRemoveAdjustment(t *testing.T) {
 			t.Errorf("%s: %d entries in the audit log", dataset, noted)
 		}
 	}
-	if _, err := w.RemoveAdjustment(ada, activity.AdjustedSteps, uuid.New(), uuid.New()); !errors.Is(err, activity.ErrUnknownUser) {
+	if _, err := w.RemoveAdjustment(ada, activity.AdjustedSteps, uuid.New(), uuid.New()); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("of nobody: %v", err)
 	}
 }
@@ -95,7 +96,7 @@ func TestDay(t *testing.T) {
 	if err != nil || len(rides) != 1 || rides[0].DistanceMeters != cycling.Total() || cycling.Total() != 0 || cycling.With(1000).Total() != 300 {
 		t.Errorf("a partner reads %+v, %v; support sees %d", rides, err, cycling.Total())
 	}
-	if _, err := w.Day(t.Context(), activity.AdjustedSteps, uuid.New(), date); !errors.Is(err, activity.ErrUnknownUser) {
+	if _, err := w.Day(t.Context(), activity.AdjustedSteps, uuid.New(), date); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("nobody's day: %v", err)
 	}
 }
@@ -120,7 +121,7 @@ func TestCount(t *testing.T) {
 			t.Errorf("as far as %d: %+v, %v; want %+v", most, got, err, want)
 		}
 	}
-	if _, err := w.Count(t.Context(), uuid.New(), 1); !errors.Is(err, activity.ErrUnknownUser) {
+	if _, err := w.Count(t.Context(), uuid.New(), 1); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("of nobody: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/intake"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -363,8 +364,8 @@ func TestPutBadRecords(t *testing.T) {
 		if !errors.As(test.err, &bad) || bad.Line != test.line || bad.Column != test.column {
 			t.Errorf("%s: error %v, want line %d, column %s", name, test.err, test.line, test.column)
 		}
-		if nobody := test.column == "user_id"; nobody != errors.Is(test.err, activity.ErrUnknownUser) {
-			t.Errorf("%s: error %v; is it ErrUnknownUser: %t", name, test.err, !nobody)
+		if nobody := test.column == "user_id"; nobody != errors.Is(test.err, refusal.ErrUserNotFound) {
+			t.Errorf("%s: error %v; is it refusal.ErrUserNotFound: %t", name, test.err, !nobody)
 		}
 	}
 	if got := w.stored(t, "daily_steps"); len(got) != 1 || got[0] != "2026-04-01 1000" {
@@ -424,8 +425,8 @@ func TestAdjustRefuses(t *testing.T) {
 			}
 		}
 		nobody := activity.AdjustmentRecord{UserID: uuid.New(), Date: day("2026-04-01"), Delta: 1}
-		if _, err := w.Adjust(t.Context(), dataset, nobody); !errors.Is(err, activity.ErrUnknownUser) {
-			t.Errorf("nobody's %s: %v, want %v", dataset, err, activity.ErrUnknownUser)
+		if _, err := w.Adjust(t.Context(), dataset, nobody); !errors.Is(err, refusal.ErrUserNotFound) {
+			t.Errorf("nobody's %s: %v, want %v", dataset, err, refusal.ErrUserNotFound)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // Day holds the figures of a date of a user: steps, or metres.
@@ -26,7 +27,7 @@ func (d Day) With(delta int) Day {
 	return d
 }
 
-// Day returns the figures of a date of a user, for support. Errors: ErrUnknownUser.
+// Day returns the figures of a date of a user, for support. Errors: refusal.ErrUserNotFound.
 func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, date time.Time) (Day, error) {
 	var day Day
 	var err error
@@ -41,15 +42,15 @@ func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, dat
 		row, err = activitydb.New(s.pool).GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
 		day = Day(row)
 	}
-	return day, postgres.Outcome("activity: day", err, ErrUnknownUser)
+	return day, postgres.Outcome("activity: day", err, refusal.ErrUserNotFound)
 }
 
 // Amount counts the stored rows of a user.
 type Amount struct{ Days, Rides, Adjustments int } // days of steps
 
-// Count counts the stored rows of a user, each kind up to most. Errors: ErrUnknownUser.
+// Count counts the stored rows of a user, each kind up to most. Errors: refusal.ErrUserNotFound.
 func (s *Store) Count(ctx context.Context, userID uuid.UUID, most int) (Amount, error) {
 	row, err := activitydb.New(s.pool).CountActivity(ctx, activitydb.CountActivityParams{UserID: userID, Most: int32(most)})
 	found := Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}
-	return found, postgres.Outcome("activity: count", err, ErrUnknownUser)
+	return found, postgres.Outcome("activity: count", err, refusal.ErrUserNotFound)
 }

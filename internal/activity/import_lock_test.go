@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/intake"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -67,7 +68,7 @@ func TestImportMeetsDeletion(t *testing.T) {
 		both.Go(func() {
 			<-start
 			_, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), activity.ImportOptions{})
-			if err != nil && !errors.Is(err, activity.ErrUnknownUser) {
+			if err != nil && !errors.Is(err, refusal.ErrUserNotFound) {
 				t.Error(err)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 
 	"connect-svc/internal/intake"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // settleUsers locks the users of the staged rows if it can, and returns whether all are locked. It fails if a row is bad. Rows of
@@ -71,7 +72,7 @@ where known.user_id is null order by named.line limit $1`, intake.MaxNamed) // F
 	var count int64
 	var unknown []*intake.RowError
 	_, err := pgx.ForEachRow(rows, []any{&line, &count}, func() error {
-		unknown = append(unknown, &intake.RowError{Line: line, Column: "user_id", Err: ErrUnknownUser})
+		unknown = append(unknown, &intake.RowError{Line: line, Column: "user_id", Err: refusal.ErrUserNotFound})
 		return nil
 	})
 	if err != nil {

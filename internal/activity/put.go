@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/intake"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // Put writes a batch in one transaction, whole or not at all. Of two rows with one key the last one wins; writing and removing one
@@ -171,7 +172,7 @@ func check(noClock []BadRow, parts []part, known map[any]bool) error {
 	for _, p := range parts {
 		for i, user := range p.users() {
 			if !known[user] {
-				found = append(found, BadRow{p.name, &intake.RowError{Line: i + 1, Column: "user_id", Err: ErrUnknownUser}})
+				found = append(found, BadRow{p.name, &intake.RowError{Line: i + 1, Column: "user_id", Err: refusal.ErrUserNotFound}})
 			}
 		}
 		found = append(found, p.bad...)

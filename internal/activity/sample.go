@@ -11,6 +11,7 @@ import (
 
 	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // maxSampleDays bounds one call: ten years.
@@ -18,7 +19,7 @@ const maxSampleDays = 3650
 
 // SampleData writes plausible synthetic activity for the last days of a user, 1 to 3,650. The last of them is today in the
 // user's time zone, up to the present hour. The same seed gives the same activity for a date, and a later call on the same day
-// extends today. Errors: ErrUnknownUser.
+// extends today. Errors: refusal.ErrUserNotFound.
 func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed uint64) (BatchResult, error) {
 	if days < 1 || days > maxSampleDays {
 		return BatchResult{}, fmt.Errorf("activity: sample data: days must be from 1 to %d", maxSampleDays)
@@ -34,7 +35,7 @@ func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed
 // userClock returns the local time of the user.
 func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
 	now, err := activitydb.New(s.pool).UserClock(ctx, userID)
-	return now, postgres.Outcome("activity: user's clock", err, ErrUnknownUser)
+	return now, postgres.Outcome("activity: user's clock", err, refusal.ErrUserNotFound)
 }
 
 // person has the habits that follow from a seed.

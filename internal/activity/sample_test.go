@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/activity"
+	"connect-svc/internal/refusal"
 )
 
 // setClock makes it this time in UTC, now and a few seconds on.
@@ -111,7 +112,7 @@ func TestSampleDataRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	user := w.newUser(t, "UTC")
-	if _, err := w.SampleData(t.Context(), uuid.New(), 1, 1); !errors.Is(err, activity.ErrUnknownUser) {
+	if _, err := w.SampleData(t.Context(), uuid.New(), 1, 1); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("unknown user: %v", err)
 	}
 	for _, days := range []int{-1, 0, 3651} {

@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/brand"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // Registry holds the registrations in a database.
@@ -37,9 +38,7 @@ func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 
 // Errors of this package, in addition to *FieldError.
 var (
-	ErrNotFound   = errors.New("no such client")
-	ErrOffboarded = errors.New("the client was offboarded")
-	ErrExists     = errors.New("there is a client of this id")
+	ErrExists = errors.New("there is a client of this id")
 
 	ErrReplacedSince = errors.New("the secret was replaced since")
 )
@@ -98,11 +97,11 @@ func (r *Registry) unchanged(ctx context.Context, id uuid.UUID) error {
 	if _, err := r.Get(ctx, id); err != nil {
 		return err
 	}
-	return clientError(id, ErrOffboarded)
+	return clientError(id, refusal.ErrClientOffboarded)
 }
 
 func clientError(id uuid.UUID, err error) error {
-	return fmt.Errorf("client %s: %w", id, postgres.NoRow(err, ErrNotFound))
+	return fmt.Errorf("client %s: %w", id, postgres.NoRow(err, refusal.ErrClientNotFound))
 }
 
 // audit adds an entry of the audit log about a client.

@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -76,7 +77,7 @@ func TestCreateGetList(t *testing.T) {
 	if second, err := registry.List(t.Context(), one.Key(), 1); err != nil || !cmp.Equal(second, []client.Client{two}) {
 		t.Errorf("a page: %v, %v", second, err)
 	}
-	if _, err := registry.Get(t.Context(), uuid.New()); !errors.Is(err, client.ErrNotFound) {
+	if _, err := registry.Get(t.Context(), uuid.New()); !errors.Is(err, refusal.ErrClientNotFound) {
 		t.Errorf("Get of an unknown client: %v", err)
 	}
 }
@@ -359,10 +360,10 @@ func TestOffboardedAndUnknownClientsStay(t *testing.T) {
 		},
 		"offboard": func(id uuid.UUID) error { _, err := registry.Offboard(t.Context(), id); return err },
 	} {
-		if err := act(registered.ID); !errors.Is(err, client.ErrOffboarded) {
+		if err := act(registered.ID); !errors.Is(err, refusal.ErrClientOffboarded) {
 			t.Errorf("%s an offboarded client: %v", name, err)
 		}
-		if err := act(uuid.New()); !errors.Is(err, client.ErrNotFound) {
+		if err := act(uuid.New()); !errors.Is(err, refusal.ErrClientNotFound) {
 			t.Errorf("%s an unknown client: %v", name, err)
 		}
 	}
@@ -448,7 +449,7 @@ func TestSecretReplacedAtOnce(t *testing.T) {
 	if _, err := registry.RotateSeenSecret(t.Context(), registered.ID, time.Hour, seen); err != nil {
 		t.Errorf("after the overlap: %v", err)
 	}
-	if _, err := registry.RotateSeenSecret(t.Context(), uuid.New(), 0, seen); !errors.Is(err, client.ErrNotFound) {
+	if _, err := registry.RotateSeenSecret(t.Context(), uuid.New(), 0, seen); !errors.Is(err, refusal.ErrClientNotFound) {
 		t.Errorf("an unknown client: %v", err)
 	}
 }
@@ -459,7 +460,7 @@ func TestLogoOfAnyName(t *testing.T) {
 	db := pgtest.New(t)
 	r := client.NewRegistry(db.Pool, nil)
 	for _, name := range []string{"", "\x00", "\xff", "logo.png\x00", strings.Repeat("x", 5000), "../logo.png", "logo.png"} {
-		if _, err := r.Logo(t.Context(), db.Client(t).ID, name); !errors.Is(err, client.ErrNotFound) {
+		if _, err := r.Logo(t.Context(), db.Client(t).ID, name); !errors.Is(err, refusal.ErrClientNotFound) {
 			t.Errorf("%.20q: %v", name, err)
 		}
 	}

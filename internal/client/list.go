@@ -10,7 +10,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// Get returns a client. Error: ErrNotFound.
+// Get returns a client. Error: refusal.ErrClientNotFound.
 func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
 	row, err := r.queries.GetClient(ctx, id)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	clientdb "connect-svc/gen/db/client"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // putLogo replaces or removes the logo of a client.
@@ -31,17 +32,17 @@ var logoName = regexp.MustCompile(`^[0-9A-Za-z._-]{1,64}$`)
 const logosPerStatement = 20
 
 // Logo returns the logo of a client that has this name. Concurrent calls share a statement, because anyone may call this. Error:
-// ErrNotFound.
+// refusal.ErrClientNotFound.
 func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.Logo, error) {
 	if !logoName.MatchString(name) { // PostgreSQL could refuse the shared statement
-		return brand.Logo{}, clientError(id, ErrNotFound)
+		return brand.Logo{}, clientError(id, refusal.ErrClientNotFound)
 	}
 	logo, found, err := r.logos.Ask(ctx, logoKey{id, name})
 	switch {
 	case err != nil:
 		return brand.Logo{}, clientError(id, err)
 	case !found:
-		return brand.Logo{}, clientError(id, ErrNotFound)
+		return brand.Logo{}, clientError(id, refusal.ErrClientNotFound)
 	}
 	return logo, nil
 }

@@ -20,7 +20,7 @@ func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error)
 }
 
 // Offboard ends a client permanently and disconnects all its connections, in parts. It returns how many it disconnected. Errors:
-// ErrNotFound, ErrOffboarded.
+// refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {
 	var n int64
 	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {

@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/actor"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // Secret is a client's new secret, which is not stored and cannot be shown again.
@@ -24,8 +25,8 @@ type Secret struct {
 const MaxOverlap = 30 * 24 * time.Hour
 
 // RotateSecret replaces the secret of a client. The previous one works for the overlap, by the database's clock: 0, or whole seconds up
-// to [MaxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: *FieldError, ErrNotFound,
-// ErrOffboarded.
+// to [MaxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: *FieldError, refusal.ErrClientNotFound,
+// refusal.ErrClientOffboarded.
 func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration) (Secret, error) {
 	return r.rotateSecret(ctx, id, overlap, nil)
 }
@@ -53,7 +54,7 @@ func (r *Registry) rotateSecret(ctx context.Context, id uuid.UUID, overlap time.
 		case err != nil:
 			return Secret{}, err
 		case known.Status == Offboarded:
-			return Secret{}, clientError(id, ErrOffboarded)
+			return Secret{}, clientError(id, refusal.ErrClientOffboarded)
 		}
 		return Secret{}, clientError(id, ErrReplacedSince)
 	}

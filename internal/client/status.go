@@ -10,12 +10,12 @@ import (
 )
 
 // Disable suspends a client: it fails authentication and its access tokens stop working, until it is enabled again. Its connections
-// stay. Disabling a disabled client changes nothing. Errors: ErrNotFound, ErrOffboarded.
+// stay. Disabling a disabled client changes nothing. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Disable(ctx context.Context, id uuid.UUID) error {
 	return r.setStatus(ctx, id, Disabled)
 }
 
-// Enable makes a disabled client usable again, with its connections. Errors: ErrNotFound, ErrOffboarded.
+// Enable makes a disabled client usable again, with its connections. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Enable(ctx context.Context, id uuid.UUID) error {
 	return r.setStatus(ctx, id, Active)
 }

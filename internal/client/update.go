@@ -8,11 +8,12 @@ import (
 
 	clientdb "connect-svc/gen/db/client"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // Update changes a registration and returns the changed client. change receives the current registration. After a *FieldError nothing
 // has changed. A new callback or a smaller allowance takes effect at once: requests and codes with the old callback end, and a refresh of
-// scopes that are no longer allowed is refused (specification 7.3). Other errors: ErrNotFound, ErrOffboarded.
+// scopes that are no longer allowed is refused (specification 7.3). Other errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {
 	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)
@@ -22,7 +23,7 @@ func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Regist
 		}
 		updated = fromRow(clientdb.ListClientsRow(row))
 		if updated.Status == Offboarded {
-			return ErrOffboarded
+			return refusal.ErrClientOffboarded
 		}
 		before := updated.Registration
 		change(&updated.Registration)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
 
@@ -291,7 +292,7 @@ func (m *model) offboard(*rapid.T) {
 	if err != nil || n != want {
 		m.t.Fatalf("offboard: %d connections ended, want %d: %v", n, want, err)
 	}
-	if err := m.registry.Enable(m.t.Context(), m.clients[i].ID); !errors.Is(err, client.ErrOffboarded) {
+	if err := m.registry.Enable(m.t.Context(), m.clients[i].ID); !errors.Is(err, refusal.ErrClientOffboarded) {
 		m.t.Fatalf("enable after offboard: %v", err)
 	}
 	m.disabled[i] = true

@@ -1,11 +1,18 @@
-// Package refusal attaches to an error the true reason for which a request was refused. Callers get one fixed text for many
-// reasons; the operator, and whoever tests against the sandbox, need the one that holds.
+// Package refusal has the errors that several domains return. It also attaches to an error the true reason why a request was
+// refused. Callers get one fixed text for many reasons. Operators and partners who test against the sandbox need the exact one.
 //
-// A reason is a fixed phrase of the service's own that may name a parameter of the contract. It never has a value that a caller
-// sent. The package imports nothing of the service, and every package may use it.
+// A reason is a fixed phrase that may name a parameter of the contract. It never contains a value that a caller sent. The package
+// imports nothing of the service, and every package may use it.
 package refusal
 
 import "errors"
+
+// Errors of several domains. What an act names does not exist, or can no longer be changed.
+var (
+	ErrUserNotFound     = errors.New("no such user")
+	ErrClientNotFound   = errors.New("no such client")
+	ErrClientOffboarded = errors.New("the client was offboarded")
+)
 
 type because struct {
 	error
@@ -14,10 +21,10 @@ type because struct {
 
 func (b *because) Unwrap() error { return b.error }
 
-// Because is err with a reason.
+// Because returns err with a reason.
 func Because(err error, reason string) error { return &because{err, reason} }
 
-// Reason is the reason that err was given last, empty if it has none.
+// Reason returns the reason that was attached to err last, or an empty string.
 func Reason(err error) string {
 	if found := (*because)(nil); errors.As(err, &found) {
 		return found.reason

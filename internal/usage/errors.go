@@ -16,6 +16,7 @@ import (
 	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // keptErrors is the number of errors of a client that the database keeps: of authenticated requests, and of others that named it.
@@ -184,10 +185,10 @@ func (u *Usage) addErrors(ctx context.Context, all map[Refusal]ClientError, kept
 }
 
 // Errors lists the latest refused requests of a client, newest first: at most limit of them, those after a key. Errors:
-// ErrClientNotFound.
+// refusal.ErrClientNotFound.
 func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, limit int) ([]ClientError, error) {
 	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
-		return nil, fmt.Errorf("usage: errors: %w", cmp.Or(err, ErrClientNotFound))
+		return nil, fmt.Errorf("usage: errors: %w", cmp.Or(err, refusal.ErrClientNotFound))
 	}
 	after = after.OrNewest()
 	rows, err := u.queries.ListClientErrors(ctx, usagedb.ListClientErrorsParams{

@@ -1,15 +1,11 @@
 package usage
 
 import (
-	"errors"
 	"math"
 	"time"
 
 	"github.com/google/uuid"
 )
-
-// ErrClientNotFound means that there is no such client.
-var ErrClientNotFound = errors.New("no such client")
 
 // Report is the usage of one client since the start of an hour.
 type Report struct {

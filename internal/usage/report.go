@@ -11,14 +11,15 @@ import (
 
 	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
-// Of returns the report of one client since the hour of since. Errors: ErrClientNotFound.
+// Of returns the report of one client since the hour of since. Errors: refusal.ErrClientNotFound.
 func (u *Usage) Of(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
 	return u.of(ctx, clientID, since, u.bounds)
 }
 
-// Requests returns the report of [Usage.Of] without connections, which take longer to count. Errors: ErrClientNotFound.
+// Requests returns the report of [Usage.Of] without connections, which take longer to count. Errors: refusal.ErrClientNotFound.
 func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
 	return u.of(ctx, clientID, since, countBounds{})
 }
@@ -29,7 +30,7 @@ func (u *Usage) of(ctx context.Context, clientID uuid.UUID, since time.Time, bou
 		return Report{}, err
 	}
 	if clientID == uuid.Nil || len(reports) == 0 {
-		return Report{}, ErrClientNotFound
+		return Report{}, refusal.ErrClientNotFound
 	}
 	return reports[0], nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
@@ -107,7 +108,7 @@ func TestServersAddUp(t *testing.T) {
 	if !reflect.DeepEqual(overview, totals) {
 		t.Errorf("the overview: %+v, want the totals %+v", overview, totals)
 	}
-	if _, err := one.Of(t.Context(), uuid.New(), start); err != ErrClientNotFound {
+	if _, err := one.Of(t.Context(), uuid.New(), start); err != refusal.ErrClientNotFound {
 		t.Errorf("an unknown client: %v", err)
 	}
 	if log.Len() != 0 {

@@ -9,6 +9,7 @@ import (
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // Endpoint is where a client's events are sent.
@@ -52,7 +53,7 @@ func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, erro
 
 // SetEndpoint sets where a client's events are sent. The first call makes the signing secret, `whsec_…`, which cannot be
 // shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: *URLError,
-// ErrClientNotFound, ErrClientOffboarded.
+// refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url string) (secret string, err error) {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -81,9 +82,9 @@ func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url stri
 	}
 	exists, err := w.queries.ClientExists(ctx, clientID)
 	if err == nil && exists {
-		err = ErrClientOffboarded
+		err = refusal.ErrClientOffboarded
 	} else if err == nil {
-		err = ErrClientNotFound
+		err = refusal.ErrClientNotFound
 	}
 	return "", ofClient(clientID, err)
 }

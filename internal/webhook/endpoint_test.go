@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/credential"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -79,10 +80,10 @@ func TestSetEndpoint(t *testing.T) {
 		}
 	}
 	offboarded := w.db.Client(t, func(c *pgtest.Client) { c.Status = "offboarded" })
-	if _, err := w.SetEndpoint(t.Context(), offboarded.ID, "https://partner.example"); !errors.Is(err, ErrClientOffboarded) {
+	if _, err := w.SetEndpoint(t.Context(), offboarded.ID, "https://partner.example"); !errors.Is(err, refusal.ErrClientOffboarded) {
 		t.Errorf("an offboarded client: %v", err)
 	}
-	if _, err := w.SetEndpoint(t.Context(), uuid.New(), "https://partner.example"); !errors.Is(err, ErrClientNotFound) {
+	if _, err := w.SetEndpoint(t.Context(), uuid.New(), "https://partner.example"); !errors.Is(err, refusal.ErrClientNotFound) {
 		t.Errorf("no client: %v", err)
 	}
 	if noted := pgtest.Value[string](t, w.db, "select string_agg(action || detail, ' ' order by id) from audit_log"); noted !=

@@ -85,13 +85,11 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 
 // Errors of this package, next to *URLError.
 var (
-	ErrClientNotFound   = errors.New("no such client")
-	ErrClientOffboarded = errors.New("the client was offboarded")
-	ErrNoEndpoint       = errors.New("the client has no webhook")
-	ErrStopped          = errors.New("the webhook was stopped because its receiver answered 410: set its URL again first")
-	ErrReplacedSince    = errors.New("the secret was replaced since")
-	ErrNoEvent          = errors.New("no such event")
-	ErrEventType        = errors.New("unknown type of event: the types are " + ConnectionRevoked + " and " + ActivityUpdated)
+	ErrNoEndpoint    = errors.New("the client has no webhook")
+	ErrStopped       = errors.New("the webhook was stopped because its receiver answered 410: set its URL again first")
+	ErrReplacedSince = errors.New("the secret was replaced since")
+	ErrNoEvent       = errors.New("no such event")
+	ErrEventType     = errors.New("unknown type of event: the types are " + ConnectionRevoked + " and " + ActivityUpdated)
 )
 
 // Run delivers events and merges changes of activity until ctx ends, then gives the attempts in flight a few seconds. Any

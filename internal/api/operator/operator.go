@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
@@ -93,17 +94,13 @@ var failures = []contract.Failure{
 	{Err: errUnauthorized, Code: "unauthorized", Text: "The operator token is missing or wrong.", Status: 401,
 		Challenge: `Bearer realm="svc-operator"`},
 	{Err: errReadOnly, Code: "read-only", Text: "The operator token may not change anything.", Status: 403},
-	{Err: account.ErrUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},
+	{Err: refusal.ErrUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},
 	{Err: account.ErrUserExists, Code: "user-exists", Text: "A user with this id exists.", Status: 409},
 	{Err: account.ErrUserDeleted, Code: "user-deleted", Text: "A user with this id was deleted.", Status: 409},
 	{Err: account.ErrEmailTaken, Code: "email-taken", Text: "Another user has this e-mail address.", Status: 409},
-	{Err: activity.ErrUnknownUser, Code: "user-not-found", Text: "There is no such user.", Status: 404},
 	{Err: page.ErrCursor, Code: "invalid-cursor", Text: "The cursor does not continue this list.", Status: 400},
-	{Err: client.ErrNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
-	{Err: usage.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
-	{Err: webhook.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
-	{Err: client.ErrOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
-	{Err: webhook.ErrClientOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
+	{Err: refusal.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
+	{Err: refusal.ErrClientOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
 	{Err: webhook.ErrNoEndpoint, Code: "no-webhook", Text: "The client has no webhook.", Status: 404},
 	{Err: errNotReplayable, Code: "not-replayable", Text: "The client of the event has no webhook any more.", Status: 409},
 	{Err: webhook.ErrStopped, Code: "webhook-stopped", Text: "The webhook was stopped.", Status: 409},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/refusal"
 )
 
 // person is a sample user.
@@ -34,7 +35,7 @@ func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
 	}
 	today := dateOf(time.Now().In(p.location))
 	user, err := d.service.Accounts.FindUser(ctx, p.email)
-	if errors.Is(err, account.ErrUserNotFound) {
+	if errors.Is(err, refusal.ErrUserNotFound) {
 		user, err = d.service.Accounts.CreateUser(ctx, account.NewUser{
 			Email: p.email, Timezone: p.timezone, RegisteredOn: today.AddDate(-1, 0, 0),
 		})

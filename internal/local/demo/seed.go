@@ -24,6 +24,7 @@ import (
 	"connect-svc/internal/local/demo/partner"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
@@ -100,7 +101,7 @@ func (d *demo) findRegistration(ctx context.Context) (r registration, found bool
 		return r, false, nil
 	}
 	known, err := d.service.Clients.Get(ctx, r.ID)
-	if errors.Is(err, client.ErrNotFound) {
+	if errors.Is(err, refusal.ErrClientNotFound) {
 		return r, false, nil
 	}
 	return r, err == nil && known.Status != client.Offboarded, err // which the console does for good

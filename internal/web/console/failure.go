@@ -4,13 +4,11 @@ import (
 	"errors"
 	"net/http"
 
-	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
-	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
-	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
 )
@@ -28,15 +26,11 @@ var failures = []struct {
 	{errReadOnly, "read_only", http.StatusForbidden},
 	{page.ErrCursor, "cursor", http.StatusBadRequest},
 	{site.ErrNotFound, "not_found", http.StatusNotFound},
-	{account.ErrUserNotFound, "user_not_found", http.StatusNotFound},
-	{activity.ErrUnknownUser, "user_not_found", http.StatusNotFound},
+	{refusal.ErrUserNotFound, "user_not_found", http.StatusNotFound},
 	{activity.ErrNoAdjustment, "adjustment_not_found", http.StatusNotFound},
 	{oauth.ErrNotConnected, "not_connected", http.StatusNotFound},
-	{client.ErrNotFound, "partner_not_found", http.StatusNotFound},
-	{usage.ErrClientNotFound, "partner_not_found", http.StatusNotFound},
-	{webhook.ErrClientNotFound, "partner_not_found", http.StatusNotFound},
-	{client.ErrOffboarded, "offboarded", http.StatusConflict},
-	{webhook.ErrClientOffboarded, "offboarded", http.StatusConflict},
+	{refusal.ErrClientNotFound, "partner_not_found", http.StatusNotFound},
+	{refusal.ErrClientOffboarded, "offboarded", http.StatusConflict},
 	{webhook.ErrEventType, "bad_form", http.StatusBadRequest},
 	{webhook.ErrNoEndpoint, "no_webhook", http.StatusConflict},
 	{webhook.ErrStopped, "webhook_stopped", http.StatusConflict},

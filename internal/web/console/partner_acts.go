@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
@@ -206,7 +207,7 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), c.Limits.Act)
 		defer cancel()
-		if now, _ := c.Clients.Get(ctx, partner.ID); now.Status != client.Offboarded || errors.Is(err, client.ErrOffboarded) {
+		if now, _ := c.Clients.Get(ctx, partner.ID); now.Status != client.Offboarded || errors.Is(err, refusal.ErrClientOffboarded) {
 			return err
 		}
 	}
@@ -284,7 +285,7 @@ func (c *console) serveLogo(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	logo, err := c.Clients.Logo(r.Context(), id, chi.URLParam(r, "file"))
-	if errors.Is(err, client.ErrNotFound) {
+	if errors.Is(err, refusal.ErrClientNotFound) {
 		return site.ErrNotFound
 	}
 	if err != nil {

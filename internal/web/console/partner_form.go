@@ -14,6 +14,7 @@ import (
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/web/site"
 )
@@ -178,11 +179,11 @@ func (c *console) showPartnerForm(w http.ResponseWriter, r *http.Request, partne
 	return c.write(w, r, "partners", "partner-form", form)
 }
 
-// changeable is the partner that the path names, if something about it can be changed. Error: client.ErrOffboarded.
+// changeable is the partner that the path names, if something about it can be changed. Error: refusal.ErrClientOffboarded.
 func (c *console) changeable(r *http.Request) (client.Client, error) {
 	partner, err := c.partnerOf(r)
 	if err == nil && partner.Status == client.Offboarded {
-		err = client.ErrOffboarded
+		err = refusal.ErrClientOffboarded
 	}
 	return partner, err
 }

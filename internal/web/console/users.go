@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/web/site"
 )
 
@@ -47,7 +48,7 @@ func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 		path, err := c.find(r.Context(), list.Query)
 		if err == nil {
 			return site.Redirect(path)
-		} else if !errors.Is(err, account.ErrUserNotFound) && !errors.Is(err, oauth.ErrNotConnected) {
+		} else if !errors.Is(err, refusal.ErrUserNotFound) && !errors.Is(err, oauth.ErrNotConnected) {
 			return err
 		}
 		list.NotFound = true
@@ -62,7 +63,7 @@ func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "users", "users", list)
 }
 
-// find is the page of whom a text names. Errors: account.ErrUserNotFound, oauth.ErrNotConnected.
+// find is the page of whom a text names. Errors: refusal.ErrUserNotFound, oauth.ErrNotConnected.
 func (c *console) find(ctx context.Context, text string) (path string, err error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *console) find(ctx context.Context, text string) (path string, err error
 		return userPath(found.ID), err
 	}
 	_, err = c.Accounts.GetUser(ctx, id)
-	if errors.Is(err, account.ErrUserNotFound) {
+	if errors.Is(err, refusal.ErrUserNotFound) {
 		user, client, err := c.OAuth.FindGrant(ctx, id)
 		return connectionPath(user, client), err
 	}

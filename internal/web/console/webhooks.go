@@ -90,7 +90,7 @@ type hook struct {
 	endpoint webhook.Endpoint
 }
 
-// hookOf is the webhook of the partner that the path names. Errors: webhook.ErrNoEndpoint, client.ErrOffboarded.
+// hookOf is the webhook of the partner that the path names. Errors: webhook.ErrNoEndpoint, refusal.ErrClientOffboarded.
 func (c *console) hookOf(r *http.Request) (one hook, err error) {
 	if one.partner, err = c.changeable(r); err != nil {
 		return one, err

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
-	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/web/site"
 )
@@ -37,7 +37,7 @@ func failureOf(err error) (f failure, known bool) {
 		return failure{http.StatusBadRequest, "bad-form", "bad_form"}, true
 	case errors.Is(err, site.ErrForeignForm):
 		return failure{http.StatusForbidden, "bad-form", "foreign_form"}, true
-	case errors.Is(err, site.ErrNotFound), errors.Is(err, client.ErrNotFound):
+	case errors.Is(err, site.ErrNotFound), errors.Is(err, refusal.ErrClientNotFound):
 		return failure{http.StatusNotFound, "not-found", "not_found"}, true
 	case errors.Is(err, account.ErrTooManyCodes):
 		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}, true

@@ -22,6 +22,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -71,10 +72,10 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	}
 	w.works(t, bob)
 	w.dead(t, ada)
-	if _, err := w.service.Accounts.GetUser(t.Context(), ada.ID); !errors.Is(err, account.ErrUserNotFound) {
+	if _, err := w.service.Accounts.GetUser(t.Context(), ada.ID); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("the user: %v", err)
 	}
-	if _, err := w.service.Accounts.DeleteUser(t.Context(), ada.ID); !errors.Is(err, account.ErrUserNotFound) {
+	if _, err := w.service.Accounts.DeleteUser(t.Context(), ada.ID); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
 

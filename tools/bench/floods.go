@@ -6,9 +6,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -47,8 +49,8 @@ type flood struct {
 	next  func(n int) request
 }
 
-// floods are all public routes, in the ways that cost the service most.
-func floods() []flood {
+// floods ask for every public route in the ways that cost the service most, and for these files. Routes that cost alike take turns.
+func floods(files []string) []flood {
 	authorize := "/oauth/authorize?" + url.Values{
 		"client_id": {clientID(floodPartner).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
 		"state": {strings.Repeat("s", 2048)}, "code_challenge": {strings.Repeat("c", 42) + "A"}, "code_challenge_method": {"S256"},
@@ -60,11 +62,21 @@ func floods() []flood {
 		}
 		return "Basic " + base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s:svci_%d", id, n))
 	}
-	get := func(path string) func(int) request { return func(int) request { return request{path: path} } }
+	turns := func(requests ...func(n int) request) func(int) request {
+		return func(n int) request { return requests[n%len(requests)](n / len(requests)) }
+	}
+	get := func(paths ...string) func(int) request {
+		return func(n int) request { return request{path: paths[n%len(paths)]} }
+	}
+	post := func(form string, paths ...string) func(int) request {
+		return func(n int) request { return request{path: paths[n%len(paths)], form: form} }
+	}
 	token := func(n int) request {
 		return request{path: "/oauth/token", authorization: guess(n), form: fmt.Sprint("grant_type=refresh_token&refresh_token=svcr2_", n)}
 	}
 	unknown := "/authorize/" + uuid.NewString()
+	link := "/link/" + strings.Repeat("A", 43)
+	disconnect := "/account/connections/" + clientID(floodPartner).String() + "/disconnect"
 	return []flood{
 		{name: "secrets of refreshes, at a fresh server", fresh: true, next: token},
 		{name: "secrets of refreshes", next: token},
@@ -82,35 +94,38 @@ func floods() []flood {
 			return request{path: "/oauth/token?x", authorization: guess(n), form: "grant_type=refresh_token"}
 		}},
 		{name: "access tokens", next: func(n int) request {
-			return request{path: "/connect-svc/v1/grants/" + uuid.NewString() + "/daily-activity", authorization: fmt.Sprint("Bearer svca_", n)}
+			dataset := []string{"daily-activity", "cycling-daily", "cycling-activities"}[n%3]
+			return request{path: "/connect-svc/v1/grants/" + uuid.NewString() + "/" + dataset, authorization: fmt.Sprint("Bearer svca_", n)}
 		}},
 		{name: "authorize", next: get(authorize)},
 		{name: "authorize, wrong", next: func(n int) request {
 			return request{path: strings.Replace(authorize, clientID(floodPartner).String(), uuid.NewString(), 1)}
 		}},
-		{name: "sign-in of no request", next: get(unknown + "/sign-in")},
-		{name: "codes of no request", next: func(int) request { return request{path: unknown + "/code", form: "code=123456"} }},
-		{name: "decisions of no request", next: func(int) request { return request{path: unknown + "/consent", form: "decision=deny"} }},
+		{name: "pages of no request", next: get(unknown+"/sign-in", unknown+"/code", unknown+link, unknown+"/consent", unknown+"/cancel")},
+		{name: "forms of no request", next: turns(
+			post("email=a%40nobody.example", unknown+"/sign-in"), post("code=123456", unknown+"/code"),
+			post("decision=allow", unknown+"/consent"), post("x=y", unknown+"/new-code", unknown+link, unknown+"/restart"),
+		)},
 		{name: "codes by mail", next: func(n int) request {
 			return request{path: "/account/sign-in", form: fmt.Sprintf("email=%d%%40nobody.example", n)}
 		}},
-		{name: "account", next: func(n int) request {
-			return request{path: "/account", cookie: "__Host-connect-account=" + strings.Repeat("A", 100+n%50)}
+		{name: "pages of the account", next: func(n int) request {
+			return request{
+				path:   []string{"/account", "/account/sign-in", "/account/code", "/account" + link, disconnect, "/"}[n%6],
+				cookie: "__Host-connect-account=" + strings.Repeat("A", 100+n%50),
+			}
 		}},
-		{name: "account sign-in", next: get("/account/sign-in")},
-		{name: "code of the account", next: func(n int) request {
-			return request{path: "/account/code", form: "code=123456",
-				cookie: "__Host-connect-sign-in=" + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", n))}
+		{name: "forms of the account", next: func(n int) request {
+			r := request{
+				path: []string{"/account/code", "/account/new-code", "/account" + link, "/account/sign-out", "/account/browsers", disconnect}[n%6],
+				form: "code=123456",
+				cookie: "__Host-connect-account=" + strings.Repeat("A", 100+n%50) +
+					"; __Host-connect-sign-in=" + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", n)),
+			}
+			return r
 		}},
-		{name: "links of emails", next: func(n int) request { return request{path: fmt.Sprintf("/account/link/%043d", n)} }},
-		{name: "disconnects of the account", next: func(int) request {
-			return request{path: "/account/connections/" + clientID(floodPartner).String() + "/disconnect", form: "x=y"}
-		}},
-		{name: "files", next: get("/static/style.css")},
-		{name: "logos", next: func(n int) request {
-			return request{path: fmt.Sprintf("/static/partners/%s/%d.png", clientID(floodPartner), n)}
-		}},
-		{name: "developers", next: get("/developers/")},
+		{name: "files", next: get(files...)},
+		{name: "developers", next: get("/developers/", "/developers/openapi.yaml", "/developers/quick-start.html", "/developers/nothing")},
 		{name: "wrong paths", next: func(n int) request { return request{path: fmt.Sprint("/", n)} }},
 	}
 }
@@ -122,8 +137,13 @@ func (f *floodsCommand) Run(ctx context.Context) error {
 	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
-	if _, err := s.conn.Exec(ctx, "insert into user_addresses (address, user_id, email) select email, user_id, email from users"); err != nil {
-		return err
+	for _, statement := range []string{
+		"insert into user_addresses (address, user_id, email) select email, user_id, email from users",
+		"insert into client_logos (client_id, logo, content) values (" + theClient(floodPartner) + ", 'logo.svg', '<svg xmlns=\"http://www.w3.org/2000/svg\"/>')",
+	} {
+		if _, err := s.conn.Exec(ctx, statement); err != nil {
+			return err
+		}
 	}
 	mail, err := s.startMail()
 	if err != nil {
@@ -133,9 +153,13 @@ func (f *floodsCommand) Run(ctx context.Context) error {
 	if s.tls, err = s.serve(ctx, "floods", true, environ...); err != nil {
 		return err
 	}
+	files, err := filesOf(ctx, s.tls.endpoint)
+	if err != nil {
+		return err
+	}
 	outcomes := []*outcome{}
 	var failed error
-	for n, flood := range floods() {
+	for n, flood := range floods(files) {
 		for m, who := range whoFloods {
 			name := flood.name + ", " + who.name
 			if !f.Only.MatchString(name) || ctx.Err() != nil {
@@ -152,6 +176,31 @@ func (f *floodsCommand) Run(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failed, reportIsolation(os.Stdout, f.Out, outcomes))
+}
+
+// filesOf are the files that the sign-in page names, a partner's logo, and files that do not exist.
+func filesOf(ctx context.Context, server endpoint) ([]string, error) {
+	client := http2Client(server)
+	defer client.CloseIdleConnections()
+	message, err := http.NewRequestWithContext(ctx, http.MethodGet, baseURL+"/account/sign-in", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(message)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	files := regexp.MustCompile(`/static/[^"]+`).FindAllString(string(page), -1)
+	if len(files) == 0 {
+		return nil, errors.New("the sign-in page names no file")
+	}
+	partner := "/static/partners/" + clientID(floodPartner).String()
+	return append(files, partner+"/logo.svg", partner+"/nothing.png", "/static/nothing.css"), nil
 }
 
 // besideFlood measures partners and users beside a flood.

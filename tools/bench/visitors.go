@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,8 +19,8 @@ import (
 	"connect-svc/internal/local/mailcatcher"
 )
 
-// visitors are users in their browsers, each in a network of its own: from begin to end some go from the authorization to the callback,
-// one after the other, and one looks at the account pages.
+// visitors are users in their browsers, each in a network of its own: some go from the authorization to the exchange of the
+// code, and one looks at the account pages.
 type visitors struct {
 	*stage
 	server endpoint
@@ -88,13 +90,19 @@ func (v *visitors) visitor(number int) *visitor {
 	}
 }
 
-// authorize goes from the authorization to the callback.
+// challenge is that of the verifier.
+func challenge() string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// authorize goes from the authorization to the callback, and has the partner exchange the code.
 func (v *visitors) authorize(ctx context.Context, number int) {
 	browser := v.visitor(number)
 	defer browser.CloseIdleConnections()
 	query := url.Values{
 		"client_id": {clientID(floodPartner).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
-		"state": {strings.Repeat("s", 22)}, "code_challenge": {strings.Repeat("c", 42) + "A"}, "code_challenge_method": {"S256"},
+		"state": {strings.Repeat("s", 22)}, "code_challenge": {challenge()}, "code_challenge_method": {"S256"},
 	}
 	base, err := browser.ask(ctx, request{path: "/oauth/authorize?" + query.Encode()}, http.StatusSeeOther)
 	if err == nil {
@@ -108,8 +116,12 @@ func (v *visitors) authorize(ctx context.Context, number int) {
 	if err == nil {
 		location, err = browser.ask(ctx, request{path: base + "/consent", form: "decision=allow"}, http.StatusSeeOther)
 	}
-	if err == nil && !strings.HasPrefix(location, callback+"?state=") {
+	_, code, allowed := strings.Cut(location, "&code=")
+	if err == nil && !allowed {
 		err = fmt.Errorf("allowing leads elsewhere")
+	}
+	if err == nil {
+		_, err = browser.ask(ctx, exchangeRequest(floodPartner, code), http.StatusOK)
 	}
 	if err != nil {
 		v.fails(fmt.Errorf("a user who connects: %w", err))

@@ -91,11 +91,31 @@ func (a *Accounts) Run(ctx context.Context) {
 			continue
 		}
 		<-free
+		if !a.awaitEmail(ctx) {
+			return
+		}
+	}
+}
+
+// awaitEmail waits until an email may be due. It reports false if ctx ends before. It locks and writes nothing, so that an idle server
+// does neither.
+func (a *Accounts) awaitEmail(ctx context.Context) bool {
+	for {
 		select {
 		case <-a.outbox.wake:
-		case <-time.After(pollInterval):
+			return true
 		case <-ctx.Done():
-			return
+			return false
+		case <-time.After(pollInterval):
+		}
+		limited, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
+		due, err := a.queries.IsEmailDue(limited)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			a.settings.Logger.Error("emails that wait could not be read", "cause", err)
+		}
+		if due {
+			return true
 		}
 	}
 }

@@ -217,6 +217,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if config.Observe != nil {
 		observers = append(observers, config.Observe)
 	}
+	public, private = waking(a.Webhooks.Wake, public), waking(a.Webhooks.Wake, private)
 	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, public), observers...))
 	private = telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, private)), a.metrics.Observe)
 	return a.listen(ctx, config, public, private)

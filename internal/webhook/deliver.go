@@ -17,10 +17,11 @@ const (
 	maxAhead = 256
 	// queueBatch is the number of events that a poll puts into the queue.
 	queueBatch = 500
-	// pollInterval is how often a server asks for events that are due. It polls because LISTEN does not work through
-	// PgBouncer, and NOTIFY serializes the commits of all writers. If the database is slow, a server spends at most one part in
-	// pollShare of its time on polls.
+	// pollInterval is how often a server polls for work while there is some. Without work the interval doubles up to maxInterval, and
+	// [Webhooks.Wake] ends it. The server polls because LISTEN does not work through PgBouncer, and NOTIFY serializes the commits
+	// of all writers. If the database is slow, a server spends at most one part in pollShare of its time on polls.
 	pollInterval = 100 * time.Millisecond
+	maxInterval  = time.Second
 	pollShare    = 20
 	// faultInterval is the pause after a poll that failed.
 	faultInterval = time.Second
@@ -45,7 +46,8 @@ func (l limits) stop() time.Duration { return l.Webhook + time.Second }
 type claims struct {
 	room   map[uuid.UUID]int // that it asked for
 	events []claimed
-	queued int // events that it put into the queue
+	queued int  // events that it put into the queue
+	idle   bool // there was no work
 	took   time.Duration
 	err    error
 }
@@ -86,6 +88,9 @@ func (w *Webhooks) deliverDue(ctx context.Context) {
 	ended := make(chan uuid.UUID) // the client of an attempt
 	polled := make(chan claims)
 	polling, again := false, false // again: a poll was due while one was under way
+	var notBefore time.Time        // the next poll
+	woken := false                 // while a poll was under way
+	interval := w.maxInterval      // between polls without a signal
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	for ctx.Err() == nil {
@@ -102,25 +107,34 @@ func (w *Webhooks) deliverDue(ctx context.Context) {
 				}
 				poll.Reset(0)
 			}
+		case <-w.wake:
+			if woken = polling; !woken {
+				poll.Reset(time.Until(notBefore))
+			}
 		case <-poll.C:
 			if again = polling; again {
 				break
 			}
-			polling = true
+			polling, notBefore = true, time.Now()
 			room, total := held.room()
 			go func() { polled <- w.poll(attempts, room, total) }()
 		case found := <-polled:
 			polling = false
 			w.hold(attempts, held, found, ended)
+			notBefore = notBefore.Add(max(pollInterval, pollShare*found.took))
 			switch {
 			case found.err != nil:
 				poll.Reset(faultInterval)
 			case again || found.queued == queueBatch:
 				poll.Reset(0)
+			case found.idle && !woken:
+				interval = min(2*interval, w.maxInterval)
+				poll.Reset(max(interval, time.Until(notBefore)))
 			default:
-				poll.Reset(max(pollInterval, pollShare*found.took))
+				interval = pollInterval
+				poll.Reset(time.Until(notBefore))
 			}
-			again = false
+			again, woken = false, false
 		}
 	}
 	w.leave(attempts, held, polling, polled, ended)
@@ -189,14 +203,24 @@ func (w *Webhooks) leave(ctx context.Context, held lines, polling bool, polled <
 	}
 }
 
-// poll puts new events into the queue, unless another server is doing so, and leases up to limit that are due.
+// poll puts new events into the queue, unless another server is doing so, and leases up to limit that are due. It starts with a
+// statement that locks and writes nothing, and ends there if there is no work.
 func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
 	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
 	defer cancel()
 	began := time.Now()
 	found.room = room
-	if found.queued, found.err = w.queue(ctx, queueBatch); found.err == nil {
+	work, err := w.queries.LookForWork(ctx, w.window)
+	found.err = err
+	found.idle = !work.NewEvents && !work.Due
+	if work.NewEvents {
+		found.queued, found.err = w.queue(ctx, queueBatch)
+	}
+	if found.err == nil && !found.idle {
 		found.events, found.err = w.claim(ctx, room, limit)
+	}
+	if work.Changes {
+		signal(w.changed)
 	}
 	if found.err != nil {
 		w.logger.Error("webhook events that are due could not be read", "cause", found.err)

@@ -10,6 +10,8 @@
 //
 // # Invariants
 //
+//   - A server without work takes no lock and writes nothing (TestIdlePollWritesNothing). An event leaves at once if its process calls
+//     [Webhooks.Wake] (TestWake).
 //   - Every attempt to deliver an event has the same webhook-id and body (TestSchedule).
 //   - An event whose server was killed is sent by another one when the lease ends (TestLeaseOfAServerThatWasKilled).
 //   - A leased event is not leased again before its lease ends, which outlasts every attempt (TestClaim).

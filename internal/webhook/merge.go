@@ -11,23 +11,34 @@ import (
 )
 
 const (
-	// mergeInterval is how often a server checks for changes whose window is over.
+	// mergeInterval is the pause after a merge.
 	mergeInterval = time.Second
 	// mergeBatch is the number of connections whose changes become events at one time, so that those of a large import are spread.
 	mergeBatch = 500
 )
 
-func (w *Webhooks) mergeRegularly(ctx context.Context) {
-	ticker := time.NewTicker(mergeInterval)
-	defer ticker.Stop()
+// mergeChanges merges changes when a poll has found some whose window is over.
+func (w *Webhooks) mergeChanges(ctx context.Context) {
 	for {
-		if _, err := w.merge(ctx); err != nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.changed:
+		}
+		switch n, err := w.merge(ctx); {
+		case err != nil && ctx.Err() == nil:
 			w.logger.Error("changes of activity could not be merged", "cause", err)
+		case n > 0:
+			w.Wake()
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(mergeInterval):
+		}
+		select {
+		case <-w.changed: // by a poll before the end of this merge; the next poll knows better
+		default:
 		}
 	}
 }

@@ -69,6 +69,9 @@ func (w *Webhooks) record(
 	if err != nil {
 		return err
 	}
+	if state == Pending && delay < time.Minute {
+		time.AfterFunc(delay, w.Wake) // later attempts may be a second late
+	}
 	failed := state == Failed && held
 	w.count(target.clientName, func(s *Stats) {
 		if attempt.Success() {

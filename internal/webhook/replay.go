@@ -15,6 +15,7 @@ import (
 // Replay has an event sent at once, with the same webhook-id, whatever its state; its schedule of attempts begins again.
 // Errors: ErrNoEvent, ErrNoEndpoint, ErrStopped.
 func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
+	defer w.Wake()
 	return ofEvent(id, postgres.InTx(ctx, w.pool, func(tx pgx.Tx) error {
 		queries := w.queries.WithTx(tx)
 		row, err := queries.GetWebhookEvent(ctx, id)

@@ -50,6 +50,10 @@ type Webhooks struct {
 	// not make requests wait.
 	slots chan struct{}
 
+	wake        chan struct{} // an event may have been written
+	changed     chan struct{} // there are changes to merge
+	maxInterval time.Duration // between polls; see the constant
+
 	statsMu sync.Mutex
 	stats   map[string]Stats // counted by this server, by client name
 }
@@ -59,17 +63,20 @@ type Webhooks struct {
 func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webhooks {
 	settings.Limits = settings.Limits.OrDefault()
 	w := &Webhooks{
-		pool:    pool,
-		queries: webhookdb.New(pool),
-		lists:   webhookdb.New(postgres.Replanned{Pool: pool}),
-		keys:    keys,
-		random:  settings.Random,
-		window:  settings.Window,
-		logger:  settings.Logger,
-		limits:  limits(settings.Limits),
-		sender:  newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
-		slots:   make(chan struct{}, max(1, pool.Config().MaxConns/2)),
-		stats:   map[string]Stats{},
+		pool:        pool,
+		queries:     webhookdb.New(pool),
+		lists:       webhookdb.New(postgres.Replanned{Pool: pool}),
+		keys:        keys,
+		random:      settings.Random,
+		window:      settings.Window,
+		logger:      settings.Logger,
+		limits:      limits(settings.Limits),
+		sender:      newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
+		slots:       make(chan struct{}, max(1, pool.Config().MaxConns/2)),
+		wake:        make(chan struct{}, 1),
+		changed:     make(chan struct{}, 1),
+		maxInterval: maxInterval,
+		stats:       map[string]Stats{},
 	}
 	if w.random == nil {
 		w.random = rand.Reader
@@ -96,10 +103,22 @@ var (
 // number of servers may run on one database. Call it once.
 func (w *Webhooks) Run(ctx context.Context) {
 	var work sync.WaitGroup
-	work.Go(func() { w.mergeRegularly(ctx) })
+	work.Go(func() { w.mergeChanges(ctx) })
 	w.deliverDue(ctx)
 	work.Wait()
 	w.sender.client.CloseIdleConnections()
+}
+
+// Wake makes Run look for work at once. Call it after an act that may have written an event: without it, another process's event
+// waits for up to a second on an idle server.
+func (w *Webhooks) Wake() { signal(w.wake) }
+
+// signal does not block. A signal that was not received yet stands for this one as well.
+func signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
 }
 
 // slot waits for one of the database connections that deliveries may use.

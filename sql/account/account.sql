@@ -128,6 +128,10 @@ set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limi
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
     put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null;
 
+-- name: IsEmailDue :one
+-- Locks nothing and writes nothing.
+select exists (select 1 from code_emails where due_at <= now() and (leased_until is null or leased_until <= now()))::bool;
+
 -- name: ClaimCodeEmail :one
 -- Leases the email whose turn it is, and counts the attempt, so that an email is tried a few times only, whatever becomes of
 -- the server that tries. busy are networks of which this server sends as many emails as it may. The array has the row found

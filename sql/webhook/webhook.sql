@@ -129,6 +129,26 @@ insert into webhook_queue (event_id, user_id, client_id, created_at, next_attemp
 values (@event_id, @user_id, @client_id, @created_at, connect_now())
 on conflict (event_id) do update set next_attempt_at = excluded.next_attempt_at;
 
+-- name: LookForWork :one
+-- Whether there are new events, events that are due, and changes whose window is over. It locks nothing and writes nothing, so that
+-- an idle server does neither.
+with new_events as materialized (
+    select 1 as found from webhook_events where not queued limit 1
+), due as materialized (
+    select 1 as found
+    from clients cl
+    cross join lateral (
+        select 1 from webhook_queue o
+        where o.client_id = cl.client_id and o.next_attempt_at <= connect_now()
+            and (o.leased_until is null or o.leased_until <= now())
+        limit 1
+    ) e
+    limit 1
+), changes as materialized (
+    select 1 as found from webhook_changes where changed_at <= connect_now() - @window_length::interval limit 1
+)
+select exists (select 1 from new_events) as new_events, exists (select 1 from due) as due, exists (select 1 from changes) as changes;
+
 -- name: QueueWebhookEvents :execrows
 -- Puts new events into the queue, oldest first. Each event is marked by one statement only, even if several run at the same time.
 with fresh as (

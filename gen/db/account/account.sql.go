@@ -661,6 +661,18 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertU
 	return i, err
 }
 
+const isEmailDue = `-- name: IsEmailDue :one
+select exists (select 1 from code_emails where due_at <= now() and (leased_until is null or leased_until <= now()))::bool
+`
+
+// Locks nothing and writes nothing.
+func (q *Queries) IsEmailDue(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, isEmailDue)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const knowsBrowser = `-- name: KnowsBrowser :one
 select exists (
     select 1 from known_browsers

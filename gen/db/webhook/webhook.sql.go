@@ -741,6 +741,40 @@ func (q *Queries) LockWebhookEvent(ctx context.Context, arg LockWebhookEventPara
 	return i, err
 }
 
+const lookForWork = `-- name: LookForWork :one
+with new_events as materialized (
+    select 1 as found from webhook_events where not queued limit 1
+), due as materialized (
+    select 1 as found
+    from clients cl
+    cross join lateral (
+        select 1 from webhook_queue o
+        where o.client_id = cl.client_id and o.next_attempt_at <= connect_now()
+            and (o.leased_until is null or o.leased_until <= now())
+        limit 1
+    ) e
+    limit 1
+), changes as materialized (
+    select 1 as found from webhook_changes where changed_at <= connect_now() - $1::interval limit 1
+)
+select exists (select 1 from new_events) as new_events, exists (select 1 from due) as due, exists (select 1 from changes) as changes
+`
+
+type LookForWorkRow struct {
+	NewEvents bool
+	Due       bool
+	Changes   bool
+}
+
+// Whether there are new events, events that are due, and changes whose window is over. It locks nothing and writes nothing, so that
+// an idle server does neither.
+func (q *Queries) LookForWork(ctx context.Context, windowLength time.Duration) (LookForWorkRow, error) {
+	row := q.db.QueryRow(ctx, lookForWork, windowLength)
+	var i LookForWorkRow
+	err := row.Scan(&i.NewEvents, &i.Due, &i.Changes)
+	return i, err
+}
+
 const mergeWebhookChanges = `-- name: MergeWebhookChanges :one
 with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch

@@ -1,0 +1,44 @@
+package account
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/wait"
+)
+
+// A server that waits for emails reads only: on a connection that can do no more it finds out whether one is due.
+func TestIdleOutboxWritesNothing(t *testing.T) {
+	t.Parallel()
+	db := newDB(t)
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithClock(db.Clock), postgres.WithLimits(wait.Patient),
+		func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	is := func(want bool, when string) {
+		t.Helper()
+		if due, err := accountdb.New(pool).IsEmailDue(t.Context()); due != want || err != nil {
+			t.Errorf("%s an email is due: %t, %v", when, due, err)
+		}
+	}
+	a := New(db.Pool, credential.NewTestKeyring(), nil, Settings{Limits: wait.Patient})
+	is(false, "without emails")
+	if err := a.putCode(t.Context(), CodeRequest{SignIn: uuid.New(), Email: "alex@example.com"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	is(false, "an hour too early")
+	db.Exec(t, "update code_emails set due_at = now()")
+	is(true, "in time")
+	if _, found := a.claimEmail(t.Context()); !found {
+		t.Error("nothing was claimed")
+	}
+	is(false, "while a server sends it")
+}

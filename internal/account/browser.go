@@ -52,7 +52,7 @@ func (a *Accounts) Browsers(ctx context.Context, userID uuid.UUID) ([]Browser, e
 	for i, row := range rows {
 		browsers[i] = Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
 	}
-	return browsers, postgres.Failed("account: list browsers", err)
+	return browsers, postgres.Wrap("account: list browsers", err)
 }
 
 // Is reports whether the browser with these keys is this one.

@@ -50,7 +50,7 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 func (w *bulkWriter) namesDeleted(ctx context.Context, tx pgx.Tx) (deleted bool, err error) {
 	err = tx.QueryRow(ctx, `select exists (select 1 from writing join audit_log e on e.subject = writing.user_id
 		where writing.is_new and e.action = 'user.deleted')`).Scan(&deleted)
-	return deleted, postgres.Failed("look for deleted users", err)
+	return deleted, postgres.Wrap("look for deleted users", err)
 }
 
 // findFaults is the error of all bad rows, those among them that only the database knows; nil if there are none. An address is
@@ -145,7 +145,7 @@ func (w *bulkWriter) leaveAddresses(ctx context.Context, tx pgx.Tx, part postgre
 		}
 	}
 	_, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (select lower(former_email), user_id `+moving+")", args...)
-	return postgres.Failed("delete former addresses", err)
+	return postgres.Wrap("delete former addresses", err)
 }
 
 // writePart writes a part, with the addresses and the entries of the audit log that belong to it. It returns how many users it

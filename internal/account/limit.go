@@ -70,7 +70,7 @@ func (a *Accounts) countEmail(ctx context.Context, queries *accountdb.Queries, a
 		if emails > 0 {
 			counted = append(counted, by.key[:])
 		}
-		return emails, postgres.NoRow(err, nil)
+		return emails, postgres.NoRowsAs(err, nil)
 	}
 	budget, isNew := limits[len(limits)-1], false
 	for _, by := range limits[:len(limits)-1] {

@@ -36,7 +36,7 @@ func (a *Accounts) VerifyLink(ctx context.Context, signIn uuid.UUID, link string
 func (a *Accounts) link(ctx context.Context, signIn uuid.UUID, link string) (user uuid.UUID, seed, budget []byte, err error) {
 	found, err := a.queries.GetLink(ctx, signIn)
 	if err != nil {
-		return user, nil, nil, postgres.Outcome("account: get the link of a sign-in", err, ErrNoSignIn)
+		return user, nil, nil, postgres.WrapNoRows("account: get the link of a sign-in", err, ErrNoSignIn)
 	}
 	right := subtle.ConstantTimeCompare([]byte(a.linkOf(signIn, found.Seed)), []byte(link)) == 1
 	switch {

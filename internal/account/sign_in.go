@@ -185,7 +185,7 @@ func (a *Accounts) NextCode(ctx context.Context, request CodeRequest) (at time.T
 	if err == nil {
 		at, wait, err = a.nextEmail(ctx, a.limits(found.Folded, browser, request.Network))
 	}
-	return at, wait, postgres.Failed("account: when the next code may be made", err)
+	return at, wait, postgres.Wrap("account: when the next code may be made", err)
 }
 
 // Verified is a sign-in whose user has proved to read the emails of an account's address.

@@ -47,7 +47,7 @@ func (a *Accounts) insertUser(ctx context.Context, user NewUser) (User, error) {
 	case postgres.IsUniqueViolation(err, uniqueAddress):
 		return User{}, ErrEmailTaken
 	}
-	return userOf(accountdb.User(row)), postgres.Failed("account: create user", err)
+	return userOf(accountdb.User(row)), postgres.Wrap("account: create user", err)
 }
 
 // changeUser holds the user's row while a changed address moves, so that of two changes one is the last. An import that moves the
@@ -76,7 +76,7 @@ func (a *Accounts) changeUser(ctx context.Context, id uuid.UUID, change UserChan
 	if postgres.IsUniqueViolation(err, uniqueAddress) {
 		return User{}, ErrEmailTaken
 	}
-	return user, postgres.Outcome("account: change user", err, refusal.ErrUserNotFound)
+	return user, postgres.WrapNoRows("account: change user", err, refusal.ErrUserNotFound)
 }
 
 // moveAddress ends what began with the former address, too. As everywhere here, cmp.Or sends all of its statements: a transaction in
@@ -102,17 +102,17 @@ func endSignIns(ctx context.Context, queries *accountdb.Queries, ids []uuid.UUID
 func (a *Accounts) CountEndings(ctx context.Context, user User) (Endings, error) {
 	sessions, err := a.queries.CountSessionsOf(ctx, user.ID)
 	if err != nil {
-		return Endings{}, postgres.Outcome("account: count sessions", err, refusal.ErrUserNotFound)
+		return Endings{}, postgres.WrapNoRows("account: count sessions", err, refusal.ErrUserNotFound)
 	}
 	signIns, err := a.queries.CountSignInsOf(ctx, accountdb.CountSignInsOfParams{UserID: user.ID, Email: user.Email})
-	return Endings{int(sessions.Sessions), int(signIns), int(sessions.Browsers)}, postgres.Failed("account: count sign-ins", err)
+	return Endings{int(sessions.Sessions), int(signIns), int(sessions.Browsers)}, postgres.Wrap("account: count sign-ins", err)
 }
 
 // ListUsers returns at most limit users in the order of their ids, from the first after the given id on; uuid.Nil starts
 // at the first.
 func (a *Accounts) ListUsers(ctx context.Context, after uuid.UUID, limit int32) ([]User, error) {
 	rows, err := a.queries.ListUsers(ctx, accountdb.ListUsersParams{After: after, RowLimit: limit})
-	return postgres.List(rows, userOf), postgres.Failed("account: list users", err)
+	return postgres.Map(rows, userOf), postgres.Wrap("account: list users", err)
 }
 
 // DeleteUser ends all connections of a user, as a disconnect does, and removes everything that is known of the user,
@@ -138,7 +138,7 @@ func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections in
 		)
 	})
 	if err != nil {
-		return 0, postgres.Outcome("account: delete user", err, refusal.ErrUserNotFound)
+		return 0, postgres.WrapNoRows("account: delete user", err, refusal.ErrUserNotFound)
 	}
 	return connections, nil
 }
@@ -185,7 +185,7 @@ func (a *Accounts) putCode(ctx context.Context, request CodeRequest, delay time.
 			return limited
 		}
 	}
-	return postgres.Failed("account: store a code", err)
+	return postgres.Wrap("account: store a code", err)
 }
 
 // findForSignIn finds the account of an address, if it has one, and the key that proves the browser to be one of its user's.
@@ -217,7 +217,7 @@ func knownBrowser(ctx context.Context, queries *accountdb.Queries, user *uuid.UU
 func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 	row, err := a.queries.GetSignIn(ctx, id)
 	if err != nil {
-		return SignIn{}, postgres.Outcome("account: get sign-in", err, ErrNoSignIn)
+		return SignIn{}, postgres.WrapNoRows("account: get sign-in", err, ErrNoSignIn)
 	}
 	found := SignIn{Email: row.Email, AttemptsLeft: int(row.AttemptsLeft), Expired: row.Expired, SentAt: row.SentAt, Mail: Mail(row.Mail)}
 	if found.Mail == MailSent { // until then there is nothing to enter
@@ -234,7 +234,7 @@ func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) 
 // failed is how many attempts at the codes of a budget have failed.
 func (a *Accounts) failed(ctx context.Context, budget []byte) (int, error) {
 	failed, err := a.queries.CountFailed(ctx, budget)
-	return min(int(failed), maxFailed), postgres.Outcome("account: count failed attempts", err, nil)
+	return min(int(failed), maxFailed), postgres.WrapNoRows("account: count failed attempts", err, nil)
 }
 
 // takeAttempt spends an attempt, and then counts it as failed. These are two acts: an attempt that was spent and could not
@@ -251,7 +251,7 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb
 	if err == nil && counted == 0 {
 		return taken, ErrCodeSpent
 	}
-	return taken, postgres.Failed("account: count an attempt", err)
+	return taken, postgres.Wrap("account: count an attempt", err)
 }
 
 // whyNoAttempt returns the reason of a refusal that has already been decided.
@@ -277,7 +277,7 @@ type waitingEmail = accountdb.ClaimCodeEmailRow
 func (a *Accounts) leaseEmail(ctx context.Context, busy [][]byte) (email waitingEmail, found bool, err error) {
 	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // it outlasts an attempt: no other server sends the email meanwhile
 	email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: lease, TooLate: lease + tooLate})
-	return email, err == nil, postgres.NoRow(err, nil)
+	return email, err == nil, postgres.NoRowsAs(err, nil)
 }
 
 // codeToSend returns what goes into the email besides its link: the address of the account that it is for, which is empty if there is
@@ -285,7 +285,7 @@ func (a *Accounts) leaseEmail(ctx context.Context, busy [][]byte) (email waiting
 func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipient, code string, made time.Time, err error) {
 	signIn, err := a.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.SignInID, Seed: email.Seed})
 	if err != nil {
-		return "", "", made, postgres.NoRow(err, errReplaced)
+		return "", "", made, postgres.NoRowsAs(err, errReplaced)
 	}
 	account, err := a.queries.FindForSignIn(ctx, signIn.Email)
 	if err != nil {
@@ -356,19 +356,19 @@ func (a *Accounts) startSession(ctx context.Context, signIn uuid.UUID, seed []by
 	if err == nil && started == 0 {
 		return ErrNoSignIn
 	}
-	return postgres.Failed("account: start session", err)
+	return postgres.Wrap("account: start session", err)
 }
 
 // GetSession returns the user who is signed in. Error: ErrNoSession.
 func (a *Accounts) GetSession(ctx context.Context, key SessionKey) (User, error) {
 	row, err := a.queries.GetSession(ctx, accountdb.GetSessionParams{UserID: key.UserID, SecretHash: key.hash()})
-	return userOf(row), postgres.Outcome("account: get session", err, ErrNoSession)
+	return userOf(row), postgres.WrapNoRows("account: get session", err, ErrNoSession)
 }
 
 // EndSession signs out. A session that has ended already is no error.
 func (a *Accounts) EndSession(ctx context.Context, key SessionKey) error {
 	err := a.queries.EndSession(ctx, accountdb.EndSessionParams{UserID: key.UserID, SecretHash: key.hash()})
-	return postgres.Failed("account: end session", err)
+	return postgres.Wrap("account: end session", err)
 }
 
 // rememberBrowser holds the user's row, so that of two sign-ins at a time both see what the other has added.
@@ -383,7 +383,7 @@ func (a *Accounts) rememberBrowser(ctx context.Context, key, replaced BrowserKey
 			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: key.UserID, BrowserID: key.id(), Name: name}),
 		)
 	})
-	return postgres.Outcome("account: remember a browser", err, refusal.ErrUserNotFound)
+	return postgres.WrapNoRows("account: remember a browser", err, refusal.ErrUserNotFound)
 }
 
 // ForgetBrowser takes its budget from a browser of the signed-in user, and ends the user's sessions but this one: one of
@@ -396,5 +396,5 @@ func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uui
 			queries.EndOtherSessions(ctx, accountdb.EndOtherSessionsParams{UserID: session.UserID, SecretHash: session.hash()}),
 		)
 	})
-	return postgres.Failed("account: forget a browser", err)
+	return postgres.Wrap("account: forget a browser", err)
 }

@@ -135,7 +135,7 @@ func (a *Accounts) checkTimezone(ctx context.Context, name string) error {
 // GetUser finds a user by id. Error: refusal.ErrUserNotFound.
 func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 	row, err := a.queries.GetUser(ctx, id)
-	return userOf(row), postgres.Outcome("account: get user", err, refusal.ErrUserNotFound)
+	return userOf(row), postgres.WrapNoRows("account: get user", err, refusal.ErrUserNotFound)
 }
 
 // FindUser finds a user by their e-mail address, in any case. Error: refusal.ErrUserNotFound.
@@ -145,7 +145,7 @@ func (a *Accounts) FindUser(ctx context.Context, email string) (User, error) {
 	}
 	id, err := a.queries.GetUserOfAddress(ctx, email)
 	if err != nil {
-		return User{}, postgres.Outcome("account: find user", err, refusal.ErrUserNotFound)
+		return User{}, postgres.WrapNoRows("account: find user", err, refusal.ErrUserNotFound)
 	}
 	return a.GetUser(ctx, id)
 }

@@ -49,7 +49,7 @@ func adjustmentsBefore(key page.Key, dataset Adjusted) (time.Time, uuid.UUID) {
 // GetAdjustment returns an adjustment by its id. Errors: ErrNoAdjustment.
 func (s *Store) GetAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
 	found, err := getAdjustment(ctx, s.pool, dataset, userID, id)
-	return found, postgres.Outcome("activity: adjustment", err, ErrNoAdjustment)
+	return found, postgres.WrapNoRows("activity: adjustment", err, ErrNoAdjustment)
 }
 
 // Adjustments lists the adjustments of a user by date: at most limit of them, those after a key. An unknown user has none.
@@ -58,9 +58,9 @@ func (s *Store) Adjustments(ctx context.Context, userID uuid.UUID, after page.Ke
 	params.StepsDate, params.StepsID = adjustmentsAfter(after, AdjustedSteps)
 	params.CyclingDate, params.CyclingID = adjustmentsAfter(after, AdjustedCycling)
 	rows, err := activitydb.New(s.pool).ListAdjustments(ctx, params)
-	return postgres.List(rows, func(row activitydb.ListAdjustmentsRow) Adjustment {
+	return postgres.Map(rows, func(row activitydb.ListAdjustmentsRow) Adjustment {
 		return adjustmentOf(userID, row)
-	}), postgres.Failed("activity: adjustments", err)
+	}), postgres.Wrap("activity: adjustments", err)
 }
 
 // LatestAdjustments lists the adjustments in datasets of a user, newest first: at most limit of them, those before a key.
@@ -74,9 +74,9 @@ func (s *Store) LatestAdjustments(
 	params.StepsAt, params.StepsID = adjustmentsBefore(before, AdjustedSteps)
 	params.CyclingAt, params.CyclingID = adjustmentsBefore(before, AdjustedCycling)
 	rows, err := activitydb.New(s.pool).ListLatestAdjustments(ctx, params)
-	return postgres.List(rows, func(row activitydb.ListLatestAdjustmentsRow) Adjustment {
+	return postgres.Map(rows, func(row activitydb.ListLatestAdjustmentsRow) Adjustment {
 		return adjustmentOf(userID, activitydb.ListAdjustmentsRow(row))
-	}), postgres.Failed("activity: latest adjustments", err)
+	}), postgres.Wrap("activity: latest adjustments", err)
 }
 
 func adjustmentOf(userID uuid.UUID, row activitydb.ListAdjustmentsRow) Adjustment {

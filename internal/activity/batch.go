@@ -96,7 +96,7 @@ func (e BatchError) Error() string {
 
 // Unwrap returns the error of each row.
 func (e BatchError) Unwrap() []error {
-	return postgres.List(e, func(row BadRow) error { return row.RowError })
+	return postgres.Map(e, func(row BadRow) error { return row.RowError })
 }
 
 // ErrBatchSize is the error for a batch with too many rows.

@@ -42,7 +42,7 @@ func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, dat
 		row, err = activitydb.New(s.pool).GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
 		day = Day(row)
 	}
-	return day, postgres.Outcome("activity: day", err, refusal.ErrUserNotFound)
+	return day, postgres.WrapNoRows("activity: day", err, refusal.ErrUserNotFound)
 }
 
 // Amount counts the stored rows of a user.
@@ -52,5 +52,5 @@ type Amount struct{ Days, Rides, Adjustments int } // days of steps
 func (s *Store) Count(ctx context.Context, userID uuid.UUID, most int) (Amount, error) {
 	row, err := activitydb.New(s.pool).CountActivity(ctx, activitydb.CountActivityParams{UserID: userID, Most: int32(most)})
 	found := Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}
-	return found, postgres.Outcome("activity: count", err, refusal.ErrUserNotFound)
+	return found, postgres.WrapNoRows("activity: count", err, refusal.ErrUserNotFound)
 }

@@ -55,7 +55,7 @@ with wanted as (
 	select from users join wanted using (user_id) order by user_id for key share of users
 )
 select (select count(*) from locked) = (select count(*) from wanted)`).Scan(&all)
-	return all, postgres.Failed("lock the users", err)
+	return all, postgres.Wrap("lock the users", err)
 }
 
 // unknownUsers returns the error of all bad rows, including the staged rows of unknown users; nil if there are none.

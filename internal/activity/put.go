@@ -131,7 +131,7 @@ func (p part) users() []any { return p.arrays[0] }
 
 // args returns the arguments of [table.arrayRows].
 func (p part) args() []any {
-	return postgres.List(p.arrays, func(array []any) any { return array })
+	return postgres.Map(p.arrays, func(array []any) any { return array })
 }
 
 func newPart[R record](name Part, into table, records []R, check func(R) faults) part {
@@ -211,7 +211,7 @@ func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known
 		known[pgUUID(user)] = true
 		return nil
 	})
-	return known, postgres.Failed("lock the users", err)
+	return known, postgres.Wrap("lock the users", err)
 }
 
 // lockRows locks the rows that a batch removes or writes, in the order in which a merge locks them. This prevents deadlocks with
@@ -223,11 +223,11 @@ func lockRows(ctx context.Context, tx pgx.Tx, removals, written part) error {
 		both.arrays[i] = slices.Concat(removals.arrays[i], written.arrays[i])
 	}
 	_, err := tx.Exec(ctx, both.lock(), both.args()...)
-	return postgres.Failed("lock rows of "+both.stored, err)
+	return postgres.Wrap("lock rows of "+both.stored, err)
 }
 
 // remove deletes the rows that a part names, and returns how many existed.
 func remove(ctx context.Context, tx pgx.Tx, named part, notify bool) (removed int64, err error) {
 	err = tx.QueryRow(ctx, named.remove(notify), named.args()...).Scan(&removed)
-	return removed, postgres.Failed("remove from "+named.stored, err)
+	return removed, postgres.Wrap("remove from "+named.stored, err)
 }

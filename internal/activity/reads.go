@@ -77,7 +77,7 @@ func (s *Store) DailySteps(ctx context.Context, userID uuid.UUID, dates Range) (
 	rows, err := read(ctx, s, (*activitydb.Queries).ReadDailySteps, activitydb.ReadDailyStepsParams{
 		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 	})
-	return postgres.List(rows, func(row activitydb.ReadDailyStepsRow) Steps { return Steps(row) }), err
+	return postgres.Map(rows, func(row activitydb.ReadDailyStepsRow) Steps { return Steps(row) }), err
 }
 
 // CyclingDaily returns the dates of a range on which rides started, oldest first: at most 31.
@@ -85,7 +85,7 @@ func (s *Store) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Range)
 	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingDaily, activitydb.ReadCyclingDailyParams{
 		UserID: userID, Since: dates.From, Until: dates.until(),
 	})
-	return postgres.List(rows, func(row activitydb.ReadCyclingDailyRow) CyclingDay { return CyclingDay(row) }), err
+	return postgres.Map(rows, func(row activitydb.ReadCyclingDailyRow) CyclingDay { return CyclingDay(row) }), err
 }
 
 // CyclingPage returns the rides that started in a range, oldest first: at most limit (1 to 500) of them from the start
@@ -137,5 +137,5 @@ func read[Params, Row any](
 	rows, err := postgres.Read(ctx, s.pool, s.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]Row, error) {
 		return query(activitydb.New(pool), ctx, params)
 	})
-	return rows, postgres.Failed("activity: read", err)
+	return rows, postgres.Wrap("activity: read", err)
 }

@@ -35,7 +35,7 @@ func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed
 // userClock returns the local time of the user.
 func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
 	now, err := activitydb.New(s.pool).UserClock(ctx, userID)
-	return now, postgres.Outcome("activity: user's clock", err, refusal.ErrUserNotFound)
+	return now, postgres.WrapNoRows("activity: user's clock", err, refusal.ErrUserNotFound)
 }
 
 // person has the habits that follow from a seed.

@@ -35,13 +35,13 @@ func (a *App) facts(ctx context.Context) console.Facts {
 		At: a.config.Clock.Now(), Version: a.config.Version, Commit: a.config.Commit, Go: runtime.Version(), Contract: ContractVersion(),
 		Self: a.servers.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
 		Mail:    console.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
-		Limiter: console.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: postgres.List(a.Replicas.States(), func(r postgres.ReplicaState) console.Replica { return console.Replica(r) }),
+		Limiter: console.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: postgres.Map(a.Replicas.States(), func(r postgres.ReplicaState) console.Replica { return console.Replica(r) }),
 		Reload: a.lastReload(),
 	}
 	for _, c := range a.certificates {
 		leaf := c.current.Load().Leaf
 		f.Certificates = append(f.Certificates, console.Certificate{
-			Listener: c.listener, Names: append(slices.Clone(leaf.DNSNames), postgres.List(leaf.IPAddresses, net.IP.String)...),
+			Listener: c.listener, Names: append(slices.Clone(leaf.DNSNames), postgres.Map(leaf.IPAddresses, net.IP.String)...),
 			NotAfter: leaf.NotAfter, Problem: c.problem(leaf),
 		})
 	}

@@ -115,15 +115,15 @@ func (a *App) collectPool() {
 	a.metrics.Gauge("database_connections_limit", "Connections that the database pool may have.", nil,
 		func() float64 { return float64(a.Pool.Stat().MaxConns()) })
 	a.metrics.Counter("database_acquires_total", "Connections taken from the pool.", nil,
-		func() float64 { return float64(a.Pool.Turns().Acquired) })
+		func() float64 { return float64(a.Pool.QueueStats().Acquired) })
 	a.metrics.Counter("database_waits_total", "Acquires that waited because the pool had no free connection.", nil,
-		func() float64 { return float64(a.Pool.Turns().Waited) })
+		func() float64 { return float64(a.Pool.QueueStats().Waited) })
 	a.metrics.Counter("database_wait_seconds_total", "Time spent waiting because the pool had no free connection.", nil,
-		func() float64 { return a.Pool.Turns().WaitTime.Seconds() })
+		func() float64 { return a.Pool.QueueStats().WaitTime.Seconds() })
 	a.metrics.Counter("database_canceled_waits_total", "Acquires that were given up, or refused because too many waited.", nil,
-		func() float64 { return float64(a.Pool.Turns().GivenUp) })
+		func() float64 { return float64(a.Pool.QueueStats().GivenUp) })
 	a.metrics.Gauge("database_waiting", "Statements that wait for a connection.", nil,
-		func() float64 { return float64(a.Pool.Turns().Waiting) })
+		func() float64 { return float64(a.Pool.QueueStats().Waiting) })
 }
 
 func (a *App) collectReplicas() {

@@ -25,7 +25,7 @@ var csvColumns = []string{"at", "actor", "action", "user_id", "client_id", "conn
 func (l *Log) WriteCSV(
 	ctx context.Context, w io.Writer, filter Filter, within func(context.Context) (context.Context, context.CancelFunc),
 ) error {
-	return postgres.Failed("audit log: csv", l.writeCSV(ctx, csv.NewWriter(w), filter, within))
+	return postgres.Wrap("audit log: csv", l.writeCSV(ctx, csv.NewWriter(w), filter, within))
 }
 
 func (l *Log) writeCSV(
@@ -45,7 +45,7 @@ func (l *Log) writeCSV(
 		if err != nil {
 			return err
 		}
-		if err := file.WriteAll(postgres.List(part.found, Event.cells)); err != nil {
+		if err := file.WriteAll(postgres.Map(part.found, Event.cells)); err != nil {
 			return err
 		}
 		before = part.next

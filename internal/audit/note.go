@@ -54,7 +54,7 @@ func (l *Log) note(ctx context.Context, actor, action string, detail map[string]
 	if err != nil {
 		return err
 	}
-	return postgres.Failed("audit log: note", l.queries.Note(ctx, auditdb.NoteParams{Actor: actor, Action: action, Detail: text}))
+	return postgres.Wrap("audit log: note", l.queries.Note(ctx, auditdb.NoteParams{Actor: actor, Action: action, Detail: text}))
 }
 
 // word is what actors and actions are made of. Another text that was searched for may be an address.

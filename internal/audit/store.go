@@ -108,7 +108,7 @@ func (l *Log) Sweep(ctx context.Context) error {
 	for {
 		n, err := l.queries.SweepAuditLog(ctx, auditdb.SweepAuditLogParams{Retention: l.retention, MaxRows: sweepRows})
 		if err != nil || n < sweepRows {
-			return postgres.Failed("audit log: sweep", err)
+			return postgres.Wrap("audit log: sweep", err)
 		}
 	}
 }

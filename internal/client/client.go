@@ -101,7 +101,7 @@ func (r *Registry) unchanged(ctx context.Context, id uuid.UUID) error {
 }
 
 func clientError(id uuid.UUID, err error) error {
-	return fmt.Errorf("client %s: %w", id, postgres.NoRow(err, refusal.ErrClientNotFound))
+	return fmt.Errorf("client %s: %w", id, postgres.NoRowsAs(err, refusal.ErrClientNotFound))
 }
 
 // audit adds an entry of the audit log about a client.

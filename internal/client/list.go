@@ -26,7 +26,7 @@ func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]st
 	for _, row := range rows {
 		names[row.ClientID] = row.Name
 	}
-	return names, postgres.Failed("client: names", err)
+	return names, postgres.Wrap("client: names", err)
 }
 
 // Key returns the client's key in the list.
@@ -37,5 +37,5 @@ func (r *Registry) List(ctx context.Context, after page.Key, limit int) ([]Clien
 	rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{
 		AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit),
 	})
-	return postgres.List(rows, fromRow), postgres.Failed("list clients", err)
+	return postgres.Map(rows, fromRow), postgres.Wrap("list clients", err)
 }

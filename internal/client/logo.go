@@ -49,8 +49,8 @@ func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.L
 
 func (r *Registry) listLogos(ctx context.Context, keys []logoKey) (map[logoKey]brand.Logo, error) {
 	rows, err := r.queries.ListLogos(ctx, clientdb.ListLogosParams{
-		ClientIds: postgres.List(keys, func(k logoKey) uuid.UUID { return k.clientID }),
-		Logos:     postgres.List(keys, func(k logoKey) string { return k.name }),
+		ClientIds: postgres.Map(keys, func(k logoKey) uuid.UUID { return k.clientID }),
+		Logos:     postgres.Map(keys, func(k logoKey) string { return k.name }),
 	})
 	found := make(map[logoKey]brand.Logo, len(rows))
 	for _, row := range rows {

@@ -16,7 +16,7 @@ type EndConnections func(ctx context.Context, pool *postgres.Pool, clientID uuid
 // Connections counts the connections that Offboard would end.
 func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
 	n, err := r.queries.CountConnections(ctx, id)
-	return n, postgres.Failed("connections of client "+id.String(), err)
+	return n, postgres.Wrap("connections of client "+id.String(), err)
 }
 
 // Offboard ends a client permanently and disconnects all its connections, in parts. It returns how many it disconnected. Errors:

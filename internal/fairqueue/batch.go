@@ -6,33 +6,33 @@ import (
 	"sync"
 )
 
-// Batch has many questions answered by one call. While a call is under way, the questions that arrive wait for the next one. So
-// one call is under way however many ask, and no answer is older than its question. It is safe for concurrent use.
+// Batch answers many questions with one call. Questions that arrive during a call wait for the next one. So there is one call at
+// a time, however many ask, and no answer is older than its question. It is safe for concurrent use.
 type Batch[Question comparable, Answer any] struct {
 	call func(context.Context, []Question) (map[Question]Answer, error)
-	most int // questions of a call
+	most int // questions in a call
 
 	mu      sync.Mutex
 	calling bool
-	rounds  []*round[Question, Answer] // that wait
+	rounds  []*round[Question, Answer] // that have not begun
 }
 
 // round is one call.
 type round[Question comparable, Answer any] struct {
-	ctx       context.Context // of the last who asked, and so the one that ends last
+	ctx       context.Context // of the last question, and so the one that ends last
 	questions []Question
 	asked     map[Question]struct{}
-	done      chan struct{} // closed when answers and err are there
+	done      chan struct{} // closed when answers and err are set
 	answers   map[Question]Answer
 	err       error
 }
 
-// NewBatch has call answer up to most questions at a time, each of them once. What is not in its result has no answer.
+// NewBatch returns a Batch. Its call gets up to most different questions. A question that is not in the result has no answer.
 func NewBatch[Question comparable, Answer any](most int, call func(context.Context, []Question) (map[Question]Answer, error)) *Batch[Question, Answer] {
 	return &Batch[Question, Answer]{call: call, most: most}
 }
 
-// Ask returns the answer, and whether there is one. Errors: that of the call, [ErrGone], and the context's own if it ends first.
+// Ask returns the answer, and whether there is one. Errors: those of the call, [ErrGone], and the context's own if it ends first.
 func (b *Batch[Question, Answer]) Ask(ctx context.Context, question Question) (answer Answer, ok bool, err error) {
 	in := b.join(ctx, question)
 	select {
@@ -65,7 +65,7 @@ func (b *Batch[Question, Answer]) join(ctx context.Context, question Question) *
 	return in
 }
 
-// run makes one call after the other as long as somebody waits.
+// run makes calls until no question waits.
 func (b *Batch[Question, Answer]) run() {
 	for {
 		b.mu.Lock()
@@ -81,7 +81,7 @@ func (b *Batch[Question, Answer]) run() {
 	}
 }
 
-// run makes the call in the line of [Proofs]. It ends with the time of who asked last, not when somebody goes away.
+// run makes the call as a caller of the kind [Proofs]. It ends with the deadline of the last question, not when a caller goes away.
 func (r *round[Question, Answer]) run(call func(context.Context, []Question) (map[Question]Answer, error)) {
 	defer close(r.done)
 	ctx := WithCaller(context.WithValue(context.WithoutCancel(r.ctx), goneKey{}, nil), Caller{Kind: Proofs})

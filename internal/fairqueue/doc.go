@@ -1,20 +1,19 @@
-// Package fairqueue decides who may use something scarce next: a connection of the database, or the row of a connection
-// between a user and a client.
+// Package fairqueue decides who uses something scarce next: a database connection, or the row of a connection between a user
+// and a client.
 //
-// Everyone who asks is a caller of some kind: a partner, a user, a stranger's network, the operator, or the service's own
-// background work. [WithCaller] names the caller, and [Within] also sets a deadline. A [Queue] has a line for each caller. The
-// kinds have turns, and the lines of a kind have turns among themselves, so that a caller that asks for much waits behind itself,
-// and any number of strangers behind one another. It is work-conserving: a caller that is alone may have every place. [Locks] lets
-// one at a time act on a row; the others wait here, without a connection of the database. A [Batch] answers the questions of
-// callers who have not proved yet who they are, together.
+// Everyone who asks is a caller of some kind: a partner, a user, a stranger's network, the operator, or the background work of
+// the service. [WithCaller] names the caller, and [Within] also sets a deadline. A [Queue] serves the kinds in rotation, and the
+// callers of each kind in rotation. A caller that asks for much therefore waits behind itself, and any number of strangers wait
+// behind one another. A caller that is alone may use every place. [Locks] lets one caller at a time act on a row; the others wait
+// here, without a database connection. A [Batch] answers the questions of callers who have not yet proved who they are.
 //
 // # Invariants
 //
-//   - Between two turns of one kind in which somebody waits, every other such kind has at most one turn. The same holds for the
-//     callers of one kind.
-//   - A place that is free while somebody waits is handed over at once.
-//   - A line is bounded by the time of those who wait in it. They leave with [ErrLate] while there is still time to answer. A
-//     queue may also bound the length of its lines; beyond that [ErrFull] is returned at once.
-//   - The context of a request ends with its deadline alone. A caller that goes away does not cancel it, because pgx would close
-//     the database connection.
+//   - While somebody of two kinds waits, no kind is served twice before the other is served once. The same holds for the callers
+//     of one kind (TestQueueServesKindsInTurn).
+//   - A place that comes free is handed to one that waits, and no place is lost (TestQueueProperties).
+//   - A wait is bounded by time: it ends with [ErrLate] while there is still time to answer (TestQueueIsBoundedByTime). A queue
+//     may also bound how many wait for one caller, and refuses more with [ErrFull] (TestQueueIsBoundedForEachCaller).
+//   - The context of a request ends with its deadline only. A caller that goes away does not cancel it, because pgx would close
+//     the database connection (TestQueueLosesNoPlace).
 package fairqueue

@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// Locks lets one at a time have each key, in fair turns. It is safe for concurrent use.
+// Locks lets one caller at a time hold each key. Those that wait for it are served as a [Queue] serves them. It is safe for
+// concurrent use.
 type Locks[Key comparable] struct {
 	mu   sync.Mutex
 	keys map[Key]*lock
 }
 
-// lock exists while somebody has the key or waits for it.
+// lock exists while somebody holds the key or waits for it.
 type lock struct {
 	*Queue
 	wanted int
 }
 
-// NewLocks are keys that nobody has.
+// NewLocks returns Locks of which no key is held.
 func NewLocks[Key comparable]() *Locks[Key] { return &Locks[Key]{keys: map[Key]*lock{}} }
 
-// Lock takes the key for the caller of the context. Call unlock when done. Errors: those of
-// [Queue.Acquire].
+// Lock takes the key for the caller of the context. Call unlock when done. Errors: those of [Queue.Acquire].
 func (l *Locks[Key]) Lock(ctx context.Context, key Key) (unlock func(), err error) {
 	l.mu.Lock()
 	mine := l.keys[key]

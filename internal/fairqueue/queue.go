@@ -10,25 +10,25 @@ import (
 )
 
 var (
-	// ErrFull says that too many wait already.
+	// ErrFull means that too many wait already.
 	ErrFull = errors.New("too many are waiting")
-	// ErrLate says that no turn came while there was time left to use it.
-	ErrLate = errors.New("no turn came in time")
-	// ErrGone says that the caller has gone away.
+	// ErrLate means that no place came free while there was time left to use it.
+	ErrLate = errors.New("no place came free in time")
+	// ErrGone means that the caller has gone away.
 	ErrGone = errors.New("the caller has gone away")
 )
 
-// Unbounded is the bound of lines that only the time of those who wait bounds.
+// Unbounded lets any number of one caller wait: only their deadlines bound the wait.
 const Unbounded = math.MaxInt
 
 // Queue shares places between callers. It is safe for concurrent use.
 type Queue struct {
-	most int // waiting in one line
+	most int // waiting for one caller
 
 	mu    sync.Mutex
 	free  int
 	kinds map[Kind]*kind // in which somebody waits
-	turns list.List      // of these *kind, in the order of their turns
+	order list.List      // of these *kind: the front is served next
 	stats Stats
 }
 
@@ -39,36 +39,36 @@ type Stats struct {
 	Waiting                   int
 }
 
-// kind has the lines of its callers.
+// kind is a kind of callers in which somebody waits.
 type kind struct {
-	of    Kind
-	lines map[string]*line
-	turns list.List // of these *line, in the order of their turns
-	place *list.Element
+	of      Kind
+	callers map[string]*caller
+	order   list.List     // of these *caller: the front is served next
+	element *list.Element // in the order of the kinds
 }
 
-// line is what waits for one caller, in order of arrival.
-type line struct {
+// caller is a caller for whom something waits.
+type caller struct {
 	name    string
-	waiting list.List // of *waiter
-	place   *list.Element
+	waiting list.List     // of *waiter, in order of arrival
+	element *list.Element // in the order of the callers of its kind
 }
 
-// waiter waits in a line.
+// waiter is one that waits.
 type waiter struct {
-	turn  chan struct{} // closed when a place is handed over
-	kind  *kind
-	line  *line
-	place *list.Element // nil once a place was handed over
+	granted chan struct{} // closed when a place is handed over
+	kind    *kind
+	caller  *caller
+	element *list.Element // among those that wait for the caller; nil once a place was handed over
 }
 
-// New is a queue for places, 1 or more, with a bound on how many of one caller wait.
+// New returns a queue for places, 1 or more. At most most wait for one caller.
 func New(places, most int) *Queue {
 	return &Queue{most: most, free: places, kinds: map[Kind]*kind{}}
 }
 
-// Acquire takes a place for the caller of the context. Return it with [Queue.Release]. Errors: [ErrFull], [ErrLate], [ErrGone],
-// and the context's own if it ends first.
+// Acquire takes a place for the caller of the context. Return the place with [Queue.Release]. Errors: [ErrFull], [ErrLate],
+// [ErrGone], and the context's own if it ends first.
 func (q *Queue) Acquire(ctx context.Context) error {
 	mine, err := q.join(CallerOf(ctx))
 	if mine == nil {
@@ -82,7 +82,7 @@ func (q *Queue) Acquire(ctx context.Context) error {
 	}
 	began := time.Now()
 	select {
-	case <-mine.turn:
+	case <-mine.granted:
 	case <-late:
 		err = ErrLate
 	case <-ctx.Done():
@@ -109,8 +109,8 @@ func (q *Queue) count(waited time.Duration, got bool) {
 	}
 }
 
-// join takes a free place, or the last one in the caller's line.
-func (q *Queue) join(caller Caller) (*waiter, error) {
+// join takes a free place, or else waits behind what waits for the caller already.
+func (q *Queue) join(who Caller) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.free > 0 {
@@ -118,77 +118,77 @@ func (q *Queue) join(caller Caller) (*waiter, error) {
 		q.stats.Acquired++
 		return nil, nil
 	}
-	of := q.kinds[caller.Kind]
+	of := q.kinds[who.Kind]
 	if of == nil {
-		of = &kind{of: caller.Kind, lines: map[string]*line{}}
+		of = &kind{of: who.Kind, callers: map[string]*caller{}}
 	}
-	in := of.lines[caller.Name]
-	if in == nil {
-		in = &line{name: caller.Name}
+	by := of.callers[who.Name]
+	if by == nil {
+		by = &caller{name: who.Name}
 	}
-	if in.waiting.Len() >= q.most {
+	if by.waiting.Len() >= q.most {
 		q.stats.GivenUp++
 		return nil, ErrFull
 	}
-	if of.place == nil {
-		q.kinds[of.of], of.place = of, q.turns.PushBack(of)
+	if of.element == nil {
+		q.kinds[of.of], of.element = of, q.order.PushBack(of)
 	}
-	if in.place == nil {
-		of.lines[in.name], in.place = in, of.turns.PushBack(in)
+	if by.element == nil {
+		of.callers[by.name], by.element = by, of.order.PushBack(by)
 	}
-	mine := &waiter{turn: make(chan struct{}), kind: of, line: in}
-	mine.place = in.waiting.PushBack(mine)
+	mine := &waiter{granted: make(chan struct{}), kind: of, caller: by}
+	mine.element = by.waiting.PushBack(mine)
 	q.stats.Waiting++
 	return mine, nil
 }
 
-// leave reports whether the turn was still being waited for.
+// leave reports whether mine still waited for a place.
 func (q *Queue) leave(mine *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if mine.place == nil {
+	if mine.element == nil {
 		return false
 	}
 	q.remove(mine)
 	return true
 }
 
-// Release returns a place. It goes to the first in the line whose turn it is, of the kind whose turn it is; both are last from
-// then on.
+// Release returns a place. The place goes to the first that waits for the first caller of the first kind. This caller and this
+// kind are served last from then on.
 func (q *Queue) Release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	first := q.turns.Front()
+	first := q.order.Front()
 	if first == nil {
 		q.free++
 		return
 	}
 	of := first.Value.(*kind)
-	in := of.turns.Front().Value.(*line)
-	next := in.waiting.Front().Value.(*waiter)
-	q.turns.MoveToBack(of.place)
-	of.turns.MoveToBack(in.place)
+	by := of.order.Front().Value.(*caller)
+	next := by.waiting.Front().Value.(*waiter)
+	q.order.MoveToBack(of.element)
+	of.order.MoveToBack(by.element)
 	q.remove(next)
-	close(next.turn)
+	close(next.granted)
 }
 
-// remove takes a waiter out of its line, and forgets a line and a kind in which nobody waits.
+// remove ends the wait of a waiter, and forgets a caller and a kind for which nothing waits.
 func (q *Queue) remove(mine *waiter) {
-	of, in := mine.kind, mine.line
-	in.waiting.Remove(mine.place)
-	mine.place = nil
+	of, by := mine.kind, mine.caller
+	by.waiting.Remove(mine.element)
+	mine.element = nil
 	q.stats.Waiting--
-	if in.waiting.Len() == 0 {
-		of.turns.Remove(in.place)
-		delete(of.lines, in.name)
+	if by.waiting.Len() == 0 {
+		of.order.Remove(by.element)
+		delete(of.callers, by.name)
 	}
-	if of.turns.Len() == 0 {
-		q.turns.Remove(of.place)
+	if of.order.Len() == 0 {
+		q.order.Remove(of.element)
 		delete(q.kinds, of.of)
 	}
 }
 
-// Stats of the queue.
+// Stats returns what the queue has counted.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()

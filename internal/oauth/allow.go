@@ -41,7 +41,7 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		CodeLifetime: s.settings.CodeLifetime,
 	})
 	if err != nil {
-		return "", fmt.Errorf("allow: %w", postgres.NoRow(err, ErrRequestEnded))
+		return "", fmt.Errorf("allow: %w", postgres.NoRowsAs(err, ErrRequestEnded))
 	}
 	code, err := s.seal(credential.AuthorizationCode, authorizationCode{
 		UserID:        userID,

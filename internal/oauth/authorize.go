@@ -59,7 +59,7 @@ func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, 
 	}
 	request.ID, request.Browser = uuid.New(), browser
 	sealed, err := s.sealRequest(request)
-	return SealedRequest{request.ID, sealed}, postgres.Failed("authorize", err)
+	return SealedRequest{request.ID, sealed}, postgres.Wrap("authorize", err)
 }
 
 // authorizeQuery reads the parameters. Each must be present once and have a value.

@@ -47,7 +47,7 @@ func (s *Server) Connections(ctx context.Context, filter Filter, after page.Key,
 	rows, err := s.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
 		UserID: filter.UserID, ClientID: filter.ClientID, AfterUser: after.Of, AfterClient: after.ID, MaxRows: int32(limit),
 	})
-	return postgres.List(rows, func(row oauthdb.ListConnectionsRow) Connection {
+	return postgres.Map(rows, func(row oauthdb.ListConnectionsRow) Connection {
 		return connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns
 	}), err
 }
@@ -56,7 +56,7 @@ func (s *Server) Connections(ctx context.Context, filter Filter, after page.Key,
 // unknown user.
 func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
 	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
-	return postgres.List(rows, connectionOf), err
+	return postgres.Map(rows, connectionOf), err
 }
 
 func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
@@ -87,7 +87,7 @@ type Details struct {
 func (s *Server) Details(ctx context.Context, userID, clientID uuid.UUID) (Details, error) {
 	row, err := s.queries.GetConnection(ctx, oauthdb.GetConnectionParams{UserID: userID, ClientID: clientID})
 	if err != nil {
-		return Details{}, postgres.NoRow(err, ErrNotConnected)
+		return Details{}, postgres.NoRowsAs(err, ErrNotConnected)
 	}
 	details := Details{
 		Connection: connectionOf(oauthdb.ListConnectionsOfUserRow{
@@ -112,5 +112,5 @@ func (s *Server) RefreshInactivity() time.Duration { return s.settings.RefreshIn
 // FindGrant returns the user and the client of a grant. Error: ErrNotConnected.
 func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
 	row, err := s.queries.GetGrant(ctx, grantID)
-	return row.UserID, row.ClientID, postgres.NoRow(err, ErrNotConnected)
+	return row.UserID, row.ClientID, postgres.NoRowsAs(err, ErrNotConnected)
 }

@@ -70,13 +70,13 @@ func (c consentState) scopeMismatch() bool {
 func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consentState, err error) {
 	found.request, err = s.queries.GetConsentRequest(ctx, oauthdb.GetConsentRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {
-		return found, postgres.NoRow(err, ErrRequestEnded)
+		return found, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
 	found.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
 		UserID: *found.request.UserID, ClientID: found.request.ClientID,
 	})
 	if err != nil {
-		return found, postgres.NoRow(err, ErrRequestEnded)
+		return found, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
 	if day := found.request.ConsentDay; day != nil && !day.Equal(found.user.Today) {
 		return found, ErrRequestEnded

@@ -35,7 +35,7 @@ func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) err
 	if err == nil && !right {
 		return errWrongClient
 	}
-	return postgres.Failed("authenticate client", err)
+	return postgres.Wrap("authenticate client", err)
 }
 
 // credentialsPerStatement bounds how many credentials one statement checks.
@@ -44,8 +44,8 @@ const credentialsPerStatement = 500
 // authenticateClients returns which of the credentials are right.
 func (s *Server) authenticateClients(ctx context.Context, given []Credentials) (map[Credentials]struct{}, error) {
 	rows, err := s.queries.AuthenticateClients(ctx, oauthdb.AuthenticateClientsParams{
-		ClientIds:    postgres.List(given, func(c Credentials) uuid.UUID { return c.ClientID }),
-		SecretHashes: postgres.List(given, func(c Credentials) []byte { return c.SecretHash[:] }),
+		ClientIds:    postgres.Map(given, func(c Credentials) uuid.UUID { return c.ClientID }),
+		SecretHashes: postgres.Map(given, func(c Credentials) []byte { return c.SecretHash[:] }),
 	})
 	right := make(map[Credentials]struct{}, len(rows))
 	for _, row := range rows {

@@ -18,7 +18,7 @@ import (
 func (s *Server) Deny(ctx context.Context, id uuid.UUID, secret [sha256.Size]byte) (string, error) {
 	row, err := s.queries.DenyAuthorizationRequest(ctx, oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: secret[:]})
 	if err != nil {
-		return "", fmt.Errorf("deny: %w", postgres.NoRow(err, ErrRequestEnded))
+		return "", fmt.Errorf("deny: %w", postgres.NoRowsAs(err, ErrRequestEnded))
 	}
 	return callbackURL(row.RedirectUri, row.State, "error", "access_denied"), nil
 }
@@ -32,7 +32,7 @@ func (s *Server) DenySealed(ctx context.Context, sealed SealedRequest, browser [
 	}
 	stored, err := s.queries.RequestIsStored(ctx, sealed.ID)
 	if err != nil {
-		return "", postgres.Failed("deny", err)
+		return "", postgres.Wrap("deny", err)
 	}
 	if stored {
 		return s.Deny(ctx, sealed.ID, browser)

@@ -32,7 +32,7 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 	if errors.Is(err, ErrNotConnected) { // the user was deleted in the meantime
 		return nil
 	}
-	return postgres.Outcome("disconnect", err, errWrongClient)
+	return postgres.WrapNoRows("disconnect", err, errWrongClient)
 }
 
 // DisconnectUser ends the user's connection with a client, at the user's request. Error: ErrNotConnected.
@@ -67,7 +67,7 @@ func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by 
 	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
 		UserID: userID, ClientID: clientID, Actor: by,
 	})
-	return postgres.NoRow(err, ErrNotConnected)
+	return postgres.NoRowsAs(err, ErrNotConnected)
 }
 
 // EndConnectionsOfUser disconnects a user from every client within the transaction that deletes the user, and returns how many

@@ -93,7 +93,7 @@ func (s *Server) refuseExchange(ctx context.Context, client Credentials, code au
 	})
 	switch {
 	case err != nil:
-		return postgres.NoRow(err, errWrongClient)
+		return postgres.NoRowsAs(err, errWrongClient)
 	case found.Possible:
 		return errRepeat
 	}

@@ -77,7 +77,7 @@ func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token re
 	})
 	switch {
 	case err != nil:
-		return postgres.NoRow(err, errWrongClient)
+		return postgres.NoRowsAs(err, errWrongClient)
 	case found.Replayed:
 		return ErrReplayed
 	case found.Lapsed:

@@ -99,7 +99,7 @@ func (s *Server) Request(ctx context.Context, id uuid.UUID, session [sha256.Size
 		RequestID: id, SessionHash: session[:],
 	})
 	if err != nil {
-		return Request{}, postgres.NoRow(err, ErrRequestEnded)
+		return Request{}, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
 	return Request{
 		Partner:     Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},

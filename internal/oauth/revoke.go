@@ -14,12 +14,12 @@ import (
 // revoked changes nothing and is not an error. Error: ErrInvalidClient.
 func (s *Server) Revoke(ctx context.Context, client Credentials, presented string) error {
 	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
-		return postgres.Failed("revoke", s.revokeAccessToken(ctx, client, token))
+		return postgres.Wrap("revoke", s.revokeAccessToken(ctx, client, token))
 	}
 	if token, err := open[refreshToken](s, credential.RefreshToken, presented); err == nil && token.ClientID == client.ClientID {
-		return postgres.Failed("revoke", s.revokeFamily(ctx, client, token))
+		return postgres.Wrap("revoke", s.revokeFamily(ctx, client, token))
 	}
-	return postgres.Failed("revoke", s.AuthenticateClient(ctx, client))
+	return postgres.Wrap("revoke", s.AuthenticateClient(ctx, client))
 }
 
 func (s *Server) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) error {
@@ -34,7 +34,7 @@ func (s *Server) revokeAccessToken(ctx context.Context, client Credentials, toke
 	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted, and the token with the user
 		return nil
 	}
-	return postgres.NoRow(err, errWrongClient)
+	return postgres.NoRowsAs(err, errWrongClient)
 }
 
 // revokeFamily ends every token of the version that a refresh token names.
@@ -48,5 +48,5 @@ func (s *Server) revokeFamily(ctx context.Context, client Credentials, token ref
 	_, err = s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
 	})
-	return postgres.NoRow(err, errWrongClient)
+	return postgres.NoRowsAs(err, errWrongClient)
 }

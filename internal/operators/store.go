@@ -61,7 +61,7 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 		}
 		return queries.NoteSession(ctx, operatorsdb.NoteSessionParams{Actor: held.Name, Action: signedIn})
 	})
-	return key, held.Operator, postgres.Failed("start session", err)
+	return key, held.Operator, postgres.Wrap("start session", err)
 }
 
 // Get is who is signed in. A session ends with the token that it was started with: one that is on the list no more opens
@@ -69,7 +69,7 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Operator, error) {
 	row, err := s.queries.GetSession(ctx, key.hash())
 	if err != nil {
-		return Operator{}, postgres.Outcome("get session", err, ErrNoSession)
+		return Operator{}, postgres.WrapNoRows("get session", err, ErrNoSession)
 	}
 	held, found := tokens.byHash(row.TokenHash)
 	if !found {
@@ -94,11 +94,11 @@ func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (hol
 		holder = held.Operator
 		return queries.NoteSession(ctx, operatorsdb.NoteSessionParams{Actor: held.Name, Action: signedOut})
 	})
-	return holder, postgres.Outcome("end session", err, nil)
+	return holder, postgres.WrapNoRows("end session", err, nil)
 }
 
 // Sweep deletes sessions whose time is over.
 func (s *Sessions) Sweep(ctx context.Context) error {
 	_, err := s.queries.DeleteExpiredSessions(ctx)
-	return postgres.Failed("sweep sessions of the console", err)
+	return postgres.Wrap("sweep sessions of the console", err)
 }

@@ -170,7 +170,7 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 
 func (d distributor) holds(ctx context.Context, condition string, args ...any) (holds bool, err error) {
 	err = d.conn.QueryRow(ctx, "select "+condition, args...).Scan(&holds)
-	return holds, Failed("distribute", err)
+	return holds, Wrap("distribute", err)
 }
 
 // isDistributed is a condition on a table.

@@ -7,7 +7,7 @@ import (
 )
 
 // Waiting is how many statements wait for a connection.
-func (p *Pool) Waiting() int { return p.Turns().Waiting }
+func (p *Pool) Waiting() int { return p.QueueStats().Waiting }
 
 // Table is where a table goes on a cluster.
 type Table struct {

@@ -48,8 +48,8 @@ func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 	return &Pool{Pool: pool, queue: fairqueue.New(int(config.MaxConns), fairqueue.Unbounded)}, nil
 }
 
-// Turns tells how statements came to their connections.
-func (p *Pool) Turns() fairqueue.Stats { return p.queue.Stats() }
+// QueueStats returns how statements waited for their connections.
+func (p *Pool) QueueStats() fairqueue.Stats { return p.queue.Stats() }
 
 // acquire waits for the caller's turn, and for a connection. Call release when done.
 func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {

@@ -37,7 +37,7 @@ func KeysMarked(ctx context.Context, pool *Pool) (map[string]time.Time, error) {
 	marked, since := map[string]time.Time{}, time.Time{}
 	key := ""
 	_, err = pgx.ForEachRow(rows, []any{&key, &since}, func() error { marked[key] = since; return nil })
-	return marked, Failed("database: keys", err)
+	return marked, Wrap("database: keys", err)
 }
 
 // TryKeyset returns what [CheckKeyset] would, and leaves the database as it is.

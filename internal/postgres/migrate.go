@@ -95,7 +95,7 @@ func migrate(ctx context.Context, files fs.FS, url string, direction Direction) 
 			results = append(results, result)
 		}
 	}
-	return results, Failed("database: migrate", err)
+	return results, Wrap("database: migrate", err)
 }
 
 // MigrationStatus lists all migrations that this program knows, oldest first, with when each was applied.
@@ -106,9 +106,9 @@ func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
 	}
 	defer func() { _ = provider.Close() }()
 	known, err := provider.Status(ctx)
-	return List(known, func(m *goose.MigrationStatus) Migration {
+	return Map(known, func(m *goose.MigrationStatus) Migration {
 		return Migration{Version: m.Source.Version, Name: m.Source.Path, AppliedAt: m.AppliedAt}
-	}), Failed("database: migrations", err)
+	}), Wrap("database: migrations", err)
 }
 
 // openProvider connects without a statement time-out: a migration may build an index of a large table.

@@ -56,7 +56,7 @@ func WithLimits(limits timelimit.Limits) Option {
 		setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement))
 		setDefault(c.ConnConfig, "idle_in_transaction_session_timeout", milliseconds(limits.IdleTransaction))
 		c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-			return &callOff{conn: conn, time: limits.Cancel}
+			return &cancelOnDeadline{conn: conn, time: limits.Cancel}
 		}
 	}
 }

@@ -7,34 +7,34 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// What the generated queries return, as the domains return it.
+// These functions turn what the generated queries return into what the domains return.
 
-// Failed is an error with the name of the act that failed, or nil.
-func Failed(act string, err error) error {
+// Wrap prefixes err with the name of the act that failed. It returns nil for nil.
+func Wrap(act string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", act, err)
 }
 
-// Outcome is [Failed], unless the statement found no row: that means what the caller says.
-func Outcome(act string, err, noRow error) error {
+// WrapNoRows is [Wrap], but returns noRows if the statement found no row.
+func WrapNoRows(act string, err, noRows error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return noRow
+		return noRows
 	}
-	return Failed(act, err)
+	return Wrap(act, err)
 }
 
-// NoRow replaces "no row", which is how a statement says that its conditions did not hold, by what it means.
-func NoRow(err, meaning error) error {
+// NoRowsAs returns meaning if the statement found no row because its conditions did not hold, and err otherwise.
+func NoRowsAs(err, meaning error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return meaning
 	}
 	return err
 }
 
-// List makes a list of rows, empty for none.
-func List[Row, T any](rows []Row, of func(Row) T) []T {
+// Map converts each row. The result is never nil.
+func Map[Row, T any](rows []Row, of func(Row) T) []T {
 	list := make([]T, len(rows))
 	for i, row := range rows {
 		list[i] = of(row)
@@ -42,7 +42,7 @@ func List[Row, T any](rows []Row, of func(Row) T) []T {
 	return list
 }
 
-// Null is null for the zero value, and Value the zero value for null.
+// Null returns nil for the zero value, which [Value] turns back into the zero value.
 func Null[T comparable](value T) *T {
 	if value == *new(T) {
 		return nil
@@ -50,7 +50,7 @@ func Null[T comparable](value T) *T {
 	return &value
 }
 
-// Value is what a column that may be null holds.
+// Value returns the value of a nullable column, or the zero value if it is null.
 func Value[T any](column *T) (value T) {
 	if column != nil {
 		value = *column

@@ -38,7 +38,7 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 		}
 	}
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{Staged}, columns, rows)
-	return Failed("copy", err)
+	return Wrap("copy", err)
 }
 
 // A temporary table has up to 30 parts, none below 256 pages, some ten thousand rows. A part takes up to two savepoints, and with

@@ -27,5 +27,5 @@ func InTurn(ctx context.Context, pool *Pool, turn Turn, act func(pgx.Tx) error) 
 		}
 		return act(tx)
 	})
-	return Outcome(string(turn), err, nil)
+	return WrapNoRows(string(turn), err, nil)
 }

@@ -21,7 +21,7 @@ func NewPostgres(pool *postgres.Pool) Postgres { return Postgres{ratelimitdb.New
 // Load implements [Store].
 func (p Postgres) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 	kept, err := p.queries.LoadState(ctx, clientID)
-	return kept, postgres.NoRow(err, nil)
+	return kept, postgres.NoRowsAs(err, nil)
 }
 
 // CompareAndSet implements [Store]. A row is kept as long as its client.

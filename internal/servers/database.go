@@ -58,8 +58,8 @@ func (s *Servers) Database(ctx context.Context) (d Database, err error) {
 	if err != nil {
 		return Database{}, fmt.Errorf("servers: sizes: %w", err)
 	}
-	d.Sizes = postgres.List(days, func(day serversdb.DatabaseSize) Size { return Size(day) })
+	d.Sizes = postgres.Map(days, func(day serversdb.DatabaseSize) Size { return Size(day) })
 	tables, err := s.queries.LargestTables(ctx, maxTables)
-	d.Tables = postgres.List(tables, func(t serversdb.LargestTablesRow) Table { return Table{t.Name, t.Bytes, t.IndexBytes, t.EstimatedRows} })
-	return d, postgres.Failed("servers: tables", err)
+	d.Tables = postgres.Map(tables, func(t serversdb.LargestTablesRow) Table { return Table{t.Name, t.Bytes, t.IndexBytes, t.EstimatedRows} })
+	return d, postgres.Wrap("servers: tables", err)
 }

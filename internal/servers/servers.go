@@ -66,12 +66,12 @@ func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 			ServerID: s.id, Host: s.host, Version: s.version, Commit: s.commit, StartedAt: s.startedAt, Alerts: text,
 		})
 	}
-	return postgres.Failed("servers: heartbeat", err)
+	return postgres.Wrap("servers: heartbeat", err)
 }
 
 // Deregister removes this server's row.
 func (s *Servers) Deregister(ctx context.Context) error {
-	return postgres.Failed("servers: deregister", s.queries.DeleteServer(ctx, s.id))
+	return postgres.Wrap("servers: deregister", s.queries.DeleteServer(ctx, s.id))
 }
 
 // List returns the servers that sent a heartbeat within a day and did not stop since, by host. It is bounded: those that were lost
@@ -97,5 +97,5 @@ func (s *Servers) List(ctx context.Context) ([]Server, error) {
 // Sweep deletes servers that were lost a day ago, and records the size of the database once a day.
 func (s *Servers) Sweep(ctx context.Context) error {
 	_, lost := s.queries.DeleteLostServers(ctx)
-	return postgres.Failed("servers: sweep", errors.Join(lost, s.queries.RecordDatabaseSize(ctx), s.queries.DeletePastSizes(ctx)))
+	return postgres.Wrap("servers: sweep", errors.Join(lost, s.queries.RecordDatabaseSize(ctx), s.queries.DeletePastSizes(ctx)))
 }

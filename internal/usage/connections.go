@@ -95,7 +95,7 @@ func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connection
 	if unknown {
 		found.Precision = Unknown
 	}
-	return found, postgres.Failed("usage: connections", err)
+	return found, postgres.Wrap("usage: connections", err)
 }
 
 // countConnections adds the connections of their clients to reports, within bounds. Zero bounds: it adds nothing.
@@ -103,7 +103,7 @@ func (u *Usage) countConnections(ctx context.Context, reports []Report, bounds c
 	if bounds == (countBounds{}) {
 		return nil
 	}
-	ids := postgres.List(reports, func(report Report) uuid.UUID { return report.ClientID })
+	ids := postgres.Map(reports, func(report Report) uuid.UUID { return report.ClientID })
 	connections, unknown, err := u.countInTime(ctx, ids, bounds)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (u *Usage) countInTime(ctx context.Context, clients []uuid.UUID, bounds cou
 // countByState counts the connections of clients in bounded time: exactly for a client with few, by a sample of the table for
 // a client with many. Clients without connections are not in the map.
 func (u *Usage) countByState(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
-	params := postgres.List(clients, func(id uuid.UUID) usagedb.CountConnectionStatesParams {
+	params := postgres.Map(clients, func(id uuid.UUID) usagedb.CountConnectionStatesParams {
 		return usagedb.CountConnectionStatesParams{ClientID: id, AtMost: int32(bounds.exact + 1)} //nolint:gosec // a constant
 	})
 	limited, cancel := context.WithTimeout(ctx, bounds.timeout)

@@ -200,5 +200,5 @@ func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, 
 			Refusal{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}, row.At, row.Requests, row.ErrorID,
 		}
 	}
-	return list, postgres.Failed("usage: errors", err)
+	return list, postgres.Wrap("usage: errors", err)
 }

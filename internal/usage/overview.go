@@ -44,5 +44,5 @@ func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error)
 	for i := range reports {
 		reports[i].Hours = nil
 	}
-	return reports, postgres.Failed("usage: overview", u.countConnections(ctx, reports, u.overview))
+	return reports, postgres.Wrap("usage: overview", u.countConnections(ctx, reports, u.overview))
 }

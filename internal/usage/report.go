@@ -69,7 +69,7 @@ func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time
 	for _, report := range reports {
 		slices.SortFunc(report.Operations, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	return reports, postgres.Failed("usage: report", u.countConnections(ctx, reports, bounds))
+	return reports, postgres.Wrap("usage: report", u.countConnections(ctx, reports, bounds))
 }
 
 // newReports returns reports without figures, of all clients or of one, as a list and by client.

@@ -139,5 +139,5 @@ func (u *Usage) Sweep(ctx context.Context) error {
 	_, counts := u.queries.SweepUsage(ctx, Retention+time.Hour) // from the beginning of the hour
 	_, charged := u.queries.SweepCharged(ctx, Retention)
 	_, refused := u.queries.SweepClientErrors(ctx, Retention)
-	return postgres.Failed("usage: sweep", errors.Join(counts, charged, refused))
+	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused))
 }

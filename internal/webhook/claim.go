@@ -99,7 +99,7 @@ func (w *Webhooks) release(ctx context.Context, events []claimed) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
 	defer cancel()
-	ids := postgres.List(events, func(event claimed) uuid.UUID { return event.ID })
+	ids := postgres.Map(events, func(event claimed) uuid.UUID { return event.ID })
 	if err := w.queries.Release(ctx, ids); err != nil {
 		w.logger.Error("leases of webhook events could not be ended", "cause", err)
 	}

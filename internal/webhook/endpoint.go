@@ -48,7 +48,7 @@ func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, erro
 	if row.Rotating {
 		found.previousSecret, found.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)
 	}
-	return found, ofClient(clientID, postgres.NoRow(err, ErrNoEndpoint))
+	return found, ofClient(clientID, postgres.NoRowsAs(err, ErrNoEndpoint))
 }
 
 // SetEndpoint sets where a client's events are sent. The first call makes the signing secret, `whsec_…`, which cannot be

@@ -113,7 +113,7 @@ func (e Event) Body() ([]byte, error) {
 
 // datasets returns the datasets that scopes read. They have the names of their scopes.
 func datasets(scopes scope.Set) []partnerapi.Dataset {
-	return postgres.List(scopes.Names(), func(name string) partnerapi.Dataset {
+	return postgres.Map(scopes.Names(), func(name string) partnerapi.Dataset {
 		return partnerapi.Dataset(strings.TrimSuffix(name, ":read"))
 	})
 }

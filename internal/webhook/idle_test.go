@@ -50,9 +50,9 @@ func TestWake(t *testing.T) {
 	w.maxInterval = time.Hour
 	r := receive(t, func(http.ResponseWriter, *http.Request) {})
 	client := w.client(t, r)
-	before := w.pool.Turns().Acquired
+	before := w.pool.QueueStats().Acquired
 	w.run(t)
-	wait.Until(t, "the first poll", func() bool { return w.pool.Turns().Acquired > before })
+	wait.Until(t, "the first poll", func() bool { return w.pool.QueueStats().Acquired > before })
 	w.revoked(t, client)
 	w.Wake()
 	r.next(t)

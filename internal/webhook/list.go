@@ -42,7 +42,7 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, e
 	if err == nil {
 		events, err = w.withDue(ctx, rows)
 	}
-	return events, postgres.Failed("webhook events", err)
+	return events, postgres.Wrap("webhook events", err)
 }
 
 // EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a key, whose
@@ -54,15 +54,15 @@ func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, bef
 		UserID: userID, ClientID: clientID, BeforeTime: before.At, BeforeID: before.ID, MaxRows: int32(limit),
 	})
 	if err != nil {
-		return nil, postgres.Failed(act, err)
+		return nil, postgres.Wrap(act, err)
 	}
 	events, err := w.withDue(ctx, rows)
 	if err != nil {
-		return nil, postgres.Failed(act, err)
+		return nil, postgres.Wrap(act, err)
 	}
 	attempts, err := w.queries.ListLatestAttempts(ctx, webhookdb.ListLatestAttemptsParams{UserID: userID, EventIds: ids(events)})
 	if err != nil {
-		return nil, postgres.Failed(act, err)
+		return nil, postgres.Wrap(act, err)
 	}
 	of := map[uuid.UUID][]Attempt{}
 	for _, row := range attempts {
@@ -78,7 +78,7 @@ func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, bef
 func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 	row, err := w.queries.GetWebhookEvent(ctx, id)
 	if err != nil {
-		return Event{}, ofEvent(id, postgres.NoRow(err, ErrNoEvent))
+		return Event{}, ofEvent(id, postgres.NoRowsAs(err, ErrNoEvent))
 	}
 	found, err := w.withDue(ctx, []webhookdb.WebhookEvent{row})
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 
 // withDue makes events of rows, and sets when pending events are due. An event that is not in the queue yet is due at once.
 func (w *Webhooks) withDue(ctx context.Context, found []webhookdb.WebhookEvent) ([]Event, error) {
-	events := postgres.List(found, fromRow)
+	events := postgres.Map(found, fromRow)
 	rows, err := w.queries.ListQueued(ctx, ids(events))
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (w *Webhooks) withDue(ctx context.Context, found []webhookdb.WebhookEvent) 
 }
 
 func ids(events []Event) []uuid.UUID {
-	return postgres.List(events, func(event Event) uuid.UUID { return event.ID })
+	return postgres.Map(events, func(event Event) uuid.UUID { return event.ID })
 }
 
 func attemptOf(number int32, at time.Time, milliseconds int32, status *int32, fault *string) Attempt {

@@ -20,12 +20,12 @@ func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
 		queries := w.queries.WithTx(tx)
 		row, err := queries.GetWebhookEvent(ctx, id)
 		if err != nil {
-			return postgres.NoRow(err, ErrNoEvent)
+			return postgres.NoRowsAs(err, ErrNoEvent)
 		}
 		event, err := queries.LockWebhookEvent(ctx, webhookdb.LockWebhookEventParams{UserID: row.UserID, EventID: id})
 		switch {
 		case err != nil:
-			return postgres.NoRow(err, ErrNoEvent)
+			return postgres.NoRowsAs(err, ErrNoEvent)
 		case !event.HasEndpoint:
 			return ErrNoEndpoint
 		case event.Stopped:

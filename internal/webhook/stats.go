@@ -58,7 +58,7 @@ func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
 		all[row.Name] = stats
 	}
 	sorted := slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return strings.Compare(a.Client, b.Client) })
-	return sorted, postgres.Failed("webhook statistics", err)
+	return sorted, postgres.Wrap("webhook statistics", err)
 }
 
 // Queue describes the delivery to all clients by all servers.
@@ -100,7 +100,7 @@ func (w *Webhooks) Queue(ctx context.Context) (Queue, error) {
 		q.Ages = append(q.Ages, Age{age.UpTo, age.Count - younger})
 		younger = age.Count
 	}
-	return q, postgres.Failed("webhook queue", err)
+	return q, postgres.Wrap("webhook queue", err)
 }
 
 // CountBound is the number up to which [Webhooks.Waiting] counts.

@@ -17,7 +17,7 @@ func (w *Webhooks) Sweep(ctx context.Context) error {
 	for {
 		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Age: maxAge, MaxRows: batch})
 		if err != nil || n < batch {
-			return postgres.Failed("sweep webhook events", err)
+			return postgres.Wrap("sweep webhook events", err)
 		}
 	}
 }

@@ -133,8 +133,8 @@ func (w *Webhooks) slot(ctx context.Context) (release func(), err error) {
 
 // ofClient and ofEvent add to an error the client or event that it is about; nil stays nil.
 func ofClient(id uuid.UUID, err error) error {
-	return postgres.Failed("webhook of client "+id.String(), err)
+	return postgres.Wrap("webhook of client "+id.String(), err)
 }
 func ofEvent(id uuid.UUID, err error) error {
-	return postgres.Failed("webhook event "+id.String(), err)
+	return postgres.Wrap("webhook event "+id.String(), err)
 }

@@ -62,7 +62,7 @@ type console struct {
 	site *site.Site
 }
 
-// inConsole is the line of the console in the queue for the database.
+// inConsole makes the console the caller in the queue for the database.
 var inConsole = fairqueue.Caller{Kind: fairqueue.Console}
 
 //go:embed templates static

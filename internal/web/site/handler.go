@@ -66,8 +66,8 @@ func PathID(r *http.Request, name string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// Timed gives each request its deadline, in a line of the database. A browser that goes away cancels only a GET that still waits
-// for its turn.
+// Timed gives each request its deadline, and its caller in the queue for the database. A browser that goes away cancels only a GET
+// that still waits there.
 func Timed(caller func(*http.Request) fairqueue.Caller, limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

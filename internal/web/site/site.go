@@ -36,11 +36,11 @@ type Config struct {
 // Site has a template for each page in each language. It is safe for concurrent use.
 type Site struct {
 	Config
-	pages map[string]*template.Template // by name, as parsed
-	views sync.Map                      // from viewKey to *template.Template
-	files map[string]*static.File       // by served name
-	names map[string]string             // from file name to served name
-	turns *fairqueue.Queue              // of rendering, with [places]
+	pages     map[string]*template.Template // by name, as parsed
+	views     sync.Map                      // from viewKey to *template.Template
+	files     map[string]*static.File       // by served name
+	names     map[string]string             // from file name to served name
+	rendering *fairqueue.Queue              // with [places]
 }
 
 type viewKey struct{ page, language string }
@@ -52,7 +52,7 @@ func New(config Config) (*Site, error) {
 	}
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	s := &Site{Config: config, pages: map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{},
-		turns: fairqueue.New(places(), fairqueue.Unbounded)}
+		rendering: fairqueue.New(places(), fairqueue.Unbounded)}
 	if err := s.readStatic(); err != nil {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func (s *Site) asset(name string) (string, error) {
 	return s.Static + served, nil
 }
 
-// Write sends a page, in the language of the request, once it has been rendered completely. Callers take turns: where hundreds ask
-// for pages at once, they wait for each other and not everybody else for them.
+// Write sends a page, in the language of the request, once it has been rendered completely. Callers are served fairly: hundreds that ask
+// for pages at once wait for each other, and nobody else waits for them.
 func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	page := s.render(fairqueue.CallerOf(r.Context()), name, s.Locale(r), data)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -166,8 +166,8 @@ func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name st
 }
 
 func (s *Site) render(of fairqueue.Caller, name string, in *locale.Locale, data any) (page bytes.Buffer) {
-	_ = s.turns.Acquire(fairqueue.WithCaller(context.Background(), of)) // which never ends: what waits is soon rendered
-	defer s.turns.Release()
+	_ = s.rendering.Acquire(fairqueue.WithCaller(context.Background(), of)) // which never ends: what waits is soon rendered
+	defer s.rendering.Release()
 	if err := s.view(name, in).ExecuteTemplate(&page, "layout", data); err != nil {
 		panic(fmt.Errorf("template %s: %w", name, err))
 	}

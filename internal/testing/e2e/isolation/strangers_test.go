@@ -89,7 +89,7 @@ func TestStrangersDelayNoPartner(t *testing.T) {
 	ask("a disconnect", http.StatusNoContent, func() e2e.Response { return f.Disconnect(t.Context(), t, e.Partner, ended.GrantID) })
 	wait.Until(t, "they are under way", func() bool { return f.Came.Load() == 2*guesses+4 })
 	// All guesses are questions of a few statements, of which one waits.
-	if n := e.App.Pool.Turns().Waiting; n > 5 {
+	if n := e.App.Pool.QueueStats().Waiting; n > 5 {
 		t.Errorf("%d statements wait for 4 genuine requests and %d guesses", n, 2*guesses)
 	}
 	free()
@@ -152,13 +152,13 @@ func TestStrangersWriteNothing(t *testing.T) {
 		}},
 	} {
 		times := *strangers
-		asked := e.App.Pool.Turns().Acquired
+		asked := e.App.Pool.QueueStats().Acquired
 		for range times {
 			if got := test.send().Status; got != test.status {
 				t.Fatalf("%s answers %d, want %d", name, got, test.status)
 			}
 		}
-		if cost := e.App.Pool.Turns().Acquired - asked; cost > uint64(times)*test.most {
+		if cost := e.App.Pool.QueueStats().Acquired - asked; cost > uint64(times)*test.most {
 			t.Errorf("%s: %d statements for %d requests, want %d for each at most", name, cost, times, test.most)
 		}
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// callOff has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If the cancel
+// cancelOnDeadline has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If the cancel
 // request is not known to have arrived, the connection is closed: the request could cancel the next statement, which is another
 // caller's. The overdue statement may then run on, until its own timeout, and hold its locks.
-type callOff struct {
+type cancelOnDeadline struct {
 	conn *pgconn.PgConn
 	time time.Duration // that PostgreSQL has for it
 	done chan struct{}
 }
 
 // HandleCancel implements [ctxwatch.Handler].
-func (c *callOff) HandleCancel(context.Context) {
+func (c *cancelOnDeadline) HandleCancel(context.Context) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.time)
 	end, _ := ctx.Deadline()
 	_ = c.conn.Conn().SetDeadline(end)
@@ -33,7 +33,7 @@ func (c *callOff) HandleCancel(context.Context) {
 }
 
 // HandleUnwatchAfterCancel implements [ctxwatch.Handler].
-func (c *callOff) HandleUnwatchAfterCancel() {
+func (c *cancelOnDeadline) HandleUnwatchAfterCancel() {
 	<-c.done
 	_ = c.conn.Conn().SetDeadline(time.Time{})
 }

@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +27,7 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/webhook"
 )
@@ -89,7 +87,8 @@ func TestStormOfRevocations(t *testing.T) {
 // storm is servers on a database, a partner with its receiver, and connections that are to end.
 type storm struct {
 	dir      string // of PostgreSQL
-	proxy    *proxy
+	proxy    *proxytest.Proxy
+	database *embedded.Server
 	env      []string
 	pool     *postgres.Pool
 	id       uuid.UUID
@@ -114,16 +113,18 @@ func newStorm(t *testing.T) *storm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.proxy = newProxy(t, database)
-	at, err := url.Parse(database.URL())
-	if err != nil {
+	s.database = database
+	t.Cleanup(func() {
+		if err := s.database.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.proxy = proxytest.New(t)
+	at := s.proxy.Open(t, database.URL())
+	if _, err := postgres.Migrate(t.Context(), at, postgres.Up); err != nil {
 		t.Fatal(err)
 	}
-	at.Host = s.proxy.listener.Addr().String()
-	if _, err := postgres.Migrate(t.Context(), at.String(), postgres.Up); err != nil {
-		t.Fatal(err)
-	}
-	if s.pool, err = postgres.Open(t.Context(), at.String()); err != nil {
+	if s.pool, err = postgres.Open(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.pool.Close)
@@ -133,7 +134,7 @@ func newStorm(t *testing.T) *storm {
 	receiver.StartTLS()
 	t.Cleanup(receiver.Close)
 	authority := writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})))
-	s.env = with(settings(t, &pgtest.DB{URL: at.String()}), asProgram+"=1",
+	s.env = with(settings(t, &pgtest.DB{URL: at}), asProgram+"=1",
 		"SSL_CERT_FILE="+authority, "CONNECT_WEBHOOK_ALLOW_CIDRS=127.0.0.0/8")
 	s.register(t, receiver)
 	s.grants, s.ghosts = s.connect(t, stormSize), s.connect(t, 20)
@@ -264,7 +265,7 @@ func (s *storm) restartPostgres(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), endByHand, ghost); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.proxy.database().Stop(); err != nil {
+	if err := s.database.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(t.Context()); err == nil {
@@ -274,7 +275,8 @@ func (s *storm) restartPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.proxy.set(database)
+	s.database = database
+	s.proxy.Open(t, database.URL())
 }
 
 // endByHand is a disconnect by the statements of a test.
@@ -376,66 +378,4 @@ func (s *storm) check(t *testing.T) {
 		Scan(&events, &delivered); err != nil || events != len(s.grants) || delivered != events {
 		t.Errorf("the log has %d events, %d of them delivered: %v", events, delivered, err)
 	}
-}
-
-// proxy is where PostgreSQL is, wherever that is at present.
-type proxy struct {
-	listener net.Listener
-	mu       sync.Mutex
-	target   *embedded.Server
-}
-
-func newProxy(t *testing.T, target *embedded.Server) *proxy {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{listener: listener, target: target}
-	t.Cleanup(func() {
-		_ = listener.Close()
-		if err := p.database().Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.pass(conn)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) database() *embedded.Server {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.target
-}
-
-func (p *proxy) set(target *embedded.Server) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.target = target
-}
-
-func (p *proxy) pass(conn net.Conn) {
-	defer conn.Close()
-	at, err := url.Parse(p.database().URL())
-	if err != nil {
-		panic(fmt.Sprint("the URL of the embedded server: ", err))
-	}
-	database, err := net.Dial("tcp", at.Host)
-	if err != nil {
-		return // it restarts
-	}
-	defer database.Close()
-	go func() {
-		defer database.Close()
-		_, _ = io.Copy(database, conn)
-	}()
-	_, _ = io.Copy(conn, database)
 }

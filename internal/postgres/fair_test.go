@@ -1,18 +1,13 @@
 package postgres_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/url"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +17,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -146,14 +142,20 @@ func TestPoolLosesNoConnection(t *testing.T) {
 // A cancel request that arrives late does not hit what another caller sends next.
 func TestPoolCallsOffNobodyElse(t *testing.T) {
 	t.Parallel()
-	db, way := pgtest.New(t), newProxy(t)
-	way.to(t, db.URL)
+	db, way := pgtest.New(t), proxytest.New(t)
 	held, arrive, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	way.cancelRequest = sync.OnceFunc(func() { close(held); <-arrive })
-	way.cancelRequested = sync.OnceFunc(func() { close(arrived) })
+	hold, arrives, release := sync.OnceFunc(func() { close(held); <-arrive }), sync.OnceFunc(func() { close(arrived) }), sync.OnceFunc(func() { close(arrive) })
+	way.Before = func(first []byte) func() { // length and code (PostgreSQL manual, 54.7)
+		if binary.BigEndian.Uint32(first[4:]) != 80877102 {
+			return nil
+		}
+		hold()
+		return arrives
+	}
+	t.Cleanup(release)
 	limits := wait.Patient
 	limits.Cancel = 20 * time.Millisecond // the request takes longer, because it is held
-	pool, err := postgres.Open(t.Context(), way.url(t, db.URL), postgres.WithMaxConns(1), postgres.WithLimits(limits))
+	pool, err := postgres.Open(t.Context(), way.Open(t, db.URL), postgres.WithMaxConns(1), postgres.WithLimits(limits))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +190,7 @@ func TestPoolCallsOffNobodyElse(t *testing.T) {
 			where datname = current_database() and wait_event_type = 'Lock' and query = 'select pg_advisory_lock(1)')`).Scan(&running)
 		return err == nil && running
 	})
-	close(arrive)
+	release()
 	wait.For(t, "the request to cancel arrives", arrived)
 	if err := lock.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -237,9 +239,8 @@ func TestPoolWaitsForARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := newProxy(t)
-	way.to(t, server.URL())
-	pool, err := postgres.Open(t.Context(), way.url(t, server.URL()), postgres.WithMaxConns(4), postgres.WithLimits(wait.Patient))
+	way := proxytest.New(t)
+	pool, err := postgres.Open(t.Context(), way.Open(t, server.URL()), postgres.WithMaxConns(4), postgres.WithLimits(wait.Patient))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,83 +275,12 @@ func TestPoolWaitsForARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Stop() }()
-	way.to(t, server.URL())
+	way.Open(t, server.URL())
 	all.Wait()
 	var n int
 	if err := pool.QueryRow(t.Context(), "select count(*) from done").Scan(&n); err != nil || n != 12 {
 		t.Errorf("%d of 12 have happened, %v", n, err)
 	}
-}
-
-// proxy is an address that stays the same while the server behind it gets another.
-type proxy struct {
-	listener net.Listener
-	target   atomic.Pointer[string]
-
-	cancelRequest, cancelRequested func() // are called before one is brought to the server, and when the server has done with it
-}
-
-func newProxy(t *testing.T) *proxy {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	p := &proxy{listener: listener}
-	go func() {
-		for {
-			from, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.pass(from)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) pass(from net.Conn) {
-	defer func() { _ = from.Close() }()
-	first := make([]byte, 8) // length and code (PostgreSQL manual, 54.7)
-	if _, err := io.ReadFull(from, first); err != nil {
-		return
-	}
-	if binary.BigEndian.Uint32(first[4:]) == 80877102 && p.cancelRequest != nil {
-		p.cancelRequest()
-		defer p.cancelRequested()
-	}
-	to, err := net.Dial("tcp", *p.target.Load())
-	if err != nil {
-		return
-	}
-	defer func() { _ = to.Close() }()
-	go func() {
-		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(first), from))
-		_ = to.(*net.TCPConn).CloseWrite() // it may still be at work on what was sent
-	}()
-	_, _ = io.Copy(from, to)
-}
-
-// to leads the way to another server.
-func (p *proxy) to(t *testing.T, server string) {
-	t.Helper()
-	address, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.target.Store(&address.Host)
-}
-
-// url is that of the server, by way of the proxy.
-func (p *proxy) url(t *testing.T, server string) string {
-	t.Helper()
-	address, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address.Host = p.listener.Addr().String()
-	return address.String()
 }
 
 // However many of one caller wait, each is served that has the time.

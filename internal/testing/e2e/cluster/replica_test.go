@@ -3,11 +3,8 @@ package cluster_test
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +20,7 @@ import (
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -30,8 +28,8 @@ import (
 type replicated struct {
 	*e2e.Service
 	replica *embedded.Server
-	wire    *wire      // from the service to the replica
-	there   *pgtest.DB // the replica's, for the test itself
+	way     *proxytest.Proxy // from the service to the replica
+	there   *pgtest.DB       // the replica's, for the test itself
 	keys    *credential.Keyring
 	log     *logtest.Buffer
 }
@@ -59,14 +57,10 @@ func newReplicated(t *testing.T) replicated {
 	replica := start(embedded.StartReplica(t.Context(), primary, embedded.Config{Ephemeral: true, Limits: wait.Patient}))
 	there := &pgtest.DB{URL: replica.URL(), Clock: new(postgres.Clock)}
 	there.Pool = there.Open(t)
-	at, err := url.Parse(replica.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := replicated{replica: replica, wire: newWire(t, at.Host), there: there, keys: credential.NewTestKeyring(), log: new(logtest.Buffer)}
-	at.Host = r.wire.listener.Addr().String()
+	r := replicated{replica: replica, way: proxytest.New(t), there: there, keys: credential.NewTestKeyring(), log: new(logtest.Buffer)}
+	at := r.way.Open(t, replica.URL())
 	r.Service = e2e.NewOn(t, db, func(config *app.Config) {
-		config.ReadURL = at.String()
+		config.ReadURL = at
 		config.Keys = r.keys
 		config.Limits.ReplicaLag = lag
 		config.Logger = telemetry.NewLogger(r.log, slog.LevelInfo)
@@ -87,67 +81,6 @@ func (r replicated) hasty(t *testing.T) replicated {
 		config.Limits.Replica, config.Limits.Cancel = 50*time.Millisecond, 50*time.Millisecond
 	})
 	return r
-}
-
-// wire carries what is said to a server and back, until it is cut: then nothing arrives, and nobody is told.
-type wire struct {
-	listener net.Listener
-	cut      sync.RWMutex // held by whoever cuts
-	ends     sync.WaitGroup
-	mu       sync.Mutex
-	open     []net.Conn
-}
-
-func newWire(t *testing.T, to string) *wire {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{listener: listener}
-	w.ends.Go(func() {
-		for {
-			here, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			there, err := net.Dial("tcp", to)
-			if err != nil { // the server is gone
-				_ = here.Close()
-				continue
-			}
-			w.mu.Lock()
-			w.open = append(w.open, here, there)
-			w.mu.Unlock()
-			w.ends.Go(func() { w.carry(here, there) })
-			w.ends.Go(func() { w.carry(there, here) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		w.mu.Lock()
-		for _, end := range w.open {
-			_ = end.Close() // may be closed already
-		}
-		w.mu.Unlock()
-		w.ends.Wait()
-	})
-	return w
-}
-
-func (w *wire) carry(from, to net.Conn) {
-	defer to.Close()
-	defer from.Close()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		w.cut.RLock()
-		_, failed := to.Write(buffer[:n])
-		w.cut.RUnlock()
-		if err != nil || failed != nil {
-			return
-		}
-	}
 }
 
 // caughtUp waits until the replica has all that was written before, and may be read from.
@@ -257,8 +190,8 @@ func TestReadReplica(t *testing.T) {
 	func() {
 		hasty := r.hasty(t)
 		hasty.caughtUp(t)
-		r.wire.cut.Lock()
-		defer r.wire.cut.Unlock()
+		r.way.Hang.Lock()
+		defer r.way.Hang.Unlock()
 		if got := hasty.steps(t, token); got != 2000 {
 			t.Errorf("read %d steps while the replica hangs, want 2000", got)
 		}

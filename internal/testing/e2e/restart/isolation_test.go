@@ -22,7 +22,7 @@ func TestIsolationFromARestart(t *testing.T) {
 		connections = append(connections, tokens)
 	}
 
-	r.close()
+	r.Close()
 	if err := r.running.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -32,12 +32,12 @@ func TestIsolationFromARestart(t *testing.T) {
 		go func() { answers <- f.Refresh(t.Context(), t, e.Partner, tokens.RefreshToken) }()
 	}
 	wait.Until(t, "all are under way", func() bool { return f.Came.Load() == asked })
-	turnedAway := r.turnedAway.Load()
-	wait.Until(t, "they try again", func() bool { return r.turnedAway.Load() > turnedAway })
+	turnedAway := r.TurnedAway.Load()
+	wait.Until(t, "they try again", func() bool { return r.TurnedAway.Load() > turnedAway })
 	if n := len(answers); n != 0 {
 		t.Errorf("%d were answered without a database", n)
 	}
-	r.open(t, r.running.URL())
+	r.Open(t, r.running.URL())
 	statuses := map[int]int{}
 	for range asked {
 		statuses[(<-answers).Status]++

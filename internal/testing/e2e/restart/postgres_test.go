@@ -2,11 +2,8 @@ package restart_test
 
 import (
 	"encoding/json"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,13 +21,14 @@ import (
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/timelimit"
 )
 
 // restartable is a PostgreSQL of the test's own that keeps its address, whatever becomes of it.
 type restartable struct {
-	*door
+	*proxytest.Proxy
 	dir     string
 	running *embedded.Server
 	db      *pgtest.DB
@@ -38,7 +36,7 @@ type restartable struct {
 
 func newRestartable(t *testing.T) *restartable {
 	t.Helper()
-	r := &restartable{door: newDoor(t), dir: filepath.Join(t.TempDir(), "postgres")}
+	r := &restartable{Proxy: proxytest.New(t), dir: filepath.Join(t.TempDir(), "postgres")}
 	r.start(t)
 	t.Cleanup(func() {
 		_ = os.RemoveAll(r.running.Dir())
@@ -51,13 +49,13 @@ func newRestartable(t *testing.T) *restartable {
 	if _, err := postgres.Migrate(t.Context(), r.running.URL(), postgres.Up); err != nil {
 		t.Fatal(err)
 	}
-	at := r.open(t, r.running.URL())
+	at := r.Open(t, r.running.URL())
 	r.db = &pgtest.DB{URL: at, URLs: []string{at}, Clock: new(postgres.Clock)}
 	r.db.Pool = r.db.Open(t)
 	return r
 }
 
-// start runs PostgreSQL. The door does not lead there yet.
+// start runs PostgreSQL. The proxy does not lead there yet.
 func (r *restartable) start(t *testing.T) {
 	t.Helper()
 	server, err := embedded.Start(t.Context(), embedded.Config{Dir: r.dir, Limits: wait.Patient})
@@ -65,67 +63,6 @@ func (r *restartable) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.running = server
-}
-
-// door leads to a server, wherever that is by now. While it is closed it turns away who comes.
-type door struct {
-	listener   net.Listener
-	target     atomic.Pointer[string]
-	turnedAway atomic.Int64
-}
-
-func newDoor(t *testing.T) *door {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	d := &door{listener: listener}
-	go func() {
-		for {
-			from, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go d.pass(from)
-		}
-	}()
-	return d
-}
-
-func (d *door) pass(from net.Conn) {
-	defer from.Close()
-	target := d.target.Load()
-	if target == nil {
-		d.turnedAway.Add(1)
-		return
-	}
-	to, err := net.Dial("tcp", *target)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	go func() {
-		_, _ = io.Copy(to, from) // until either end is gone
-		_ = to.Close()
-	}()
-	_, _ = io.Copy(from, to)
-}
-
-func (d *door) close() { d.target.Store(nil) }
-
-// open leads to a server, and returns its URL by way of the door.
-func (d *door) open(t *testing.T, server string) string {
-	t.Helper()
-	address, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := address.Host
-	d.target.Store(&host)
-	address.Host = d.listener.Addr().String()
-	return address.String()
 }
 
 // A partner refreshes forty connections, each with its newest token, while PostgreSQL restarts. It stops at a 500, after which
@@ -209,7 +146,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 				wait.Until(t, "all have given up", func() bool { return lost.Load() == connections })
 			}
 			r.start(t)
-			r.open(t, r.running.URL())
+			r.Open(t, r.running.URL())
 			restarted.Store(true)
 			if got := afterwards.Refresh(t.Context(), t, e.Partner, kept.RefreshToken); got.Status != http.StatusOK {
 				t.Errorf("the first refresh after the restart is %d", got.Status)

@@ -3,7 +3,6 @@ package operator
 import (
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -60,10 +59,7 @@ func (f *fixture) serve(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(telemetry.Requests(telemetry.NewLogger(f.Log, slog.LevelDebug), handler))
-	t.Cleanup(server.Close)
-	f.url = server.URL
-	f.client = &http.Client{Transport: contracttest.Operator.Transport(t, server.Client().Transport)}
+	f.url, f.client = edgetest.Serve(t, telemetry.Requests(telemetry.NewLogger(f.Log, slog.LevelDebug), handler), contracttest.Operator)
 }
 
 // send sends a request with the token and, where it has a body, the content type, unless its header says otherwise.

@@ -3,7 +3,6 @@ package partner
 import (
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
@@ -76,13 +75,7 @@ func (f *fixture) serve(t testing.TB) {
 		t.Fatal(err)
 	}
 	f.handler = telemetry.Requests(f.config.Logger, handler)
-	server := httptest.NewServer(f.handler)
-	t.Cleanup(server.Close)
-	f.url = server.URL
-	f.browser = &http.Client{
-		Transport:     contracttest.Partner.Transport(t, server.Client().Transport),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	f.url, f.browser = edgetest.Serve(t, f.handler, contracttest.Partner)
 }
 
 func (f *fixture) newClient(t testing.TB, policy client.Policy) pgtest.Client {

@@ -1,15 +1,17 @@
 package edgetest
 
 import (
-	"connect-svc/internal/testing/contracttest"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/testing/contracttest"
 )
 
 // Request is one of an API.
@@ -26,6 +28,17 @@ type Answer struct {
 	Errors map[string]string // of a problem, details by pointer
 	Header http.Header
 	Body   string
+}
+
+// Serve is an edge on a server of its own, and a client that follows no redirect and holds each answer against the contract.
+func Serve(t testing.TB, edge http.Handler, contract contracttest.Contract) (url string, client *http.Client) {
+	t.Helper()
+	server := httptest.NewServer(edge)
+	t.Cleanup(server.Close)
+	return server.URL, &http.Client{
+		Transport:     contract.Transport(t, server.Client().Transport),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // Send sends a request to the server at base, and reads the answer.

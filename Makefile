@@ -177,8 +177,9 @@ compat: ## list changes in api/openapi.yaml that break clients of released versi
 	go test -C tools -count 1 -v -run TestReleased ./compat
 
 .PHONY: generate
-generate: ## regenerate gen/ and the generated parts of sdk/ from api/ and sql/
+generate: ## regenerate gen/, the generated parts of sdk/, and docs/settings.md
 	.ci/generate
+	go test ./cmd/connect-svc -count 1 -run '^TestSettingsDocument$$' -update-settings
 
 # What `make cross` does, without making code: six builds take minutes where nothing is built yet.
 .PHONY: platforms

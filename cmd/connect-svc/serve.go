@@ -71,7 +71,7 @@ type serviceSettings struct {
 	ActivityUpdatedWindow time.Duration  `setting:"" type:"1s to 1h" default:"60s" help:"Changes within this time are merged into one activity.updated per connection, 1s to 1h."`
 	WebhookAllowCIDRs     []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
 
-	SignInCodesPerEmail   int `setting:"" type:"hourly limit" default:"5" help:"One-time codes sent to one address per hour; 0: no limit."`
+	SignInCodesPerEmail   int `setting:"" type:"hourly limit" default:"5" help:"Emails with a one-time code sent to one address per hour, and four times as many per day; 0: no limit."`
 	SignInCodesPerNetwork int `setting:"" type:"hourly limit" default:"30" help:"One-time codes requested from one network address per hour; 0: no limit."`
 }
 

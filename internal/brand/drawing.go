@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"regexp"
-	"strings"
 )
 
 const (
@@ -14,12 +13,17 @@ const (
 	xlinkSpace = "http://www.w3.org/1999/xlink"
 )
 
-// maxUses and maxShown keep small what a drawing can grow to, since a part that is shown twice may show others twice. A file without
-// references has a third of maxShown at most.
+// maxShown is how much a drawing may show, in bytes of its own text: a part counts wherever it is shown, because one that is shown twice
+// may show others twice. A reference costs referring beside what it shows, for a mask is a picture of its own.
 const (
-	maxUses  = 32
-	maxShown = 50_000
+	maxShown  = 512 << 10
+	referring = 512
 )
+
+// properties are what a shape may look like, as attributes and in styles. Dashes are left out: a short path can have any number.
+const properties = `fill(-opacity|-rule)?|stroke(-width|-linecap|-linejoin|-miterlimit|-opacity)?|stop-(color|opacity)|clip-(path|rule)|mask|mask-type|` +
+	`font(-family|-size|-stretch|-style|-variant|-weight)?|text-anchor|letter-spacing|opacity|color|display|visibility|overflow|paint-order|` +
+	`vector-effect|(shape|text)-rendering|isolation|mix-blend-mode`
 
 var (
 	// elements of SVG that draw or describe what is drawn. Those that draw are true.
@@ -32,21 +36,22 @@ var (
 
 	attribute = regexp.MustCompile(`^(id|class|style|d|x|y|x1|y1|x2|y2|cx|cy|fx|fy|r|rx|ry|dx|dy|width|height|points|offset|` +
 		`viewBox|preserveAspectRatio|transform|gradientTransform|gradientUnits|spreadMethod|clipPathUnits|maskUnits|maskContentUnits|` +
-		`pathLength|text-anchor|letter-spacing|opacity|color|display|visibility|overflow|version|` +
-		`(fill|stroke|stop|clip|mask|font|paint|vector|shape)(-[a-z]+)*)$`)
+		`pathLength|version|` + properties + `)$`)
+
+	// partID names a part, and link is a reference to it. Browsers would also find a name that is escaped: such a link is left out.
+	partID = regexp.MustCompile(`^[\w.-]+$`)
+	link   = regexp.MustCompile(`^#[\w.-]+$`)
 
 	// reference is what a style or a paint may name: a part of the same file.
 	reference = regexp.MustCompile(`url\(\s*["']?#([\w.-]+)["']?\s*\)`)
-	painted   = regexp.MustCompile(`(fill|stroke)\s*:\s*url\(\s*["']?#[\w.-]+["']?\s*\)`)
-	number    = regexp.MustCompile(`[0-9]+`)
 	harmful   = regexp.MustCompile(`(?i)url\(|@|\\|expression|javascript:|image|src\(`)
 )
 
 // readDrawing writes again what it knows of an SVG file: shapes, paints and text. Whatever is within an element that it does
-// not know is left out, and a style that is not harmless as a whole.
+// not know is left out.
 func readDrawing(file []byte) ([]byte, error) {
 	decoder := xml.NewDecoder(bytes.NewReader(file))
-	d := drawing{parts: map[string]*part{}}
+	d := drawing{parts: map[string]*part{}, sums: map[*part]int{}}
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
@@ -67,12 +72,10 @@ func readDrawing(file []byte) ([]byte, error) {
 		}
 	}
 	switch {
-	case d.uses > maxUses:
-		return nil, tooMuch("uses", "has more than %d elements named use", maxUses)
-	case d.root != nil && d.root.shown() > maxShown:
-		return nil, tooMuch("shown", "shows more than %d shapes and points where all that it refers to is drawn", maxShown)
 	case !d.drawn:
 		return nil, errNothing
+	case d.shown() > maxShown:
+		return nil, errComplex
 	}
 	return d.out.Bytes(), nil
 }
@@ -84,37 +87,49 @@ type drawing struct {
 	hidden int     // how many elements deep within one that is left out
 	style  *bytes.Buffer
 	drawn  bool
-	uses   int
 	root   *part
 	parts  map[string]*part // by id
+	rules  int              // selectors of all styles
+	paints []string         // parts that styles paint with
+	each   int              // what the styles cost for each element
+	sums   map[*part]int
 }
 
-// part is an element with what it shows: its own shape, the parts within, and those that it refers to by id.
+// part is an element with what it shows: its own text, the parts within, and those that it refers to by id.
 type part struct {
-	drawing *drawing
-	own     int // 1, and about the points of its shape
-	within  []*part
-	refers  []string
-	sum     int
-	summed  bool
+	own    int // bytes
+	within []*part
+	refers []string
 }
 
-// shown is how much is drawn to show the part, as far as maxShown. A part that shows itself is not drawn.
-func (p *part) shown() int {
-	if p.summed {
-		return p.sum
+// shown is how much the drawing shows, as far as maxShown. A style may paint all elements, each with two of its paints.
+func (d *drawing) shown() int {
+	heaviest := 0
+	for _, id := range d.paints {
+		heaviest = max(heaviest, d.sum(d.parts[id]))
 	}
-	p.summed = true // meanwhile sum is 0
-	sum := p.own
+	d.each = d.rules + 2*heaviest
+	clear(d.sums)
+	return d.sum(d.root)
+}
+
+// sum is how much is drawn to show a part. One that shows itself is too much.
+func (d *drawing) sum(p *part) int {
+	if p == nil {
+		return 0
+	}
+	if sum, found := d.sums[p]; found {
+		return sum
+	}
+	d.sums[p] = maxShown + 1 // as long as it is not known
+	sum := p.own + d.each
 	for _, inner := range p.within {
-		sum = min(sum+inner.shown(), maxShown+1)
+		sum = min(sum+d.sum(inner), maxShown+1)
 	}
 	for _, id := range p.refers {
-		if other := p.drawing.parts[id]; other != nil {
-			sum = min(sum+other.shown(), maxShown+1)
-		}
+		sum = min(sum+referring+d.sum(d.parts[id]), maxShown+1)
 	}
-	p.sum = sum
+	d.sums[p] = sum
 	return sum
 }
 
@@ -129,7 +144,7 @@ func (d *drawing) start(element xml.StartElement) error {
 		d.open = append(d.open, nil)
 		return nil
 	}
-	mine := &part{drawing: d, own: 1}
+	mine := &part{}
 	if n := len(d.open); n == 0 {
 		d.root = mine
 	} else {
@@ -137,41 +152,46 @@ func (d *drawing) start(element xml.StartElement) error {
 	}
 	d.open = append(d.open, mine)
 	d.drawn = d.drawn || draws
-	switch element.Name.Local {
-	case "use":
-		d.uses++
-	case "style":
+	if element.Name.Local == "style" {
 		d.style = new(bytes.Buffer)
 	}
+	before := d.out.Len()
 	d.writeStart(element, mine)
+	mine.own += d.out.Len() - before
 	return nil
 }
 
-// writeStart writes the attributes that are known, and notes what they show.
+// writeStart writes the attributes that are known, and keeps what they refer to.
 func (d *drawing) writeStart(element xml.StartElement, mine *part) {
 	d.out.WriteString("<" + element.Name.Local)
 	if len(d.open) == 1 {
 		d.out.WriteString(` xmlns="` + svgSpace + `"`)
 	}
+	written := map[string]bool{}
 	for _, a := range element.Attr {
-		own := a.Name.Space == "" && attribute.MatchString(a.Name.Local) && harmless(a.Value)
-		link := a.Name.Local == "href" && (a.Name.Space == "" || a.Name.Space == xlinkSpace) && strings.HasPrefix(a.Value, "#")
-		if !own && !link {
+		name, value := a.Name.Local, a.Value
+		if written[name] {
 			continue
 		}
 		switch {
-		case link:
-			mine.refers = append(mine.refers, a.Value[1:])
-		case a.Name.Local == "id":
-			d.parts[a.Value] = mine
-		case a.Name.Local == "d", a.Name.Local == "points":
-			mine.own += len(number.FindAllStringIndex(a.Value, -1)) / 2
+		case name == "href" && (a.Name.Space == "" || a.Name.Space == xlinkSpace) && link.MatchString(value):
+			mine.refers = append(mine.refers, value[1:])
+		case a.Name.Space != "" || !attribute.MatchString(name) || !harmless(value):
+			continue
+		case name == "id":
+			if !partID.MatchString(value) || d.parts[value] != nil {
+				continue // of two parts with an id, browsers show the first
+			}
+			d.parts[value] = mine
+		case name == "style":
+			value = declarations(value)
 		}
-		for _, named := range reference.FindAllStringSubmatch(a.Value, -1) {
+		written[name] = true
+		for _, named := range reference.FindAllStringSubmatch(value, -1) {
 			mine.refers = append(mine.refers, named[1])
 		}
-		d.out.WriteString(" " + a.Name.Local + `="`)
-		_ = xml.EscapeText(&d.out, []byte(a.Value)) // a buffer takes all
+		d.out.WriteString(" " + name + `="`)
+		_ = xml.EscapeText(&d.out, []byte(value)) // a buffer takes all
 		d.out.WriteByte('"')
 	}
 	d.out.WriteByte('>')
@@ -184,11 +204,7 @@ func (d *drawing) end(element xml.EndElement) {
 		return
 	}
 	if d.style != nil {
-		// All of it at once, because a comment between two parts of a word goes. What it paints with is small; what it masks and clips with
-		// would be drawn for each element that it chooses.
-		if text := d.style.String(); !harmful.MatchString(painted.ReplaceAllString(text, "")) {
-			_ = xml.EscapeText(&d.out, []byte(text))
-		}
+		_ = xml.EscapeText(&d.out, []byte(d.sheet(d.style.String()))) // all of it at once, because a comment between two parts of a word goes
 		d.style = nil
 	}
 	d.out.WriteString("</" + element.Name.Local + ">")
@@ -199,9 +215,10 @@ func (d *drawing) text(text xml.CharData) {
 	case d.style != nil:
 		d.style.Write(text)
 	case d.hidden == 0 && len(d.open) > 0:
+		before := d.out.Len()
 		_ = xml.EscapeText(&d.out, text) // a buffer takes all
+		if mine := d.open[len(d.open)-1]; mine != nil {
+			mine.own += d.out.Len() - before
+		}
 	}
 }
-
-// harmless says whether a style or a value loads nothing.
-func harmless(value string) bool { return !harmful.MatchString(reference.ReplaceAllString(value, "")) }

@@ -3,7 +3,6 @@ package brand
 import (
 	"bytes"
 	"fmt"
-	"image/color"
 	"image/png"
 	"path"
 )
@@ -11,7 +10,9 @@ import (
 // MaxLogo is how large a logo may be, in bytes: as a file and as it is served.
 const MaxLogo = 64 << 10
 
-const maxSide = 2048 // pixels of a picture; half of it with 16 bits a channel
+// maxSide is the side of the largest picture, in pixels. Another shape may have as many pixels: to read and write them again takes less
+// than a tenth of a second, which the request of an operator who sets a logo can wait.
+const maxSide = 1024
 
 // Logo is a picture that is safe to serve. The zero value is none.
 type Logo struct {
@@ -29,7 +30,7 @@ func (l Logo) MediaType() string {
 
 // LogoError is why a file is no logo. Its text completes a sentence that begins with the file's name.
 type LogoError struct {
-	Reason              string // for a text in another language: large, large_written, png, pixels, unknown, uses, shown or nothing
+	Reason              string // for a text in another language: large, large_written, png, pixels, unknown, complex or nothing
 	Width, Height, Most int    // what the text has of numbers; 0: nothing
 	text                string
 }
@@ -39,11 +40,13 @@ func (e *LogoError) Error() string { return e.text }
 var (
 	errPNG     = &LogoError{Reason: "png", text: "is not a PNG file that can be read"}
 	errDrawing = &LogoError{Reason: "unknown", text: "is neither a PNG file nor an SVG file that can be read"}
+	errComplex = &LogoError{Reason: "complex", text: "is too complex a drawing: simplify it, or use a PNG file"}
 	errNothing = &LogoError{Reason: "nothing", text: "draws nothing that can be shown: no path, shape or text"}
 )
 
-// ReadLogo makes a logo of an SVG or PNG file of at most 64 KiB and 2048 x 2048 pixels, or 1024 x 1024 with 16 bits a channel. Metadata, scripts, links and
-// everything else that is not to be seen are left out. Error: [*LogoError].
+// ReadLogo makes a logo of an SVG or PNG file of at most 64 KiB and as many pixels as 1024 x 1024. Metadata, scripts, links and
+// everything else that is not to be seen are left out. It is called once for each logo, when somebody sets it: pages serve what it
+// returned. Error: [*LogoError].
 func ReadLogo(file []byte) (Logo, error) {
 	if len(file) > MaxLogo {
 		return Logo{}, tooMuch("large", "is larger than %d KiB", MaxLogo>>10)
@@ -71,15 +74,10 @@ func readPicture(file []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errPNG
 	}
-	most := maxSide
-	switch size.ColorModel {
-	case color.NRGBA64Model, color.RGBA64Model, color.Gray16Model: // it takes four times as long to write one again
-		most = maxSide / 2
-	}
-	if size.Width > most || size.Height > most {
+	if size.Width > maxSide*maxSide/size.Height {
 		return nil, &LogoError{
-			Reason: "pixels", Width: size.Width, Height: size.Height, Most: most,
-			text: fmt.Sprintf("is %d x %d pixels large; %d x %d is the most", size.Width, size.Height, most, most),
+			Reason: "pixels", Width: size.Width, Height: size.Height, Most: maxSide,
+			text: fmt.Sprintf("is %d x %d pixels large; %d x %d is the most", size.Width, size.Height, maxSide, maxSide),
 		}
 	}
 	picture, err := png.Decode(bytes.NewReader(file))
@@ -87,8 +85,7 @@ func readPicture(file []byte) ([]byte, error) {
 		return nil, errPNG
 	}
 	var written bytes.Buffer
-	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(&written, picture); err != nil {
+	if err := png.Encode(&written, picture); err != nil {
 		return nil, errPNG // a picture that was read can be written
 	}
 	return written.Bytes(), nil

@@ -3,7 +3,6 @@ package brand
 import (
 	"bytes"
 	"encoding/xml"
-	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -55,9 +54,8 @@ func TestReadPicture(t *testing.T) {
 
 func TestReadLogoRefuses(t *testing.T) {
 	t.Parallel()
-	uses := `<svg xmlns="http://www.w3.org/2000/svg"><path id="a" d="M0 0"/>` + strings.Repeat(`<use href="#a"/>`, 33) + `</svg>`
 	var deep bytes.Buffer
-	if err := png.Encode(&deep, image.NewGray16(image.Rect(0, 0, 1025, 10))); err != nil {
+	if err := png.Encode(&deep, image.NewGray16(image.Rect(0, 0, 1025, 1024))); err != nil {
 		t.Fatal(err)
 	}
 	for name, file := range map[string][]byte{
@@ -68,13 +66,9 @@ func TestReadLogoRefuses(t *testing.T) {
 		"an entity":         []byte(`<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg"><text>&a;</text></svg>`),
 		"an empty drawing":  []byte(`<svg xmlns="http://www.w3.org/2000/svg"><g/></svg>`),
 		"cut off":           []byte(`<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0"/>`),
-		"many uses":         []byte(uses),
-		"nested uses":       nestedUses(`<use href="#%s"/>`),
-		"nested masks":      nestedUses(`<path d="M0 0h1" mask="url(#%s)"/>`),
-		"nested styles":     nestedUses(`<path d="M0 0h1" style="clip-path: url('#%s')"/>`),
 		"a cut picture":     picture(t, 40, 20, false)[:60],
 		"a large file":      bytes.Repeat([]byte(" "), MaxLogo+1),
-		"a large picture":   picture(t, 2049, 1, false),
+		"a large picture":   picture(t, 2048, 513, false),
 		"a deep picture":    deep.Bytes(),
 		"much noise":        picture(t, 200, 200, true),
 		"a photograph":      []byte("\xff\xd8\xff\xe0"),
@@ -87,30 +81,19 @@ func TestReadLogoRefuses(t *testing.T) {
 	}
 }
 
-// nestedUses is a small file that shows a path 59,049 times: ten parts, each of which refers three times to the next.
-func nestedUses(refer string) []byte {
-	var file strings.Builder
-	file.WriteString(`<svg xmlns="http://www.w3.org/2000/svg"><path id="p0" d="M0 0h1"/>`)
-	for i := range 10 {
-		fmt.Fprintf(&file, `<g id="p%d">%s</g>`, i+1, strings.Repeat(fmt.Sprintf(refer, fmt.Sprint("p", i)), 3))
-	}
-	file.WriteString("</svg>")
-	return []byte(file.String())
-}
-
-// A style is what is left of it when all comments are gone, and takes nothing from elsewhere; other drawings keep theirs.
+// A style is what is left when all comments are gone, and takes nothing from elsewhere; other drawings keep theirs.
 func TestStyleOfADrawing(t *testing.T) {
 	t.Parallel()
 	for style, kept := range map[string]bool{
 		`.a { fill: red }`:                                   true,
 		`.a { fill: url(#g); stroke:url("#h") }`:             true,
-		`<![CDATA[.a > .b { fill: red }]]>`:                  true,
+		`<![CDATA[.a, .b { fill: red }]]>`:                   true,
+		`.a > .b { fill: red }`:                              false,
 		`.a { fill: u<!-- -->rl(https://evil.example) }`:     false,
 		`.a { fill: u<![CDATA[rl]]>(https://evil.example) }`: false,
 		`.a { fill: u<g>r</g>l(https://evil.example) }`:      false,
 		`.a { fill: &#117;rl(https://evil.example) }`:        false,
 		`.a { fill: \75rl(https://evil.example) }`:           false,
-		`.a { mask: url(#m) }`:                               false,
 		`@im<?pi?>port "https://evil.example"`:               false,
 	} {
 		logo, err := ReadLogo([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><style>` + style + `</style><path d="M0 0"/></svg>`))
@@ -152,7 +135,7 @@ func TestDrawingIsHarmless(t *testing.T) {
 		}
 	}
 	for _, good := range []string{
-		`viewBox="0 0 10 10"`, `<path class="a" d="M0 0h10v10z" stroke="url(#g)">`, `<use href="#p">`, `.a { fill: url(#g) }`,
+		`viewBox="0 0 10 10"`, `<path class="a" d="M0 0h10v10z" stroke="url(#g)">`, `<use href="#p">`, `.a{fill: url(#g)}`,
 		`stop-color="#123456"`, `A &lt;b&gt; &amp; &#34;c&#34;`,
 	} {
 		if !strings.Contains(got, good) {
@@ -166,6 +149,9 @@ func TestDrawingIsHarmless(t *testing.T) {
 
 func FuzzReadLogo(f *testing.F) {
 	f.Add([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><style>a{}</style><path d="M0 0" style="fill:url(#a)"/></svg>`))
+	for content := range hostileDrawings() {
+		f.Add([]byte(`<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink">` + content + `</svg>`))
+	}
 	f.Add([]byte("\x89PNG\r\n\x1a\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		logo, err := ReadLogo(file)
@@ -197,6 +183,7 @@ func FuzzReadLogo(f *testing.F) {
 				}
 			}
 		}
+		cheap(t, logo.Content)
 		if _, err := ReadLogo(logo.Content); err != nil && len(logo.Content) < MaxLogo/2 {
 			t.Fatalf("what was written cannot be read: %v: %s", err, logo.Content)
 		}

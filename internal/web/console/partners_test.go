@@ -248,14 +248,14 @@ func TestLogoIsRefused(t *testing.T) {
 	path := partnerPath(f.DB.Client(t).ID) + "/logo"
 	v := f.signedIn(t, edgetest.AdaToken)
 	var wide bytes.Buffer
-	if err := png.Encode(&wide, image.NewGray(image.Rect(0, 0, 2049, 1))); err != nil {
+	if err := png.Encode(&wide, image.NewGray(image.Rect(0, 0, 2048, 513))); err != nil {
 		t.Fatal(err)
 	}
 	const drawing = `<svg xmlns="http://www.w3.org/2000/svg">`
 	said := map[string]string{}
 	for name, content := range map[string]string{
 		"large": strings.Repeat(" ", 64<<10+1), "written": drawing + `<text>` + strings.Repeat(`"`, 20_000) + "</text></svg>",
-		"png": "\x89PNG\r\n\x1a\n", "pixels": wide.String(), "unknown": "<svg/>", "uses": drawing + strings.Repeat("<use/>", 33) + "</svg>", "nothing": drawing + "</svg>",
+		"png": "\x89PNG\r\n\x1a\n", "pixels": wide.String(), "unknown": "<svg/>", "complex": drawing + `<g id="a"><path/><use href="#a"/></g></svg>`, "nothing": drawing + "</svg>",
 	} {
 		contentType, body := file(t, "logo", []byte(content))
 		got := v.Send(http.MethodPost, path, contentType, body).Find("#p-logo").Text()
@@ -264,7 +264,7 @@ func TestLogoIsRefused(t *testing.T) {
 		}
 		said[got] = name
 	}
-	for _, want := range []string{"The picture is 2,049 × 1 pixels large; 2,048 × 2,048 is the most.", "The drawing has more than 32 elements named use."} {
+	for _, want := range []string{"The picture is 2,048 × 513 pixels large; 1,024 × 1,024 is the most.", "The drawing is too complex: simplify it, or use a PNG file."} {
 		if said[want] == "" {
 			t.Errorf("nothing says %q", want)
 		}

@@ -1,0 +1,61 @@
+package brand
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	comment = regexp.MustCompile(`(?s)/\*.*?\*/`)
+
+	// selector chooses elements by their name, class or id alone: a browser finds out at once whether an element is meant.
+	selector = regexp.MustCompile(`^\s*[.#]?[\w-]+(\s*,\s*[.#]?[\w-]+)*\s*$`)
+
+	// declaration is a property with a value whose quotes are closed, so that nothing behind it can become a part of it.
+	declaration = regexp.MustCompile(`^\s*((?:` + properties + `)\s*:\s*(?:[^"'{}:]|"[^"{}\r\n\f]*"|'[^'{}\r\n\f]*')+?)\s*$`)
+
+	clipped = regexp.MustCompile(`^(clip|mask)`)
+)
+
+// harmless says whether a style or a value loads nothing.
+func harmless(value string) bool { return !harmful.MatchString(reference.ReplaceAllString(value, "")) }
+
+// declarations are those of a style that are known.
+func declarations(style string) string {
+	var kept []string
+	for text := range strings.SplitSeq(style, ";") {
+		if found := declaration.FindStringSubmatch(text); found != nil && harmless(found[1]) {
+			kept = append(kept, found[1])
+		}
+	}
+	return strings.Join(kept, ";")
+}
+
+// sheet is what is kept of a style sheet: rules with plain selectors. They neither mask nor clip, which would be done for each element
+// that they choose.
+func (d *drawing) sheet(text string) string {
+	text = comment.ReplaceAllString(text, " ")
+	if !harmless(text) {
+		return ""
+	}
+	var kept strings.Builder
+	for rule := range strings.SplitSeq(text, "}") {
+		chosen, body, _ := strings.Cut(rule, "{")
+		if !selector.MatchString(chosen) {
+			continue
+		}
+		var looks []string
+		for look := range strings.SplitSeq(declarations(body), ";") {
+			if look != "" && !clipped.MatchString(look) {
+				looks = append(looks, look)
+			}
+		}
+		look := strings.Join(looks, ";")
+		for _, named := range reference.FindAllStringSubmatch(look, -1) {
+			d.paints = append(d.paints, named[1])
+		}
+		d.rules += 1 + strings.Count(chosen, ",")
+		kept.WriteString(strings.TrimSpace(chosen) + "{" + look + "}")
+	}
+	return kept.String()
+}

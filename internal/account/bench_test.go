@@ -52,11 +52,11 @@ func BenchmarkImportUsers(b *testing.B) {
 	db.Exec(b, "create table bare (like users including all)")
 	db.Exec(b, "alter table bare alter created_at set default now()")
 	b.Run("copy", func(b *testing.B) {
-		conn, err := db.Pool.Acquire(b.Context())
+		conn, err := pgx.Connect(b.Context(), db.URL)
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer conn.Release()
+		defer conn.Close(b.Context())
 		if _, err := conn.Exec(b.Context(), "set statement_timeout = 0"); err != nil { // as the import does
 			b.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func BenchmarkImportUsers(b *testing.B) {
 			b.StopTimer()
 			db.Exec(b, "truncate bare")
 			b.StartTimer()
-			if _, err := conn.Conn().PgConn().CopyFrom(b.Context(), bytes.NewReader(file.Bytes()),
+			if _, err := conn.PgConn().CopyFrom(b.Context(), bytes.NewReader(file.Bytes()),
 				"copy bare (user_id, email, timezone, registered_on) from stdin (format csv, header)"); err != nil {
 				b.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/activity"
 )
@@ -75,11 +76,11 @@ func BenchmarkImportDailySteps(b *testing.B) {
 		perSecond(b)
 	})
 	copied := func(b *testing.B, table string) {
-		conn, err := w.Pool.Acquire(b.Context())
+		conn, err := pgx.Connect(b.Context(), w.URL)
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer conn.Release()
+		defer conn.Close(b.Context())
 		if _, err := conn.Exec(b.Context(), "set statement_timeout = 0"); err != nil { // as the import does
 			b.Fatal(err)
 		}
@@ -87,7 +88,7 @@ func BenchmarkImportDailySteps(b *testing.B) {
 			b.StopTimer()
 			w.Exec(b, "truncate "+table)
 			b.StartTimer()
-			if _, err := conn.Conn().PgConn().CopyFrom(
+			if _, err := conn.PgConn().CopyFrom(
 				b.Context(), bytes.NewReader(file), "copy "+table+" from stdin (format csv, header)"); err != nil {
 				b.Fatal(err)
 			}

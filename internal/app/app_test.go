@@ -121,7 +121,7 @@ func TestStopBreaksOffWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	a, _, log := open(t)
 	a.config.Limits.Drain, a.config.Limits.Stop = time.Millisecond, 100*time.Millisecond
-	held, err := a.Pool.Acquire(t.Context())
+	held, err := a.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestStopBreaksOffWhatDoesNotEnd(t *testing.T) {
 			t.Errorf("the log does not say %q:\n%s", event, log)
 		}
 	}
-	held.Release()
+	_ = held.Rollback(context.WithoutCancel(t.Context()))
 	a.Close()
 }
 

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Waiting is how many statements wait for a connection.
-func (p *Pool) Waiting() int { return p.QueueStats().Waiting }
+// ConfigOf is how a pool connects.
+func ConfigOf(p *Pool) *pgxpool.Config { return p.conns.Config() }
 
 // Table is where a table goes on a cluster.
 type Table struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,13 +19,13 @@ import (
 // connectAgainAfter is the pause after an attempt to connect that failed.
 const connectAgainAfter = 50 * time.Millisecond
 
-// Pool is a pool of connections that its callers (package fairqueue) get in turn. It has the methods that the generated queries
-// need; a domain knows nothing else of it.
+// Pool is a pool of connections. Every statement waits for its connection in a fair queue (package fairqueue): the pgx pool, whose
+// methods would not wait there, is a field. Pool has the methods that the generated queries need.
 //
 // A statement that could not be sent, because there was no connection, has not happened. If its context has a deadline, it is
 // sent as soon as there is a connection, until that deadline.
 type Pool struct {
-	*pgxpool.Pool
+	conns     *pgxpool.Pool
 	queue     *fairqueue.Queue
 	elsewhere bool // another server can be asked: do not wait for one that cannot be reached
 }
@@ -45,20 +46,29 @@ func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 	if err != nil {
 		return nil, connectError(config.ConnConfig, err)
 	}
-	return &Pool{Pool: pool, queue: fairqueue.New(int(config.MaxConns), fairqueue.Unbounded)}, nil
+	return &Pool{conns: pool, queue: fairqueue.New(int(config.MaxConns), fairqueue.Unbounded)}, nil
 }
+
+// Close ends the connections. It waits for those in use.
+func (p *Pool) Close() { p.conns.Close() }
 
 // QueueStats returns how statements waited for their connections.
 func (p *Pool) QueueStats() fairqueue.Stats { return p.queue.Stats() }
 
-// acquire waits for the caller's turn, and for a connection. Call release when done.
+// Stat returns what the connections are doing.
+func (p *Pool) Stat() *pgxpool.Stat { return p.conns.Stat() }
+
+// MaxConns is how many connections the pool has at most.
+func (p *Pool) MaxConns() int { return int(p.conns.Config().MaxConns) }
+
+// acquire waits in the queue, and then for a connection. Call release when done.
 func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
 	if err := p.queue.Acquire(ctx); err != nil {
 		return nil, nil, err
 	}
 	_, limited := ctx.Deadline()
 	for {
-		conn, failure := p.Acquire(ctx)
+		conn, failure := p.conns.Acquire(ctx)
 		if failure == nil {
 			return conn, func() { conn.Release(); p.queue.Release() }, nil
 		}
@@ -206,6 +216,35 @@ func (r row) Scan(into ...any) error {
 	}
 	r.rows.Close() // what was done is committed, or has failed
 	return r.rows.Err()
+}
+
+// SendBatch sends several statements at once. The connection is given back when the results are closed: a batch must not begin a
+// transaction.
+func (p *Pool) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	conn, release, err := p.acquire(ctx)
+	if err != nil {
+		return pgx.FailedBatchResults(batch, err)
+	}
+	var sent pgx.BatchResults
+	defer func() {
+		if sent == nil { // a panic of an argument
+			release()
+		}
+	}()
+	sent = conn.SendBatch(ctx, batch)
+	return &batchResults{sent, sync.OnceFunc(release)}
+}
+
+// batchResults hold a connection until they are closed.
+type batchResults struct {
+	pgx.BatchResults
+	release func()
+}
+
+// Close implements [pgx.BatchResults].
+func (b *batchResults) Close() error {
+	defer b.release()
+	return b.BatchResults.Close()
 }
 
 // Begin starts a transaction. The connection is given back when it ends.

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/fairqueue"
@@ -48,17 +51,95 @@ func TestPoolIsFair(t *testing.T) {
 	for range 100 {
 		ask("much")
 	}
-	wait.Until(t, "all wait", func() bool { return pool.Waiting() == 100 })
+	wait.Until(t, "all wait", func() bool { return pool.QueueStats().Waiting == 100 })
 	for i := range 5 {
 		ask(fmt.Sprint(i))
 	}
-	wait.Until(t, "the others wait, too", func() bool { return pool.Waiting() == 105 })
+	wait.Until(t, "the others wait, too", func() bool { return pool.QueueStats().Waiting == 105 })
 	if err := held.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()
 	if last := pgtest.Value[int](t, db, "select max(turn) from served where caller <> 'much'"); last > 10 {
 		t.Errorf("the last of the five others was served in turn %d", last)
+	}
+}
+
+// Every way to the database goes through the queue: a new method is listed here, and has its own test.
+func TestPoolHasNoOtherMethods(t *testing.T) {
+	t.Parallel()
+	var methods []string
+	for method := range reflect.TypeFor[*postgres.Pool]().Methods() {
+		methods = append(methods, method.Name)
+	}
+	want := []string{
+		"Begin", "Exec", "Query", "QueryRow", "SendBatch", // through the queue
+		"Close", "MaxConns", "QueueStats", "Stat", // which send nothing
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, methods); diff != "" {
+		t.Errorf("methods of the pool (-want +got):\n%s", diff)
+	}
+	for field := range reflect.TypeFor[postgres.Pool]().Fields() {
+		if field.IsExported() || field.Anonymous {
+			t.Errorf("the field %s hands out what does not wait in the queue", field.Name)
+		}
+	}
+}
+
+// A batch waits in the queue as every statement does, has its error, and gives its connection back once.
+func TestBatchesAreQueued(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithMaxConns(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	batch := new(pgx.Batch)
+	for n := range 2 {
+		batch.Queue("select $1::int", n)
+	}
+	held, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, cancel := fairqueue.Within(t.Context(), fairqueue.Caller{}, time.Millisecond)
+	defer cancel()
+	refused := pool.SendBatch(late, batch)
+	_, failure := refused.Exec()
+	rows, err := refused.Query()
+	if rows != nil {
+		rows.Close()
+	}
+	if !errors.Is(failure, fairqueue.ErrLate) || !errors.Is(err, fairqueue.ErrLate) ||
+		!errors.Is(refused.QueryRow().Scan(new(int)), fairqueue.ErrLate) || !errors.Is(refused.Close(), fairqueue.ErrLate) {
+		t.Errorf("a batch that could not be sent: %v, %v", failure, err)
+	}
+	sum := make(chan int)
+	go func() {
+		results, total := pool.SendBatch(t.Context(), batch), 0
+		for range 2 {
+			n := 0
+			if err := results.QueryRow().Scan(&n); err != nil {
+				t.Error(err)
+			}
+			total += n + 1
+		}
+		if err := errors.Join(results.Close(), results.Close()); err != nil {
+			t.Error(err)
+		}
+		sum <- total
+	}()
+	wait.Until(t, "the batch waits in the queue", func() bool { return pool.QueueStats().Waiting == 1 })
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-sum; got != 3 {
+		t.Errorf("the results are %d, want 3", got)
+	}
+	if _, err := pool.Exec(t.Context(), "select"); err != nil {
+		t.Errorf("after the batch: %v", err)
 	}
 }
 
@@ -89,7 +170,17 @@ func TestPoolLosesNoConnection(t *testing.T) {
 			}
 		},
 		"a destination that panics": func() { _ = pool.QueryRow(ctx, "select 1").Scan(panicking{}) },
-		"an argument that is none":  func() { _, _ = pool.Exec(ctx, "select $1::int", struct{}{}) },
+		"an argument of a batch that panics": func() {
+			batch := new(pgx.Batch)
+			batch.Queue("select $1::int", panicking{})
+			_ = pool.SendBatch(ctx, batch).Close()
+		},
+		"a batch that fails": func() {
+			batch := new(pgx.Batch)
+			batch.Queue("sel")
+			_ = pool.SendBatch(ctx, batch).Close()
+		},
+		"an argument that is none": func() { _, _ = pool.Exec(ctx, "select $1::int", struct{}{}) },
 		"a statement that is none": func() {
 			rows, err := pool.Query(ctx, "sel")
 			if err == nil {
@@ -270,7 +361,7 @@ func TestPoolWaitsForARestart(t *testing.T) {
 			}
 		})
 	}
-	wait.Until(t, "those without a connection wait", func() bool { return pool.Waiting() == 12-4 })
+	wait.Until(t, "those without a connection wait", func() bool { return pool.QueueStats().Waiting == 12-4 })
 	if server, err = embedded.Start(t.Context(), embedded.Config{Dir: dir, Limits: wait.Patient}); err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +396,7 @@ func TestPoolIsBoundedByTime(t *testing.T) {
 			}
 		})
 	}
-	wait.Until(t, "all wait", func() bool { return pool.Waiting() == many })
+	wait.Until(t, "all wait", func() bool { return pool.QueueStats().Waiting == many })
 	late, cancel := fairqueue.Within(t.Context(), fairqueue.Caller{}, time.Millisecond)
 	defer cancel()
 	if _, err := pool.Exec(late, "select"); !errors.Is(err, fairqueue.ErrLate) && !errors.Is(err, context.DeadlineExceeded) {

@@ -83,7 +83,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := pool.Ping(ctx); err != nil {
+	if err := pool.conns.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, connectError(config.ConnConfig, err)
 	}
@@ -97,7 +97,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 // checkStatementTimeout finds out that a pooler between us and PostgreSQL did not pass on what we asked for, and that
 // nothing else limits a statement's time there: what ends a lease in the rate limiter after 30 s counts on it.
 func checkStatementTimeout(ctx context.Context, pool *Pool) error {
-	config := pool.Config().ConnConfig
+	config := pool.conns.Config().ConnConfig
 	asked := strings.TrimRight(config.RuntimeParams["statement_timeout"], "dhimnsu ")
 	if n, err := strconv.Atoi(asked); err == nil && n == 0 {
 		return nil

@@ -244,7 +244,7 @@ func TestStatementCaches(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", settings, err)
 		}
-		config := pool.Config().ConnConfig
+		config := postgres.ConfigOf(pool).ConnConfig
 		if got := [2]int{config.StatementCacheCapacity, config.DescriptionCacheCapacity}; got != want {
 			t.Errorf("%q: %v, want %v", settings, got, want)
 		}

@@ -72,7 +72,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		logger:      settings.Logger,
 		limits:      limits(settings.Limits),
 		sender:      newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
-		slots:       make(chan struct{}, max(1, pool.Config().MaxConns/2)),
+		slots:       make(chan struct{}, max(1, pool.MaxConns()/2)),
 		wake:        make(chan struct{}, 1),
 		changed:     make(chan struct{}, 1),
 		maxInterval: maxInterval,

@@ -179,12 +179,12 @@ func (r *running) fillPool(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	for range r.service.Pool.Config().MaxConns - 2 { // the sandbox itself asks now and then
-		conn, err := r.service.Pool.Acquire(ctx)
+	for range r.service.Pool.MaxConns() - 2 { // the sandbox itself asks now and then
+		held, err := r.service.Pool.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Release()
+		defer func() { _ = held.Rollback(ctx) }()
 	}
 }
 

@@ -131,11 +131,11 @@ func makeTemplate(ctx context.Context, nodes nodes) (string, error) {
 		return "", err
 	}
 	template := "connect_template_" + hash
-	conn, err := nodes[0].admin.Acquire(ctx)
+	conn, err := pgx.Connect(ctx, nodes[0].url)
 	if err != nil {
 		return "", err
 	}
-	defer conn.Release()
+	defer func() { _ = conn.Close(ctx) }()
 	// Other test processes may want it at the same time.
 	if _, err := conn.Exec(ctx, "select pg_advisory_lock(hashtext('connect_template'))"); err != nil {
 		return "", err

@@ -25,7 +25,7 @@ import (
 func hold(t *testing.T, e *e2e.Service) (free func()) {
 	t.Helper()
 	var held []pgx.Tx
-	for range e.App.Pool.Config().MaxConns {
+	for range e.App.Pool.MaxConns() {
 		tx, err := e.App.Pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)

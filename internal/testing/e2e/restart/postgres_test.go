@@ -166,7 +166,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 					t.Errorf("a 500 after %.0f ms for a statement that was not sent: %s", fault.DurationMS, fault.Cause)
 				}
 			}
-			if most := int(e.App.Pool.Config().MaxConns); sent > most {
+			if most := e.App.Pool.MaxConns(); sent > most {
 				t.Errorf("%d statements had been sent on %d connections", sent, most)
 			}
 		})

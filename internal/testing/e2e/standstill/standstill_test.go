@@ -148,12 +148,12 @@ func (w *whole) fillPool(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for range w.service.Pool.Config().MaxConns {
-		conn, err := w.service.Pool.Acquire(ctx)
+	for range w.service.Pool.MaxConns() {
+		held, err := w.service.Pool.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Release()
+		defer func() { _ = held.Rollback(ctx) }()
 	}
 }
 

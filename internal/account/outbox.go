@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"connect-svc/internal/panics"
 )
 
 const (
@@ -162,7 +164,8 @@ var errReplaced = errors.New("the code is no longer the sign-in's")
 func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func()) {
 	limited, cancel := context.WithTimeout(ctx, a.settings.Limits.MailSend)
 	defer cancel()
-	if err := a.attemptAndSettle(limited, email, release); err != nil && ctx.Err() == nil {
+	err := panics.Try(func() error { return a.attemptAndSettle(limited, email, release) })
+	if err != nil && ctx.Err() == nil {
 		a.settings.Logger.Error("what became of an email could not be recorded", "cause", err)
 	}
 }
@@ -174,7 +177,7 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 	if email.Late || int(email.Attempts) > len(pauses)+1 {
 		last, err = true, errors.New("it has waited too long") // the servers were busy or away
 	} else {
-		err = a.attempt(ctx, email, release)
+		err = panics.Try(func() error { return a.attempt(ctx, email, release) })
 	}
 	switch {
 	case err == nil, errors.Is(err, errReplaced):

@@ -103,6 +103,23 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A sweep that panics is logged with its stack, and keeps no other from its work.
+func TestSweepThatPanics(t *testing.T) {
+	t.Parallel()
+	a, db, log := open(t)
+	defer a.Close()
+	db.Exec(t, `insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
+		values (gen_random_uuid(), 'gone', '', '', connect_now() - interval '2 years', connect_now() - interval '1 year', '[]')`)
+	a.audit = nil
+	a.Sweep(t.Context())
+	if n := pgtest.Value[int](t, db, "select count(*) from servers where host = 'gone'"); n != 0 {
+		t.Errorf("%d servers are left that were swept by others", n)
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"domain":"audit"`) || !strings.Contains(text, "audit.(*Log).Sweep") {
+		t.Errorf("the log: %s", text)
+	}
+}
+
 // A listener that fails ends the service with that failure.
 func TestRunEndsWithAListener(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"connect-svc/api"
+	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/servers"
 	"connect-svc/internal/web/console"
@@ -74,7 +75,11 @@ func (a *App) facts(ctx context.Context) console.Facts {
 // find asks a question concurrently with others. If there is no answer, it logs why.
 func find[T any](a *App, questions *sync.WaitGroup, what string, into *console.Optional[T], question func() (T, error)) {
 	questions.Go(func() {
-		value, err := question()
+		var value T
+		err := panics.Try(func() (err error) {
+			value, err = question()
+			return err
+		})
 		if err != nil {
 			a.logger.Warn("facts of the service", "about", what, "cause", err)
 			return

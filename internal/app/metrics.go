@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/network"
+	"connect-svc/internal/panics"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
 )
@@ -166,9 +167,12 @@ func (m *scraped) Describe(descriptions chan<- *prometheus.Desc) {
 func (m *scraped) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), m.limit)
 	defer cancel()
-	if err := m.ask(ctx, func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(d, kind, value, labels...)
-	}); err != nil {
+	err := panics.Try(func() error { // in a goroutine of the registry's
+		return m.ask(ctx, func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+			metrics <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+		})
+	})
+	if err != nil {
 		m.logger.Warn("metrics of "+m.about, "cause", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 )
 
@@ -29,22 +30,26 @@ func (a *App) Run(ctx context.Context) error {
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
 	var work sync.WaitGroup
-	work.Go(func() { a.Accounts.Run(background) })
-	work.Go(func() { every(background, sweepEvery, func() { a.Sweep(background) }) })
-	work.Go(func() { a.Usage.Run(background) })
+	start := func(ctx context.Context, name string, run func(context.Context)) {
+		work.Go(func() { panics.Restart(ctx, a.logger, name, run) })
+	}
+	start(background, "emails", a.Accounts.Run)
+	start(background, "sweep", func(ctx context.Context) { every(ctx, sweepEvery, func() { a.Sweep(ctx) }) })
+	start(background, "usage", a.Usage.Run)
 	// The delivery of webhooks ends before: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
-	work.Go(func() { a.Webhooks.Run(delivering) })
-	work.Go(func() { a.Replicas.Run(background) })
-
-	work.Go(func() { every(background, a.certificateInterval, func() { a.refreshCertificates(false) }) })
-	work.Go(func() { a.watch(background) })
+	start(delivering, "webhooks", a.Webhooks.Run)
+	start(background, "replicas", a.Replicas.Run)
+	start(background, "certificates", func(ctx context.Context) {
+		every(ctx, a.certificateInterval, func() { a.refreshCertificates(false) })
+	})
+	start(background, "watch", a.watch)
 
 	failures := make(chan error, len(a.httpServers()))
 	for _, s := range a.httpServers() {
 		work.Go(func() {
-			if err := s.run(); err != nil {
+			if err := panics.Try(s.run); err != nil {
 				failures <- err
 			}
 		})
@@ -123,9 +128,10 @@ func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 
 	done := make(chan struct{})
 	go func() {
-		work.Wait()
-		a.Close()
-		close(done)
+		defer close(done)
+		if err := panics.Try(func() error { work.Wait(); a.Close(); return nil }); err != nil {
+			a.logger.Error("stop", "cause", err)
+		}
 	}()
 	select {
 	case <-done:
@@ -160,7 +166,8 @@ func (a *App) Sweep(ctx context.Context) {
 			"servers":   a.servers.Sweep,
 			"operators": a.sessions.Sweep,
 		} {
-			if err := sweep(ctx); err != nil && ctx.Err() == nil {
+			err := panics.Try(func() error { return sweep(ctx) })
+			if err != nil && ctx.Err() == nil {
 				a.logger.Error("sweep", "domain", domain, "cause", err)
 			}
 		}

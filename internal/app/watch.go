@@ -7,6 +7,7 @@ import (
 
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
+	"connect-svc/internal/panics"
 	"connect-svc/internal/servers"
 )
 
@@ -27,7 +28,8 @@ func (a *App) watch(ctx context.Context) {
 	var trouble string // which is logged once
 	look := func() {
 		said := ""
-		if err := a.look(ctx, a.config.Clock.Now()); err != nil && ctx.Err() == nil {
+		err := panics.Try(func() error { return a.look(ctx, a.config.Clock.Now()) })
+		if err != nil && ctx.Err() == nil {
 			if said = err.Error(); said != trouble {
 				a.logger.Warn("watch", "cause", err)
 			}

@@ -2,8 +2,9 @@ package fairqueue
 
 import (
 	"context"
-	"fmt"
 	"sync"
+
+	"connect-svc/internal/panics"
 )
 
 // Batch answers many questions with one call. Questions that arrive during a call wait for the next one. So there is one call at
@@ -90,10 +91,8 @@ func (r *round[Question, Answer]) run(call func(context.Context, []Question) (ma
 		ctx, cancel = context.WithDeadline(ctx, end)
 		defer cancel()
 	}
-	defer func() {
-		if failure := recover(); failure != nil {
-			r.err = fmt.Errorf("panic: %v", failure)
-		}
-	}()
-	r.answers, r.err = call(ctx, r.questions)
+	r.err = panics.Try(func() (err error) {
+		r.answers, err = call(ctx, r.questions)
+		return err
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"connect-svc/internal/panics"
 )
 
 // cancelOnDeadline has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If the cancel
@@ -26,7 +28,7 @@ func (c *cancelOnDeadline) HandleCancel(context.Context) {
 		defer close(c.done)
 		defer cancel()
 		// CancelRequest returns when the server closes the request's own connection, which it does after it sent the signal.
-		if err := c.conn.CancelRequest(ctx); err != nil || ctx.Err() != nil {
+		if err := panics.Try(func() error { return c.conn.CancelRequest(ctx) }); err != nil || ctx.Err() != nil {
 			_ = c.conn.Conn().Close()
 		}
 	}()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"connect-svc/internal/panics"
 	"connect-svc/internal/timelimit"
 )
 
@@ -148,7 +149,11 @@ func (r *Replicas) locatePrimary(ctx context.Context) {
 }
 
 func (r *Replicas) check(ctx context.Context, one *replica) {
-	asOf, err := r.asOf(ctx, one)
+	var asOf time.Time
+	err := panics.Try(func() (err error) {
+		asOf, err = r.asOf(ctx, one)
+		return err
+	})
 	if err != nil {
 		r.leaveOut(one, err)
 	} else if one.asOf.Swap(&asOf) == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/panics"
 )
 
 // enoughTime is what a question to the store gets at least. It is not asked under a deadline that could cut it off before.
@@ -201,7 +202,7 @@ func (c *client) answer(ctx context.Context) {
 func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, kept string, decisions []Decision, err error) {
 	defer func() {
 		if failure := recover(); failure != nil { // there may be no request's goroutine to catch it
-			err = fmt.Errorf("ratelimit: panic: %v", failure)
+			err = fmt.Errorf("ratelimit: %w", panics.New(failure))
 		}
 	}()
 	ctx, cancel := context.WithTimeout(fairqueue.WithCaller(ctx, fairqueue.Caller{Kind: fairqueue.Partners, Name: c.id.String()}), c.timeLimit)

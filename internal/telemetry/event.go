@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -11,6 +10,8 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
+
+	"connect-svc/internal/panics"
 )
 
 // Event is the one log event of a request. The edge that handles the request fills it in; it is written when the response
@@ -106,7 +107,7 @@ func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) h
 		defer func() {
 			failure := recover()
 			if failure != nil && failure != any(http.ErrAbortHandler) {
-				event.Cause = fmt.Errorf("panic: %v", failure)
+				event.Cause = panics.New(failure)
 			}
 			event.Duration = time.Since(start)
 			event.Status = statusOf(ww.Status(), event)

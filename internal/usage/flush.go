@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	usagedb "connect-svc/gen/db/usage"
+	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 )
 
@@ -43,7 +44,7 @@ func (u *Usage) flush(ctx context.Context) {
 		u.logger.WarnContext(ctx, "requests were not counted: too many counts wait for the database", "requests", dropped)
 	}
 	for len(rows) > 0 {
-		if err := u.writeSome(ctx, rows); err != nil {
+		if err := panics.Try(func() error { return u.writeSome(ctx, rows) }); err != nil {
 			u.logger.ErrorContext(ctx, "the counts of usage wait", "rows", len(rows), "cause", err)
 			u.putBack(rows)
 			return

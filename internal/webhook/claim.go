@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 )
 
@@ -100,7 +101,7 @@ func (w *Webhooks) release(ctx context.Context, events []claimed) {
 	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
 	defer cancel()
 	ids := postgres.Map(events, func(event claimed) uuid.UUID { return event.ID })
-	if err := w.queries.Release(ctx, ids); err != nil {
+	if err := panics.Try(func() error { return w.queries.Release(ctx, ids) }); err != nil {
 		w.logger.Error("leases of webhook events could not be ended", "cause", err)
 	}
 }

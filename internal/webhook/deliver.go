@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/panics"
 	"connect-svc/internal/timelimit"
 )
 
@@ -210,18 +211,20 @@ func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) 
 	defer cancel()
 	began := time.Now()
 	found.room = room
-	work, err := w.queries.LookForWork(ctx, w.window)
-	found.err = err
-	found.idle = !work.NewEvents && !work.Due
-	if work.NewEvents {
-		found.queued, found.err = w.queue(ctx, queueBatch)
-	}
-	if found.err == nil && !found.idle {
-		found.events, found.err = w.claim(ctx, room, limit)
-	}
-	if work.Changes {
-		signal(w.changed)
-	}
+	found.err = panics.Try(func() error {
+		work, err := w.queries.LookForWork(ctx, w.window)
+		found.idle = !work.NewEvents && !work.Due
+		if work.NewEvents {
+			found.queued, err = w.queue(ctx, queueBatch)
+		}
+		if err == nil && !found.idle {
+			found.events, err = w.claim(ctx, room, limit)
+		}
+		if work.Changes {
+			signal(w.changed)
+		}
+		return err
+	})
 	if found.err != nil {
 		w.logger.Error("webhook events that are due could not be read", "cause", found.err)
 	}
@@ -234,7 +237,8 @@ func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) 
 func (w *Webhooks) deliver(ctx context.Context, event claimed) {
 	limited, cancel := context.WithTimeout(ctx, w.limits.attempt())
 	defer cancel()
-	if err := w.attempt(limited, event); err != nil && ctx.Err() == nil {
+	err := panics.Try(func() error { return w.attempt(limited, event) })
+	if err != nil && ctx.Err() == nil {
 		w.logger.Error("an attempt to deliver an event was not completed",
 			"client_id", event.ClientID, "event_id", event.ID, "cause", err)
 	}
@@ -246,11 +250,20 @@ func (w *Webhooks) attempt(ctx context.Context, event claimed) error {
 		return w.giveUp(ctx, event.Event, target)
 	}
 	target.now = target.now.Add(time.Since(event.at))
-	attempt, retryAfter, err := w.send(ctx, event.Event, target)
-	if errors.Is(err, errNoSecret) { // another server may have the key, or this one later
+	var attempt Attempt
+	var retryAfter time.Duration
+	err := panics.Try(func() (err error) {
+		attempt, retryAfter, err = w.send(ctx, event.Event, target)
+		return err
+	})
+	switch panicked := new(panics.Panic); {
+	case errors.Is(err, errNoSecret): // another server may have the key, or this one later
 		w.logger.Error("a webhook cannot be signed", "client_id", event.ClientID, "cause", err)
 		attempt = Attempt{At: target.now, Fault: "it cannot be signed"}
-	} else if err != nil {
+	case errors.As(err, &panicked): // it fails, so that it is tried again later and not at once, for ever
+		w.logger.Error("the delivery of a webhook panicked", "client_id", event.ClientID, "event_id", event.ID, "cause", err)
+		attempt = Attempt{At: target.now, Fault: "an internal error"}
+	case err != nil:
 		return err
 	}
 	if err := ctx.Err(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 )
 
@@ -25,7 +26,12 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 			return
 		case <-w.changed:
 		}
-		switch n, err := w.merge(ctx); {
+		n := 0
+		err := panics.Try(func() (err error) {
+			n, err = w.merge(ctx)
+			return err
+		})
+		switch {
 		case err != nil && ctx.Err() == nil:
 			w.logger.Error("changes of activity could not be merged", "cause", err)
 		case n > 0:

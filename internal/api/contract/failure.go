@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"runtime/debug"
 
 	"github.com/go-chi/chi/v5/middleware"
 
+	"connect-svc/internal/panics"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 )
@@ -74,7 +73,7 @@ func Recovered(fail func(http.ResponseWriter, *http.Request, error)) func(http.H
 				case cause == any(http.ErrAbortHandler), ww.Status() != 0:
 					panic(cause)
 				default:
-					fail(ww, r, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+					fail(ww, r, panics.New(cause))
 				}
 			}()
 			next.ServeHTTP(ww, r)

@@ -2,7 +2,6 @@ package site
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/panics"
 	"connect-svc/internal/telemetry"
 )
 
@@ -90,7 +90,7 @@ func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)
 			if failure := recover(); failure == any(http.ErrAbortHandler) {
 				panic(failure)
 			} else if failure != nil {
-				fail(w, r, fmt.Errorf("panic: %v", failure))
+				fail(w, r, panics.New(failure))
 			}
 		}()
 		var to Redirect

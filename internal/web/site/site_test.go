@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -74,5 +75,21 @@ func TestRenderingTakesTurns(t *testing.T) {
 	writing.Wait()
 	if turn := slices.Index(rendered, "ada") - places; turn < 0 || turn > 1 {
 		t.Errorf("the user's page is rendered after %d of strangers", turn)
+	}
+}
+
+// A page that panics is a fault of the service, whose cause in the log has the stack.
+func TestPageThatPanics(t *testing.T) {
+	t.Parallel()
+	var cause error
+	page := site.Handle(func(http.ResponseWriter, *http.Request) error { panic("no such field") },
+		func(w http.ResponseWriter, _ *http.Request, err error) {
+			cause = err
+			w.WriteHeader(http.StatusInternalServerError)
+		})
+	answer := httptest.NewRecorder()
+	page(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+	if answer.Code != http.StatusInternalServerError || cause == nil || !strings.Contains(cause.Error(), "site_test.TestPageThatPanics") {
+		t.Errorf("%d, %v", answer.Code, cause)
 	}
 }

@@ -17,9 +17,13 @@ end
 $$;
 -- +goose StatementEnd
 
--- What one server does at a time, wherever it is connected: it holds the lock of the task's row meanwhile, and the others
--- pass over it. An advisory lock would be one for each node of a cluster.
-create table turns (task text primary key);
+-- The tasks that one server at a time does, wherever it is connected. For a short task it holds the lock of the row, and the
+-- others pass over it. For a long one it has a lease. An advisory lock would be one for each node of a cluster.
+create table turns (
+    task       text        primary key,
+    holder     uuid, -- of the lease: random, for each time that the task is done
+    held_until timestamptz not null default '-infinity'
+);
 
 insert into turns (task) values ('sweep'), ('webhook_queue'), ('webhook_merge');
 

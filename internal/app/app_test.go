@@ -103,6 +103,37 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// However long a sweep takes, it keeps its turn: no transaction of it is idle for so long that PostgreSQL ends it.
+func TestSweepThatTakesLong(t *testing.T) {
+	t.Parallel()
+	a, db, log := openWith(t, func(c *Config) { c.DatabaseURL += "&idle_in_transaction_session_timeout=50" })
+	defer a.Close()
+	held, err := db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := held.Exec(t.Context(), "lock table servers"); err != nil {
+		t.Fatal(err)
+	}
+	swept := make(chan struct{})
+	go func() { a.Sweep(t.Context()); close(swept) }()
+	for _, state := range []string{ // the sweep waits, and then nothing that waits for it is idle any more
+		"exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
+		`not exists (select from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'
+			and pid not in (select pid from pg_locks where relation = 'servers'::regclass and granted))`,
+	} {
+		wait.Until(t, state, func() bool { return pgtest.Value[bool](t, db, "select "+state) })
+	}
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the sweep", swept)
+	if log.Len() != 0 {
+		t.Errorf("the log: %s", log)
+	}
+}
+
 // A sweep that panics is logged with its stack, and keeps no other from its work.
 func TestSweepThatPanics(t *testing.T) {
 	t.Parallel()

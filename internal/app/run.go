@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 )
@@ -21,6 +19,12 @@ const (
 
 // sweepEvery is how often expired rows are deleted. Nothing depends on it: an expired row is refused all the same.
 const sweepEvery = time.Minute
+
+// sweepTurn is the task of sweeping.
+const sweepTurn postgres.Turn = "sweep"
+
+// sweepLease is for how long a server that died keeps the others from sweeping.
+const sweepLease = time.Minute
 
 // Run serves until ctx ends or a listener fails. When ctx ends it says on /readyz that it should be sent nothing more, and
 // goes on serving for the drain delay, in which load balancers notice. Then it accepts nothing more, finishes running requests
@@ -156,7 +160,7 @@ func every(ctx context.Context, interval time.Duration, act func()) {
 
 // Sweep deletes what has expired, unless another server does so just now. What fails is attempted again the next time.
 func (a *App) Sweep(ctx context.Context) {
-	if err := postgres.InTurn(ctx, a.Pool, postgres.TurnSweep, func(pgx.Tx) error {
+	if err := postgres.InLongTurn(ctx, a.Pool, sweepTurn, sweepLease, func(ctx context.Context) error {
 		for domain, sweep := range map[string]func(context.Context) error{
 			"oauth":     a.OAuth.Sweep,
 			"account":   a.Accounts.Sweep,

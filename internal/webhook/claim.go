@@ -15,6 +15,12 @@ import (
 	"connect-svc/internal/postgres"
 )
 
+// These tasks are done by one server at a time.
+const (
+	turnQueue postgres.Turn = "webhook_queue"
+	turnMerge postgres.Turn = "webhook_merge"
+)
+
 // claimed is an event that this server leased, with its target.
 type claimed struct {
 	Event
@@ -24,7 +30,7 @@ type claimed struct {
 
 // queue puts up to limit new events into the queue, and returns their number.
 func (w *Webhooks) queue(ctx context.Context, limit int) (n int, err error) {
-	err = postgres.InTurn(ctx, w.pool, postgres.TurnWebhookQueue, func(tx pgx.Tx) error {
+	err = postgres.InTurn(ctx, w.pool, turnQueue, func(tx pgx.Tx) error {
 		rows, err := w.queries.WithTx(tx).QueueWebhookEvents(ctx, int32(limit))
 		n = int(rows)
 		return err

@@ -52,7 +52,7 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 // merge makes events of the changes of up to mergeBatch connections whose oldest change is older than the window. It
 // returns the number of connections.
 func (w *Webhooks) merge(ctx context.Context) (connections int, err error) {
-	err = postgres.InTurn(ctx, w.pool, postgres.TurnWebhookMerge, func(tx pgx.Tx) error {
+	err = postgres.InTurn(ctx, w.pool, turnMerge, func(tx pgx.Tx) error {
 		n, err := w.queries.WithTx(tx).MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
 			WindowLength: w.window, MaxConnections: mergeBatch,
 		})

@@ -40,7 +40,7 @@ var owners = map[string]string{
 	"audit_log":              "audit",
 	"operator_sessions":      "operators",
 	"turns":                  "postgres",
-	"keyset_marks":           "postgres",
+	"keyset_marks":           "credential",
 	"servers":                "servers",
 	"database_sizes":         "servers",
 }

@@ -170,7 +170,7 @@ func (c *checkCommand) checkDatabase(ctx context.Context, add func(check, detail
 
 	err = error(errSkip("no keyset, or no schema"))
 	if schema == nil && c.KeysetFile != nil {
-		err = postgres.TryKeyset(ctx, pool, c.KeysetFile)
+		err = c.KeysetFile.TryMarks(ctx, pool)
 	}
 	add("keyset", "is the database's", err)
 }

@@ -89,5 +89,5 @@ func (d *database) sealing(p *program, keys *credential.Keyring, settings webhoo
 	if keys == nil {
 		return d.webhooks(), nil
 	}
-	return webhook.New(d.Pool, keys, settings), postgres.CheckKeyset(p.ctx, d.Pool, keys)
+	return webhook.New(d.Pool, keys, settings), keys.CheckMarks(p.ctx, d.Pool)
 }

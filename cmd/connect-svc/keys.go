@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"connect-svc/internal/credential"
-	"connect-svc/internal/postgres"
 )
 
 type keysCommands struct {
@@ -53,7 +52,7 @@ func (c keysAdoptCommand) Run(p *program, group *keysCommands, db *database) err
 		"and servers with another keyset will not start"); err != nil {
 		return err
 	}
-	if err := postgres.AdoptKeyset(p.ctx, db.Pool, keys); err != nil {
+	if err := keys.AdoptMarks(p.ctx, db.Pool); err != nil {
 		return err
 	}
 	return group.show(p, c.File)

@@ -149,7 +149,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err := CheckSchema(ctx, a.Pool); err != nil {
 		return err
 	}
-	if err := postgres.CheckKeyset(ctx, a.Pool, config.Keys); err != nil {
+	if err := config.Keys.CheckMarks(ctx, a.Pool); err != nil {
 		return err
 	}
 	a.Clients = client.NewRegistry(a.Pool, oauth.EndConnectionsOfClient)

@@ -12,6 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"connect-svc/api"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/servers"
@@ -90,7 +91,7 @@ func find[T any](a *App, questions *sync.WaitGroup, what string, into *console.O
 
 // keys lists the keyset, with the first use of each key.
 func (a *App) keys(ctx context.Context) (keys []console.Key, err error) {
-	since, err := postgres.KeysMarked(ctx, a.Pool)
+	since, err := credential.MarkedSince(ctx, a.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -98,5 +99,5 @@ func (a *App) keys(ctx context.Context) (keys []console.Key, err error) {
 		id := strconv.FormatUint(uint64(key.ID), 10)
 		keys = append(keys, console.Key{ID: id, Status: string(key.Status), Since: since[id]})
 	}
-	return append(keys, console.Key{Status: "identifiers", Since: since[postgres.NeverRotates]}), nil
+	return append(keys, console.Key{Status: "identifiers", Since: since[credential.IdentifierKey]}), nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,10 +66,7 @@ func TestFacts(t *testing.T) {
 		q.Ages[2].Count != 2 || q.Ages[3].Count != 3 {
 		t.Errorf("the queue is %+v", q)
 	}
-	primary, _, err := keys.Mark()
-	if err != nil {
-		t.Fatal(err)
-	}
+	primary := strconv.FormatUint(uint64(keys.Keys()[0].ID), 10)
 	if list := f.Keys.Value; len(list) != 3 || list[0].ID != primary || list[0].Status != "primary" || list[0].Since.IsZero() ||
 		list[1].Status != "next" || !list[1].Since.IsZero() || list[2].Status != "identifiers" || list[2].Since.IsZero() {
 		t.Errorf("the keys are %+v", list)

@@ -4,12 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -119,24 +117,6 @@ func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
 
 // Keys describes the sealing keys, oldest first.
 func (k *Keyring) Keys() []KeyInfo { return slices.Clone(k.keys) }
-
-// Fingerprint tells the identifier key, which never rotates, from others. It is a digest that this key made of nothing.
-func (k *Keyring) Fingerprint() string {
-	digest := k.PRF("fingerprint")
-	return hex.EncodeToString(digest[:])
-}
-
-// Mark is nothing, sealed by the primary key, and that key's id.
-func (k *Keyring) Mark() (key, mark string, err error) {
-	mark, err = k.Seal(keyMark, nil)
-	return strconv.FormatUint(uint64(k.primary), 10), mark, err
-}
-
-// Knows says whether a key of this keyset made the mark.
-func (k *Keyring) Knows(mark string) bool {
-	_, err := k.Open(keyMark, mark)
-	return err == nil
-}
 
 // NewTestKeyring is a keyring of new keys that are stored nowhere.
 func NewTestKeyring() *Keyring {

@@ -23,17 +23,18 @@ func keyset(t *testing.T, from, part, other string) string {
 		}
 		return path
 	}
-	var parts, others map[string]json.RawMessage
-	for file, into := range map[string]*map[string]json.RawMessage{from: &parts, other: &others} {
+	read := func(file string) (parts map[string]json.RawMessage) {
 		text, err := os.ReadFile(file)
 		if err == nil {
-			err = json.Unmarshal(text, into)
+			err = json.Unmarshal(text, &parts)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		return parts
 	}
-	parts[part] = others[part]
+	parts := read(from)
+	parts[part] = read(other)[part]
 	text, err := json.Marshal(parts)
 	if err == nil {
 		err = os.WriteFile(path, text, 0o600)

@@ -11,7 +11,6 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -77,7 +76,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 
 	// The restored database knows its keyset.
-	if err := postgres.CheckKeyset(t.Context(), after.Pool, credential.NewTestKeyring()); err == nil {
+	if err := credential.NewTestKeyring().CheckMarks(t.Context(), after.Pool); err == nil {
 		t.Error("another keyset may be used with the restored database")
 	}
 

@@ -11,7 +11,6 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -74,13 +73,13 @@ func TestKeysetOfTheDatabase(t *testing.T) {
 	file, other := keysetFile(t), keysetFile(t)
 	starts := func(when, file string) {
 		t.Helper()
-		if err := postgres.CheckKeyset(t.Context(), db.Pool, loadKeyset(t, file)); err != nil {
+		if err := loadKeyset(t, file).CheckMarks(t.Context(), db.Pool); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
 	refused := func(when, file, why string) {
 		t.Helper()
-		err := postgres.CheckKeyset(t.Context(), db.Pool, loadKeyset(t, file))
+		err := loadKeyset(t, file).CheckMarks(t.Context(), db.Pool)
 		if err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", when, err, why)
 		}
@@ -112,7 +111,7 @@ func TestKeysetOfTheDatabase(t *testing.T) {
 	starts("rotated once", once)
 	refused("two rotations behind", before, lacks)
 
-	if err := postgres.AdoptKeyset(t.Context(), db.Pool, loadKeyset(t, other)); err != nil {
+	if err := loadKeyset(t, other).AdoptMarks(t.Context(), db.Pool); err != nil {
 		t.Fatal(err)
 	}
 	starts("adopted", other)
@@ -135,7 +134,7 @@ func TestKeysetOfServersThatStartAtOnce(t *testing.T) {
 	var work sync.WaitGroup
 	for n := range 16 {
 		work.Go(func() {
-			err := postgres.CheckKeyset(t.Context(), db.Pool, rings[n%2])
+			err := rings[n%2].CheckMarks(t.Context(), db.Pool)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {

@@ -2,10 +2,16 @@
 package owners
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -135,6 +141,74 @@ func TestEveryTableHasAnOwner(t *testing.T) {
 	for name := range owners {
 		if !slices.Contains(tables, name) {
 			t.Errorf("there is no table %s", name)
+		}
+	}
+}
+
+// foundation are the packages that know nothing of the service, as ARCHITECTURE.md has them.
+func foundation(t *testing.T) (folders []string) {
+	t.Helper()
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(text), "\n  foundation ")
+	part, _, _ = strings.Cut(part, "\n\n")
+	for line := range strings.Lines(part) {
+		if strings.HasPrefix(line, "internal/") {
+			folders = append(folders, strings.Fields(line)[0])
+		}
+	}
+	if len(folders) < 10 {
+		t.Fatalf("the foundation is %q", folders)
+	}
+	return folders
+}
+
+// named finds the table that a text reads, writes or defines.
+var named = regexp.MustCompile(`(?i)\b(?:from|join|into|update|table|only|references|lock)\s+(\w+)`)
+
+// A package of the foundation names a table in its statements only if the table is its own.
+func TestFoundationNamesNoTableOfADomain(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{}
+	for _, folder := range foundation(t) {
+		for _, file := range files(t, "../"+folder+"/*.go") {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(tree, func(node ast.Node) bool {
+				literal, is := node.(*ast.BasicLit)
+				if !is || literal.Kind != token.STRING {
+					return true
+				}
+				text, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				names := []string{text} // as lists of tables have them
+				for _, match := range named.FindAllStringSubmatch(text, -1) {
+					names = append(names, match[1])
+				}
+				for _, name := range names {
+					switch owner := owners[name]; {
+					case owner == path.Base(folder):
+						found[name] = true
+					case owner != "" && (name != text || strings.Contains(name, "_")):
+						t.Errorf("%s names the table %s, which belongs to %s", file, name, owner)
+					}
+				}
+				return true
+			})
+		}
+	}
+	for _, own := range []string{"turns", "keyset_marks"} {
+		if !found[own] {
+			t.Errorf("the search does not find %s", own)
 		}
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/postgres/migrate"
 )
 
 type migrateCommands struct {
@@ -32,11 +33,11 @@ type (
 )
 
 func (migrateUpCommand) Run(p *program, group *migrateCommands) error {
-	return group.run(p, postgres.Up, "applied")
+	return group.run(p, migrate.Up, "applied")
 }
 
 func (c migrateDownCommand) Run(p *program, group *migrateCommands) error {
-	status, err := postgres.MigrationStatus(p.ctx, group.DatabaseURL)
+	status, err := migrate.Status(p.ctx, group.DatabaseURL)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (c migrateDownCommand) Run(p *program, group *migrateCommands) error {
 		}
 		break
 	}
-	return group.run(p, postgres.Down, "rolled back")
+	return group.run(p, migrate.Down, "rolled back")
 }
 
 type migratedJSON struct {
@@ -61,8 +62,8 @@ type migrationNameJSON struct {
 	Name    string `json:"name"`
 }
 
-func (c migrateCommands) run(p *program, direction postgres.Direction, done string) error {
-	migrated, err := postgres.Migrate(p.ctx, c.DatabaseURL, direction)
+func (c migrateCommands) run(p *program, direction migrate.Direction, done string) error {
+	migrated, err := migrate.Apply(p.ctx, c.DatabaseURL, direction)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (c migrateCommands) run(p *program, direction postgres.Direction, done stri
 }
 
 func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
-	status, err := postgres.MigrationStatus(p.ctx, group.DatabaseURL)
+	status, err := migrate.Status(p.ctx, group.DatabaseURL)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (c migrateDistributeCommand) Run(p *program, group *migrateCommands) error 
 		return usagef("--shards: must be from 1 to 1024")
 	}
 	steps := []stepJSON{}
-	if err := postgres.Distribute(p.ctx, group.DatabaseURL, c.Shards, func(step string, took time.Duration) {
+	if err := citus.Distribute(p.ctx, group.DatabaseURL, c.Shards, func(step string, took time.Duration) {
 		steps = append(steps, stepJSON{step, took.Seconds()})
 		if group.Output != "json" {
 			fmt.Fprintf(p.stdout, "%8.3f s  %s\n", took.Seconds(), step)

@@ -25,6 +25,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/proxytest"
@@ -121,7 +122,7 @@ func newStorm(t *testing.T) *storm {
 	})
 	s.proxy = proxytest.New(t)
 	at := s.proxy.Open(t, database.URL())
-	if _, err := postgres.Migrate(t.Context(), at, postgres.Up); err != nil {
+	if _, err := migrate.Apply(t.Context(), at, migrate.Up); err != nil {
 		t.Fatal(err)
 	}
 	if s.pool, err = postgres.Open(t.Context(), at); err != nil {

@@ -6,6 +6,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/replica"
 )
 
 // Settings of the reads.
@@ -13,7 +14,7 @@ type Settings struct {
 	CursorLifetime time.Duration // of a traversal, from its first page: 1 s to 15 min
 
 	// Replicas may answer the three reads, up to five seconds late. Permissions are never read from them. Nil: none.
-	Replicas *postgres.Replicas
+	Replicas *replica.Set
 }
 
 // Store is the recorded activity in a database. It is safe for concurrent use.

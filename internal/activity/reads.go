@@ -12,6 +12,7 @@ import (
 
 	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/replica"
 )
 
 // The errors of a read, named as in specification 7.4. Any other error is 503 data_unavailable.
@@ -134,7 +135,7 @@ type rideRow = activitydb.ReadCyclingActivitiesRow
 func read[Params, Row any](
 	ctx context.Context, s *Store, query func(*activitydb.Queries, context.Context, Params) ([]Row, error), params Params,
 ) ([]Row, error) {
-	rows, err := postgres.Read(ctx, s.pool, s.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]Row, error) {
+	rows, err := replica.Read(ctx, s.pool, s.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]Row, error) {
 		return query(activitydb.New(pool), ctx, params)
 	})
 	return rows, postgres.Wrap("activity: read", err)

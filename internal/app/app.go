@@ -27,6 +27,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/replica"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/servers"
 	"connect-svc/internal/telemetry"
@@ -101,7 +102,7 @@ type App struct {
 	Activity *activity.Store
 	Usage    *usage.Usage
 	Webhooks *webhook.Webhooks
-	Replicas *postgres.Replicas // nil: none
+	Replicas *replica.Set // nil: none
 
 	config          Config // as it was at the start
 	reloads         reloads
@@ -171,7 +172,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.sessions = operators.NewSessions(a.Pool)
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {
-		if a.Replicas, err = postgres.OpenReplicas(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
+		if a.Replicas, err = replica.Open(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
 			postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
 			return fmt.Errorf("read replicas (CONNECT_DATABASE_READ_URL): %w", err)
 		}

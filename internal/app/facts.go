@@ -15,6 +15,8 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/postgres/replica"
 	"connect-svc/internal/servers"
 	"connect-svc/internal/web/console"
 	"connect-svc/internal/webhook"
@@ -37,7 +39,7 @@ func (a *App) facts(ctx context.Context) console.Facts {
 		At: a.config.Clock.Now(), Version: a.config.Version, Commit: a.config.Commit, Go: runtime.Version(), Contract: ContractVersion(),
 		Self: a.servers.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
 		Mail:    console.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
-		Limiter: console.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: postgres.Map(a.Replicas.States(), func(r postgres.ReplicaState) console.Replica { return console.Replica(r) }),
+		Limiter: console.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: postgres.Map(a.Replicas.States(), func(r replica.State) console.Replica { return console.Replica(r) }),
 		Reload: a.lastReload(),
 	}
 	for _, c := range a.certificates {
@@ -53,7 +55,7 @@ func (a *App) facts(ctx context.Context) console.Facts {
 	find(a, &questions, "servers", &f.Servers, func() ([]servers.Server, error) { return a.servers.List(ctx) })
 	find(a, &questions, "database", &f.Database, func() (servers.Database, error) { return a.servers.Database(ctx) })
 	find(a, &questions, "migrations", &f.Migrations, func() (console.Migrations, error) {
-		schema, err := postgres.SchemaOf(ctx, a.Pool)
+		schema, err := migrate.SchemaOf(ctx, a.Pool)
 		return console.Migrations{Applied: schema.Current, Known: schema.Needed}, err
 	})
 	find(a, &questions, "keyset", &f.Keys, func() ([]console.Key, error) { return a.keys(ctx) })

@@ -41,6 +41,12 @@ func IsForeignKeyViolation(err error, constraint string) bool {
 // IsDeadlock reports whether err says that two transactions waited for each other, and that this one was chosen to fail.
 func IsDeadlock(err error) bool { return isViolation(err, codeDeadlock, "") }
 
+// IsLockNotAvailable reports whether err says that a lock was not free within lock_timeout.
+func IsLockNotAvailable(err error) bool { return isViolation(err, codeLockNotAvailable, "") }
+
+// IsUndefinedTable reports whether err says that there is no such table.
+func IsUndefinedTable(err error) bool { return isViolation(err, codeUndefinedTable, "") }
+
 // IsTimeout reports whether err says that a statement took longer than statement_timeout allows.
 func IsTimeout(err error) bool { return isViolation(err, codeQueryCanceled, "") }
 

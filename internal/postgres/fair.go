@@ -44,7 +44,7 @@ func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, connectError(config.ConnConfig, err)
+		return nil, ConnectError(config.ConnConfig, err)
 	}
 	return &Pool{conns: pool, queue: fairqueue.New(int(config.MaxConns), fairqueue.Unbounded)}, nil
 }

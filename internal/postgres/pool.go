@@ -85,13 +85,58 @@ func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 	}
 	if err := pool.conns.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, connectError(config.ConnConfig, err)
+		return nil, ConnectError(config.ConnConfig, err)
 	}
 	if err := checkStatementTimeout(ctx, pool); err != nil {
 		pool.Close()
 		return nil, err
 	}
 	return pool, nil
+}
+
+// Host is a server of a URL that names several.
+type Host struct {
+	Name string // host:port
+	Pool *Pool
+}
+
+// OpenHosts prepares a pool for each host of url. It connects to none of them. A statement does not wait for a host that cannot be
+// reached, because another host can be asked.
+func OpenHosts(ctx context.Context, url string, opts ...Option) (hosts []Host, err error) {
+	all, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	for _, ways := range byHost(all.ConnConfig) {
+		config := all.Copy()
+		config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.TLSConfig = ways[0].Host, ways[0].Port, ways[0].TLSConfig
+		config.ConnConfig.Fallbacks = ways[1:]
+		prepareConfig(config, url, opts)
+		pool, err := newPool(ctx, config)
+		if err != nil {
+			for _, host := range hosts {
+				host.Pool.Close()
+			}
+			return nil, err
+		}
+		pool.elsewhere = true
+		hosts = append(hosts, Host{net.JoinHostPort(ways[0].Host, strconv.Itoa(int(ways[0].Port))), pool})
+	}
+	return hosts, nil
+}
+
+// BulkConfig returns how one connection, for statements that may take any time, reaches the PostgreSQL at url.
+func BulkConfig(url string) (*pgx.ConnConfig, error) {
+	config, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "0"
+	applyDefaults(config.ConnConfig)
+	return config.ConnConfig, nil
 }
 
 // checkStatementTimeout finds out that a pooler between us and PostgreSQL did not pass on what we asked for, and that
@@ -104,11 +149,11 @@ func checkStatementTimeout(ctx context.Context, pool *Pool) error {
 	}
 	var limit string
 	if err := pool.QueryRow(ctx, "select current_setting('statement_timeout')").Scan(&limit); err != nil {
-		return connectError(config, err)
+		return ConnectError(config, err)
 	}
 	if limit == "0" {
 		return fmt.Errorf("database %q at %s: statement_timeout is not in force: a connection pooler must set it, see docs/scaling.md",
-			config.Database, addressOf(config))
+			config.Database, Address(config))
 	}
 	return nil
 }
@@ -163,20 +208,22 @@ func setDefault(config *pgx.ConnConfig, name, value string) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// connectError says in one line which database could not be reached, and why. It does not wrap the cause, whose text
+// ConnectError says in one line which database could not be reached, and why. It does not wrap the cause, whose text
 // has a line for each address and each way that was tried.
-func connectError(config *pgx.ConnConfig, err error) error {
-	return fmt.Errorf("database %q at %s: cannot connect: %s", config.Database, addressOf(config), reason(err))
+func ConnectError(config *pgx.ConnConfig, err error) error {
+	return fmt.Errorf("database %q at %s: cannot connect: %s", config.Database, Address(config), Reason(err))
 }
 
-func addressOf(config *pgx.ConnConfig) string {
+// Address returns the address of the server: host:port, or the folder of its socket.
+func Address(config *pgx.ConnConfig) string {
 	if strings.HasPrefix(config.Host, "/") {
 		return config.Host
 	}
 	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 }
 
-func reason(err error) string {
+// Reason says in one line why a server could not be used.
+func Reason(err error) string {
 	var refused *pgconn.PgError
 	var network *net.OpError
 	var name *net.DNSError

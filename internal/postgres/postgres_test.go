@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -49,7 +50,7 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, openErr := postgres.Open(context.Background(), test.url)
-			_, migrateErr := postgres.Migrate(context.Background(), test.url, postgres.Up)
+			_, migrateErr := migrate.Apply(context.Background(), test.url, migrate.Up)
 			for _, err := range []error{openErr, migrateErr} {
 				if err == nil {
 					t.Fatal("no error")

@@ -18,6 +18,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 )
 
 // stage is everything that runs.
@@ -89,7 +90,7 @@ func (s *stage) openDatabase(ctx context.Context) (err error) {
 	if s.database, err = embedded.Start(ctx, embedded.Config{Ephemeral: true, Durable: true}); err != nil {
 		return err
 	}
-	if _, err := postgres.Migrate(ctx, s.database.URL(), postgres.Up); err != nil {
+	if _, err := migrate.Apply(ctx, s.database.URL(), migrate.Up); err != nil {
 		return err
 	}
 	if s.conn, err = pgx.Connect(ctx, s.database.URL()); err != nil {

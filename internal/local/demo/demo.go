@@ -29,7 +29,7 @@ import (
 	"connect-svc/internal/local/mailcatcher"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
 )
@@ -132,7 +132,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		return err
 	}
 	// We are alone in the directory from here on: two programs cannot have the database.
-	if _, err := postgres.Migrate(ctx, d.database.URL(), postgres.Up); err != nil {
+	if _, err := migrate.Apply(ctx, d.database.URL(), migrate.Up); err != nil {
 		return err
 	}
 	if d.authority, err = authority.Open(d.config.Dir, time.Now()); err != nil {

@@ -27,6 +27,7 @@ import (
 	"connect-svc/internal/local/mailcatcher"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/timelimit"
 )
@@ -124,7 +125,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if s.database, err = embedded.Start(ctx, embedded.Config{Ephemeral: true, Limits: s.config.Limits}); err != nil {
 		return err
 	}
-	if _, err := postgres.Migrate(ctx, s.database.URL(), postgres.Up); err != nil {
+	if _, err := migrate.Apply(ctx, s.database.URL(), migrate.Up); err != nil {
 		return err
 	}
 	if err := s.openService(ctx); err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/postgres/migrate"
 )
 
 // clusterShards is how many shards each table of a test has: enough for every node to have some.
@@ -113,7 +115,7 @@ func (n nodes) join(ctx context.Context, database string) error {
 // distribute spreads a migrated database, and puts the clock of the tests into a table of each node: what a session of one
 // node is told the others do not hear.
 func (n nodes) distribute(ctx context.Context, database string) error {
-	if err := postgres.Distribute(ctx, urlOf(n[0].url, database), clusterShards, func(string, time.Duration) {}); err != nil {
+	if err := citus.Distribute(ctx, urlOf(n[0].url, database), clusterShards, func(string, time.Duration) {}); err != nil {
 		return err
 	}
 	there, err := n.connect(ctx, database)
@@ -175,7 +177,7 @@ func NewUndistributed(t testing.TB) *DB {
 	if err := server.nodes.join(ctx, db.name); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
-	if _, err := postgres.Migrate(ctx, db.URLs[0], postgres.Up); err != nil {
+	if _, err := migrate.Apply(ctx, db.URLs[0], migrate.Up); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	return db

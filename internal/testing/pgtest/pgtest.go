@@ -21,6 +21,7 @@ import (
 
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/wait"
 	"connect-svc/migrations"
 )
@@ -154,7 +155,7 @@ func makeTemplate(ctx context.Context, nodes nodes) (string, error) {
 			return "", err
 		}
 	}
-	if _, err := postgres.Migrate(ctx, urlOf(nodes[0].url, half), postgres.Up); err != nil {
+	if _, err := migrate.Apply(ctx, urlOf(nodes[0].url, half), migrate.Up); err != nil {
 		return "", err
 	}
 	if len(nodes) > 1 {

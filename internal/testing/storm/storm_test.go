@@ -24,6 +24,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/process"
@@ -121,7 +122,7 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 	s := &storm{T: t, seed: seed, began: time.Now(), dir: t.TempDir(), pooled: pooled, sum: newSummary(), book: newBook()}
 	s.program = program(t)
 	s.database = newDatabase(t)
-	if _, err := postgres.Migrate(t.Context(), s.database.url(s.database.way), postgres.Up); err != nil {
+	if _, err := migrate.Apply(t.Context(), s.database.url(s.database.way), migrate.Up); err != nil {
 		t.Fatal(err)
 	}
 	behind := s.database.way.address

@@ -26,7 +26,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/app"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -236,7 +236,7 @@ func TestDistributeUnderLoad(t *testing.T) {
 	steps, cut := 0, errors.New("cut off")
 	for finished := false; !finished; {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		err := postgres.Distribute(ctx, db.URLs[0], 4, func(step string, took time.Duration) {
+		err := citus.Distribute(ctx, db.URLs[0], 4, func(step string, took time.Duration) {
 			if took > 200*time.Millisecond {
 				t.Logf("%s: %s", step, took.Round(time.Millisecond))
 			}
@@ -262,13 +262,13 @@ func TestDistributeUnderLoad(t *testing.T) {
 		f.join(t, url)
 	}
 	f.settle(t, l)
-	if err := postgres.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) { t.Errorf("again: %s", step) }); err != nil {
+	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) { t.Errorf("again: %s", step) }); err != nil {
 		t.Error(err)
 	}
 	if n := pgtest.Value[int](t, db, "select count(*)::int from daily_steps where user_id = $1", many.ID); n != 12000 {
 		t.Errorf("%d of 12000 rows", n)
 	}
-	if err := postgres.Distribute(t.Context(), db.URLs[1], 4, func(string, time.Duration) {}); err == nil || !strings.Contains(err.Error(), "not its coordinator") {
+	if err := citus.Distribute(t.Context(), db.URLs[1], 4, func(string, time.Duration) {}); err == nil || !strings.Contains(err.Error(), "not its coordinator") {
 		t.Errorf("on a worker: %v", err)
 	}
 }

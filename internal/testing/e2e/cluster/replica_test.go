@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
@@ -49,7 +50,7 @@ func newReplicated(t *testing.T) replicated {
 		return server
 	}
 	primary := start(embedded.Start(t.Context(), embedded.Config{Ephemeral: true, Limits: wait.Patient}))
-	if _, err := postgres.Migrate(t.Context(), primary.URL(), postgres.Up); err != nil {
+	if _, err := migrate.Apply(t.Context(), primary.URL(), migrate.Up); err != nil {
 		t.Fatal(err)
 	}
 	db := &pgtest.DB{URL: primary.URL(), Clock: new(postgres.Clock)}

@@ -18,7 +18,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -159,7 +159,7 @@ func TestMigrationBesideTraffic(t *testing.T) {
 	end := e.Hold(t, "lock table connections, users, daily_steps in access share mode")
 	migrated := make(chan error, 1)
 	go func() {
-		_, err := postgres.MigrateFrom(context.Background(), nextMigrations(t), e.DB.URLs[0], postgres.Up)
+		_, err := migrate.ApplyFrom(context.Background(), nextMigrations(t), e.DB.URLs[0], migrate.Up)
 		migrated <- err
 	}()
 	for range 2 { // it tries more than once

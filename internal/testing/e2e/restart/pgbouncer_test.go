@@ -12,7 +12,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgbouncertest"
@@ -122,7 +122,7 @@ func TestPgBouncerRefusals(t *testing.T) {
 		"where it ignores what is unknown": "statement_timeout, idle_in_transaction_session_timeout, connect.direct",
 	} {
 		behind := pgbouncertest.Start(t, pgbouncerINI, db.URL, "ignore_startup_parameters", ignored).URL
-		if _, err := postgres.Migrate(t.Context(), behind, postgres.Up); err == nil || !strings.Contains(err.Error(), "pooler") {
+		if _, err := migrate.Apply(t.Context(), behind, migrate.Up); err == nil || !strings.Contains(err.Error(), "pooler") {
 			t.Errorf("migrations through PgBouncer, %s: %v", name, err)
 		}
 	}

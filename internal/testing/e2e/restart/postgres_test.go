@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/logtest"
@@ -46,7 +47,7 @@ func newRestartable(t *testing.T) *restartable {
 			t.Error(err)
 		}
 	})
-	if _, err := postgres.Migrate(t.Context(), r.running.URL(), postgres.Up); err != nil {
+	if _, err := migrate.Apply(t.Context(), r.running.URL(), migrate.Up); err != nil {
 		t.Fatal(err)
 	}
 	at := r.Open(t, r.running.URL())

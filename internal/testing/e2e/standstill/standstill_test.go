@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
@@ -103,7 +104,7 @@ func ownDatabase(t *testing.T) (*embedded.Server, *pgtest.DB) {
 			t.Error(err)
 		}
 	})
-	if _, err := postgres.Migrate(t.Context(), server.URL(), postgres.Up); err != nil {
+	if _, err := migrate.Apply(t.Context(), server.URL(), migrate.Up); err != nil {
 		t.Fatal(err)
 	}
 	db := &pgtest.DB{URL: server.URL(), Clock: new(postgres.Clock)}

@@ -1,13 +1,18 @@
-package postgres
+// Package replica reads from streaming replicas of the database what may be up to five seconds old.
+//
+// # Invariants
+//
+//   - Rows from a replica are at most five seconds old, whatever the clocks of the servers say (TestReadReplica).
+//   - A server that is not a replica, does not answer, or is late is left out, and the primary is read
+//     (TestReplicasThatAreNone).
+package replica
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"connect-svc/internal/panics"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/timelimit"
 )
 
@@ -27,19 +33,19 @@ const (
 	walPage, walPageHeader = 8192, 40
 )
 
-// Replicas are streaming replicas of a primary, for reads that may be up to five seconds old. A nil *Replicas is none.
-// It is safe for concurrent use.
+// Set is the streaming replicas of a primary. A nil *Set has none. It is
+// safe for concurrent use.
 //
 // How old a replica's rows are follows from its position in the write-ahead log. The replica is asked how far it has
 // replayed; its rows are as of the latest instant at which the primary was no further. So replicas of an idle primary are
 // never late, a replica that lost its primary is noticed, and no two clocks are compared.
-type Replicas struct {
-	primary *Pool
+type Set struct {
+	primary *postgres.Pool
 	list    []*replica
 	limits  timelimit.Limits
 	now     func() time.Time
 	logger  *slog.Logger
-	turn    atomic.Uint64
+	next    atomic.Uint64
 
 	checking sync.Mutex
 	seen     []position // of the primary, newest last
@@ -48,7 +54,7 @@ type Replicas struct {
 }
 
 type replica struct {
-	pool *Pool
+	pool *postgres.Pool
 	name string // host:port
 	asOf atomic.Pointer[time.Time]
 }
@@ -59,37 +65,25 @@ type position struct {
 	lsn int64
 }
 
-// OpenReplicas prepares pools for the replicas at url, whose hosts are separated by commas. Each host must be one replica,
-// not a load balancer for several. It connects to none of them: nothing is read from a replica until [Replicas.Check] has
+// Open prepares pools for the replicas at url, whose hosts are separated by commas. Each host must be one replica,
+// not a load balancer for several. It connects to none of them: nothing is read from a replica until [Set.Check] has
 // found it current, and one that is down at the start is no error. Call Close afterwards.
-func OpenReplicas(
-	ctx context.Context, url string, primary *Pool, limits timelimit.Limits, now func() time.Time, logger *slog.Logger, opts ...Option,
-) (*Replicas, error) {
-	all, err := parseURL(url)
+func Open(
+	ctx context.Context, url string, primary *postgres.Pool, limits timelimit.Limits, now func() time.Time, logger *slog.Logger, opts ...postgres.Option,
+) (*Set, error) {
+	hosts, err := postgres.OpenHosts(ctx, url, append([]postgres.Option{postgres.WithLimits(limits)}, opts...)...)
 	if err != nil {
 		return nil, err
 	}
-	r := &Replicas{primary: primary, limits: limits, now: now, logger: logger}
-	opts = append([]Option{WithLimits(limits)}, opts...)
-	for _, hosts := range byHost(all.ConnConfig) {
-		config := all.Copy()
-		config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.TLSConfig = hosts[0].Host, hosts[0].Port, hosts[0].TLSConfig
-		config.ConnConfig.Fallbacks = hosts[1:]
-		prepareConfig(config, url, opts)
-		pool, err := newPool(ctx, config)
-		if err != nil {
-			r.Close()
-			return nil, err
-		}
-		pool.elsewhere = true
-		name := net.JoinHostPort(hosts[0].Host, strconv.Itoa(int(hosts[0].Port)))
-		r.list = append(r.list, &replica{pool: pool, name: name})
+	r := &Set{primary: primary, limits: limits, now: now, logger: logger}
+	for _, host := range hosts {
+		r.list = append(r.list, &replica{pool: host.Pool, name: host.Name})
 	}
 	return r, nil
 }
 
 // Close ends the connections.
-func (r *Replicas) Close() {
+func (r *Set) Close() {
 	if r == nil {
 		return
 	}
@@ -99,7 +93,7 @@ func (r *Replicas) Close() {
 }
 
 // Run checks the replicas about once a second until ctx ends.
-func (r *Replicas) Run(ctx context.Context) {
+func (r *Set) Run(ctx context.Context) {
 	if r == nil {
 		return
 	}
@@ -116,7 +110,7 @@ func (r *Replicas) Run(ctx context.Context) {
 }
 
 // Check finds out which replicas are current. It takes as long as a check may take at most.
-func (r *Replicas) Check(ctx context.Context) {
+func (r *Set) Check(ctx context.Context) {
 	r.checking.Lock()
 	defer r.checking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, r.limits.ReplicaCheck)
@@ -131,7 +125,7 @@ func (r *Replicas) Check(ctx context.Context) {
 
 // locatePrimary records the primary's position. While the primary cannot be reached, the replicas become too old by
 // themselves.
-func (r *Replicas) locatePrimary(ctx context.Context) {
+func (r *Set) locatePrimary(ctx context.Context) {
 	here := position{at: r.now()}
 	r.seen = slices.DeleteFunc(r.seen, func(p position) bool { return here.at.Sub(p.at) > r.limits.ReplicaLag })
 	// This is where the next record goes, beyond all that is committed, with or without synchronous_commit. On a new page
@@ -148,7 +142,7 @@ func (r *Replicas) locatePrimary(ctx context.Context) {
 	r.seen = append(r.seen, here)
 }
 
-func (r *Replicas) check(ctx context.Context, one *replica) {
+func (r *Set) check(ctx context.Context, one *replica) {
 	var asOf time.Time
 	err := panics.Try(func() (err error) {
 		asOf, err = r.asOf(ctx, one)
@@ -162,7 +156,7 @@ func (r *Replicas) check(ctx context.Context, one *replica) {
 }
 
 // asOf is the instant of the newest rows of a replica, or an error if it must not be read from.
-func (r *Replicas) asOf(ctx context.Context, one *replica) (time.Time, error) {
+func (r *Set) asOf(ctx context.Context, one *replica) (time.Time, error) {
 	var inRecovery bool
 	var replayed *int64
 	err := one.pool.QueryRow(ctx, "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::bigint").Scan(&inRecovery, &replayed)
@@ -183,20 +177,20 @@ func (r *Replicas) asOf(ctx context.Context, one *replica) (time.Time, error) {
 }
 
 // leaveOut stops reads from a replica until a check finds it current.
-func (r *Replicas) leaveOut(one *replica, cause error) {
+func (r *Set) leaveOut(one *replica, cause error) {
 	if one.asOf.Swap(nil) != nil {
-		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", reason(cause))
+		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", postgres.Reason(cause))
 	}
 }
 
-// pick is a replica that is current, in turn, or nil.
-func (r *Replicas) pick() *replica {
+// pick returns the next replica that is current, or nil.
+func (r *Set) pick() *replica {
 	if r == nil {
 		return nil
 	}
-	turn := r.turn.Add(1)
+	next := r.next.Add(1)
 	for i := range uint64(len(r.list)) {
-		if one := r.list[(turn+i)%uint64(len(r.list))]; r.current(one) {
+		if one := r.list[(next+i)%uint64(len(r.list))]; r.current(one) {
 			return one
 		}
 	}
@@ -204,7 +198,7 @@ func (r *Replicas) pick() *replica {
 }
 
 // current tells whether the rows of a replica are recent enough: they age between two checks.
-func (r *Replicas) current(one *replica) bool {
+func (r *Set) current(one *replica) bool {
 	asOf := one.asOf.Load()
 	return asOf != nil && r.now().Sub(*asOf) <= r.limits.ReplicaLag
 }
@@ -212,7 +206,7 @@ func (r *Replicas) current(one *replica) bool {
 // Read asks a replica that is current. If there is none, or it fails, Read asks the primary at once. A replica that is down
 // is left out until a check finds it current.
 func Read[T any](
-	ctx context.Context, primary *Pool, r *Replicas, ask func(context.Context, *Pool) (T, error),
+	ctx context.Context, primary *postgres.Pool, r *Set, ask func(context.Context, *postgres.Pool) (T, error),
 ) (T, error) {
 	one := r.pick()
 	if one == nil {
@@ -240,26 +234,26 @@ func isDown(err error) bool {
 	return !errors.As(err, &refused) || strings.HasPrefix(refused.Code, "57P")
 }
 
-// ReplicaCounts are the replicas that are current and those that are left out, and the reads that replicas answered and
+// Counts are the replicas that are current and those that are left out, and the reads that replicas answered and
 // those that failed there, so that the primary answered.
-type ReplicaCounts struct {
+type Counts struct {
 	Used, LeftOut    int
 	Answered, Failed uint64
 }
 
-// ReplicaState is one of the replicas.
-type ReplicaState struct {
+// State is one of the replicas.
+type State struct {
 	Name string        // host:port
 	Used bool          // it is current
 	Lag  time.Duration // the most that its rows are old, 0 where it is not used; checked once a second
 }
 
 // States are the replicas now, in the order of the URL.
-func (r *Replicas) States() []ReplicaState {
+func (r *Set) States() []State {
 	if r == nil {
 		return nil
 	}
-	states := make([]ReplicaState, len(r.list))
+	states := make([]State, len(r.list))
 	for i, one := range r.list {
 		states[i].Name = one.name
 		if asOf := one.asOf.Load(); asOf != nil && r.current(one) {
@@ -270,7 +264,7 @@ func (r *Replicas) States() []ReplicaState {
 }
 
 // Counts is the state of the replicas now, and their reads since the start.
-func (r *Replicas) Counts() (counts ReplicaCounts) {
+func (r *Set) Counts() (counts Counts) {
 	if r == nil {
 		return counts
 	}

@@ -1,4 +1,12 @@
-package postgres
+// Package citus spreads the tables of a migrated database over the nodes of a Citus cluster. Package migrations tells where each
+// table goes.
+//
+// # Invariants
+//
+//   - The service goes on meanwhile (TestDistributeUnderLoad).
+//   - A distribution that was cut off goes on where it was when it is started again (TestDistributeUnderLoad).
+//   - A database that cannot be distributed is refused in one line, and left as it is (TestDistributeRefuses).
+package citus
 
 import (
 	"context"
@@ -8,64 +16,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// Where the tables go on a Citus cluster (docs/scaling.md). A table that is not here stays on the coordinator.
-var (
-	// referenceTables are whole on each node.
-	referenceTables = []string{"clients", "client_logos", "webhook_endpoints"}
-
-	// shardedTables are spread by a column. Those with one leader have their rows where its rows with the same value are.
-	shardedTables = []struct{ name, column, leader string }{
-		{"users", "user_id", ""},
-		{"connections", "user_id", "users"},
-		{"account_sessions", "user_id", "users"},
-		{"known_browsers", "user_id", "users"},
-		{"revoked_access_tokens", "user_id", "users"},
-		{"daily_steps", "user_id", "users"},
-		{"step_corrections", "user_id", "users"},
-		{"cycling_activities", "user_id", "users"},
-		{"cycling_adjustments", "user_id", "users"},
-		{"webhook_changes", "user_id", "users"},
-		{"webhook_events", "user_id", "users"},
-		{"webhook_attempts", "user_id", "users"},
-		{"audit_log", "subject", "users"},
-		{"user_addresses", "address", ""},
-		{"grant_directory", "grant_id", ""},
-		{"authorization_requests", "request_id", ""},
-		{"sign_ins", "sign_in_id", "authorization_requests"},
-		{"sign_in_limits", "key", ""},
-		{"usage_hours", "client_id", ""},
-		{"usage_minutes", "client_id", "usage_hours"},
-		{"client_errors", "client_id", "usage_hours"},
-	}
-
-	// coordinatorTables stay on the coordinator, and every node finds them there.
-	coordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "keyset_marks", "servers", "database_sizes",
-		"rate_limits", "goose_db_version"}
-
-	// foreignKeys are all that there are. Citus distributes no table that has one; they are dropped before and added after.
-	// Until then a row can lose what it refers to: such orphans are deleted.
-	foreignKeys = []struct{ table, columns, refersTo, cascade string }{
-		{"client_logos", "client_id", "clients", ""},
-		{"webhook_endpoints", "client_id", "clients", ""},
-		{"connections", "user_id", "users", "on delete cascade"},
-		{"connections", "client_id", "clients", ""},
-		{"account_sessions", "user_id", "users", "on delete cascade"},
-		{"known_browsers", "user_id", "users", "on delete cascade"},
-		{"revoked_access_tokens", "user_id", "users", "on delete cascade"},
-		{"daily_steps", "user_id", "users", "on delete cascade"},
-		{"step_corrections", "user_id", "users", "on delete cascade"},
-		{"cycling_activities", "user_id", "users", "on delete cascade"},
-		{"cycling_adjustments", "user_id", "users", "on delete cascade"},
-		{"webhook_changes", "user_id, client_id", "connections", "on delete cascade"},
-		{"webhook_events", "client_id", "clients", ""},
-		{"webhook_attempts", "user_id, event_id", "webhook_events", "on delete cascade"},
-		{"authorization_requests", "client_id", "clients", ""},
-		{"usage_hours", "client_id", "clients", ""},
-		{"usage_minutes", "client_id", "clients", ""},
-		{"client_errors", "client_id", "clients", ""},
-	}
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
+	"connect-svc/migrations"
 )
 
 // lockWait is how long a step waits for a table's lock before it lets others pass and tries again. It is less than PostgreSQL
@@ -76,16 +30,13 @@ const lockWait = 300 * time.Millisecond
 // of them, 1 to 1024. The service goes on meanwhile. It is done in steps; done is called after each that changed something.
 // Called again after it was cut off, it goes on where it was. The error is one line.
 func Distribute(ctx context.Context, url string, shards int, done func(step string, took time.Duration)) error {
-	at, err := parseURL(url)
+	config, err := postgres.BulkConfig(url)
 	if err != nil {
 		return err
 	}
-	config := at.ConnConfig
-	config.RuntimeParams["statement_timeout"] = "0"
-	applyDefaults(config)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return connectError(config, err)
+		return postgres.ConnectError(config, err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	d := distributor{conn, done}
@@ -95,11 +46,11 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 	for _, step := range []func(context.Context) error{
 		d.dropForeignKeys,
 		func(ctx context.Context) error {
-			return d.each(ctx, referenceTables, "not "+isDistributed, "copy to each node", "select create_reference_table($1)")
+			return d.each(ctx, migrations.ReferenceTables, "not "+isDistributed, "copy to each node", "select create_reference_table($1)")
 		},
 		func(ctx context.Context) error { return d.shard(ctx, shards) },
 		func(ctx context.Context) error {
-			return d.each(ctx, coordinatorTables, "not "+isDistributed, "tell each node where it is", "select citus_add_local_table_to_metadata($1)")
+			return d.each(ctx, migrations.CoordinatorTables, "not "+isDistributed, "tell each node where it is", "select citus_add_local_table_to_metadata($1)")
 		},
 		d.addForeignKeys,
 		d.truncate,
@@ -118,7 +69,7 @@ type distributor struct {
 
 // check refuses a database that cannot be distributed.
 func (d distributor) check(ctx context.Context) error {
-	needed, err := expectedVersion()
+	needed, err := migrate.Newest()
 	if err != nil {
 		return err
 	}
@@ -139,7 +90,7 @@ func (d distributor) check(ctx context.Context) error {
 			"the database is being distributed already"},
 	} {
 		var holds bool
-		if err := d.conn.QueryRow(ctx, "select "+wanted.condition).Scan(&holds); err != nil && !isViolation(err, codeUndefinedTable, "") {
+		if err := d.conn.QueryRow(ctx, "select "+wanted.condition).Scan(&holds); err != nil && !postgres.IsUndefinedTable(err) {
 			return fmt.Errorf("distribute: %w", err)
 		}
 		if !holds {
@@ -157,7 +108,7 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 		if err == nil {
 			_, err = d.conn.Exec(ctx, statement, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
 		}
-		if isViolation(err, codeLockNotAvailable, "") && ctx.Err() == nil {
+		if postgres.IsLockNotAvailable(err) && ctx.Err() == nil {
 			continue
 		}
 		if err != nil {
@@ -170,7 +121,7 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 
 func (d distributor) holds(ctx context.Context, condition string, args ...any) (holds bool, err error) {
 	err = d.conn.QueryRow(ctx, "select "+condition, args...).Scan(&holds)
-	return holds, Wrap("distribute", err)
+	return holds, postgres.Wrap("distribute", err)
 }
 
 // isDistributed is a condition on a table.
@@ -190,29 +141,25 @@ func (d distributor) each(ctx context.Context, tables []string, condition, name,
 	return nil
 }
 
-func constraintOf(table, columns string) string {
-	return table + "_" + strings.ReplaceAll(columns, ", ", "_") + "_fkey"
-}
-
-func (d distributor) hasForeignKey(ctx context.Context, table, columns string) (bool, error) {
+func (d distributor) hasForeignKey(ctx context.Context, key migrations.ForeignKey) (bool, error) {
 	return d.holds(ctx, "exists (select from pg_constraint where conrelid = $1::text::regclass and conname = $2)",
-		table, constraintOf(table, columns))
+		key.Table, key.Name())
 }
 
 // dropForeignKeys drops them in one statement, of those tables that are not distributed yet.
 func (d distributor) dropForeignKeys(ctx context.Context) error {
 	var drops []string
-	for _, key := range foreignKeys {
-		distributed, err := d.holds(ctx, isDistributed, key.table)
+	for _, key := range migrations.ForeignKeys {
+		distributed, err := d.holds(ctx, isDistributed, key.Table)
 		if err != nil {
 			return err
 		}
-		there, err := d.hasForeignKey(ctx, key.table, key.columns)
+		there, err := d.hasForeignKey(ctx, key)
 		if err != nil {
 			return err
 		}
 		if there && !distributed {
-			drops = append(drops, fmt.Sprintf("alter table %s drop constraint %s", key.table, constraintOf(key.table, key.columns)))
+			drops = append(drops, fmt.Sprintf("alter table %s drop constraint %s", key.Table, key.Name()))
 		}
 	}
 	if len(drops) == 0 {
@@ -226,25 +173,25 @@ func (d distributor) dropForeignKeys(ctx context.Context) error {
 const fewRows = 10_000
 
 func (d distributor) shard(ctx context.Context, shards int) error {
-	for _, table := range shardedTables {
-		if distributed, err := d.holds(ctx, isDistributed, table.name); err != nil {
+	for _, table := range migrations.ShardedTables {
+		if distributed, err := d.holds(ctx, isDistributed, table.Name); err != nil {
 			return err
 		} else if distributed {
 			continue
 		}
-		large, err := d.holds(ctx, fmt.Sprintf("exists (select from %s offset %d)", table.name, fewRows))
+		large, err := d.holds(ctx, fmt.Sprintf("exists (select from %s offset %d)", table.Name, fewRows))
 		if err != nil {
 			return err
 		}
-		name, function := table.name+": shard by "+table.column, "create_distributed_table"
+		name, function := table.Name+": shard by "+table.Column, "create_distributed_table"
 		if large {
 			name, function = name+", while it is written to", "create_distributed_table_concurrently"
 		}
-		options, last := "colocate_with => $3", any(table.leader)
-		if table.leader == "" {
+		options, last := "colocate_with => $3", any(table.Leader)
+		if table.Leader == "" {
 			options, last = "colocate_with => 'none', shard_count => $3", shards
 		}
-		if err := d.step(ctx, name, fmt.Sprintf("select %s($1, $2, %s)", function, options), table.name, table.column, last); err != nil {
+		if err := d.step(ctx, name, fmt.Sprintf("select %s($1, $2, %s)", function, options), table.Name, table.Column, last); err != nil {
 			return err
 		}
 	}
@@ -254,36 +201,36 @@ func (d distributor) shard(ctx context.Context, shards int) error {
 // addForeignKeys adds them without a look at the rows, which takes a lock for a moment only, and has the rows checked after
 // that, while the tables are read and written.
 func (d distributor) addForeignKeys(ctx context.Context) error {
-	for _, key := range foreignKeys {
-		name := constraintOf(key.table, key.columns)
-		there, err := d.hasForeignKey(ctx, key.table, key.columns)
+	for _, key := range migrations.ForeignKeys {
+		name := key.Name()
+		there, err := d.hasForeignKey(ctx, key)
 		if err != nil {
 			return err
 		}
 		if !there {
 			if err := d.step(ctx, name+": add", fmt.Sprintf("alter table %s add constraint %s foreign key (%s) references %s %s not valid",
-				key.table, name, key.columns, key.refersTo, key.cascade)); err != nil {
+				key.Table, name, key.Columns, key.RefersTo, key.Cascade)); err != nil {
 				return err
 			}
 		}
-		valid, err := d.holds(ctx, "convalidated from pg_constraint where conrelid = $1::text::regclass and conname = $2", key.table, name)
+		valid, err := d.holds(ctx, "convalidated from pg_constraint where conrelid = $1::text::regclass and conname = $2", key.Table, name)
 		if err != nil {
 			return err
 		}
 		if valid {
 			continue
 		}
-		if key.cascade != "" {
+		if key.Cascade != "" {
 			same := make([]string, 0, 2)
-			for column := range strings.SplitSeq(key.columns, ", ") {
-				same = append(same, "other."+column+" = "+key.table+"."+column)
+			for column := range strings.SplitSeq(key.Columns, ", ") {
+				same = append(same, "other."+column+" = "+key.Table+"."+column)
 			}
 			if err := d.step(ctx, name+": delete rows whose owner was deleted meanwhile", fmt.Sprintf(
-				"delete from %s where not exists (select from %s other where %s)", key.table, key.refersTo, strings.Join(same, " and "))); err != nil {
+				"delete from %s where not exists (select from %s other where %s)", key.Table, key.RefersTo, strings.Join(same, " and "))); err != nil {
 				return err
 			}
 		}
-		if err := d.step(ctx, name+": check", fmt.Sprintf("alter table %s validate constraint %s", key.table, name)); err != nil {
+		if err := d.step(ctx, name+": check", fmt.Sprintf("alter table %s validate constraint %s", key.Table, name)); err != nil {
 			return err
 		}
 	}
@@ -292,9 +239,9 @@ func (d distributor) addForeignKeys(ctx context.Context) error {
 
 // truncate frees what the tables took on the coordinator.
 func (d distributor) truncate(ctx context.Context) error {
-	tables := append([]string{}, referenceTables...)
-	for _, table := range shardedTables {
-		tables = append(tables, table.name)
+	tables := append([]string{}, migrations.ReferenceTables...)
+	for _, table := range migrations.ShardedTables {
+		tables = append(tables, table.Name)
 	}
 	return d.each(ctx, tables, "pg_relation_size($1::text::regclass) > 0", "free the coordinator's disk",
 		"select truncate_local_data_after_distributing_table($1)")

@@ -1,4 +1,4 @@
-package postgres_test
+package replica_test
 
 import (
 	"context"
@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/replica"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/timelimit"
 )
 
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
 // openReplicas takes replicas at hosts, with the user and database of db.
-func openReplicas(t *testing.T, db *pgtest.DB, hosts string) *postgres.Replicas {
+func openReplicas(t *testing.T, db *pgtest.DB, hosts string) *replica.Set {
 	t.Helper()
 	at, err := url.Parse(db.URL)
 	if err != nil {
@@ -24,7 +27,7 @@ func openReplicas(t *testing.T, db *pgtest.DB, hosts string) *postgres.Replicas 
 	}
 	at.Host = ""
 	readURL := "postgres://" + at.User.String() + "@" + hosts + at.Path + "?" + at.RawQuery
-	replicas, err := postgres.OpenReplicas(t.Context(), readURL, db.Pool, timelimit.Default, db.Clock.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	replicas, err := replica.Open(t.Context(), readURL, db.Pool, timelimit.Default, db.Clock.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,15 +51,15 @@ func TestReplicasThatAreNone(t *testing.T) {
 	}
 	replicas := openReplicas(t, db, primary.Host+",127.0.0.1:1,"+silent.Addr().String())
 	replicas.Check(t.Context())
-	if got, want := replicas.Counts(), (postgres.ReplicaCounts{LeftOut: 3}); got != want {
+	if got, want := replicas.Counts(), (replica.Counts{LeftOut: 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	states := replicas.States()
-	if len(states) != 3 || states[1] != (postgres.ReplicaState{Name: "127.0.0.1:1"}) || states[0].Used || states[2].Used {
+	if len(states) != 3 || states[1] != (replica.State{Name: "127.0.0.1:1"}) || states[0].Used || states[2].Used {
 		t.Errorf("the states are %+v", states)
 	}
-	for name, from := range map[string]*postgres.Replicas{"left out": replicas, "none": nil} {
-		answer, err := postgres.Read(t.Context(), db.Pool, from, func(ctx context.Context, pool *postgres.Pool) (answer bool, err error) {
+	for name, from := range map[string]*replica.Set{"left out": replicas, "none": nil} {
+		answer, err := replica.Read(t.Context(), db.Pool, from, func(ctx context.Context, pool *postgres.Pool) (answer bool, err error) {
 			return answer, pool.QueryRow(ctx, "select not pg_is_in_recovery()").Scan(&answer)
 		})
 		if err != nil || !answer {
@@ -69,7 +72,7 @@ func TestReplicasThatAreNone(t *testing.T) {
 func TestReadFails(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("failed")
-	_, err := postgres.Read(t.Context(), new(postgres.Pool), nil, func(context.Context, *postgres.Pool) (bool, error) { return false, failure })
+	_, err := replica.Read(t.Context(), new(postgres.Pool), nil, func(context.Context, *postgres.Pool) (bool, error) { return false, failure })
 	if !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}
@@ -77,7 +80,7 @@ func TestReadFails(t *testing.T) {
 
 func TestOpenReplicasURL(t *testing.T) {
 	t.Parallel()
-	_, err := postgres.OpenReplicas(t.Context(), "mysql://u:n0t-for-logs@h/n", nil, timelimit.Default, time.Now, slog.Default())
+	_, err := replica.Open(t.Context(), "mysql://u:n0t-for-logs@h/n", nil, timelimit.Default, time.Now, slog.Default())
 	if err == nil || err.Error() != "database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name" {
 		t.Errorf("got %v", err)
 	}

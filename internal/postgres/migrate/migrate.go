@@ -1,4 +1,11 @@
-package postgres
+// Package migrate changes the schema of a database, and tells whether a program fits it.
+//
+// # Invariants
+//
+//   - Of several programs that migrate at a time, one does and the others wait (TestMigrateAtTheSameTime).
+//   - Every migration can be taken back, and then leaves nothing (TestMigrate).
+//   - A migration that waits for the lock of a table does not hold up the service (TestMigrationBesideTraffic).
+package migrate
 
 import (
 	"context"
@@ -16,6 +23,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"connect-svc/internal/postgres"
 	"connect-svc/migrations"
 )
 
@@ -44,25 +52,25 @@ const (
 	lockPatience = time.Minute
 )
 
-// Migrate changes the schema of the database at url and returns the migrations that it applied or took back, in that
+// Apply changes the schema of the database at url and returns the migrations that it applied or took back, in that
 // order: none when there was nothing to do. Each is a transaction of its own, unless it says otherwise. Of several callers
 // at one time all but one wait, for a minute at most. As long it tries to get the lock of a table that somebody else holds,
 // such as a backup.
-func Migrate(ctx context.Context, url string, direction Direction) ([]Migration, error) {
-	return MigrateFrom(ctx, migrations.Files, url, direction)
+func Apply(ctx context.Context, url string, direction Direction) ([]Migration, error) {
+	return ApplyFrom(ctx, migrations.Files, url, direction)
 }
 
-// MigrateFrom is [Migrate] with the migrations of files.
-func MigrateFrom(ctx context.Context, files fs.FS, url string, direction Direction) (done []Migration, err error) {
+// ApplyFrom is [Apply] with the migrations of files.
+func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction) (done []Migration, err error) {
 	for end := time.Now().Add(lockPatience); ; {
-		results, err := migrate(ctx, files, url, direction)
+		results, err := apply(ctx, files, url, direction)
 		for _, result := range results {
 			done = append(done, Migration{Version: result.Source.Version, Name: result.Source.Path})
 		}
 		if err == nil {
 			return done, nil
 		}
-		if !isViolation(err, codeLockNotAvailable, "") || time.Now().After(end) {
+		if !postgres.IsLockNotAvailable(err) || time.Now().After(end) {
 			return nil, err
 		}
 		select {
@@ -73,8 +81,8 @@ func MigrateFrom(ctx context.Context, files fs.FS, url string, direction Directi
 	}
 }
 
-// migrate tries once. With an error it returns what it has done before.
-func migrate(ctx context.Context, files fs.FS, url string, direction Direction) (results []*goose.MigrationResult, err error) {
+// apply tries once. With an error it returns what it has done before.
+func apply(ctx context.Context, files fs.FS, url string, direction Direction) (results []*goose.MigrationResult, err error) {
 	provider, err := openProvider(ctx, files, url)
 	if err != nil {
 		return nil, err
@@ -95,38 +103,32 @@ func migrate(ctx context.Context, files fs.FS, url string, direction Direction) 
 			results = append(results, result)
 		}
 	}
-	return results, Wrap("database: migrate", err)
+	return results, postgres.Wrap("database: migrate", err)
 }
 
-// MigrationStatus lists all migrations that this program knows, oldest first, with when each was applied.
-func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
+// Status lists all migrations that this program knows, oldest first, with when each was applied.
+func Status(ctx context.Context, url string) ([]Migration, error) {
 	provider, err := openProvider(ctx, migrations.Files, url)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = provider.Close() }()
 	known, err := provider.Status(ctx)
-	return Map(known, func(m *goose.MigrationStatus) Migration {
+	return postgres.Map(known, func(m *goose.MigrationStatus) Migration {
 		return Migration{Version: m.Source.Version, Name: m.Source.Path, AppliedAt: m.AppliedAt}
-	}), Wrap("database: migrations", err)
+	}), postgres.Wrap("database: migrations", err)
 }
 
 // openProvider connects without a statement time-out: a migration may build an index of a large table.
 func openProvider(ctx context.Context, files fs.FS, url string) (*goose.Provider, error) {
-	at, err := parseURL(url)
+	config, err := postgres.BulkConfig(url)
 	if err != nil {
 		return nil, err
 	}
-	config := at.ConnConfig
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
-	config.RuntimeParams["statement_timeout"] = "0"
 	if _, set := config.RuntimeParams["lock_timeout"]; !set {
 		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	}
 	config.RuntimeParams[directSetting] = "yes"
-	applyDefaults(config)
 	db := stdlib.OpenDB(*config)
 	if err := checkDirect(ctx, db, config); err != nil {
 		_ = db.Close()
@@ -158,9 +160,9 @@ func checkDirect(ctx context.Context, db *sql.DB, config *pgx.ConnConfig) error 
 	// PostgreSQL takes each of the settings, and a pooler names the first that it does not know.
 	case errors.As(err, &refused) && strings.Contains(refused.Message, "unsupported startup parameter"), err == nil && !direct:
 		return fmt.Errorf("database %q at %s: migrations need PostgreSQL itself, and this is a connection pooler",
-			config.Database, addressOf(config))
+			config.Database, postgres.Address(config))
 	case err != nil:
-		return connectError(config, err)
+		return postgres.ConnectError(config, err)
 	}
 	return nil
 }
@@ -173,12 +175,12 @@ type Schema struct {
 }
 
 // SchemaOf looks at the database of pool.
-func SchemaOf(ctx context.Context, pool *Pool) (schema Schema, err error) {
-	if schema.Needed, err = expectedVersion(); err != nil {
+func SchemaOf(ctx context.Context, pool *postgres.Pool) (schema Schema, err error) {
+	if schema.Needed, err = Newest(); err != nil {
 		return Schema{}, err
 	}
 	err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from goose_db_version").Scan(&schema.Current)
-	if isViolation(err, codeUndefinedTable, "") {
+	if postgres.IsUndefinedTable(err) {
 		return schema, nil
 	}
 	if err == nil && schema.Current >= schema.Needed { // before that there may be no such function
@@ -190,7 +192,8 @@ func SchemaOf(ctx context.Context, pool *Pool) (schema Schema, err error) {
 	return schema, nil
 }
 
-func expectedVersion() (newest int64, err error) {
+// Newest returns the number of the newest migration that this program was built with.
+func Newest() (newest int64, err error) {
 	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil {
 		return 0, fmt.Errorf("migrations: %w", err)

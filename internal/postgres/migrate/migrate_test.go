@@ -1,4 +1,4 @@
-package postgres_test
+package migrate_test
 
 import (
 	"context"
@@ -7,9 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
 )
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // Every migration goes forward, back and forward again, and the way back leaves nothing.
 func TestMigrate(t *testing.T) {
@@ -23,7 +25,7 @@ func TestMigrate(t *testing.T) {
 
 	checkVersion := func(pending bool) {
 		t.Helper()
-		schema, err := postgres.SchemaOf(ctx, db.Pool)
+		schema, err := migrate.SchemaOf(ctx, db.Pool)
 		if err != nil || schema.Needed == 0 || (schema.Current == schema.Needed) == pending {
 			t.Errorf("SchemaOf = %+v, %v; want pending: %v", schema, err, pending)
 		}
@@ -32,24 +34,24 @@ func TestMigrate(t *testing.T) {
 		}
 	}
 	checkVersion(true)
-	up, err := postgres.Migrate(ctx, db.URL, postgres.Up)
+	up, err := migrate.Apply(ctx, db.URL, migrate.Up)
 	if err != nil || len(up) == 0 {
 		t.Fatalf("up: %v, %v", up, err)
 	}
 	checkVersion(false)
 	first := pgtest.Value[string](t, db, objects)
 
-	if again, err := postgres.Migrate(ctx, db.URL, postgres.Up); err != nil || len(again) != 0 {
+	if again, err := migrate.Apply(ctx, db.URL, migrate.Up); err != nil || len(again) != 0 {
 		t.Errorf("up again: %v, %v", again, err)
 	}
 	for i := len(up) - 1; i >= 0; i-- {
-		down, err := postgres.Migrate(ctx, db.URL, postgres.Down)
-		if diff := cmp.Diff([]postgres.Migration{up[i]}, down); err != nil || diff != "" {
+		down, err := migrate.Apply(ctx, db.URL, migrate.Down)
+		if diff := cmp.Diff([]migrate.Migration{up[i]}, down); err != nil || diff != "" {
 			t.Fatalf("down: %v (-want +got):\n%s", err, diff)
 		}
 		checkVersion(true)
 	}
-	if below, err := postgres.Migrate(ctx, db.URL, postgres.Down); err != nil || len(below) != 0 {
+	if below, err := migrate.Apply(ctx, db.URL, migrate.Down); err != nil || len(below) != 0 {
 		t.Errorf("down below the first: %v, %v", below, err)
 	}
 	if left := pgtest.Value[string](t, db, objects); left != "" {
@@ -58,7 +60,7 @@ func TestMigrate(t *testing.T) {
 	if n := pgtest.Value[int](t, db, types) + pgtest.Value[int](t, db, functions); n != 0 {
 		t.Errorf("types and functions left after all the way down: %d", n)
 	}
-	if _, err := postgres.Migrate(ctx, db.URL, postgres.Up); err != nil {
+	if _, err := migrate.Apply(ctx, db.URL, migrate.Up); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first, pgtest.Value[string](t, db, objects)); diff != "" {
@@ -69,18 +71,18 @@ func TestMigrate(t *testing.T) {
 func TestMigrateAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
-	var applied [2][]postgres.Migration
+	var applied [2][]migrate.Migration
 	var wg sync.WaitGroup
 	for i := range applied {
 		wg.Go(func() {
 			var err error
-			if applied[i], err = postgres.Migrate(context.Background(), db.URL, postgres.Up); err != nil {
+			if applied[i], err = migrate.Apply(context.Background(), db.URL, migrate.Up); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	status, err := postgres.MigrationStatus(context.Background(), db.URL)
+	status, err := migrate.Status(context.Background(), db.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,7 @@ func TestMigrateAtTheSameTime(t *testing.T) {
 func TestMigrationStatusPending(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
-	status, err := postgres.MigrationStatus(context.Background(), db.URL)
+	status, err := migrate.Status(context.Background(), db.URL)
 	if err != nil || len(status) == 0 {
 		t.Fatalf("%v, %v", status, err)
 	}

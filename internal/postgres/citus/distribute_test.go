@@ -1,18 +1,45 @@
-package postgres_test
+package citus_test
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/migrations"
 )
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// placed is a table, and where it goes on a cluster.
+type placed struct {
+	migrations.ShardedTable
+	group        string // of the tables whose rows are in one place
+	leaderColumn string
+}
+
+func tables() (all []placed) {
+	columns := map[string]string{}
+	for _, name := range migrations.ReferenceTables {
+		all = append(all, placed{migrations.ShardedTable{Name: name}, "reference", ""})
+	}
+	for _, name := range migrations.CoordinatorTables {
+		all = append(all, placed{migrations.ShardedTable{Name: name}, name, ""})
+	}
+	for _, table := range migrations.ShardedTables {
+		columns[table.Name] = table.Column
+		all = append(all, placed{table, cmp.Or(table.Leader, table.Name), columns[table.Leader]})
+	}
+	return all
+}
 
 // texts reads one column of text.
 func texts(t *testing.T, db *pgtest.DB, query string) []string {
@@ -33,7 +60,7 @@ func TestSchemaCanBeDistributed(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCluster(t, "it is one already")
 	db := pgtest.New(t)
-	tables := postgres.Tables()
+	tables := tables()
 
 	var known []string
 	for _, table := range tables {
@@ -41,13 +68,13 @@ func TestSchemaCanBeDistributed(t *testing.T) {
 	}
 	slices.Sort(known)
 	all := texts(t, db, "select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') order by relname collate \"C\"")
-	if diff := cmp.Diff(all, known); diff != "" {
+	if diff := gocmp.Diff(all, known); diff != "" {
 		t.Errorf("tables (-there +distributed):\n%s", diff)
 	}
 
 	group := map[string]string{}
 	for _, table := range tables {
-		group[table.Name] = table.Group
+		group[table.Name] = table.group
 		if table.Column == "" {
 			continue
 		}
@@ -63,7 +90,7 @@ func TestSchemaCanBeDistributed(t *testing.T) {
 		}
 		if table.Leader != "" {
 			for _, column := range texts(t, db, `select format_type(atttypid, atttypmod) from pg_attribute
-				where (attrelid, attname) in (('`+table.Name+`'::regclass, '`+table.Column+`'), ('`+table.Leader+`'::regclass, '`+table.LeaderColumn+`'))`) {
+				where (attrelid, attname) in (('`+table.Name+`'::regclass, '`+table.Column+`'), ('`+table.Leader+`'::regclass, '`+table.leaderColumn+`'))`) {
 				if column != "uuid" {
 					t.Errorf("%s.%s is of type %s", table.Name, table.Column, column)
 				}
@@ -72,8 +99,9 @@ func TestSchemaCanBeDistributed(t *testing.T) {
 	}
 
 	var keys []string
-	for _, key := range postgres.ForeignKeys() {
-		keys = append(keys, strings.TrimSpace(key.Table+" "+key.Definition))
+	for _, key := range migrations.ForeignKeys {
+		keys = append(keys, strings.TrimSpace(fmt.Sprintf("%s %s FOREIGN KEY (%s) REFERENCES %s(%s) %s",
+			key.Table, key.Name(), key.Columns, key.RefersTo, key.Columns, strings.ToUpper(key.Cascade))))
 		switch from, to := group[key.Table], group[key.RefersTo]; {
 		case to == "reference":
 		case from != to:
@@ -86,7 +114,7 @@ func TestSchemaCanBeDistributed(t *testing.T) {
 	there := texts(t, db, `select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
 		from pg_constraint where contype = 'f' and connamespace = 'public'::regnamespace order by 1`)
 	slices.Sort(there)
-	if diff := cmp.Diff(there, keys); diff != "" {
+	if diff := gocmp.Diff(there, keys); diff != "" {
 		t.Errorf("foreign keys (-there +distributed):\n%s", diff)
 	}
 
@@ -102,7 +130,7 @@ func TestSchemaCanBeDistributed(t *testing.T) {
 func TestTablesAreDocumented(t *testing.T) {
 	t.Parallel()
 	var all []string
-	for _, table := range postgres.Tables() {
+	for _, table := range tables() {
 		if table.Name != "goose_db_version" { // goose's own
 			all = append(all, table.Name)
 		}
@@ -111,7 +139,7 @@ func TestTablesAreDocumented(t *testing.T) {
 	for name, part := range map[string]struct{ heading, column string }{
 		"ARCHITECTURE.md": {"\n## Data\n", `(?m)^\| ([^|]+) \|`}, "docs/scaling.md": {"\n### Where each table goes\n", "(?m)^.*$"},
 	} {
-		document, err := os.ReadFile("../../" + name)
+		document, err := os.ReadFile("../../../" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +153,7 @@ func TestTablesAreDocumented(t *testing.T) {
 		}
 		slices.Sort(named)
 		named = slices.DeleteFunc(slices.Compact(named), func(table string) bool { return table == "goose_db_version" })
-		if diff := cmp.Diff(all, named); diff != "" {
+		if diff := gocmp.Diff(all, named); diff != "" {
 			t.Errorf("%s (-there +named):\n%s", name, diff)
 		}
 	}
@@ -136,7 +164,7 @@ func TestDistributeRefuses(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCluster(t, "it is one")
 	db := pgtest.New(t)
-	err := postgres.Distribute(t.Context(), db.URL, 32, nil)
+	err := citus.Distribute(t.Context(), db.URL, 32, nil)
 	if err == nil || !strings.Contains(err.Error(), "has no Citus") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("the error: %v", err)
 	}

@@ -1,0 +1,72 @@
+package migrations
+
+import "strings"
+
+// These variables tell where the tables go on a Citus cluster (docs/scaling.md).
+var (
+	// ReferenceTables have a copy on each node.
+	ReferenceTables = []string{"clients", "client_logos", "webhook_endpoints"}
+
+	// ShardedTables are spread over the nodes by a column.
+	ShardedTables = []ShardedTable{
+		{"users", "user_id", ""},
+		{"connections", "user_id", "users"},
+		{"account_sessions", "user_id", "users"},
+		{"known_browsers", "user_id", "users"},
+		{"revoked_access_tokens", "user_id", "users"},
+		{"daily_steps", "user_id", "users"},
+		{"step_corrections", "user_id", "users"},
+		{"cycling_activities", "user_id", "users"},
+		{"cycling_adjustments", "user_id", "users"},
+		{"webhook_changes", "user_id", "users"},
+		{"webhook_events", "user_id", "users"},
+		{"webhook_attempts", "user_id", "users"},
+		{"audit_log", "subject", "users"},
+		{"user_addresses", "address", ""},
+		{"grant_directory", "grant_id", ""},
+		{"authorization_requests", "request_id", ""},
+		{"sign_ins", "sign_in_id", "authorization_requests"},
+		{"sign_in_limits", "key", ""},
+		{"usage_hours", "client_id", ""},
+		{"usage_minutes", "client_id", "usage_hours"},
+		{"client_errors", "client_id", "usage_hours"},
+	}
+
+	// CoordinatorTables stay on the coordinator, and every node finds them there.
+	CoordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "keyset_marks", "servers", "database_sizes",
+		"rate_limits", "goose_db_version"}
+
+	// ForeignKeys are all foreign keys of the schema. Citus distributes no table that has one: they are dropped before and added
+	// again after.
+	ForeignKeys = []ForeignKey{
+		{"client_logos", "client_id", "clients", ""},
+		{"webhook_endpoints", "client_id", "clients", ""},
+		{"connections", "user_id", "users", "on delete cascade"},
+		{"connections", "client_id", "clients", ""},
+		{"account_sessions", "user_id", "users", "on delete cascade"},
+		{"known_browsers", "user_id", "users", "on delete cascade"},
+		{"revoked_access_tokens", "user_id", "users", "on delete cascade"},
+		{"daily_steps", "user_id", "users", "on delete cascade"},
+		{"step_corrections", "user_id", "users", "on delete cascade"},
+		{"cycling_activities", "user_id", "users", "on delete cascade"},
+		{"cycling_adjustments", "user_id", "users", "on delete cascade"},
+		{"webhook_changes", "user_id, client_id", "connections", "on delete cascade"},
+		{"webhook_events", "client_id", "clients", ""},
+		{"webhook_attempts", "user_id, event_id", "webhook_events", "on delete cascade"},
+		{"authorization_requests", "client_id", "clients", ""},
+		{"usage_hours", "client_id", "clients", ""},
+		{"usage_minutes", "client_id", "clients", ""},
+		{"client_errors", "client_id", "clients", ""},
+	}
+)
+
+// ShardedTable is spread by a column. If it has a leader, its rows are where the leader's rows with the same value are.
+type ShardedTable struct{ Name, Column, Leader string }
+
+// ForeignKey refers to columns of the same names in another table. Cascade is the clause "on delete cascade", or empty.
+type ForeignKey struct{ Table, Columns, RefersTo, Cascade string }
+
+// Name returns the name of the constraint.
+func (k ForeignKey) Name() string {
+	return k.Table + "_" + strings.ReplaceAll(k.Columns, ", ", "_") + "_fkey"
+}

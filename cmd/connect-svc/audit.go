@@ -58,7 +58,7 @@ func (c auditListCommand) Run(p *program, group *auditCommands, db *database) er
 	filter := audit.Filter{
 		ClientID: c.Client, UserID: c.User, Since: c.Since.Time, Until: c.Until.Time, Actor: c.Actor, Action: c.Action,
 	}
-	if err := log.NoteExport(p.ctx, "command_line", filter); err != nil {
+	if err := log.RecordExport(p.ctx, "command_line", filter); err != nil {
 		return err
 	}
 	rows := func(yield func(audit.Event, error) bool) {

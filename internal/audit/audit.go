@@ -6,23 +6,41 @@ import (
 
 	"github.com/google/uuid"
 
+	auditdb "connect-svc/gen/db/audit"
 	"connect-svc/internal/page"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 )
+
+// Log is the audit log of a database.
+type Log struct {
+	pool      *postgres.Pool
+	queries   *auditdb.Queries
+	retention time.Duration
+	bounds    bounds
+
+	failedSignIns, listings rare // by network, and by operator
+}
+
+// New returns the audit log of a migrated database. [Log.Sweep] deletes events older than retention; 0 keeps them forever.
+func New(pool *postgres.Pool, limits timelimit.Limits, retention time.Duration) *Log {
+	return &Log{pool: pool, queries: auditdb.New(pool), retention: retention, bounds: usual(limits)}
+}
 
 // Event is one entry of the log.
 type Event struct {
-	ID       int64 // sorts events of one time, and tells one from another of its user or client
+	ID       int64 // orders events of one time, and identifies an event among those of its user or client
 	At       time.Time
 	Actor    string    // user, client, system, operator, or the name of an operator's token
-	Action   string    // what happened to what: connection.revoked
-	ClientID uuid.UUID // uuid.Nil where no client is concerned
-	UserID   uuid.UUID // uuid.Nil where no user is concerned; stays when the user is deleted
-	// ConnectionVersion is the version after the act, 0 where no connection is concerned.
+	Action   string    // the object and the act, such as connection.revoked
+	ClientID uuid.UUID // uuid.Nil: the event concerns no client
+	UserID   uuid.UUID // uuid.Nil: the event concerns no user; it stays after the user is deleted
+	// ConnectionVersion is the version after the act. 0: the event concerns no connection.
 	ConnectionVersion int64
 	Detail            json.RawMessage // an object
 }
 
-// Key is the event's place in the log.
+// Key returns the event's place in the log.
 func (e Event) Key() page.Key { return page.Key{At: e.At, N: e.ID} }
 
 // Filter narrows a list by the fields that are not zero.
@@ -34,6 +52,6 @@ type Filter struct {
 	Actor    string
 	Action   string
 
-	// Itself narrows a search to what happened to the client itself, and not to its connections.
+	// Itself narrows a search to events of the client itself, without those of its connections.
 	Itself bool
 }

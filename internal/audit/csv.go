@@ -14,39 +14,35 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// csvColumns are the first line of a file.
+// csvColumns is the first line of a file.
 var csvColumns = []string{"at", "actor", "action", "user_id", "client_id", "connection_version", "detail"}
 
-// WriteCSV writes all events that fit a filter to w, newest first, under a line of column names. Times are in UTC, as in
-// RFC 3339; what an event does not have is empty. No cell is taken for a formula by a spreadsheet.
+// WriteCSV writes all events that match a filter to w, newest first, under a line of column names. Times are in UTC, as in
+// RFC 3339; missing values are empty. Spreadsheets take no cell for a formula.
 //
-// The rows are asked for in parts: before each, within gives the context of its statement, so that a file of any length holds no
-// connection for long. An error may come when a part of the file has been written.
+// The rows are read in parts. within returns the context of each statement, so that a file of any length holds no connection for
+// long. If there is an error, a part of the file may have been written.
 func (l *Log) WriteCSV(
 	ctx context.Context, w io.Writer, filter Filter, within func(context.Context) (context.Context, context.CancelFunc),
 ) error {
-	return postgres.Wrap("audit log: csv", l.writeCSV(ctx, csv.NewWriter(w), filter, within))
-}
-
-func (l *Log) writeCSV(
-	ctx context.Context, file *csv.Writer, filter Filter, within func(context.Context) (context.Context, context.CancelFunc),
-) error {
+	const act = "audit log: csv"
+	file := csv.NewWriter(w)
 	if err := file.Write(csvColumns); err != nil {
-		return err
+		return postgres.Wrap(act, err)
 	}
 	for before := newestFirst.begin(filter, page.Key{}); before != (page.Key{}); {
 		var part slice
 		limited, cancel := within(ctx)
-		err := l.inOrder(limited, newestFirst, func(look func(Filter, page.Key, int) (slice, error)) (err error) {
-			part, err = look(filter, before, l.bounds.file)
+		err := l.inOrder(limited, newestFirst, func(read func(Filter, page.Key, int) (slice, error)) (err error) {
+			part, err = read(filter, before, l.bounds.file)
 			return err
 		})
 		cancel()
 		if err != nil {
-			return err
+			return postgres.Wrap(act, err)
 		}
 		if err := file.WriteAll(postgres.Map(part.found, Event.cells)); err != nil {
-			return err
+			return postgres.Wrap(act, err)
 		}
 		before = part.next
 	}
@@ -71,7 +67,7 @@ func (e Event) cells() []string {
 	return cells
 }
 
-// defuse has a spreadsheet take a cell for text, which would take it for a formula.
+// defuse makes a spreadsheet take a cell for text that it would take for a formula.
 func defuse(cell string) string {
 	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
 		return "'" + cell

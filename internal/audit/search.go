@@ -6,45 +6,48 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	auditdb "connect-svc/gen/db/audit"
 	"connect-svc/internal/page"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/timelimit"
 )
 
-// bounds are what a page of a search and a statement of a file may cost, however many entries there are and however few of them
-// fit. A page that ends for its cost says how far it came.
+// bounds limit the cost of a page of a search and of a statement of a file, if few of many entries match the filter. A page that stops
+// at a bound returns how far it came.
 type bounds struct {
-	slice int           // how many entries a statement of a page looks at,
-	page  int           // how many a page does,
-	time  time.Duration // and how long it goes on: entries of a year ago may have to come from the disk
-	file  int           // how many entries a statement for a file looks at
+	slice int           // entries that one statement of a page reads
+	page  int           // entries that a page reads
+	time  time.Duration // of a page: old entries may have to come from the disk
+	file  int           // entries that one statement of a file reads
 }
 
 func usual(limits timelimit.Limits) bounds {
 	return bounds{slice: 1_000, page: 20_000, time: limits.Search, file: 5_000}
 }
 
-// Page is a part of what was found, in the order that was asked for.
+// Page is one page of a search, in the order of the search.
 type Page struct {
 	Events []Event
-	// Next is where the search goes on, the zero value at its end. If there are fewer events than were asked for, the search
-	// has looked at so many entries that it stops here, and Next.At is how far it came.
+	// Next is where the search continues; the zero value: it has ended. If the page has fewer events than its limit, the search stopped
+	// at a bound, and Next.At is how far it came.
 	Next page.Key
 }
 
-// slice is what was found in one part of the log. next is where the following part begins, zero at the end.
+// slice holds the matching events of one part of the log. next is where the following part begins, zero at the end.
 type slice struct {
 	found []Event
 	next  page.Key
 }
 
-// List returns events that fit the filter, in the order of their times: at most limit of them, 1 or more, those after a position.
-// A page takes a bounded time, also where next to nothing fits: it may have few events, or none, and a Next to go on from.
+// List returns events that match the filter, oldest first: at most limit of them, 1 or more, those after a key. A page takes a bounded
+// time even if hardly any event matches: it may have few events, or none, and a Next.
 func (l *Log) List(ctx context.Context, filter Filter, after page.Key, limit int) (Page, error) {
 	return l.find(ctx, oldestFirst, filter, after, limit)
 }
 
-// Search is List from the newest event backwards: the events before a position, whose zero value is after the newest.
+// Search is List from the newest event backwards: the events before a key, whose zero value is after the newest.
 func (l *Log) Search(ctx context.Context, filter Filter, before page.Key, limit int) (Page, error) {
 	return l.find(ctx, newestFirst, filter, before, limit)
 }
@@ -52,23 +55,23 @@ func (l *Log) Search(ctx context.Context, filter Filter, before page.Key, limit 
 func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, limit int) (found Page, err error) {
 	from = in.begin(filter, from)
 	began := time.Now()
-	err = l.inOrder(ctx, in, func(look func(Filter, page.Key, int) (slice, error)) error {
-		for looked := 0; ; {
+	err = l.inOrder(ctx, in, func(read func(Filter, page.Key, int) (slice, error)) error {
+		for scanned := 0; ; {
 			size := l.bounds.slice
-			if filter.isOneKind() { // all that it looks at fits
+			if filter.isOneKind() { // all entries that it reads match
 				size = limit - len(found.Events) + 1 // one more tells whether there is another page
 			}
-			part, err := look(filter, from, size)
+			part, err := read(filter, from, size)
 			if err != nil {
 				return err
 			}
-			looked += size
+			scanned += size
 			if room := limit - len(found.Events); len(part.found) > room {
 				part = slice{part.found[:room], part.found[room-1].Key()}
 			}
 			found.Events, found.Next = append(found.Events, part.found...), part.next
 			from = part.next
-			if part.next == (page.Key{}) || len(found.Events) == limit || looked >= l.bounds.page || time.Since(began) > l.bounds.time {
+			if part.next == (page.Key{}) || len(found.Events) == limit || scanned >= l.bounds.page || time.Since(began) > l.bounds.time {
 				return nil
 			}
 		}
@@ -79,18 +82,18 @@ func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, 
 	return found, nil
 }
 
-// isOneKind tells whether the entries of the kind that is looked at all fit the filter. Times bound what is looked at.
+// isOneKind reports whether all entries of the index that is read match the filter. Times bound the part of the index.
 func (f Filter) isOneKind() bool {
 	kinds := 0
-	for _, asked := range []bool{f.UserID != uuid.Nil || f.ClientID != uuid.Nil, f.Actor != "", f.Action != ""} {
-		if asked {
+	for _, given := range []bool{f.UserID != uuid.Nil || f.ClientID != uuid.Nil, f.Actor != "", f.Action != ""} {
+		if given {
 			kinds++
 		}
 	}
 	return kinds <= 1
 }
 
-// order is that of events.
+// order of events.
 type order bool
 
 const (
@@ -98,10 +101,10 @@ const (
 	newestFirst order = true
 )
 
-// endOfTime is after every event that PostgreSQL's year of four digits can have.
+// endOfTime is after every event.
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// begin is the position behind which events may fit, where a page begins behind from. Ids begin with 1.
+// begin returns the key after which events can match, for a page that begins after from. Ids begin with 1.
 func (in order) begin(f Filter, from page.Key) page.Key {
 	switch {
 	case in == oldestFirst && from.At.Before(f.Since):
@@ -114,7 +117,7 @@ func (in order) begin(f Filter, from page.Key) page.Key {
 	return from
 }
 
-// end is the instant at which nothing more fits.
+// end returns the instant at which no more events match.
 func (in order) end(f Filter) time.Time {
 	switch {
 	case in == newestFirst:
@@ -123,4 +126,72 @@ func (in order) end(f Filter) time.Time {
 		return endOfTime
 	}
 	return f.Until
+}
+
+// inOrder calls act with a function that reads slices of the log, in one transaction. A slice has at most size entries of the index of
+// the filter's rarest kind, in an order from a key.
+func (l *Log) inOrder(ctx context.Context, in order, act func(read func(Filter, page.Key, int) (slice, error)) error) error {
+	return postgres.InTx(ctx, l.pool, func(tx pgx.Tx) error {
+		queries := auditdb.New(tx)
+		if err := queries.ReadInOrder(ctx); err != nil {
+			return err
+		}
+		return act(func(filter Filter, from page.Key, size int) (slice, error) {
+			params := newScan(filter, from, in.end(filter), size)
+			if in == oldestFirst {
+				rows, err := queries.ScanForward(ctx, auditdb.ScanForwardParams(params))
+				return newSlice(rows, size), err
+			}
+			rows, err := queries.ScanBackward(ctx, params)
+			return newSlice(rows, size), err
+		})
+	})
+}
+
+// newScan selects the index to read: the entries of a connection or a user if the filter has one, else those of a client, an actor or
+// an action, else all. PostgreSQL picks the entries that match the rest of the filter.
+func newScan(filter Filter, from page.Key, to time.Time, size int) auditdb.ScanBackwardParams {
+	params := auditdb.ScanBackwardParams{
+		Slice: int32(size), FromAt: from.At, FromID: from.N, ToAt: to, //nolint:gosec // thousands
+		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action),
+	}
+	switch {
+	case filter.UserID != uuid.Nil && params.ClientID != nil:
+		params.ConnectedUser, params.ConnectedClient = &filter.UserID, params.ClientID
+	case filter.UserID != uuid.Nil:
+		params.OfUser = &filter.UserID
+	case filter.Itself:
+		params.OfUser, params.ClientID = params.ClientID, nil // the client is the subject
+	case params.ClientID != nil:
+		params.OfClient = params.ClientID
+	case params.Actor != nil:
+		params.OfActor = params.Actor
+	case params.Action != nil:
+		params.OfAction = params.Action
+	default:
+		params.OfAll = true
+	}
+	return params
+}
+
+// newSlice returns the matching events among the entries that were read, and where the next slice begins.
+func newSlice[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size int) (s slice) {
+	for _, each := range rows {
+		row := auditdb.ScanBackwardRow(each)
+		event := newEvent(row)
+		if row.Found {
+			s.found = append(s.found, event)
+		}
+		if int(row.Place) == size {
+			s.next = event.Key()
+		}
+	}
+	return s
+}
+
+func newEvent(row auditdb.ScanBackwardRow) Event {
+	return Event{
+		ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail, UserID: postgres.Value(row.UserID),
+		ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
+	}
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// MinBits is how many bits a token that an operator makes up must have, as [Bits] estimates them.
+// MinBits is the smallest strength of a token that an operator makes up, as [Bits] estimates it.
 const MinBits = 128
 
-// window is how many characters must come again to be a repetition. In 32 random hexadecimal digits eight do so once in more than ten
-// million tokens.
+// window is the length of a repetition in characters. Of ten million tokens of 32 random hexadecimal digits, fewer than one repeats
+// eight digits.
 const window = 8
 
-// Bits estimates from above how many bits an attacker must guess who knows of what kind of characters a token is. A character that
-// ends a repetition of what the token had before tells nothing new. What the estimate cannot see are words and dates.
+// Bits returns an upper estimate of the bits that an attacker must guess who knows the alphabet of a token. A character that ends a
+// repetition adds nothing. The estimate does not recognize words and dates.
 func Bits(token string) int {
 	seen := map[string]bool{}
 	for end := window; end <= len(token); end++ {
@@ -23,13 +23,13 @@ func Bits(token string) int {
 	return int(math.Round(float64(news) * math.Log2(float64(alphabet(token)))))
 }
 
-// alphabet is of how many characters the smallest usual alphabet has that a token is from.
+// alphabet returns the size of the smallest usual alphabet that has all characters of a token.
 func alphabet(token string) int {
 	distinct := map[rune]bool{}
 	for _, c := range token {
 		distinct[c] = true
 	}
-	if len(distinct) < 8 { // fewer than a random token has of any alphabet below
+	if len(distinct) < 8 { // fewer than in a random token of any alphabet below
 		return max(len(distinct), 1)
 	}
 	for _, usual := range []string{"0123456789", "0123456789abcdef", "0123456789ABCDEF", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} {

@@ -12,10 +12,10 @@ import (
 	"connect-svc/internal/credential"
 )
 
-// Operator is who holds a token.
+// Operator is the holder of a token.
 type Operator struct {
 	Name     string // the actor of the audit log
-	ReadOnly bool   // may look and change nothing
+	ReadOnly bool   // may read only
 }
 
 type token struct {
@@ -23,17 +23,17 @@ type token struct {
 	hash []byte
 }
 
-// Tokens are the tokens that are valid. They do not change: whoever reads the file again makes others.
+// Tokens are the valid tokens. They are immutable: reading the file again makes new ones.
 type Tokens struct{ list []token }
 
-// maxFile is far above what all people of a company need.
+// maxFile bounds the file in bytes, far above any need.
 const maxFile = 1 << 20
 
-// New reads the file of named tokens. unnamed is credential.Hash of the token that has no name and may change everything. Without
-// both, nobody is an operator: it returns nil.
+// New reads the file of named tokens. unnamed is credential.Hash of the token without a name, which may change everything. Without
+// both there are no operators, and it returns nil.
 //
-// Where lines of the file cannot be used, or the whole of it, it returns the tokens of all other lines beside the error. The error
-// completes a sentence that begins with the file's name, and holds nothing of what is in it.
+// If the file or some of its lines are invalid, it returns the tokens of all other lines with the error. The error completes a
+// sentence that begins with the file's name, and holds nothing of the file's content.
 func New(unnamed []byte, file string) (*Tokens, error) {
 	if unnamed == nil && file == "" {
 		return nil, nil
@@ -47,14 +47,14 @@ func New(unnamed []byte, file string) (*Tokens, error) {
 	}
 	text, err := credential.ReadSecretFile(file, maxFile)
 	if err != nil {
-		return &Tokens{list}, fmt.Errorf("cannot be read: %w", errors.Unwrap(err)) // without the name, which the caller has
+		return &Tokens{list}, fmt.Errorf("cannot be read: %w", errors.Unwrap(err)) // without the name, which the caller adds
 	}
 	named, err := parse(string(text), unnamed)
 	return &Tokens{append(list, named...)}, err
 }
 
-// Left are the tokens of before that are among those of now as well, with the rights that both give: what a list that must not let
-// in anybody new may take away.
+// Left returns the tokens of before that are also among those of now, with the rights that both give. An invalid list may thus remove
+// tokens, but add none.
 func (now *Tokens) Left(before *Tokens) *Tokens {
 	if before == nil {
 		return nil
@@ -69,7 +69,7 @@ func (now *Tokens) Left(before *Tokens) *Tokens {
 	return left
 }
 
-// byHash compares hashes, which are no secrets.
+// byHash need not take constant time: hashes are not secret.
 func (t *Tokens) byHash(hash []byte) (found token, ok bool) {
 	if t == nil {
 		return token{}, false
@@ -83,18 +83,18 @@ func (t *Tokens) byHash(hash []byte) (found token, ok bool) {
 
 const lineForm = "want NAME read|write sha256:HEX"
 
-// errTwice is what is wrong with a token that stands in two places: nobody could say whose it is.
-var errTwice = errors.New("another token is the same, and nobody could say whose it is")
+// errTwice is the error for a token that appears twice.
+var errTwice = errors.New("another token is the same, and its holder would be ambiguous")
 
-// line is one that is neither empty nor a comment.
+// line is a line that is neither empty nor a comment.
 type line struct {
 	number int
 	token
 	err    error
-	hashes []string // that stand anywhere in it: the token of a line that cannot be used must not be let in by another line
+	hashes []string // anywhere in the line: a token of an invalid line must not become valid through another line
 }
 
-// parse reads a file. The tokens are those of the lines that can be used; the error names the others.
+// parse parses a file. It returns the tokens of the valid lines; the error names the others.
 func parse(text string, unnamed []byte) (list []token, err error) {
 	lines := readLines(text)
 	times := map[string]int{string(unnamed): 1}
@@ -123,7 +123,7 @@ func parse(text string, unnamed []byte) (list []token, err error) {
 	return list, nil
 }
 
-// maxNamed is how many bad lines an error names.
+// maxNamed bounds the invalid lines that an error names.
 const maxNamed = 20
 
 func readLines(text string) (lines []line) {
@@ -172,7 +172,7 @@ func parseHash(field string) (hash []byte, ok bool) {
 	return hash, prefixed && err == nil && len(hash) == 32
 }
 
-// Find is who holds a token; found is false where nobody does.
+// Find returns the holder of a token.
 func (t *Tokens) Find(text string) (holder Operator, found bool) {
 	held, found := t.find(text)
 	return held.Operator, found
@@ -187,11 +187,10 @@ func (t *Tokens) find(text string) (held token, found bool) {
 	return held, found
 }
 
-// NameForm says what names are accepted.
-const NameForm = "1 to 64 letters, digits, dots, hyphens and underscores, and none of user, client, operator and system"
+// NameForm describes valid names.
+const NameForm = "1 to 64 letters, digits, dots, hyphens and underscores, except for user, client, operator and system"
 
-// Create makes a token for somebody, and the line of the file that lets it in. The token is not kept anywhere. It fails where
-// [NameForm] does not allow the name.
+// Create makes a token and its line of the file. The token is not stored anywhere. The error is about the name ([NameForm]).
 func Create(holder Operator) (text, line string, err error) {
 	if !actor.IsName(holder.Name) {
 		return "", "", errors.New("must be " + NameForm)

@@ -59,7 +59,7 @@ func TestTokens(t *testing.T) {
 	write(t, file, "ada", adaLine, "bob write sha256:0f", spareLine, "", "eve write "+strings.Fields(spareLine)[2])
 	tokens, err = operators.New(credential.Hash(unnamed), file)
 	const says = "line 1: want NAME read|write sha256:HEX; line 3: the hash must be sha256: and 64 hexadecimal digits; " +
-		"line 4: another token is the same, and nobody could say whose it is; line 6: another token is the same, and nobody could say whose it is"
+		"line 4: another token is the same, and its holder would be ambiguous; line 6: another token is the same, and its holder would be ambiguous"
 	if err == nil || err.Error() != says {
 		t.Errorf("%v, want %s", err, says)
 	}
@@ -155,7 +155,7 @@ func TestBadFiles(t *testing.T) {
 		"rights":            {"# x\n\nada admin " + hash, "line 3: after the name"},
 		"an address":        {"ada@example.com write " + hash, "line 1: the name"},
 		"a kind of actor":   {"System write " + hash, "line 1: the name"},
-		"twice":             {line + "\n" + strings.Replace(line, "ada", "grace", 1), "line 1: another token is the same, and nobody could say whose it is; line 2: another token"},
+		"twice":             {line + "\n" + strings.Replace(line, "ada", "grace", 1), "line 1: another token is the same, and its holder would be ambiguous; line 2: another token"},
 		"in a bad line":     {"ada admin " + hash + "\n" + line, "line 1: after the name, want NAME read|write sha256:HEX; line 2: another token"},
 		"many":              {strings.Repeat("x\n", 1000), "line 1: want NAME"},
 		"the unnamed one":   {"ada write sha256:" + strings.ToUpper(hexHash(unnamed)), "line 1: another token"},

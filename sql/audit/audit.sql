@@ -1,8 +1,7 @@
--- The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
--- domain.
+-- Reads and sweeps the audit log. The statements that make changes insert their entries, in their own domains.
 
--- name: Note :exec
--- What changes nothing, and concerns no client and no user.
+-- name: InsertEntry :exec
+-- An entry that belongs to no change, and concerns no client and no user.
 insert into audit_log (subject, actor, action, detail)
 values ('00000000-0000-0000-0000-000000000000', @actor, @action, @detail);
 
@@ -13,16 +12,16 @@ delete from audit_log where (subject, at, id) in (
 );
 
 -- name: ReadInOrder :exec
--- Has the rest of the transaction read indexes in their order, whatever is known of how often a value occurs. What is known may
--- be old: an actor who was busy last year and did nothing since would be looked for in all that happened since. What is turned off
--- counts as so dear that PostgreSQL would compile each statement for a second.
+-- Makes the rest of the transaction read indexes in their order, whatever the planner's statistics say. They may mislead: an actor who
+-- was busy last year and did nothing since would be searched for in all entries since. The disabled plans count as so expensive that
+-- PostgreSQL would spend a second on compiling each statement.
 select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
     set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
 
--- name: LookBack :many
--- The next slice of the log, backwards from a position, and of it what is found and the last entry, so that the search can go
--- on from there. One of the six is read: that of a connection, user, client, actor or action, or that of all. The comparisons of
--- whole rows leave one index for each, and no more than the slice is read of it.
+-- name: ScanBackward :many
+-- Reads the next slice of the log, backwards from a position. It returns the matching entries, and the last entry, where the search
+-- continues. One of the six subqueries reads rows: that of a connection, user, client, actor or action, or that of all. The
+-- comparisons of whole rows leave one index for each, of which no more than the slice is read.
 with slice as (
     (select * from audit_log
     where (subject, client_id, at, id) < (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @from_at::timestamptz, @from_id::bigint)
@@ -53,7 +52,7 @@ with slice as (
     where @of_all::bool and (at, id) < (@from_at::timestamptz, @from_id::bigint)
         and (at, id) >= (@to_at::timestamptz, 0)
     order by at desc, id desc limit @slice::int)
-), looked as (
+), scanned as (
     select id, at, actor, action, user_id, client_id, connection_version, detail,
         (sqlc.narg(client_id)::uuid is null or client_id is not distinct from sqlc.narg(client_id))
             and (sqlc.narg(actor)::text is null or actor = sqlc.narg(actor))
@@ -62,12 +61,12 @@ with slice as (
     from slice
 )
 select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
-from looked
+from scanned
 where found or place = @slice::int
 order by at desc, id desc;
 
--- name: LookOn :many
--- LookBack the other way: the oldest first.
+-- name: ScanForward :many
+-- ScanBackward in the other direction: oldest first.
 with slice as (
     (select * from audit_log
     where (subject, client_id, at, id) > (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @from_at::timestamptz, @from_id::bigint)
@@ -98,7 +97,7 @@ with slice as (
     where @of_all::bool and (at, id) > (@from_at::timestamptz, @from_id::bigint)
         and (at, id) < (@to_at::timestamptz, 0)
     order by at, id limit @slice::int)
-), looked as (
+), scanned as (
     select id, at, actor, action, user_id, client_id, connection_version, detail,
         (sqlc.narg(client_id)::uuid is null or client_id is not distinct from sqlc.narg(client_id))
             and (sqlc.narg(actor)::text is null or actor = sqlc.narg(actor))
@@ -107,6 +106,6 @@ with slice as (
     from slice
 )
 select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
-from looked
+from scanned
 where found or place = @slice::int
 order by at, id;

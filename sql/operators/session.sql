@@ -4,8 +4,8 @@
 insert into operator_sessions (secret_hash, token_hash, expires_at)
 values (@secret_hash, @token_hash, connect_now() + @lifetime::interval);
 
--- name: NoteSession :exec
--- Beside the statement that starts or ends a session, in its transaction.
+-- name: AuditSession :exec
+-- Runs in the transaction that starts or ends a session.
 insert into audit_log (subject, actor, action)
 values ('00000000-0000-0000-0000-000000000000', @actor, @action);
 

@@ -12,7 +12,39 @@ import (
 	"github.com/google/uuid"
 )
 
-const lookBack = `-- name: LookBack :many
+const insertEntry = `-- name: InsertEntry :exec
+
+insert into audit_log (subject, actor, action, detail)
+values ('00000000-0000-0000-0000-000000000000', $1, $2, $3)
+`
+
+type InsertEntryParams struct {
+	Actor  string
+	Action string
+	Detail []byte
+}
+
+// Reads and sweeps the audit log. The statements that make changes insert their entries, in their own domains.
+// An entry that belongs to no change, and concerns no client and no user.
+func (q *Queries) InsertEntry(ctx context.Context, arg InsertEntryParams) error {
+	_, err := q.db.Exec(ctx, insertEntry, arg.Actor, arg.Action, arg.Detail)
+	return err
+}
+
+const readInOrder = `-- name: ReadInOrder :exec
+select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
+    set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
+`
+
+// Makes the rest of the transaction read indexes in their order, whatever the planner's statistics say. They may mislead: an actor who
+// was busy last year and did nothing since would be searched for in all entries since. The disabled plans count as so expensive that
+// PostgreSQL would spend a second on compiling each statement.
+func (q *Queries) ReadInOrder(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, readInOrder)
+	return err
+}
+
+const scanBackward = `-- name: ScanBackward :many
 with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (subject, client_id, at, id) < ($2::uuid, $3::uuid, $4::timestamptz, $5::bigint)
@@ -43,7 +75,7 @@ with slice as (
     where $11::bool and (at, id) < ($4::timestamptz, $5::bigint)
         and (at, id) >= ($6::timestamptz, 0)
     order by at desc, id desc limit $1::int)
-), looked as (
+), scanned as (
     select id, at, actor, action, user_id, client_id, connection_version, detail,
         ($12::uuid is null or client_id is not distinct from $12)
             and ($13::text is null or actor = $13)
@@ -52,12 +84,12 @@ with slice as (
     from slice
 )
 select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
-from looked
+from scanned
 where found or place = $1::int
 order by at desc, id desc
 `
 
-type LookBackParams struct {
+type ScanBackwardParams struct {
 	Slice           int32
 	ConnectedUser   *uuid.UUID
 	ConnectedClient *uuid.UUID
@@ -74,7 +106,7 @@ type LookBackParams struct {
 	Action          *string
 }
 
-type LookBackRow struct {
+type ScanBackwardRow struct {
 	ID                int64
 	At                time.Time
 	Actor             string
@@ -87,11 +119,11 @@ type LookBackRow struct {
 	Place             int32
 }
 
-// The next slice of the log, backwards from a position, and of it what is found and the last entry, so that the search can go
-// on from there. One of the six is read: that of a connection, user, client, actor or action, or that of all. The comparisons of
-// whole rows leave one index for each, and no more than the slice is read of it.
-func (q *Queries) LookBack(ctx context.Context, arg LookBackParams) ([]LookBackRow, error) {
-	rows, err := q.db.Query(ctx, lookBack,
+// Reads the next slice of the log, backwards from a position. It returns the matching entries, and the last entry, where the search
+// continues. One of the six subqueries reads rows: that of a connection, user, client, actor or action, or that of all. The
+// comparisons of whole rows leave one index for each, of which no more than the slice is read.
+func (q *Queries) ScanBackward(ctx context.Context, arg ScanBackwardParams) ([]ScanBackwardRow, error) {
+	rows, err := q.db.Query(ctx, scanBackward,
 		arg.Slice,
 		arg.ConnectedUser,
 		arg.ConnectedClient,
@@ -111,9 +143,9 @@ func (q *Queries) LookBack(ctx context.Context, arg LookBackParams) ([]LookBackR
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LookBackRow
+	var items []ScanBackwardRow
 	for rows.Next() {
-		var i LookBackRow
+		var i ScanBackwardRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.At,
@@ -136,7 +168,7 @@ func (q *Queries) LookBack(ctx context.Context, arg LookBackParams) ([]LookBackR
 	return items, nil
 }
 
-const lookOn = `-- name: LookOn :many
+const scanForward = `-- name: ScanForward :many
 with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (subject, client_id, at, id) > ($2::uuid, $3::uuid, $4::timestamptz, $5::bigint)
@@ -167,7 +199,7 @@ with slice as (
     where $11::bool and (at, id) > ($4::timestamptz, $5::bigint)
         and (at, id) < ($6::timestamptz, 0)
     order by at, id limit $1::int)
-), looked as (
+), scanned as (
     select id, at, actor, action, user_id, client_id, connection_version, detail,
         ($12::uuid is null or client_id is not distinct from $12)
             and ($13::text is null or actor = $13)
@@ -176,12 +208,12 @@ with slice as (
     from slice
 )
 select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
-from looked
+from scanned
 where found or place = $1::int
 order by at, id
 `
 
-type LookOnParams struct {
+type ScanForwardParams struct {
 	Slice           int32
 	ConnectedUser   *uuid.UUID
 	ConnectedClient *uuid.UUID
@@ -198,7 +230,7 @@ type LookOnParams struct {
 	Action          *string
 }
 
-type LookOnRow struct {
+type ScanForwardRow struct {
 	ID                int64
 	At                time.Time
 	Actor             string
@@ -211,9 +243,9 @@ type LookOnRow struct {
 	Place             int32
 }
 
-// LookBack the other way: the oldest first.
-func (q *Queries) LookOn(ctx context.Context, arg LookOnParams) ([]LookOnRow, error) {
-	rows, err := q.db.Query(ctx, lookOn,
+// ScanBackward in the other direction: oldest first.
+func (q *Queries) ScanForward(ctx context.Context, arg ScanForwardParams) ([]ScanForwardRow, error) {
+	rows, err := q.db.Query(ctx, scanForward,
 		arg.Slice,
 		arg.ConnectedUser,
 		arg.ConnectedClient,
@@ -233,9 +265,9 @@ func (q *Queries) LookOn(ctx context.Context, arg LookOnParams) ([]LookOnRow, er
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LookOnRow
+	var items []ScanForwardRow
 	for rows.Next() {
-		var i LookOnRow
+		var i ScanForwardRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.At,
@@ -256,39 +288,6 @@ func (q *Queries) LookOn(ctx context.Context, arg LookOnParams) ([]LookOnRow, er
 		return nil, err
 	}
 	return items, nil
-}
-
-const note = `-- name: Note :exec
-
-insert into audit_log (subject, actor, action, detail)
-values ('00000000-0000-0000-0000-000000000000', $1, $2, $3)
-`
-
-type NoteParams struct {
-	Actor  string
-	Action string
-	Detail []byte
-}
-
-// The audit log, for reading, and its end. What belongs to a change is written by the statement of the change, in its own
-// domain.
-// What changes nothing, and concerns no client and no user.
-func (q *Queries) Note(ctx context.Context, arg NoteParams) error {
-	_, err := q.db.Exec(ctx, note, arg.Actor, arg.Action, arg.Detail)
-	return err
-}
-
-const readInOrder = `-- name: ReadInOrder :exec
-select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
-    set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
-`
-
-// Has the rest of the transaction read indexes in their order, whatever is known of how often a value occurs. What is known may
-// be old: an actor who was busy last year and did nothing since would be looked for in all that happened since. What is turned off
-// counts as so dear that PostgreSQL would compile each statement for a second.
-func (q *Queries) ReadInOrder(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, readInOrder)
-	return err
 }
 
 const sweepAuditLog = `-- name: SweepAuditLog :execrows

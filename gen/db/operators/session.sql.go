@@ -10,6 +10,22 @@ import (
 	"time"
 )
 
+const auditSession = `-- name: AuditSession :exec
+insert into audit_log (subject, actor, action)
+values ('00000000-0000-0000-0000-000000000000', $1, $2)
+`
+
+type AuditSessionParams struct {
+	Actor  string
+	Action string
+}
+
+// Runs in the transaction that starts or ends a session.
+func (q *Queries) AuditSession(ctx context.Context, arg AuditSessionParams) error {
+	_, err := q.db.Exec(ctx, auditSession, arg.Actor, arg.Action)
+	return err
+}
+
 const deleteExpiredSessions = `-- name: DeleteExpiredSessions :execrows
 delete from operator_sessions where secret_hash in (
     select secret_hash from operator_sessions where expires_at <= connect_now() limit 50000
@@ -52,22 +68,6 @@ func (q *Queries) GetSession(ctx context.Context, secretHash []byte) (GetSession
 	var i GetSessionRow
 	err := row.Scan(&i.TokenHash, &i.ExpiresAt)
 	return i, err
-}
-
-const noteSession = `-- name: NoteSession :exec
-insert into audit_log (subject, actor, action)
-values ('00000000-0000-0000-0000-000000000000', $1, $2)
-`
-
-type NoteSessionParams struct {
-	Actor  string
-	Action string
-}
-
-// Beside the statement that starts or ends a session, in its transaction.
-func (q *Queries) NoteSession(ctx context.Context, arg NoteSessionParams) error {
-	_, err := q.db.Exec(ctx, noteSession, arg.Actor, arg.Action)
-	return err
 }
 
 const startSession = `-- name: StartSession :exec

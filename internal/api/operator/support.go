@@ -135,7 +135,7 @@ func (h handlers) ListAuditLog(
 	replace(&filter.ClientID, params.ClientId)
 	rows, next, err := page.Search(page.List{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]audit.Event, page.Key, error) {
-			if err := h.Audit.NoteListing(ctx, h.Now(), "operator_api"); err != nil {
+			if err := h.Audit.RecordListing(ctx, h.Now(), "operator_api"); err != nil {
 				return nil, page.Key{}, err
 			}
 			found, err := h.Audit.List(ctx, filter, after, limit)

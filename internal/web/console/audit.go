@@ -142,7 +142,7 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return site.ErrNotFound
 	}
-	if err := c.Audit.NoteExport(r.Context(), "console", filter); err != nil {
+	if err := c.Audit.RecordExport(r.Context(), "console", filter); err != nil {
 		return err
 	}
 	file := &attachment{ResponseWriter: w}

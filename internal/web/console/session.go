@@ -120,7 +120,7 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	key, holder, err := c.Sessions.Start(r.Context(), c.Operators, form["token"])
 	if errors.Is(err, operators.ErrNoToken) {
-		if err := c.Audit.NoteFailedSignIn(r.Context(), c.Now(), c.TrustedProxies.Of(r).String()); err != nil {
+		if err := c.Audit.RecordFailedSignIn(r.Context(), c.Now(), c.TrustedProxies.Of(r).String()); err != nil {
 			return err
 		}
 		telemetry.EventOf(r.Context()).Code = "unauthorized" // as the operator API calls it

@@ -13,18 +13,16 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// SessionLifetime is how long somebody is signed in to the console, by the database's clock. What is done meanwhile does not
-// make it longer.
+// SessionLifetime is how long a session of the console lasts, by the database's clock. Activity does not extend it.
 const SessionLifetime = 8 * time.Hour
 
-// ErrNoSession is the error for a session that has ended, by its time, by signing out or with its token, and for one that never
-// was.
+// ErrNoSession is the error for an unknown session, and for one that has ended: by its time, by signing out or with its token.
 var ErrNoSession = errors.New("operators: no session")
 
-// ErrNoToken is the error for a text that is nobody's token.
-var ErrNoToken = errors.New("operators: nobody has this token")
+// ErrNoToken is the error for an unknown token.
+var ErrNoToken = errors.New("operators: unknown token")
 
-// SessionKey opens a session. Only the browser that signed in holds it.
+// SessionKey is the secret of a session. Only the browser that signed in holds it.
 type SessionKey [32]byte
 
 func (k SessionKey) hash() []byte {
@@ -32,7 +30,7 @@ func (k SessionKey) hash() []byte {
 	return hash[:]
 }
 
-// Sessions are those of the console, in the database, so that every server knows them.
+// Sessions are the sessions of the console. They are in the database, so that every server knows them.
 type Sessions struct {
 	pool    *postgres.Pool
 	queries *operatorsdb.Queries
@@ -41,13 +39,13 @@ type Sessions struct {
 // NewSessions returns the sessions in a migrated database.
 func NewSessions(pool *postgres.Pool) *Sessions { return &Sessions{pool, operatorsdb.New(pool)} }
 
-// What sessions write into the audit log.
+// The actions that sessions write to the audit log.
 const (
 	signedIn  = "console.signed_in"
 	signedOut = "console.signed_out"
 )
 
-// Start signs in the holder of a token. Error: ErrNoToken.
+// Start signs in the holder of a token. Errors: ErrNoToken.
 func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key SessionKey, holder Operator, err error) {
 	held, found := tokens.find(text)
 	if !found {
@@ -59,13 +57,13 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime}); err != nil {
 			return err
 		}
-		return queries.NoteSession(ctx, operatorsdb.NoteSessionParams{Actor: held.Name, Action: signedIn})
+		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: signedIn})
 	})
 	return key, held.Operator, postgres.Wrap("start session", err)
 }
 
-// Get is who is signed in. A session ends with the token that it was started with: one that is on the list no more opens
-// nothing, and one whose rights have changed has those of now. Error: ErrNoSession.
+// Get returns the operator who is signed in. A session ends when its token leaves the list, and has the present rights of the token.
+// Errors: ErrNoSession.
 func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Operator, error) {
 	row, err := s.queries.GetSession(ctx, key.hash())
 	if err != nil {
@@ -78,7 +76,7 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 	return held.Operator, nil
 }
 
-// End signs out, and returns who did. A session that has ended already, by its time or with its token, is no error, and nobody's.
+// End signs out, and returns the operator who did. If the session has already ended it returns no operator and no error.
 func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (holder Operator, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := operatorsdb.New(tx)
@@ -92,12 +90,12 @@ func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (hol
 			return err
 		}
 		holder = held.Operator
-		return queries.NoteSession(ctx, operatorsdb.NoteSessionParams{Actor: held.Name, Action: signedOut})
+		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: signedOut})
 	})
 	return holder, postgres.WrapNoRows("end session", err, nil)
 }
 
-// Sweep deletes sessions whose time is over.
+// Sweep deletes expired sessions.
 func (s *Sessions) Sweep(ctx context.Context) error {
 	_, err := s.queries.DeleteExpiredSessions(ctx)
 	return postgres.Wrap("sweep sessions of the console", err)

@@ -14,39 +14,39 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// What is noted of operators beside their acts. The others are written by the statements of what they tell of.
+// The actions that this package writes. The statements that make a change write all others.
 const (
 	signInFailed = "console.sign_in_failed"
 	exported     = "audit.exported"
 )
 
-// rarely is how often an entry is written at most that somebody could cause again and again.
+// rarely is the shortest time between two equal entries of kinds that could otherwise flood the log.
 const rarely = time.Minute
 
-// maxRare bounds what is remembered of those who caused such entries.
+// maxRare bounds the networks and operators that are remembered for it.
 const maxRare = 1000
 
-// NoteFailedSignIn notes that somebody of a network tried to sign in to the console in vain, at most once a minute for each network.
-// There is no address in the entry: the log holds none.
-func (l *Log) NoteFailedSignIn(ctx context.Context, now time.Time, network string) error {
-	return l.failed.once(network, now, func() error {
-		return l.note(ctx, "system", signInFailed, nil)
+// RecordFailedSignIn records that a sign-in to the console from a network failed, at most once a minute for each network. The entry has
+// no address.
+func (l *Log) RecordFailedSignIn(ctx context.Context, now time.Time, network string) error {
+	return l.failedSignIns.once(network, now, func() error {
+		return l.record(ctx, "system", signInFailed, nil)
 	})
 }
 
-// NoteExport notes that the operator of ctx takes what fits a filter out of the log. by is the way.
-func (l *Log) NoteExport(ctx context.Context, by string, filter Filter) error {
-	return l.note(ctx, actor.Of(ctx), exported, filter.detail(by))
+// RecordExport records that the operator of ctx exports the events that match a filter. by names the interface.
+func (l *Log) RecordExport(ctx context.Context, by string, filter Filter) error {
+	return l.record(ctx, actor.Of(ctx), exported, filter.detail(by))
 }
 
-// NoteListing is NoteExport for one of the many pages of a list, at most once a minute for each operator.
-func (l *Log) NoteListing(ctx context.Context, now time.Time, by string) error {
-	return l.listed.once(actor.Of(ctx), now, func() error {
-		return l.NoteExport(ctx, by, Filter{})
+// RecordListing is RecordExport for the pages of a list, at most once a minute for each operator.
+func (l *Log) RecordListing(ctx context.Context, now time.Time, by string) error {
+	return l.listings.once(actor.Of(ctx), now, func() error {
+		return l.RecordExport(ctx, by, Filter{})
 	})
 }
 
-func (l *Log) note(ctx context.Context, actor, action string, detail map[string]string) error {
+func (l *Log) record(ctx context.Context, actor, action string, detail map[string]string) error {
 	if detail == nil {
 		detail = map[string]string{}
 	}
@@ -54,13 +54,13 @@ func (l *Log) note(ctx context.Context, actor, action string, detail map[string]
 	if err != nil {
 		return err
 	}
-	return postgres.Wrap("audit log: note", l.queries.Note(ctx, auditdb.NoteParams{Actor: actor, Action: action, Detail: text}))
+	return postgres.Wrap("audit log: record", l.queries.InsertEntry(ctx, auditdb.InsertEntryParams{Actor: actor, Action: action, Detail: text}))
 }
 
-// word is what actors and actions are made of. Another text that was searched for may be an address.
+// word matches actors and actions. Another text in a filter may be an address.
 var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// detail says what fits a filter.
+// detail describes the filter for an entry.
 func (f Filter) detail(by string) map[string]string {
 	detail := map[string]string{"by": by}
 	add := func(name, value string, given bool) {
@@ -77,14 +77,14 @@ func (f Filter) detail(by string) map[string]string {
 	return detail
 }
 
-// rare remembers what was done within the last minute, by key. Its zero value remembers nothing.
+// rare remembers, by key, what was done within the last minute. Its zero value is empty.
 type rare struct {
 	mu   sync.Mutex
 	done map[string]time.Time
 }
 
-// once acts unless it did for the key within a minute. Where too many keys came within a minute, the others are one. What failed was
-// not done.
+// once calls act unless it did so for the key within a minute. If there are too many keys within a minute, the rest share one. A failed
+// act does not count.
 func (r *rare) once(key string, now time.Time, act func() error) error {
 	key, first := r.claim(key, now)
 	if !first {

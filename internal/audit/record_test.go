@@ -20,7 +20,7 @@ func TestFailedSignInsAreBounded(t *testing.T) {
 	tries := func(from, to int) {
 		t.Helper()
 		for n := from; n < to; n++ {
-			if err := log.NoteFailedSignIn(t.Context(), now, fmt.Sprint(n)); err != nil {
+			if err := log.RecordFailedSignIn(t.Context(), now, fmt.Sprint(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -33,7 +33,7 @@ func TestFailedSignInsAreBounded(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := log.NoteFailedSignIn(gone, now, "0"); err == nil {
+	if err := log.RecordFailedSignIn(gone, now, "0"); err == nil {
 		t.Error("an entry that could not be written is none")
 	}
 	tries(0, 1)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/api/operator"
@@ -22,13 +24,14 @@ const brief = true
 // probes serves GET /healthz, which says that the process responds, and GET /readyz, which says whether it should be sent
 // requests: 503 while the database cannot be reached, has a schema that this program does not work on, or the service is
 // stopping.
-func (a *App) probes(brief bool) *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+func (a *App) probes(brief bool) chi.Router {
+	router := chi.NewRouter()
+	router.Use(middleware.GetHead)
+	router.Get("/healthz", func(w http.ResponseWriter, r *http.Request) {
 		probed(r, "healthz")
 		writeStatus(w, http.StatusOK, status{Status: "ok"})
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+	router.Get("/readyz", func(w http.ResponseWriter, r *http.Request) {
 		probed(r, "readyz")
 		code, answer := http.StatusOK, status{Status: "ready"}
 		err := a.ready(r.Context())
@@ -41,7 +44,7 @@ func (a *App) probes(brief bool) *http.ServeMux {
 		}
 		writeStatus(w, code, answer)
 	})
-	return mux
+	return router
 }
 
 // probed names the operation of a request that comes again and again.
@@ -50,17 +53,22 @@ func probed(r *http.Request, operation string) {
 	event.Operation, event.Probe = operation, true
 }
 
-// privateHandler serves the operator and the operator's tools: the probes with reasons, GET /metrics for Prometheus. The operator
-// API and the console are off without a token: their paths are 404.
-func (a *App) privateHandler() http.Handler {
-	mux := a.probes(!brief)
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+// tools are the routes for the operator's tools: the probes with reasons, GET /metrics for Prometheus.
+func (a *App) tools() chi.Router {
+	router := a.probes(!brief)
+	router.Get("/metrics", func(w http.ResponseWriter, r *http.Request) {
 		probed(r, "metrics")
 		a.metrics.ServeHTTP(w, r)
 	})
-	mux.HandleFunc("GET /usage", a.usageMoved)
+	router.Get("/usage", a.usageMoved)
+	return router
+}
+
+// privateHandler serves the operator and the operator's tools. The operator API and the console are off without a token: their paths
+// are 404.
+func (a *App) privateHandler() http.Handler {
+	tools := a.tools()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// No pattern of the mux, which would redirect paths that it finds untidy.
 		edges := a.edges.Load()
 		switch {
 		case edges.operator != nil && strings.HasPrefix(r.URL.Path, operator.Path):
@@ -68,7 +76,7 @@ func (a *App) privateHandler() http.Handler {
 		case edges.console != nil && console.Serves(r.URL.Path):
 			edges.console.ServeHTTP(w, r)
 		default:
-			mux.ServeHTTP(w, r)
+			tools.ServeHTTP(w, r)
 		}
 	})
 }

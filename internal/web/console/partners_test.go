@@ -222,6 +222,11 @@ func TestLogo(t *testing.T) {
 
 	v.goes(upload("logo", circle), partnerPath(partner.ID)+"?done=logo_set")
 	shown := v.Get(partnerPath(partner.ID)).Find("img.partner-logo").AttrOr("src", "")
+	for _, name := range []string{"/%00", "/x%00.svg", "/other.svg"} { // PostgreSQL takes no NUL
+		if got := v.Get(path + name).StatusCode; got != http.StatusNotFound {
+			t.Errorf("a logo named %s: status %d", name, got)
+		}
+	}
 	response, err := v.Client.Get(v.Base + shown)
 	if err != nil {
 		t.Fatal(err)

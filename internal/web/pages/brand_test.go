@@ -98,7 +98,8 @@ func TestBothSides(t *testing.T) {
 
 	// Another logo has another address, and what was is gone.
 	logo := consent.Find(".company .sides img").Last().AttrOr("src", "")
-	for _, path := range []string{strings.Replace(logo, "logo-", "logo-0", 1), "/static/partners/x/" + path.Base(logo), "/static/partners/" + uuid.NewString() + "/" + path.Base(logo)} {
+	for _, path := range []string{strings.Replace(logo, "logo-", "logo-0", 1), "/static/partners/x/" + path.Base(logo), "/static/partners/" + uuid.NewString() + "/" + path.Base(logo),
+		path.Dir(logo) + "/%00", "/static/partners/%00/" + path.Base(logo)} {
 		v.isError(v.Get(path), http.StatusNotFound, headingMissing)
 	}
 	if _, err := f.Clients.Update(t.Context(), f.client.ID, func(r *client.Registration) { r.Logo = brand.Logo{} }); err != nil {

@@ -11,53 +11,37 @@ import (
 	"connect-svc/internal/alerts"
 )
 
-const rules = `
-groups:
-  - name: test
-    rules:
-      - alert: Down
-        expr: up{job="connect-svc"} == 0
-        for: 2m
-        labels: {severity: page}
-        annotations: {summary: "A server is away."}
-      - alert: Failing
-        expr: increase(failures_total[5m]) > 0
-        for: 1m
-        labels: {severity: ticket}
-        annotations: {summary: "{{ $labels.part }} fails."}
-      - alert: Slow
-        expr: histogram_quantile(0.9, sum by (le) (rate(took_seconds_bucket[5m]))) > 1
-        labels: {severity: ticket}
-        annotations: {summary: "Half takes {{ $value | printf \"%.1f\" }} s."}
-`
-
-// stage is a process whose samples a test decides, under rules.
+// stage is a process whose metrics and neighbors the test decides.
 type stage struct {
 	*testing.T
 	*alerts.Alerts
 	now      time.Time
 	registry *prometheus.Registry
-	failures *prometheus.CounterVec
-	took     prometheus.Histogram
-	others   map[string]bool
+	limiter  *prometheus.CounterVec
+	events   *prometheus.CounterVec
+	took     *prometheus.HistogramVec
+	up       map[string]float64
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{T: t, now: time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC), registry: prometheus.NewPedanticRegistry()}
-	s.failures = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "failures_total"}, []string{"part"})
-	s.took = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "took_seconds", Buckets: []float64{.1, 1, 2, 4}})
-	s.registry.MustRegister(s.failures, s.took)
-	s.failures.WithLabelValues("mail")
-	s.failures.WithLabelValues("disk")
-	var err error
-	if s.Alerts, err = alerts.New([]byte(rules), s.registry, "here"); err != nil {
-		t.Fatal(err)
+	counter := func(name, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name}, []string{label})
 	}
+	s := &stage{
+		T: t, Alerts: alerts.New(), now: time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC), registry: prometheus.NewPedanticRegistry(),
+		limiter: counter("connect_limiter_decisions_total", "decision"),
+		events:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "connect_webhook_events_total"}, []string{"client", "outcome"}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "connect_request_duration_seconds", Buckets: []float64{.1, 1, 5}},
+			[]string{"operation"}),
+		up: map[string]float64{"here": 1},
+	}
+	s.registry.MustRegister(s.limiter, s.events, s.took)
+	s.limiter.WithLabelValues("failed")
 	return s
 }
 
-// passes lets time pass, and what happens at each evaluation.
+// passes lets time pass with an evaluation at each interval, before which it calls each.
 func (s *stage) passes(d time.Duration, each func()) {
 	s.Helper()
 	for range d / alerts.Interval {
@@ -65,9 +49,14 @@ func (s *stage) passes(d time.Duration, each func()) {
 		if each != nil {
 			each()
 		}
-		if err := s.Evaluate(s.Context(), s.now, s.others); err != nil {
+		samples, err := alerts.Gather(s.registry)
+		if err != nil {
 			s.Fatal(err)
 		}
+		for instance, up := range s.up {
+			samples = append(samples, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": instance}, Value: up})
+		}
+		s.Evaluate(s.now, samples)
 	}
 }
 
@@ -82,90 +71,93 @@ func TestFiring(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.fires("before the first evaluation")
-	s.passes(10*time.Minute, nil)
+	s.passes(20*time.Minute, nil)
 	s.fires("while nothing happens")
 
-	s.failures.WithLabelValues("mail").Inc()
-	s.passes(alerts.Interval, nil)
+	fail := func() { s.limiter.WithLabelValues("failed").Inc() }
+	s.passes(alerts.Interval, fail)
 	began := s.now
-	s.passes(45*time.Second, nil)
-	s.fires("before it has lasted for a minute")
-	s.passes(alerts.Interval, nil)
-	s.fires("after a minute", alerts.Alert{Name: "Failing", Severity: "ticket", Summary: "mail fails.", Since: began})
-	s.passes(10*time.Minute, nil)
+	s.passes(5*time.Minute-alerts.Interval, fail)
+	s.fires("before it has lasted for five minutes")
+	s.passes(alerts.Interval, fail)
+	s.fires("after five minutes",
+		alerts.Alert{Name: "ConnectLimiterFailing", Severity: "page", Summary: "The rate limiter cannot decide: reads get 503.", Since: began})
+	s.passes(5*time.Minute, nil)
 	s.fires("when it is over")
 
-	s.passes(time.Minute, func() { s.took.Observe(3) })
-	if firing := s.Firing(); len(firing) != 1 || firing[0].Name != "Slow" || firing[0].Summary != "Half takes 3.8 s." {
-		t.Errorf("slow: %v", firing)
+	slow := func() {
+		s.took.WithLabelValues("token").Observe(3)
+		s.took.WithLabelValues("revoke").Observe(.5)
 	}
+	s.passes(2*alerts.Interval, slow) // the increase of a series needs two samples
+	began = s.now
+	s.passes(10*time.Minute, slow)
+	s.fires("while one operation is slow", alerts.Alert{
+		Name: "ConnectSlow", Severity: "ticket", Summary: "token: one request in a hundred takes longer than a second.", Since: began,
+	})
+	s.took.Reset()
+	s.passes(5*time.Minute, nil)
+	s.fires("when its series have ended")
 }
 
-// A server that is not there any more is known by those that are.
+// The other servers report one that has gone.
 func TestAnotherServerIsDown(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.others = map[string]bool{"there": true}
+	s.up["there"] = 1
 	s.passes(3*time.Minute, nil)
 	s.fires("while both are up")
-	s.others = map[string]bool{"there": false}
+	s.up["there"] = 0
 	s.passes(alerts.Interval, nil)
 	since := s.now
 	s.passes(2*time.Minute, nil)
-	s.fires("two minutes after it went", alerts.Alert{Name: "Down", Severity: "page", Summary: "A server is away.", Since: since})
-	s.others = nil // it said that it stops, or was swept
+	s.fires("two minutes after it went",
+		alerts.Alert{Name: "ConnectDown", Severity: "page", Summary: "A server does not answer on its private listener.", Since: since})
+	delete(s.up, "there") // it deregistered, or was swept
 	s.passes(alerts.Interval, nil)
 	s.fires("when nobody expects it")
 }
 
-// A clock that is set back or far ahead, as tests and sandboxes do, ends what was and harms nothing.
+// Tests and sandboxes set the clock back or far ahead.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.failures.WithLabelValues("disk").Inc()
-	s.passes(time.Minute, func() { s.failures.WithLabelValues("disk").Inc() })
+	giveUp := func() { s.events.WithLabelValues("Acme", "failed").Inc() }
+	s.passes(time.Minute, giveUp)
+	if firing := s.Firing(); len(firing) != 1 {
+		t.Errorf("before: %v", firing)
+	}
 	for _, jump := range []time.Duration{-time.Hour, 48 * time.Hour, -time.Millisecond} {
 		s.now = s.now.Add(jump - alerts.Interval)
 		s.passes(alerts.Interval, nil)
 		s.fires(fmt.Sprint("after ", jump))
 	}
-	s.passes(2*time.Minute, func() { s.failures.WithLabelValues("disk").Inc() })
-	if firing := s.Firing(); len(firing) != 1 || firing[0].Summary != "disk fails." {
+	s.passes(2*time.Minute, giveUp)
+	if firing := s.Firing(); len(firing) != 1 || firing[0].Summary != "Acme: delivery of events was given up." {
 		t.Errorf("later: %v", firing)
 	}
 }
 
-// However many series there are, only so many samples are kept, and it is known that some are missing.
-func TestMemoryIsBounded(t *testing.T) {
+// However many series there are, the history is bounded and counts those that it ignores.
+func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.KeepAtMost(2_500) // of about a hundred series
-	for part := range 200 {
-		s.failures.WithLabelValues(fmt.Sprint(part))
+	s.KeepAtMost(25_000) // of about a hundred series, each for an hour
+	for client := range 200 {
+		s.events.WithLabelValues(fmt.Sprint(client), "failed")
 	}
 	s.passes(2*alerts.Interval, nil)
 	if s.Dropped() < 80 || s.Dropped() > 120 {
 		t.Errorf("%d series are dropped", s.Dropped())
 	}
-	s.failures.Reset()
-	s.failures.WithLabelValues("mail")
-	s.passes(10*time.Minute, nil)
+	s.events.Reset()
+	s.events.WithLabelValues("Acme", "failed")
+	s.passes(2*time.Hour, nil)
 	if s.Dropped() != 0 {
 		t.Errorf("%d series are dropped when few are left", s.Dropped())
 	}
-	s.passes(2*time.Minute, func() { s.failures.WithLabelValues("mail").Inc() })
+	s.passes(2*time.Minute, func() { s.events.WithLabelValues("Acme", "failed").Inc() })
 	if firing := s.Firing(); len(firing) != 1 {
 		t.Errorf("then there fires %v", firing)
-	}
-}
-
-func TestBadRules(t *testing.T) {
-	t.Parallel()
-	for _, bad := range []string{
-		"groups: [{name: x, rules: [{alert: A, expr: 'sum('}]}]", "groups: [{name: x, rules: [{alert: A, expr: up, at: 1}]}]", "]",
-	} {
-		if _, err := alerts.New([]byte(bad), prometheus.NewRegistry(), "here"); err == nil {
-			t.Errorf("%s was taken", bad)
-		}
 	}
 }

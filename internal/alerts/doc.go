@@ -1,10 +1,15 @@
-// Package alerts evaluates alerting rules in this process, with Prometheus' own engine, on what this process would tell
-// Prometheus. So an operator without a Prometheus sees what would fire, and one with it sees the same.
+// Package alerts evaluates the rules of docs/alerts.yaml in this process, on the samples that Prometheus would scrape from it.
+// Operators without Prometheus see in the console what would fire, and operators with Prometheus see the same in both.
+//
+// Each rule is a Go function with the name of its alert. A test in tools/alerts evaluates the functions and Prometheus' own engine
+// on the same samples and compares every alert at every instant.
 //
 // # Invariants
 //
-//   - The rules are the file that Prometheus is given. Whatever its engine cannot parse is an error at the start.
-//   - A series is kept only if a rule asks for it, and no longer than the rule looks back. What is kept in all is bounded by
-//     [maxSamples]: four megabytes of samples, and about as much again for the names of their series.
-//   - It needs nothing but the process: no database, no file, no network.
+//   - Names, severities, delays, summaries and conditions are those of docs/alerts.yaml (TestRulesAreThoseOfPrometheus).
+//   - A condition that is no longer met, or a series that has ended, ends its alert (TestFiring).
+//   - A clock that is set back ends what was, and the rules work on afterwards (TestClock).
+//   - The history holds at most [maxSamples] samples, and only of metrics that a rule reads (TestHistoryIsBounded).
+//
+// The package never asks the database and never reads a file.
 package alerts

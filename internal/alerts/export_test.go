@@ -1,4 +1,4 @@
 package alerts
 
-// KeepAtMost has so many samples be kept at most. Call it before the first evaluation.
-func (a *Alerts) KeepAtMost(samples int) { a.memory.most, a.memory.room = samples, samples }
+// KeepAtMost limits the history to so many samples. Call it before the first evaluation.
+func (a *Alerts) KeepAtMost(samples int) { a.history.most, a.history.room = samples, samples }

@@ -195,9 +195,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, config.Clock.Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
-	if err := a.openServers(); err != nil {
-		return err
-	}
+	a.openServers()
 
 	a.bodies = contract.NewBudget(bodyMemory(config.Memory), config.Limits.Body)
 	if err := a.takeOver(config); err != nil {

@@ -87,7 +87,7 @@ func (a *App) collectAccounts() {
 		func() float64 { return float64(a.Accounts.Counts().MailRefusals) })
 	waiting := prometheus.NewDesc("connect_emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", nil, nil)
 	oldest := prometheus.NewDesc("connect_emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", nil, nil)
-	a.metrics.Register(&scraped{a.logger, a.config.Limits.Scrape, "emails", []*prometheus.Desc{waiting, oldest}, func(ctx context.Context, tell teller) error {
+	a.metrics.RegisterAsking(&scraped{a.logger, a.config.Limits.Scrape, "emails", []*prometheus.Desc{waiting, oldest}, func(ctx context.Context, tell teller) error {
 		count, age, err := a.Accounts.EmailsWaiting(ctx)
 		if err != nil {
 			return err
@@ -187,7 +187,7 @@ func (a *App) collectWebhooks() {
 	oldest := describe("oldest_pending_seconds", "Age of the oldest of them; 0 where there is none.")
 	settled := describe("events_total", "Events that this server delivered, or gave up (failed).", "outcome")
 	failed := describe("failed_attempts_total", "Delivery attempts of this server that failed.")
-	a.metrics.Register(&scraped{a.logger, a.config.Limits.Scrape, "webhooks", []*prometheus.Desc{pending, oldest, settled, failed}, func(ctx context.Context, tell teller) error {
+	a.metrics.RegisterAsking(&scraped{a.logger, a.config.Limits.Scrape, "webhooks", []*prometheus.Desc{pending, oldest, settled, failed}, func(ctx context.Context, tell teller) error {
 		all, err := a.Webhooks.Stats(ctx)
 		if err != nil {
 			return err

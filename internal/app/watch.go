@@ -5,36 +5,34 @@ import (
 	"os"
 	"time"
 
-	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/panics"
 	"connect-svc/internal/servers"
+	"connect-svc/internal/webhook"
 )
 
 // openServers prepares this server's row among the servers, and the alerts.
-func (a *App) openServers() (err error) {
+func (a *App) openServers() {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "" // there is none to tell it by
+		host = "" // servers.New has a word for it
 	}
 	a.servers = servers.New(a.Pool, host, a.config.Version, a.config.Commit, a.config.Clock.Now())
-	a.alerts, err = alerts.New(docs.Alerts, a.metrics.Gatherer(), a.servers.ID().String())
-	return err
+	a.alerts = alerts.New()
 }
 
-// watch evaluates the alerts of docs/alerts.yaml, and says to all that this server is there, until ctx ends. Then it takes this
-// server's row away.
+// watch evaluates the alerts and sends this server's heartbeats until ctx ends. Then it removes this server's row.
 func (a *App) watch(ctx context.Context) {
-	var trouble string // which is logged once
+	var logged string // the same error is logged once
 	look := func() {
-		said := ""
+		failure := ""
 		err := panics.Try(func() error { return a.look(ctx, a.config.Clock.Now()) })
 		if err != nil && ctx.Err() == nil {
-			if said = err.Error(); said != trouble {
+			if failure = err.Error(); failure != logged {
 				a.logger.Warn("watch", "cause", err)
 			}
 		}
-		trouble = said
+		logged = failure
 	}
 	look()
 	every(ctx, alerts.Interval, look)
@@ -45,25 +43,73 @@ func (a *App) watch(ctx context.Context) {
 	}
 }
 
-// look takes one look at this server's metrics, and at the other servers. Where nobody knows of these, they are as they were: else a
-// database that is away for a moment would end the alert of a server that is down.
-func (a *App) look(ctx context.Context, now time.Time) error {
-	asking, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
-	defer cancel()
-	list, err := a.servers.List(asking)
-	if err == nil {
-		a.others = map[string]bool{}
+// look evaluates the alerts on this server's metrics and the state of the other servers, and sends a heartbeat. It returns the last
+// error. While the list of servers cannot be read, the last one that was read remains valid: a short outage of the database must not
+// end the alert of a server that is down.
+func (a *App) look(ctx context.Context, now time.Time) (err error) {
+	act := func(do func(context.Context) error) {
+		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
+		defer cancel()
+		if failure := do(limited); failure != nil {
+			err = failure
+		}
 	}
-	for _, server := range list {
-		a.others[server.ID.String()] = !server.Lost()
-	}
-	if failure := a.alerts.Evaluate(ctx, now, a.others); failure != nil {
+	act(func(ctx context.Context) error {
+		list, err := a.servers.List(ctx)
+		if err == nil {
+			a.others = map[string]bool{}
+		}
+		for _, server := range list {
+			a.others[server.ID.String()] = !server.Lost()
+		}
+		return err
+	})
+	samples, failure := alerts.Gather(a.metrics.Gatherer())
+	if failure != nil {
 		err = failure
 	}
-	writing, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
-	defer cancel()
-	if failure := a.servers.Heartbeat(writing, a.alerts.Firing()); failure != nil {
-		err = failure
-	}
+	samples = append(samples, a.upSamples()...)
+	act(func(ctx context.Context) error {
+		_, oldest, err := a.Accounts.EmailsWaiting(ctx)
+		if err == nil {
+			samples = append(samples, alerts.Sample{Metric: "connect_emails_oldest_waiting_seconds", Value: oldest.Seconds()})
+		}
+		return err
+	})
+	act(func(ctx context.Context) error {
+		all, err := a.Webhooks.Stats(ctx)
+		if err == nil {
+			samples = append(samples, webhookSamples(all)...)
+		}
+		return err
+	})
+	a.alerts.Evaluate(now, samples)
+	act(func(ctx context.Context) error { return a.servers.Heartbeat(ctx, a.alerts.Firing()) })
 	return err
+}
+
+// upSamples tell which servers answer, as Prometheus finds out when it scrapes them.
+func (a *App) upSamples() (samples []alerts.Sample) {
+	sample := func(instance string, up float64) {
+		samples = append(samples, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": instance}, Value: up})
+	}
+	self := a.servers.ID().String()
+	sample(self, 1)
+	for instance, up := range a.others {
+		if instance != self && up {
+			sample(instance, 1)
+		} else if instance != self {
+			sample(instance, 0)
+		}
+	}
+	return samples
+}
+
+func webhookSamples(all []webhook.Stats) (samples []alerts.Sample) {
+	for _, s := range all {
+		samples = append(samples,
+			alerts.Sample{Metric: "connect_webhook_oldest_pending_seconds", Labels: alerts.Labels{"client": s.Client}, Value: s.Oldest.Seconds()},
+			alerts.Sample{Metric: "connect_webhook_events_total", Labels: alerts.Labels{"client": s.Client, "outcome": "failed"}, Value: float64(s.Failed)})
+	}
+	return samples
 }

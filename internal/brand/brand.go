@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// DefaultName is the name of a service whose operator has given it none.
+// DefaultName is the name of a service whose operator has not named it.
 const DefaultName = "Activity Connect"
 
-// Brand is whose pages and emails these are. All but the name may be empty.
+// Brand describes the operator to users, on pages and in emails. Every field except Name may be empty.
 type Brand struct {
 	Name       string
 	Logo       Logo
-	LogoDark   Logo // on a dark page; empty: Logo is for both
+	LogoDark   Logo // on dark pages; empty: Logo serves both
 	Color      Color
-	SupportURL string // https: or mailto:, where users get help
-	PrivacyURL string // https:, the privacy policy
+	SupportURL string // https: or mailto:, for users who need help
+	PrivacyURL string // https:, of the privacy policy
 }
 
-// OnDark is the logo for a dark page, where it is another one.
+// OnDark returns the logo for dark pages if it differs from Logo.
 func (b Brand) OnDark() Logo {
 	if b.LogoDark.Name == b.Logo.Name {
 		return Logo{}
@@ -29,14 +29,14 @@ func (b Brand) OnDark() Logo {
 	return b.LogoDark
 }
 
-// IsPage says whether an address leads to a page that users may be sent to: https, at most 2048 characters, no credentials.
+// IsPage reports whether users may be sent to an address: it uses https, has at most 2048 characters, and contains no credentials.
 func IsPage(address string) bool {
 	parsed, err := url.Parse(address)
 	unseen := strings.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c > '~' })
 	return err == nil && parsed.Scheme == "https" && parsed.Host != "" && parsed.User == nil && len(address) <= 2048 && !unseen
 }
 
-// IsSupport says whether users may be sent to an address for help: a page, or mailto: with one address.
+// IsSupport reports whether users may be sent to an address for help: a page, or mailto: with one address.
 func IsSupport(address string) bool {
 	recipient, isMail := strings.CutPrefix(address, "mailto:")
 	if !isMail {
@@ -46,13 +46,13 @@ func IsSupport(address string) bool {
 	return err == nil && parsed.Address == recipient && !strings.ContainsAny(recipient, "?&%\"<> ")
 }
 
-// File belongs to a brand and is to be served. Its name changes with its content.
+// File is a file of a brand that pages load. Its name changes with its content.
 type File struct {
 	Name, MediaType string
 	Content         []byte
 }
 
-// Style is the name of the style sheet that puts the color into the place of the pages' own; empty where there is none.
+// Style returns the name of the style sheet that replaces the pages' own color, or an empty string without a color.
 func (b Brand) Style() string {
 	css := b.Color.CSS()
 	if css == "" {
@@ -61,7 +61,7 @@ func (b Brand) Style() string {
 	return fileName("brand-", []byte(css), ".css")
 }
 
-// Files are the logos and the style sheet that there are.
+// Files returns the logos and the style sheet of the brand.
 func (b Brand) Files() []File {
 	var files []File
 	for _, logo := range []Logo{b.Logo, b.OnDark()} {
@@ -75,7 +75,7 @@ func (b Brand) Files() []File {
 	return files
 }
 
-// fileName is a name that changes with the content.
+// fileName returns a name that changes with the content.
 func fileName(prefix string, content []byte, extension string) string {
 	sum := sha256.Sum256(content)
 	return prefix + hex.EncodeToString(sum[:8]) + extension

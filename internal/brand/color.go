@@ -8,27 +8,27 @@ import (
 	"github.com/lucasb-eyer/go-colorful"
 )
 
-// Color is an operator's color. The zero value is none.
+// Color is an operator's color. The zero value means that there is none.
 type Color struct {
 	light, dark palette
 	set         bool
 }
 
-// palette is what pages need of a color on a light or on a dark page.
+// palette holds the colors that pages derive from a color, in the light or the dark scheme.
 type palette struct{ main, hover, onMain, tile, lane, news colorful.Color }
 
-// Contrasts that text and signs need (WCAG 2.2, 1.4.3).
+// readable is the contrast that text and icons need (WCAG 2.2, 1.4.3).
 const readable = 4.5
 
-// The grounds on which the pages put a color: the card that holds the text, and the page around it.
+// The backgrounds on which pages use a color: the card that holds the text, and the paper around it.
 var (
 	lightCard, lightPaper = rgb("#ffffff"), rgb("#edf1ee")
 	darkCard, darkPaper   = rgb("#151e1a"), rgb("#0e1512")
 	white, black          = rgb("#ffffff"), rgb("#0b0f0d")
 )
 
-// ParseColor reads a color such as #0b5a41. Text in it must be readable on a light page: the error names the nearest color
-// that is. On a dark page a lighter tone of it takes its place, where it has to.
+// ParseColor parses a color such as #0b5a41. Text in it must be readable on a light page; otherwise the error names the nearest
+// readable color. Dark pages use a lighter tone if they need to.
 func ParseColor(text string) (Color, error) {
 	given, err := colorful.Hex(text)
 	if err != nil || len(text) != len("#rrggbb") {
@@ -45,7 +45,7 @@ func ParseColor(text string) (Color, error) {
 	}, nil
 }
 
-// Hex is the color as it was given, in lower case; empty where there is none.
+// Hex returns the color as it was given, in lower case, or an empty string without a color.
 func (c Color) Hex() string {
 	if !c.set {
 		return ""
@@ -53,7 +53,7 @@ func (c Color) Hex() string {
 	return c.light.main.Hex()
 }
 
-// CSS is the style sheet that puts the color into the place of the pages' own; empty where there is none.
+// CSS returns the style sheet that replaces the pages' own color, or an empty string without a color.
 func (c Color) CSS() string {
 	if !c.set {
 		return ""
@@ -66,8 +66,8 @@ func (p palette) css() string {
 		p.main.Hex(), p.hover.Hex(), p.onMain.Hex(), p.tile.Hex(), p.lane.Hex(), p.news.Hex())
 }
 
-// paletteOf derives the rest from a color that can be read on both grounds. The tints of the grounds stay so faint that the
-// color can be read on them, too.
+// paletteOf derives a palette from a color that is readable on both backgrounds. The tints of the backgrounds stay faint enough for the
+// color to be readable on them.
 func paletteOf(main, card, paper, away colorful.Color) palette {
 	tint := func(ground colorful.Color, share float64) colorful.Color {
 		for ; share > 0.01; share *= 0.75 {
@@ -81,14 +81,14 @@ func paletteOf(main, card, paper, away colorful.Color) palette {
 	if contrast(main, black) > contrast(main, white) {
 		p.onMain = black
 	}
-	// Away from the text of the button, so that the text stays readable.
+	// Away from the color of the button's text, so that the text stays readable.
 	if p.hover = mix(main, away, 0.2); contrast(p.hover, p.onMain) < readable {
 		p.hover = main
 	}
 	return p
 }
 
-// toward mixes a color with another one until it can be read on all grounds.
+// toward mixes a color with another one until it is readable on all backgrounds.
 func toward(c, other colorful.Color, grounds ...colorful.Color) colorful.Color {
 	for share := 0.0; share < 1; share += 0.01 {
 		if mixed := mix(c, other, share); least(mixed, grounds...) >= readable {
@@ -98,7 +98,7 @@ func toward(c, other colorful.Color, grounds ...colorful.Color) colorful.Color {
 	return other
 }
 
-// mix returns a color that can be written down: six digits, as browsers will read it.
+// mix returns a color that six digits express exactly, as browsers will read it.
 func mix(a, b colorful.Color, share float64) colorful.Color {
 	return rgb(a.BlendRgb(b, share).Clamped().Hex())
 }
@@ -111,7 +111,7 @@ func least(c colorful.Color, grounds ...colorful.Color) float64 {
 	return smallest
 }
 
-// contrast is the ratio of WCAG 2.2, 1 to 21.
+// contrast returns the contrast ratio of WCAG 2.2, from 1 to 21.
 func contrast(a, b colorful.Color) float64 {
 	_, one, _ := a.Xyz()
 	_, two, _ := b.Xyz()

@@ -23,7 +23,7 @@ func TestParseColorRefuses(t *testing.T) {
 	}
 }
 
-// TestNearestColorIsAccepted: an operator can take what the error names.
+// The color that the error names is accepted.
 func TestNearestColorIsAccepted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +38,7 @@ func TestNearestColorIsAccepted(t *testing.T) {
 	})
 }
 
-// TestColorsCanBeRead measures, in the style sheet, each pair of colors that the pages lay over each other.
+// TestColorsCanBeRead measures the contrast of each pair of colors in the style sheet that pages use together.
 func TestColorsCanBeRead(t *testing.T) {
 	t.Parallel()
 	variable := regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]{6});`)

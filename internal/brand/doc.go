@@ -1,5 +1,9 @@
-// Package brand is what an operator or a partner looks like to users: a name, a logo, a color, and where to turn to.
+// Package brand is how an operator or a partner looks to users: a name, a logo, a color, and pages for help and privacy.
 //
-// What comes from a file is never served as it is. A picture is decoded and encoded again, and of a drawing only shapes and
-// paints are kept; so a logo can neither run nor load anything. A color is refused unless text in it can be read.
+// # Invariants
+//
+//   - A logo is never served as it was uploaded. A picture is decoded and encoded again (TestReadPicture), and only the shapes and
+//     paints of a drawing are written, so that a logo can neither run nor load anything (TestDrawingIsHarmless).
+//   - A logo takes little to draw, whatever its file refers to (TestReadLogoRefuses).
+//   - Text in an accepted color is readable, in light and in dark pages (TestColorsCanBeRead).
 package brand

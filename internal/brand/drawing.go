@@ -26,7 +26,7 @@ const properties = `fill(-opacity|-rule)?|stroke(-width|-linecap|-linejoin|-mite
 	`vector-effect|(shape|text)-rendering|isolation|mix-blend-mode`
 
 var (
-	// elements of SVG that draw or describe what is drawn. Those that draw are true.
+	// elements are the SVG elements that are kept. The value is true for those that draw.
 	elements = map[string]bool{
 		"svg": false, "g": false, "defs": false, "symbol": false, "title": false, "desc": false, "style": false,
 		"linearGradient": false, "radialGradient": false, "stop": false, "clipPath": false, "mask": false,
@@ -42,7 +42,7 @@ var (
 	partID = regexp.MustCompile(`^[\w.-]+$`)
 	link   = regexp.MustCompile(`^#[\w.-]+$`)
 
-	// reference is what a style or a paint may name: a part of the same file.
+	// reference matches the only kind of URL that a style or a paint may contain: a part of the same file.
 	reference = regexp.MustCompile(`url\(\s*["']?#([\w.-]+)["']?\s*\)`)
 	harmful   = regexp.MustCompile(`(?i)url\(|@|\\|expression|javascript:|image|src\(`)
 )
@@ -80,11 +80,11 @@ func readDrawing(file []byte) ([]byte, error) {
 	return d.out.Bytes(), nil
 }
 
-// drawing is what was read of a file.
+// drawing is the state of reading a file.
 type drawing struct {
 	out    bytes.Buffer
-	open   []*part // nil: left out
-	hidden int     // how many elements deep within one that is left out
+	open   []*part // the open elements; nil: dropped
+	hidden int     // how many dropped elements are open
 	style  *bytes.Buffer
 	drawn  bool
 	root   *part

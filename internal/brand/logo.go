@@ -7,20 +7,20 @@ import (
 	"path"
 )
 
-// MaxLogo is how large a logo may be, in bytes: as a file and as it is served.
+// MaxLogo is the maximum size of a logo in bytes, both as a file and as it is served.
 const MaxLogo = 64 << 10
 
 // maxSide is the side of the largest picture, in pixels. Another shape may have as many pixels: to read and write them again takes less
 // than a tenth of a second, which the request of an operator who sets a logo can wait.
 const maxSide = 1024
 
-// Logo is a picture that is safe to serve. The zero value is none.
+// Logo is a picture that is safe to serve. The zero value means that there is none.
 type Logo struct {
-	Name    string // under which it is served: a hash of the content, and .svg or .png
+	Name    string // of the served file: a hash of the content, with .svg or .png
 	Content []byte
 }
 
-// MediaType is that of the file's name.
+// MediaType returns the media type that the name stands for.
 func (l Logo) MediaType() string {
 	if path.Ext(l.Name) == ".svg" {
 		return "image/svg+xml"
@@ -28,7 +28,7 @@ func (l Logo) MediaType() string {
 	return "image/png"
 }
 
-// LogoError is why a file is no logo. Its text completes a sentence that begins with the file's name.
+// LogoError explains why a file was rejected. Its text completes a sentence that begins with the file's name.
 type LogoError struct {
 	Reason              string // for a text in another language: large, large_written, png, pixels, unknown, complex or nothing
 	Width, Height, Most int    // what the text has of numbers; 0: nothing

@@ -111,7 +111,7 @@ func TestStyleOfADrawing(t *testing.T) {
 	}
 }
 
-// TestDrawingIsHarmless: nothing that runs, loads or leads away is left of a hostile file, and what draws is.
+// A hostile file keeps what draws, and loses everything that runs, loads or links.
 func TestDrawingIsHarmless(t *testing.T) {
 	t.Parallel()
 	const hostile = `<?xml version="1.0"?><?xml-stylesheet href="https://evil.example/a.css"?>

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// MaxNamed is how many faults are named at a time.
+// MaxNamed is how many faults an error lists.
 const MaxNamed = 100
 
-// RowError says what is wrong with a row.
+// RowError is a fault of a row.
 type RowError struct {
 	Line   int    // of the file, or number of the row in a batch; from 1
-	Column string // empty when the whole line is wrong
-	Err    error  // the reason, without the value: that may be personal
+	Column string // empty if the whole line is wrong
+	Err    error  // the reason, without the value, which may be personal
 }
 
 func (e *RowError) Error() string {
@@ -25,15 +25,15 @@ func (e *RowError) Error() string {
 
 func (e *RowError) Unwrap() error { return e.Err }
 
-// BadRows is the error of rows that cannot be taken. None of the rows was taken then, the good ones neither.
+// BadRows is the error of an import or a batch with bad rows. None of its rows was stored.
 type BadRows struct {
 	Named []*RowError // the first 100 faults, by line
 	Count int64       // of bad rows
-	Rows  int64       // read, the bad ones too
-	Cut   bool        // what follows the last named row could not be read
+	Rows  int64       // read, including the bad ones
+	Cut   bool        // the file could not be read beyond the last named row
 }
 
-// Error sums up in one line.
+// Error summarizes the faults in one line.
 func (e *BadRows) Error() string {
 	text := fmt.Sprintf("%d of %d rows cannot be taken", e.Count, e.Rows)
 	if e.Cut {
@@ -45,7 +45,7 @@ func (e *BadRows) Error() string {
 	return text
 }
 
-// Unwrap is the named faults.
+// Unwrap returns the named faults.
 func (e *BadRows) Unwrap() []error {
 	all := make([]error, len(e.Named))
 	for i, row := range e.Named {
@@ -54,10 +54,10 @@ func (e *BadRows) Unwrap() []error {
 	return all
 }
 
-// Add notes the faults of one more row.
+// Add records the faults of one more row.
 func (e *BadRows) Add(faults ...*RowError) { e.Found(1, faults...) }
 
-// Found notes that count more rows are bad, and the first faults of them.
+// Found records that count more rows are bad, with their first faults.
 func (e *BadRows) Found(count int64, faults ...*RowError) {
 	e.Count += count
 	e.Named = append(e.Named, faults...)
@@ -67,7 +67,7 @@ func (e *BadRows) Found(count int64, faults ...*RowError) {
 	}
 }
 
-// Err is e as an error about so many rows, or nil if no row is bad.
+// Err returns e as the error of so many rows, or nil if no row is bad.
 func (e *BadRows) Err(rows int64) error {
 	if e.Count == 0 {
 		return nil

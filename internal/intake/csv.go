@@ -9,21 +9,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxRowBytes bounds the memory that a file takes: a quote that is never closed makes one row of all that follows.
+// maxRowBytes bounds the memory for a row: a quote that is never closed turns the rest of the file into one row.
 const maxRowBytes = 1 << 20
 
 var (
-	// ErrUUID says what a column of ids wants.
+	// ErrUUID is the fault of a column of ids.
 	ErrUUID = errors.New("must be a UUID")
 
 	errText    = errors.New("must be UTF-8 without NUL")
 	errLongRow = errors.New("must be shorter than 1 MiB: is a closing quote missing?")
 )
 
-// IsText tells whether PostgreSQL takes the text.
+// IsText reports whether PostgreSQL accepts the text.
 func IsText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
-// ParseUUID reads a UUID in its usual form alone; [uuid.Parse] knows more of them.
+// ParseUUID parses a UUID in its usual form. [uuid.Parse] accepts other forms as well.
 func ParseUUID(text string) (uuid.UUID, error) {
 	if len(text) != 36 {
 		return uuid.UUID{}, ErrUUID
@@ -35,7 +35,7 @@ func ParseUUID(text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// limitedReader counts what is read, and fails where one row takes more of the file than left.
+// limitedReader counts the bytes read, and fails if one row takes more than left.
 type limitedReader struct {
 	file io.Reader
 	left int

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// read reads a file of two columns, a name and "good" or what is wrong, and returns the good rows by line.
+// read reads a file of two columns, a name and "good" or a fault, and returns the good rows with their lines.
 func read(t *testing.T, text string) (good []string, reader *Reader, reports []Progress) {
 	t.Helper()
 	reader, err := NewReader(strings.NewReader(text), []string{"name", "fault"}, func(p Progress) { reports = append(reports, p) },
@@ -34,7 +34,7 @@ func read(t *testing.T, text string) (good []string, reader *Reader, reports []P
 	return good, reader, reports
 }
 
-// A bad row is left out and named, and reading goes on behind it, except where nobody knows where the next one begins.
+// The reader reports a bad row and continues after it, unless it cannot know where the next row begins.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	const head = "\xef\xbb\xbfname,fault\n"
@@ -74,7 +74,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// The first hundred faults by line are kept, whoever finds them.
+// The first hundred faults by line are kept, in whichever order they are found.
 func TestBadRows(t *testing.T) {
 	t.Parallel()
 	var bad BadRows

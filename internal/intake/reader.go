@@ -10,34 +10,34 @@ import (
 	"strings"
 )
 
-// Progress of an import.
+// Progress is the progress of an import.
 type Progress struct {
 	Rows    int64 // read from the file
 	Bytes   int64 // read from the file
-	Storing bool  // all rows are read and are now being written
-	Stored  int64 // of them, about how many are written
+	Storing bool  // all rows have been read and are now being stored
+	Stored  int64 // about how many of them are stored
 }
 
-// Result says what became of rows. Each is counted in Rows and in one of the others.
+// Result counts what happened to rows. Each row counts in Rows and in one other field.
 type Result struct {
 	Rows      int64
 	Inserted  int64
 	Updated   int64
 	Unchanged int64 // stored like that before, or replaced by a later row of the same write
-	Skipped   int64 // of unknown users, where an import was told to pass over them
+	Skipped   int64 // of unknown users, if the import skips them
 }
 
-// Settle counts the rest of so many rows: what changed nothing.
+// Settle counts the rest of so many rows as unchanged.
 func (r *Result) Settle(rows int64) {
 	r.Rows = rows
 	r.Unchanged = rows - r.Inserted - r.Updated - r.Skipped
 }
 
-// progressEvery is the number of rows between two reports of progress.
+// progressEvery is the number of rows between two progress reports.
 const progressEvery = 10_000
 
-// Reader feeds the good rows of a file of comma-separated values (RFC 4180), with or without a byte order mark, to a COPY, as a
-// pgx.CopyFromSource does, and keeps what is wrong with the others.
+// Reader is a pgx.CopyFromSource of the good rows of a file of comma-separated values (RFC 4180), with or without a byte order mark. It
+// collects the faults of the other rows.
 type Reader struct {
 	file     *limitedReader
 	csv      *csv.Reader
@@ -52,8 +52,8 @@ type Reader struct {
 	err    error
 }
 
-// NewReader reads a file whose first row must name the columns in their order. appendValues appends what is copied of a row, or says
-// what is wrong with it. progress may be nil. The error is a [RowError] or says what else failed.
+// NewReader returns the reader of a file whose first row must name the columns in order. appendValues appends the values of a row, or
+// returns its faults. progress may be nil. The error is a [RowError] or the cause of another failure.
 func NewReader(
 	file io.Reader, columns []string, progress func(Progress),
 	appendValues func(values []any, row []string, line int) ([]any, []*RowError),
@@ -62,14 +62,14 @@ func NewReader(
 	buffered := bufio.NewReaderSize(limited, 1<<16)
 	const byteOrderMark = "\xef\xbb\xbf"
 	if start, _ := buffered.Peek(len(byteOrderMark)); string(start) == byteOrderMark {
-		_, _ = buffered.Discard(len(byteOrderMark)) // it is in the buffer
+		_, _ = buffered.Discard(len(byteOrderMark)) // cannot fail: it is in the buffer
 	}
 	if progress == nil {
 		progress = func(Progress) {}
 	}
 	r := &Reader{file: limited, csv: csv.NewReader(buffered), columns: columns, append: appendValues, progress: progress}
 	r.csv.ReuseRecord = true
-	r.csv.FieldsPerRecord = -1 // next counts the fields, for an error in our words
+	r.csv.FieldsPerRecord = -1 // next counts the fields, for an error of our own
 	header, err := r.next()
 	if bad := (*RowError)(nil); err != nil && !errors.Is(err, io.EOF) && !errors.As(err, &bad) {
 		return nil, fmt.Errorf("read the file: %w", err)
@@ -80,8 +80,8 @@ func NewReader(
 	return r, nil
 }
 
-// next is the next row, until [io.EOF], and notes its line. The row is valid until the next call. A [RowError] says that the line is
-// no row of this file.
+// next returns the next row, or [io.EOF], and records its line. The row is valid until the next call. The error is a [RowError] if the
+// line is not a row of this file.
 func (r *Reader) next() (row []string, err error) {
 	r.file.left = maxRowBytes
 	row, err = r.csv.Read()
@@ -107,7 +107,7 @@ func (r *Reader) next() (row []string, err error) {
 	return row, nil
 }
 
-// Next goes on to the next good row.
+// Next advances to the next good row.
 func (r *Reader) Next() bool {
 	for {
 		row, err := r.next()
@@ -138,19 +138,19 @@ func (r *Reader) Next() bool {
 	}
 }
 
-// Values of the row.
+// Values returns the values of the row.
 func (r *Reader) Values() ([]any, error) { return r.values, nil }
 
-// Err is why there is no next row, nil at the end of the file.
+// Err returns why there is no next row, or nil at the end of the file.
 func (r *Reader) Err() error { return r.err }
 
-// Rows is how many rows were read, the bad ones too.
+// Rows returns how many rows were read, including the bad ones.
 func (r *Reader) Rows() int64 { return r.rows }
 
-// Bad is what is wrong with rows that were read.
+// Bad returns the faults of the rows that were read.
 func (r *Reader) Bad() *BadRows { return &r.bad }
 
-// Storing reports that all rows are read, and that this share of them is written: 0 to 1.
+// Storing reports the progress of storing: all rows have been read, and this share of them, from 0 to 1, is stored.
 func (r *Reader) Storing(share float64) {
 	r.progress(Progress{Rows: r.rows, Bytes: r.file.read, Storing: true, Stored: int64(share * float64(r.rows))})
 }

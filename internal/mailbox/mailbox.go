@@ -1,4 +1,8 @@
-// Package mailbox says what is an email address, of a user or of a partner's contact.
+// Package mailbox validates the email addresses of users and of partners' contacts.
+//
+// # Invariants
+//
+//   - A valid address looks like no other address: it has no invisible character, and none that reorders text (TestValid).
 package mailbox
 
 import (
@@ -8,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// Valid says whether the text is a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. Quoted local
-// parts and numeric hosts are refused: nobody signs in with them, and parsers disagree about them. The address has no
-// character that shows as nothing, breaks the line or turns around what follows, so that it cannot pass for another one, and no
-// question mark, after which a link to the address would say more than whom to write to.
+// Valid reports whether the text is a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. It rejects
+// quoted local parts and numeric hosts, which nobody signs in with and about which parsers disagree. It rejects characters that are
+// invisible, break the line or reverse the text after them, with which an address could imitate another one. It rejects question marks,
+// which in a mailto: link begin further fields.
 func Valid(text string) bool {
 	if len(text) > 254 || !utf8.ValidString(text) || strings.ContainsFunc(text, misleading) {
 		return false
@@ -24,7 +28,7 @@ func Valid(text string) bool {
 	return at <= 64 && !strings.HasPrefix(text[at+1:], "[")
 }
 
-// misleading are characters that are not to be seen, the fillers among the letters included, and the question mark.
+// misleading matches invisible characters, including the fillers among the letters, and the question mark.
 func misleading(c rune) bool {
 	return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == '?' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) || c == '\u2800'
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// IsLoopback tells whether what is sent to host stays on this machine: host is a loopback address or `localhost`. Other names
-// are not looked up: what they lead to may differ the next time.
+// IsLoopback reports whether data sent to host stays on this machine: host is a loopback address or localhost. Other names are not
+// resolved, because they may resolve to another address later.
 func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true

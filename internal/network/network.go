@@ -1,4 +1,9 @@
-// Package network says from where a request comes, as far as that can be known, and which hosts are this machine itself.
+// Package network determines the network address of a caller, and which hosts are this machine.
+//
+// # Invariants
+//
+//   - X-Forwarded-For is trusted only if the peer is a trusted proxy, and read from its right end (TestAddress).
+//   - A caller cannot appear as many networks by using many addresses of one IPv6 network (TestOf).
 package network
 
 import (
@@ -11,9 +16,9 @@ import (
 // Proxies are the networks of proxies whose X-Forwarded-For is trusted.
 type Proxies []netip.Prefix
 
-// Address is the caller's address. X-Forwarded-For is trusted only from trusted proxies and read from its right end, where the
-// nearest proxy appends: the first address that is not a trusted proxy is the caller's. Anybody may have written what is left of
-// it. The zero value stands for an address that is not known.
+// Address returns the caller's address. X-Forwarded-For is trusted only from trusted proxies, and read from its right end, where the
+// nearest proxy appends: the first address that is not a trusted proxy is the caller's. Anybody may have written the addresses to the
+// left of it. The zero value means that the address is unknown.
 func (p Proxies) Address(r *http.Request) netip.Addr {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	address := peer.Addr().Unmap()
@@ -24,14 +29,14 @@ func (p Proxies) Address(r *http.Request) netip.Addr {
 		}
 		next, ok := parseHop(hop)
 		if !ok {
-			break // the last proxy is all that is known
+			break // nothing is known beyond the last proxy
 		}
 		address = next
 	}
 	return address
 }
 
-// Of is the network of the caller's address: an IPv4 address, or the /48 of IPv6 that a provider gives to a customer.
+// Of returns the network of the caller's address: an IPv4 address, or the IPv6 /48 that a provider assigns to a customer.
 func (p Proxies) Of(r *http.Request) netip.Prefix {
 	address := p.Address(r)
 	bits := 48
@@ -45,7 +50,7 @@ func (p Proxies) trust(address netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// parseHop parses an address of X-Forwarded-For, to which some proxies append a port.
+// parseHop parses an address in X-Forwarded-For, to which some proxies append a port.
 func parseHop(hop string) (netip.Addr, bool) {
 	hop = strings.TrimSpace(hop)
 	address, err := netip.ParseAddr(strings.Trim(hop, "[]"))

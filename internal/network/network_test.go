@@ -47,8 +47,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// FuzzAddress: whatever stands in the header, an untrusted peer is itself, and behind a trusted one the answer is an
-// address without zone that the last untrusted hop determines alone.
+// FuzzAddress checks any header: the address of an untrusted peer is its own, and behind a trusted peer only the last untrusted hop
+// determines the address, which has no zone.
 func FuzzAddress(f *testing.F) {
 	for _, seed := range []string{"", "198.51.100.1", "a, b", "[::1]:80", "10.0.0.1,,", "::ffff:1.2.3.4%x", "\x00"} {
 		f.Add(seed)
@@ -70,7 +70,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// TestOf: who has a network of IPv6 is one caller, however many addresses it has.
+// All addresses of an IPv6 network are one caller.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	for peer, want := range map[string]string{

@@ -1,8 +1,8 @@
-// Package scope is the vocabulary of what a partner may read (specification 2.1): three scopes, and sets of them.
+// Package scope defines what a partner may read (specification 2.1): three scopes, and sets of them.
 //
-// A set is a few bits, so that sets compare with ==, fit a smallint column and need no sorting. As text it is the scopes in
-// the order of the specification, separated by single spaces (RFC 6749, section 3.3). The package imports nothing of the
-// service, and every package may use it.
+// A set is a few bits. Sets compare with ==, fit into a smallint column and need no sorting. As text, a set is its scopes in the order
+// of the specification, separated by single spaces (RFC 6749, section 3.3). The package imports nothing of the service, and every
+// package may use it.
 package scope
 
 import (
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Set is a set of scopes, one bit each. The zero value is the empty set, which no connection and no client has.
+// Set is a set of scopes, one bit each. The zero value is the empty set; connections and clients always have a scope.
 type Set int16
 
-// The scopes of version 1. A bit, once given, keeps its meaning: the database stores it.
+// The scopes of version 1. A bit keeps its meaning forever, because the database stores it.
 const (
 	DailySteps Set = 1 << iota
 	CyclingDaily
@@ -26,11 +26,11 @@ const (
 // names are the scopes in the order of their bits.
 var names = [...]string{"daily_steps:read", "cycling_daily:read", "cycling_activities:read"}
 
-// ErrInvalid is the error for a scope value that is empty, names an unknown scope, repeats one, or separates them by
-// anything but one space.
+// ErrInvalid is the error for a scope value that is empty, contains an unknown or repeated scope, or separates scopes by anything but
+// one space.
 var ErrInvalid = errors.New("invalid scope")
 
-// Parse reads a scope value as an authorization request carries it: unique known scopes in any order.
+// Parse parses the scope value of an authorization request: unique known scopes in any order.
 func Parse(value string) (Set, error) {
 	var set Set
 	for name := range strings.SplitSeq(value, " ") {
@@ -43,10 +43,10 @@ func Parse(value string) (Set, error) {
 	return set, nil
 }
 
-// Contains tells whether every scope of other is in s.
+// Contains reports whether every scope of other is in s.
 func (s Set) Contains(other Set) bool { return s&other == other }
 
-// Names are the scopes of s in the order of the specification.
+// Names returns the scopes of s in the order of the specification.
 func (s Set) Names() []string {
 	list := make([]string, 0, len(names))
 	for bit, name := range names {
@@ -57,5 +57,5 @@ func (s Set) Names() []string {
 	return list
 }
 
-// String is the set as a space-separated scope value.
+// String returns the set as a space-separated scope value.
 func (s Set) String() string { return strings.Join(s.Names(), " ") }

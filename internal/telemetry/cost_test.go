@@ -14,14 +14,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// discard is a writer of answers that costs nothing.
+// discard is a response writer that costs nothing.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// untraced is all that a request has of traces where they are off.
+// untraced does everything that a request does for traces while they are off.
 func untraced() func() {
 	var off *Traces
 	handler := off.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
@@ -46,7 +46,7 @@ func TestTracesThatAreOffAllocateNothing(t *testing.T) {
 	}
 }
 
-// Counting a request in the metrics must not be felt: it happens before the caller's connection is free again.
+// Counting a request in the metrics must be cheap: it happens before the caller's connection is free again.
 func TestMetricsAllocateLittle(t *testing.T) {
 	metrics := NewMetrics(slog.New(slog.DiscardHandler))
 	event := &Event{Operation: "readDailyActivity", Status: http.StatusOK, Duration: time.Millisecond, Limiter: LimiterAdmitted}

@@ -1,13 +1,13 @@
-// Package telemetry tells the operator what the service does: structured logs with one event for each request, the metrics
-// that are counted from these events, and traces.
+// Package telemetry shows operators what the service does: structured logs with one event per request, metrics that are counted from
+// these events, and traces.
 //
 // # Invariants
 //
-//   - No line of a log contains a credential. Every string, error and value passes through [credential.Redact], in
-//     whichever attribute, group or message it is.
-//   - An event names the operation, and never the path, the query, a header or a network address: paths contain grant ids,
-//     and queries contain codes.
+//   - No log line contains a credential. Every string, error and value passes through [credential.Redact], in every attribute,
+//     group and message (TestLoggerRedacts).
+//   - An event names the operation. It never contains the path, the query, a header or a network address, because paths contain
+//     grant ids and queries contain codes (TestOneEventForEachRequest).
 //
-// The package decides nothing. An edge (internal/api/partner, internal/web/pages) responds to the request, and records in
-// the request's [Event] what the operator should know.
+// The package makes no decisions. An edge (internal/api/partner, internal/web/pages) answers the request and records in its [Event]
+// what the operator should know.
 package telemetry

@@ -14,37 +14,37 @@ import (
 	"connect-svc/internal/panics"
 )
 
-// Event is the one log event of a request. The edge that handles the request fills it in; it is written when the response
-// is complete. It belongs to the goroutine that handles the request.
+// Event is the one log event of a request. The edge that handles the request fills it in, and [Requests] writes it after the response.
+// It belongs to the goroutine that handles the request.
 type Event struct {
-	// RequestID identifies the request, also to the caller: X-Request-ID and request_id (specification 4, 7.1).
+	// RequestID identifies the request. The caller sees it as X-Request-ID and request_id (specification 4, 7.1).
 	RequestID uuid.UUID
-	// Operation is the name of the operation in the contract, or the pattern of the page's route. Never the path.
+	// Operation is the name of the operation in the contract, or the pattern of the page's route. It is never the path.
 	Operation string
-	// ClientID is the authenticated client, or the one that was given the access token, be it expired or revoked; uuid.Nil if
-	// there is none.
+	// ClientID is the authenticated client, or the client to which the access token was issued, even if the token has expired or was
+	// revoked. It is uuid.Nil if there is none.
 	ClientID uuid.UUID
-	// ClaimedID is the client that a request named without proving it: its authentication failed, or it came from a browser.
-	// Everybody can name every client.
+	// ClaimedID is the client that a request named without proof: its authentication failed, or it came from a browser. Anybody can
+	// name any client.
 	ClaimedID uuid.UUID
-	// Operator is the name of whose token a request to the operator API or the console showed, empty if there is none.
+	// Operator is the name of the operator token that authenticated the request, or empty.
 	Operator string
-	// Code is the error code of the response, empty for a success.
+	// Code is the error code of the response, or empty for a success.
 	Code string
 	// Reason is why the request was refused (package refusal). The caller never sees it.
 	Reason string
-	// Limiter is the decision of the rate limiter, empty if it was not asked.
+	// Limiter is the decision of the rate limiter, or empty if the request did not reach it.
 	Limiter LimiterDecision
-	// Refresh is the outcome of a refresh, empty if no refresh token was presented.
+	// Refresh is the outcome of a refresh, or empty if no refresh token was presented.
 	Refresh RefreshOutcome
-	// Probe is set for requests of tools that ask again and again. Where they go well they are logged at DEBUG.
+	// Probe marks the repeated requests of monitoring tools. They are logged at DEBUG unless they fail.
 	Probe bool
-	// Network is the caller's, as far as it is known. It is in no log.
+	// Network is the caller's network, if known. It is never logged.
 	Network netip.Prefix
-	// Cause is the error behind an opaque 500 or 503. The caller never sees it. It raises the level to ERROR.
+	// Cause is the error behind an opaque 500 or 503. The caller never sees it. It raises the log level to ERROR.
 	Cause error
 
-	// Status and Duration of the response. They are set before the event is written.
+	// Status and Duration of the response. [Requests] sets them.
 	Status   int
 	Duration time.Duration
 }
@@ -66,14 +66,14 @@ type RefreshOutcome string
 // The outcomes of a refresh.
 const (
 	RefreshRotated  RefreshOutcome = "rotated"
-	RefreshReplayed RefreshOutcome = "replayed" // a used token: its connection was revoked
+	RefreshReplayed RefreshOutcome = "replayed" // a used token, which revoked its connection
 	RefreshLapsed   RefreshOutcome = "lapsed"   // the connection was not refreshed in time
-	RefreshRefused  RefreshOutcome = "refused"  // not a valid token, for another reason
+	RefreshRefused  RefreshOutcome = "refused"  // an invalid token, for another reason
 	RefreshFailed   RefreshOutcome = "failed"   // unknown: the request got 500
 )
 
-// CallerLeft is the code of an event whose caller disconnected before the response: its handler panics with
-// [http.ErrAbortHandler]. Nobody sees its status, which is nginx's.
+// CallerLeft is the code of a request whose caller disconnected before the response. Its handler panics with
+// [http.ErrAbortHandler]. The log has the status that nginx uses.
 const (
 	CallerLeft       = "caller_left"
 	statusCallerLeft = 499
@@ -81,8 +81,8 @@ const (
 
 type eventKey struct{}
 
-// EventOf returns the event of the request that ctx belongs to. Outside of [Requests] it returns an event that is never
-// written, so that handlers can be tested alone.
+// EventOf returns the event of the request that ctx belongs to. Outside of [Requests] it returns an event that is never written, so
+// that tests can call handlers directly.
 func EventOf(ctx context.Context) *Event {
 	if event, ok := ctx.Value(eventKey{}).(*Event); ok {
 		return event
@@ -90,15 +90,13 @@ func EventOf(ctx context.Context) *Event {
 	return &Event{RequestID: uuid.New()}
 }
 
-// Requests gives every request its [Event], writes it to logger after the response, and then passes it to each of observe,
-// which run in the goroutine of the request and must not block. A panic of next is logged and closes the connection; the
-// caller sees nothing of it.
+// Requests gives every request its [Event], logs it after the response, and then passes it to the observers, which run in the
+// goroutine of the request and must not block. It logs a panic of next and closes the connection; the caller does not see the panic.
 func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() != nil && r.Method == http.MethodGet {
-			// The caller left before the work began: streams that are opened and reset must not cost other callers time.
-			// Requests that change something are carried out all the same, such as the replay of a refresh token
-			// (specification 3.2).
+			// The caller left before the work began. Streams that are opened and reset must not cost other callers time. Requests that
+			// change something, such as the replay of a refresh token (specification 3.2), still run.
 			panic(http.ErrAbortHandler)
 		}
 		start := time.Now()
@@ -124,7 +122,7 @@ func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) h
 	})
 }
 
-// statusOf is the status that the caller saw. If a handler wrote nothing, net/http sends 200; a panic sends nothing.
+// statusOf returns the status that the caller saw. If a handler wrote nothing, net/http sends 200; a panic sends nothing.
 func statusOf(written int, event *Event) int {
 	switch {
 	case written != 0:
@@ -164,11 +162,11 @@ func write(r *http.Request, logger *slog.Logger, event *Event) {
 		level = slog.LevelError
 		attrs = append(attrs, slog.String("cause", event.Cause.Error()))
 	}
-	// The request's own context may have ended with the caller; the event is written all the same.
+	// The caller may have ended the request's context. The event is still logged.
 	logger.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
 }
 
-// method keeps methods that a caller has made up out of the log.
+// method keeps invented methods out of the log.
 func method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// serve sends one request through [Requests] and returns the lines that were logged.
+// serve sends one request through [Requests] and returns the logged lines.
 func serve(t *testing.T, handler http.HandlerFunc) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
@@ -110,7 +110,7 @@ func TestOneEventForEachRequest(t *testing.T) {
 	}
 }
 
-// The id that the caller is given is the one in the log.
+// The caller and the log see the same request id.
 func TestEventAndHandlerShareTheRequestID(t *testing.T) {
 	t.Parallel()
 	var seen string

@@ -12,14 +12,14 @@ import (
 	"connect-svc/internal/credential"
 )
 
-// NewLogger returns a logger that writes one JSON object per line to w, at level and above, with every credential
-// redacted (specification 5.5: credentials stay out of logs) and the trace id, if the context has one.
+// NewLogger returns a logger that writes one JSON object per line to w, at level and above. It redacts every credential (specification
+// 5.5) and adds the trace id of the context.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return newLogger(&lineWriter{w: w}, level)
 }
 
-// NewGatheringLogger is like [NewLogger], but writes lines together: at most a tenth of a second after the first of them, and at
-// once with a warning or an error. Call flush at the end.
+// NewGatheringLogger is like [NewLogger], but buffers lines for at most a tenth of a second. A warning or an error is written at once,
+// with the lines before it. Call flush at the end.
 func NewGatheringLogger(w io.Writer, level slog.Leveler) (logger *slog.Logger, flush func()) {
 	lines := &lineWriter{w: w, delay: 100 * time.Millisecond}
 	return newLogger(lines, level), lines.flush
@@ -41,7 +41,7 @@ type lineWriter struct {
 	buffer []byte
 }
 
-// Write writes a line together with others, when the buffer is full or the delay is over.
+// Write buffers a line until the buffer is full or the delay is over.
 func (l *lineWriter) Write(line []byte) (int, error) {
 	if l.delay == 0 {
 		return l.w.Write(line)
@@ -71,8 +71,8 @@ func (l *lineWriter) writeBuffer() {
 	}
 }
 
-// redact is called by the handler for the message and for each attribute that is not itself a group, at any depth, after
-// values are resolved. It redacts keys, too.
+// redact redacts an attribute's key and value. The handler calls it for the message and for each attribute that is not a group, at any
+// depth, after it has resolved the value.
 func redact(_ []string, a slog.Attr) slog.Attr {
 	return slog.Attr{Key: credential.Redact(a.Key), Value: redactValue(a.Value)}
 }
@@ -88,8 +88,8 @@ func redactValue(v slog.Value) slog.Value {
 	}
 }
 
-// redactAny handles values that the JSON handler would pass to encoding/json. A byte slice is logged as text, since
-// base64 would hide the prefix by which credentials are recognized.
+// redactAny handles values that the JSON handler would pass to encoding/json. A byte slice is logged as text, because base64 would
+// hide the prefixes of credentials.
 func redactAny(v slog.Value) slog.Value {
 	switch value := v.Any().(type) {
 	case nil, *slog.Source, slog.Level:
@@ -110,8 +110,8 @@ func redactAny(v slog.Value) slog.Value {
 	}
 }
 
-// ServerErrors returns the logger for http.Server.ErrorLog. Its messages, such as failed TLS handshakes, name the peer's
-// network address, which is removed.
+// ServerErrors returns a logger for http.Server.ErrorLog. It removes the peer's network address from messages such as failed TLS
+// handshakes.
 func ServerErrors(logger *slog.Logger) *log.Logger {
 	return log.New(serverErrors{logger}, "", 0)
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The credentials of specification 2.9, and the two that the service knows besides. Each has a body that the redacted
-// line must not hold.
+// credentials are the prefixes of specification 2.9 and the secrets of webhooks. Each gets a body that the redacted line must not
+// contain.
 var credentials = []string{"svci_", "svcc_", "svca_", "svcr2_", "cc1_", "whsec_"}
 
 const body = "Ab3-_9xYzAb3-_9xYzAb3-_9xYzAb3-_9xYz0123456789"
@@ -28,7 +28,7 @@ type record struct {
 	More  map[string]string `json:"more"`
 }
 
-// Specification 5.5 and decisions section 3: a log never holds a credential, wherever it stands.
+// Specification 5.5 and decisions section 3: a log never contains a credential, in any position.
 func TestLoggerRedacts(t *testing.T) {
 	t.Parallel()
 	places := map[string]func(*slog.Logger, string){
@@ -71,7 +71,7 @@ func TestLoggerRedacts(t *testing.T) {
 	}
 }
 
-// What is no credential is logged as it is.
+// Everything except credentials is logged unchanged.
 func TestLoggerKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -98,7 +98,7 @@ func TestServerErrorsHideThePeer(t *testing.T) {
 	}
 }
 
-// writes tells of each write.
+// writes receives each write.
 type writes chan string
 
 func (w writes) Write(lines []byte) (int, error) {
@@ -106,7 +106,7 @@ func (w writes) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// Events of requests are buffered, and keep their place before other lines.
+// Events of requests are buffered, and stay before later lines.
 func TestGatheringLogger(t *testing.T) {
 	t.Parallel()
 	out := make(writes, 100)

@@ -13,26 +13,28 @@ import (
 // namespace is the prefix of the service's own metrics.
 const namespace = "connect"
 
-// DurationBounds are the upper bounds of the buckets of request durations, in seconds. They are dense where durations
-// should be, and end where a request times out.
+// DurationBounds are the upper bounds of the buckets of request durations, in seconds. They are dense where most durations are, and
+// end at the longest time limit.
 var DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// Metrics are what Prometheus scrapes. Labels have a fixed set of values: operations, statuses, outcomes. No label names
-// a user, and only those of webhooks name a client; package usage counts by client.
+// Metrics are the metrics that Prometheus scrapes. Labels have a fixed set of values: operations, statuses, outcomes. No label names a
+// user, and only the metrics of webhooks name a client. Package usage counts requests by client.
 type Metrics struct {
-	http.Handler // responds to a scrape
+	http.Handler // answers a scrape
 
-	registry  *prometheus.Registry
+	registry  *prometheus.Registry // of what this process knows
+	asked     *prometheus.Registry // of what other systems are asked for
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	limiter   *prometheus.CounterVec
 	refreshes *prometheus.CounterVec
 }
 
-// NewMetrics returns the metrics of requests, of the Go runtime and of the process. Errors of a scrape are logged.
+// NewMetrics returns the metrics of requests, the Go runtime and the process. It logs errors of scrapes.
 func NewMetrics(logger *slog.Logger) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		asked:    prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "requests_total",
 			Help: "Finished requests by operation and HTTP status.",
@@ -60,25 +62,30 @@ func NewMetrics(logger *slog.Logger) *Metrics {
 	}
 	m.Register(m.requests, m.durations, m.limiter, m.refreshes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	m.Handler = promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.asked}, promhttp.HandlerOpts{
 		Registry: m.registry,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelError),
 	})
 	return m
 }
 
-// Register adds collectors. It panics if two metrics have one name, which is a bug.
+// Register adds collectors of what this process knows. It panics if two metrics have one name, which is a bug.
 func (m *Metrics) Register(collectors ...prometheus.Collector) {
 	m.registry.MustRegister(collectors...)
 }
 
-// Counter adds a counter whose value is kept elsewhere.
+// RegisterAsking adds a collector that asks another system. Only a scrape reads it.
+func (m *Metrics) RegisterAsking(collector prometheus.Collector) {
+	m.asked.MustRegister(collector)
+}
+
+// Counter adds a counter that reads its value from a function.
 func (m *Metrics) Counter(name, help string, labels prometheus.Labels, value func() float64) {
 	m.Register(prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels}, value))
 }
 
-// Gauge adds a gauge whose value is kept elsewhere.
+// Gauge adds a gauge that reads its value from a function.
 func (m *Metrics) Gauge(name, help string, labels prometheus.Labels, value func() float64) {
 	m.Register(prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels}, value))
@@ -97,5 +104,5 @@ func (m *Metrics) Observe(event *Event) {
 	}
 }
 
-// Gatherer gathers what ServeHTTP writes.
+// Gatherer gathers what this process knows. It asks no other system.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }

@@ -22,18 +22,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces are the spans of requests and of their queries. A nil *Traces records nothing and costs nothing.
+// Traces records the spans of requests and of their queries. A nil *Traces records nothing and costs nothing.
 //
-// The usual instrumentation writes paths, addresses and statements into spans. This one writes only the operation, the
-// method, the status and the names of the queries.
+// The usual instrumentation writes paths, addresses and statements into spans. This one records only the operation, the method, the
+// status and the names of the queries.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// NewTraces exports by OTLP over HTTP, configured by the standard OTEL_* variables (endpoint, headers, certificates,
-// sampler, batches, service name). It returns nil unless they name a collector. An error means that the program does not
-// support the value of a variable. Later errors are logged.
+// NewTraces exports by OTLP over HTTP. The standard OTEL_* variables configure it: endpoint, headers, certificates, sampler, batches
+// and service name. It returns nil unless they name a collector, and an error if it does not support the value of a variable. It logs
+// later errors.
 func NewTraces(ctx context.Context, logger *slog.Logger) (*Traces, error) {
 	if on, err := tracing(); !on || err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func NewTraces(ctx context.Context, logger *slog.Logger) (*Traces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	// No detector of processes or hosts: a command line can hold a password.
+	// Processes and hosts are not detected, because a command line can contain a password.
 	service, err := resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "connect-svc")), resource.WithFromEnv())
 	if err != nil {
@@ -53,7 +53,7 @@ func NewTraces(ctx context.Context, logger *slog.Logger) (*Traces, error) {
 	return &Traces{provider, provider.Tracer("connect-svc")}, nil
 }
 
-// tracing reports whether the variables name a collector. It refuses values that this program does not support.
+// tracing reports whether the variables name a collector. It rejects values that this program does not support.
 func tracing() (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
@@ -75,15 +75,15 @@ func tracing() (bool, error) {
 	return on, nil
 }
 
-// Stop sends the spans that wait, until ctx ends.
+// Stop exports the remaining spans, until ctx ends.
 func (t *Traces) Stop(ctx context.Context) {
 	if t != nil {
 		_ = t.provider.Shutdown(ctx) // spans that the collector does not accept are lost
 	}
 }
 
-// Handler gives each request a span; it wraps [Requests], which describes the span. A caller's own trace is linked and
-// not continued: callers do not decide what is recorded here.
+// Handler gives each request a span. It wraps [Requests], which describes the span. A span links to the caller's trace instead of
+// continuing it, because callers must not decide what is recorded here.
 func (t *Traces) Handler(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -99,7 +99,7 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// callerOf reads traceparent (W3C Trace Context) and drops tracestate, which is the caller's free text.
+// callerOf reads traceparent (W3C Trace Context) and drops tracestate, which is free text.
 func callerOf(r *http.Request) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header))
 	caller := trace.SpanContextFromContext(ctx)
@@ -121,11 +121,11 @@ func describe(span trace.Span, r *http.Request, event *Event) {
 		span.SetAttributes(attribute.String("error.type", event.Code))
 	}
 	if event.Status >= http.StatusInternalServerError {
-		span.SetStatus(codes.Error, "") // the cause is in the log, where credentials are redacted
+		span.SetStatus(codes.Error, "") // the log has the cause, with credentials redacted
 	}
 }
 
-// QueryTracer gives each query of a request a span. It is nil if nothing is recorded.
+// QueryTracer returns a tracer that gives each query of a request a span, or nil if t is nil.
 func (t *Traces) QueryTracer() pgx.QueryTracer {
 	if t == nil {
 		return nil
@@ -154,7 +154,7 @@ func (q queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 		return
 	}
 	if data.Err != nil {
-		span.SetStatus(codes.Error, "") // the text of an error can contain values
+		span.SetStatus(codes.Error, "") // the text of an error may contain values
 		if refused := new(pgconn.PgError); errors.As(data.Err, &refused) {
 			span.SetAttributes(attribute.String("db.response.status_code", refused.Code))
 		}
@@ -162,7 +162,7 @@ func (q queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 	span.End()
 }
 
-// queryName is the name of a query in sql/, which the generated code keeps as a comment.
+// queryName returns the name that a query has in sql/. Generated code keeps it as a comment.
 func queryName(sql string) string {
 	if rest, named := strings.CutPrefix(sql, "-- name: "); named {
 		name, _, _ := strings.Cut(rest, " ")
@@ -171,7 +171,7 @@ func queryName(sql string) string {
 	return "query"
 }
 
-// traced is a handler that adds the trace id to records that belong to a trace, and flushes what is worse than INFO.
+// traced is a handler that adds the trace id to the records of a trace, and flushes after records above INFO.
 type traced struct {
 	slog.Handler
 	flush func()

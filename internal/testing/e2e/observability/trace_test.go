@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
@@ -32,7 +31,7 @@ type receiver struct {
 
 func (c *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	var request collector.ExportTraceServiceRequest
+	var request otlp.TracesData
 	if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &request) != nil {
 		http.Error(w, "no OTLP", http.StatusBadRequest)
 		return

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,22 +9,25 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/mileusna/useragent"
 
+	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
-// BrowserLifetime is how long a browser is known, from the last sign-in in it on.
+// BrowserLifetime is how long a browser stays known after the last sign-in in it.
 const BrowserLifetime = 180 * 24 * time.Hour
 
-// BrowserKey proves that a browser has signed in to an account before. It signs nobody in: it only gives the browser a
-// budget of codes and guesses of its own, so that the owner of an account gets in while somebody else guesses.
+// BrowserKey proves that a user has signed in in this browser before. It is not a credential: it only gives the browser a budget of
+// codes and attempts of its own, so that the owner of an account can sign in while strangers guess.
 type BrowserKey struct {
 	UserID uuid.UUID
 	Secret [32]byte
 }
 
-// id is what the database knows of the secret: half of its hash, which nobody can turn around either.
+// id is the first half of the hash of the secret. It does not reveal the secret.
 func (k BrowserKey) id() uuid.UUID {
 	hash := sha256.Sum256(k.Secret[:])
 	return uuid.UUID(hash[:16])
@@ -32,35 +36,58 @@ func (k BrowserKey) id() uuid.UUID {
 // Browser is a known browser, as its user sees it.
 type Browser struct {
 	ID         uuid.UUID
-	Name       string // such as "Firefox (Linux)"; empty where the browser does not say
+	Name       string // such as "Firefox (Linux)"; empty if unknown
 	SignedInAt time.Time
 }
 
-// RememberBrowser makes a browser known in which a user has just signed in. Ten are known of an account: one more replaces the one that
-// has not signed in for the longest time. The key replaces the one that the browser had
-// for this user, if it is among its keys. Error: refusal.ErrUserNotFound, where the user was deleted meanwhile.
+// RememberBrowser makes the browser known in which a user has just signed in. Ten browsers of an account are known: another one replaces
+// the one whose last sign-in is the oldest. The new key replaces this browser's key for the user among keys. Error: refusal.ErrUserNotFound if
+// the user was deleted in the meantime.
+//
+// It locks the user's row, so that concurrent sign-ins see each other's browsers.
 func (a *Accounts) RememberBrowser(ctx context.Context, userID uuid.UUID, keys []BrowserKey, userAgent string) (BrowserKey, error) {
 	key := BrowserKey{UserID: userID}
 	rand.Read(key.Secret[:])
-	return key, a.rememberBrowser(ctx, key, keyOf(keys, userID), browserName(userAgent))
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
+		if _, err := queries.LockUser(ctx, userID); err != nil {
+			return err
+		}
+		return cmp.Or(
+			queries.ForgetBrowsers(ctx, accountdb.ForgetBrowsersParams{UserID: userID, Replaced: keyOf(keys, userID).id()}),
+			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: userID, BrowserID: key.id(), Name: browserName(userAgent)}),
+		)
+	})
+	return key, postgres.WrapNoRows("account: remember a browser", err, refusal.ErrUserNotFound)
 }
 
-// Browsers returns the known browsers of a user, the latest sign-in first.
+// Browsers returns the known browsers of a user, latest sign-in first.
 func (a *Accounts) Browsers(ctx context.Context, userID uuid.UUID) ([]Browser, error) {
 	rows, err := a.queries.ListBrowsers(ctx, userID)
-	browsers := make([]Browser, len(rows))
-	for i, row := range rows {
-		browsers[i] = Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
-	}
-	return browsers, postgres.Wrap("account: list browsers", err)
+	return postgres.Map(rows, func(row accountdb.ListBrowsersRow) Browser {
+		return Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
+	}), postgres.Wrap("account: list browsers", err)
 }
 
-// Is reports whether the browser with these keys is this one.
+// ForgetBrowser makes a browser of the signed-in user unknown, and ends the user's other sessions, one of which may be in that browser.
+// An unknown browser is not an error.
+func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
+		return cmp.Or(
+			queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: session.UserID, BrowserID: id}),
+			queries.EndOtherSessions(ctx, accountdb.EndOtherSessionsParams{UserID: session.UserID, SecretHash: session.hash()}),
+		)
+	})
+	return postgres.Wrap("account: forget a browser", err)
+}
+
+// Is reports whether this is the browser with these keys.
 func (b Browser) Is(keys []BrowserKey) bool {
 	return slices.ContainsFunc(keys, func(key BrowserKey) bool { return key.id() == b.ID })
 }
 
-// keyOf is the key for a user, or the zero value.
+// keyOf returns the key for a user, or the zero value.
 func keyOf(keys []BrowserKey, userID uuid.UUID) BrowserKey {
 	for _, key := range keys {
 		if key.UserID == userID {
@@ -70,8 +97,8 @@ func keyOf(keys []BrowserKey, userID uuid.UUID) BrowserKey {
 	return BrowserKey{}
 }
 
-// browserName is what people call a browser. Names and systems that the library does not know are the sender's own text,
-// and are left out.
+// browserName returns the common name of a browser and its system. Names that the library does not know are left out, because the
+// sender can choose them.
 func browserName(userAgent string) string {
 	agent := useragent.Parse(userAgent[:min(len(userAgent), 512)])
 	switch agent.Name {

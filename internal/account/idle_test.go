@@ -31,7 +31,7 @@ func TestIdleOutboxWritesNothing(t *testing.T) {
 	}
 	a := New(db.Pool, credential.NewTestKeyring(), nil, Settings{Limits: wait.Patient})
 	is(false, "without emails")
-	if err := a.putCode(t.Context(), CodeRequest{SignIn: uuid.New(), Email: "alex@example.com"}, time.Hour); err != nil {
+	if err := a.storeCode(t.Context(), CodeRequest{SignIn: uuid.New(), Email: "alex@example.com"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	is(false, "an hour too early")

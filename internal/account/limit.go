@@ -4,28 +4,19 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	accountdb "connect-svc/gen/db/account"
-	"connect-svc/internal/postgres"
 )
 
-// limit is how many emails may be sent to, or for, whom its key stands for; 0 is no limit.
-type limit struct {
-	key             [32]byte
-	perHour, perDay int
-}
-
-// daily is how many times the emails of an hour a day may have.
-const daily = 4
-
-// limits are those of an email for an address, in the order in which their rows are locked. The last one is the budget, towards
+// limits returns the limits of an email for an address, in the order in which their rows are locked. The last one is the budget, towards
 // which attempts at its code count, too.
 //
-// A known browser has its own alone: what others do with the address, or in the same network, is nothing to it. All other browsers share
-// that of the folded address, of which a network may have half a day's, and that of their network.
+// A known browser has only its own limit: others with the same address or in the same network do not affect it. All other browsers share
+// the limit of the address in lower case, of which a network may use half a day's, and the limits of their network.
 func (a *Accounts) limits(folded string, browser BrowserKey, network netip.Addr) []limit {
 	emails := a.settings.CodesPerEmail
 	if browser != (BrowserKey{}) {
@@ -39,15 +30,14 @@ func (a *Accounts) limits(folded string, browser BrowserKey, network netip.Addr)
 		limit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), emails, daily * emails})
 }
 
-// firsts is a second budget of an address, for the first email of a network within a day. It counts only emails that the budget of
-// all networks refuses. Strangers of a few networks therefore cannot take the last email that the owner may have.
+// firsts returns the limit of the first emails of networks for an address. See [admit].
 func (a *Accounts) firsts(folded string) limit {
 	emails := a.settings.CodesPerEmail
 	return limit{a.keys.PRF("sign-in codes of an address, by networks", []byte(folded)), emails, daily * emails}
 }
 
-// networkLimits are those of an IPv4 address, or of the networks of an IPv6 address: a /64 is what a machine has, a /56 a
-// household, and a /48 a company or whoever asks a provider for one. The widest is the last.
+// networkLimits returns the limit of an IPv4 address, or those of the networks of an IPv6 address: a machine has a /64, a household a /56,
+// and a company or any customer on request a /48. The widest is the last.
 func (a *Accounts) networkLimits(address netip.Addr) []limit {
 	of := func(network string, times int) limit {
 		return limit{a.keys.PRF("sign-in codes of a network", []byte(network)), times * a.settings.CodesPerNetwork, 0}
@@ -60,52 +50,44 @@ func (a *Accounts) networkLimits(address netip.Addr) []limit {
 	return []limit{of(within(64), 1), of(within(56), 4), of(within(48), 16)}
 }
 
-// countEmail counts an email towards all limits and returns the keys of those that have counted it. Error: ErrTooManyCodes; then
-// the transaction is to be rolled back.
-func (a *Accounts) countEmail(ctx context.Context, queries *accountdb.Queries, at time.Time, limits []limit, firsts limit) (counted [][]byte, err error) {
-	count := func(by limit) (emails int32, err error) {
-		emails, err = queries.CountEmail(ctx, accountdb.CountEmailParams{
-			Key: by.key[:], At: at, PerHour: int32(by.perHour), PerDay: int32(by.perDay),
-		})
-		if emails > 0 {
-			counted = append(counted, by.key[:])
+// readCounters reads what limits have counted.
+func readCounters(ctx context.Context, queries *accountdb.Queries, limits ...limit) ([]counter, error) {
+	counters := make([]counter, len(limits))
+	for i, l := range limits {
+		emails, err := queries.GetCounter(ctx, l.key[:])
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return nil, err
 		}
-		return emails, postgres.NoRowsAs(err, nil)
+		counters[i] = counter{limit: l, emails: emails, stored: emails}
 	}
-	budget, isNew := limits[len(limits)-1], false
-	for _, by := range limits[:len(limits)-1] {
-		if by.perHour == 0 && by.perDay == 0 {
-			continue
-		}
-		emails, err := count(by)
+	return counters, nil
+}
+
+// errOvertaken means that another transaction changed what this one had read and decided on. The transaction is to be repeated.
+var errOvertaken = errors.New("changed in the meantime")
+
+// countEmail counts an email towards the limits, or towards firsts instead of the last one. It returns the keys of those that have
+// counted it. Errors: *TooManyCodesError, errOvertaken.
+func countEmail(ctx context.Context, queries *accountdb.Queries, now time.Time, limits []limit, firsts limit) (counted [][]byte, err error) {
+	counters, err := readCounters(ctx, queries, append(slices.Clone(limits), firsts)...)
+	if err != nil {
+		return nil, err
+	}
+	changed, next := admit(counters[:len(limits)], counters[len(limits)], now)
+	if changed == nil {
+		return nil, &TooManyCodesError{next, next.Sub(now)}
+	}
+	for _, c := range changed {
+		n, err := queries.PutCounter(ctx, accountdb.PutCounterParams{
+			Key: c.key[:], AskedAt: append([]time.Time{}, c.emails...), At: now, Seen: append([]time.Time{}, c.stored...), // nil would be null
+		})
 		if err != nil {
 			return nil, err
 		}
-		if emails == 0 {
-			return nil, ErrTooManyCodes
+		if n == 0 {
+			return nil, errOvertaken
 		}
-		isNew = emails == 1 // the last one is of this network and address
+		counted = append(counted, c.key[:])
 	}
-	emails, err := count(budget)
-	if err == nil && emails == 0 && isNew {
-		emails, err = count(firsts)
-	}
-	if err == nil && emails == 0 {
-		err = ErrTooManyCodes
-	}
-	return counted, err
-}
-
-// nextEmail is when all limits let an email be sent, and how long that takes; zero where they do already.
-func (a *Accounts) nextEmail(ctx context.Context, limits []limit) (at time.Time, wait time.Duration, err error) {
-	for _, by := range limits {
-		row, err := a.queries.NextEmail(ctx, accountdb.NextEmailParams{Key: by.key[:], PerHour: int32(by.perHour), PerDay: int32(by.perDay)})
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return at, wait, err
-		}
-		if row.NextAt.Sub(row.Now) > wait {
-			at, wait = row.NextAt, row.NextAt.Sub(row.Now)
-		}
-	}
-	return at, wait, nil
+	return counted, nil
 }

@@ -10,21 +10,21 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// linkOf is what the link of an email ends with, 43 characters: like the code it is made of the sign-in and the seed of the email
-// with a key, so that it is not stored, and it works for this sign-in alone, which is that of one browser. Nobody guesses 256 bits.
+// linkOf returns the last part of an email's link, 43 characters. Like the code it is derived from the sign-in and its seed with a key.
+// So it is not stored, and works only for this sign-in, in the browser that has it. Its 256 bits cannot be guessed.
 func (a *Accounts) linkOf(signIn uuid.UUID, seed []byte) string {
 	output := a.keys.PRF("sign-in link", signIn[:], seed)
 	return base64.RawURLEncoding.EncodeToString(output[:])
 }
 
-// CheckLink says whether a link would sign in, and changes nothing: programs that look at emails open links, too. Errors:
+// CheckLink reports whether a link would sign in. It changes nothing, because programs that scan emails open links, too. Errors:
 // ErrWrongLink, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
 func (a *Accounts) CheckLink(ctx context.Context, signIn uuid.UUID, link string) error {
 	_, _, _, err := a.link(ctx, signIn, link)
 	return err
 }
 
-// VerifyLink returns the user whose link it is. It works however many wrong codes were entered. Errors: those of CheckLink.
+// VerifyLink returns the user of a link. The number of wrong codes does not matter. Errors: those of CheckLink.
 func (a *Accounts) VerifyLink(ctx context.Context, signIn uuid.UUID, link string) (verified Verified, err error) {
 	user, seed, budget, err := a.link(ctx, signIn, link)
 	if err != nil {

@@ -11,41 +11,45 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/panics"
+	"connect-svc/internal/postgres"
 )
 
 const (
-	senders    = 8           // emails that a server brings to the mail server concurrently, until it has taken the sender
-	perNetwork = senders / 2 // of them, those that one network has asked for
-	deliveries = 32          // emails that the mail server has taken the sender of, and has not settled
+	senders    = 8           // concurrent deliveries of a server whose sender the mail server has not accepted yet
+	perNetwork = senders / 2 // of them, those for one network
+	deliveries = 32          // concurrent deliveries whose sender the mail server has accepted
 
-	pollInterval = time.Second // of a server that nothing wakes: for what other servers have left
+	pollInterval = time.Second // of an idle server, for emails that other servers have left
 
-	// tooLate is how old an email is that nobody sends any more: half of the code's time has gone.
+	// tooLate is the age at which an email is no longer sent: half of the code's lifetime is over.
 	tooLate = 5 * time.Minute
 )
 
-// usualPauses are those between the attempts. After the last attempt the email is given up.
+// usualPauses are the pauses between attempts. After the last attempt the email is given up.
 var usualPauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second}
 
-// outbox is what this server knows of the emails that wait in the database. So a request does not wait for the mail server,
-// its duration does not reveal whether there is an email to send, and an email outlives the server that was asked for it.
+// outbox is this server's part of sending the emails that wait in the database. Since they wait there, a request does not wait for the
+// mail server, its duration does not reveal whether an email is sent, and an email survives the server that stored it.
 type outbox struct {
-	pauses     []time.Duration // tests replace them: the next attempt would follow before a test has looked at the one before
-	wake       chan struct{}   // an email may be due, or a network may have another one sent
-	delivering chan struct{}   // has deliveries places
+	pauses     []time.Duration // tests replace them, so that no attempt follows before the test has checked the previous one
+	wake       chan struct{}   // an email may be due, or a network may have room
+	delivering chan struct{}   // capacity: deliveries
 
 	mu      sync.Mutex
 	sending map[[32]byte]int // by network
 
 	sent, failed atomic.Uint64
 
-	refusals atomic.Uint64          // sessions that the mail server refused, and attempts to reach it
-	trouble  atomic.Pointer[string] // why the last session failed; empty: it went well; nil: there was none
+	refusals atomic.Uint64          // sessions that the mail server refused, and failed attempts to reach it
+	trouble  atomic.Pointer[string] // why the last session failed; empty: it succeeded; nil: there was none
 }
 
-// noteSession notes whether the mail server took a session, up to where a recipient would be named.
-func (o *outbox) noteSession(taken bool, err error) {
+// recordSession records whether the mail server accepted a session, up to the point where a recipient would be named.
+func (o *outbox) recordSession(taken bool, err error) {
 	trouble := ""
 	if !taken {
 		o.refusals.Add(1)
@@ -67,9 +71,9 @@ func (o *outbox) signal() {
 	}
 }
 
-// Run sends the emails that wait in the database until ctx ends, and finishes those in flight, for 10 seconds at most. What it
-// leaves is sent by another server, or after the next start; where this server dies while it sends an email, as soon as the
-// email's lease ends. An email that the mail server had taken by then arrives twice, with the same code.
+// Run sends the emails that wait in the database until ctx ends, and then finishes those in flight, for 10 seconds at most. Another
+// server, or the next start, sends the rest. If this server dies while it sends an email, another one sends it when its lease ends. If
+// the mail server had accepted it by then, it arrives twice, with the same code.
 func (a *Accounts) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -122,10 +126,14 @@ func (a *Accounts) awaitEmail(ctx context.Context) bool {
 	}
 }
 
-// claimEmail leases the email whose turn it is, if any is due.
+// waitingEmail is an email that this server has leased. seed identifies the code of the sign-in, limits are the keys that counted it,
+// attempts start at 1, and late means that it is too old to be sent.
+type waitingEmail = accountdb.ClaimCodeEmailRow
+
+// claimEmail leases the next email that is due, of a network that is not busy.
 func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bool) {
 	o := a.outbox
-	busy := [][]byte{} // null would be no network at all
+	busy := [][]byte{} // not nil: null would exclude every network
 	o.mu.Lock()
 	for network, emails := range o.sending {
 		if emails >= perNetwork {
@@ -135,16 +143,18 @@ func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bo
 	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
 	defer cancel()
-	email, found, err := a.leaseEmail(ctx, busy)
+	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
+	email, err := a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: lease, TooLate: lease + tooLate})
 	if err != nil {
-		a.settings.Logger.Error("emails that wait could not be read", "cause", err)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			a.settings.Logger.Error("emails that wait could not be read", "cause", err)
+		}
+		return email, false
 	}
-	if found {
-		o.mu.Lock()
-		o.sending[[32]byte(email.Network)]++
-		o.mu.Unlock()
-	}
-	return email, found
+	o.mu.Lock()
+	o.sending[[32]byte(email.Network)]++
+	o.mu.Unlock()
+	return email, true
 }
 
 func (o *outbox) leave(network [32]byte) {
@@ -156,17 +166,17 @@ func (o *outbox) leave(network [32]byte) {
 	o.signal()
 }
 
-// errReplaced means that a newer code has replaced the one that was to be sent, or that its sign-in is gone.
+// errReplaced means that a newer code has replaced this one, or that its sign-in is gone.
 var errReplaced = errors.New("the code is no longer the sign-in's")
 
-// deliver makes one attempt, and settles what becomes of the email. If that cannot be recorded, the email is sent again when
-// its lease is over. It calls release when another email may be brought to the mail server.
+// deliver makes one attempt and records its outcome. If the outcome cannot be recorded, the email is sent again when its lease ends. It
+// calls release when the next delivery may begin.
 func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func()) {
 	limited, cancel := context.WithTimeout(ctx, a.settings.Limits.MailSend)
 	defer cancel()
 	err := panics.Try(func() error { return a.attemptAndSettle(limited, email, release) })
 	if err != nil && ctx.Err() == nil {
-		a.settings.Logger.Error("what became of an email could not be recorded", "cause", err)
+		a.settings.Logger.Error("the outcome of an email could not be recorded", "cause", err)
 	}
 }
 
@@ -175,14 +185,14 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 	last := int(email.Attempts) > len(pauses)
 	var err error
 	if email.Late || int(email.Attempts) > len(pauses)+1 {
-		last, err = true, errors.New("it has waited too long") // the servers were busy or away
+		last, err = true, errors.New("it has waited too long") // the servers were busy or down
 	} else {
 		err = panics.Try(func() error { return a.attempt(ctx, email, release) })
 	}
 	switch {
 	case err == nil, errors.Is(err, errReplaced):
-		return a.settleEmail(ctx, email)
-	case ctx.Err() != nil: // this server stops, or was slow: the mail server is not to blame
+		return a.deleteEmail(ctx, email)
+	case ctx.Err() != nil: // this server stops, or was slow: not a failure of the mail server
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Leave)
 		defer cancel()
 		return a.delayEmail(ctx, email, 0)
@@ -195,10 +205,10 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 	return a.delayEmail(ctx, email, pauses[email.Attempts-1])
 }
 
-// attempt hands the email to the mail server. Without an account it does the same work up to naming a recipient: a mail server
-// that shares the processors would reveal the account by what other requests wait for it. The page says that the email was
-// sent as soon as the mail server has taken the sender. What follows depends on whether there is a recipient: so nobody waits
-// for it, neither the page nor the next email.
+// attempt hands the email to the mail server. Without an account it does the same work up to naming a recipient: a mail server on the
+// same processors would otherwise reveal the account by slowing down other requests. The page says that the email was sent as soon as
+// the mail server has accepted the sender. The rest depends on whether there is a recipient, so neither the page nor the next email
+// waits for it.
 func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func()) error {
 	recipient, code, sent, err := a.codeToSend(ctx, email)
 	if err != nil {
@@ -206,12 +216,12 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	}
 	settled := func() {}
 	defer func() { settled() }()
-	look, taken := a.look.Load(), false
+	design, accepted := a.design.Load(), false
 	err = a.mailer.send(ctx, codeEmail{
 		to: recipient, code: code, link: a.settings.BaseURL + email.LinkPath + "/" + a.linkOf(email.SignInID, email.Seed),
-		partner: email.Partner, brand: look.brand, in: look.texts.Locale(email.Language), sent: sent,
+		partner: email.Partner, brand: design.brand, in: design.texts.Locale(email.Language), sent: sent,
 	}, func() error {
-		taken = true
+		accepted = true
 		if err := a.markSent(ctx, email); err != nil {
 			return err
 		}
@@ -224,8 +234,8 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 			return ctx.Err()
 		}
 	})
-	if taken || ctx.Err() == nil { // else this server stopped, or was slow
-		a.outbox.noteSession(taken, err)
+	if accepted || ctx.Err() == nil { // otherwise this server stopped, or was slow
+		a.outbox.recordSession(accepted, err)
 	}
 	if err == nil && recipient != "" {
 		a.outbox.sent.Add(1)
@@ -233,7 +243,70 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	return err
 }
 
-// isPermanent reports whether the mail server has refused for good (RFC 5321, section 4.2.1).
+// codeToSend returns the content of the email besides its link: the address of the account, empty without one; the code, empty if codes do
+// not work; and when the code was made. Error: errReplaced.
+func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipient, code string, made time.Time, err error) {
+	signIn, err := a.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.SignInID, Seed: email.Seed})
+	if err != nil {
+		return "", "", made, postgres.NoRowsAs(err, errReplaced)
+	}
+	account, err := a.queries.FindForSignIn(ctx, signIn.Email)
+	if err != nil {
+		return "", "", made, err
+	}
+	if account.UserID != nil && signIn.UserID != nil && *account.UserID == *signIn.UserID {
+		recipient = *account.Email
+	}
+	failed, err := a.failed(ctx, signIn.Budget)
+	if codesWork(failed) {
+		code = a.codeOf(email.SignInID, email.Seed)
+	}
+	return recipient, code, signIn.ExpiresAt.Add(-CodeLifetime), err
+}
+
+// markSent lets the page say that the email was sent. Error: errReplaced.
+func (a *Accounts) markSent(ctx context.Context, email waitingEmail) error {
+	marked, err := a.queries.MarkCodeSent(ctx, accountdb.MarkCodeSentParams{SignInID: email.SignInID, Seed: email.Seed})
+	if err == nil && marked == 0 {
+		return errReplaced
+	}
+	return err
+}
+
+func (a *Accounts) deleteEmail(ctx context.Context, email waitingEmail) error {
+	return a.queries.DeleteCodeEmail(ctx, accountdb.DeleteCodeEmailParams{SignInID: email.SignInID, Seed: email.Seed})
+}
+
+// delayEmail ends the lease and sets the next attempt.
+func (a *Accounts) delayEmail(ctx context.Context, email waitingEmail, delay time.Duration) error {
+	return a.queries.DelayCodeEmail(ctx, accountdb.DelayCodeEmailParams{
+		SignInID: email.SignInID, Seed: email.Seed, Attempts: email.Attempts, Delay: delay,
+	})
+}
+
+// giveUpEmail deletes an email that was not sent. Unless its page has said that it was sent, the page now says that it failed, and the
+// code neither works nor counts any more. The rows are locked in the order of storeCode.
+func (a *Accounts) giveUpEmail(ctx context.Context, email waitingEmail) error {
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
+		for _, key := range email.Limits {
+			if err := queries.UncountEmail(ctx, accountdb.UncountEmailParams{Key: key, At: email.CountedAt}); err != nil {
+				return err
+			}
+		}
+		marked, err := queries.MarkCodeFailed(ctx, accountdb.MarkCodeFailedParams{SignInID: email.SignInID, Seed: email.Seed})
+		if err == nil && marked == 0 {
+			return errReplaced // or the page has said that it was sent
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, errReplaced) {
+		return err
+	}
+	return a.deleteEmail(ctx, email)
+}
+
+// isPermanent reports whether the mail server refused permanently (RFC 5321, section 4.2.1).
 func isPermanent(err error) bool {
 	var refusal *textproto.Error
 	return errors.As(err, &refusal) && refusal.Code/100 == 5
@@ -241,7 +314,7 @@ func isPermanent(err error) bool {
 
 var enhancedStatus = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 
-// failure describes why an email was not sent. It leaves out the mail server's text, which often repeats the address.
+// failure describes why an email was not sent, without the mail server's text, which often repeats the address.
 func failure(err error) []slog.Attr {
 	var refusal *textproto.Error
 	if !errors.As(err, &refusal) {

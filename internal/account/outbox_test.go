@@ -18,13 +18,13 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// newBenchBehind has its mail server behind a road.
-func newBenchBehind(t *testing.T, state roadState, settings Settings) (*bench, *road) {
+// newBenchBehind has its mail server behind a proxy.
+func newBenchBehind(t *testing.T, state proxyState, settings Settings) (*bench, *proxy) {
 	t.Helper()
 	post := mailtest.Start(t, mailtest.Config{})
-	r := newRoad(t, post.Address, state)
+	r := newProxy(t, post.Address, state)
 	b := newBenchOn(t, newDB(t), post, "smtp://"+r.address, settings)
-	t.Cleanup(func() { r.set(closed) }) // before the bench stops, which waits for what is on the road
+	t.Cleanup(func() { r.set(closed) }) // before the bench stops, which waits for open connections
 	return b, r
 }
 
@@ -65,7 +65,7 @@ func TestAnEmailOutlivesAnOutage(t *testing.T) {
 	if err := b.send(signIn, user.Email); err != nil {
 		t.Fatal(err)
 	}
-	for n, then := range []roadState{closed, open} {
+	for n, then := range []proxyState{closed, open} {
 		b.attempted(t, n+1)
 		if got := b.mail(t, signIn); got != MailWaiting {
 			t.Errorf("before the mail server is there: %s", got)
@@ -99,8 +99,8 @@ func TestAnEmailIsGivenUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			code := b.codeNow(t, signIn)
-			if got := b.counted(t); got != 4 {
-				t.Errorf("%d limits counted the email, want 4", got)
+			if got := b.counted(t); got != 3 {
+				t.Errorf("%d limits counted the email, want 3", got)
 			}
 			for n := range usualPauses {
 				b.attempted(t, n+1)
@@ -266,7 +266,7 @@ func TestANetworkWaitsBehindItself(t *testing.T) {
 			select gen_random_uuid(), n || '@example.com', substr($1::bytea, 1, 16), $1::bytea, connect_now() + interval '10 minutes'
 			from generate_series(1, 2000) as n returning sign_in_id, seed
 		)
-		insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, link_path, due_at)
+		insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, due_at)
 		select sign_in_id, seed, $1::bytea, row_number() over () - 1, '{}', connect_now(), 'en', '', '', now() from codes`, network)
 	b.outbox.signal()
 	for range perNetwork {
@@ -408,7 +408,7 @@ func TestNoCodeIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := b.codeNow(t, signIn)
-	stored := pgtest.Value[string](t, b.db, `select concat_ws(' ', s.email, s.mail, s.attempts, e.language, e.partner, e.turn, e.attempts)
+	stored := pgtest.Value[string](t, b.db, `select concat_ws(' ', s.email, s.mail, s.attempts, e.language, e.partner, e.place, e.attempts)
 		from sign_ins s join code_emails e using (sign_in_id, seed)`)
 	if strings.Contains(stored, code) {
 		t.Error("the code is stored")

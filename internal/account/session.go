@@ -9,13 +9,15 @@ import (
 
 	"github.com/google/uuid"
 
+	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 )
 
-// SessionLifetime is how long a session of the account pages lasts, from its sign-in on.
+// SessionLifetime is the lifetime of a session of the account pages. Use does not extend it.
 const SessionLifetime = 30 * time.Minute
 
-// ErrNoSession means that nobody is signed in: the session has ended, or never existed.
+// ErrNoSession means that the session has ended or never existed.
 var ErrNoSession = errors.New("not signed in")
 
 // SessionKey opens a session of the account pages. Only the browser that signed in holds it.
@@ -29,12 +31,12 @@ func (k SessionKey) hash() []byte {
 	return hash[:]
 }
 
-// SealSession is what the browser keeps of its session.
+// SealSession returns the key for the browser to store.
 func (a *Accounts) SealSession(key SessionKey) (string, error) {
 	return a.keys.Seal(credential.AccountSession, append(key.UserID[:], key.Secret[:]...))
 }
 
-// OpenSession opens what a browser kept. That it opens says that the user did sign in there, not that the session goes on.
+// OpenSession opens a sealed key. That it opens proves that the user signed in there. The session may have ended.
 func (a *Accounts) OpenSession(sealed string) (key SessionKey, ok bool) {
 	text, err := a.keys.Open(credential.AccountSession, sealed)
 	if err != nil || len(text) != len(key.UserID)+len(key.Secret) {
@@ -45,10 +47,28 @@ func (a *Accounts) OpenSession(sealed string) (key SessionKey, ok bool) {
 	return key, true
 }
 
-// StartSession signs a user in to the account pages with a verified sign-in, and ends the sign-in. An email starts one session: the
-// second time it is ErrNoSignIn.
+// StartSession starts a session of the account pages with a verified sign-in, and ends the sign-in, or does neither. Error: ErrNoSignIn
+// if the sign-in was used already or has a newer code.
 func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified Verified) (SessionKey, error) {
 	key := SessionKey{UserID: verified.UserID}
 	rand.Read(key.Secret[:])
-	return key, a.startSession(ctx, signIn, verified.seed, key)
+	started, err := a.queries.StartSession(ctx, accountdb.StartSessionParams{
+		SignInID: signIn, UserID: key.UserID, Seed: verified.seed, SecretHash: key.hash(), Lifetime: SessionLifetime,
+	})
+	if err == nil && started == 0 || postgres.IsForeignKeyViolation(err, "") { // the latter: the user was deleted
+		return SessionKey{}, ErrNoSignIn
+	}
+	return key, postgres.Wrap("account: start session", err)
+}
+
+// GetSession returns the signed-in user. Error: ErrNoSession.
+func (a *Accounts) GetSession(ctx context.Context, key SessionKey) (User, error) {
+	row, err := a.queries.GetSession(ctx, accountdb.GetSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+	return userOf(row), postgres.WrapNoRows("account: get session", err, ErrNoSession)
+}
+
+// EndSession signs out. It succeeds also if the session has ended already.
+func (a *Accounts) EndSession(ctx context.Context, key SessionKey) error {
+	err := a.queries.EndSession(ctx, accountdb.EndSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+	return postgres.Wrap("account: end session", err)
 }

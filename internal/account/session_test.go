@@ -135,9 +135,9 @@ func TestSessionNeedsTheRightCode(t *testing.T) {
 		t.Errorf("after 10 minutes: %v, want ErrCodeExpired", err)
 	}
 	// Between the try and the session, another code was sent: the seed of the right one is no longer the sign-in's.
-	old, key := b.seedNow(t, signIn), SessionKey{UserID: b.user(t, "bea@example.com").ID}
+	replaced := Verified{UserID: b.user(t, "bea@example.com").ID, seed: b.seedNow(t, signIn)}
 	b.code(t, signIn, "bea@example.com")
-	if err := b.startSession(ctx, signIn, old, key); !errors.Is(err, ErrNoSignIn) {
+	if _, err := b.StartSession(ctx, signIn, replaced); !errors.Is(err, ErrNoSignIn) {
 		t.Errorf("a replaced code: %v, want ErrNoSignIn", err)
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from account_sessions"); n != 0 {

@@ -397,9 +397,9 @@ func TestSweep(t *testing.T) {
 		after time.Duration
 		want  [2]int64
 	}{
-		{9 * time.Minute, [2]int64{1, 3}},
-		{10 * time.Minute, [2]int64{0, 3}},
-		{23 * time.Hour, [2]int64{0, 3}},
+		{9 * time.Minute, [2]int64{1, 2}},
+		{10 * time.Minute, [2]int64{0, 2}},
+		{23 * time.Hour, [2]int64{0, 2}},
 		{24 * time.Hour, [2]int64{0, 0}},
 	} {
 		b.db.Clock.Set(test.after)

@@ -11,14 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// timezones are the names of time zones that both Go and PostgreSQL know, which calculate with them. PostgreSQL reads its
-// whole time zone database to list them, so they are asked for once and held from then on.
+// timezones are the names of time zones that both Go and PostgreSQL know. PostgreSQL reads its whole time zone database to list them,
+// so they are read once.
 type timezones struct {
-	names atomic.Pointer[map[string]bool] // nil until they are known
+	names atomic.Pointer[map[string]bool] // nil until they are read
 }
 
-// known returns the names. Callers do not change them. Several callers may list them before the first one is done: none waits for
-// another, which may have longer to wait for the database.
+// known returns the names. Callers must not change them. Concurrent callers may each read them: none waits for another one, which may
+// have a later deadline.
 func (z *timezones) known(ctx context.Context, list func(context.Context) ([]string, error)) (map[string]bool, error) {
 	if names := z.names.Load(); names != nil {
 		return *names, nil
@@ -38,8 +38,8 @@ func (z *timezones) known(ctx context.Context, list func(context.Context) ([]str
 	return names, nil
 }
 
-// isPortable refuses names that not every machine's database has, or that mean another zone on each machine. Go takes "" for
-// UTC and "Local" for the machine's own.
+// isPortable refuses names that some machines lack or that differ between machines. Go takes "" for UTC, and "Local" for the machine's
+// own zone.
 func isPortable(name string) bool {
 	for _, prefix := range []string{"posix/", "right/", "posixrules", "localtime"} {
 		if strings.HasPrefix(name, prefix) {
@@ -49,10 +49,10 @@ func isPortable(name string) bool {
 	return name != "" && name != "Local"
 }
 
-// listTimezones lists exact names: "at time zone" would also accept abbreviations, offsets and any case. The query is not
-// generated, because sqlc does not know the view.
-func (s store) listTimezones(ctx context.Context) ([]string, error) {
-	rows, err := s.pool.Query(ctx, "select name from pg_timezone_names")
+// listTimezones returns the exact names. "at time zone" would also accept abbreviations, offsets and any case. sqlc cannot generate the
+// query, because it does not know the view.
+func (a *Accounts) listTimezones(ctx context.Context) ([]string, error) {
+	rows, err := a.pool.Query(ctx, "select name from pg_timezone_names")
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (a *App) Reload(config Config, inPart error) error {
 	if err := a.takeOver(renewed); err != nil {
 		return errors.Join(err, a.withdraw(config.Operators, err))
 	}
-	a.Accounts.SetLook(config.Brand, config.Texts)
+	a.Accounts.SetDesign(config.Brand, config.Texts)
 	a.refreshCertificates(true)
 	a.noteReload(inPart)
 	return nil

@@ -1,14 +1,14 @@
 -- Users, and their sign-ins by one-time codes.
 
 -- name: InsertUser :one
--- The id of a deleted user is not used again while the audit log knows it: credentials that name it may still exist, and the
--- log would take two people for one.
+-- The id of a deleted user cannot be reused while the audit log contains it: credentials with it may still exist, and the log would
+-- confuse two people.
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
     select @user_id::uuid, @email, @timezone, @registered_on, connect_now()
     where not exists (select 1 from audit_log e where e.subject = @user_id::uuid and e.action = 'user.deleted')
     returning *
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id)
     select user_id, @actor::text, 'user.created', user_id from created
 )
@@ -21,7 +21,7 @@ with changed as (
         registered_on = coalesce(sqlc.narg(registered_on)::date, registered_on)
     where users.user_id = @user_id::uuid
     returning *
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, detail)
     select user_id, @actor::text, 'user.changed', user_id,
         jsonb_build_object('email', sqlc.narg(email)::text is not null, 'timezone', sqlc.narg(timezone)::text is not null,
@@ -49,23 +49,23 @@ select user_id from user_addresses where address = lower(@email);
 select * from users where user_id > @after order by user_id limit sqlc.arg(row_limit)::int;
 
 -- name: LockUser :one
--- Waits for connections and imports of this user that are under way, and then keeps others out.
+-- Waits for concurrent statements that add rows of this user, and keeps later ones out.
 select email from users where user_id = @user_id for update;
 
 -- name: DeleteSignInsOf :exec
--- Also those that began when the address had no account.
+-- Includes sign-ins that began when the address had no account.
 delete from sign_ins
 where lower(email) in (select lower(former) from unnest(@emails::text[]) as former) or user_id = any (@user_ids::uuid[]);
 
 -- name: CountSignInsOf :one
--- What DeleteSignInsOf would end, counted as far as a thousand.
+-- The sign-ins that DeleteSignInsOf would delete, counted up to a thousand.
 select count(*) from (
     select 1 from sign_ins i
     where (lower(i.email) = lower(@email) or i.user_id = @user_id::uuid) and i.expires_at > connect_now() limit 1000
 ) as i;
 
 -- name: CountSessionsOf :one
--- Who is signed in to the account pages, counted as far as a thousand, and in which browsers the user has signed in.
+-- The user's sessions of the account pages, counted up to a thousand, and known browsers.
 select (select count(*) from (
         select 1 from account_sessions s where s.user_id = @user_id and s.expires_at > connect_now() limit 1000
     ) as s) as sessions,
@@ -75,56 +75,50 @@ from users u
 where u.user_id = @user_id;
 
 -- name: DeleteUser :exec
--- What belongs to the user goes with the row, where it refers to it with "on delete cascade".
+-- Rows that reference the user with "on delete cascade" are deleted with it.
 delete from users where user_id = @user_id;
 
--- name: NoteUserDeleted :exec
+-- name: InsertUserDeleted :exec
 insert into audit_log (subject, actor, action, user_id, detail)
 values (@user_id::uuid, @actor::text, 'user.deleted', @user_id::uuid, jsonb_build_object('connections', @connections::bigint));
 
 -- name: FindForSignIn :one
--- Always returns one row, so that an address without an account takes the same path. Two addresses are the same, for the
--- account and for the limit, when their folded forms are equal.
+-- Always returns one row, so that an address without an account causes the same statements. Addresses that differ only in case are the
+-- same for accounts and limits.
 select lower(typed.email)::text as folded, a.user_id, a.email, connect_now()::timestamptz as now
 from (select @email::text as email) as typed
 left join user_addresses a on a.address = lower(@email::text);
 
--- name: CountEmail :one
--- Counts one more email in the sliding hour and day if the limits allow it, and returns how many of the day there are then: writes one
--- row, or none. The row lock of the upsert makes the limits exact under concurrency.
-insert into sign_in_limits as l (key, asked_at, last_at)
-values (@key, array[@at::timestamptz], @at::timestamptz)
-on conflict (key) do update
-set asked_at = case when @per_hour::int > 0 or @per_day::int > 0 then still_counted(l.asked_at, excluded.last_at, @per_day::int) end
-        || excluded.last_at,
-    last_at = greatest(l.last_at, excluded.last_at)
-where next_email(l.asked_at, @per_hour::int, @per_day::int) <= excluded.last_at
-returning cardinality(asked_at);
+-- name: GetCounter :one
+-- The emails that a limit has counted. internal/account/rule.go decides what they mean.
+select asked_at from sign_in_limits where key = @key;
 
--- name: NextEmail :one
-select next_email(asked_at, @per_hour::int, @per_day::int)::timestamptz as next_at, connect_now()::timestamptz as now
-from sign_in_limits
-where key = @key;
+-- name: PutCounter :execrows
+-- Compare and set: stores the emails of a limit unless another transaction has changed them since they were read.
+insert into sign_in_limits as l (key, asked_at, last_at)
+values (@key, @asked_at::timestamptz[], @at::timestamptz)
+on conflict (key) do update set asked_at = excluded.asked_at, last_at = greatest(l.last_at, excluded.last_at)
+where l.asked_at = @seen::timestamptz[];
 
 -- name: UncountEmail :exec
--- Takes back what CountEmail did, but for last_at: what is known of failed attempts must not be forgotten earlier.
+-- Removes an email from a limit. last_at stays, because it decides when failed attempts are forgotten.
 update sign_in_limits set asked_at = array_remove(asked_at, @at::timestamptz) where key = @key;
 
 -- name: PutSignIn :exec
 -- A new code replaces the old one and its attempts.
 insert into sign_ins (sign_in_id, email, user_id, seed, budget, expires_at)
-values (@sign_in_id, @email, @user_id, @seed, @budget, sqlc.arg(at)::timestamptz + interval '10 minutes')
+values (@sign_in_id, @email, @user_id, @seed, @budget, @expires_at)
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
     mail = 'waiting', expires_at = excluded.expires_at;
 
 -- name: PutCodeEmail :exec
--- The email of a new code replaces the one that still waits.
-insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, link_path, due_at)
+-- The email of a new code replaces the waiting one.
+insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, due_at)
 select @sign_in_id, @seed, @network, count(*), @limits, @counted_at, @language, @partner, @link_path, now() + @delay::interval
 from code_emails w where w.network = @network
 on conflict (sign_in_id) do update
-set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limits = excluded.limits,
+set seed = excluded.seed, network = excluded.network, place = excluded.place, limits = excluded.limits,
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
     put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null;
 
@@ -133,13 +127,13 @@ set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limi
 select exists (select 1 from code_emails where due_at <= now() and (leased_until is null or leased_until <= now()))::bool;
 
 -- name: ClaimCodeEmail :one
--- Leases the email whose turn it is, and counts the attempt, so that an email is tried a few times only, whatever becomes of
--- the server that tries. busy are networks of which this server sends as many emails as it may. The array has the row found
--- by its key, whatever the planner expects. too_late is an email's age at the end of the lease: Citus returns nothing of now().
+-- Leases the next email and counts the attempt first, so that attempts are bounded even if the server dies. busy are the networks for
+-- which this server already sends as many emails as it may. The array makes the planner find the row by its key. too_late is an email's
+-- age at the end of the lease, because Citus refuses now() in a returning clause.
 with due as (
     select w.sign_in_id from code_emails w
     where w.due_at <= now() and (w.leased_until is null or w.leased_until <= now()) and w.network <> all (@busy::bytea[])
-    order by w.turn, w.due_at
+    order by w.place, w.due_at
     limit 1
     for update skip locked
 )
@@ -149,7 +143,7 @@ returning sign_in_id, seed, network, limits, counted_at, language, partner, link
     (leased_until - put_at >= @too_late::interval)::bool as late;
 
 -- name: GetCodeToSend :one
-select email, user_id, budget, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins
+select email, user_id, budget, expires_at from sign_ins
 where sign_in_id = @sign_in_id and seed = @seed;
 
 -- name: MarkCodeSent :execrows
@@ -162,20 +156,20 @@ update sign_ins set mail = 'failed' where sign_in_id = @sign_in_id and seed = @s
 delete from code_emails where sign_in_id = @sign_in_id and seed = @seed;
 
 -- name: DelayCodeEmail :exec
--- Ends the lease, unless the email was leased again since.
+-- Ends the lease, unless the email was leased again in the meantime.
 update code_emails set due_at = now() + @delay::interval, leased_until = null
 where sign_in_id = @sign_in_id and seed = @seed and attempts = @attempts;
 
 -- name: CountCodeEmails :one
--- Those that wait or are being sent, and the age of the oldest in seconds.
+-- The emails that wait or are being sent, and the age of the oldest in seconds.
 select count(*) as waiting, coalesce(extract(epoch from now() - min(put_at)), 0)::float8 as oldest from code_emails;
 
 -- name: TakeAttempt :one
--- Spends an attempt before the code is compared, so that concurrent attempts cannot exceed five.
+-- Spends an attempt before the code is compared, so that concurrent attempts cannot exceed the limit.
 update sign_ins
 set attempts = attempts + 1
-where sign_in_id = @sign_in_id and attempts < 5 and expires_at > connect_now() and mail <> 'failed'
-returning user_id, seed, budget, (5 - attempts)::int as attempts_left;
+where sign_in_id = @sign_in_id and attempts < @most::int and expires_at > connect_now() and mail <> 'failed'
+returning user_id, seed, budget, attempts::int;
 
 -- name: CountAttempt :execrows
 update sign_in_limits set failed = failed + 1 where key = @key and failed < @most::int;
@@ -184,10 +178,10 @@ update sign_in_limits set failed = failed + 1 where key = @key and failed < @mos
 select failed from sign_in_limits where key = @key;
 
 -- name: GetLink :one
--- What a link of this sign-in is made of, and whose it is.
+-- The seed of the sign-in's link, and its user.
 select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired from sign_ins where sign_in_id = @sign_in_id;
 
--- name: ForgetAttempts :exec
+-- name: ResetAttempts :exec
 update sign_in_limits set failed = 0 where key = @key;
 
 -- name: KnowsBrowser :one
@@ -197,7 +191,7 @@ select exists (
 )::bool;
 
 -- name: ForgetBrowsers :exec
--- Makes room for one more, so that ten are known at most: removes the oldest, and the one that is replaced.
+-- Makes room for one more browser, so that at most ten are known: removes the oldest, and the one that is replaced.
 delete from known_browsers
 where known_browsers.user_id = @user_id and (
     known_browsers.browser_id = @replaced or known_browsers.browser_id in (
@@ -231,28 +225,28 @@ delete from known_browsers where (user_id, browser_id) in (
 );
 
 -- name: GetSignIn :one
-select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired,
-    (expires_at - interval '10 minutes')::timestamptz as sent_at, mail, budget
+select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired, expires_at, mail, budget
 from sign_ins
 where sign_in_id = @sign_in_id;
 
 -- name: DeleteExpiredSignIns :execrows
--- Here and below the limit keeps the statement within its timeout.
+-- The limit here and below keeps the statement within its timeout.
 delete from sign_ins where sign_in_id in (
     select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000
 );
 
 -- name: DeletePastLimits :execrows
--- Failed attempts are forgotten after 30 days without an email.
+-- Limits without emails that count, and without failed attempts that count.
 delete from sign_in_limits where key in (
     select key from sign_in_limits
-    where last_at <= connect_now() - interval '1 day' and (failed = 0 or last_at <= connect_now() - interval '30 days')
+    where last_at <= connect_now() - @emails_count::interval
+        and (failed = 0 or last_at <= connect_now() - @failed_count::interval)
     limit 50000
 );
 
 -- name: StartSession :execrows
--- Ends the sign-in and starts the session in one statement, so that a code starts one session. The seed names the code
--- that was accepted, in case a new one has replaced it since.
+-- Ends the sign-in and starts the session in one statement, so that a code starts one session. The seed identifies the accepted code: a
+-- newer one may have replaced it.
 with used as (
     delete from sign_ins
     where sign_in_id = @sign_in_id and sign_ins.user_id = @user_id::uuid and seed = @seed

@@ -16,7 +16,7 @@ const claimCodeEmail = `-- name: ClaimCodeEmail :one
 with due as (
     select w.sign_in_id from code_emails w
     where w.due_at <= now() and (w.leased_until is null or w.leased_until <= now()) and w.network <> all ($3::bytea[])
-    order by w.turn, w.due_at
+    order by w.place, w.due_at
     limit 1
     for update skip locked
 )
@@ -45,9 +45,9 @@ type ClaimCodeEmailRow struct {
 	Late      bool
 }
 
-// Leases the email whose turn it is, and counts the attempt, so that an email is tried a few times only, whatever becomes of
-// the server that tries. busy are networks of which this server sends as many emails as it may. The array has the row found
-// by its key, whatever the planner expects. too_late is an email's age at the end of the lease: Citus returns nothing of now().
+// Leases the next email and counts the attempt first, so that attempts are bounded even if the server dies. busy are the networks for
+// which this server already sends as many emails as it may. The array makes the planner find the row by its key. too_late is an email's
+// age at the end of the lease, because Citus refuses now() in a returning clause.
 func (q *Queries) ClaimCodeEmail(ctx context.Context, arg ClaimCodeEmailParams) (ClaimCodeEmailRow, error) {
 	row := q.db.QueryRow(ctx, claimCodeEmail, arg.Lease, arg.TooLate, arg.Busy)
 	var i ClaimCodeEmailRow
@@ -92,44 +92,12 @@ type CountCodeEmailsRow struct {
 	Oldest  float64
 }
 
-// Those that wait or are being sent, and the age of the oldest in seconds.
+// The emails that wait or are being sent, and the age of the oldest in seconds.
 func (q *Queries) CountCodeEmails(ctx context.Context) (CountCodeEmailsRow, error) {
 	row := q.db.QueryRow(ctx, countCodeEmails)
 	var i CountCodeEmailsRow
 	err := row.Scan(&i.Waiting, &i.Oldest)
 	return i, err
-}
-
-const countEmail = `-- name: CountEmail :one
-insert into sign_in_limits as l (key, asked_at, last_at)
-values ($1, array[$2::timestamptz], $2::timestamptz)
-on conflict (key) do update
-set asked_at = case when $3::int > 0 or $4::int > 0 then still_counted(l.asked_at, excluded.last_at, $4::int) end
-        || excluded.last_at,
-    last_at = greatest(l.last_at, excluded.last_at)
-where next_email(l.asked_at, $3::int, $4::int) <= excluded.last_at
-returning cardinality(asked_at)
-`
-
-type CountEmailParams struct {
-	Key     []byte
-	At      time.Time
-	PerHour int32
-	PerDay  int32
-}
-
-// Counts one more email in the sliding hour and day if the limits allow it, and returns how many of the day there are then: writes one
-// row, or none. The row lock of the upsert makes the limits exact under concurrency.
-func (q *Queries) CountEmail(ctx context.Context, arg CountEmailParams) (int32, error) {
-	row := q.db.QueryRow(ctx, countEmail,
-		arg.Key,
-		arg.At,
-		arg.PerHour,
-		arg.PerDay,
-	)
-	var cardinality int32
-	err := row.Scan(&cardinality)
-	return cardinality, err
 }
 
 const countFailed = `-- name: CountFailed :one
@@ -158,7 +126,7 @@ type CountSessionsOfRow struct {
 	Browsers int64
 }
 
-// Who is signed in to the account pages, counted as far as a thousand, and in which browsers the user has signed in.
+// The user's sessions of the account pages, counted up to a thousand, and known browsers.
 func (q *Queries) CountSessionsOf(ctx context.Context, userID uuid.UUID) (CountSessionsOfRow, error) {
 	row := q.db.QueryRow(ctx, countSessionsOf, userID)
 	var i CountSessionsOfRow
@@ -178,7 +146,7 @@ type CountSignInsOfParams struct {
 	UserID uuid.UUID
 }
 
-// What DeleteSignInsOf would end, counted as far as a thousand.
+// The sign-ins that DeleteSignInsOf would delete, counted up to a thousand.
 func (q *Queries) CountSignInsOf(ctx context.Context, arg CountSignInsOfParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countSignInsOf, arg.Email, arg.UserID)
 	var count int64
@@ -198,7 +166,7 @@ type DelayCodeEmailParams struct {
 	Attempts int16
 }
 
-// Ends the lease, unless the email was leased again since.
+// Ends the lease, unless the email was leased again in the meantime.
 func (q *Queries) DelayCodeEmail(ctx context.Context, arg DelayCodeEmailParams) error {
 	_, err := q.db.Exec(ctx, delayCodeEmail,
 		arg.Delay,
@@ -266,7 +234,7 @@ delete from sign_ins where sign_in_id in (
 )
 `
 
-// Here and below the limit keeps the statement within its timeout.
+// The limit here and below keeps the statement within its timeout.
 func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteExpiredSignIns)
 	if err != nil {
@@ -292,14 +260,20 @@ func (q *Queries) DeletePastBrowsers(ctx context.Context) (int64, error) {
 const deletePastLimits = `-- name: DeletePastLimits :execrows
 delete from sign_in_limits where key in (
     select key from sign_in_limits
-    where last_at <= connect_now() - interval '1 day' and (failed = 0 or last_at <= connect_now() - interval '30 days')
+    where last_at <= connect_now() - $1::interval
+        and (failed = 0 or last_at <= connect_now() - $2::interval)
     limit 50000
 )
 `
 
-// Failed attempts are forgotten after 30 days without an email.
-func (q *Queries) DeletePastLimits(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, deletePastLimits)
+type DeletePastLimitsParams struct {
+	EmailsCount time.Duration
+	FailedCount time.Duration
+}
+
+// Limits without emails that count, and without failed attempts that count.
+func (q *Queries) DeletePastLimits(ctx context.Context, arg DeletePastLimitsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deletePastLimits, arg.EmailsCount, arg.FailedCount)
 	if err != nil {
 		return 0, err
 	}
@@ -325,7 +299,7 @@ type DeleteSignInsOfParams struct {
 	UserIds []uuid.UUID
 }
 
-// Also those that began when the address had no account.
+// Includes sign-ins that began when the address had no account.
 func (q *Queries) DeleteSignInsOf(ctx context.Context, arg DeleteSignInsOfParams) error {
 	_, err := q.db.Exec(ctx, deleteSignInsOf, arg.Emails, arg.UserIds)
 	return err
@@ -335,7 +309,7 @@ const deleteUser = `-- name: DeleteUser :exec
 delete from users where user_id = $1
 `
 
-// What belongs to the user goes with the row, where it refers to it with "on delete cascade".
+// Rows that reference the user with "on delete cascade" are deleted with it.
 func (q *Queries) DeleteUser(ctx context.Context, userID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, deleteUser, userID)
 	return err
@@ -382,8 +356,8 @@ type FindForSignInRow struct {
 	Now    time.Time
 }
 
-// Always returns one row, so that an address without an account takes the same path. Two addresses are the same, for the
-// account and for the limit, when their folded forms are equal.
+// Always returns one row, so that an address without an account causes the same statements. Addresses that differ only in case are the
+// same for accounts and limits.
 func (q *Queries) FindForSignIn(ctx context.Context, email string) (FindForSignInRow, error) {
 	row := q.db.QueryRow(ctx, findForSignIn, email)
 	var i FindForSignInRow
@@ -394,15 +368,6 @@ func (q *Queries) FindForSignIn(ctx context.Context, email string) (FindForSignI
 		&i.Now,
 	)
 	return i, err
-}
-
-const forgetAttempts = `-- name: ForgetAttempts :exec
-update sign_in_limits set failed = 0 where key = $1
-`
-
-func (q *Queries) ForgetAttempts(ctx context.Context, key []byte) error {
-	_, err := q.db.Exec(ctx, forgetAttempts, key)
-	return err
 }
 
 const forgetBrowser = `-- name: ForgetBrowser :exec
@@ -436,14 +401,14 @@ type ForgetBrowsersParams struct {
 	Replaced uuid.UUID
 }
 
-// Makes room for one more, so that ten are known at most: removes the oldest, and the one that is replaced.
+// Makes room for one more browser, so that at most ten are known: removes the oldest, and the one that is replaced.
 func (q *Queries) ForgetBrowsers(ctx context.Context, arg ForgetBrowsersParams) error {
 	_, err := q.db.Exec(ctx, forgetBrowsers, arg.UserID, arg.Replaced)
 	return err
 }
 
 const getCodeToSend = `-- name: GetCodeToSend :one
-select email, user_id, budget, (expires_at - interval '10 minutes')::timestamptz as sent_at from sign_ins
+select email, user_id, budget, expires_at from sign_ins
 where sign_in_id = $1 and seed = $2
 `
 
@@ -453,10 +418,10 @@ type GetCodeToSendParams struct {
 }
 
 type GetCodeToSendRow struct {
-	Email  string
-	UserID *uuid.UUID
-	Budget []byte
-	SentAt time.Time
+	Email     string
+	UserID    *uuid.UUID
+	Budget    []byte
+	ExpiresAt time.Time
 }
 
 func (q *Queries) GetCodeToSend(ctx context.Context, arg GetCodeToSendParams) (GetCodeToSendRow, error) {
@@ -466,9 +431,21 @@ func (q *Queries) GetCodeToSend(ctx context.Context, arg GetCodeToSendParams) (G
 		&i.Email,
 		&i.UserID,
 		&i.Budget,
-		&i.SentAt,
+		&i.ExpiresAt,
 	)
 	return i, err
+}
+
+const getCounter = `-- name: GetCounter :one
+select asked_at from sign_in_limits where key = $1
+`
+
+// The emails that a limit has counted. internal/account/rule.go decides what they mean.
+func (q *Queries) GetCounter(ctx context.Context, key []byte) ([]time.Time, error) {
+	row := q.db.QueryRow(ctx, getCounter, key)
+	var asked_at []time.Time
+	err := row.Scan(&asked_at)
+	return asked_at, err
 }
 
 const getLink = `-- name: GetLink :one
@@ -483,7 +460,7 @@ type GetLinkRow struct {
 	Expired bool
 }
 
-// What a link of this sign-in is made of, and whose it is.
+// The seed of the sign-in's link, and its user.
 func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, error) {
 	row := q.db.QueryRow(ctx, getLink, signInID)
 	var i GetLinkRow
@@ -523,19 +500,18 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 }
 
 const getSignIn = `-- name: GetSignIn :one
-select email, (5 - attempts)::int as attempts_left, (expires_at <= connect_now())::bool as expired,
-    (expires_at - interval '10 minutes')::timestamptz as sent_at, mail, budget
+select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired, expires_at, mail, budget
 from sign_ins
 where sign_in_id = $1
 `
 
 type GetSignInRow struct {
-	Email        string
-	AttemptsLeft int32
-	Expired      bool
-	SentAt       time.Time
-	Mail         string
-	Budget       []byte
+	Email     string
+	Attempts  int32
+	Expired   bool
+	ExpiresAt time.Time
+	Mail      string
+	Budget    []byte
 }
 
 func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInRow, error) {
@@ -543,9 +519,9 @@ func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInR
 	var i GetSignInRow
 	err := row.Scan(
 		&i.Email,
-		&i.AttemptsLeft,
+		&i.Attempts,
 		&i.Expired,
-		&i.SentAt,
+		&i.ExpiresAt,
 		&i.Mail,
 		&i.Budget,
 	)
@@ -616,7 +592,7 @@ with created as (
     select $1::uuid, $2, $3, $4, connect_now()
     where not exists (select 1 from audit_log e where e.subject = $1::uuid and e.action = 'user.deleted')
     returning user_id, email, timezone, registered_on, created_at
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id)
     select user_id, $5::text, 'user.created', user_id from created
 )
@@ -640,8 +616,8 @@ type InsertUserRow struct {
 }
 
 // Users, and their sign-ins by one-time codes.
-// The id of a deleted user is not used again while the audit log knows it: credentials that name it may still exist, and the
-// log would take two people for one.
+// The id of a deleted user cannot be reused while the audit log contains it: credentials with it may still exist, and the log would
+// confuse two people.
 func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertUserRow, error) {
 	row := q.db.QueryRow(ctx, insertUser,
 		arg.UserID,
@@ -659,6 +635,22 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertU
 		&i.CreatedAt,
 	)
 	return i, err
+}
+
+const insertUserDeleted = `-- name: InsertUserDeleted :exec
+insert into audit_log (subject, actor, action, user_id, detail)
+values ($1::uuid, $2::text, 'user.deleted', $1::uuid, jsonb_build_object('connections', $3::bigint))
+`
+
+type InsertUserDeletedParams struct {
+	UserID      uuid.UUID
+	Actor       string
+	Connections int64
+}
+
+func (q *Queries) InsertUserDeleted(ctx context.Context, arg InsertUserDeletedParams) error {
+	_, err := q.db.Exec(ctx, insertUserDeleted, arg.UserID, arg.Actor, arg.Connections)
+	return err
 }
 
 const isEmailDue = `-- name: IsEmailDue :one
@@ -763,7 +755,7 @@ const lockUser = `-- name: LockUser :one
 select email from users where user_id = $1 for update
 `
 
-// Waits for connections and imports of this user that are under way, and then keeps others out.
+// Waits for concurrent statements that add rows of this user, and keeps later ones out.
 func (q *Queries) LockUser(ctx context.Context, userID uuid.UUID) (string, error) {
 	row := q.db.QueryRow(ctx, lockUser, userID)
 	var email string
@@ -805,52 +797,12 @@ func (q *Queries) MarkCodeSent(ctx context.Context, arg MarkCodeSentParams) (int
 	return result.RowsAffected(), nil
 }
 
-const nextEmail = `-- name: NextEmail :one
-select next_email(asked_at, $1::int, $2::int)::timestamptz as next_at, connect_now()::timestamptz as now
-from sign_in_limits
-where key = $3
-`
-
-type NextEmailParams struct {
-	PerHour int32
-	PerDay  int32
-	Key     []byte
-}
-
-type NextEmailRow struct {
-	NextAt time.Time
-	Now    time.Time
-}
-
-func (q *Queries) NextEmail(ctx context.Context, arg NextEmailParams) (NextEmailRow, error) {
-	row := q.db.QueryRow(ctx, nextEmail, arg.PerHour, arg.PerDay, arg.Key)
-	var i NextEmailRow
-	err := row.Scan(&i.NextAt, &i.Now)
-	return i, err
-}
-
-const noteUserDeleted = `-- name: NoteUserDeleted :exec
-insert into audit_log (subject, actor, action, user_id, detail)
-values ($1::uuid, $2::text, 'user.deleted', $1::uuid, jsonb_build_object('connections', $3::bigint))
-`
-
-type NoteUserDeletedParams struct {
-	UserID      uuid.UUID
-	Actor       string
-	Connections int64
-}
-
-func (q *Queries) NoteUserDeleted(ctx context.Context, arg NoteUserDeletedParams) error {
-	_, err := q.db.Exec(ctx, noteUserDeleted, arg.UserID, arg.Actor, arg.Connections)
-	return err
-}
-
 const putCodeEmail = `-- name: PutCodeEmail :exec
-insert into code_emails (sign_in_id, seed, network, turn, limits, counted_at, language, partner, link_path, due_at)
+insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, due_at)
 select $1, $2, $3, count(*), $4, $5, $6, $7, $8, now() + $9::interval
 from code_emails w where w.network = $3
 on conflict (sign_in_id) do update
-set seed = excluded.seed, network = excluded.network, turn = excluded.turn, limits = excluded.limits,
+set seed = excluded.seed, network = excluded.network, place = excluded.place, limits = excluded.limits,
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
     put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null
 `
@@ -867,7 +819,7 @@ type PutCodeEmailParams struct {
 	Delay     time.Duration
 }
 
-// The email of a new code replaces the one that still waits.
+// The email of a new code replaces the waiting one.
 func (q *Queries) PutCodeEmail(ctx context.Context, arg PutCodeEmailParams) error {
 	_, err := q.db.Exec(ctx, putCodeEmail,
 		arg.SignInID,
@@ -883,21 +835,49 @@ func (q *Queries) PutCodeEmail(ctx context.Context, arg PutCodeEmailParams) erro
 	return err
 }
 
+const putCounter = `-- name: PutCounter :execrows
+insert into sign_in_limits as l (key, asked_at, last_at)
+values ($1, $2::timestamptz[], $3::timestamptz)
+on conflict (key) do update set asked_at = excluded.asked_at, last_at = greatest(l.last_at, excluded.last_at)
+where l.asked_at = $4::timestamptz[]
+`
+
+type PutCounterParams struct {
+	Key     []byte
+	AskedAt []time.Time
+	At      time.Time
+	Seen    []time.Time
+}
+
+// Compare and set: stores the emails of a limit unless another transaction has changed them since they were read.
+func (q *Queries) PutCounter(ctx context.Context, arg PutCounterParams) (int64, error) {
+	result, err := q.db.Exec(ctx, putCounter,
+		arg.Key,
+		arg.AskedAt,
+		arg.At,
+		arg.Seen,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const putSignIn = `-- name: PutSignIn :exec
 insert into sign_ins (sign_in_id, email, user_id, seed, budget, expires_at)
-values ($1, $2, $3, $4, $5, $6::timestamptz + interval '10 minutes')
+values ($1, $2, $3, $4, $5, $6)
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
     mail = 'waiting', expires_at = excluded.expires_at
 `
 
 type PutSignInParams struct {
-	SignInID uuid.UUID
-	Email    string
-	UserID   *uuid.UUID
-	Seed     []byte
-	Budget   []byte
-	At       time.Time
+	SignInID  uuid.UUID
+	Email     string
+	UserID    *uuid.UUID
+	Seed      []byte
+	Budget    []byte
+	ExpiresAt time.Time
 }
 
 // A new code replaces the old one and its attempts.
@@ -908,8 +888,17 @@ func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
 		arg.UserID,
 		arg.Seed,
 		arg.Budget,
-		arg.At,
+		arg.ExpiresAt,
 	)
+	return err
+}
+
+const resetAttempts = `-- name: ResetAttempts :exec
+update sign_in_limits set failed = 0 where key = $1
+`
+
+func (q *Queries) ResetAttempts(ctx context.Context, key []byte) error {
+	_, err := q.db.Exec(ctx, resetAttempts, key)
 	return err
 }
 
@@ -932,8 +921,8 @@ type StartSessionParams struct {
 	Seed       []byte
 }
 
-// Ends the sign-in and starts the session in one statement, so that a code starts one session. The seed names the code
-// that was accepted, in case a new one has replaced it since.
+// Ends the sign-in and starts the session in one statement, so that a code starts one session. The seed identifies the accepted code: a
+// newer one may have replaced it.
 func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, startSession,
 		arg.SecretHash,
@@ -951,26 +940,31 @@ func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int
 const takeAttempt = `-- name: TakeAttempt :one
 update sign_ins
 set attempts = attempts + 1
-where sign_in_id = $1 and attempts < 5 and expires_at > connect_now() and mail <> 'failed'
-returning user_id, seed, budget, (5 - attempts)::int as attempts_left
+where sign_in_id = $1 and attempts < $2::int and expires_at > connect_now() and mail <> 'failed'
+returning user_id, seed, budget, attempts::int
 `
 
-type TakeAttemptRow struct {
-	UserID       *uuid.UUID
-	Seed         []byte
-	Budget       []byte
-	AttemptsLeft int32
+type TakeAttemptParams struct {
+	SignInID uuid.UUID
+	Most     int32
 }
 
-// Spends an attempt before the code is compared, so that concurrent attempts cannot exceed five.
-func (q *Queries) TakeAttempt(ctx context.Context, signInID uuid.UUID) (TakeAttemptRow, error) {
-	row := q.db.QueryRow(ctx, takeAttempt, signInID)
+type TakeAttemptRow struct {
+	UserID   *uuid.UUID
+	Seed     []byte
+	Budget   []byte
+	Attempts int32
+}
+
+// Spends an attempt before the code is compared, so that concurrent attempts cannot exceed the limit.
+func (q *Queries) TakeAttempt(ctx context.Context, arg TakeAttemptParams) (TakeAttemptRow, error) {
+	row := q.db.QueryRow(ctx, takeAttempt, arg.SignInID, arg.Most)
 	var i TakeAttemptRow
 	err := row.Scan(
 		&i.UserID,
 		&i.Seed,
 		&i.Budget,
-		&i.AttemptsLeft,
+		&i.Attempts,
 	)
 	return i, err
 }
@@ -984,7 +978,7 @@ type UncountEmailParams struct {
 	Key []byte
 }
 
-// Takes back what CountEmail did, but for last_at: what is known of failed attempts must not be forgotten earlier.
+// Removes an email from a limit. last_at stays, because it decides when failed attempts are forgotten.
 func (q *Queries) UncountEmail(ctx context.Context, arg UncountEmailParams) error {
 	_, err := q.db.Exec(ctx, uncountEmail, arg.At, arg.Key)
 	return err
@@ -997,7 +991,7 @@ with changed as (
         registered_on = coalesce($3::date, registered_on)
     where users.user_id = $4::uuid
     returning user_id, email, timezone, registered_on, created_at
-), noted as (
+), audited as (
     insert into audit_log (subject, actor, action, user_id, detail)
     select user_id, $5::text, 'user.changed', user_id,
         jsonb_build_object('email', $1::text is not null, 'timezone', $2::text is not null,

@@ -242,7 +242,7 @@ func TestTooManyCodes4(t *testing.T) {
 		email    func(i int) string
 	}{
 		{"e-mail", account.Settings{CodesPerEmail: 2},
-			func(i int) string { return []string{"192.0.2.1", "198.51.100.7", "203.0.113.9"}[i] },
+			func(int) string { return "192.0.2.1" }, // a new network would get its first email
 			func(int) string { return email }},
 		{"network behind the trusted proxy", account.Settings{CodesPerNetwork: 2},
 			func(int) string { return "192.0.2.1" },

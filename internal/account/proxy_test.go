@@ -9,31 +9,31 @@ import (
 	"testing"
 )
 
-// road leads to a mail server, and can be blocked.
-type road struct {
+// proxy forwards connections to a mail server, and can be blocked.
+type proxy struct {
 	address string
-	came    chan struct{} // somebody wanted to pass
+	came    chan struct{} // a connection was accepted
 
 	mu    sync.Mutex
-	state roadState
+	state proxyState
 	conns []net.Conn
 }
 
-type roadState int
+type proxyState int
 
 const (
-	open   roadState = iota
-	closed           // whoever comes is turned back at once
-	stuck            // whoever comes hears nothing
+	open   proxyState = iota
+	closed            // connections are closed at once
+	stuck             // connections hang
 )
 
-func newRoad(t *testing.T, to string, state roadState) *road {
+func newProxy(t *testing.T, to string, state proxyState) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &road{address: listener.Addr().String(), came: make(chan struct{}, 1000), state: state}
+	r := &proxy{address: listener.Addr().String(), came: make(chan struct{}, 1000), state: state}
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -50,7 +50,7 @@ func newRoad(t *testing.T, to string, state roadState) *road {
 	return r
 }
 
-func (r *road) pass(conn net.Conn, to string) {
+func (r *proxy) pass(conn net.Conn, to string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.conns = append(r.conns, conn)
@@ -71,8 +71,8 @@ func (r *road) pass(conn net.Conn, to string) {
 	}
 }
 
-// set also ends what is on the road.
-func (r *road) set(state roadState) {
+// set also closes the open connections.
+func (r *proxy) set(state proxyState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = state

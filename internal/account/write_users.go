@@ -2,8 +2,10 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -13,9 +15,67 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// compare makes the table of what is to be written: of the staged rows with one id the last one, in the order of the ids, beside
-// what is stored; rows that are stored like that are left out. First it locks what it will change, in one order, so that it
-// compares with what stays.
+// bulkWriter writes rows of users from a staging table.
+type bulkWriter struct {
+	*Accounts
+	bad      *intake.BadRows // complete when all rows are staged
+	progress func(share float64)
+	taken    bool // the previous attempt found an id or an address taken
+}
+
+// bulkAttempts is how often a write is attempted if other transactions interfere. One of several that write the same users succeeds.
+// On a cluster nothing is locked before the comparison, so several others may come first.
+const bulkAttempts = 20
+
+func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.CopyFromSource, read func() int64) (result intake.Result, err error) {
+	columns := []string{"line", "user_id", "email", "timezone", "registered_on"}
+	types := []string{"bigint", "uuid", "text", "text", "date"}
+	err = postgres.InTx(ctx, w.pool, func(tx pgx.Tx) error {
+		if err := postgres.Stage(ctx, tx, limit, columns, types, rows); err != nil {
+			return err
+		}
+		w.progress(0)
+		for attempt := 1; ; attempt++ {
+			err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) (err error) { // a savepoint
+				result, err = w.attempt(ctx, tx, read())
+				return err
+			})
+			w.taken = postgres.IsUniqueViolation(err, "")
+			switch overtaken := w.taken || errors.Is(err, errOvertaken) || postgres.IsDeadlock(err); {
+			case !overtaken:
+				return err
+			case attempt == bulkAttempts:
+				return errOvertaken
+			}
+		}
+	})
+	if err != nil {
+		return intake.Result{}, err
+	}
+	result.Settle(read())
+	return result, nil
+}
+
+// attempt writes the staged rows, unless a row is wrong. If another transaction interferes, the error is a unique violation, a
+// deadlock, or errOvertaken.
+func (w *bulkWriter) attempt(ctx context.Context, tx pgx.Tx, rows int64) (intake.Result, error) {
+	if err := w.compare(ctx, tx); err != nil {
+		return intake.Result{}, err
+	}
+	deleted, err := w.namesDeleted(ctx, tx)
+	if err != nil {
+		return intake.Result{}, err
+	}
+	if deleted || w.taken || w.bad.Count > 0 {
+		if err := w.findWrong(ctx, tx, rows); err != nil {
+			return intake.Result{}, err
+		}
+	}
+	return w.writeChanges(ctx, tx)
+}
+
+// compare creates the table of rows to write: the last staged row of each id, ordered by id, with the stored values. Rows that are
+// stored already are left out. It first locks the rows that it will change, in one order, so that they stay as compared.
 func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 	var sharded bool
 	if err := tx.QueryRow(ctx, "select "+postgres.IsSharded).Scan(&sharded); err != nil {
@@ -46,59 +106,59 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// namesDeleted says whether one of the new ids was a deleted user's.
+// namesDeleted reports whether one of the new ids belonged to a deleted user.
 func (w *bulkWriter) namesDeleted(ctx context.Context, tx pgx.Tx) (deleted bool, err error) {
 	err = tx.QueryRow(ctx, `select exists (select 1 from writing join audit_log e on e.subject = writing.user_id
 		where writing.is_new and e.action = 'user.deleted')`).Scan(&deleted)
 	return deleted, postgres.Wrap("look for deleted users", err)
 }
 
-// findFaults is the error of all bad rows, those among them that only the database knows; nil if there are none. An address is
-// taken if another user has it and does not give it up in the same write.
-func (w *bulkWriter) findFaults(ctx context.Context, tx pgx.Tx, rows int64) error {
+// findWrong returns the error of all wrong rows, including those that only the database can detect; nil if there are none. An address
+// is taken if another user has it and does not give it up in the same write.
+func (w *bulkWriter) findWrong(ctx context.Context, tx pgx.Tx, rows int64) error {
 	found, _ := tx.Query(ctx, `
 with wanted as materialized (
 	select line, user_id, lower(email) as address from writing where is_new or email <> former_email
-), kept as materialized (
+), taken as materialized (
 	select a.address, a.user_id from user_addresses a join wanted on wanted.address = a.address where a.user_id <> wanted.user_id
 	except
 	select lower(former_email), user_id from writing where lower(email) <> lower(former_email)
-), faults as (
+), wrong as (
 	select line, 'user_id' as field, 1 as reason from writing join audit_log e on e.subject = writing.user_id
 	where writing.is_new and e.action = 'user.deleted'
 	union all
-	select wanted.line, 'email', 2 from wanted join kept on kept.address = wanted.address
+	select wanted.line, 'email', 2 from wanted join taken on taken.address = wanted.address
 	union all
 	select line, 'email', 3 from (select line, row_number() over (partition by address order by line) as nth from wanted) as same
 	where nth > 1
 )
-select distinct on (line, field) line, field, reason, (select count(distinct line) from faults)
-from faults order by line, field, reason limit $1`, intake.MaxNamed) // ForEachRow has its error
+select distinct on (line, field) line, field, reason, (select count(distinct line) from wrong)
+from wrong order by line, field, reason limit $1`, intake.MaxNamed) // ForEachRow has its error
 	var line, reason int
 	var field string
 	var count int64
-	var faults []*intake.RowError
+	var wrong []*intake.RowError
 	if _, err := pgx.ForEachRow(found, []any{&line, &field, &reason, &count}, func() error {
 		reasons := []error{1: ErrUserDeleted, 2: ErrEmailTaken, 3: errSameEmail}
-		faults = append(faults, &intake.RowError{Line: line, Column: field, Err: reasons[reason]})
+		wrong = append(wrong, &intake.RowError{Line: line, Column: field, Err: reasons[reason]})
 		return nil
 	}); err != nil {
-		return fmt.Errorf("look for faults: %w", err)
+		return fmt.Errorf("look for wrong rows: %w", err)
 	}
-	w.bad.Found(count, faults...)
+	w.bad.Found(count, wrong...)
 	return w.bad.Err(rows)
 }
 
-// writeChanges writes what compare has found. Should a row have changed since it was compared, the error is errOvertaken; should
-// somebody else add one of the ids or addresses, a unique violation.
+// writeChanges writes the compared rows. The error is errOvertaken if a row has changed since, and a unique violation if another
+// transaction has added one of the ids or addresses.
 func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx) (result intake.Result, err error) {
 	if err := tx.QueryRow(ctx, "select count(*) filter (where is_new), count(*) filter (where not is_new) from writing").
 		Scan(&result.Inserted, &result.Updated); err != nil {
 		return result, fmt.Errorf("count: %w", err)
 	}
 	if result.Updated > 0 {
-		// Before anything is added: an address may go from one user to another.
-		if err := postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error { return w.leaveAddresses(ctx, tx, part) }); err != nil {
+		// Before anything is inserted, because an address may move from one user to another.
+		if err := postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error { return w.deleteAddresses(ctx, tx, part) }); err != nil {
 			return result, err
 		}
 	}
@@ -115,8 +175,8 @@ func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx) (result intake
 	return result, err
 }
 
-// leaveAddresses does what [moveAddress] does to the former addresses of a part.
-func (w *bulkWriter) leaveAddresses(ctx context.Context, tx pgx.Tx, part postgres.Part) error {
+// deleteAddresses does for the former addresses of a part what [Accounts.changeAddress] does for one.
+func (w *bulkWriter) deleteAddresses(ctx context.Context, tx pgx.Tx, part postgres.Part) error {
 	const moving = "from writing where " + postgres.InPart + " and not is_new and email <> former_email"
 	args := part.Args()[:2]
 	rows, _ := tx.Query(ctx, "select user_id, former_email "+moving, args...) // ForEachRow has its error
@@ -148,8 +208,8 @@ func (w *bulkWriter) leaveAddresses(ctx context.Context, tx pgx.Tx, part postgre
 	return postgres.Wrap("delete former addresses", err)
 }
 
-// writePart writes a part, with the addresses and the entries of the audit log that belong to it. It returns how many users it
-// changed: those that are as they were when they were compared.
+// writePart writes a part, with its addresses and its entries of the audit log. It returns how many users it changed: those that still
+// are as compared.
 func (w *bulkWriter) writePart(ctx context.Context, tx pgx.Tx, part postgres.Part) (updated int64, err error) {
 	const inPart = " from writing where " + postgres.InPart
 	args := part.Args()

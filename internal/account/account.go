@@ -1,0 +1,109 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/brand"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/locale"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
+)
+
+// Settings of an Accounts.
+type Settings struct {
+	CodesPerEmail   int // emails sent to one address in an hour; a day may have four times as many; 0 is no limit
+	CodesPerNetwork int // emails requested from one network in an hour; 0 is no limit
+	Logger          *slog.Logger
+	Limits          timelimit.Limits // of a statement of a batch, and of emails
+
+	// The brand, the links and the texts of the emails. The defaults are the program's own name, the host of the sender's address, and
+	// the program's own texts.
+	Brand   brand.Brand
+	BaseURL string // such as https://connect.example.com
+	Texts   *locale.Catalogue
+
+	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it ended.
+	// Connections belong to another domain. [Accounts.DeleteUser] needs it.
+	EndConnections func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error)
+	// EndRequests ends the undecided authorization requests of users within the transaction that changes their addresses.
+	// [Accounts.ChangeUser], [Accounts.PutUsers] and [Accounts.ImportUsers] need it.
+	EndRequests func(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error
+}
+
+// Accounts are the users and their sign-ins. It is safe for concurrent use.
+type Accounts struct {
+	pool     *postgres.Pool
+	queries  *accountdb.Queries
+	keys     *credential.Keyring
+	settings Settings
+	design   atomic.Pointer[design]
+	mailer   *Mailer
+	outbox   *outbox
+	codes    codeCounts
+
+	timezones timezones
+	batches   *fairqueue.Queue // of users
+}
+
+// New returns the accounts in a database. No email is sent until [Accounts.Run] is called.
+func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
+	if settings.BaseURL == "" && mailer != nil {
+		settings.BaseURL = "https://" + mailer.domain
+	}
+	settings.Limits = settings.Limits.OrDefault()
+	a := &Accounts{
+		pool:     pool,
+		queries:  accountdb.New(pool),
+		keys:     keys,
+		settings: settings,
+		mailer:   mailer,
+		outbox:   newOutbox(),
+		codes:    newCodeCounts(),
+		batches:  fairqueue.New(concurrentBatches, waitingBatches),
+	}
+	a.SetDesign(settings.Brand, settings.Texts)
+	return a
+}
+
+// design is what emails contain besides the code. It can change while the service runs.
+type design struct {
+	brand brand.Brand
+	texts *locale.Catalogue
+}
+
+// SetDesign changes the brand and the texts of the following emails. See [Settings].
+func (a *Accounts) SetDesign(of brand.Brand, texts *locale.Catalogue) {
+	of.Name = cmp.Or(of.Name, brand.DefaultName)
+	if texts == nil {
+		texts = locale.Default()
+	}
+	a.design.Store(&design{of, texts})
+}
+
+// Sweep deletes expired sign-ins, limits that have no effect any more, ended sessions, and browsers that are no longer known. Every
+// server may call it at any time; once a minute is enough.
+func (a *Accounts) Sweep(ctx context.Context) error {
+	for what, sweep := range map[string]func(context.Context) (int64, error){
+		"sign-ins": a.queries.DeleteExpiredSignIns,
+		"limits": func(ctx context.Context) (int64, error) {
+			return a.queries.DeletePastLimits(ctx, accountdb.DeletePastLimitsParams{EmailsCount: day, FailedCount: failedLifetime})
+		},
+		"sessions": a.queries.DeleteExpiredSessions,
+		"browsers": a.queries.DeletePastBrowsers,
+	} {
+		if _, err := sweep(ctx); err != nil {
+			return fmt.Errorf("account: sweep %s: %w", what, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/actor"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
+)
+
+// UserChange holds the new values of a user's fields; nil leaves one as it is. The rules are those of [NewUser].
+type UserChange struct {
+	Email        *string    // ends the codes, sessions, known browsers and undecided requests of the former address
+	Timezone     *string    // from now on; the first readable day of existing connections stays
+	RegisteredOn *time.Time // from now on the first readable day of steps, for existing connections too
+}
+
+// ChangeUser changes a user and returns the changed user. Errors: *InvalidUserError, refusal.ErrUserNotFound, ErrEmailTaken.
+//
+// It locks the user's row while an address changes, so that concurrent changes follow each other. An import that moves the same address
+// may deadlock with it. Then the change is repeated.
+func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChange) (user User, err error) {
+	if change.Email != nil {
+		if err := checkEmail(*change.Email); err != nil {
+			return User{}, err
+		}
+	}
+	if change.Timezone != nil {
+		if err := a.checkTimezone(ctx, *change.Timezone); err != nil {
+			return User{}, err
+		}
+	}
+	if change.RegisteredOn != nil {
+		date, err := dateOf(*change.RegisteredOn)
+		if err != nil {
+			return User{}, err
+		}
+		change.RegisteredOn = &date
+	}
+	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
+		if change.Email != nil {
+			if err := a.changeAddress(ctx, tx, id, *change.Email); err != nil {
+				return err
+			}
+		}
+		row, err := queries.UpdateUser(ctx, accountdb.UpdateUserParams{
+			UserID: id, Email: change.Email, Timezone: change.Timezone, RegisteredOn: change.RegisteredOn, Actor: actor.Of(ctx),
+		})
+		user = userOf(accountdb.User(row))
+		return err
+	})
+	if postgres.IsUniqueViolation(err, uniqueAddress) {
+		return User{}, ErrEmailTaken
+	}
+	return user, postgres.WrapNoRows("account: change user", err, refusal.ErrUserNotFound)
+}
+
+// changeAddress replaces the address of a user, and ends what depends on the former one. Here and elsewhere cmp.Or sends all of its
+// statements: after a failed one the transaction refuses the others.
+func (a *Accounts) changeAddress(ctx context.Context, tx pgx.Tx, id uuid.UUID, email string) error {
+	queries := a.queries.WithTx(tx)
+	former, err := queries.LockUser(ctx, id)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(
+		endSignIns(ctx, queries, []uuid.UUID{id}, []string{former}),
+		queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: former}),
+		queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: id, Email: email}),
+		a.settings.EndRequests(ctx, tx, []uuid.UUID{id}),
+	)
+}
+
+// endSignIns ends the pending sign-ins, the sessions and the known browsers of users whose addresses change.
+func endSignIns(ctx context.Context, queries *accountdb.Queries, ids []uuid.UUID, former []string) error {
+	return cmp.Or(
+		queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: ids, Emails: former}),
+		queries.DeleteSessionsOf(ctx, ids),
+		queries.DeleteBrowsersOf(ctx, ids),
+	)
+}
+
+// Endings count what a change of a user's address ends, each up to a thousand.
+type Endings struct {
+	Sessions int // of the account pages
+	SignIns  int // pending ones
+	Browsers int // that are known
+}
+
+// CountEndings returns what a change of the user's address would end now. Error: refusal.ErrUserNotFound.
+func (a *Accounts) CountEndings(ctx context.Context, user User) (Endings, error) {
+	sessions, err := a.queries.CountSessionsOf(ctx, user.ID)
+	if err != nil {
+		return Endings{}, postgres.WrapNoRows("account: count sessions", err, refusal.ErrUserNotFound)
+	}
+	signIns, err := a.queries.CountSignInsOf(ctx, accountdb.CountSignInsOfParams{UserID: user.ID, Email: user.Email})
+	return Endings{int(sessions.Sessions), int(signIns), int(sessions.Browsers)}, postgres.Wrap("account: count sign-ins", err)
+}

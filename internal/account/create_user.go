@@ -1,0 +1,62 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/actor"
+	"connect-svc/internal/postgres"
+)
+
+// NewUser is the user that CreateUser adds.
+type NewUser struct {
+	ID           uuid.UUID // uuid.Nil: a new one
+	Email        string    // at most 254 bytes
+	Timezone     string    // such as Europe/Berlin, known to Go and to PostgreSQL
+	RegisteredOn time.Time // only its date counts; years 1900 to 9999
+}
+
+// uniqueAddress is the constraint that refuses another user's address.
+const uniqueAddress = "user_addresses_pkey"
+
+// CreateUser adds a user. Errors: *InvalidUserError, ErrUserExists, ErrUserDeleted, ErrEmailTaken.
+func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
+	if user.ID == uuid.Nil {
+		user.ID = uuid.New()
+	}
+	if err := checkEmail(user.Email); err != nil {
+		return User{}, err
+	}
+	registeredOn, err := dateOf(user.RegisteredOn)
+	if err != nil {
+		return User{}, err
+	}
+	if err := a.checkTimezone(ctx, user.Timezone); err != nil {
+		return User{}, err
+	}
+	var row accountdb.InsertUserRow
+	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) (err error) {
+		queries := a.queries.WithTx(tx)
+		row, err = queries.InsertUser(ctx, accountdb.InsertUserParams{
+			UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: registeredOn, Actor: actor.Of(ctx),
+		})
+		if err != nil {
+			return err
+		}
+		return queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: user.ID, Email: user.Email})
+	})
+	switch {
+	case postgres.IsUniqueViolation(err, "users_pkey"):
+		return User{}, ErrUserExists
+	case errors.Is(err, pgx.ErrNoRows):
+		return User{}, ErrUserDeleted
+	case postgres.IsUniqueViolation(err, uniqueAddress):
+		return User{}, ErrEmailTaken
+	}
+	return userOf(accountdb.User(row)), postgres.Wrap("account: create user", err)
+}

@@ -1,0 +1,121 @@
+package account
+
+import (
+	"slices"
+	"time"
+)
+
+// The rule of emails and wrong codes: pure functions of what the database stores. It bounds the guesses at codes of one address, with or
+// without an account (docs/threat-model.md).
+
+const (
+	hour = time.Hour
+	day  = 24 * time.Hour
+
+	// daily is the factor from the limit of an hour to that of a day.
+	daily = 4
+)
+
+// CodeLifetime is how long a code and its link work.
+const CodeLifetime = 10 * time.Minute
+
+// Attempts that a code has.
+const Attempts = 5
+
+// maxFailed is how many attempts at codes a budget has until a sign-in with it succeeds, or failedLifetime passes without an email (NIST
+// SP 800-63B, section 3.2.2).
+const (
+	maxFailed      = 100
+	failedLifetime = 30 * day
+)
+
+// attemptsLeft returns how many attempts a code has after attempts at it and failed attempts of its budget.
+func attemptsLeft(attempts, failed int) int { return max(0, min(Attempts-attempts, maxFailed-failed)) }
+
+// codesWork reports whether the codes of a budget are still compared.
+func codesWork(failed int) bool { return failed < maxFailed }
+
+// limit is how many emails may be sent for its key in an hour and in a day; 0 is no limit.
+type limit struct {
+	key             [32]byte
+	perHour, perDay int
+}
+
+// counter is a limit with the times of its emails, as far back as the limit looks.
+type counter struct {
+	limit
+	emails []time.Time
+	stored []time.Time // the emails as they were read
+}
+
+// next returns when the limit admits the next email. The zero time is always in the past.
+func (c counter) next() (next time.Time) {
+	emails := slices.SortedFunc(slices.Values(c.emails), time.Time.Compare)
+	for _, window := range []struct {
+		length time.Duration
+		most   int
+	}{{hour, c.perHour}, {day, c.perDay}} {
+		if window.most > 0 && len(emails) >= window.most {
+			if end := emails[len(emails)-window.most].Add(window.length); end.After(next) {
+				next = end
+			}
+		}
+	}
+	return next
+}
+
+// recent returns the emails that count towards the limit at a time.
+func (c counter) recent(now time.Time) []time.Time {
+	var window time.Duration
+	switch {
+	case c.perDay > 0:
+		window = day
+	case c.perHour > 0:
+		window = hour
+	}
+	return slices.DeleteFunc(slices.Clone(c.emails), func(at time.Time) bool { return window == 0 || !at.After(now.Add(-window)) })
+}
+
+// add returns the counter with one more email. A counter without a limit stays empty.
+func (c counter) add(now time.Time) counter {
+	c.emails = c.recent(now)
+	if c.perHour > 0 || c.perDay > 0 {
+		c.emails = append(c.emails, now)
+	}
+	return c
+}
+
+// admit decides on one more email for an address. The last of the counters is the budget, the one before it, if any, counts the emails of
+// the network for the address. firsts is a second budget of the address, for the first email of a network within a day. It counts only
+// emails that the budget refuses, so that strangers in a few networks cannot take the last email that the owner may have.
+//
+// It returns the counters to store. There are none if the email is refused; next is then when it would be admitted.
+func admit(counters []counter, firsts counter, now time.Time) (changed []counter, next time.Time) {
+	others, last := counters[:len(counters)-1], counters[len(counters)-1]
+	if nextOf(others).After(now) {
+		return nil, nextOf(counters)
+	}
+	if last.next().After(now) {
+		isFirst := len(others) > 0 && len(others[len(others)-1].recent(now)) == 0
+		if !isFirst || firsts.next().After(now) {
+			return nil, nextOf(counters)
+		}
+		last = firsts
+	}
+	for _, c := range others {
+		if c.perHour > 0 || c.perDay > 0 {
+			changed = append(changed, c.add(now))
+		}
+	}
+	return append(changed, last.add(now)), time.Time{}
+}
+
+// nextOf returns when all counters admit the next email.
+func nextOf(counters []counter) (next time.Time) {
+	for _, c := range counters {
+		if at := c.next(); at.After(next) {
+			next = at
+		}
+	}
+	return next
+}

@@ -1,0 +1,136 @@
+package account
+
+import (
+	"context"
+	"errors"
+	mathrand "math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/mailbox"
+	"connect-svc/internal/postgres"
+)
+
+// CodeRequest asks for a one-time code.
+type CodeRequest struct {
+	SignIn   uuid.UUID    // the sign-in that the code is for
+	Email    string       // as typed
+	Network  netip.Addr   // of the user; the zero value is a network of its own
+	Known    []BrowserKey // the browser's keys of earlier sign-ins
+	Partner  string       // name of the partner of the authorization request; empty for the account pages
+	LinkPath string       // of the page that passes the part after its last slash to VerifyLink
+	Language string       // of the page and the email: a BCP 47 tag; English if there are no texts in it
+}
+
+// Errors of SendCode.
+var (
+	ErrInvalidEmail = errors.New("not an e-mail address")
+	ErrTooManyCodes = errors.New("too many codes within an hour or a day")
+)
+
+// TooManyCodesError is ErrTooManyCodes with its end.
+type TooManyCodesError struct {
+	Next time.Time     // when the limits admit the next code
+	Wait time.Duration // until then
+}
+
+func (e *TooManyCodesError) Error() string { return ErrTooManyCodes.Error() }
+
+// Unwrap makes it ErrTooManyCodes.
+func (e *TooManyCodesError) Unwrap() error { return ErrTooManyCodes }
+
+// SendCode makes a new code and a new link, and stores their email for Run to send. The result does not reveal whether the address has
+// an account. The new code and link replace the earlier ones of this sign-in, and its attempts. A browser in which the user has signed
+// in before has a budget of its own; all others share the budget of the address. Errors: ErrInvalidEmail, *TooManyCodesError.
+func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
+	if !mailbox.Valid(request.Email) {
+		return ErrInvalidEmail
+	}
+	defer func() { a.codes.sent(err) }()
+	// The email leaves after a random delay. Otherwise a mail server nearby would slow down the requests that follow, and so reveal that
+	// there is an account.
+	delay := mathrand.N(a.settings.Limits.MailDelay)
+	if err := a.storeCode(ctx, request, delay); err != nil {
+		return err
+	}
+	time.AfterFunc(delay, a.outbox.signal)
+	return nil
+}
+
+// storeCode counts the email towards every limit and stores it with its code, in one transaction. The transaction is repeated if another
+// one has counted an email in the meantime, which the limits allow only a few times. Error: *TooManyCodesError.
+func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay time.Duration) (err error) {
+	for err = errOvertaken; errors.Is(err, errOvertaken) && ctx.Err() == nil; {
+		err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error { return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay) })
+	}
+	return postgres.Wrap("account: store a code", err)
+}
+
+func (a *Accounts) storeCodeIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration) error {
+	found, browser, err := a.findForSignIn(ctx, queries, request)
+	if err != nil {
+		return err
+	}
+	seed, limits := newSeed(), a.limits(found.Folded, browser, request.Network)
+	counted, err := countEmail(ctx, queries, found.Now, limits, a.firsts(found.Folded))
+	if err != nil {
+		return err
+	}
+	if err := queries.PutSignIn(ctx, accountdb.PutSignInParams{
+		SignInID: request.SignIn, Email: request.Email, UserID: found.UserID, Seed: seed, Budget: limits[len(limits)-1].key[:],
+		ExpiresAt: found.Now.Add(CodeLifetime),
+	}); err != nil {
+		return err
+	}
+	queues := a.networkLimits(request.Network)
+	if browser != (BrowserKey{}) {
+		queues = limits // the email of a known browser does not wait behind its network
+	}
+	return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
+		SignInID: request.SignIn, Seed: seed, Network: queues[len(queues)-1].key[:], Limits: counted, CountedAt: found.Now,
+		Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, Delay: delay,
+	})
+}
+
+// findForSignIn returns the account of an address, if any, and the key that proves that the browser is known to it.
+func (a *Accounts) findForSignIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest) (found accountdb.FindForSignInRow, browser BrowserKey, err error) {
+	if found, err = queries.FindForSignIn(ctx, request.Email); err == nil {
+		browser, err = knownBrowser(ctx, queries, found.UserID, request.Known)
+	}
+	return found, browser, err
+}
+
+// knownBrowser returns the key that proves that the browser is known to the user, or the zero value. A browser without such a key
+// causes the same statements with and without an account.
+func knownBrowser(ctx context.Context, queries *accountdb.Queries, user *uuid.UUID, keys []BrowserKey) (BrowserKey, error) {
+	if user == nil {
+		return BrowserKey{}, nil
+	}
+	key := keyOf(keys, *user)
+	if key == (BrowserKey{}) {
+		return key, nil
+	}
+	known, err := queries.KnowsBrowser(ctx, accountdb.KnowsBrowserParams{UserID: key.UserID, BrowserID: key.id()})
+	if err != nil || !known {
+		return BrowserKey{}, err
+	}
+	return key, nil
+}
+
+// NextCode returns when this browser may request another code for the sign-in, and how long that is from now; zero values mean now. It
+// does not depend on whether the address has an account.
+func (a *Accounts) NextCode(ctx context.Context, request CodeRequest) (at time.Time, wait time.Duration, err error) {
+	found, browser, err := a.findForSignIn(ctx, a.queries, request)
+	if err != nil {
+		return at, wait, postgres.Wrap("account: when the next code may be made", err)
+	}
+	counters, err := readCounters(ctx, a.queries, a.limits(found.Folded, browser, request.Network)...)
+	if next := nextOf(counters); next.After(found.Now) {
+		at, wait = next, next.Sub(found.Now)
+	}
+	return at, wait, postgres.Wrap("account: when the next code may be made", err)
+}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/google/uuid"
+	"connect-svc/gen/operatorapi"
 )
 
 type adjustCommands struct {
@@ -13,44 +13,41 @@ type adjustCommands struct {
 
 // adjustment has the flags of both commands.
 type adjustment struct {
-	User uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
-	Date date      `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date. A correction does not create a record where there is none."`
-	Note string    `required:"" help:"The reason, for the record."`
+	User userOrEmail `required:"" placeholder:"UUID|EMAIL" help:"The user's id or e-mail address."`
+	Date date        `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date. A correction does not create a record where there is none."`
+	Note string      `required:"" help:"The reason, for the record."`
 }
 
 type adjustStepsCommand struct {
 	adjustment
-	Delta int `required:"" placeholder:"N" help:"Steps to add; negative to subtract."`
+	Delta int32 `required:"" placeholder:"N" help:"Steps to add; negative to subtract."`
 }
 
-func (c adjustStepsCommand) Run(p *program, group *adjustCommands, db unhurried) error {
-	id, err := db.activity().AdjustSteps(p.ctx, c.User, c.Date.Time, c.Delta, c.Note)
-	return group.show(p, id, err, "steps", c.adjustment, c.Delta)
+func (c adjustStepsCommand) Run(p *program, group *adjustCommands, api unhurriedAPI) error {
+	return group.run(p, api, c.adjustment, operatorapi.AdjustedDatasetDailySteps, c.Delta, "steps")
 }
 
 type adjustCyclingCommand struct {
 	adjustment
-	DeltaMeters int `required:"" placeholder:"N" help:"Metres to add; negative to subtract."`
+	DeltaMeters int32 `required:"" aliases:"delta" placeholder:"N" help:"Metres to add; negative to subtract."`
 }
 
-func (c adjustCyclingCommand) Run(p *program, group *adjustCommands, db unhurried) error {
-	id, err := db.activity().AdjustCycling(p.ctx, c.User, c.Date.Time, c.DeltaMeters, c.Note)
-	return group.show(p, id, err, "metres", c.adjustment, c.DeltaMeters)
+func (c adjustCyclingCommand) Run(p *program, group *adjustCommands, api unhurriedAPI) error {
+	return group.run(p, api, c.adjustment, operatorapi.AdjustedDatasetCyclingDaily, c.DeltaMeters, "metres")
 }
 
-type adjustmentJSON struct {
-	UserID uuid.UUID `json:"user_id"`
-	ID     uuid.UUID `json:"adjustment_id"` // names it when it is to be removed
-	Date   string    `json:"date"`
-	Delta  int       `json:"delta"`
-	Note   string    `json:"note"`
-}
-
-// show says what became of an adjustment.
-func (c adjustCommands) show(p *program, id uuid.UUID, err error, unit string, a adjustment, delta int) error {
+func (c adjustCommands) run(
+	p *program, api unhurriedAPI, of adjustment, dataset operatorapi.AdjustedDataset, delta int32, unit string,
+) error {
+	id, err := of.User.find(p, api.operatorAPI)
 	if err != nil {
 		return err
 	}
-	result := adjustmentJSON{a.User, id, a.Date.String(), delta, a.Note}
-	return c.say(p, result, "%+d %s on %s: adjustment %s", delta, unit, result.Date, id)
+	made, err := decode[operatorapi.Adjustment](api.CreateAdjustment(p.ctx, id, operatorapi.NewAdjustment{
+		Dataset: dataset, Date: of.Date.Date, Delta: delta, Note: of.Note,
+	}))
+	if err != nil {
+		return err
+	}
+	return c.say(p, made, "%+d %s on %s: adjustment %s", delta, unit, of.Date, made.AdjustmentId)
 }

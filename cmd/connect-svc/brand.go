@@ -35,18 +35,18 @@ func (s brandSettings) brand() brand.Brand {
 	}
 }
 
-// readLogo reads no more of a file than a logo may have.
-func readLogo(name string) (brand.Logo, error) {
+// readLogo reads a file that holds a logo, and returns its content, too.
+func readLogo(name string) (content []byte, logo brand.Logo, err error) {
 	file, err := os.Open(name)
-	if err != nil {
-		return brand.Logo{}, errors.New("is not a file that can be read")
+	if err == nil {
+		defer file.Close()
+		content, err = io.ReadAll(io.LimitReader(file, brand.MaxLogo+1))
 	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, brand.MaxLogo+1))
 	if err != nil {
-		return brand.Logo{}, errors.New("is not a file that can be read")
+		return nil, logo, errors.New("is not a file that can be read")
 	}
-	return brand.ReadLogo(content)
+	logo, err = brand.ReadLogo(content)
+	return content, logo, err
 }
 
 type brandCommands struct {

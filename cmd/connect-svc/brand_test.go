@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -19,22 +20,22 @@ func TestClientPresentation(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	logo := writeNamed(t, "logo.svg", drawing)
-	created := succeedJSON[clientSecretJSON](t, env(db), "", append(walkRewards, "--logo", logo,
+	created := succeedJSON[operatorapi.CreatedClient](t, env(db), "", append(walkRewards, "--logo", logo,
 		"--privacy-url", "https://partner.example/privacy", "--terms-url", "https://partner.example/terms")...)
-	id := created.ClientID.String()
-	got := succeedJSON[clientJSON](t, env(db), "", "client", "show", id)
+	id := created.ClientId.String()
+	got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "show", id)
 	if got.PrivacyUrl != "https://partner.example/privacy" || got.TermsUrl != "https://partner.example/terms" || !strings.HasSuffix(got.Logo, ".svg") {
 		t.Errorf("created as %+v", got)
 	}
 	other := writeNamed(t, "other.svg", strings.Replace(drawing, "9v9", "8v8", 1))
-	changed := succeedJSON[clientJSON](t, env(db), "", "client", "update", id, "--logo", other, "--terms-url", "")
+	changed := succeedJSON[operatorapi.Client](t, env(db), "", "client", "update", id, "--logo", other, "--terms-url", "")
 	if changed.Logo == got.Logo || changed.TermsUrl != "" || changed.PrivacyUrl != got.PrivacyUrl {
 		t.Errorf("changed to %+v", changed)
 	}
-	if n := pgtest.Value[int](t, db, "select count(*) from client_logos where client_id = $1 and logo = $2", created.ClientID, changed.Logo); n != 1 {
+	if n := pgtest.Value[int](t, db, "select count(*) from client_logos where client_id = $1 and logo = $2", created.ClientId, changed.Logo); n != 1 {
 		t.Errorf("%d logos", n)
 	}
-	if gone := succeedJSON[clientJSON](t, env(db), "", "client", "update", id, "--logo", ""); gone.Logo != "" {
+	if gone := succeedJSON[operatorapi.Client](t, env(db), "", "client", "update", id, "--logo", ""); gone.Logo != "" {
 		t.Errorf("the logo %s stays", gone.Logo)
 	}
 	if n := pgtest.Value[int](t, db, "select count(*) from client_logos"); n != 0 {

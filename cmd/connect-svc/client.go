@@ -1,18 +1,17 @@
 package main
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
+	"net/http"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/api/operator"
-	"connect-svc/internal/client"
-	"connect-svc/internal/page"
-	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
 )
 
@@ -31,127 +30,123 @@ type clientCommands struct {
 	Offboard     clientOffboardCommand     `cmd:"" help:"Permanently end a client and all its connections." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
-type clientCreateCommand struct {
-	Name              string     `required:"" placeholder:"NAME" help:"The company's name, as users see it."`
-	Callback          string     `required:"" placeholder:"URL" help:"The HTTPS callback URL. There is one, and it must match exactly."`
-	Scope             scopes     `required:"" placeholder:"SCOPE" help:"A scope the client may request; repeat the flag for each."`
-	RequestsPerMinute int        `default:"600" placeholder:"N" help:"Sustained activity requests per minute (default ${default})."`
-	Burst             int        `default:"60" placeholder:"N" help:"Activity requests allowed in a burst (default ${default})."`
-	ConcurrentReads   int        `default:"10" placeholder:"N" help:"Concurrent activity requests (default ${default})."`
-	ContactEmail      string     `placeholder:"EMAIL" help:"Contact address at the company."`
-	Homepage          string     `placeholder:"URL" help:"The company's website, as users see it."`
-	PrivacyURL        string     `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
-	TermsURL          string     `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
-	Logo              logoFile   `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
-	WebhookURL        webhookURL `name:"webhook-url" placeholder:"URL" help:"URL that receives events. Needs the keyset."`
-	WebhookParallel   int        `default:"8" placeholder:"N" help:"Events that each server sends concurrently, 1 to 64 (default ${default})."`
-	BaseURL           string     `setting:"" type:"origin" placeholder:"ORIGIN" help:"The service's https://host[:port] origin, for the next steps that are printed."`
+// registration has the flags that both create and update have.
+type registration struct {
+	RequestsPerMinute *int32    `placeholder:"N" help:"Sustained activity requests per minute (default 600)."`
+	Burst             *int32    `placeholder:"N" help:"Activity requests allowed in a burst (default 60)."`
+	ConcurrentReads   *int32    `placeholder:"N" help:"Concurrent activity requests (default 10)."`
+	ContactEmail      *string   `placeholder:"EMAIL" help:"Contact address at the company."`
+	Homepage          *string   `placeholder:"URL" help:"The company's website, as users see it."`
+	PrivacyURL        *string   `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
+	TermsURL          *string   `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
+	Logo              *logoFile `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
+	WebhookURL        *string   `name:"webhook-url" placeholder:"URL" help:"URL that receives events. Needs the keyset."`
+	WebhookParallel   *int32    `placeholder:"N" help:"Events that each server sends concurrently, 1 to 64 (default 8). Raise it for a slow receiver."`
 	keysetSetting
 }
 
-// clientSecretJSON is shown once.
-type clientSecretJSON struct {
-	ClientID      uuid.UUID `json:"client_id"`
-	ClientSecret  string    `json:"client_secret"`
-	WebhookSecret string    `json:"webhook_secret,omitempty"` // if there is a webhook
-	// OldSecretUntil is there where the secret of before works for a while yet.
-	OldSecretUntil *time.Time `json:"old_secret_until,omitempty"`
-}
-
 // AfterApply implements a hook of kong: the keyset is for the webhook's secret alone.
-func (c *clientCreateCommand) AfterApply(from *source) error {
-	c.onlyIf(c.WebhookURL != "", from)
+func (r *registration) AfterApply(from *source) error {
+	r.onlyIf(r.WebhookURL != nil && *r.WebhookURL != "", from)
 	return nil
 }
 
-func (c clientCreateCommand) Run(p *program, group *clientCommands, db *database) error {
-	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{})
+func (r registration) change() operatorapi.ClientChange {
+	return operatorapi.ClientChange{
+		RequestsPerMinute: r.RequestsPerMinute, Burst: r.Burst, ConcurrentReads: r.ConcurrentReads, ContactEmail: r.ContactEmail,
+		HomepageUrl: r.Homepage, PrivacyUrl: r.PrivacyURL, TermsUrl: r.TermsURL, Logo: (*string)(r.Logo),
+		WebhookUrl: r.WebhookURL, WebhookParallel: r.WebhookParallel,
+	}
+}
+
+// logoFile is a flag that names a file, which it holds in base64. An empty name is no logo.
+type logoFile string
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (l *logoFile) UnmarshalText(name []byte) error {
+	*l = ""
+	if len(name) == 0 {
+		return nil
+	}
+	content, _, err := readLogo(string(name))
+	if err != nil {
+		return fmt.Errorf("%s %w", name, err)
+	}
+	*l = logoFile(base64.StdEncoding.EncodeToString(content))
+	return nil
+}
+
+// scopes is a flag that is given once for each scope.
+type scopes []string
+
+func (s scopes) list() (list []operatorapi.Scope) {
+	for _, name := range strings.Fields(strings.Join(s, " ")) {
+		list = append(list, operatorapi.Scope(name))
+	}
+	return list
+}
+
+type clientCreateCommand struct {
+	Name     string `required:"" placeholder:"NAME" help:"The company's name, as users see it."`
+	Callback string `required:"" placeholder:"URL" help:"The HTTPS callback URL. There is one, and it must match exactly."`
+	Scope    scopes `required:"" placeholder:"SCOPE" help:"A scope the client may request; repeat the flag for each."`
+	registration
+	BaseURL string `setting:"" type:"origin" placeholder:"ORIGIN" help:"The service's https://host[:port] origin, for the next steps that are printed."`
+}
+
+func (c clientCreateCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
 	if err != nil {
 		return err
 	}
-	similar, err := db.clients().LookAlikes(p.ctx, c.Name, uuid.Nil)
+	with := c.change()
+	created, err := decode[operatorapi.CreatedClient](api.CreateClient(p.ctx, operatorapi.ClientRegistration{
+		Name: c.Name, CallbackUrl: c.Callback, Scopes: c.Scope.list(),
+		RequestsPerMinute: with.RequestsPerMinute, Burst: with.Burst, ConcurrentReads: with.ConcurrentReads,
+		ContactEmail: with.ContactEmail, HomepageUrl: with.HomepageUrl, PrivacyUrl: with.PrivacyUrl, TermsUrl: with.TermsUrl,
+		Logo: with.Logo, WebhookUrl: with.WebhookUrl, WebhookParallel: with.WebhookParallel,
+	}))
 	if err != nil {
 		return err
 	}
-	created, secret, err := db.clients().Create(p.ctx, client.Registration{
-		Name:        c.Name,
-		CallbackURL: c.Callback,
-		Scopes:      c.Scope.Set,
-		Policy: client.Policy{
-			RequestsPerMinute: c.RequestsPerMinute,
-			Burst:             c.Burst,
-			ConcurrentReads:   c.ConcurrentReads,
-		},
-		ContactEmail:    c.ContactEmail,
-		HomepageURL:     c.Homepage,
-		PrivacyURL:      c.PrivacyURL,
-		TermsURL:        c.TermsURL,
-		Logo:            c.Logo.Logo,
-		WebhookParallel: c.WebhookParallel,
-	})
-	if err != nil {
-		return err
+	note := saveSecret
+	if created.WebhookSecret != nil {
+		note = "Save both secrets now: they cannot be shown again."
 	}
-	result := clientSecretJSON{ClientID: created.ID, ClientSecret: secret}
-	if c.WebhookURL != "" {
-		result.WebhookSecret, err = webhooks.SetEndpoint(p.ctx, created.ID, string(c.WebhookURL))
-		if err != nil {
-			err = fmt.Errorf("the client was registered, but not its webhook: %w", err)
-		}
+	err = group.show(p, created, secretFields, note)
+	warnOfLookAlikes(p, created.LookAlikes)
+	if api.cause != nil {
+		return errors.Join(err, fmt.Errorf("the client was registered, but not its webhook: %w", api.cause))
 	}
-	// Whatever became of the webhook, the client exists, and its secret cannot be shown again.
-	err = errors.Join(group.showSecret(p, result), err)
-	warnOfLookAlikes(p, similar)
 	if err != nil || group.Output == "json" {
 		return err
 	}
-	return c.printNextSteps(p, result)
+	return c.printNextSteps(p, created)
 }
 
-func (c clientCommands) showSecret(p *program, row clientSecretJSON) error {
-	return c.print(p, row, func(w io.Writer) {
-		fmt.Fprintf(w, "client id\t%s\n", row.ClientID)
-		fmt.Fprintf(w, "client secret\t%s\n", row.ClientSecret)
-		if row.OldSecretUntil != nil {
-			fmt.Fprintf(w, "old secret works\tuntil %s\n", row.OldSecretUntil.Format(time.RFC3339))
-		}
-		if row.WebhookSecret == "" {
-			fmt.Fprintln(w, "Save the secret now: it is not stored and cannot be shown again.")
-			return
-		}
-		fmt.Fprintf(w, "webhook secret\t%s\n", row.WebhookSecret)
-		fmt.Fprintln(w, "Save both secrets now: they cannot be shown again.")
-	})
-}
+// What people see of a new secret, and of a client.
+const (
+	secretFields = "client_id client_secret old_secret_until webhook_secret"
+	saveSecret   = "Save the secret now: it is not stored and cannot be shown again."
+	clientFields = "client_id name status callback_url scopes requests_per_minute burst concurrent_reads contact_email homepage_url " +
+		"privacy_url terms_url logo webhook_parallel created_at old_secret_until" + webhookFields
+)
 
-// clientJSON is a client as the operator API has it, with the instants as they are stored.
-type clientJSON struct {
-	operatorapi.Client
-	CreatedAt      time.Time  `json:"created_at"`
-	OldSecretUntil *time.Time `json:"old_secret_until"` // null unless the secret of before works, too
-}
-
-func toClientJSON(c client.Client) clientJSON {
-	return clientJSON{operator.ClientBody(c), c.CreatedAt.UTC(), timeOrNull(c.OverlapUntil)}
-}
-
-// clientDetailJSON is what is known of one client.
-type clientDetailJSON struct {
-	clientJSON
-	Webhook *endpointJSON `json:"webhook"` // null if there is none
-	// WebhookSecret is there only when it is new: it cannot be shown again.
-	WebhookSecret string `json:"webhook_secret,omitempty"`
+// showClient prints what an operation answers, which is a client.
+func (c clientCommands) showClient(p *program, response *http.Response, err error) error {
+	found, err := decode[operatorapi.Client](response, err)
+	if err != nil {
+		return err
+	}
+	return c.show(p, found, clientFields, webhookNotes(found.Webhook, nil)...)
 }
 
 type clientListCommand struct{}
 
-func (clientListCommand) Run(p *program, group *clientCommands, db *database) error {
-	rows := paged(func(after page.Key) ([]client.Client, error) {
-		return db.clients().List(p.ctx, after, listPage)
-	}, client.Client.Key)
-	return stream(group.output, p, rows, toClientJSON, "CLIENT ID\tSTATUS\tNAME\tSCOPES", func(w io.Writer, c client.Client) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.ID, c.Status, c.Name, c.Scopes)
-	})
+func (clientListCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
+		return api.ListClients(p.ctx, &operatorapi.ListClientsParams{Limit: new(pageRows), Cursor: cursor})
+	}), "client_id status name scopes")
 }
 
 // clientID is the argument of the commands on one client.
@@ -165,132 +160,77 @@ type (
 	clientEnableCommand  struct{ clientID }
 )
 
+func (c clientShowCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	response, err := api.ReadClient(p.ctx, c.ID)
+	return group.showClient(p, response, err)
+}
+
+func (c clientDisableCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	response, err := api.DisableClient(p.ctx, c.ID)
+	return group.showClient(p, response, err)
+}
+
+func (c clientEnableCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	response, err := api.EnableClient(p.ctx, c.ID)
+	return group.showClient(p, response, err)
+}
+
 type clientRotateSecretCommand struct {
 	clientID
 	Overlap time.Duration `default:"0s" placeholder:"DURATION" help:"How long the old secret keeps working, in whole seconds, up to 720h (default ${default})."`
 }
 
-func (c clientShowCommand) Run(p *program, group *clientCommands, db *database) error {
-	return group.show(p, db, c.ID, "")
-}
-
-func (c clientDisableCommand) Run(p *program, group *clientCommands, db *database) error {
-	if err := db.clients().Disable(p.ctx, c.ID); err != nil {
-		return err
-	}
-	return group.show(p, db, c.ID, "")
-}
-
-func (c clientEnableCommand) Run(p *program, group *clientCommands, db *database) error {
-	if err := db.clients().Enable(p.ctx, c.ID); err != nil {
-		return err
-	}
-	return group.show(p, db, c.ID, "")
-}
-
-func (c clientRotateSecretCommand) Run(p *program, group *clientCommands, db *database) error {
-	rotated, err := db.clients().RotateSecret(p.ctx, c.ID, c.Overlap)
-	if err != nil {
-		return err
-	}
-	return group.showSecret(p, clientSecretJSON{
-		ClientID: c.ID, ClientSecret: rotated.Secret, OldSecretUntil: timeOrNull(rotated.OverlapUntil),
-	})
-}
-
-// clientUpdateCommand has the flags of clientCreateCommand, none of them required.
-type clientUpdateCommand struct {
-	clientID
-	clientChanges
-	WebhookURL *webhookURL `name:"webhook-url" placeholder:"URL" help:"URL that receives events; empty for none. Needs the keyset."`
-	keysetSetting
-}
-
-// clientChanges are the flags that change a registration; the zero value changes nothing.
-type clientChanges struct {
-	Name              *string   `help:"The company's name, as users see it."`
-	Callback          *string   `placeholder:"URL" help:"The HTTPS callback URL. Authorizations in progress with the old one end."`
-	Scope             scopes    `placeholder:"SCOPE" help:"A scope the client may request; repeat the flag for each. Replaces all scopes. Connections with a removed scope can no longer be refreshed."`
-	RequestsPerMinute *int      `placeholder:"N" help:"Sustained activity requests per minute."`
-	Burst             *int      `placeholder:"N" help:"Activity requests allowed in a burst."`
-	ConcurrentReads   *int      `placeholder:"N" help:"Concurrent activity requests."`
-	ContactEmail      *string   `placeholder:"EMAIL" help:"Contact address at the company."`
-	Homepage          *string   `placeholder:"URL" help:"The company's website, as users see it."`
-	PrivacyURL        *string   `name:"privacy-url" placeholder:"URL" help:"The company's privacy policy, linked from the consent page."`
-	TermsURL          *string   `name:"terms-url" placeholder:"URL" help:"The company's terms, linked from the consent page."`
-	Logo              *logoFile `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
-	WebhookParallel   *int      `placeholder:"N" help:"Events that each server sends concurrently, 1 to 64. Raise it for a slow receiver."`
-}
-
-func (c clientChanges) apply(r *client.Registration) {
-	replace(&r.Name, c.Name)
-	replace(&r.CallbackURL, c.Callback)
-	if c.Scope.Set != 0 {
-		r.Scopes = c.Scope.Set
-	}
-	replace(&r.Policy.RequestsPerMinute, c.RequestsPerMinute)
-	replace(&r.Policy.Burst, c.Burst)
-	replace(&r.Policy.ConcurrentReads, c.ConcurrentReads)
-	replace(&r.ContactEmail, c.ContactEmail)
-	replace(&r.HomepageURL, c.Homepage)
-	replace(&r.PrivacyURL, c.PrivacyURL)
-	replace(&r.TermsURL, c.TermsURL)
-	if c.Logo != nil {
-		r.Logo = c.Logo.Logo
-	}
-	replace(&r.WebhookParallel, c.WebhookParallel)
-}
-
-// AfterApply implements a hook of kong: the keyset is for the webhook's secret alone.
-func (c *clientUpdateCommand) AfterApply(from *source) error {
-	c.onlyIf(c.WebhookURL != nil && *c.WebhookURL != "", from)
-	if c.clientChanges == (clientChanges{}) && c.WebhookURL == nil {
-		return usagef("nothing to change: give at least one flag, such as --burst 120")
+// AfterApply implements a hook of kong.
+func (c clientRotateSecretCommand) AfterApply() error {
+	if c.Overlap < 0 || c.Overlap > 720*time.Hour || c.Overlap%time.Second != 0 {
+		return usagef("--overlap: must be 0 or whole seconds, at most 720h")
 	}
 	return nil
 }
 
-func (c clientUpdateCommand) Run(p *program, group *clientCommands, db *database) error {
-	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{})
+func (c clientRotateSecretCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	rotated, err := decode[operatorapi.RotatedClientSecret](api.RotateClientSecret(p.ctx, c.ID, operatorapi.ClientSecretRotation{
+		OverlapSeconds: new(int32(c.Overlap / time.Second)),
+	}))
 	if err != nil {
 		return err
 	}
-	if c.clientChanges != (clientChanges{}) {
-		if _, err := db.clients().Update(p.ctx, c.ID, c.apply); err != nil {
-			return err
-		}
-	}
-	if c.Name != nil {
-		similar, err := db.clients().LookAlikes(p.ctx, *c.Name, c.ID)
-		if err != nil {
-			return err
-		}
-		warnOfLookAlikes(p, similar)
-	}
-	secret := "" // where a new one was made
-	switch {
-	case c.WebhookURL == nil:
-	case *c.WebhookURL != "":
-		secret, err = webhooks.SetEndpoint(p.ctx, c.ID, string(*c.WebhookURL))
-	default:
-		if _, err := db.clients().Get(p.ctx, c.ID); err != nil {
-			return err
-		}
-		if err = webhooks.RemoveEndpoint(p.ctx, c.ID); errors.Is(err, webhook.ErrNoEndpoint) {
-			err = nil // there was none
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return group.show(p, db, c.ID, secret)
+	return group.show(p, rotated, secretFields, saveSecret)
 }
 
-// replace sets value if there is a new one.
-func replace[T any](value, changed *T) {
-	if changed != nil {
-		*value = *changed
+type clientUpdateCommand struct {
+	clientID
+	Name     *string `help:"The company's name, as users see it."`
+	Callback *string `placeholder:"URL" help:"The HTTPS callback URL. Authorizations in progress with the old one end."`
+	Scope    scopes  `placeholder:"SCOPE" help:"A scope the client may request; repeat the flag for each. Replaces all scopes. Connections with a removed scope can no longer be refreshed."`
+	registration
+}
+
+func (c clientUpdateCommand) change() operatorapi.ClientChange {
+	change := c.registration.change()
+	change.Name, change.CallbackUrl, change.Scopes = c.Name, c.Callback, c.Scope.list()
+	return change
+}
+
+// AfterApply implements a hook of kong.
+func (c *clientUpdateCommand) AfterApply(from *source) error {
+	if reflect.ValueOf(c.change()).IsZero() {
+		return usagef("nothing to change: give at least one flag, such as --burst 120")
 	}
+	return c.registration.AfterApply(from)
+}
+
+func (c clientUpdateCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
+	if err != nil {
+		return err
+	}
+	changed, err := decode[operatorapi.ChangedClient](api.ChangeClient(p.ctx, c.ID, c.change()))
+	if err != nil {
+		return err
+	}
+	warnOfLookAlikes(p, changed.LookAlikes)
+	return group.show(p, changed.Client, clientFields, webhookNotes(changed.Client.Webhook, changed.Client.WebhookSecret)...)
 }
 
 type clientOffboardCommand struct {
@@ -298,96 +238,29 @@ type clientOffboardCommand struct {
 	confirmation
 }
 
-type offboardedJSON struct {
-	ClientID         uuid.UUID     `json:"client_id"`
-	Status           client.Status `json:"status"`
-	ConnectionsEnded int64         `json:"connections_ended"`
-}
-
-func (c clientOffboardCommand) Run(p *program, group *clientCommands, db *database) error {
-	clients := db.clients()
-	found, err := clients.Get(p.ctx, c.ID)
+func (c clientOffboardCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	usage, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, c.ID, &operatorapi.ReadClientUsageParams{}))
 	if err != nil {
 		return err
 	}
-	connections, err := clients.Connections(p.ctx, c.ID)
+	ending := "connections"
+	if of := usage.Connections; of.Precision == operatorapi.ConnectionCountsPrecisionExact {
+		ending = count(of.Authorized+of.Lapsed+of.Revoked, "connection")
+	}
+	if err := c.confirm(p, fmt.Sprintf("permanently end client %s (%s) and its %s", c.ID, usage.Name, ending)); err != nil {
+		return err
+	}
+	ended, err := decode[operatorapi.OffboardedClient](api.OffboardClient(p.ctx, c.ID))
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, fmt.Sprintf("permanently end client %s (%s) and its %s",
-		c.ID, found.Name, count(connections, "connection"))); err != nil {
-		return err
-	}
-	ended, err := clients.Offboard(p.ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	return group.say(p, offboardedJSON{c.ID, client.Offboarded, ended}, "client %s is offboarded; %s ended", c.ID, count(ended, "connection"))
+	return group.say(p, ended, "client %s is offboarded; %s ended", c.ID, count(ended.ConnectionsEnded, "connection"))
 }
 
-func (c clientCommands) show(p *program, db *database, id uuid.UUID, webhookSecret string) error {
-	found, err := db.clients().Get(p.ctx, id)
-	if err != nil {
-		return err
-	}
-	row := clientDetailJSON{clientJSON: toClientJSON(found), WebhookSecret: webhookSecret}
-	if row.Webhook, err = endpointOf(p, db, id); err != nil {
-		return err
-	}
-	return c.print(p, row, func(w io.Writer) {
-		fmt.Fprintf(w, "client id\t%s\n", row.ClientId)
-		fmt.Fprintf(w, "name\t%s\n", row.Name)
-		fmt.Fprintf(w, "status\t%s\n", row.Status)
-		fmt.Fprintf(w, "callback\t%s\n", row.CallbackUrl)
-		fmt.Fprintf(w, "scopes\t%s\n", found.Scopes)
-		fmt.Fprintf(w, "requests per minute\t%d\n", row.RequestsPerMinute)
-		fmt.Fprintf(w, "burst\t%d\n", row.Burst)
-		fmt.Fprintf(w, "concurrent reads\t%d\n", row.ConcurrentReads)
-		fmt.Fprintf(w, "contact\t%s\n", row.ContactEmail)
-		fmt.Fprintf(w, "homepage\t%s\n", row.HomepageUrl)
-		fmt.Fprintf(w, "privacy policy\t%s\n", row.PrivacyUrl)
-		fmt.Fprintf(w, "terms\t%s\n", row.TermsUrl)
-		fmt.Fprintf(w, "logo\t%s\n", row.Logo)
-		fmt.Fprintf(w, "webhook parallel\t%d\n", row.WebhookParallel)
-		fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
-		if row.OldSecretUntil != nil {
-			fmt.Fprintf(w, "old secret works\tuntil %s\n", row.OldSecretUntil.Format(time.RFC3339))
-		}
-		if row.Webhook != nil {
-			row.Webhook.write(w)
-		}
-		if webhookSecret != "" {
-			fmt.Fprintf(w, "webhook secret\t%s\n", webhookSecret)
-			fmt.Fprintln(w, "Save the secret now: it cannot be shown again.")
-		}
-	})
-}
+type clientErrorsCommand struct{ clientID }
 
-type clientErrorsCommand struct {
-	ID uuid.UUID `arg:"" placeholder:"ID" help:"The client's id."`
-}
-
-// clientErrorJSON is a refused request as the operator API has it, with the instant as it is stored.
-type clientErrorJSON struct {
-	operatorapi.ClientError
-	At time.Time `json:"at"` // of the last of the requests
-}
-
-func toClientErrorJSON(e usage.ClientError) clientErrorJSON {
-	return clientErrorJSON{operator.ClientErrorBody(e), e.At.UTC()}
-}
-
-func (c clientErrorsCommand) Run(p *program, group *clientCommands, db *database) error {
-	rows := paged(func(after page.Key) ([]usage.ClientError, error) {
-		return db.usage().Errors(p.ctx, c.ID, after, listPage)
-	}, usage.ClientError.Key)
-	return stream(group.output, p, rows, toClientErrorJSON, "LAST AT\tREQUESTS\tOPERATION\tSTATUS\tCODE\tCLIENT\tREASON",
-		func(w io.Writer, row usage.ClientError) {
-			client := "proven"
-			if !row.Authenticated {
-				client = "named"
-			}
-			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", row.At.UTC().Format(time.RFC3339), row.Requests, row.Operation,
-				row.Status, row.Code, client, row.Reason)
-		})
+func (c clientErrorsCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
+		return api.ListClientErrors(p.ctx, c.ID, &operatorapi.ListClientErrorsParams{Limit: new(pageRows), Cursor: cursor})
+	}), "at requests operation status code authenticated reason")
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"text/template"
 
-	"connect-svc/internal/client"
+	"connect-svc/gen/operatorapi"
 )
 
 // nextSteps tells a person what to do with a new client. It never repeats a secret.
@@ -16,12 +16,12 @@ Next steps
    can read, such as a shared vault or a one-time link, never by email or chat.
    To replace a lost client secret:
 
-     connect-svc client rotate-secret {{.ClientID}}
+     connect-svc client rotate-secret {{.ClientId}}
 
 2. The partner's service needs these settings, for example in its .env file:
 
      CONNECT_BASE_URL={{.BaseURL}}
-     CONNECT_CLIENT_ID={{.ClientID}}
+     CONNECT_CLIENT_ID={{.ClientId}}
      CONNECT_CLIENT_SECRET=<the client secret>
      CONNECT_CALLBACK_URL='{{.Callback}}'
 {{- if .WebhookSecret}}
@@ -32,9 +32,9 @@ Next steps
 
 3. To notify the partner of changes, set a webhook and send it a test event:
 
-     connect-svc client webhook set {{.ClientID}} <url>
+     connect-svc client webhook set {{.ClientId}} <url>
 {{- end}}
-     connect-svc webhook test --client {{.ClientID}}
+     connect-svc webhook test --client {{.ClientId}}
 
 4. Quick start, guides and reference for the partner's engineers:
 
@@ -42,16 +42,16 @@ Next steps
 `))
 
 // printNextSteps writes to standard error: a script reads standard output, and one that wants JSON needs no advice.
-func (c clientCreateCommand) printNextSteps(p *program, created clientSecretJSON) error {
+func (c clientCreateCommand) printNextSteps(p *program, created operatorapi.CreatedClient) error {
 	return nextSteps.Execute(p.stderr, struct {
-		clientSecretJSON
+		operatorapi.CreatedClient
 		BaseURL, Callback string
 	}{created, cmp.Or(c.BaseURL, "https://<your service>"), c.Callback})
 }
 
-// warnOfLookAlikes is all that is done about a name that is like another's: two companies may have such names.
-func warnOfLookAlikes(p *program, similar []client.Client) {
+// warnOfLookAlikes only warns, because two companies may have similar names.
+func warnOfLookAlikes(p *program, similar []operatorapi.LookAlike) {
 	for _, c := range similar {
-		fmt.Fprintf(p.stderr, "connect-svc: warning: the name is easily mistaken for that of client %s, %q (%s)\n", c.ID, c.Name, c.Status)
+		fmt.Fprintf(p.stderr, "connect-svc: warning: the name is easily mistaken for that of client %s, %q\n", c.ClientId, c.Name)
 	}
 }

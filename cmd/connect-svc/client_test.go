@@ -23,8 +23,9 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	server := oauth.New(db.Pool, credential.NewTestKeyring(), oauth.DefaultSettings)
-	works := func(created clientSecretJSON) bool {
-		credentials, err := oauth.NewCredentials(created.ClientID.String(), created.ClientSecret)
+	var id string
+	works := func(secret string) bool {
+		credentials, err := oauth.NewCredentials(id, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,15 +36,14 @@ func TestClient(t *testing.T) {
 		return err == nil
 	}
 
-	created := succeedJSON[clientSecretJSON](t, env(db), "", walkRewards...)
-	if !works(created) {
+	created := succeedJSON[operatorapi.CreatedClient](t, env(db), "", walkRewards...)
+	if id = created.ClientId.String(); !works(created.ClientSecret) {
 		t.Fatal("the new client's secret does not work")
 	}
-	id := created.ClientID.String()
 
-	got := succeedJSON[clientJSON](t, env(db), "", "client", "show", id)
-	want := clientJSON{Client: operatorapi.Client{
-		ClientId:          created.ClientID,
+	got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "show", id)
+	want := operatorapi.Client{
+		ClientId:          created.ClientId,
 		Name:              "Walk Rewards",
 		Status:            operatorapi.ClientStatusActive,
 		CallbackUrl:       "https://partner.example/cb?a=1",
@@ -52,53 +52,66 @@ func TestClient(t *testing.T) {
 		Burst:             60,
 		ConcurrentReads:   10,
 		WebhookParallel:   8,
-	}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(clientJSON{}, "CreatedAt")); diff != "" {
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(operatorapi.Client{}, "CreatedAt")); diff != "" {
 		t.Error(diff)
 	}
 	if text := succeed(t, env(db), "", "client", "show", id); !strings.Contains(text, "status               active") {
 		t.Errorf("show, for people:\n%s", text)
 	}
 
-	if got := succeedJSON[clientJSON](t, env(db), "", "client", "disable", id); got.Status != operatorapi.ClientStatusDisabled || works(created) {
-		t.Errorf("disabled: status %s, secret works: %t", got.Status, works(created))
+	if got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "disable", id); got.Status != operatorapi.ClientStatusDisabled || works(created.ClientSecret) {
+		t.Errorf("disabled: status %s, secret works: %t", got.Status, works(created.ClientSecret))
 	}
-	if got := succeedJSON[clientJSON](t, env(db), "", "client", "enable", id); got.Status != operatorapi.ClientStatusActive || !works(created) {
-		t.Errorf("enabled: status %s, secret works: %t", got.Status, works(created))
+	if got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "enable", id); got.Status != operatorapi.ClientStatusActive || !works(created.ClientSecret) {
+		t.Errorf("enabled: status %s, secret works: %t", got.Status, works(created.ClientSecret))
 	}
-	rotated := succeedJSON[clientSecretJSON](t, env(db), "", "client", "rotate-secret", id)
-	if works(created) || !works(rotated) {
-		t.Errorf("after the rotation the old secret works: %t, the new one: %t", works(created), works(rotated))
+	rotated := succeedJSON[operatorapi.RotatedClientSecret](t, env(db), "", "client", "rotate-secret", id)
+	if works(created.ClientSecret) || !works(rotated.ClientSecret) {
+		t.Errorf("after the rotation the old secret works: %t, the new one: %t", works(created.ClientSecret), works(rotated.ClientSecret))
 	}
-	overlapping := succeedJSON[clientSecretJSON](t, env(db), "", "client", "rotate-secret", id, "--overlap", "24h")
-	if overlapping.OldSecretUntil == nil || overlapping.OldSecretUntil.Sub(db.Clock.Now()).Round(time.Hour) != 24*time.Hour {
-		t.Errorf("both secrets work until %v", overlapping.OldSecretUntil)
+	overlapping := succeedJSON[operatorapi.RotatedClientSecret](t, env(db), "", "client", "rotate-secret", id, "--overlap", "24h")
+	if until := instantOf(t, overlapping.OldSecretUntil); until.Sub(db.Clock.Now()).Round(time.Hour) != 24*time.Hour {
+		t.Errorf("both secrets work until %v", until)
 	}
-	if !works(rotated) || !works(overlapping) {
-		t.Errorf("meanwhile the old secret works: %t, the new one: %t", works(rotated), works(overlapping))
+	if !works(rotated.ClientSecret) || !works(overlapping.ClientSecret) {
+		t.Errorf("meanwhile the old secret works: %t, the new one: %t", works(rotated.ClientSecret), works(overlapping.ClientSecret))
 	}
-	if text := succeed(t, env(db), "", "client", "show", id); !strings.Contains(text, "old secret works") {
+	if text := succeed(t, env(db), "", "client", "show", id); !strings.Contains(text, "old secret until") {
 		t.Errorf("the overlap is not shown:\n%s", text)
 	}
 
-	second := succeedJSON[clientSecretJSON](t, env(db), "", "client", "create", "--name", "B", "--callback", "https://b.example/cb",
+	second := succeedJSON[operatorapi.CreatedClient](t, env(db), "", "client", "create", "--name", "B", "--callback", "https://b.example/cb",
 		"--scope", "daily_steps:read", "--requests-per-minute", "7", "--burst", "8", "--concurrent-reads", "9",
 		"--contact-email", "it@b.example", "--homepage", "https://b.example/", "--webhook-parallel", "64")
-	list := succeedJSON[[]clientJSON](t, env(db), "", "client", "list")
-	if len(list) != 2 || list[0].ClientId != created.ClientID || list[1].ClientId != second.ClientID {
+	list := succeedJSON[[]operatorapi.Client](t, env(db), "", "client", "list")
+	if len(list) != 2 || list[0].ClientId != created.ClientId || list[1].ClientId != second.ClientId {
 		t.Fatalf("list: %+v", list)
 	}
-	want = clientJSON{Client: operatorapi.Client{
-		ClientId: second.ClientID, Name: "B", Status: operatorapi.ClientStatusActive, CallbackUrl: "https://b.example/cb",
+	want = operatorapi.Client{
+		ClientId: second.ClientId, Name: "B", Status: operatorapi.ClientStatusActive, CallbackUrl: "https://b.example/cb",
 		Scopes: []operatorapi.Scope{"daily_steps:read"}, RequestsPerMinute: 7, Burst: 8, ConcurrentReads: 9,
 		ContactEmail: "it@b.example", HomepageUrl: "https://b.example/", WebhookParallel: 64,
-	}}
-	if diff := cmp.Diff(want, list[1], cmpopts.IgnoreFields(clientJSON{}, "CreatedAt")); diff != "" {
+	}
+	if diff := cmp.Diff(want, list[1], cmpopts.IgnoreFields(operatorapi.Client{}, "CreatedAt")); diff != "" {
 		t.Error(diff)
 	}
 	if text := succeed(t, env(db), "", "client", "list"); strings.Count(text, "\n") != 3 || !strings.HasPrefix(text, "CLIENT ID") {
 		t.Errorf("not a table of two clients:\n%s", text)
 	}
+}
+
+// instantOf is an instant of the operator API.
+func instantOf(t *testing.T, text *string) time.Time {
+	t.Helper()
+	if text == nil {
+		t.Fatal("no instant")
+	}
+	at, err := time.Parse(time.RFC3339, *text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
 }
 
 func TestEmptyListsAreArrays(t *testing.T) {
@@ -145,7 +158,7 @@ func TestClientCreateSaysWhatComesNext(t *testing.T) {
 func TestClientLookAlike(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	walk := succeedJSON[clientSecretJSON](t, env(db), "", walkRewards...).ClientID.String()
+	walk := succeedJSON[operatorapi.CreatedClient](t, env(db), "", walkRewards...).ClientId.String()
 	named := func(name string) []string { return append(slices.Clone(walkRewards), "--name", name) }
 	warned := func(args []string, names ...string) {
 		t.Helper()
@@ -160,7 +173,7 @@ func TestClientLookAlike(t *testing.T) {
 		}
 	}
 	warned(append(named("W\u0430lk-rewards"), "--output", "json"), walk, `"Walk Rewards"`) // with a Cyrillic a
-	id := succeedJSON[clientSecretJSON](t, env(db), "", named("Ride Club")...).ClientID.String()
+	id := succeedJSON[operatorapi.CreatedClient](t, env(db), "", named("Ride Club")...).ClientId.String()
 	succeed(t, env(db), "", "client", "update", id, "--name", "Ride-Club")
 	succeed(t, env(db), "", "client", "update", id, "--burst", "7")
 	warned([]string{"client", "update", walk, "--name", "RIDE CLUB"}, id, `"Ride-Club"`)

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"time"
+	"net/http"
 
-	"github.com/google/uuid"
-
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/webhook"
 )
@@ -28,7 +24,7 @@ type keysetSetting struct {
 	KeysetFile *credential.Keyring `setting:"" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
 }
 
-// onlyIf leaves the keyset out where it is not needed, and notes that it is missing where it is.
+// onlyIf drops the keyset if it is not needed, and reports that it is missing if it is.
 func (s *keysetSetting) onlyIf(needed bool, from *source) {
 	switch {
 	case !needed:
@@ -38,79 +34,46 @@ func (s *keysetSetting) onlyIf(needed bool, from *source) {
 	}
 }
 
-// endpointJSON is a client's webhook. StoppedAt is null unless it was stopped, RotatingUntil unless two secrets sign.
-type endpointJSON struct {
-	URL           string     `json:"url"`
-	CreatedAt     time.Time  `json:"created_at"`
-	StoppedAt     *time.Time `json:"stopped_at"`
-	RotatingUntil *time.Time `json:"rotating_until"`
-}
-
-// write is the rows of a client's webhook for people.
-func (e endpointJSON) write(w io.Writer) {
-	fmt.Fprintf(w, "webhook\t%s\n", e.URL)
-	if e.StoppedAt != nil {
-		fmt.Fprintf(w, "webhook stopped\t%s, because its receiver answered 410: set the URL again to resume\n", e.StoppedAt.Format(time.RFC3339))
+// webhookNotes are lines that people read below a client's webhook and its secret, either of which may be missing.
+func webhookNotes(w *operatorapi.Webhook, secret *string) (notes []string) {
+	if w != nil && w.StoppedAt != nil {
+		notes = append(notes, "The webhook was stopped because its receiver answered 410. Set its URL again to resume.")
 	}
-	if e.RotatingUntil != nil {
-		fmt.Fprintf(w, "both secrets sign\tuntil %s\n", e.RotatingUntil.Format(time.RFC3339))
+	if secret != nil {
+		notes = append(notes, "Save the secret now: it cannot be shown again.")
 	}
+	return notes
 }
 
-// endpointOf is a client's webhook, nil if there is none.
-func endpointOf(p *program, db *database, id uuid.UUID) (*endpointJSON, error) {
-	found, err := db.webhooks().Endpoint(p.ctx, id)
-	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return nil, nil
-	}
-	return &endpointJSON{
-		URL: found.URL, CreatedAt: found.CreatedAt.UTC(), StoppedAt: timeOrNull(found.StoppedAt), RotatingUntil: timeOrNull(found.RotatingUntil),
-	}, err
-}
+// webhookFields are what people see of a webhook.
+const webhookFields = " webhook.url webhook.stopped_at webhook.rotating_until webhook_secret"
 
-type clientWebhookJSON struct {
-	ClientID uuid.UUID     `json:"client_id"`
-	Webhook  *endpointJSON `json:"webhook"`
-	// Secret is set only when it is new: it cannot be shown again.
-	Secret string `json:"webhook_secret,omitempty"`
-}
-
-func (c clientCommands) showWebhook(p *program, db *database, id uuid.UUID, secret string) error {
-	row := clientWebhookJSON{ClientID: id, Secret: secret}
-	var err error
-	if row.Webhook, err = endpointOf(p, db, id); err != nil {
+// showWebhook prints a webhook with its secret, if that is new.
+func (c clientCommands) showWebhook(p *program, response *http.Response, err error) error {
+	set, err := decode[operatorapi.WebhookWithSecret](response, err)
+	if err != nil {
 		return err
 	}
-	return c.print(p, row, func(w io.Writer) {
-		fmt.Fprintf(w, "client id\t%s\n", id)
-		if row.Webhook != nil {
-			row.Webhook.write(w)
-		}
-		if secret != "" {
-			fmt.Fprintf(w, "webhook secret\t%s\n", secret)
-			fmt.Fprintln(w, "Save the secret now: it cannot be shown again.")
-		} else {
-			fmt.Fprintln(w, "The signing secret is unchanged.")
-		}
-	})
+	notes := webhookNotes(&set.Webhook, set.WebhookSecret)
+	if set.WebhookSecret == nil {
+		notes = append(notes, "The signing secret is unchanged.")
+	}
+	return c.show(p, set, "client_id"+webhookFields, notes...)
 }
 
 type clientWebhookSetCommand struct {
 	clientID
-	URL webhookURL `arg:"" help:"An https URL that the service can reach."`
+	URL string `arg:"" help:"An https URL that the service can reach."`
 	sealingSetting
 }
 
-func (c clientWebhookSetCommand) Run(p *program, group *clientCommands, db *database) error {
-	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{})
+func (c clientWebhookSetCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
 	if err != nil {
 		return err
 	}
-	secret, err := webhooks.SetEndpoint(p.ctx, c.ID, string(c.URL))
-	if err != nil {
-		return err
-	}
-	return group.showWebhook(p, db, c.ID, secret)
+	response, err := api.SetWebhook(p.ctx, c.ID, operatorapi.WebhookTarget{Url: c.URL})
+	return group.showWebhook(p, response, err)
 }
 
 type clientWebhookRotateSecretCommand struct {
@@ -118,29 +81,24 @@ type clientWebhookRotateSecretCommand struct {
 	sealingSetting
 }
 
-func (c clientWebhookRotateSecretCommand) Run(p *program, group *clientCommands, db *database) error {
-	webhooks, err := db.sealing(p, c.KeysetFile, webhook.Settings{})
+func (c clientWebhookRotateSecretCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
 	if err != nil {
 		return err
 	}
-	if _, err := db.clients().Get(p.ctx, c.ID); err != nil {
-		return err
-	}
-	secret, err := webhooks.RotateSecret(p.ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	return group.showWebhook(p, db, c.ID, secret)
+	response, err := api.RotateWebhookSecret(p.ctx, c.ID)
+	return group.showWebhook(p, response, err)
 }
 
 type clientWebhookRemoveCommand struct{ clientID }
 
-func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands, db *database) error {
-	if _, err := db.clients().Get(p.ctx, c.ID); err != nil {
+func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	if _, err := api.RemoveWebhook(p.ctx, c.ID); err != nil {
 		return err
 	}
-	if err := db.webhooks().RemoveEndpoint(p.ctx, c.ID); err != nil {
+	left, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID))
+	if err != nil {
 		return err
 	}
-	return group.say(p, clientWebhookJSON{ClientID: c.ID}, "client %s no longer has a webhook", c.ID)
+	return group.say(p, left, "client %s no longer has a webhook", c.ID)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -18,13 +19,13 @@ func TestClientWithWebhook(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	env := settings(t, db)
-	created := succeedJSON[clientSecretJSON](t, env, "", append(slices.Clone(walkRewards), "--webhook-url", hook)...)
-	if !strings.HasPrefix(created.WebhookSecret, "whsec_") || created.ClientSecret == "" {
+	created := succeedJSON[operatorapi.CreatedClient](t, env, "", append(slices.Clone(walkRewards), "--webhook-url", hook)...)
+	if created.WebhookSecret == nil || !strings.HasPrefix(*created.WebhookSecret, "whsec_") || created.ClientSecret == "" {
 		t.Fatalf("secrets: %+v", created)
 	}
-	id := created.ClientID.String()
-	shown := succeedJSON[clientDetailJSON](t, env, "", "client", "show", id)
-	if shown.Webhook == nil || shown.Webhook.URL != hook || shown.Webhook.StoppedAt != nil || shown.Webhook.RotatingUntil != nil || shown.WebhookSecret != "" {
+	id := created.ClientId.String()
+	shown := succeedJSON[operatorapi.Client](t, env, "", "client", "show", id)
+	if shown.Webhook == nil || shown.Webhook.Url != hook || shown.Webhook.StoppedAt != nil || shown.Webhook.RotatingUntil != nil || shown.WebhookSecret != nil {
 		t.Errorf("show: %+v", shown)
 	}
 	got := call(t, env, "", append(slices.Clone(walkRewards), "--name", "Ride Club", "--webhook-url", hook)...)
@@ -35,15 +36,15 @@ func TestClientWithWebhook(t *testing.T) {
 		t.Errorf("next steps with a webhook:\n%s", got.stderr)
 	}
 	without := succeed(t, env, "", append(slices.Clone(walkRewards), "--name", "Swim Club", "--output", "json")...)
-	if strings.Contains(without, "webhook") {
+	if strings.Contains(without, "webhook_secret") {
 		t.Errorf("without a webhook: %s", without)
 	}
 
-	db.Exec(t, "update webhook_endpoints set stopped_at = '2026-11-21T10:00:00Z' where client_id = $1", created.ClientID)
-	if got := succeedJSON[clientDetailJSON](t, env, "", "client", "show", id); got.Webhook.StoppedAt == nil {
+	db.Exec(t, "update webhook_endpoints set stopped_at = '2026-11-21T10:00:00Z' where client_id = $1", created.ClientId)
+	if got := succeedJSON[operatorapi.Client](t, env, "", "client", "show", id); got.Webhook.StoppedAt == nil {
 		t.Errorf("stopped: %+v", got.Webhook)
 	}
-	if text := succeed(t, env, "", "client", "show", id); !strings.Contains(text, "webhook stopped      2026-11-21T10:00:00Z, because its receiver answered 410") {
+	if text := succeed(t, env, "", "client", "show", id); !strings.Contains(text, "because its receiver answered 410") {
 		t.Errorf("stopped, for people:\n%s", text)
 	}
 }
@@ -52,14 +53,14 @@ func TestClientUpdateOfTheWebhook(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	env, id := settings(t, db), db.Client(t).ID.String()
-	update := func(args ...string) clientDetailJSON {
+	update := func(args ...string) operatorapi.Client {
 		t.Helper()
-		return succeedJSON[clientDetailJSON](t, env, "", append([]string{"client", "update", id}, args...)...)
+		return succeedJSON[operatorapi.Client](t, env, "", append([]string{"client", "update", id}, args...)...)
 	}
-	if got := update("--webhook-url", hook); got.Webhook == nil || !strings.HasPrefix(got.WebhookSecret, "whsec_") {
+	if got := update("--webhook-url", hook); got.Webhook == nil || got.WebhookSecret == nil || !strings.HasPrefix(*got.WebhookSecret, "whsec_") {
 		t.Errorf("the first time: %+v", got)
 	}
-	if got := update("--webhook-url", hook+"8", "--burst", "7"); got.Webhook.URL != hook+"8" || got.WebhookSecret != "" || got.Burst != 7 {
+	if got := update("--webhook-url", hook+"8", "--burst", "7"); got.Webhook.Url != hook+"8" || got.WebhookSecret != nil || got.Burst != 7 {
 		t.Errorf("another URL: %+v, %+v", got, got.Webhook)
 	}
 	if got := update("--burst", "8"); got.Webhook == nil {
@@ -76,23 +77,23 @@ func TestClientWebhook(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	env, id := settings(t, db), db.Client(t).ID.String()
-	act := func(args ...string) clientWebhookJSON {
+	act := func(args ...string) operatorapi.WebhookWithSecret {
 		t.Helper()
-		return succeedJSON[clientWebhookJSON](t, env, "", append([]string{"client", "webhook"}, args...)...)
+		return succeedJSON[operatorapi.WebhookWithSecret](t, env, "", append([]string{"client", "webhook"}, args...)...)
 	}
 	first := act("set", id, hook)
-	if first.ClientID.String() != id || first.Webhook.URL != hook || !strings.HasPrefix(first.Secret, "whsec_") {
+	if first.ClientId.String() != id || first.Webhook.Url != hook || !strings.HasPrefix(*first.WebhookSecret, "whsec_") {
 		t.Fatalf("set: %+v", first)
 	}
-	if moved := act("set", id, hook+"8"); moved.Secret != "" || moved.Webhook.URL != hook+"8" {
+	if moved := act("set", id, hook+"8"); moved.WebhookSecret != nil || moved.Webhook.Url != hook+"8" {
 		t.Errorf("set again: %+v", moved)
 	}
 	rotated := act("rotate-secret", id)
-	if !strings.HasPrefix(rotated.Secret, "whsec_") || rotated.Secret == first.Secret || rotated.Webhook.RotatingUntil == nil ||
-		time.Until(*rotated.Webhook.RotatingUntil) < 23*time.Hour {
+	if !strings.HasPrefix(*rotated.WebhookSecret, "whsec_") || *rotated.WebhookSecret == *first.WebhookSecret ||
+		time.Until(instantOf(t, rotated.Webhook.RotatingUntil)) < 23*time.Hour {
 		t.Errorf("rotated: %+v, %+v", rotated, rotated.Webhook)
 	}
-	if text := succeed(t, env, "", "client", "webhook", "rotate-secret", id); !strings.Contains(text, "both secrets sign  until ") {
+	if text := succeed(t, env, "", "client", "webhook", "rotate-secret", id); !strings.Contains(text, "webhook rotating until  2") {
 		t.Errorf("rotated, for people:\n%s", text)
 	}
 	if text := succeed(t, env, "", "client", "webhook", "set", id, hook); !strings.Contains(text, "signing secret is unchanged") {
@@ -103,7 +104,7 @@ func TestClientWebhook(t *testing.T) {
 	if again := act("set", id, hook); again.Webhook.StoppedAt != nil {
 		t.Errorf("set after it was stopped: %+v", again.Webhook)
 	}
-	if removed := act("remove", id); removed.Webhook != nil {
+	if removed := succeedJSON[operatorapi.Client](t, env, "", "client", "webhook", "remove", id); removed.ClientId.String() != id || removed.Webhook != nil {
 		t.Errorf("removed: %+v", removed)
 	}
 	refuse(t, env, statusFailed, []string{"has no webhook"}, "client", "webhook", "remove", id)

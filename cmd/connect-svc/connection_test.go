@@ -4,16 +4,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
-	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/client"
-	"connect-svc/internal/oauth"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -33,20 +29,18 @@ func TestConnection(t *testing.T) {
 	company := db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
 	connected(t, db, ada, company)
 	connected(t, db, bob, company)
-	list := func(of string, id uuid.UUID) []connectionJSON {
+	list := func(of string, id uuid.UUID) []operatorapi.FoundConnection {
 		t.Helper()
-		return succeedJSON[[]connectionJSON](t, env(db), "", "connection", "list", of, id.String())
+		return succeedJSON[[]operatorapi.FoundConnection](t, env(db), "", "connection", "list", of, id.String())
 	}
 
-	want := []connectionJSON{{
-		FoundConnection: operatorapi.FoundConnection{
-			UserId: ada.ID, ClientId: company.ID, ClientName: "Ride Club", State: operatorapi.FoundConnectionStateAuthorized,
-			Scopes:      []operatorapi.Scope{"daily_steps:read", "cycling_daily:read"},
-			HistoryFrom: openapi_types.Date{Time: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
-		},
-		Version: 1,
+	want := []operatorapi.FoundConnection{{
+		UserId: ada.ID, ClientId: company.ID, ClientName: "Ride Club", State: operatorapi.FoundConnectionStateAuthorized,
+		Scopes:            []operatorapi.Scope{"daily_steps:read", "cycling_daily:read"},
+		HistoryFrom:       onDay("2026-03-01"),
+		ConnectionVersion: "1",
 	}}
-	if diff := cmp.Diff(want, list("--user", ada.ID), cmpopts.IgnoreFields(connectionJSON{}, "GrantId", "Authorized")); diff != "" {
+	if diff := cmp.Diff(want, list("--user", ada.ID), cmpopts.IgnoreFields(operatorapi.FoundConnection{}, "GrantId", "AuthorizedAt")); diff != "" {
 		t.Errorf("list of a user (-want +got):\n%s", diff)
 	}
 	if got := list("--client", company.ID); len(got) != 2 || got[0].UserId == got[1].UserId {
@@ -57,9 +51,9 @@ func TestConnection(t *testing.T) {
 		t.Errorf("not a table of two connections:\n%s", text)
 	}
 
-	ended := succeedJSON[disconnectedJSON](t, env(db), "", "connection", "disconnect",
+	ended := succeedJSON[operatorapi.FoundConnection](t, env(db), "", "connection", "disconnect",
 		"--user", ada.ID.String(), "--client", company.ID.String(), "--yes")
-	if ended != (disconnectedJSON{ada.ID, company.ID, oauth.Disconnected}) {
+	if ended.UserId != ada.ID || ended.ClientId != company.ID || ended.State != operatorapi.FoundConnectionStateDisconnected {
 		t.Errorf("disconnect: %+v", ended)
 	}
 	if got := list("--user", ada.ID); len(got) != 1 || got[0].State != operatorapi.FoundConnectionStateDisconnected {
@@ -72,7 +66,7 @@ func TestConnection(t *testing.T) {
 	if diff := cmp.Diff(map[uuid.UUID]operatorapi.FoundConnectionState{ada.ID: "disconnected", bob.ID: "authorized"}, states); diff != "" {
 		t.Errorf("the client's after the disconnect (-want +got):\n%s", diff)
 	}
-	events := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--user", ada.ID.String())
+	events := succeedJSON[[]operatorapi.AuditEvent](t, env(db), "", "audit", "list", "--user", ada.ID.String())
 	if len(events) != 1 || events[0].Actor != "operator" || events[0].Action != "connection.disconnected" {
 		t.Errorf("audit log: %+v", events)
 	}
@@ -88,7 +82,7 @@ func TestConnectionListIsWhole(t *testing.T) {
 		authorized_at, refresh_generation, refresh_deadline)
 		select user_id, $1, gen_random_uuid(), 1, 'revoked', 1, '2026-01-01', now(), 1, now() from users`, company.ID)
 	seen := map[uuid.UUID]bool{}
-	for _, c := range succeedJSON[[]connectionJSON](t, env(db), "", "connection", "list", "--client", company.ID.String()) {
+	for _, c := range succeedJSON[[]operatorapi.FoundConnection](t, env(db), "", "connection", "list", "--client", company.ID.String()) {
 		seen[c.UserId] = true
 	}
 	if len(seen) != 2000 {
@@ -127,18 +121,18 @@ func TestConnectionRefusals(t *testing.T) {
 func TestClientUpdate(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	id := succeedJSON[clientSecretJSON](t, env(db), "", append(slices.Clone(walkRewards), "--contact-email", "it@a.example")...).ClientID.String()
-	want := succeedJSON[clientJSON](t, env(db), "", "client", "show", id)
+	id := succeedJSON[operatorapi.CreatedClient](t, env(db), "", append(slices.Clone(walkRewards), "--contact-email", "it@a.example")...).ClientId.String()
+	want := succeedJSON[operatorapi.Client](t, env(db), "", "client", "show", id)
 
 	want.Burst, want.Scopes, want.ContactEmail = 120, []operatorapi.Scope{"cycling_activities:read"}, ""
-	got := succeedJSON[clientJSON](t, env(db), "", "client", "update", id, "--burst", "120",
+	got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "update", id, "--burst", "120",
 		"--scope", "cycling_activities:read", "--contact-email", "")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want.Name, want.CallbackUrl, want.HomepageUrl = "Stride", "https://stride.example/cb", "https://stride.example/"
 	want.RequestsPerMinute, want.ConcurrentReads = 7, 9
-	got = succeedJSON[clientJSON](t, env(db), "", "client", "update", id, "--name", "Stride",
+	got = succeedJSON[operatorapi.Client](t, env(db), "", "client", "update", id, "--name", "Stride",
 		"--callback", "https://stride.example/cb", "--homepage", "https://stride.example/",
 		"--requests-per-minute", "7", "--concurrent-reads", "9")
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -160,17 +154,17 @@ func TestClientOffboard(t *testing.T) {
 	connected(t, db, bob, company)
 	connected(t, db, ada, other)
 
-	got := succeedJSON[offboardedJSON](t, env(db), "", "client", "offboard", company.ID.String(), "--yes")
-	if got != (offboardedJSON{company.ID, client.Offboarded, 2}) {
+	got := succeedJSON[operatorapi.OffboardedClient](t, env(db), "", "client", "offboard", company.ID.String(), "--yes")
+	if got != (operatorapi.OffboardedClient{ClientId: company.ID, Status: "offboarded", ConnectionsEnded: 2}) {
 		t.Errorf("offboarded: %+v", got)
 	}
-	list := succeedJSON[[]connectionJSON](t, env(db), "", "connection", "list", "--user", ada.ID.String())
+	list := succeedJSON[[]operatorapi.FoundConnection](t, env(db), "", "connection", "list", "--user", ada.ID.String())
 	for _, c := range list {
 		if want := map[bool]operatorapi.FoundConnectionState{true: "authorized", false: "disconnected"}[c.ClientId == other.ID]; c.State != want || len(list) != 2 {
 			t.Errorf("of the user: %+v", list)
 		}
 	}
-	events := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--client", company.ID.String())
+	events := succeedJSON[[]operatorapi.AuditEvent](t, env(db), "", "audit", "list", "--client", company.ID.String())
 	if len(events) != 3 || events[0].Action != "client.offboarded" || events[2].Action != "connection.disconnected" {
 		t.Errorf("audit log: %+v", events)
 	}

@@ -1,14 +1,16 @@
 // Command connect-svc is the whole service: the public and the private listener, background work, the operator's
 // command line and the demo.
 //
-// main calls run, which gets everything from outside as arguments, so that tests run commands in process. There is one
-// file for each group of commands. No rules live here: a command checks how it was called, asks a domain, and prints.
-// A command's flags are the fields of its type, and a setting is a flag with the tag `setting` (settings.go). What its Run needs
-// are its parameters: the program, its group, and the database (database.go), to which kong connects before.
+// main calls run, which gets everything from outside as arguments, so that tests run commands in process. There is one file for
+// each group of commands. A command has no rules: it checks how it was called, calls an operation of api/operator.yaml in this
+// process (api.go), and prints the answer (output.go). Imports, migrations, keys and whatever else is not an operation of that
+// document call a domain. A command's flags are the fields of its type, and a setting is a flag with the tag `setting`
+// (settings.go). The parameters of its Run are what it needs: the program, its group, and the operator API or the database
+// (database.go), to which kong connects before.
 //
 // # Invariants
 //
-//   - A command that is called wrongly, or with a bad setting, ends with status 2. One that cannot do what it was asked
-//     ends with status 1. Either says why in one line on standard error, which holds no credential.
+//   - A command that is called wrongly, or with a bad setting, ends with status 2. A command that fails ends with status 1. Both
+//     say why in one line on standard error, without credentials.
 //   - With --output json, standard output is one JSON value and nothing else.
 package main

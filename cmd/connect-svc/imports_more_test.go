@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/intake"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -24,7 +25,7 @@ func TestImportUsers(t *testing.T) {
 	if diff := cmp.Diff(importJSON{Rows: 2, Inserted: 1, Updated: 1}, got); diff != "" {
 		t.Error(diff)
 	}
-	bob := succeedJSON[userJSON](t, env(db), "", "user", "show", "bob@example.com")
+	bob := succeedJSON[operatorapi.User](t, env(db), "", "user", "show", "bob@example.com")
 	again := header + bob.UserId.String() + ",bob@example.com,UTC,2026-01-02\n"
 	if got, want := succeed(t, env(db), "", "import", "users", writeFile(t, again)), "imported 1 row: 0 new, 0 changed, 1 unchanged\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -120,16 +121,16 @@ func TestRemove(t *testing.T) {
 	succeed(t, env(db), "user_id,source_id,recorded_start_time,recorded_end_time,distance_meters\n"+walker+",r1,2026-01-02T08:00:00,,5\n",
 		"import", "cycling-activities", "-")
 	day := []string{"--user", walker, "--date", "2026-01-02", "--note", "n"}
-	walked := succeedJSON[adjustmentJSON](t, env(db), "", append([]string{"adjust", "steps", "--delta", "5"}, day...)...)
-	ridden := succeedJSON[adjustmentJSON](t, env(db), "", append([]string{"adjust", "cycling", "--delta-meters", "5"}, day...)...)
+	walked := succeedJSON[operatorapi.Adjustment](t, env(db), "", append([]string{"adjust", "steps", "--delta", "5"}, day...)...)
+	ridden := succeedJSON[operatorapi.Adjustment](t, env(db), "", append([]string{"adjust", "cycling", "--delta-meters", "5"}, day...)...)
 	for _, what := range [][]string{
 		{"steps", "--date", "2026-01-02"}, {"ride", "--source-id", "r1"},
-		{"adjustment", "--id", walked.ID.String()}, {"adjustment", "--id", ridden.ID.String()},
+		{"adjustment", "--id", walked.AdjustmentId.String()}, {"adjustment", "--id", ridden.AdjustmentId.String()},
 	} {
 		args := append(append([]string{"remove"}, what...), "--user", walker)
 		refuse(t, env(db), statusUsage, []string{"add --yes"}, args...)
 		args = append(args, "--yes")
-		if got := succeedJSON[removedJSON](t, env(db), "", args...); got.Removed != 1 {
+		if got := succeedJSON[operatorapi.Removed](t, env(db), "", args...); got.Removed != 1 {
 			t.Errorf("%v: %+v", what, got)
 		}
 		refuse(t, env(db), statusFailed, []string{"has not"}, args...)
@@ -144,12 +145,12 @@ func TestRemove(t *testing.T) {
 	noted := pgtest.Value[[]string](t, db, `select array_agg(actor || ' ' || action || ' ' || (detail ->> 'adjustment_id') order by at, id)
 		from audit_log where action like 'activity.%'`)
 	if diff := cmp.Diff([]string{
-		"operator activity.adjusted " + walked.ID.String(), "operator activity.adjusted " + ridden.ID.String(),
-		"operator activity.adjustment_removed " + walked.ID.String(), "operator activity.adjustment_removed " + ridden.ID.String(),
+		"operator activity.adjusted " + walked.AdjustmentId.String(), "operator activity.adjusted " + ridden.AdjustmentId.String(),
+		"operator activity.adjustment_removed " + walked.AdjustmentId.String(), "operator activity.adjustment_removed " + ridden.AdjustmentId.String(),
 	}, noted); diff != "" {
 		t.Errorf("audit log (-want +got):\n%s", diff)
 	}
-	refuse(t, env(db), statusUsage, []string{"date must"}, "remove", "steps", "--user", walker, "--date", "1800-01-01", "--yes")
+	refuse(t, env(db), statusUsage, []string{"--date: must"}, "remove", "steps", "--user", walker, "--date", "1800-01-01", "--yes")
 }
 
 // While rows are stored the display goes on, with a rate and the time that remains.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -121,9 +122,9 @@ func TestImportInterrupted(t *testing.T) {
 func TestAdjust(t *testing.T) {
 	t.Parallel()
 	db := withWalker(t)
-	steps := succeedJSON[adjustmentJSON](t, env(db), "", "adjust", "steps", "--user", walker, "--date", "2026-01-02", "--delta", "-500", "--note", "swing")
-	if diff := cmp.Diff(adjustmentJSON{steps.UserID, steps.ID, "2026-01-02", -500, "swing"}, steps); diff != "" || steps.UserID.String() != walker {
-		t.Errorf("%s %s", steps.UserID, diff)
+	steps := succeedJSON[operatorapi.Adjustment](t, env(db), "", "adjust", "steps", "--user", walker, "--date", "2026-01-02", "--delta", "-500", "--note", "swing")
+	if steps.UserId.String() != walker || steps.Date != onDay("2026-01-02") || steps.Delta != -500 || steps.Note != "swing" {
+		t.Errorf("%+v", steps)
 	}
 	if got := succeed(t, env(db), "", "adjust", "cycling", "--user", walker, "--date", "2026-01-02", "--delta-meters", "1200", "--note", "tunnel"); !strings.HasPrefix(got, "+1200 metres on 2026-01-02: adjustment ") {
 		t.Errorf("%q", got)
@@ -150,9 +151,9 @@ func TestAdjustRefusals(t *testing.T) {
 		"unknown user": {steps("00000000-0000-4000-8000-000000000000", "2026-01-02", "1", "n"), statusFailed, "no such user"},
 		"user":         {steps("ada", "2026-01-02", "1", "n"), statusUsage, "--user"},
 		"date":         {steps(walker, "2.1.2026", "1", "n"), statusUsage, "--date: must be a date"},
-		"nothing":      {steps(walker, "2026-01-02", "0", "n"), statusUsage, "delta must"},
-		"too much":     {steps(walker, "2026-01-02", "2147483648", "n"), statusUsage, "delta must"},
-		"long note":    {steps(walker, "2026-01-02", "1", strings.Repeat("n", 1001)), statusUsage, "note must"},
+		"nothing":      {steps(walker, "2026-01-02", "0", "n"), statusUsage, "--delta"},
+		"too much":     {steps(walker, "2026-01-02", "2147483648", "n"), statusUsage, "--delta"},
+		"long note":    {steps(walker, "2026-01-02", "1", strings.Repeat("n", 1001)), statusUsage, "--note: must"},
 		"no note":      {steps(walker, "2026-01-02", "1", "n")[:8-1], statusUsage, "--note"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,12 +14,8 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 	"golang.org/x/term"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/activity"
-	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/intake"
-	"connect-svc/internal/webhook"
 )
 
 // Exit statuses of every command.
@@ -99,7 +95,7 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// asUsage finds the caller's mistake in err, if it is one. Domains name the field that is wrong; it is a flag here.
+// asUsage finds the caller's mistake in err, if there is one.
 func asUsage(err error) (usage error, isUsage bool) {
 	if all, found := errors.AsType[problems](err); found {
 		return all, true
@@ -107,18 +103,8 @@ func asUsage(err error) (usage error, isUsage bool) {
 	if setting, found := errors.AsType[settingError](err); found { // of a setting that only some ways of calling need
 		return setting, true
 	}
-	if wrong, found := errors.AsType[*client.FieldError](err); found {
-		return fmt.Errorf("--%s: %s", wrong.Field, wrong.Problem), true
-	}
-	if wrong, found := errors.AsType[*webhook.URLError](err); found {
-		return fmt.Errorf("<url>: %s", wrong.Problem), true // of client webhook set
-	}
-	if invalid, found := errors.AsType[*account.InvalidUserError](err); found {
-		return fmt.Errorf("--%s: must be %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Wanted), true
-	}
 	_, found := errors.AsType[usageError](err)
-	_, invalid := errors.AsType[*activity.AdjustmentError](err)
-	return err, found || invalid
+	return err, found
 }
 
 // fail prints err as one line without a credential, or each of its problems as one, and returns the exit status. Bad rows have

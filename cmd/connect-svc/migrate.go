@@ -88,7 +88,11 @@ func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
 	}
 	result := []migrationJSON{}
 	for _, m := range status {
-		result = append(result, migrationJSON{m.Version, m.Name, timeOrNull(m.AppliedAt)})
+		row := migrationJSON{Version: m.Version, Name: m.Name}
+		if !m.AppliedAt.IsZero() {
+			row.AppliedAt = new(m.AppliedAt.UTC())
+		}
+		result = append(result, row)
 	}
 	return group.print(p, result, func(w io.Writer) {
 		fmt.Fprintln(w, "VERSION\tNAME\tAPPLIED")

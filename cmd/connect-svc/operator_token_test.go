@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -66,10 +67,10 @@ func TestOperatorTokens(t *testing.T) {
 			t.Errorf("%s: %d, want %d", test.who, got, test.want)
 		}
 	}
-	if got := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--actor", "ada", "--action", "user.created", "--until", "9999-01-01"); len(got) != 1 {
+	if got := succeedJSON[[]operatorapi.AuditEvent](t, env(db), "", "audit", "list", "--actor", "ada", "--action", "user.created", "--until", "9999-01-01"); len(got) != 1 {
 		t.Errorf("ada did %+v", got)
 	}
-	if got := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--actor", "grace"); len(got) != 0 {
+	if got := succeedJSON[[]operatorapi.AuditEvent](t, env(db), "", "audit", "list", "--actor", "grace"); len(got) != 0 {
 		t.Errorf("grace did %+v", got)
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
+	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // output is the flag of every command that prints a result.
@@ -27,58 +30,100 @@ func (o output) print(p *program, value any, text func(w io.Writer)) error {
 		encoder := json.NewEncoder(p.stdout)
 		encoder.SetEscapeHTML(false) // URLs stay readable
 		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(value); err != nil {
-			return fmt.Errorf("print the result: %w", err)
-		}
-		return nil
+		return printed(encoder.Encode(value))
 	}
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	text(w)
-	if err := w.Flush(); err != nil {
+	return printed(w.Flush())
+}
+
+func printed(err error) error {
+	if err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
 	return nil
 }
 
-// listPage is how many rows a list asks for at a time.
-const listPage = 1000
+// answer shows what an operation of the operator API answers.
+func (o output) answer(p *program, response *http.Response, err error, names string) error {
+	value, err := decode[any](response, err)
+	if err != nil {
+		return err
+	}
+	return o.show(p, value, names)
+}
 
-// paged are the rows of a list that is asked for page by page. next returns the page behind a position, whose zero value is before
-// all rows: fewer than [listPage] rows are the last ones.
-func paged[T, P any](next func(after P) ([]T, error), position func(T) P) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for after := *new(P); ; {
-			page, err := next(after)
-			if err != nil {
-				yield(*new(T), err)
-				return
-			}
-			for _, row := range page {
-				if !yield(row, nil) {
-					return
-				}
-			}
-			if len(page) < listPage {
-				return
-			}
-			after = position(page[len(page)-1])
+// show prints an object: for people its named fields, and notes below them.
+func (o output) show(p *program, value any, names string, notes ...string) error {
+	return o.print(p, value, func(w io.Writer) {
+		fields(w, value, names)
+		for _, note := range notes {
+			fmt.Fprintln(w, note)
+		}
+	})
+}
+
+// fields writes a line for each named field that has a value. A dot leads into an object.
+func fields(w io.Writer, value any, names string) {
+	text, _ := json.Marshal(value) // it was JSON
+	var object any
+	_ = json.Unmarshal(text, &object)
+	for _, name := range strings.Fields(names) {
+		if text := cell(at(object, name)); text != "-" && text != "" {
+			fmt.Fprintf(w, "%s\t%s\n", strings.NewReplacer("_", " ", ".", " ").Replace(name), text)
 		}
 	}
 }
 
-// stream writes the rows of a list as they come, so that no list is too long for memory: as one JSON array of what show makes of
-// them, or as a table whose columns are aligned for each page. An error in the middle leaves the beginning of the output, and
-// fails the command.
-func stream[T, Row any](
-	o output, p *program, rows iter.Seq2[T, error], show func(T) Row, header string, text func(w io.Writer, row T),
-) error {
+// at is the value of a field, nil if there is none.
+func at(value any, name string) any {
+	for part := range strings.SplitSeq(name, ".") {
+		object, _ := value.(map[string]any)
+		value = object[part]
+	}
+	return value
+}
+
+// cell is a JSON value for people.
+func cell(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return "-"
+	case string:
+		return printable(value)
+	case []any:
+		var list []string
+		for _, item := range value {
+			list = append(list, cell(item))
+		}
+		return strings.Join(list, " ")
+	case map[string]any:
+		text, _ := json.Marshal(value) // it was JSON
+		return string(text)
+	}
+	return fmt.Sprint(value)
+}
+
+// printable is text from somebody else without control characters, which a terminal would obey.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+}
+
+// list writes rows as they come, so that no list is too long for memory: as one JSON array, or as a table of the named fields
+// whose columns are aligned for each page. An error in the middle leaves the beginning of the output, and fails the command.
+func (o output) list(p *program, rows iter.Seq2[any, error], columns string) error {
 	out := bufio.NewWriterSize(p.stdout, 1<<16)
-	var write func(T) error
+	var write func(any) error
 	var end func() error
 	if o.Output == "json" {
-		write, end = arrayTo(out, show)
+		write, end = arrayTo(out)
 	} else {
-		write, end = tableTo(out, header, text)
+		write, end = tableTo(out, strings.Fields(columns))
 	}
 	for row, err := range rows {
 		if err != nil {
@@ -86,22 +131,29 @@ func stream[T, Row any](
 			return err
 		}
 		if err := write(row); err != nil {
-			return fmt.Errorf("print the list: %w", err)
+			return printed(err)
 		}
 	}
-	if err := errors.Join(end(), out.Flush()); err != nil {
-		return fmt.Errorf("print the list: %w", err)
-	}
-	return nil
+	return printed(errors.Join(end(), out.Flush()))
 }
 
-func tableTo[T any](out io.Writer, header string, text func(io.Writer, T)) (write func(T) error, end func() error) {
+func tableTo(out io.Writer, columns []string) (write func(any) error, end func() error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, header) // which waits for the rows that it is aligned with
-	rows := 0
-	return func(row T) error {
-		text(w, row)
-		if rows++; rows%listPage == 0 {
+	cells := func(of func(column string) string) {
+		for i, column := range columns {
+			if i > 0 {
+				fmt.Fprint(w, "\t")
+			}
+			fmt.Fprint(w, of(column))
+		}
+		fmt.Fprintln(w)
+	}
+	// The header waits for the rows that it is aligned with.
+	cells(func(column string) string { return strings.ToUpper(strings.ReplaceAll(column, "_", " ")) })
+	written := 0
+	return func(row any) error {
+		cells(func(column string) string { return cell(at(row, column)) })
+		if written++; written%pageRows == 0 {
 			return w.Flush()
 		}
 		return nil
@@ -109,15 +161,15 @@ func tableTo[T any](out io.Writer, header string, text func(io.Writer, T)) (writ
 }
 
 // arrayTo writes what a json.Encoder with an indent makes of the whole array.
-func arrayTo[T, Row any](out *bufio.Writer, show func(T) Row) (write func(T) error, end func() error) {
+func arrayTo(out *bufio.Writer) (write func(any) error, end func() error) {
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("  ", "  ")
 	before, last := "[\n  ", "[]\n"
-	return func(row T) error {
+	return func(row any) error {
 			encoded.Reset()
-			if err := encoder.Encode(show(row)); err != nil {
+			if err := encoder.Encode(row); err != nil {
 				return err
 			}
 			_, _ = out.WriteString(before) // the next one tells

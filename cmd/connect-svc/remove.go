@@ -1,19 +1,17 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/activity"
-	"connect-svc/internal/refusal"
+	"connect-svc/gen/operatorapi"
 )
 
 type removeCommands struct {
 	output
 	databaseSetting
-	Steps      removeStepsCommand      `cmd:"" help:"Remove a day's recorded steps." detail:"The corrections of the day stay, and count again when it is recorded anew." example:"connect-svc remove steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --yes"`
+	Steps      removeStepsCommand      `cmd:"" help:"Remove a day's recorded steps." detail:"The corrections of the day stay, and count again if it is recorded anew." example:"connect-svc remove steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --yes"`
 	Ride       removeRideCommand       `cmd:"" help:"Remove a cycling activity." example:"connect-svc remove ride --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --source-id ride-20260131-1 --yes"`
 	Adjustment removeAdjustmentCommand `cmd:"" help:"Remove a correction of steps or of cycling distance." detail:"Its id is what the command adjust printed, or what the operator API was sent." example:"connect-svc remove adjustment --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --id 51c3f7de-62c5-4b5e-8a0e-5f7c1f1b9c02 --yes"`
 }
@@ -21,7 +19,7 @@ type removeCommands struct {
 // removal has the flags of all of them.
 type removal struct {
 	confirmation
-	User uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
+	User userOrEmail `required:"" placeholder:"UUID|EMAIL" help:"The user's id or e-mail address."`
 }
 
 type removeStepsCommand struct {
@@ -29,12 +27,12 @@ type removeStepsCommand struct {
 	Date date `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date."`
 }
 
-func (c removeStepsCommand) Run(p *program, group *removeCommands, db unhurried) error {
-	return group.run(p, c.removal, "the steps of "+c.Date.String(), func() (int64, error) {
-		result, err := db.activity().Put(p.ctx, activity.Batch{
-			DailyStepsRemovals: []activity.StepsRemoval{{UserID: c.User, Date: c.Date.Time}},
-		})
-		return result.DailyStepsRemovals.Removed, err
+func (c removeStepsCommand) Run(p *program, group *removeCommands, api unhurriedAPI) error {
+	return group.run(p, api, c.removal, "the steps of "+c.Date.String(), func(user uuid.UUID) (operatorapi.Removed, error) {
+		result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, operatorapi.ActivityBatch{
+			DailyStepsRemovals: []operatorapi.StepsRemovalRow{{UserId: user, Date: c.Date.Date}},
+		}))
+		return result.DailyStepsRemovals, err
 	})
 }
 
@@ -43,12 +41,12 @@ type removeRideCommand struct {
 	SourceID string `required:"" placeholder:"ID" help:"The name that the source gave the ride."`
 }
 
-func (c removeRideCommand) Run(p *program, group *removeCommands, db unhurried) error {
-	return group.run(p, c.removal, "the ride "+c.SourceID, func() (int64, error) {
-		result, err := db.activity().Put(p.ctx, activity.Batch{
-			Removals: []activity.RideRemoval{{UserID: c.User, SourceID: c.SourceID}},
-		})
-		return result.Removals.Removed, err
+func (c removeRideCommand) Run(p *program, group *removeCommands, api unhurriedAPI) error {
+	return group.run(p, api, c.removal, "the ride "+c.SourceID, func(user uuid.UUID) (operatorapi.Removed, error) {
+		result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, operatorapi.ActivityBatch{
+			Removals: []operatorapi.RemovalRow{{UserId: user, SourceId: c.SourceID}},
+		}))
+		return result.Removals, err
 	})
 }
 
@@ -57,42 +55,29 @@ type removeAdjustmentCommand struct {
 	ID uuid.UUID `required:"" placeholder:"UUID" help:"The adjustment's id."`
 }
 
-func (c removeAdjustmentCommand) Run(p *program, group *removeCommands, db unhurried) error {
-	return group.run(p, c.removal, "the adjustment "+c.ID.String(), func() (removed int64, err error) {
-		for _, dataset := range []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling} {
-			found, err := db.activity().RemoveAdjustment(p.ctx, dataset, c.User, c.ID)
-			if err != nil {
-				return removed, err
-			}
-			if found {
-				removed++
-			}
-		}
-		return removed, nil
+func (c removeAdjustmentCommand) Run(p *program, group *removeCommands, api unhurriedAPI) error {
+	return group.run(p, api, c.removal, "the adjustment "+c.ID.String(), func(user uuid.UUID) (operatorapi.Removed, error) {
+		return decode[operatorapi.Removed](api.RemoveAdjustment(p.ctx, user, c.ID))
 	})
 }
 
-type removedJSON struct {
-	Removed int64 `json:"removed"`
-}
-
-// run has act remove something, once that is confirmed, and count it.
-func (c removeCommands) run(p *program, of removal, what string, act func() (removed int64, err error)) error {
-	if err := of.confirm(p, fmt.Sprintf("remove %s of user %s", what, of.User)); err != nil {
-		return err
-	}
-	removed, err := act()
-	if bad := (activity.BatchError)(nil); errors.As(err, &bad) && !errors.Is(err, refusal.ErrUserNotFound) {
-		return usagef("%s %w", bad[0].Column, bad[0].Err)
-	}
-	if errors.Is(err, refusal.ErrUserNotFound) {
-		return fmt.Errorf("user %s: %w", of.User, refusal.ErrUserNotFound)
-	}
+// run has act remove something of a user, once that is confirmed.
+func (c removeCommands) run(
+	p *program, api unhurriedAPI, of removal, what string, act func(user uuid.UUID) (operatorapi.Removed, error),
+) error {
+	user, err := of.User.read(p, api.operatorAPI)
 	if err != nil {
 		return err
 	}
-	if removed == 0 {
-		return fmt.Errorf("user %s has not %s", of.User, what)
+	if err := of.confirm(p, fmt.Sprintf("remove %s of user %s (%s)", what, user.UserId, user.Email)); err != nil {
+		return err
 	}
-	return c.say(p, removedJSON{removed}, "removed %s", what)
+	result, err := act(user.UserId)
+	if err != nil {
+		return err
+	}
+	if result.Removed == 0 {
+		return fmt.Errorf("user %s has not %s", user.UserId, what)
+	}
+	return c.say(p, result, "removed %s", what)
 }

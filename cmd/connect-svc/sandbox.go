@@ -13,19 +13,20 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/local/sandbox"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/webhook"
 )
 
 type sandboxCommand struct {
 	output
-	Listen        string     `default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Address of the partner API, on 127.0.0.1, ::1 or localhost (default ${default}; port 0 picks a free one)."`
-	PrivateListen string     `default:"127.0.0.1:9090" placeholder:"ADDRESS" help:"Address of the driver and of the private listener's other pages (default ${default}; port 0 picks a free one)."`
-	Callback      string     `default:"https://partner.example/callback" placeholder:"URL" help:"The client's callback URL, which is never called (default ${default})."`
-	WebhookURL    webhookURL `name:"webhook-url" placeholder:"URL" help:"URL that receives webhooks (default: a built-in receiver)."`
-	Seed          *uint64    `placeholder:"N" help:"Make the same ids, secrets and data each time (default: random)."`
-	Now           instant    `placeholder:"TIME" help:"When its clock begins: YYYY-MM-DD (UTC) or RFC 3339 (default: now)."`
-	DriverToken   string     `setting:"" placeholder:"TOKEN" help:"Bearer token that the driver asks for, 16 characters or more. With it both addresses may be 0.0.0.0."`
-	Host          []string   `setting:"" sep:"none" placeholder:"NAME" help:"Name besides localhost by which the sandbox is reached, such as that of its container; repeat the flag for each."`
-	CAFile        string     `name:"ca-file" placeholder:"FILE" help:"File to write the certificate authority to trust to (default: a temporary file)."`
+	Listen        string   `default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Address of the partner API, on 127.0.0.1, ::1 or localhost (default ${default}; port 0 picks a free one)."`
+	PrivateListen string   `default:"127.0.0.1:9090" placeholder:"ADDRESS" help:"Address of the driver and of the private listener's other pages (default ${default}; port 0 picks a free one)."`
+	Callback      string   `default:"https://partner.example/callback" placeholder:"URL" help:"The client's callback URL, which is never called (default ${default})."`
+	WebhookURL    string   `name:"webhook-url" placeholder:"URL" help:"URL that receives webhooks (default: a built-in receiver)."`
+	Seed          *uint64  `placeholder:"N" help:"Make the same ids, secrets and data each time (default: random)."`
+	Now           instant  `placeholder:"TIME" help:"When its clock begins: YYYY-MM-DD (UTC) or RFC 3339 (default: now)."`
+	DriverToken   string   `setting:"" placeholder:"TOKEN" help:"Bearer token that the driver asks for, 16 characters or more. With it both addresses may be 0.0.0.0."`
+	Host          []string `setting:"" sep:"none" placeholder:"NAME" help:"Name besides localhost by which the sandbox is reached, such as that of its container; repeat the flag for each."`
+	CAFile        string   `name:"ca-file" placeholder:"FILE" help:"File to write the certificate authority to trust to (default: a temporary file)."`
 }
 
 func (c sandboxCommand) Run(p *program) error {
@@ -52,6 +53,9 @@ func (c sandboxCommand) Run(p *program) error {
 	if err := client.ValidateCallback(c.Callback); err != nil {
 		return usagef("--callback: %w", err)
 	}
+	if err := webhook.ValidateURL(c.WebhookURL); err != nil && c.WebhookURL != "" {
+		return usagef("--webhook-url: %w", err)
+	}
 	of := built()
 	return sandbox.Run(p.ctx, sandbox.Config{
 		Version:       of.Version,
@@ -59,7 +63,7 @@ func (c sandboxCommand) Run(p *program) error {
 		Listen:        c.Listen,
 		PrivateListen: c.PrivateListen,
 		CallbackURL:   c.Callback,
-		WebhookURL:    string(c.WebhookURL),
+		WebhookURL:    c.WebhookURL,
 		CAFile:        c.CAFile,
 		Seed:          c.Seed,
 		Now:           c.Now.Time,

@@ -140,7 +140,10 @@ var settingTypes = map[string]settingType{
 	},
 	"logo": {
 		accepted: "an SVG or PNG file of at most 64 KiB, or nothing",
-		parse:    func(s string) (any, error) { return readLogo(s) },
+		parse: func(s string) (any, error) {
+			_, logo, err := readLogo(s)
+			return logo, err
+		},
 	},
 	"color": {
 		accepted: "a color such as #0b5a41, with a contrast of 4.5 or more to a light page",

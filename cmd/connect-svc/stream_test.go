@@ -6,26 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"net/http"
 	"strings"
 	"testing"
 )
 
-type streamed struct {
-	N    int    `json:"n"`
-	Link string `json:"link"`
-}
+const link = "https://example.com/?a&b"
 
-func numbers(n int, failure error) iter.Seq2[streamed, error] {
-	return paged(func(at int) (page []streamed, err error) {
-		for ; at < n && len(page) < listPage; at++ {
-			page = append(page, streamed{at, "https://example.com/?a&b"})
+// pagesOf is a list of n numbers, as the operator API has lists. In the place of the page after the last one it fails.
+func pagesOf(n int, failure error) func(*string) (*http.Response, error) {
+	at := 0
+	return func(*string) (*http.Response, error) {
+		page := map[string]any{"data": []any{}, "next_cursor": nil}
+		for last := min(n, at+pageRows); at < last; at++ {
+			page["data"] = append(page["data"].([]any), map[string]any{"n": at, "link": link})
 		}
-		if len(page) == 0 && failure != nil {
+		if len(page["data"].([]any)) == 0 && failure != nil {
 			return nil, failure
 		}
-		return page, nil
-	}, func(last streamed) int { return last.N + 1 })
+		if at < n || failure != nil {
+			page["next_cursor"] = "next"
+		}
+		text, err := json.Marshal(page)
+		return &http.Response{Body: io.NopCloser(bytes.NewReader(text))}, err
+	}
 }
 
 // countingWriter remembers the longest part of the output that it was handed at once.
@@ -42,25 +46,17 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 // A list is written as it comes, and is byte for byte what an encoder makes of all of it.
 func TestStream(t *testing.T) {
 	t.Parallel()
-	same := func(row streamed) streamed { return row }
-	text := func(w io.Writer, row streamed) { fmt.Fprintf(w, "%d\t%s\n", row.N, row.Link) }
-	for _, n := range []int{0, 1, listPage, 20 * listPage} {
-		all := make([]streamed, 0, n)
-		for row, err := range numbers(n, nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, row)
-		}
-		if len(all) != n {
-			t.Fatalf("%d rows, want %d", len(all), n)
+	for _, n := range []int{0, 1, pageRows, 20 * pageRows} {
+		all := make([]any, n)
+		for i := range all {
+			all[i] = map[string]any{"n": i, "link": link}
 		}
 		var want, whole bytes.Buffer
 		if err := (output{"json"}).print(&program{stdout: &want}, all, nil); err != nil {
 			t.Fatal(err)
 		}
 		var got countingWriter
-		if err := stream(output{"json"}, &program{stdout: &got}, numbers(n, nil), same, "N\tLINK", text); err != nil {
+		if err := (output{"json"}).list(&program{stdout: &got}, rows(pagesOf(n, nil)), "n link"); err != nil {
 			t.Fatal(err)
 		}
 		if got.String() != want.String() {
@@ -69,19 +65,22 @@ func TestStream(t *testing.T) {
 		if got.longest > 1<<17 {
 			t.Errorf("%d rows: %d bytes were held back", n, got.longest)
 		}
-		if err := stream(output{"text"}, &program{stdout: &whole}, numbers(n, nil), same, "N\tLINK", text); err != nil {
+		if err := (output{"text"}).list(&program{stdout: &whole}, rows(pagesOf(n, nil)), "n link"); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.Count(whole.String(), "\n"); lines != n+1 || !strings.HasPrefix(whole.String(), "N") {
 			t.Errorf("%d rows are a table of %d lines", n, lines)
 		}
+		if n > 0 && !strings.Contains(whole.String(), fmt.Sprint(n-1, "  ")) {
+			t.Errorf("the last of %d rows is not in the table", n)
+		}
 	}
 	away := errors.New("away")
 	var none, some bytes.Buffer
-	if err := stream(output{"json"}, &program{stdout: &none}, numbers(0, away), same, "", text); !errors.Is(err, away) || none.Len() > 0 {
+	if err := (output{"json"}).list(&program{stdout: &none}, rows(pagesOf(0, away)), "n"); !errors.Is(err, away) || none.Len() > 0 {
 		t.Errorf("an error before the first row: %v, and %q", err, none.String())
 	}
-	if err := stream(output{"json"}, &program{stdout: &some}, numbers(listPage, away), same, "", text); !errors.Is(err, away) || json.Valid(some.Bytes()) {
-		t.Errorf("an error behind the first page: %v, and what looks like a whole list", err)
+	if err := (output{"json"}).list(&program{stdout: &some}, rows(pagesOf(pageRows, away)), "n"); !errors.Is(err, away) || json.Valid(some.Bytes()) {
+		t.Errorf("an error after the first page: %v, and what looks like a whole list", err)
 	}
 }

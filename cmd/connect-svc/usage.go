@@ -3,13 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/api/operator"
-	"connect-svc/internal/usage"
 )
 
 type usageCommand struct {
@@ -19,19 +16,15 @@ type usageCommand struct {
 	Since  since     `default:"24h" placeholder:"TIME" help:"Start, in whole hours: a duration back from now (24h), a day in UTC (2026-11-20) or a time (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
 }
 
-type operationUsageJSON struct {
-	Operation string `json:"operation"`
-	operatorapi.Figures
+func (c usageCommand) Run(p *program, api *operatorAPI) error {
+	report, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, c.Client, &operatorapi.ReadClientUsageParams{Since: c.Since.param()}))
+	if err != nil {
+		return err
+	}
+	return c.print(p, report, func(w io.Writer) { writeUsage(w, report) })
 }
 
-type hourUsageJSON struct {
-	Hour time.Time `json:"hour"`
-	operatorapi.Figures
-	BusiestMinute int64                `json:"busiest_minute"`
-	Operations    []operationUsageJSON `json:"operations"`
-}
-
-// connectionsText is for people.
+// connectionsText is how many connections a client has, for people.
 func connectionsText(c operatorapi.ConnectionCounts) string {
 	counts := fmt.Sprintf("%d authorized, %d lapsed, %d revoked, %d disconnected", c.Authorized, c.Lapsed, c.Revoked, c.Disconnected)
 	switch c.Precision {
@@ -45,65 +38,9 @@ func connectionsText(c operatorapi.ConnectionCounts) string {
 	return counts
 }
 
-// usageJSON has the figures and counts of the operator API.
-type usageJSON struct {
-	ClientID          uuid.UUID `json:"client_id"`
-	Name              string    `json:"name"`
-	Since             time.Time `json:"since"`
-	Until             time.Time `json:"until"`
-	RequestsPerMinute int       `json:"requests_per_minute"`
-	BudgetUsed        float64   `json:"budget_used"`
-	PeakBudgetUsed    float64   `json:"peak_budget_used"`
-	operatorapi.Figures
-	Operations  []operationUsageJSON         `json:"operations"`
-	Hours       []hourUsageJSON              `json:"hours"` // those with requests
-	Connections operatorapi.ConnectionCounts `json:"connections"`
-}
-
-func (c usageCommand) Run(p *program, db *database) error {
-	report, err := db.usage().Of(p.ctx, c.Client, c.Since.Time)
-	if err != nil {
-		return err
-	}
-	value := toUsageJSON(report)
-	return c.print(p, value, func(w io.Writer) { writeUsage(w, value) })
-}
-
-func toUsageJSON(report usage.Report) usageJSON {
-	value := usageJSON{
-		ClientID:          report.ClientID,
-		Name:              report.Name,
-		Since:             report.Since,
-		Until:             report.Until.Truncate(time.Second),
-		RequestsPerMinute: report.RequestsPerMinute,
-		BudgetUsed:        report.BudgetUsed(),
-		PeakBudgetUsed:    report.PeakBudgetUsed(),
-		Figures:           operator.FiguresBody(report.Total),
-		Operations:        []operationUsageJSON{},
-		Hours:             []hourUsageJSON{},
-		Connections:       operator.CountsBody(report.Connections),
-	}
-	for _, operation := range report.Operations {
-		value.Operations = append(value.Operations, operationUsageJSON{operation.Name, operator.FiguresBody(operation.Total)})
-	}
-	for i, hour := range report.Hours {
-		if hour.Requests == 0 {
-			continue
-		}
-		row := hourUsageJSON{hour.Start, operator.FiguresBody(hour.Figures), hour.BusiestMinute, nil}
-		for _, operation := range report.Operations {
-			if figures := operation.Hours[i]; figures.Requests > 0 {
-				row.Operations = append(row.Operations, operationUsageJSON{operation.Name, operator.FiguresBody(figures)})
-			}
-		}
-		value.Hours = append(value.Hours, row)
-	}
-	return value
-}
-
-func writeUsage(w io.Writer, value usageJSON) {
+func writeUsage(w io.Writer, value operatorapi.Usage) {
 	fmt.Fprintf(w, "client\t%s\n", value.Name)
-	fmt.Fprintf(w, "from, to\t%s, %s\n", value.Since.Format(time.RFC3339), value.Until.Format(time.RFC3339))
+	fmt.Fprintf(w, "from, to\t%s, %s\n", value.Since, value.Until)
 	fmt.Fprintf(w, "connections\t%s\n", connectionsText(value.Connections))
 	fmt.Fprintf(w, "budget used\t%.1f %% of %d requests a minute; %.1f %% in the busiest minute\n",
 		100*value.BudgetUsed, value.RequestsPerMinute, 100*value.PeakBudgetUsed)
@@ -116,11 +53,11 @@ func writeUsage(w io.Writer, value usageJSON) {
 	for _, operation := range value.Operations {
 		figures(operation.Operation, operation.Figures)
 	}
-	figures("all", value.Figures)
+	figures("all", value.Total)
 	if len(value.Hours) > 0 {
 		fmt.Fprintln(w, "\nHOUR (UTC)\t"+columns)
 	}
 	for _, hour := range value.Hours {
-		figures(hour.Hour.Format("2006-01-02 15:04"), hour.Figures)
+		figures(hour.Hour, hour.Figures)
 	}
 }

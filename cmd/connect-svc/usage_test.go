@@ -29,25 +29,28 @@ func TestUsage(t *testing.T) {
 	}
 	db.Exec(t, "insert into usage_minutes (client_id, minute, charged) values ($1, $2, 60), ($1, $2 + interval '1 minute', 30)", client.ID, hour)
 
-	got := succeedJSON[usageJSON](t, env(db), "", "usage", "--client", client.ID.String())
+	got := succeedJSON[operatorapi.Usage](t, env(db), "", "usage", "--client", client.ID.String())
 	figures := operatorapi.Figures{Requests: 100, RateLimited: 10, RateLimitedShare: .1, P50Ms: 7.5, P99Ms: 10}
-	operations := []operationUsageJSON{{"readDailyActivity", figures}}
-	want := usageJSON{
-		ClientID: client.ID, Name: "Example Partner", RequestsPerMinute: 600, PeakBudgetUsed: .1,
-		Figures:     figures,
-		Operations:  operations,
-		Hours:       []hourUsageJSON{{hour, figures, 60, operations}},
+	operations := []operatorapi.OperationUsage{{Operation: "readDailyActivity", Figures: figures}}
+	want := operatorapi.Usage{
+		ClientId: client.ID, Name: "Example Partner", RequestsPerMinute: 600, PeakBudgetUsed: .1,
+		Requests: 100, RateLimited: 10,
+		Total:      figures,
+		Operations: operations,
+		Hours: []operatorapi.HourUsage{{
+			Hour: hour.Format("2006-01-02T15:04:05.000Z"), Figures: figures, BusiestMinute: 60, Operations: operations,
+		}},
 		Connections: operatorapi.ConnectionCounts{Precision: "exact"},
 	}
-	varying := cmpopts.IgnoreFields(usageJSON{}, "Since", "Until", "BudgetUsed")
+	varying := cmpopts.IgnoreFields(operatorapi.Usage{}, "Since", "Until", "BudgetUsed")
 	close := cmpopts.EquateApprox(0, .11)
 	if diff := cmp.Diff(want, got, varying, close); diff != "" {
 		t.Error(diff)
 	}
-	if minutes := got.Until.Sub(got.Since).Minutes(); got.BudgetUsed < 89/(600*minutes) || got.BudgetUsed > 91/(600*minutes) {
+	if minutes := instantOf(t, &got.Until).Sub(instantOf(t, &got.Since)).Minutes(); got.BudgetUsed < 89/(600*minutes) || got.BudgetUsed > 91/(600*minutes) {
 		t.Errorf("budget used %v over %v minutes", got.BudgetUsed, minutes)
 	}
-	longer := succeedJSON[usageJSON](t, env(db), "", "usage", "--client", client.ID.String(), "--since", "48h")
+	longer := succeedJSON[operatorapi.Usage](t, env(db), "", "usage", "--client", client.ID.String(), "--since", "48h")
 	if len(longer.Hours) != 2 || len(longer.Operations) != 2 || longer.Requests != 101 {
 		t.Errorf("two days: %+v", longer)
 	}

@@ -3,15 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
+	"net/http"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/account"
-	"connect-svc/internal/api/operator"
 )
 
 type userCommands struct {
@@ -20,63 +17,34 @@ type userCommands struct {
 	Create userCreateCommand `cmd:"" help:"Create a user." example:"connect-svc user create --email ada@example.com --timezone Europe/Berlin --registered-on 2026-01-31"`
 	List   userListCommand   `cmd:"" help:"List all users." example:"connect-svc user list --output json"`
 	Show   userShowCommand   `cmd:"" help:"Show one user." example:"connect-svc user show ada@example.com"`
-	Update userUpdateCommand `cmd:"" help:"Change a user." detail:"A changed address ends the user's sign-ins, sessions and undecided requests. A changed time zone decides calendar days from now on: the first readable dates of connections stay. A changed registration day bounds the reads of steps at once, of existing connections too." example:"connect-svc user update 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --timezone Asia/Tokyo"`
+	Update userUpdateCommand `cmd:"" help:"Change a user." detail:"Another address ends the user's sign-ins, sessions and undecided requests. Another time zone decides calendar days from now on: the first readable dates of connections stay. Another registration day bounds the reads of steps at once, also of existing connections." example:"connect-svc user update 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --timezone Asia/Tokyo"`
 	Delete userDeleteCommand `cmd:"" help:"Permanently delete a user, their connections and their data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
 }
 
 type userCreateCommand struct {
-	Email        string    `required:"" help:"Address that receives the user's sign-in codes."`
-	Timezone     string    `required:"" placeholder:"AREA/CITY" help:"The user's time zone, which determines the calendar day of a consent."`
-	RegisteredOn date      `required:"" placeholder:"YYYY-MM-DD" help:"The user's registration day. No steps are read from before it."`
-	ID           uuid.UUID `placeholder:"UUID" help:"The user's id (default: a new one)."`
+	Email        string     `required:"" help:"Address that receives the user's sign-in codes."`
+	Timezone     string     `required:"" placeholder:"AREA/CITY" help:"The user's time zone, which determines the calendar day of a consent."`
+	RegisteredOn date       `required:"" placeholder:"YYYY-MM-DD" help:"The user's registration day. Steps of earlier days cannot be read."`
+	ID           *uuid.UUID `placeholder:"UUID" help:"The user's id (default: a new one)."`
 }
 
-type userIDJSON struct {
-	UserID uuid.UUID `json:"user_id"`
-}
-
-func (c userCreateCommand) Run(p *program, group *userCommands, db *database) error {
-	created, err := db.accounts().CreateUser(p.ctx, account.NewUser{
-		ID:           c.ID,
-		Email:        c.Email,
-		Timezone:     c.Timezone,
-		RegisteredOn: c.RegisteredOn.Time,
+func (c userCreateCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
+	response, err := api.CreateUser(p.ctx, operatorapi.NewUser{
+		UserId: c.ID, Email: c.Email, Timezone: c.Timezone, RegisteredOn: c.RegisteredOn.Date,
 	})
-	if err != nil {
-		return err
-	}
-	return group.say(p, userIDJSON{created.ID}, "user id\t%s", created.ID)
-}
-
-// userJSON is a user as the operator API has it, with the instant as it is stored.
-type userJSON struct {
-	operatorapi.User
-	CreatedAt time.Time `json:"created_at"`
-}
-
-func toUserJSON(u account.User) userJSON {
-	return userJSON{operator.UserBody(u), u.CreatedAt.UTC()}
+	return group.answer(p, response, err, "user_id")
 }
 
 type userListCommand struct{}
 
-func (userListCommand) Run(p *program, group *userCommands, db *database) error {
-	rows := paged(func(after uuid.UUID) ([]account.User, error) {
-		return db.accounts().ListUsers(p.ctx, after, listPage)
-	}, func(u account.User) uuid.UUID { return u.ID })
-	return stream(group.output, p, rows, toUserJSON, "USER ID\tE-MAIL\tTIME ZONE\tREGISTERED ON", func(w io.Writer, u account.User) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Timezone, u.RegisteredOn.Format(time.DateOnly))
-	})
+func (userListCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
+	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
+		return api.ListUsers(p.ctx, &operatorapi.ListUsersParams{Limit: new(pageRows), Cursor: cursor})
+	}), "user_id email timezone registered_on")
 }
 
-// userID is the argument of the commands on one user.
-type userID struct {
-	ID uuid.UUID `arg:"" help:"The user's id."`
-}
-
-type userShowCommand struct {
-	ID userOrEmail `arg:"" help:"The user's id or e-mail address."`
-}
+// userFields are what people see of a user.
+const userFields = "user_id email timezone registered_on created_at"
 
 // userOrEmail names a user.
 type userOrEmail struct {
@@ -94,28 +62,43 @@ func (u *userOrEmail) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-func (c userShowCommand) Run(p *program, group *userCommands, db *database) (err error) {
-	var found account.User
-	if c.ID.email == "" {
-		found, err = db.user(p, c.ID.id)
-	} else if found, err = db.accounts().FindUser(p.ctx, c.ID.email); err != nil {
-		err = fmt.Errorf("user %s: %w", c.ID.email, err)
+// read returns the user.
+func (u userOrEmail) read(p *program, api *operatorAPI) (operatorapi.User, error) {
+	if u.email == "" {
+		return decode[operatorapi.User](api.ReadUser(p.ctx, u.id))
 	}
+	page, err := decode[operatorapi.UserPage](api.ListUsers(p.ctx, &operatorapi.ListUsersParams{Email: &u.email}))
+	if err == nil && len(page.Data) == 0 {
+		err = errors.New("there is no such user")
+	}
+	if err != nil {
+		return operatorapi.User{}, err
+	}
+	return page.Data[0], nil
+}
+
+// find returns the user's id. If the user is named by id, there may be no such user.
+func (u userOrEmail) find(p *program, api *operatorAPI) (uuid.UUID, error) {
+	if u.email == "" {
+		return u.id, nil
+	}
+	user, err := u.read(p, api)
+	return user.UserId, err
+}
+
+// userID is the argument of the commands on one user.
+type userID struct {
+	ID userOrEmail `arg:"" help:"The user's id or e-mail address."`
+}
+
+type userShowCommand struct{ userID }
+
+func (c userShowCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
+	user, err := c.ID.read(p, api)
 	if err != nil {
 		return err
 	}
-	return group.printUser(p, found)
-}
-
-func (c userCommands) printUser(p *program, user account.User) error {
-	row := toUserJSON(user)
-	return c.print(p, row, func(w io.Writer) {
-		fmt.Fprintf(w, "user id\t%s\n", row.UserId)
-		fmt.Fprintf(w, "e-mail\t%s\n", row.Email)
-		fmt.Fprintf(w, "time zone\t%s\n", row.Timezone)
-		fmt.Fprintf(w, "registered on\t%s\n", row.RegisteredOn)
-		fmt.Fprintf(w, "created\t%s\n", row.CreatedAt.Format(time.RFC3339))
-	})
+	return group.show(p, user, userFields)
 }
 
 type userUpdateCommand struct {
@@ -125,28 +108,25 @@ type userUpdateCommand struct {
 	RegisteredOn *date   `placeholder:"YYYY-MM-DD" help:"Another registration day."`
 }
 
-func (c userUpdateCommand) change() account.UserChange {
-	change := account.UserChange{Email: c.Email, Timezone: c.Timezone}
+func (c userUpdateCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
+	change := operatorapi.UserChange{Email: c.Email, Timezone: c.Timezone}
 	if c.RegisteredOn != nil {
-		change.RegisteredOn = &c.RegisteredOn.Time
+		change.RegisteredOn = &c.RegisteredOn.Date
 	}
-	return change
+	id, err := c.ID.find(p, api)
+	if err != nil {
+		return err
+	}
+	response, err := api.ChangeUser(p.ctx, id, change)
+	return group.answer(p, response, err, userFields)
 }
 
 // AfterApply implements a hook of kong.
 func (c userUpdateCommand) AfterApply() error {
-	if c.change() == (account.UserChange{}) {
+	if c.Email == nil && c.Timezone == nil && c.RegisteredOn == nil {
 		return usagef("nothing to change: give --email, --timezone or --registered-on")
 	}
 	return nil
-}
-
-func (c userUpdateCommand) Run(p *program, group *userCommands, db *database) error {
-	changed, err := db.accounts().ChangeUser(p.ctx, c.ID, c.change())
-	if err != nil {
-		return fmt.Errorf("user %s: %w", c.ID, err)
-	}
-	return group.printUser(p, changed)
 }
 
 type userDeleteCommand struct {
@@ -154,27 +134,24 @@ type userDeleteCommand struct {
 	userID
 }
 
-type userDeletedJSON struct {
-	UserID           uuid.UUID `json:"user_id"`
-	ConnectionsEnded int64     `json:"connections_ended"`
-}
-
-func (c userDeleteCommand) Run(p *program, group *userCommands, db unhurried) error { // an import may lock the user for long
-	found, err := db.user(p, c.ID)
+func (c userDeleteCommand) Run(p *program, group *userCommands, api unhurriedAPI) error { // an import may lock the user for long
+	user, err := c.ID.read(p, api.operatorAPI)
 	if err != nil {
 		return err
 	}
-	connections, err := db.connections().ConnectionsOfUser(p.ctx, c.ID)
+	id := user.UserId
+	connections, err := decode[operatorapi.Connections](api.ListConnections(p.ctx, id))
 	if err != nil {
 		return err
 	}
+	ending := count(int64(len(connections.Data)), "connection")
 	if err := c.confirm(p, fmt.Sprintf("end %s of user %s (%s) and permanently delete the user with all recorded activity",
-		count(int64(len(connections)), "connection"), found.ID, found.Email)); err != nil {
+		ending, id, user.Email)); err != nil {
 		return err
 	}
-	ended, err := db.accounts().DeleteUser(p.ctx, c.ID)
-	if err != nil {
-		return fmt.Errorf("user %s: %w", c.ID, err)
+	if _, err := api.DeleteUser(p.ctx, id); err != nil {
+		return err
 	}
-	return group.say(p, userDeletedJSON{c.ID, ended}, "user %s is deleted; %s ended", c.ID, count(ended, "connection"))
+	deleted := map[string]any{"user_id": id, "connections_ended": len(connections.Data)} // the operation answers nothing
+	return group.say(p, deleted, "user %s is deleted; %s ended", id, ending)
 }

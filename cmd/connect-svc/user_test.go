@@ -28,8 +28,8 @@ func TestUser(t *testing.T) {
 	db := pgtest.New(t)
 	const id = "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"
 	create := func(email string, more ...string) uuid.UUID {
-		return succeedJSON[userIDJSON](t, env(db), "", append([]string{"user", "create",
-			"--email", email, "--timezone", "Europe/Berlin", "--registered-on", "2026-01-31"}, more...)...).UserID
+		return succeedJSON[operatorapi.User](t, env(db), "", append([]string{"user", "create",
+			"--email", email, "--timezone", "Europe/Berlin", "--registered-on", "2026-01-31"}, more...)...).UserId
 	}
 	if got := create("ada@example.com", "--id", id); got.String() != id {
 		t.Errorf("created %s, want %s", got, id)
@@ -38,15 +38,15 @@ func TestUser(t *testing.T) {
 		t.Errorf("the second user's id is %s", second)
 	}
 
-	want := userJSON{User: operatorapi.User{UserId: uuid.MustParse(id), Email: "ada@example.com", Timezone: "Europe/Berlin", RegisteredOn: onDay("2026-01-31")}}
-	got := succeedJSON[userJSON](t, env(db), "", "user", "show", id)
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(userJSON{}, "CreatedAt")); diff != "" {
+	want := operatorapi.User{UserId: uuid.MustParse(id), Email: "ada@example.com", Timezone: "Europe/Berlin", RegisteredOn: onDay("2026-01-31")}
+	got := succeedJSON[operatorapi.User](t, env(db), "", "user", "show", id)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(operatorapi.User{}, "CreatedAt")); diff != "" {
 		t.Error(diff)
 	}
 	if text := succeed(t, env(db), "", "user", "show", id); !strings.Contains(text, "registered on  2026-01-31") {
 		t.Errorf("show, for people:\n%s", text)
 	}
-	if list := succeedJSON[[]userJSON](t, env(db), "", "user", "list"); len(list) != 2 {
+	if list := succeedJSON[[]operatorapi.User](t, env(db), "", "user", "list"); len(list) != 2 {
 		t.Errorf("list: %+v", list)
 	}
 	if text := succeed(t, env(db), "", "user", "list"); strings.Count(text, "\n") != 3 || !strings.HasPrefix(text, "USER ID") {
@@ -58,26 +58,26 @@ func TestUser(t *testing.T) {
 func TestUserShowAndUpdate(t *testing.T) {
 	t.Parallel()
 	db := withWalker(t)
-	want := succeedJSON[userJSON](t, env(db), "", "user", "show", walker)
+	want := succeedJSON[operatorapi.User](t, env(db), "", "user", "show", walker)
 	for _, name := range []string{"ada@example.com", "ADA@Example.com", strings.ToUpper(walker)} {
-		if diff := cmp.Diff(want, succeedJSON[userJSON](t, env(db), "", "user", "show", name)); diff != "" {
+		if diff := cmp.Diff(want, succeedJSON[operatorapi.User](t, env(db), "", "user", "show", name)); diff != "" {
 			t.Errorf("show %s (-want +got):\n%s", name, diff)
 		}
 	}
 	for _, change := range []struct {
 		flags []string
-		make  func(*userJSON)
+		make  func(*operatorapi.User)
 	}{
-		{[]string{"--email", "lovelace@example.com"}, func(u *userJSON) { u.Email = "lovelace@example.com" }},
-		{[]string{"--timezone", "Asia/Tokyo", "--registered-on", "2025-12-31"}, func(u *userJSON) { u.Timezone, u.RegisteredOn = "Asia/Tokyo", onDay("2025-12-31") }},
+		{[]string{"--email", "lovelace@example.com"}, func(u *operatorapi.User) { u.Email = "lovelace@example.com" }},
+		{[]string{"--timezone", "Asia/Tokyo", "--registered-on", "2025-12-31"}, func(u *operatorapi.User) { u.Timezone, u.RegisteredOn = "Asia/Tokyo", onDay("2025-12-31") }},
 	} {
 		change.make(&want)
-		got := succeedJSON[userJSON](t, env(db), "", append([]string{"user", "update", walker}, change.flags...)...)
+		got := succeedJSON[operatorapi.User](t, env(db), "", append([]string{"user", "update", walker}, change.flags...)...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("update %v (-want +got):\n%s", change.flags, diff)
 		}
 	}
-	if diff := cmp.Diff(want, succeedJSON[userJSON](t, env(db), "", "user", "show", "lovelace@example.com")); diff != "" {
+	if diff := cmp.Diff(want, succeedJSON[operatorapi.User](t, env(db), "", "user", "show", "lovelace@example.com")); diff != "" {
 		t.Errorf("shown after the updates (-want +got):\n%s", diff)
 	}
 	refuse(t, env(db), statusFailed, []string{"no such user"}, "user", "show", "ada@example.com")
@@ -93,14 +93,14 @@ func TestUserDelete(t *testing.T) {
 	user, company := db.User(t), db.Client(t)
 	connected(t, db, user, company)
 	id := user.ID.String()
-	got := succeedJSON[userDeletedJSON](t, env(db), "", "user", "delete", id, "--yes")
-	if got != (userDeletedJSON{user.ID, 1}) {
+	got := succeedJSON[map[string]any](t, env(db), "", "user", "delete", id, "--yes")
+	if diff := cmp.Diff(map[string]any{"user_id": id, "connections_ended": 1.0}, got); diff != "" {
 		t.Errorf("deleted: %+v", got)
 	}
 	refuse(t, env(db), statusFailed, []string{"no such user"}, "user", "show", id)
 	refuse(t, env(db), statusFailed, []string{"was deleted"}, "user", "create", "--id", id,
 		"--email", user.Email, "--timezone", "UTC", "--registered-on", "2026-01-31")
-	events := succeedJSON[[]auditEventJSON](t, env(db), "", "audit", "list", "--user", id)
+	events := succeedJSON[[]operatorapi.AuditEvent](t, env(db), "", "audit", "list", "--user", id)
 	if len(events) != 2 || events[0].Action != "connection.disconnected" || events[1].Action != "user.deleted" {
 		t.Errorf("audit log: %+v", events)
 	}
@@ -113,7 +113,7 @@ func TestUserListIsWhole(t *testing.T) {
 	db.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
 		select gen_random_uuid(), 'u' || n || '@example.com', 'UTC', '2026-01-01', now() from generate_series(1, 2000) n`)
 	seen := map[uuid.UUID]bool{}
-	for _, user := range succeedJSON[[]userJSON](t, env(db), "", "user", "list") {
+	for _, user := range succeedJSON[[]operatorapi.User](t, env(db), "", "user", "list") {
 		seen[user.UserId] = true
 	}
 	if len(seen) != 2000 {

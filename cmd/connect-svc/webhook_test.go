@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -56,7 +55,7 @@ func TestWebhookLog(t *testing.T) {
 
 	ids := func(args ...string) (list []string) {
 		t.Helper()
-		for _, event := range succeedJSON[[]eventJSON](t, env(db), "", append([]string{"webhook", "list"}, args...)...) {
+		for _, event := range succeedJSON[[]operatorapi.WebhookEvent](t, env(db), "", append([]string{"webhook", "list"}, args...)...) {
 			list = append(list, event.WebhookId)
 		}
 		return list
@@ -79,40 +78,39 @@ func TestWebhookLog(t *testing.T) {
 		t.Errorf("an empty list: %q", text)
 	}
 	table := succeed(t, env(db), "", "webhook", "list")
-	for _, cell := range []string{"user_disconnected", "daily_steps cycling_activities, 2026-11-20 to 2026-11-21", "2031-11-21T11:05:00Z"} {
+	for _, cell := range []string{"user_disconnected", "daily_steps cycling_activities  2026-11-20  2026-11-21", "2031-11-21T11:05:00.000Z"} {
 		if strings.Count(table, "\n") != 3 || !strings.Contains(table, cell) {
 			t.Errorf("the table does not hold %q:\n%s", cell, table)
 		}
 	}
 
 	reason, status := "user_disconnected", 500
-	want := eventDetailJSON{
-		eventJSON: eventJSON{
-			WebhookEvent: operatorapi.WebhookEvent{
-				WebhookId: messageOf(failed), ClientId: partner.ID, Type: "connection.revoked",
-				GrantId: uuid.MustParse("8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55"), Reason: &reason,
-				State: operatorapi.WebhookStateFailed, Attempts: 2,
-			},
-			Version: 3, CreatedAt: time.Date(2026, 11, 21, 10, 0, 0, 500e6, time.UTC),
-		},
-		Log: []attemptJSON{
+	event := operatorapi.WebhookEvent{
+		WebhookId: messageOf(failed), ClientId: partner.ID, Type: "connection.revoked",
+		GrantId: uuid.MustParse("8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55"), Reason: &reason, ConnectionVersion: "3",
+		Datasets: []operatorapi.WebhookEventDatasets{}, State: operatorapi.WebhookStateFailed, Attempts: 2, CreatedAt: "2026-11-21T10:00:00.500Z",
+	}
+	want := operatorapi.WebhookEventDetail{
+		WebhookId: event.WebhookId, ClientId: partner.ID, Type: event.Type, State: event.State,
+		Event: event,
+		Log: []operatorapi.WebhookAttempt{
 			{
-				Attempt: 1, At: time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC),
-				WebhookAttempt: operatorapi.WebhookAttempt{WebhookTimestamp: 1795255201, DurationMs: 5000, Fault: "no complete response within 5 seconds"},
+				Attempt: 1, At: "2026-11-21T10:00:01.000Z",
+				WebhookTimestamp: 1795255201, DurationMs: 5000, Fault: "no complete response within 5 seconds",
 			},
 			{
-				Attempt: 2, At: time.Date(2026, 11, 21, 10, 0, 11, 0, time.UTC),
-				WebhookAttempt: operatorapi.WebhookAttempt{WebhookTimestamp: 1795255211, DurationMs: 31, Status: &status, Response: "out of\x1b[31m space\nline two"},
+				Attempt: 2, At: "2026-11-21T10:00:11.000Z",
+				WebhookTimestamp: 1795255211, DurationMs: 31, Status: &status, Response: "out of\x1b[31m space\nline two",
 			},
 		},
 	}
-	got := succeedJSON[eventDetailJSON](t, env(db), "", "webhook", "show", messageOf(failed))
+	got := succeedJSON[operatorapi.WebhookEventDetail](t, env(db), "", "webhook", "show", messageOf(failed))
 	var body struct{ Timestamp string }
-	if err := json.Unmarshal(got.Body, &body); err != nil || body.Timestamp != "2026-11-21T10:00:00.500Z" {
+	if err := json.Unmarshal([]byte(got.Body), &body); err != nil || body.Timestamp != "2026-11-21T10:00:00.500Z" {
 		t.Errorf("body %s, %v", got.Body, err)
 	}
-	got.Body = nil
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(eventDetailJSON{})); diff != "" {
+	got.Body = ""
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("show (-want +got):\n%s", diff)
 	}
 	text := succeed(t, env(db), "", "webhook", "show", failed.String()) // its UUID names it as well
@@ -128,7 +126,7 @@ func TestWebhookListIsWhole(t *testing.T) {
 		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', '2026-11-21T10:00:00Z', true
 		from generate_series(1, 2000)`, db.Client(t).ID)
 	seen := map[string]bool{}
-	for _, event := range succeedJSON[[]eventJSON](t, env(db), "", "webhook", "list") {
+	for _, event := range succeedJSON[[]operatorapi.WebhookEvent](t, env(db), "", "webhook", "list") {
 		seen[event.WebhookId] = true
 	}
 	if len(seen) != 2000 {
@@ -143,7 +141,7 @@ func TestWebhookReplay(t *testing.T) {
 	id := failedEvent(t, db, partner.ID)
 	refuse(t, env(db), statusFailed, []string{"has no webhook"}, "webhook", "replay", id.String())
 	succeed(t, settings(t, db), "", "client", "webhook", "set", partner.ID.String(), hook)
-	if got := succeedJSON[eventJSON](t, env(db), "", "webhook", "replay", messageOf(id)); got.State != operatorapi.WebhookStatePending || got.WebhookId != messageOf(id) {
+	if got := succeedJSON[operatorapi.WebhookEvent](t, env(db), "", "webhook", "replay", messageOf(id)); got.State != operatorapi.WebhookStatePending || got.WebhookId != messageOf(id) {
 		t.Errorf("replayed: %+v", got)
 	}
 	if text := succeed(t, env(db), "", "webhook", "replay", messageOf(id)); !strings.Contains(text, "webhook show "+messageOf(id)) {
@@ -207,9 +205,9 @@ func TestWebhookSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	good, id := settings(t, db), db.Client(t).ID.String()
-	secret := succeedJSON[clientWebhookJSON](t, good, "", "client", "webhook", "set", id, receiver.URL+"/hook").Secret
+	secret := succeedJSON[operatorapi.WebhookWithSecret](t, good, "", "client", "webhook", "set", id, receiver.URL+"/hook").WebhookSecret
 
-	sample := func(args ...string) (outcome, sampleJSON) {
+	sample := func(args ...string) (outcome, operatorapi.WebhookSample) {
 		t.Helper()
 		var got outcome
 		var stdout, stderr strings.Builder
@@ -220,7 +218,7 @@ func TestWebhookSample(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = outcome{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
-		var row sampleJSON
+		var row operatorapi.WebhookSample
 		if len(args) > 0 && args[len(args)-1] == "json" {
 			if err := json.Unmarshal([]byte(got.stdout), &row); err != nil {
 				t.Fatalf("%v in %+v", err, got)
@@ -230,11 +228,11 @@ func TestWebhookSample(t *testing.T) {
 	}
 
 	got, row := sample("--output", "json")
-	if got.status != statusDone || !row.Delivered || *row.Status != 200 || row.Response != "thank you" {
+	if got.status != statusDone || !row.Delivered || *row.Attempt.Status != 200 || row.Attempt.Response != "thank you" {
 		t.Fatalf("%+v, %+v", got, row)
 	}
 	first := <-calls
-	event, err := sdk.Verify(secret, first.header, first.body)
+	event, err := sdk.Verify(*secret, first.header, first.body)
 	if _, is := event.(sdk.ConnectionRevoked); err != nil || !is {
 		t.Errorf("received %+v, %v", event, err)
 	}
@@ -243,14 +241,14 @@ func TestWebhookSample(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	second := <-calls
-	event, err = sdk.Verify(secret, second.header, second.body)
+	event, err = sdk.Verify(*secret, second.header, second.body)
 	if _, is := event.(sdk.ActivityUpdated); err != nil || !is {
 		t.Errorf("received %+v, %v", event, err)
 	}
 
 	status.Store(http.StatusTeapot)
 	got, row = sample("--output", "json")
-	if got.status != statusFailed || row.Delivered || *row.Status != http.StatusTeapot || !strings.Contains(got.stderr, "not delivered: the receiver answered 418") {
+	if got.status != statusFailed || row.Delivered || *row.Attempt.Status != http.StatusTeapot || !strings.Contains(got.stderr, "not delivered: the receiver answered 418") {
 		t.Errorf("%+v, %+v", got, row)
 	}
 	<-calls

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -124,6 +125,21 @@ func (e FoundConnectionState) Valid() bool {
 	case FoundConnectionStateLapsed:
 		return true
 	case FoundConnectionStateRevoked:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OffboardedClientStatus.
+const (
+	OffboardedClientStatusOffboarded OffboardedClientStatus = "offboarded"
+)
+
+// Valid indicates whether the value is a known member of the OffboardedClientStatus enum.
+func (e OffboardedClientStatus) Valid() bool {
+	switch e {
+	case OffboardedClientStatusOffboarded:
 		return true
 	default:
 		return false
@@ -339,6 +355,9 @@ type Adjustment struct {
 
 	// Note Why, for those who look later. Without NUL.
 	Note Note `json:"note"`
+
+	// UserId A UUID. Answers have it in lowercase.
+	UserId Id `json:"user_id"`
 }
 
 // AdjustmentPage defines model for AdjustmentPage.
@@ -383,11 +402,12 @@ type CalendarDate = openapi_types.Date
 
 // ChangedClient Look-alikes are looked for where the name is given.
 type ChangedClient struct {
+	// Client `webhook` is absent from lists, and if there is no webhook.
 	Client     Client      `json:"client"`
 	LookAlikes []LookAlike `json:"look_alikes"`
 }
 
-// Client defines model for Client.
+// Client `webhook` is absent from lists, and if there is no webhook.
 type Client struct {
 	Burst       int32  `json:"burst"`
 	CallbackUrl string `json:"callback_url"`
@@ -407,7 +427,7 @@ type Client struct {
 	// Name The name of the company, as users see it.
 	Name string `json:"name"`
 
-	// OldSecretUntil Until when the secret of before works, too; null when it does not.
+	// OldSecretUntil Until when the previous secret works, too; null if it does not.
 	OldSecretUntil    *string `json:"old_secret_until"`
 	PrivacyUrl        string  `json:"privacy_url"`
 	RequestsPerMinute int32   `json:"requests_per_minute"`
@@ -416,7 +436,11 @@ type Client struct {
 	// Status Disabled can be undone and offboarded can not.
 	Status          ClientStatus `json:"status"`
 	TermsUrl        string       `json:"terms_url"`
+	Webhook         *Webhook     `json:"webhook,omitempty"`
 	WebhookParallel int32        `json:"webhook_parallel"`
+
+	// WebhookSecret Shown once, in the answer of the change that made the webhook.
+	WebhookSecret *string `json:"webhook_secret,omitempty"`
 }
 
 // ClientStatus Disabled can be undone and offboarded can not.
@@ -457,6 +481,9 @@ type ClientChange struct {
 
 	// WebhookParallel Events that each server sends at the same time; 8 where nothing else is said.
 	WebhookParallel *int32 `json:"webhook_parallel,omitempty"`
+
+	// WebhookUrl An https URL that receives events, as setWebhook sets it; empty removes the webhook.
+	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
 // ClientError defines model for ClientError.
@@ -561,11 +588,18 @@ type Count = int32
 
 // CreatedClient defines model for CreatedClient.
 type CreatedClient struct {
+	// Client `webhook` is absent from lists, and if there is no webhook.
 	Client Client `json:"client"`
+
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id `json:"client_id"`
 
 	// ClientSecret Shown once.
 	ClientSecret string      `json:"client_secret"`
 	LookAlikes   []LookAlike `json:"look_alikes"`
+
+	// WebhookSecret Shown once. Absent without `webhook_url`, and if the webhook could not be set: then set it with setWebhook.
+	WebhookSecret *string `json:"webhook_secret,omitempty"`
 }
 
 // CyclingAdjustmentRemovalRow defines model for CyclingAdjustmentRemovalRow.
@@ -718,8 +752,8 @@ type NewAdjustment struct {
 	Note Note `json:"note"`
 }
 
-// NewClient defines model for NewClient.
-type NewClient struct {
+// ClientRegistration defines model for NewClient.
+type ClientRegistration struct {
 	// Burst Activity requests allowed in a burst; 60 where nothing else is said.
 	Burst *int32 `json:"burst,omitempty"`
 
@@ -753,6 +787,9 @@ type NewClient struct {
 
 	// WebhookParallel Events that each server sends at the same time; 8 where nothing else is said.
 	WebhookParallel *int32 `json:"webhook_parallel,omitempty"`
+
+	// WebhookUrl An https URL that receives events; empty for none.
+	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
 // NewUser defines model for NewUser.
@@ -779,8 +816,12 @@ type OffboardedClient struct {
 	ClientId Id `json:"client_id"`
 
 	// ConnectionsEnded Those that were not disconnected before.
-	ConnectionsEnded int64 `json:"connections_ended"`
+	ConnectionsEnded int64                  `json:"connections_ended"`
+	Status           OffboardedClientStatus `json:"status"`
 }
+
+// OffboardedClientStatus defines model for OffboardedClient.Status.
+type OffboardedClientStatus string
 
 // OperationUsage defines model for OperationUsage.
 type OperationUsage struct {
@@ -926,14 +967,26 @@ type Usage struct {
 	ClientId    Id               `json:"client_id"`
 	Connections ConnectionCounts `json:"connections"`
 
+	// Failed As in `total`.
+	Failed int64 `json:"failed"`
+
 	// Hours Those with requests
 	Hours      []HourUsage      `json:"hours"`
 	Name       string           `json:"name"`
 	Operations []OperationUsage `json:"operations"`
 
 	// PeakBudgetUsed The same of the busiest minute.
-	PeakBudgetUsed    float64 `json:"peak_budget_used"`
-	RequestsPerMinute int32   `json:"requests_per_minute"`
+	PeakBudgetUsed float64 `json:"peak_budget_used"`
+
+	// RateLimited As in `total`.
+	RateLimited int64 `json:"rate_limited"`
+
+	// Refused As in `total`.
+	Refused int64 `json:"refused"`
+
+	// Requests As in `total`.
+	Requests          int64 `json:"requests"`
+	RequestsPerMinute int32 `json:"requests_per_minute"`
 
 	// Since An instant in UTC with milliseconds.
 	Since Instant `json:"since"`
@@ -982,6 +1035,14 @@ type UserChange struct {
 
 	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
 	Timezone *Timezone `json:"timezone,omitempty"`
+}
+
+// UserPage defines model for UserPage.
+type UserPage struct {
+	Data []User `json:"data"`
+
+	// NextCursor The cursor of the next page; null on the last one.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // UserRow defines model for UserRow.
@@ -1083,9 +1144,21 @@ type WebhookEventDatasets string
 // WebhookEventDetail defines model for WebhookEventDetail.
 type WebhookEventDetail struct {
 	// Body The bytes that every attempt sends.
-	Body  string           `json:"body"`
-	Event WebhookEvent     `json:"event"`
-	Log   []WebhookAttempt `json:"log"`
+	Body string `json:"body"`
+
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id               `json:"client_id"`
+	Event    WebhookEvent     `json:"event"`
+	Log      []WebhookAttempt `json:"log"`
+
+	// State What became of an event.
+	State WebhookState `json:"state"`
+
+	// Type The type of an event.
+	Type WebhookType `json:"type"`
+
+	// WebhookId The `webhook-id` of an event, the same in each attempt.
+	WebhookId WebhookId `json:"webhook_id"`
 }
 
 // WebhookEventPage defines model for WebhookEventPage.
@@ -1103,6 +1176,15 @@ type WebhookId = string
 type WebhookSample struct {
 	Accepted bool           `json:"accepted"`
 	Attempt  WebhookAttempt `json:"attempt"`
+
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id `json:"client_id"`
+
+	// Delivered Another name of `accepted`.
+	Delivered bool `json:"delivered"`
+
+	// Type The type of an event.
+	Type WebhookType `json:"type"`
 }
 
 // WebhookState What became of an event.
@@ -1125,7 +1207,9 @@ type WebhookType string
 
 // WebhookWithSecret defines model for WebhookWithSecret.
 type WebhookWithSecret struct {
-	Webhook Webhook `json:"webhook"`
+	// ClientId A UUID. Answers have it in lowercase.
+	ClientId Id      `json:"client_id"`
+	Webhook  Webhook `json:"webhook"`
 
 	// WebhookSecret Shown once; null where the secret is the one of before.
 	WebhookSecret *string `json:"webhook_secret"`
@@ -1140,6 +1224,9 @@ type Written struct {
 	Unchanged Rows `json:"unchanged"`
 	Updated   Rows `json:"updated"`
 }
+
+// AdjustmentId A UUID. Answers have it in lowercase.
+type AdjustmentId = Id
 
 // ClientId A UUID. Answers have it in lowercase.
 type ClientId = Id
@@ -1315,6 +1402,18 @@ type FindConnectionsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListUsersParams defines parameters for ListUsers.
+type ListUsersParams struct {
+	// Email Only what is about the user with this address, in whatever case.
+	Email *FilterEmail `form:"email,omitempty" json:"email,omitempty"`
+
+	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListAdjustmentsParams defines parameters for ListAdjustments.
 type ListAdjustmentsParams struct {
 	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
@@ -1343,7 +1442,7 @@ type ListWebhookEventsParams struct {
 type PutActivityJSONRequestBody = ActivityBatch
 
 // CreateClientJSONRequestBody defines body for CreateClient for application/json ContentType.
-type CreateClientJSONRequestBody = NewClient
+type CreateClientJSONRequestBody = ClientRegistration
 
 // ChangeClientJSONRequestBody defines body for ChangeClient for application/json ContentType.
 type ChangeClientJSONRequestBody = ClientChange
@@ -1369,6 +1468,2935 @@ type ChangeUserJSONRequestBody = UserChange
 // CreateAdjustmentJSONRequestBody defines body for CreateAdjustment for application/json ContentType.
 type CreateAdjustmentJSONRequestBody = NewAdjustment
 
+// RequestEditorFn is the function signature for the RequestEditor callback function
+type RequestEditorFn func(ctx context.Context, req *http.Request) error
+
+// Doer performs HTTP requests.
+//
+// The standard http.Client implements this interface.
+type HttpRequestDoer interface {
+	Do(req *http.Request) (*http.Response, error)
+}
+
+// Caller which conforms to the OpenAPI3 specification for this service.
+type Caller struct {
+	// The endpoint of the server conforming to this interface, with scheme,
+	// https://api.deepmap.com for example. This can contain a path relative
+	// to the server, such as https://api.deepmap.com/dev-test, and all the
+	// paths in the swagger spec will be appended to the server.
+	Server string
+
+	// Doer for performing requests, typically a *http.Client with any
+	// customized settings, such as certificate chains.
+	Client HttpRequestDoer
+
+	// A list of callbacks for modifying requests which are generated before sending over
+	// the network.
+	RequestEditors []RequestEditorFn
+}
+
+// ClientOption allows setting custom parameters during construction
+type ClientOption func(*Caller) error
+
+// Creates a new Caller, with reasonable defaults
+func NewClient(server string, opts ...ClientOption) (*Caller, error) {
+	// create a client with sane default values
+	client := Caller{
+		Server: server,
+	}
+	// mutate client and add all optional params
+	for _, o := range opts {
+		if err := o(&client); err != nil {
+			return nil, err
+		}
+	}
+	// ensure the server URL always has a trailing slash
+	if !strings.HasSuffix(client.Server, "/") {
+		client.Server += "/"
+	}
+	// create httpClient, if not already present
+	if client.Client == nil {
+		client.Client = &http.Client{}
+	}
+	return &client, nil
+}
+
+// WithHTTPClient allows overriding the default Doer, which is
+// automatically created using http.Client. This is useful for tests.
+func WithHTTPClient(doer HttpRequestDoer) ClientOption {
+	return func(c *Caller) error {
+		c.Client = doer
+		return nil
+	}
+}
+
+// WithRequestEditorFn allows setting up a callback function, which will be
+// called right before sending the request. This can be used to mutate the request.
+func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
+	return func(c *Caller) error {
+		c.RequestEditors = append(c.RequestEditors, fn)
+		return nil
+	}
+}
+
+// The interface specification for the client above.
+type ClientInterface interface {
+
+	// PutActivityWithBody Write a batch
+	//
+	// Up to 10,000 rows in all, of any users, in one transaction: all of them are taken or none. A batch that is sent
+	// again changes nothing.
+	//
+	// | Rows | Key | The same key again |
+	// |---|---|---|
+	// | `daily_steps` | user and date | replaces the total |
+	// | `cycling_activities` | user and `source_id` | replaces the ride, its start, too |
+	// | `step_corrections` | user and `correction_id` | replaces the correction, its date, too |
+	// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, its date, too |
+	//
+	// | Rows | Name | |
+	// |---|---|---|
+	// | `daily_steps_removals` | user and date | the date's total is removed; its corrections stay, and count when it is written anew |
+	// | `removals` | user and `source_id` | the ride is removed |
+	// | `step_correction_removals` | user and `correction_id` | the correction is removed |
+	// | `cycling_adjustment_removals` | user and `adjustment_id` | the adjustment is removed |
+	//
+	// What is not there can be removed without an error. Of two rows with one key in a batch the last one counts. What is
+	// written and removed by the same batch is an error. Up to 100 errors are named at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
+	PutActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutActivity Write a batch
+	//
+	// Up to 10,000 rows in all, of any users, in one transaction: all of them are taken or none. A batch that is sent
+	// again changes nothing.
+	//
+	// | Rows | Key | The same key again |
+	// |---|---|---|
+	// | `daily_steps` | user and date | replaces the total |
+	// | `cycling_activities` | user and `source_id` | replaces the ride, its start, too |
+	// | `step_corrections` | user and `correction_id` | replaces the correction, its date, too |
+	// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, its date, too |
+	//
+	// | Rows | Name | |
+	// |---|---|---|
+	// | `daily_steps_removals` | user and date | the date's total is removed; its corrections stay, and count when it is written anew |
+	// | `removals` | user and `source_id` | the ride is removed |
+	// | `step_correction_removals` | user and `correction_id` | the correction is removed |
+	// | `cycling_adjustment_removals` | user and `adjustment_id` | the adjustment is removed |
+	//
+	// What is not there can be removed without an error. Of two rows with one key in a batch the last one counts. What is
+	// written and removed by the same batch is an error. Up to 100 errors are named at a time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
+	PutActivity(ctx context.Context, body PutActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAuditLog Read the audit log
+	//
+	// Who changed clients, users and connections, signed in to the console or exported this log, oldest first. Reading it is an export: an entry once a minute for each operator. Filters narrow the list, and all that are given must fit. A user may have been deleted, and every entry outlives the token of its actor. Where few entries fit several filters, a page may end before it is full, even empty: go on with its `next_cursor` until that is null.
+	//
+	// Corresponds with GET /operator/v1/audit-log (the `ListAuditLog` operationId).
+	ListAuditLog(ctx context.Context, params *ListAuditLogParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListClients List the clients
+	//
+	// Oldest first, whatever their status.
+	//
+	// Corresponds with GET /operator/v1/clients (the `ListClients` operationId).
+	ListClients(ctx context.Context, params *ListClientsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateClientWithBody Register a client
+	//
+	// The secrets are in this answer and nowhere else. Without a rate policy the client gets the default one. A `webhook_url` sets a
+	// webhook, too, and makes its signing secret.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/clients (the `CreateClient` operationId).
+	CreateClientWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateClient Register a client
+	//
+	// The secrets are in this answer and nowhere else. Without a rate policy the client gets the default one. A `webhook_url` sets a
+	// webhook, too, and makes its signing secret.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/clients (the `CreateClient` operationId).
+	CreateClient(ctx context.Context, body CreateClientJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadClient Read a client
+	//
+	// As it is registered now.
+	//
+	// Corresponds with GET /operator/v1/clients/{client_id} (the `ReadClient` operationId).
+	ReadClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeClientWithBody Change a client
+	//
+	// Changes the fields that are given; an empty contact, URL or logo removes it. The first `webhook_url` makes a signing secret,
+	// `client.webhook_secret`. A new callback ends the authorizations that are
+	// in progress with the old one. Connections with a scope that the client loses can no longer be refreshed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /operator/v1/clients/{client_id} (the `ChangeClient` operationId).
+	ChangeClientWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeClient Change a client
+	//
+	// Changes the fields that are given; an empty contact, URL or logo removes it. The first `webhook_url` makes a signing secret,
+	// `client.webhook_secret`. A new callback ends the authorizations that are
+	// in progress with the old one. Connections with a scope that the client loses can no longer be refreshed.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /operator/v1/clients/{client_id} (the `ChangeClient` operationId).
+	ChangeClient(ctx context.Context, clientId ClientId, body ChangeClientJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DisableClient Lock a client out
+	//
+	// Its connections are kept. A client that is locked out stays so.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/disable (the `DisableClient` operationId).
+	DisableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EnableClient Let a client in again
+	//
+	// Its connections work again. A client that may come in already still may.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/enable (the `EnableClient` operationId).
+	EnableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListClientErrors List refused requests
+	//
+	// With their true reasons, the latest first, of the last 35 days: up to 1,000 of the client, and up to 100 that named it without proof, such as with a wrong secret. They are there after some seconds.
+	//
+	// Corresponds with GET /operator/v1/clients/{client_id}/errors (the `ListClientErrors` operationId).
+	ListClientErrors(ctx context.Context, clientId ClientId, params *ListClientErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OffboardClient End a client for good
+	//
+	// The client can never be used again, and all its connections are disconnected. Where they are too many for the time of the
+	// request the answer is a 500, and the service goes on by itself: a repetition answers `client-offboarded`.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/offboard (the `OffboardClient` operationId).
+	OffboardClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateClientSecretWithBody Replace the secret
+	//
+	// The new secret is in this answer and nowhere else. The old one stops working at once, or after `overlap_seconds`; one that is
+	// older stops in any case. Connections notice nothing.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/secret (the `RotateClientSecret` operationId).
+	RotateClientSecretWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateClientSecret Replace the secret
+	//
+	// The new secret is in this answer and nowhere else. The old one stops working at once, or after `overlap_seconds`; one that is
+	// older stops in any case. Connections notice nothing.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/secret (the `RotateClientSecret` operationId).
+	RotateClientSecret(ctx context.Context, clientId ClientId, body RotateClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadClientUsage Read what a client asked
+	//
+	// Whole hours from `since` on, without it the last 24 hours; counts are kept for 35 days.
+	//
+	// Corresponds with GET /operator/v1/clients/{client_id}/usage (the `ReadClientUsage` operationId).
+	ReadClientUsage(ctx context.Context, clientId ClientId, params *ReadClientUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveWebhook Remove a webhook
+	//
+	// No more events are written for it, and pending ones are not sent. The log of its events stays.
+	//
+	// Corresponds with DELETE /operator/v1/clients/{client_id}/webhook (the `RemoveWebhook` operationId).
+	RemoveWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadWebhook Read a webhook
+	//
+	// Where the events of a client go.
+	//
+	// Corresponds with GET /operator/v1/clients/{client_id}/webhook (the `ReadWebhook` operationId).
+	ReadWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetWebhookWithBody Set a webhook
+	//
+	// A new webhook gets a signing secret, which is in this answer and nowhere else. Another URL keeps the secret, and starts a webhook that was stopped.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /operator/v1/clients/{client_id}/webhook (the `SetWebhook` operationId).
+	SetWebhookWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetWebhook Set a webhook
+	//
+	// A new webhook gets a signing secret, which is in this answer and nowhere else. Another URL keeps the secret, and starts a webhook that was stopped.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /operator/v1/clients/{client_id}/webhook (the `SetWebhook` operationId).
+	SetWebhook(ctx context.Context, clientId ClientId, body SetWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateWebhookSecret Replace the signing secret
+	//
+	// The new secret is in this answer and nowhere else. Both sign for 24 hours.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/webhook/secret (the `RotateWebhookSecret` operationId).
+	RotateWebhookSecret(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhookWithBody Send a sample
+	//
+	// Sends a made-up event, signed like a real one, also to a webhook that was stopped. It is not in the list of events, and not sent again.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/webhook/test (the `TestWebhook` operationId).
+	TestWebhookWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhook Send a sample
+	//
+	// Sends a made-up event, signed like a real one, also to a webhook that was stopped. It is not in the list of events, and not sent again.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/webhook/test (the `TestWebhook` operationId).
+	TestWebhook(ctx context.Context, clientId ClientId, body TestWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FindConnections Find connections
+	//
+	// In the order of users and clients, those that have ended, too. Filters narrow the list, and all that are given must fit. An
+	// e-mail address stands for its user; the service writes neither paths nor query strings to its log, but a proxy in front of it
+	// may.
+	//
+	// Corresponds with GET /operator/v1/connections (the `FindConnections` operationId).
+	FindConnections(ctx context.Context, params *FindConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListUsers List users
+	//
+	// By id. With `email` the page has the one user with this address, or nobody. The service writes neither paths nor query
+	// strings to its log, but a proxy in front of it may.
+	//
+	// Corresponds with GET /operator/v1/users (the `ListUsers` operationId).
+	ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUserWithBody Create a user
+	//
+	// With an id of your own the creation can be repeated safely, and answers `user-exists` then.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/users (the `CreateUser` operationId).
+	CreateUserWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUser Create a user
+	//
+	// With an id of your own the creation can be repeated safely, and answers `user-exists` then.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/users (the `CreateUser` operationId).
+	CreateUser(ctx context.Context, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutUsersWithBody Create or change a batch of users
+	//
+	// Up to 10,000 users in one transaction: all of them are taken or none. A user whose id is new is created, another one
+	// becomes as described here. A batch that is sent again changes nothing.
+	//
+	// Users may take addresses over from each other within a batch. A changed address or time zone has the consequences that
+	// it has when one user is changed. Of two rows with one id the last one counts. An id that belonged to a user who was
+	// deleted, and an address of somebody who is not in the batch or of another row, are errors.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /operator/v1/users (the `PutUsers` operationId).
+	PutUsersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutUsers Create or change a batch of users
+	//
+	// Up to 10,000 users in one transaction: all of them are taken or none. A user whose id is new is created, another one
+	// becomes as described here. A batch that is sent again changes nothing.
+	//
+	// Users may take addresses over from each other within a batch. A changed address or time zone has the consequences that
+	// it has when one user is changed. Of two rows with one id the last one counts. An id that belonged to a user who was
+	// deleted, and an address of somebody who is not in the batch or of another row, are errors.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /operator/v1/users (the `PutUsers` operationId).
+	PutUsers(ctx context.Context, body PutUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUser Delete a user
+	//
+	// Disconnects every company, then removes the user and all recorded activity, for good. The id is not given to
+	// another user. A repetition answers `user-not-found`.
+	//
+	// Corresponds with DELETE /operator/v1/users/{user_id} (the `DeleteUser` operationId).
+	DeleteUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadUser Read a user
+	//
+	// As the user is now.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id} (the `ReadUser` operationId).
+	ReadUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeUserWithBody Change a user
+	//
+	// Changes the fields that are given. Sign-in codes that went to the former address stop working. Another time zone
+	// decides calendar days from now on; the first readable dates of connections stay. Another registration day bounds the
+	// reads of steps at once, also those of existing connections; nothing before a connection's first readable date becomes
+	// readable by it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /operator/v1/users/{user_id} (the `ChangeUser` operationId).
+	ChangeUserWithBody(ctx context.Context, userId UserId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeUser Change a user
+	//
+	// Changes the fields that are given. Sign-in codes that went to the former address stop working. Another time zone
+	// decides calendar days from now on; the first readable dates of connections stay. Another registration day bounds the
+	// reads of steps at once, also those of existing connections; nothing before a connection's first readable date becomes
+	// readable by it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /operator/v1/users/{user_id} (the `ChangeUser` operationId).
+	ChangeUser(ctx context.Context, userId UserId, body ChangeUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAdjustments List corrections
+	//
+	// By date, of steps and of cycling distance.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id}/adjustments (the `ListAdjustments` operationId).
+	ListAdjustments(ctx context.Context, userId UserId, params *ListAdjustmentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAdjustmentWithBody Correct a day
+	//
+	// Adds to what is recorded for a day, now and later, or takes away from it. A day without a record stays without one. With an id
+	// of your own this can be repeated safely: the same id again replaces the correction, its date, too.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/users/{user_id}/adjustments (the `CreateAdjustment` operationId).
+	CreateAdjustmentWithBody(ctx context.Context, userId UserId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAdjustment Correct a day
+	//
+	// Adds to what is recorded for a day, now and later, or takes away from it. A day without a record stays without one. With an id
+	// of your own this can be repeated safely: the same id again replaces the correction, its date, too.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/users/{user_id}/adjustments (the `CreateAdjustment` operationId).
+	CreateAdjustment(ctx context.Context, userId UserId, body CreateAdjustmentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveAdjustment Take a correction back
+	//
+	// Removes the correction of steps and the one of cycling distance that have this id: `rows` counts both, `removed` those that
+	// existed. Unlike the removals of a batch, this is in the audit log. It can be repeated safely.
+	//
+	// Corresponds with DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id} (the `RemoveAdjustment` operationId).
+	RemoveAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListConnections List a user's connections
+	//
+	// By the name of the company, without those that were disconnected.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id}/connections (the `ListConnections` operationId).
+	ListConnections(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DisconnectUser Disconnect a company
+	//
+	// All codes and tokens of the connection stop working, and a later one needs fresh consent. A connection that was
+	// disconnected before stays so.
+	//
+	// Corresponds with DELETE /operator/v1/users/{user_id}/connections/{client_id} (the `DisconnectUser` operationId).
+	DisconnectUser(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWebhookEvents List events
+	//
+	// Oldest first, of the last 30 days. A filter narrows the list.
+	//
+	// Corresponds with GET /operator/v1/webhook-events (the `ListWebhookEvents` operationId).
+	ListWebhookEvents(ctx context.Context, params *ListWebhookEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadWebhookEvent Read an event
+	//
+	// With what is sent, and every attempt.
+	//
+	// Corresponds with GET /operator/v1/webhook-events/{webhook_id} (the `ReadWebhookEvent` operationId).
+	ReadWebhookEvent(ctx context.Context, webhookId WebhookId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayWebhookEvent Send an event again
+	//
+	// At once, with the same `webhook-id`, whatever became of it before. Its schedule of attempts begins again.
+	//
+	// Corresponds with POST /operator/v1/webhook-events/{webhook_id}/replay (the `ReplayWebhookEvent` operationId).
+	ReplayWebhookEvent(ctx context.Context, webhookId WebhookId, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// PutActivityWithBody Write a batch
+//
+// Up to 10,000 rows in all, of any users, in one transaction: all of them are taken or none. A batch that is sent
+// again changes nothing.
+//
+// | Rows | Key | The same key again |
+// |---|---|---|
+// | `daily_steps` | user and date | replaces the total |
+// | `cycling_activities` | user and `source_id` | replaces the ride, its start, too |
+// | `step_corrections` | user and `correction_id` | replaces the correction, its date, too |
+// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, its date, too |
+//
+// | Rows | Name | |
+// |---|---|---|
+// | `daily_steps_removals` | user and date | the date's total is removed; its corrections stay, and count when it is written anew |
+// | `removals` | user and `source_id` | the ride is removed |
+// | `step_correction_removals` | user and `correction_id` | the correction is removed |
+// | `cycling_adjustment_removals` | user and `adjustment_id` | the adjustment is removed |
+//
+// What is not there can be removed without an error. Of two rows with one key in a batch the last one counts. What is
+// written and removed by the same batch is an error. Up to 100 errors are named at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
+func (c *Caller) PutActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutActivityRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutActivity Write a batch
+//
+// Up to 10,000 rows in all, of any users, in one transaction: all of them are taken or none. A batch that is sent
+// again changes nothing.
+//
+// | Rows | Key | The same key again |
+// |---|---|---|
+// | `daily_steps` | user and date | replaces the total |
+// | `cycling_activities` | user and `source_id` | replaces the ride, its start, too |
+// | `step_corrections` | user and `correction_id` | replaces the correction, its date, too |
+// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, its date, too |
+//
+// | Rows | Name | |
+// |---|---|---|
+// | `daily_steps_removals` | user and date | the date's total is removed; its corrections stay, and count when it is written anew |
+// | `removals` | user and `source_id` | the ride is removed |
+// | `step_correction_removals` | user and `correction_id` | the correction is removed |
+// | `cycling_adjustment_removals` | user and `adjustment_id` | the adjustment is removed |
+//
+// What is not there can be removed without an error. Of two rows with one key in a batch the last one counts. What is
+// written and removed by the same batch is an error. Up to 100 errors are named at a time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
+func (c *Caller) PutActivity(ctx context.Context, body PutActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutActivityRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAuditLog Read the audit log
+//
+// Who changed clients, users and connections, signed in to the console or exported this log, oldest first. Reading it is an export: an entry once a minute for each operator. Filters narrow the list, and all that are given must fit. A user may have been deleted, and every entry outlives the token of its actor. Where few entries fit several filters, a page may end before it is full, even empty: go on with its `next_cursor` until that is null.
+//
+// Corresponds with GET /operator/v1/audit-log (the `ListAuditLog` operationId).
+func (c *Caller) ListAuditLog(ctx context.Context, params *ListAuditLogParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuditLogRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListClients List the clients
+//
+// Oldest first, whatever their status.
+//
+// Corresponds with GET /operator/v1/clients (the `ListClients` operationId).
+func (c *Caller) ListClients(ctx context.Context, params *ListClientsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListClientsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateClientWithBody Register a client
+//
+// The secrets are in this answer and nowhere else. Without a rate policy the client gets the default one. A `webhook_url` sets a
+// webhook, too, and makes its signing secret.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/clients (the `CreateClient` operationId).
+func (c *Caller) CreateClientWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateClientRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateClient Register a client
+//
+// The secrets are in this answer and nowhere else. Without a rate policy the client gets the default one. A `webhook_url` sets a
+// webhook, too, and makes its signing secret.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/clients (the `CreateClient` operationId).
+func (c *Caller) CreateClient(ctx context.Context, body CreateClientJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateClientRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadClient Read a client
+//
+// As it is registered now.
+//
+// Corresponds with GET /operator/v1/clients/{client_id} (the `ReadClient` operationId).
+func (c *Caller) ReadClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadClientRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeClientWithBody Change a client
+//
+// Changes the fields that are given; an empty contact, URL or logo removes it. The first `webhook_url` makes a signing secret,
+// `client.webhook_secret`. A new callback ends the authorizations that are
+// in progress with the old one. Connections with a scope that the client loses can no longer be refreshed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /operator/v1/clients/{client_id} (the `ChangeClient` operationId).
+func (c *Caller) ChangeClientWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeClientRequestWithBody(c.Server, clientId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeClient Change a client
+//
+// Changes the fields that are given; an empty contact, URL or logo removes it. The first `webhook_url` makes a signing secret,
+// `client.webhook_secret`. A new callback ends the authorizations that are
+// in progress with the old one. Connections with a scope that the client loses can no longer be refreshed.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /operator/v1/clients/{client_id} (the `ChangeClient` operationId).
+func (c *Caller) ChangeClient(ctx context.Context, clientId ClientId, body ChangeClientJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeClientRequest(c.Server, clientId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DisableClient Lock a client out
+//
+// Its connections are kept. A client that is locked out stays so.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/disable (the `DisableClient` operationId).
+func (c *Caller) DisableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDisableClientRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EnableClient Let a client in again
+//
+// Its connections work again. A client that may come in already still may.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/enable (the `EnableClient` operationId).
+func (c *Caller) EnableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnableClientRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListClientErrors List refused requests
+//
+// With their true reasons, the latest first, of the last 35 days: up to 1,000 of the client, and up to 100 that named it without proof, such as with a wrong secret. They are there after some seconds.
+//
+// Corresponds with GET /operator/v1/clients/{client_id}/errors (the `ListClientErrors` operationId).
+func (c *Caller) ListClientErrors(ctx context.Context, clientId ClientId, params *ListClientErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListClientErrorsRequest(c.Server, clientId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OffboardClient End a client for good
+//
+// The client can never be used again, and all its connections are disconnected. Where they are too many for the time of the
+// request the answer is a 500, and the service goes on by itself: a repetition answers `client-offboarded`.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/offboard (the `OffboardClient` operationId).
+func (c *Caller) OffboardClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOffboardClientRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateClientSecretWithBody Replace the secret
+//
+// The new secret is in this answer and nowhere else. The old one stops working at once, or after `overlap_seconds`; one that is
+// older stops in any case. Connections notice nothing.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/secret (the `RotateClientSecret` operationId).
+func (c *Caller) RotateClientSecretWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateClientSecretRequestWithBody(c.Server, clientId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateClientSecret Replace the secret
+//
+// The new secret is in this answer and nowhere else. The old one stops working at once, or after `overlap_seconds`; one that is
+// older stops in any case. Connections notice nothing.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/secret (the `RotateClientSecret` operationId).
+func (c *Caller) RotateClientSecret(ctx context.Context, clientId ClientId, body RotateClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateClientSecretRequest(c.Server, clientId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadClientUsage Read what a client asked
+//
+// Whole hours from `since` on, without it the last 24 hours; counts are kept for 35 days.
+//
+// Corresponds with GET /operator/v1/clients/{client_id}/usage (the `ReadClientUsage` operationId).
+func (c *Caller) ReadClientUsage(ctx context.Context, clientId ClientId, params *ReadClientUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadClientUsageRequest(c.Server, clientId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveWebhook Remove a webhook
+//
+// No more events are written for it, and pending ones are not sent. The log of its events stays.
+//
+// Corresponds with DELETE /operator/v1/clients/{client_id}/webhook (the `RemoveWebhook` operationId).
+func (c *Caller) RemoveWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveWebhookRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadWebhook Read a webhook
+//
+// Where the events of a client go.
+//
+// Corresponds with GET /operator/v1/clients/{client_id}/webhook (the `ReadWebhook` operationId).
+func (c *Caller) ReadWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadWebhookRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetWebhookWithBody Set a webhook
+//
+// A new webhook gets a signing secret, which is in this answer and nowhere else. Another URL keeps the secret, and starts a webhook that was stopped.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /operator/v1/clients/{client_id}/webhook (the `SetWebhook` operationId).
+func (c *Caller) SetWebhookWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetWebhookRequestWithBody(c.Server, clientId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetWebhook Set a webhook
+//
+// A new webhook gets a signing secret, which is in this answer and nowhere else. Another URL keeps the secret, and starts a webhook that was stopped.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /operator/v1/clients/{client_id}/webhook (the `SetWebhook` operationId).
+func (c *Caller) SetWebhook(ctx context.Context, clientId ClientId, body SetWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetWebhookRequest(c.Server, clientId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateWebhookSecret Replace the signing secret
+//
+// The new secret is in this answer and nowhere else. Both sign for 24 hours.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/webhook/secret (the `RotateWebhookSecret` operationId).
+func (c *Caller) RotateWebhookSecret(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateWebhookSecretRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhookWithBody Send a sample
+//
+// Sends a made-up event, signed like a real one, also to a webhook that was stopped. It is not in the list of events, and not sent again.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/webhook/test (the `TestWebhook` operationId).
+func (c *Caller) TestWebhookWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequestWithBody(c.Server, clientId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhook Send a sample
+//
+// Sends a made-up event, signed like a real one, also to a webhook that was stopped. It is not in the list of events, and not sent again.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/webhook/test (the `TestWebhook` operationId).
+func (c *Caller) TestWebhook(ctx context.Context, clientId ClientId, body TestWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequest(c.Server, clientId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FindConnections Find connections
+//
+// In the order of users and clients, those that have ended, too. Filters narrow the list, and all that are given must fit. An
+// e-mail address stands for its user; the service writes neither paths nor query strings to its log, but a proxy in front of it
+// may.
+//
+// Corresponds with GET /operator/v1/connections (the `FindConnections` operationId).
+func (c *Caller) FindConnections(ctx context.Context, params *FindConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFindConnectionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListUsers List users
+//
+// By id. With `email` the page has the one user with this address, or nobody. The service writes neither paths nor query
+// strings to its log, but a proxy in front of it may.
+//
+// Corresponds with GET /operator/v1/users (the `ListUsers` operationId).
+func (c *Caller) ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUsersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUserWithBody Create a user
+//
+// With an id of your own the creation can be repeated safely, and answers `user-exists` then.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/users (the `CreateUser` operationId).
+func (c *Caller) CreateUserWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUser Create a user
+//
+// With an id of your own the creation can be repeated safely, and answers `user-exists` then.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/users (the `CreateUser` operationId).
+func (c *Caller) CreateUser(ctx context.Context, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutUsersWithBody Create or change a batch of users
+//
+// Up to 10,000 users in one transaction: all of them are taken or none. A user whose id is new is created, another one
+// becomes as described here. A batch that is sent again changes nothing.
+//
+// Users may take addresses over from each other within a batch. A changed address or time zone has the consequences that
+// it has when one user is changed. Of two rows with one id the last one counts. An id that belonged to a user who was
+// deleted, and an address of somebody who is not in the batch or of another row, are errors.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /operator/v1/users (the `PutUsers` operationId).
+func (c *Caller) PutUsersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutUsersRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutUsers Create or change a batch of users
+//
+// Up to 10,000 users in one transaction: all of them are taken or none. A user whose id is new is created, another one
+// becomes as described here. A batch that is sent again changes nothing.
+//
+// Users may take addresses over from each other within a batch. A changed address or time zone has the consequences that
+// it has when one user is changed. Of two rows with one id the last one counts. An id that belonged to a user who was
+// deleted, and an address of somebody who is not in the batch or of another row, are errors.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /operator/v1/users (the `PutUsers` operationId).
+func (c *Caller) PutUsers(ctx context.Context, body PutUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutUsersRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUser Delete a user
+//
+// Disconnects every company, then removes the user and all recorded activity, for good. The id is not given to
+// another user. A repetition answers `user-not-found`.
+//
+// Corresponds with DELETE /operator/v1/users/{user_id} (the `DeleteUser` operationId).
+func (c *Caller) DeleteUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUserRequest(c.Server, userId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadUser Read a user
+//
+// As the user is now.
+//
+// Corresponds with GET /operator/v1/users/{user_id} (the `ReadUser` operationId).
+func (c *Caller) ReadUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadUserRequest(c.Server, userId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeUserWithBody Change a user
+//
+// Changes the fields that are given. Sign-in codes that went to the former address stop working. Another time zone
+// decides calendar days from now on; the first readable dates of connections stay. Another registration day bounds the
+// reads of steps at once, also those of existing connections; nothing before a connection's first readable date becomes
+// readable by it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /operator/v1/users/{user_id} (the `ChangeUser` operationId).
+func (c *Caller) ChangeUserWithBody(ctx context.Context, userId UserId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeUserRequestWithBody(c.Server, userId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeUser Change a user
+//
+// Changes the fields that are given. Sign-in codes that went to the former address stop working. Another time zone
+// decides calendar days from now on; the first readable dates of connections stay. Another registration day bounds the
+// reads of steps at once, also those of existing connections; nothing before a connection's first readable date becomes
+// readable by it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /operator/v1/users/{user_id} (the `ChangeUser` operationId).
+func (c *Caller) ChangeUser(ctx context.Context, userId UserId, body ChangeUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeUserRequest(c.Server, userId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAdjustments List corrections
+//
+// By date, of steps and of cycling distance.
+//
+// Corresponds with GET /operator/v1/users/{user_id}/adjustments (the `ListAdjustments` operationId).
+func (c *Caller) ListAdjustments(ctx context.Context, userId UserId, params *ListAdjustmentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAdjustmentsRequest(c.Server, userId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAdjustmentWithBody Correct a day
+//
+// Adds to what is recorded for a day, now and later, or takes away from it. A day without a record stays without one. With an id
+// of your own this can be repeated safely: the same id again replaces the correction, its date, too.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/users/{user_id}/adjustments (the `CreateAdjustment` operationId).
+func (c *Caller) CreateAdjustmentWithBody(ctx context.Context, userId UserId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAdjustmentRequestWithBody(c.Server, userId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAdjustment Correct a day
+//
+// Adds to what is recorded for a day, now and later, or takes away from it. A day without a record stays without one. With an id
+// of your own this can be repeated safely: the same id again replaces the correction, its date, too.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/users/{user_id}/adjustments (the `CreateAdjustment` operationId).
+func (c *Caller) CreateAdjustment(ctx context.Context, userId UserId, body CreateAdjustmentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAdjustmentRequest(c.Server, userId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveAdjustment Take a correction back
+//
+// Removes the correction of steps and the one of cycling distance that have this id: `rows` counts both, `removed` those that
+// existed. Unlike the removals of a batch, this is in the audit log. It can be repeated safely.
+//
+// Corresponds with DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id} (the `RemoveAdjustment` operationId).
+func (c *Caller) RemoveAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveAdjustmentRequest(c.Server, userId, adjustmentId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListConnections List a user's connections
+//
+// By the name of the company, without those that were disconnected.
+//
+// Corresponds with GET /operator/v1/users/{user_id}/connections (the `ListConnections` operationId).
+func (c *Caller) ListConnections(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListConnectionsRequest(c.Server, userId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DisconnectUser Disconnect a company
+//
+// All codes and tokens of the connection stop working, and a later one needs fresh consent. A connection that was
+// disconnected before stays so.
+//
+// Corresponds with DELETE /operator/v1/users/{user_id}/connections/{client_id} (the `DisconnectUser` operationId).
+func (c *Caller) DisconnectUser(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDisconnectUserRequest(c.Server, userId, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWebhookEvents List events
+//
+// Oldest first, of the last 30 days. A filter narrows the list.
+//
+// Corresponds with GET /operator/v1/webhook-events (the `ListWebhookEvents` operationId).
+func (c *Caller) ListWebhookEvents(ctx context.Context, params *ListWebhookEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWebhookEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadWebhookEvent Read an event
+//
+// With what is sent, and every attempt.
+//
+// Corresponds with GET /operator/v1/webhook-events/{webhook_id} (the `ReadWebhookEvent` operationId).
+func (c *Caller) ReadWebhookEvent(ctx context.Context, webhookId WebhookId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadWebhookEventRequest(c.Server, webhookId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayWebhookEvent Send an event again
+//
+// At once, with the same `webhook-id`, whatever became of it before. Its schedule of attempts begins again.
+//
+// Corresponds with POST /operator/v1/webhook-events/{webhook_id}/replay (the `ReplayWebhookEvent` operationId).
+func (c *Caller) ReplayWebhookEvent(ctx context.Context, webhookId WebhookId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayWebhookEventRequest(c.Server, webhookId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// NewPutActivityRequest calls the generic PutActivity builder with application/json body
+func NewPutActivityRequest(server string, body PutActivityJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutActivityRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPutActivityRequestWithBody constructs an http.Request for the PutActivity method, with any body, and a specified content type
+func NewPutActivityRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/activity")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAuditLogRequest constructs an http.Request for the ListAuditLog method
+func NewListAuditLogRequest(server string, params *ListAuditLogParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/audit-log")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Until != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "until", *params.Until, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Actor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "actor", *params.Actor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Action != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "action", *params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.UserId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ClientId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "client_id", *params.ClientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListClientsRequest constructs an http.Request for the ListClients method
+func NewListClientsRequest(server string, params *ListClientsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateClientRequest calls the generic CreateClient builder with application/json body
+func NewCreateClientRequest(server string, body CreateClientJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateClientRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateClientRequestWithBody constructs an http.Request for the CreateClient method, with any body, and a specified content type
+func NewCreateClientRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReadClientRequest constructs an http.Request for the ReadClient method
+func NewReadClientRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeClientRequest calls the generic ChangeClient builder with application/json body
+func NewChangeClientRequest(server string, clientId ClientId, body ChangeClientJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeClientRequestWithBody(server, clientId, "application/json", bodyReader)
+}
+
+// NewChangeClientRequestWithBody constructs an http.Request for the ChangeClient method, with any body, and a specified content type
+func NewChangeClientRequestWithBody(server string, clientId ClientId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDisableClientRequest constructs an http.Request for the DisableClient method
+func NewDisableClientRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/disable", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEnableClientRequest constructs an http.Request for the EnableClient method
+func NewEnableClientRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/enable", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListClientErrorsRequest constructs an http.Request for the ListClientErrors method
+func NewListClientErrorsRequest(server string, clientId ClientId, params *ListClientErrorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/errors", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewOffboardClientRequest constructs an http.Request for the OffboardClient method
+func NewOffboardClientRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/offboard", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRotateClientSecretRequest calls the generic RotateClientSecret builder with application/json body
+func NewRotateClientSecretRequest(server string, clientId ClientId, body RotateClientSecretJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRotateClientSecretRequestWithBody(server, clientId, "application/json", bodyReader)
+}
+
+// NewRotateClientSecretRequestWithBody constructs an http.Request for the RotateClientSecret method, with any body, and a specified content type
+func NewRotateClientSecretRequestWithBody(server string, clientId ClientId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/secret", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReadClientUsageRequest constructs an http.Request for the ReadClientUsage method
+func NewReadClientUsageRequest(server string, clientId ClientId, params *ReadClientUsageParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/usage", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRemoveWebhookRequest constructs an http.Request for the RemoveWebhook method
+func NewRemoveWebhookRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/webhook", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReadWebhookRequest constructs an http.Request for the ReadWebhook method
+func NewReadWebhookRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/webhook", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetWebhookRequest calls the generic SetWebhook builder with application/json body
+func NewSetWebhookRequest(server string, clientId ClientId, body SetWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetWebhookRequestWithBody(server, clientId, "application/json", bodyReader)
+}
+
+// NewSetWebhookRequestWithBody constructs an http.Request for the SetWebhook method, with any body, and a specified content type
+func NewSetWebhookRequestWithBody(server string, clientId ClientId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/webhook", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRotateWebhookSecretRequest constructs an http.Request for the RotateWebhookSecret method
+func NewRotateWebhookSecretRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/webhook/secret", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewTestWebhookRequest calls the generic TestWebhook builder with application/json body
+func NewTestWebhookRequest(server string, clientId ClientId, body TestWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestWebhookRequestWithBody(server, clientId, "application/json", bodyReader)
+}
+
+// NewTestWebhookRequestWithBody constructs an http.Request for the TestWebhook method, with any body, and a specified content type
+func NewTestWebhookRequestWithBody(server string, clientId ClientId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/webhook/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewFindConnectionsRequest constructs an http.Request for the FindConnections method
+func NewFindConnectionsRequest(server string, params *FindConnectionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/connections")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Email != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "email", *params.Email, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ClientId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "client_id", *params.ClientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListUsersRequest constructs an http.Request for the ListUsers method
+func NewListUsersRequest(server string, params *ListUsersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Email != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "email", *params.Email, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateUserRequest calls the generic CreateUser builder with application/json body
+func NewCreateUserRequest(server string, body CreateUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateUserRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateUserRequestWithBody constructs an http.Request for the CreateUser method, with any body, and a specified content type
+func NewCreateUserRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPutUsersRequest calls the generic PutUsers builder with application/json body
+func NewPutUsersRequest(server string, body PutUsersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutUsersRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPutUsersRequestWithBody constructs an http.Request for the PutUsers method, with any body, and a specified content type
+func NewPutUsersRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteUserRequest constructs an http.Request for the DeleteUser method
+func NewDeleteUserRequest(server string, userId UserId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReadUserRequest constructs an http.Request for the ReadUser method
+func NewReadUserRequest(server string, userId UserId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeUserRequest calls the generic ChangeUser builder with application/json body
+func NewChangeUserRequest(server string, userId UserId, body ChangeUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeUserRequestWithBody(server, userId, "application/json", bodyReader)
+}
+
+// NewChangeUserRequestWithBody constructs an http.Request for the ChangeUser method, with any body, and a specified content type
+func NewChangeUserRequestWithBody(server string, userId UserId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAdjustmentsRequest constructs an http.Request for the ListAdjustments method
+func NewListAdjustmentsRequest(server string, userId UserId, params *ListAdjustmentsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/adjustments", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAdjustmentRequest calls the generic CreateAdjustment builder with application/json body
+func NewCreateAdjustmentRequest(server string, userId UserId, body CreateAdjustmentJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAdjustmentRequestWithBody(server, userId, "application/json", bodyReader)
+}
+
+// NewCreateAdjustmentRequestWithBody constructs an http.Request for the CreateAdjustment method, with any body, and a specified content type
+func NewCreateAdjustmentRequestWithBody(server string, userId UserId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/adjustments", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRemoveAdjustmentRequest constructs an http.Request for the RemoveAdjustment method
+func NewRemoveAdjustmentRequest(server string, userId UserId, adjustmentId AdjustmentId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "adjustment_id", adjustmentId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/adjustments/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListConnectionsRequest constructs an http.Request for the ListConnections method
+func NewListConnectionsRequest(server string, userId UserId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/connections", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDisconnectUserRequest constructs an http.Request for the DisconnectUser method
+func NewDisconnectUserRequest(server string, userId UserId, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/connections/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListWebhookEventsRequest constructs an http.Request for the ListWebhookEvents method
+func NewListWebhookEventsRequest(server string, params *ListWebhookEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/webhook-events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.ClientId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "client_id", *params.ClientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReadWebhookEventRequest constructs an http.Request for the ReadWebhookEvent method
+func NewReadWebhookEventRequest(server string, webhookId WebhookId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/webhook-events/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayWebhookEventRequest constructs an http.Request for the ReplayWebhookEvent method
+func NewReplayWebhookEventRequest(server string, webhookId WebhookId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/webhook-events/%s/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+func (c *Caller) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
+	for _, r := range c.RequestEditors {
+		if err := r(ctx, req); err != nil {
+			return err
+		}
+	}
+	for _, r := range additionalEditors {
+		if err := r(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A caller reads the responses of a [Caller] itself.
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// PutActivity Write a batch
@@ -1425,6 +4453,9 @@ type ServerInterface interface {
 	// FindConnections Find connections
 	// (GET /operator/v1/connections)
 	FindConnections(w http.ResponseWriter, r *http.Request, params FindConnectionsParams)
+	// ListUsers List users
+	// (GET /operator/v1/users)
+	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
 	// CreateUser Create a user
 	// (POST /operator/v1/users)
 	CreateUser(w http.ResponseWriter, r *http.Request)
@@ -1446,6 +4477,9 @@ type ServerInterface interface {
 	// CreateAdjustment Correct a day
 	// (POST /operator/v1/users/{user_id}/adjustments)
 	CreateAdjustment(w http.ResponseWriter, r *http.Request, userId UserId)
+	// RemoveAdjustment Take a correction back
+	// (DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id})
+	RemoveAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId)
 	// ListConnections List a user's connections
 	// (GET /operator/v1/users/{user_id}/connections)
 	ListConnections(w http.ResponseWriter, r *http.Request, userId UserId)
@@ -1575,6 +4609,12 @@ func (_ Unimplemented) FindConnections(w http.ResponseWriter, r *http.Request, p
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListUsers List users
+// (GET /operator/v1/users)
+func (_ Unimplemented) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // CreateUser Create a user
 // (POST /operator/v1/users)
 func (_ Unimplemented) CreateUser(w http.ResponseWriter, r *http.Request) {
@@ -1614,6 +4654,12 @@ func (_ Unimplemented) ListAdjustments(w http.ResponseWriter, r *http.Request, u
 // CreateAdjustment Correct a day
 // (POST /operator/v1/users/{user_id}/adjustments)
 func (_ Unimplemented) CreateAdjustment(w http.ResponseWriter, r *http.Request, userId UserId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RemoveAdjustment Take a correction back
+// (DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id})
+func (_ Unimplemented) RemoveAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2322,6 +5368,65 @@ func (siw *ServerInterfaceWrapper) FindConnections(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// ListUsers operation middleware
+func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListUsersParams
+
+	// ------------- Optional query parameter "email" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "email", r.URL.Query(), &params.Email, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "email"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "email", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListUsers(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CreateUser operation middleware
 func (siw *ServerInterfaceWrapper) CreateUser(w http.ResponseWriter, r *http.Request) {
 
@@ -2500,6 +5605,41 @@ func (siw *ServerInterfaceWrapper) CreateAdjustment(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateAdjustment(w, r, userId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RemoveAdjustment operation middleware
+func (siw *ServerInterfaceWrapper) RemoveAdjustment(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "adjustment_id" -------------
+	var adjustmentId AdjustmentId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "adjustment_id", chi.URLParam(r, "adjustment_id"), &adjustmentId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "adjustment_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RemoveAdjustment(w, r, userId, adjustmentId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -2862,6 +6002,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/operator/v1/connections", wrapper.FindConnections)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users", wrapper.ListUsers)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/users", wrapper.CreateUser)
 	})
 	r.Group(func(r chi.Router) {
@@ -2881,6 +6024,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/users/{user_id}/adjustments", wrapper.CreateAdjustment)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}/adjustments/{adjustment_id}", wrapper.RemoveAdjustment)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/connections", wrapper.ListConnections)
@@ -5513,6 +8659,83 @@ func (response FindConnections500ApplicationProblemPlusJSONResponse) VisitFindCo
 	return err
 }
 
+type ListUsersRequestObject struct {
+	Params ListUsersParams
+}
+
+type ListUsersResponseObject interface {
+	VisitListUsersResponse(w http.ResponseWriter) error
+}
+
+type ListUsers200JSONResponse UserPage
+
+func (response ListUsers200JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListUsers400ApplicationProblemPlusJSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListUsers401ApplicationProblemPlusJSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsers500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListUsers500ApplicationProblemPlusJSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateUserRequestObject struct {
 	Body *CreateUserJSONRequestBody
 }
@@ -6565,6 +9788,120 @@ func (response CreateAdjustment503ApplicationProblemPlusJSONResponse) VisitCreat
 	return err
 }
 
+type RemoveAdjustmentRequestObject struct {
+	UserId       UserId       `json:"user_id"`
+	AdjustmentId AdjustmentId `json:"adjustment_id"`
+}
+
+type RemoveAdjustmentResponseObject interface {
+	VisitRemoveAdjustmentResponse(w http.ResponseWriter) error
+}
+
+type RemoveAdjustment200JSONResponse Removed
+
+func (response RemoveAdjustment200JSONResponse) VisitRemoveAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveAdjustment400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveAdjustment400ApplicationProblemPlusJSONResponse) VisitRemoveAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveAdjustment401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveAdjustment401ApplicationProblemPlusJSONResponse) VisitRemoveAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveAdjustment403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveAdjustment403ApplicationProblemPlusJSONResponse) VisitRemoveAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveAdjustment404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveAdjustment404ApplicationProblemPlusJSONResponse) VisitRemoveAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveAdjustment500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RemoveAdjustment500ApplicationProblemPlusJSONResponse) VisitRemoveAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListConnectionsRequestObject struct {
 	UserId UserId `json:"user_id"`
 }
@@ -7145,6 +10482,9 @@ type StrictServerInterface interface {
 	// FindConnections Find connections
 	// (GET /operator/v1/connections)
 	FindConnections(ctx context.Context, request FindConnectionsRequestObject) (FindConnectionsResponseObject, error)
+	// ListUsers List users
+	// (GET /operator/v1/users)
+	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
 	// CreateUser Create a user
 	// (POST /operator/v1/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
@@ -7166,6 +10506,9 @@ type StrictServerInterface interface {
 	// CreateAdjustment Correct a day
 	// (POST /operator/v1/users/{user_id}/adjustments)
 	CreateAdjustment(ctx context.Context, request CreateAdjustmentRequestObject) (CreateAdjustmentResponseObject, error)
+	// RemoveAdjustment Take a correction back
+	// (DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id})
+	RemoveAdjustment(ctx context.Context, request RemoveAdjustmentRequestObject) (RemoveAdjustmentResponseObject, error)
 	// ListConnections List a user's connections
 	// (GET /operator/v1/users/{user_id}/connections)
 	ListConnections(ctx context.Context, request ListConnectionsRequestObject) (ListConnectionsResponseObject, error)
@@ -7730,6 +11073,32 @@ func (sh *strictHandler) FindConnections(w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// ListUsers operation middleware
+func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
+	var request ListUsersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListUsers(ctx, request.(ListUsersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListUsers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListUsersResponseObject); ok {
+		if err := validResponse.VisitListUsersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // CreateUser operation middleware
 func (sh *strictHandler) CreateUser(w http.ResponseWriter, r *http.Request) {
 	var request CreateUserRequestObject
@@ -7937,6 +11306,33 @@ func (sh *strictHandler) CreateAdjustment(w http.ResponseWriter, r *http.Request
 	}
 }
 
+// RemoveAdjustment operation middleware
+func (sh *strictHandler) RemoveAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId) {
+	var request RemoveAdjustmentRequestObject
+
+	request.UserId = userId
+	request.AdjustmentId = adjustmentId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RemoveAdjustment(ctx, request.(RemoveAdjustmentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RemoveAdjustment")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RemoveAdjustmentResponseObject); ok {
+		if err := validResponse.VisitRemoveAdjustmentResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListConnections operation middleware
 func (sh *strictHandler) ListConnections(w http.ResponseWriter, r *http.Request, userId UserId) {
 	var request ListConnectionsRequestObject
@@ -8073,236 +11469,246 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H3vchs5kuerIOomYqZ3ilKRomyJjolb+U/P+tZt99ryemdaXhGsAkW0igCnAIrmuBVxr3Gvd09ygUyg",
-	"ClWsIosUZct9/jDTsgQUEkAiM5HI/OXnIJbTmRRMaBUMPgfsE53OUgY/P52rpfnvDU3nzPyQsX/MmdKX",
-	"PAkGQX/cHT9OjljnuEf7nX58wjqn8aO483gU0ZNxlJyOe90gDJSmeq6CwXF0FAaa65QFg+BcSjKdxxPC",
-	"FRkxLq7IIuNaM0F+nStNhFwcBGGglzPTeJ6JQSyFYLHuqJt4MMvkKGXTwciQd3sbBs9SzoR+LfWPci6S",
-	"vVHcj/oexROWMUOukEQZymMYtAWZ2LAjpO6Mgb6C5Dfj8UjSLGH7JPq0RLSlkyyoIjIfrj3ZRR+g+8WU",
-	"8vScXjNxPxSfCaknLCNzxTIyoYroCVeEdcywhCZJxpRqQTwz7Tsa6DRkvxQ3NOXJMyk0E7pEOssymalg",
-	"8MvnIGGa8jQYBFPDhCNGqCYpo0qTKAiDmeRCsywYBIcJ5enyUmk2U4fdx4fwQ3D7MbzbOvR6xTr8yFma",
-	"mB0jesKI/SyhhgVxKi0WwbbsxHbW/kLMMyWzPW5hVGE6+D5JJDMHRhNDAhdzhtuZcqW3oR+JNeT/RNOx",
-	"zKYseYvU3t8M3JJzRaZu0BY052079gNA9mv5gY0mUl7fm2xyx9wcGSHJAodrQbCQHdvYUqqfYSt2f4IU",
-	"TzfPWQOHIwuuJ8ggRiVRsWxFvu7kX3Az+DJqQE+M3jL/bklnIf1fS/2WzVK6pKOU3bvot0KE3awyCKFi",
-	"Saay9RSygmozj7eMJm9EutzjFI7KU5AzllEtM6LlNRNkSpfINBMqrpihHnahBfUZo0lHGloN4e9YdsOy",
-	"F0b079HAaRAhsZynCZA9YsDaKdOthIkCKjugoYDscylf0exqjyzTraz3SCZLw95aSpKaoVqQqaXsQFug",
-	"8b2gcz2RGf/nXiVIdy1fGCnNlTIHUmZkkclWPDH3SUXa1Xw2k5lmyU8s4fQc+u9trY9r1jo3NWazlMdU",
-	"cykOf1VStCI/p7YzNeR2oANMRLHsOQM+uyc7DWV4IbJ5AiZmwtoyt+nfsc1zml984grvIV+GZAbjtaUW",
-	"W+fEfuELhyGhLaVldWONjxc3X/6WBEqnBdVWH3WgfT3577Scze7zpuR0ouFjhYNtQbntEdwakieMJiwD",
-	"Rn5G4wkzF49MpubfCVNxxmfmoMN9Ry1YpsCyF+yGZWbkDAc2k+OZmbHO5iwMVDxhU2q+EUthbN9AyA40",
-	"L6hUOuPiCq+YE5qmTKC2KI/6b3JBtCRG+jGhjdhh5E9vf3xGHj0+jn5oN/ZTRjOWkYzRdPqXi0DdxB0n",
-	"lC+CeoLAHHklUcqtUmX2YEb1xBksxQ27mZoZ1Zplpvd/H7rhD2+6h9hXHf4SdU5pZ9z5+Pno0e0faslq",
-	"T5A7gduTY3q2Isbea14mq9S8plOmStdBLuCfqbxaT9UfMjYOBsH/OCxcPYf4V3X4MrHj6mx5Nob77QqP",
-	"ml+TiVyQqTEXFYulSIyJQBQTSfmCekW5WE/MlAs+nU+DQTefv7lXX7EMj86MZnTKtDs9sI91y+EZuC+f",
-	"5yxTXBy4aWR2LwgDQadmHGxuhMUdV6u4Pq/SNBTsk77EO+vQ0TWjV4yM2FhmLCRzgeZrEjplxIiiU0bG",
-	"PDXzfkKGKZ9yPQRz19gG6BTJZ/WPOcuW3rSQmtIi00+vmLjSk2DQjXr90Kx6/ovQZ9Nfzjp/p51/Rp3T",
-	"y87HP9cz5Y9A11lcf0rMBQAVKoUWIUp+qsjQnuD5LKGaJcOmCWC/pgk8Wks+7fzz4HIj4XWbBXQvJlTn",
-	"xMuMJDwZkKE5rsPQ0W9+cofZ/KyWSrPpMDSmptk7Mwuz0RSN0TWzbN6lR+326GDTJuF5WTdZM9WRnNtZ",
-	"FzK2lrO8A7PVAUFiwFnYkhZWtc6ssy80Us40BuUYU8WaiAWfX2tCkbaC1ndcxGwdrRM6mzHBEuIYhgul",
-	"qbleZySluvl4KvhyW7r+ym+YeImf9snTVDeRBzaTQm3AjelCdeMiwR9bE5NbXqZTQcx7odfva75WKPJK",
-	"69VE2Rw+esdlMmZ5e+Z3+ryWHMWyHRj/lRHc9YphKpUmmVwoIgWhoBJC89+UckESFvMpTQ/IK0ZvzDWW",
-	"a2LoZP+Y01RZhfCXbhQ1ClFoUSI3YWM6T7VRAVFohI3VuxH801PDvqjpdk4/Gjvl4+coPPKNlEJJm9sP",
-	"vWINJ+YDXAHQKDCXUzJiV1yoezodZsObrIPS9pYtgWJ372QH2PPRRMDQ3Q14Mix54Rqoss3vQlhBERhT",
-	"GVMzKVT5OS8uXkF8r4O90Pz5V4Va3n8JHNmudUO7dodP3XtcO1J/xvGQ0PLivdv0Okg06u3itjllU5kt",
-	"ydjq5JFMliFZTHg8AZfnFMUQFaRP/p0/PSAv0RW6oFyzhCg5Zblha74BBhfYuEwkYe7tNVfDjNGEUJGU",
-	"fplIATK3evHreDe/usWw7Q9Lt0Rnj3dyg3xdV890vw2D/+rYK0Tn5fPNPd1l47b+GXUHTll57dzENZVR",
-	"b8Ogfd+i1z64ruGJ9wkZ5hQNySIXb3AztO709+9fPt/n9t95F8svy7vvoyx9p8VGvim/F+9jU/wnbCYS",
-	"lsAJvZIyeSBLDrbkMynGKY/1juvtv1hvWmnvEX4va1z/6O69tj+ANfavN19bRN2jsHlQq/31VUHFmb3p",
-	"AyWv/P1sE5wRmT2s7VoNb9lhu6rhIpsWuzLo/qQ9ftDFB4BxFc+nTGiWgM+FmltUEVsy5jq/3KHzfGBu",
-	"TwLcpdS6FSay6ADPOCHocJ6g48a+Q0Hj3K9jBSC0sBLSWHnktWf3WU/eA+GDPDxmRxZYjV7ZxAQrATl7",
-	"YwPnUjb6iBK4NRJ0dyEPGAv/oS37U5ksf9dLHxKuVR4kYA7T/3r35jXhgrw//7FzEhIqiBz9ymLXecxZ",
-	"mhC94DEz21Zcwx718W8KjlvKlVZwqcLe+CBWtD4hCWOzh7bdP1N8XLuLsM1fElrJWhsJFz4YdhmuEDIc",
-	"gPAsHVjkhfxlB2/vXJG5uBZyIUKSsRmjRgDLrEHo53d9e/LJsLyEdlgbeMhLUttwl/mGHOO93j20HJCn",
-	"7IoLfLVCvy4jY54pDd65h8Zu/wGes29fvNw3azyMbSvFfH4tR0oe27nZk+KofXgOGNhkXg1d/MbcMtXA",
-	"2h04ohzr2mJrigG/7qYWjgUMcRkxJtbF/bbdWvVw9rYczrvj5malj2zaI2/I2zCohiFt+kAlqGrfvrqG",
-	"MGN3lL0Qq5CMWEznioFpmbGYccMjFAKjWEL63WhAFNPw5/dvX6GCfiA77wdA77DpRVDypu3KB9rbRq1G",
-	"0I4lhHMlRi3TdM8PGndY5Eqw9g7rXAqk3rTU/nB7es2aMvQYjClPWZLbOMacWcp5RuCd9oGsth9jvsNS",
-	"F8Hgm9Y5H2hvLA330vJrX/cR+Yk/Dct3z24UhVEUEQgjfShKpBo3v8PazyufWO8rrQa/35NUqYvL39dy",
-	"f/jwoXPmBbFu7J+HxN51r+rzBHbas9og/s27V0PB/nZRMDK0jt2O+fTQiathNU9hGKKugP01htzwCYkn",
-	"NFNM/2Wux52T4UM5X4plX+mNzr5jJEVCxsZXDJe84fqyPDFiY9cXRZbCPb0M8gSv3X6UnjR/T9zfH9Ce",
-	"3/ERa5dr00N9t/rGrsxNaStfbBebklJa3q3KhN/PtgJpbfa1CEV7ELubLwbQcBZrfsP18inV8QT2NUm4",
-	"mTJNf86MSaG52ccxTRVbEVEaIyu7aNNBgCUXhKapmeiUC/8L3TCYef/8HMTLOOXi6pIiBfa3XLOp2rRN",
-	"b3nC3soFeuM/vcQu3QiiK23MJM0yujQN8mGSX+dKT5nQlxmbyhuath/vGX7jLP/EW/zC7jTcZeyWg3pI",
-	"Ca0He2da7zDA9kuKI223jFsPsuX3zVQuY5llDLIidpvUs7z/3UbfedRWw93mv8BXP9OlJAreMgUBzBsE",
-	"QpsjvTZoFqNLWxzUjfuMJlvDUWtJQ+XMbN9rF5J36LKOU3f7RPv53voB0r+Uliys44Caoeq3qWEhvQVa",
-	"M/H1/POxjt2hHUueU00V03Xh9OgrssNhqAkT82nztOG33mguSciNNnXGU3slC4ISnChMZ5CFSBGNhiYJ",
-	"SyCXlCQUnt7Kh9FbB560iaoPgziD975Lqje2d4kAZtPy9VvXo7rc2JNtVH80ZSKh2XPIgzGLk+qNZtxz",
-	"aIQvLxtHeC1tho3P1eXFKyZpiXZ02BFKK9fMa+ZzLnBhC6lqxm6tDDw+u13VMV6CZENaJz7i24wJ0xze",
-	"458QMU9TIm3WK1WaWCc1jvCL4/QwMA2Dj6tSAlfLG792neYJ12C8b7lGtCFD8kMpJ0pLCFc7CGoOKK1P",
-	"Vdw1IVHk/rj/+7//jyrSE1fH3easFVmBg8/BWGZT0zuYz4FHm7YiDOyDnxGYNyxTjRnX9o+EjjEegBEa",
-	"a7v3eLcRkhQfQ+EoYpYJP1+/jgKH79W0qZhoU+aHMPjUuZLWKRcAMsdbuviJKUXRjcjrkn9YmiqXlyfH",
-	"4E/TfMoIndEMdj5fNi70o37g5WNFqxlXYZ6vtMWCV3gf2lIzH5eHmmfd+lmeRWJUzXblK9h4au5dsBRH",
-	"8xsULCU1sppmT2L7d2LEe0iGf/vb3/7W+emnzvPnw5CMMzkl3dMo6kTdTtQ1YuT09PS00+11jrollrLK",
-	"wcvq+1P39Ldfei6z7wfM7+vddlZ++EOdcHiGMa5FavEWhsMrKa87NOXXDEP6UimvbQJH4acAecUVueI3",
-	"KJ8qBn0+8Fodja1uw8CMcYljtmYsQ+eZ6bLKV5W9ttSUh6nd7XbrVZ7raJ5hbJYvII56QZ1QiGmajmh8",
-	"fTnPQKitbFxJULcwvKSI51mGNitNVFsypNA01pfMZXuv0rGLRTeRU2YOZ+PsUnkl64858NNcJBD4zeOJ",
-	"Q8mQECLOshuWPCFsOtOYLyhKh90bAdMyG0coY06EhGJGsRmCEV6v4GWaXCoWZ0xfzuuzqCG52hwOlEbY",
-	"2Ixlc6kXMrtWIdFSFjpREK7z+PYVWdAxqqcsEC4uks/92475T8/95xz/Myj95+LiwPxwdPv3P6xVrbOM",
-	"39B42bhZNupQXc5YdjnlYo4SsAV7qVjOtjjI70zzsu/hCLSrc0RUjncYzAX/x5zZPxsT4LbACKpuznOu",
-	"6ChlCYmpICNgMqPbIXA5T3yDP9qNcDc1uIqCyW6/EISBl1tXd1nTLJuqxgV1ucIzmtE0ZWmr1awVZaju",
-	"gdfziVeES74L9RsZWrFVI0JqCK1KjMpRL/OSvwz2yJfkSc2JapbFqMg2SuRNPuNcRlf0t/VcufB5RWia",
-	"ygVLwB1NoNcT8ijKjViMCWGpAuWnKLrmVzaxlLi/kru/WS3UP+9OtJ4p4tpCPjRA0U2pjieEfaKxTuE+",
-	"74GU9KL+SRWmZFXY12iRjQulCxAcI6yekO4dl2njIlWVVpnEZ/hnR1gel7iqNPzlOe7XrEdVj5UHeqkV",
-	"WbCR4sbggz1xWeu5Ktk0KmxKS+14Jsi7//yruSf+/PqvZMxTvCfaJ5RHkBtv2HVEFXvU3zDyyeOjk34D",
-	"UM2fDz/+y18+R2GDSXl3zVpCOIo2cmVFP61ugm1AZjLl8TLfi5QLsFeN8Y0kCcWEuzbssjENmrDib5sr",
-	"TTmgzaweFoK9jCy5d2HyVbRvSfOtbhX8+R53qE61lql4gTd78IIyGk/QqMwAD61Omp3svE0WF6oZMa1R",
-	"2eXxkts4sLYx0H30wKQWBwZCRwokPzLL5A1LIBmTa8J93M2RlCmj+AQjE1Zr8qAvy/qNas4VVXUupR/5",
-	"JzOmzAo4dbNbPK63+d0xqwdNBAC8hdnKjI3niiXE3P8w6mXBzeaWoERCM6K7gnAFwLrWw7CDE6gwSrc1",
-	"9NBQypfPN/PMYueLV91Ubzk+rme0+3b8+Dz9LXp+gPwvs0jf7vq8AzP+rdT5Kd9ipeQNy1I6u7RHr/78",
-	"plJcwVRkmrir9TVjMwXXakhwnc+IluQoIgldqifEaVgQWCRlY8DlWi+0e8envbJujVpK7tznuq3gzkN5",
-	"L3d35bfwEGHzray3Winb5i3gr0xYgVV80fUKIWcfINOImE9HCPTVhGPWPam3Qq8yusXkJ1xpmS0vjaWx",
-	"7YOhOTlwHbLbs6Iqhb9keNBM8xBei1CxUEEmcp5VvD4Y3vV1nD5fzTVTw32v6MyoY8gC9R6HwERb4BoZ",
-	"nZ0xNbH+Z4C4l+LqCYEU1IzdgGvaXI65JoKxRBW4lDmwbe7QKYLnzfaawUFdwkdq/DlrXC/+qfKYsuEJ",
-	"pkBwtB6ZEl+GFVFQYb2Pa4XOMzm3kSo7iZ7aa7T9dA085ZbWT8JVKfnx/kayu3mvY8wyFvN6uXfmzOXY",
-	"nHh6w4BTwfKMPQq0JLHZL58pwW1j/q00n1oLjupLqGEExwlyqmu9jY5z73HWlSNQLEG44TRVNn89E6t7",
-	"tbAKBb3pnQi+W0/qXNQ/8RQGRLf/uH9y9Kj/eBMfPUNX6E5vTdu+q1k5hWZTjc9iIheCSNFwsfpCr3Jl",
-	"Ilu80q2Jqt1SEG4f6uQ967dAG/XnW7zTl4dtN8UvMbed46ouC/T3PYdX3ceCl2OxHO2WqrrdeO5ix+rj",
-	"/CCg7gkZsVQuyD9ZJo2g1/SaEbqgy9ABj5LogJxBnACYh3KuwYSJZZYY6bxU+a+lYK4X0VLTlFxJprwB",
-	"Ntxl6kRRJ//tSZ1QasD9PiMjGzKIKUOOwn/MpWaI/iPmU5bxmEyk0irMHdO94z4ZLTVTB+QMe7sYxISP",
-	"xywzisn51kZzDTDhEG7g/HB1nnrPY3xUI6+gAt8uTrQiyqhhh+OYzTSkAbOMwcsLwiIg0gkanZCaahMY",
-	"1vq1XVHCehhmWyEC0XApgjXZLrbgx2nU/cF3k5rmi4nEh4EVVzvUuPIDSw5/+e/Dj//yw7/UY9KX1L2l",
-	"dG0Q0Y/8ap6xbVU4plXX3Uil4QOHJADpiZQcf/q0i8F2HF1uVlg/8TTlzgNhep2e7tAro5pdAp5321n1",
-	"e6c7zMkf51JNaFZ+k0/kfJSy0qNB7RfxAo5GJDhFW+6EzS3s77QfzX7aM8z8uYtpmn+8she1S1ZMO3Sc",
-	"mLNLzgG1zC7nIvnu8vnu8vnu8vnCLp/2jpzGq2fBUvuwKR+QO6gile77zaIqBL/Bx4tSUYq6kAtXKQZg",
-	"Mp/Zqk/4zqD4JzLOMBSbpiThVxzrEe7tZP/JHu1u+Oj2h//591qp+G9ynkFNj62jVRVnSjeGMRRlT1zw",
-	"AhfgYMUOeFTBi1UUbpgnV2yX19FxYTqu5TfbDCJz5tkWijN/P20v/t64Lu9dtsBaJwYQVMwkrK5viYY6",
-	"TqwrRHKGKf3EVRoEjyIHZkzlgmWupFI1r8DXrFi37qzz48fPJxgs7v7Z3+af3YZooPZnB4/O1LOX710L",
-	"enQW7qgtU9TzCgZgBmN4MsQzYWlguN6PHaSGlVF1vrrWhosz19o/QkCPOp4qXU7qrwfrrgSv2WKLrMN9",
-	"eJ1+f3mA6/P+6jbtNVvcLf3ge2jr99DW76Gt30Nbv4e2fg9t/Xqhrb4StPfh+ryUBh3oykFuoQFzqdmi",
-	"eKgh8IorzTKWXEqxrfVgFvCfUmy0Cc5du7Kzgabpm3Ew+GWzWfSxCZP5j4rw5AmhRLAFqM76WLfqVri8",
-	"nXwC1YWo3Q6pa6tFLkNr+hrTeDGRkCJqK6qSD/aJ6PX7V6uSMaph8KL82B2exLfJmHRRB5dQmazJ840+",
-	"KXtOiO9Ssml9d/VYlxxIK1TV7Uflbrrli8vWl+11wduVufiBym6guhk4nLQtD3iWyazGdPsA4JWVIkhD",
-	"C4RM3OMdQJiG7l1NZgnL/U72gQsrnbZyfRUvjFWspHWKpVC0rfm0KZ3RyAH8m5sEPtEc1GZiaq7T2rz1",
-	"MYTYa/YJ3TigNkz32neAdfCmFQS8HNTU5w7o74jxItm9NVnDLA6ptSqFjFmKSzAlVNhlKCKwlKZG/eXl",
-	"2otlcm7keSYG9uB11E08sGiEg9XCG2Fj2xJ+b3OzAohwzafKAJTrP1b4tzd80KKQbmjlcE6bm/lAqs2t",
-	"CijpdUtWC5/b3KFa5axFS1dev6lhgeLe3GalmsfGpl528Lrdyyt8NDdqgrFczxReMYLNn3ZVB5pbQgXh",
-	"5j+XENrrXlneQmwLS4wxVCeDMvt3Eqcyvka0lSIy5p8QBdPG774Lasa5+2Gw8sOfLi4O8Gf0v9deGXcO",
-	"OVNynsWshRp4Bw33F3RWDFwnax3A23aTyYpea9Hj5AKDJMx/W7adC1unr73djF1XLOfX0pWdRrsNMJfM",
-	"1cQWOVs1loHOMJ+dT0zt2llU0S2f3LjRUDFrGTuHIahAKJ4aYyde6vqjhQFJStNMH5DX8zQN86uBmXxe",
-	"4t+2wcKKTCReFacverDqnq3zeQKJ+UzXoxR6Auc2fAhnrX4e4cru1/KV1EWg8Ls8hPce70Z3iha+R5yU",
-	"iSsj/RUCKDZngeSBy61wLd5aIbh6dWxyGde+naJva2WJ3whGZiyDCg5SNABPgvlTRZ+s/rJA4sS/1Gn4",
-	"/Nw0O09d1X+CZ4JcQXbEhJGMJywk6HDLn5IR8hyQsrq9EwwgzW2C1+9fHZCfaaYFy1xdqnoXbG/zw0Aj",
-	"5O6WJ6yAFP2SEeTlYevYbBXc994n9pCe4+5jmdu/5VVBqrcOxtl6HfcxWxi3eTpfZB6tIJRzW2hvs3YD",
-	"183+3PP5Vq8w/vsQ3F9MQ5JQTUdUsRAB/6kiwxdzszSHT1mWcjE8IM9ZzBNWZCv+UflQgtWnzkf9jfJs",
-	"t1ig5Mroqtr43y5E6aUpBpVjPoJ9N3ZQWpSkXOsUq/6WVXOrQIPdXbftk75sgqSNHVJN3l64Z3oxxK28",
-	"gUUMVl0IXH08x70EJYXBjNHry7X7ee4egSy72kAl+3y3w+7dAR+Oi5htEcYFOTBbOK5z87PV91sgrAG9",
-	"7rvNgGrF6tdsiJtGiQEcV5aZu04K7fAuthOG47fzmLazxN/4FrYRlttsRrvCJ+UdgbCB1qfejNK6KkN1",
-	"qmo94TuVacjJ3wXvfz1Re8L5e9Dce9sw9+0tq++HtP7B2ivffd9yMgPIG3G1q69D8Svx8DBh7aPA+vyX",
-	"2oK/IQEtidNwkSWA3SsKJHieMgexTs0aMPF1plmP0FrlRYhWKQGXesuzwgFr+PFMazad6XtFdiuGqGCp",
-	"AQY5kQIM+AgC7IwdOEtZfazPekSPOVouNkOyjuWRQ9RMCmNWUwUZUrskB1CroFaiT6w3H/OF8rHArb9w",
-	"iUTw6I9WPdflwCtgzQYgOfxUvfEMRazJSdg97VnHlLOkZbKEkFWLFefOBxZwYJ/0gDAV01kjwnTTW/+b",
-	"cWk1SwUV/DUoZ8i4NfT43cWQmaOlNJ3O6meIZd9wWlTD5bZ24zZC1yEv2uIFq4OX+cgLCMA99zZizaHa",
-	"qdoHUlYPyLeeHXe+q37N1Mm71OWp58ehiwA9mM+MtE6G7nDJMYHk4HIwTZuyR7XVnz42xqEUl16X49mK",
-	"Skws84msVl9o1hfbpaBC8plltVpN+sbI4BkTULbdloO04UkzqrQN5oO4UaqIkkZ4KyO2GQDkc0XGGWNf",
-	"RXM2QXaaRS+498DmYtYu+zrro4XH0B7/d9oZqPKLsECbGChLGsZAFYJvM9/YjjUGsfeNcsqpjZnZlGua",
-	"o4Tmp9oeG1i4FfMGVyEXk6u8vEkgP99Qr6feDymTZb1GQj2Lkc03LFsSSwrGNtcqU3bTAiGppEMwP6H1",
-	"tbxi1G3KEER6QpwkjrRpEe87gbc6+28te7c4LrXUDYvCuUNbUws2ISwC4bnAkEfLThXdOlVXlzYJ8uPn",
-	"o4akESeHwJTeuuoY4sl4lxAPTdmz5bfhw6oV5sYoPrhmLd/V5+tDDO2IxUV1MlhJ/13Z6jF8FjNmr4+q",
-	"8bF54c5pdrV1QENtFsaZsPlj79++8t6bETEa3ioys9nbp4/VXAjXLOE5U9tOZ2ulUhdYu46k2tBZc0ZM",
-	"j6YdXdXjtvSYr07Xbe0Hric7xassCv9NiyXxdezmmJXq7cm5ZOylTQpWeGe2EFlFLGeFlNptsb7R7XKR",
-	"XxhJlckFls2bCw2QpzE+u0E6GheKZZolIbG7Y+7CedDaamqya/+wA/feaZkVcO0giPL4PQh1jVlCRktC",
-	"MfUElshdyak2B96QY9m1FfX1cYD5ahVfWx8SaExZFs8zrpfvzPct2rWt63gur1lTHUWazoENh8/evH79",
-	"4tn55ZufX7w9O3/z9vL8zb+/eI31IilWhVzT7t3ljy9fvRgeBLZkOygYRjPwClhijcjEevVcjKUr0k9j",
-	"OET4eInpuZbsChJ/sFLo/kcbw2Mb/FERc/TobAaeJ64VGdH4mokE35LLGUQ2JNwmVpq/z2ygj/OsYBEw",
-	"Z1xAgqRmFyLlSpt7NGZ94KelSJfW26hd9X2vsCYu38A/9mvXG6mU4wuxfrlDtCny+gETuLSZpQxdTcxi",
-	"Gek84Zqk8gpJntIlGWEcVMYoXAwxjeVC5BFPExs6xTNY2UTG8ymYNUM5Y4LO+MGSTtPhwYW4EO+YSDAq",
-	"AViFFkJueGYTFsDzMCBPgS+G1vlzQJ7KhNvKf4A9BygOP3ZOCmi/7iPyE39agAGOOUsTdSGs6uUqJy13",
-	"ZiPtZqJFgDd0wxDcJ9bHgcMuUEqakTHI22X0nJF/zM0lAEUyrK+esAvhhmPANRRDKt1uiLjMFYXzDJAN",
-	"xRLW6xVX2khXtA2NMQvuvSHghg2NaFEHZOgZpkOSMpoApm/JBs6PiTGZDHM+sdf5WtOYnF0Ia0wjRBRh",
-	"IhlUvsgV+jUNdcqrsYr4U3IB3CVgGmeeVrMeBZsXY8nK355Rok7pNVN5eEdMhdmrESMTmlj8bPNVSHjC",
-	"vbHB/wQBARUiEp72jx//EJIhnc1SHsPnD23DP/+qZBHvYqT10Mif4RMyLLJ/hi7LHCJOlMRdtd7I4X91",
-	"3mLLzksoqslF4vys8Gs30VReHZAPuXq32SLo8M6bQj4suBlDMsS8siEcUctKoFWUodMHXlQe8iLhwu65",
-	"/Sho4OGh5+E67D4+hB+GA5u70I0il6tk2Pg4ioiiS3Uh3EsJCA3ru06kYE/sfbfYLxtzg4iTLCGKjlm6",
-	"DAE8s5Cl+a5CURP8tmALm+DFp2xAKMKjG0VyIYoIt+JkCsKNjLYIKCE4ngxTIZMsbFoduKegirg1fIBV",
-	"nk1YfK1INhc58jRm3FErj9CLDmSOgYOQP9XASqo/9aMuDtSPjmBilJiJyATdNqarIH99cf5DSGZUT0yH",
-	"/g/hhfBFQ0imbCqzAh7TXL7Jn46jox8gdXXqu+7NF6KQ9LtH5v+Ofwhz1vlTv9f7AU9XMW00SsyoIelH",
-	"p+GFAGJ7PRTecqF+OCAgfik5jo7wGNlTa2TZ8C3T2bJzZn4xHMDiZgglasQJVQgbDklUhjyQxUZcYjFi",
-	"5cKhiwkeXIggDFIeM/t0wRMmNB9zlgWD4BX+/i0bd4yhmXGmabZ0sS2DwP+lsVvm06n5cRD8yBDv1Olz",
-	"3BTI9C0mU6hr1EteFMtBnvE3CKwKIznWho3PIu/ct3PdfPbzyyAMcp950D2IDiIbNmV0XDAIjg66BxHe",
-	"2CdgWR263oc33UN3UTF/mMk6aJT39kiGURTBhgEkSpqGeCFa4qxCB3ylMyoUph0NXEAcJh0aSUPBErMJ",
-	"/eQMLU/kb3tILgSyANqLKn+BMsflN2IMT/Ib+Xe2JL+RPEbrmi0t4/x2IX7rdDr5/0yfoSdrhuQ3W+5A",
-	"JAgu/JszjpU1ADRNCfZb9bOXug/zvIVh9SsYrW223GWMSGk/asi4LORI5ZOlENqVzxZ/xY9jFeXi2znB",
-	"OaxQ5fMlvKGVzxd/rfm8t/qvzZr/tnGtLzMM6a1ddDOe+fGPyi45V8RmED2Bwb0lArxnq3MBSs09/kO6",
-	"Mlo/1IhtJKF22PJmuT3yRq3fnvo5rG5TeXdWP7u6Mw1fXtmh8sZUvnwhXNq2yNO2cs2HrTw9BQr8gLwZ",
-	"E72QeJThydccW3OEEOrInsjC7MJFV3mK+IUoFj3JxxktC0MOv4HXCDvo+1yxs8I8wrSyXF6jaM51+Msk",
-	"GASzuXZisAglfGo94C7F1VydPWPqV/vmwj6BtxFf1iiGn8GdEfquPqKZi/dKnlm3d9KPavPIgl7Ue9Tp",
-	"dju96Dw6GfSiwVF0cNyQw1Ru/XjQPx5EUSn3aRAYjuyYZt1uL+p0vWL1g+BoHNH+KHnUOU2O404/OaGd",
-	"U3p81HmcdMePxt3xCY264BRYw2kwwQrkWHDcjY/GjxPWedSLjzv90THrnNCIdY7Hj+PuuDs6jaPjfVGy",
-	"MwVHLvLcX8YqJP2g24sil/UQ6LkQUIt3B8r951dgipqh7V9P+r3uXccob1BlsO7JbnMofbOBy7qnnd5u",
-	"X28SkzBaJRmmzQb390LGzsP31vFXMOgce4yVMHCUSyMs1QKdnVuTDp4k9KZtRPKz4g8jaG/LXjcLuuQi",
-	"QEDU9aLoPoSj7weNnJOzW/JgRp4DsXu7QRZ5+dANn6v/RDtSuh4p0W3lSPv9u5unUulfP4em79z6R7Fd",
-	"++bDtVP/XSa8K3/aQGnovvZtDCwwuVDgde4jx9aNknP24U8OZwS0P/Tqbu713kccgU5Hmzu9ZTR5I1Ic",
-	"pduiw7mUrwDHAzoctyErR/X4iSWcuiCIfq+3ufNLxO14Zg/4bRgct1nAd3BzzuF4jtusxNO5wjf64qb7",
-	"IeOaOUPR3FrplZG7OTIkPvqUL5nzhOuOjRq4YrVxitLe+BLrSFGhd132LsohxAIjMKf1LMVSKKjnkRH2",
-	"CRcVfSngL5ZpwpRGT8oBeWvdxXh7MPYp9BjAj0JnS3wrcjh9BdyPm88B+ZGn4OQSNMvkAk1lrlzOV5ri",
-	"ddbYt1f8hgmE5hxzbe67YOhP6RI9vCPGBLFgMtgd3ViWkLlO+U1+L7VvGODgjYEQ9N6N2QI6cKbMKESZ",
-	"b9CUjJHMkFD0i5pRmXBwXHYBxoB2wAyZEJc2IFeSWO8W+l9KTty5jVmluY/2YMViN2txZjb8lbwCt4Nz",
-	"MTc+bBVNDnFt30EG0W3YsjlE0rZvfmZWb6vmCNvelhrFtvh6XnxsY/tXfMpbNXyGoSBoBG5tF7QU+maD",
-	"IfCmRtSfAcPtINl/tul6O0n27WVgSawZwVB+avJlm/ldjWCzoqpRrL3xZE8ITlFIw0fvH8bx1h+gZ/bD",
-	"256fB8UkXk3o3wuXvOJKewXflccjbss+QtGqOk/qeSmMwjn87YsTFjDDBzeWKlZAQ1KSUc0suK1fbf6K",
-	"2VpaCYM3Ghc+VmYnjFl85soH7u5CsWlNxSWhhFUNL+RqcHhoX6IPbNdD16xwon+g6TV5yxY0S1SBcFoH",
-	"urHNPalABG91R+ruj81LFSprOP282LJcryIfmN3Chzug6pWMcwTJuhFtU3uw8tYw5Hcb+huyod/a3Lz8",
-	"2bBWjjRom8PPeWTzbaPmOVPWwivSAI14WRUP5px5wuFOfoSqhLBg+4+icAdh4aWQBNHo0bhLj3udI3rC",
-	"On16FHdORydJ59GoO47ix+Ne0o2COvj6brQCFx9w/a+VYcuR3VXHbhQNouggiqK/B1VE+MZ5BA7EPWgU",
-	"e6sAUMaerqCdBw3584NHUbRWctbCFX0skqcwQhGC+AvA7iCoA9A+2UIItxGCO6j8O4iq/uZOSPRrqaFU",
-	"075sybVHe1u7DntaqOuZy6Wv1D2wL6YYN8DSRFVuok/gkgvpR/ZMhBAELDNj7kr7lGMEh7mqCrbIS0wQ",
-	"5qJIqB8OVQxwIbggs0xeZUx5KLIyTTBwx6+xbatUAvMWAchWQaZSMQVvWAIrmbEMX7NslbO6NyJ0HNyD",
-	"hWPlV7cXbX0EbIb+3ty1LcdGF0orU4Q6DQFq4aFbELud43502rZbgav+3WKpsViQs+5srxwmXAHi7uDz",
-	"nSRg7f3qJYQNFILGCL5rNgNpZpneua5SGV+zBBA+sZi0kqumkaX1LtbR/rTmXc/r7/es3vVKL+PrnK8N",
-	"R+zM20x8MdZeyOzahpxWmHtKl3lgLk2N2bckSvM0NX9Z5XGk+TuL/75ZnOmCww1fGMbZnc3z+hL1TznW",
-	"+OMZMeYOwZxaFdqYIu05RO07IAQaHR2ThC5VHgIM4YYu0d+F1orEixDOURcSwzUuzmmWSTkuoAStsYkA",
-	"F9bpQs4nbOmq52fMBmgqc2i8motNTlkM7/49eGZhJg/LPft17mvg1bU1zn1Yw73e29ocLVcS4V50iCdo",
-	"4X4FTxEjANS06QvFEyavMaX8oj5e6oA9SVJiKLaLIYcAbDy/F8IlFHgZFlDU+jiKwjzW3aWgXkmmiBRk",
-	"tDRksHQ8gJSEGdOQAuhC4MlwpY7EsO526P58X06u3fxU1apK3V7U3+KSuVIFar1i5Tkg+Helui+l+kIU",
-	"Ph7g+ispk52VapGRey/nXrDFNk9P54XvhigtZ2hwQpqdtjliMrN6cyhvWJbS2aXVncMnmAfggoVlmhjt",
-	"Cl+Biv9LAhWZSz4hIbU5+kWw/6qfGuD9S+j++3T1VCYRDE4e9aPt3T5IGZQiyF9m9h2ttw8BVC5dEKib",
-	"mF+++K+zn35+9aLWNV24xHvn3ch3iW+xRHUVGhrkVsGv311T311Tmx7TIIfFQynYWQrPHSx4U5BayghA",
-	"EGPJ0iGAOA6JFEV6L9fFnabXx9ZPbApF7pECfWFvPOue5BDAelujE3rZGKqP9/Co58FmRwdRL7yjCQRE",
-	"FGdwcAT1XoqSbYNeGKR0pmyU6ixjMbfpblDqGvQAAm9AyLBFLv/FkAqg3fmjWa8fhX5lRwu7Al89jgCl",
-	"sXvQD4PZ6Sn84+SgFwYZ1ewSEpvRTiv/5lJNaMZgIbqGjjGuy1HxbId5CZYuX5J2z6PT8uOij3X+y+ev",
-	"R6lXyhIuvs8pT5d5fOftR8NVDY+a38gM6iDgI0POmsdWhGH3H4fLmtBDXv+yk13R0V1D2dFOOtpC5q9q",
-	"ZawMEIIHR8SQSW3Wrhqeu4O6/o85y5bf4gsvJDnTwnmJ0D9f3GngwQBhLPGq5notAf3GRxN2OXxGEzlE",
-	"AweyKIWFtBBSI+ww3AhSeeUikO2H4O2kToFN5Q37kGP9VDRQv/aOgsAjQroEebgpYKmMb/3S+lp6GEx3",
-	"5jyztgWOgMdxdhBkuQYLxuE92A0EuAcXTijrTZHGfbzzxaVlzE0VPBzjZHzwbfzN+pCchVudLaRhvm31",
-	"txQH5fDQAlr2y28Qy7KB2+7itJjr2lpBbJFLAgh0pZD4wXM3voeCstGfcSYQDeP921fkmrGZ8i4LKPog",
-	"VVcVE7UFzSlAWBg+Wz0bimn/aOzLE3FvXGwhBL+IT8LTSV/rlK+i3QWLiWJx7ufYfgU9pL71EiGsBvoS",
-	"Pi7SZtj3eJvvTo0NTo138GS7VupuYRs+MPfyU6knIM3B+nRekoMGn6/DXC2cvvf0KrrtKS8O+Z3clb9r",
-	"Y9VzzZW0991ZWlsA2b0z9DsIdqVkShPWmc8cGrJNOwV8TUoyRlOCEIoAwSbXmQ4Wk9Hcphz6GleAtYZm",
-	"eGjPiLYo9hDXs3IazITvw+BweNZVyNodLAyzJV/Eviggoc33SyDQZTujWzhpemhn5E2jSoGWk35eRiXw",
-	"q2rAv1zcfC/q1xYI6T4+Pe4dH/eirXLny6jYTVnztVWEfh8mREnYfDcCVowAeGNWLkmljcQs+9VrvQAv",
-	"UQYh0qAc+3n2LvXeg0eETHWIHgAssDvlv4sLwTpTylNCkwRSBZSmRtqiF0rZitZ+NMgi45oZDcvhBgco",
-	"dkTIrARuCsCipj9k/I8gaXKWyU+AaTXOJAJbcn0hpnRZ97o85iLx3qN3zFvfLvXbVZz7fWeKw92gWNpv",
-	"MNwMl3+PzuMfedln7juN/bqmK4c7ryhZb7hA5CXgkRpuX8o5Ih9DBKW5hK/DRYWz6wKrzDgd9okrrYaI",
-	"ltuQVQwMfxdbhCa0pNddjh5N6L/adgcx1F+plGVEDR91O0ddv+zhICiVjt4BmmmrhGM88PtKN163MPVe",
-	"lO7KE9S3tIDF6q1escyoO2ZHf0N50W3cJVDvVYpxyrEqwncrqZqaBEfDAjV7svQ9ltC9bXAxl3Bt0QTa",
-	"CcIWIH0WYC/xxPr3oPYEnlgjWtH5LAW7ECNmcckVQXJGLCETljWg4ZJmMFyYHqR7GJKcQcUUkeaaAPEp",
-	"CFwEgy+46elgmyBpxMItOUtMZl5NfgsWD9BKRriL2BaWuhAWURkwWE1TmL+Zry2fUY8vypN6TNEzgX8C",
-	"cDDI90zwMu2W1VykL0QJJImKgugxxO0DMLVpXL5l43piFQG3C4AAbzYS0xgaMEeRd+6i2fRClt36ypmS",
-	"X19EhwURIzlqRUSvE1WIOJuyjMfUqMHLv8nsels6etvBIBZFxO/FwdCwXbXAeb01oIe7zOg7aN7/LzpK",
-	"ZlZM5kDL7vpdo7dqrf/Dz/aQ3a6L93iex88pCylnCKViaeH5Xaa/tpZWfnV30MXEeQPDPLQdY0CsipPa",
-	"Xu61vBBOtILNRs5qczXgSiGk7ozNJao2UQMnk18pWoSM5LrHqodv3/luZr/Hm+ZzWJd1plETeIz2VrcR",
-	"N6Z+r6LvV50drjoPLIRkz4xoo0iaLfQtA5xZdkcslAPyjl+JjrGtZeKKpi5skRboZRY58/yUcuaSYIp4",
-	"ktxgNhZqzBOALkmZSGgGsd1ohgu5IFI88Qq6mMNDRymWQAAr1k+2U5ouizGQmW1Zm4QuycjsiXKJdTRB",
-	"K1izmSqyc2xdIKzERcCVw8WVP8oTd5lwgKDU++sfVR2hxF5ecFj4NeToNWOy3Nk/ZMGO/dcqzwJVnB6e",
-	"y+ul3PYo7hud5bs4q+jk3x+4TFUgtvLdgIv/u/OmDa5Mg2rYYAQfVnDha82Zp0tbyqaQkwJc5BYijbii",
-	"Hw1gxt4Q33TWfzGRb/AVZs8GCaT8+xj5tUDmdzFMap9ozhIsgujqo+X3LSzdltBlCOYCFA+jmmVYUhPq",
-	"DtIFXaJBgQBtxhYo6kPilyyakfs1uCiLZ6ELUX4X4qrhPWjg1f622AAtK1HV2gKgAQvu22v0iq3Ub+6P",
-	"XomHu5Tz2O4JyJvWl4l82b56Tq8R33LVCvmqy1ldyxo8g5zvfqdWxXf7oGIf4IajbGxXbaJqIrQJiXmK",
-	"wNrCc7TmHjMnTL2YmAWr4qHUAwaV3vj3LAjMScV6Wjmf1sXYd48HR9FB7xhO9+5QAfXpnsXSXhY1KI+C",
-	"MLjKqBvnJH48Yo9p1DlNolGnH3dZ52T8aNTpjU/G/fEj2o2Pj4MwmHClZba8NAquKmhSqhDR10sDWIca",
-	"juF6ENToneFtXhv8nWsURXdJevz2jCU00f+oWkWu7Gw4bXGYqzjYTc7wszS1Th5AGpLXTKjikLvPlTw8",
-	"9p3RVsqXghHBWKIIgNDio6hAWMmiv4v6vRC+YHDelRxlss7xnbffyvltBRT4v0ui6NuPQHeScy9APcVj",
-	"CPi4YNH2zrjhXbJ6bTxxB6PBW1YTKYHnRQglQc5s2R8bnKny6Mx6BWUDSV/c7HS53TYu0Rb3AdH8rYUx",
-	"+iv1zcYw3g9wHrupVEJZE55c5vTDzy6Sfl0pA7i/+nXU/VJZNpp/beYybNo9VDeAy2vw+QIyKC6CwYVn",
-	"Dx1YSJKLILwI8jwBaNR0+4Kmxqq7CAafL3ITCvq0MaKg/6pFBv2P4I8IxQm/AIXqq42L4PY2CAPYGEyj",
-	"gIXFOoF3AnipmIZb3kQNR30MAzQL0fTb3riEImZ2Rp4NiesRDFZXIyhMyISl/IZliO0gXVebNLO64V4J",
-	"BaBwqq4u++Pu+HFyxI57tN+PT9hp/Ch+PIroyThKTse9rjmJUB3vly3SV7r3lL7ycfv8FThgz5mGePZ6",
-	"axn46sHZyT79e3/tFDjp/aTM264tzIeSUD0Er91y+zw5f7xGZ6Z7bczrPYDHcOjo4cnQK3pWhDFxba3i",
-	"A/JSK2KYKZmn8CcndciIXXGhmlLhcFZ3F+/bc/la/v6dAVg3nY5WT1+vpYbszyVgot/9TGEulHALXUGw",
-	"9k0O043F84zrJXC6Oyrn5uZntAlUjoaBbMXtld2EGjwaLWcmMBIdcQc+2z9duj8ZpXlDM26mibkZlQZ4",
-	"bpxkdrgFVnEccKFZJmgahLVQLcNnb16/fvHs/PLnty//8+z8xeWrl+/OX7we4tsBNScHarWYk4VXVC3J",
-	"CMDfV7r+25t35++GTzAgeMEVQ6RfRfq97oHh64/5etYg35nm1ueGPH5QVDbCxzpjqdeEL2JotXvo8HoV",
-	"cFw1HXk8sXc1zmCqCeHa61xy0ITN12PObHbtwmZSLhGoyf+UBWpqoL+gArx+WqZ+5w8F3sS6mrZmdH/q",
-	"UE/y9uPt/wsAAP//",
+	"7L39cts4sjd8Kyi+W7UzZymbkuXEVmrrPc7H7OY9mWRO4pyc3XGOBZGQxQkFaAjIijbjqvc2ntt7ruQp",
+	"dAMkSIESJcuJkyd/7I5jk0QDaHQ3+uPXn4JYTGeCM65kMPgUsI90OssY/Px4Lpf6v9c0mzP9Q85+nzOp",
+	"LtMkGAT9cXf8MDlineMe7Xf68QnrnMYP4s7DUURPxlFyOu51gzCQiqq5DAbH0VEYqFRlLBgE50KQ6Tye",
+	"kFSSEUv5FVnkqVKMk9/mUhEuFgdBGKjlTD88z/kgFpyzWHXkdTyY5WKUselgpMm7uQmDJ1nKuHop1E9i",
+	"zpO9UdyP+g7FE5YzTS4XRGrKYxi0BZn4YIcL1RkDfSXJr8bjkaB5wvZJ9GmFaEMnWVBJRDFce7LLd4Du",
+	"Z1OaZuf0A+N3Q/EZF2rCcjKXLCcTKomapJKwjh6W0CTJmZQtiGf6+Y4COjXZz/k1zdLkieCKcVUhneW5",
+	"yGUw+PVTkDBF0ywYBFPNhCNGqCIZo1KRKAiDmUi5YnkwCA4TmmbLS6nYTB52Hx7CD8HN+/B269Drlevw",
+	"U8qyRO8YURNGzGcJ1SyIU2mxCObJTmxm7S7EPJci3+MWRjWmg++TRDB9YBTRJKR8znA7s1SqbehHYjX5",
+	"P9NsLPIpS14jtXc3A7vkqSRTO2gLmotnO+YDQPZL8Y6NJkJ8uDPZZI+5PjJckAUO14JgLjrmYUOpeoJP",
+	"sbsTpHi604I1cDiySNUEGUSrJMqXrchXneILdgafRw2oidZb+t8t6Syl/0uhXrNZRpd0lLE7F/1GiLDr",
+	"VQYhlC/JVLSeQl5SrefxmtHkFc+We5zCUXUKYsZyqkROlPjAOJnSJTLNhPIrpqmHXWhBfc5o0hGaVk34",
+	"G5Zfs/yZFv17NHAaREgs5lkCZI8YsHbGVCthIoHKDmgoIPtciBc0v9ojy3Rr6z0SyVKztxKCZHqoFmQq",
+	"ITrwLND4ltO5mog8/ddeJUh3LV9oKZ1KqQ+kyMkiF614Yu6SirTL+WwmcsWSn1mS0nN4f29rfexZ68LU",
+	"mM2yNKYqFfzwNyl4K/ILajtTTW4HXoCJSJY/ZcBnd2SnoQwvRXaagImZsLbMrd/vmMcLmp99TCXeQz4P",
+	"yQzGa0stPl0Q+5kvHJqEtpRW1Y0xPp5df/5bEiidFlQbfdSB5/3kv1FiNrvLm5LViZqPJQ62BeXmjeBG",
+	"kzxhNGE5MPITGk+YvnjkItP/TpiM83SmDzrcd+SC5RIse86uWa5HznFgPbk01zNW+ZyFgYwnbEr1N2LB",
+	"te0bcNGBx0sqpcpTfoVXzAnNMsZRW1RH/btYECWIln6MKy12GPnh9U9PyIOHx9GP7cZ+zGjOcpIzmk3/",
+	"ehHI67hjhfJF4CcIzJEXAqXcKlV6D2ZUTazBUt6wm6mZUaVYrt/+n0M7/OF19xDflYe/Rp1T2hl33n86",
+	"enDzJy9Z7QmyJ3B7cvSbrYgx95rnySo1L+mUycp1MOXwz0xcrafqTzkbB4Pg/zksXT2H+Fd5+Dwx46p8",
+	"eTaG++0Kj+pfk4lYkKk2FyWLBU+0iUAk40n1gnpFU76emGnK0+l8Ggy6xfz1vfqK5Xh0ZjSnU6bM6TlL",
+	"fptLNWXcuyR6g9Kk4BeR5yzWf9IUpPoBvXtBGHA61ePQ4mNaYNxyxZCbm6gypvfzpyVxxZXGQxk+vg+q",
+	"iov9Kk1Dzj6qS7xNDy1dM3rFyIiNRc5CMudoWCehVZOMSDplZJxmekcekWGWTlM1BENcWy3orilm9fuc",
+	"5UtnWkhNZfvpxxeMX6lJMOhGvX6o+aH4RegeoF/POv+knX9FndPLzvu/+I/LT0DXWew/v/pqgqqewhMh",
+	"6iQqydDIlvksoYolw6YJ4HtNE3iwlnza+dfB5UbCfZsFdC8mVBXEi5wkaTIgQy1IhqGlX/9kxYz+WS6l",
+	"YtNhqI1gvXd6FnqjKZrJa2bZvEsP2u3RwaZNwvOybrJ6qiMxN7Mupb+Xs5wDs9UBQWLAjdmSFla3G40b",
+	"MtTyVz8MajumkjURC97I1oQibSWtb1Ies3W0TuhsxjhLiGWYlEtF9cU/JxlVzcdTwpfb0vW39Jrx5/hp",
+	"lzxFVRN5YM1J1FOpNqqoalwk+GNrYgqbUL9UEvOWq/X7WqwVirzKejVRNoeP3nKZ9IWhPfNbS8NLjmT5",
+	"Doz/Qgtuv2KYCqlILhaSCE4oqIRQ/zejKScJi9MpzQ7IC0av9QU7VUTTyX6f00wahfDXbhQ1ClF4okJu",
+	"wsZ0nimtAqJQCxtjEUTwT8dAcEVNt3P6XltQ7z9F4ZFrPpXmg76X0SvWcGLeweUEzRV9bSYjdpVyeUen",
+	"Q294k3VQ2d6qJVDu7q3sAHM+mggY2ltLmgwr/sEGqszjtyGspAjMvJzJmeCyGmiMy/iM6w8xV62//CZR",
+	"y7sxypF51Te0fe7wsY0UtiP1FxwPCa0u3ptNcUuiUG+X9+Apm4p8ScZGJ49EsgzJYpLGE3DGTlEMUU76",
+	"5D/SxwfkOTppFzRVLCFSTFlhcutvgMEF1jfjSVj4ofWlNWc0IZQnlV8mgoPMrV9JO86d1LcY5vnDyv3V",
+	"3hQ6xVVh3avOpeImDP67Yy43nedPN79pr0E3/gDvDpyyEofdxDW1UW/CoP275Vv74LqG4PMjMiwoGpJF",
+	"Id7gzmoc/W/fPn+6z+2/9S5WY96776OofKfFRr6qRrL3sSlucJ3xhCVwQq+ESO7JkoMt+UTwcZbGasf1",
+	"dmPpm1baSQ/Yyxr70wGcPIB7sMbu9eZLi6g7FDb3arW/vCqoudk3faASL7ibbYIzIvL7tV2riTc7bFc9",
+	"kWXTYtcG3Z+0xw/azAUwruL5lHHFEvC5UH2LKrNexqkqLnfo1h/o2xMHRy41boWJKF+AAFMIOhzdmtQG",
+	"1ODhwq9jBCA8YSSktvLIS8fuM568e8IHReLOjiywmleziQlWUoX2xgbW2a31ESVwayTo7kIe0Bb+fVv2",
+	"xyJZftNLH5JUySJ9QR+m/+/Nq5ck5eTt+U+dk5BQTsToNxbbl8cpyxKiFmnM9LaV17AHffybhOOWpVJJ",
+	"uFTh2xiqK58+IQljs/u23b9QDPvdRtgWkYRWstbk6IX3hl2GK4QMByA8KwcWeaGIOeHtPZVkzj9wseAh",
+	"ydmMUS2ARd4g9Iu7vjn5ZFhdQjOsSYlMK1Jbc5f+hhjjvd4GWg7IY3aVcoynoV+XkXGaSwXeufvGbv8J",
+	"nrOvX7zcNWvcj22rZKN+KUdKkXW62ZNiqb1/DhjY5LSeVPmVuWXqKb87cEQ1C7fF1pQDftlNLR0LmHwz",
+	"Yoyvy0huu7Xy/uxtNdF4x83NKx/ZtEfOkDdhUE+Q2vSBWrrXvn11DQnQ9ig7yV8hGbGYziUD0zJnMUs1",
+	"j1BI2WIJ6XejAZFMwZ/fvn6BCvqe7Lybmr3Dppfp0pu2qxhobxu1mts7FpBolmi1TLM9BzRusci1NPId",
+	"1rmS4r1pqd3h9hTNmjL0GIxpmrGksHG0ObMU85xAnPaerLab/b7DUpdp6pvWuRhobywN99JqtK/7gPyc",
+	"Pg6rd89uFIVRFBFIcL0vSqSe0b/D2s9rn1jvK62n5d+RVPFVDOxrud+9e9c5c9JrN75fJOvedq/8FQw7",
+	"7Zm3vGDz7nko2N8uckaGxrHb0Z8eWnE1rFdQDEPUFbC/2pAbPiLxhOaSqb/O1bhzMrwv50uy/AvF6Ewc",
+	"IylLRTZGMWxZiX2XFSUbG199VtZP3FFkME3w2u1m6Qn998T+/R7t+S2DWLtcm+5r3OoruzI3FdR8tl1s",
+	"KpdpebeqEn432wqktdnXMhXtXuxusRhYfxCr9DpVy8dUxRPY1yRJ9ZRp9kuuTQqV6n0c00yyFRGlMLOy",
+	"izYdJFimnNAs0xOdptz9QjcMZs4/PwXxMs5SfnVJkQLz21Sxqdy0Ta/ThL0WC/TGf3yOr3QjyK40OZM0",
+	"z+lSP1AMU9ZG5GwqrmnWfrwn+I2yVuM1fmF3Gm4zdstBHQyH1oO90U/vMMD2S4ojbbeMWw+y5ff1VC7L",
+	"IpvdJvWkeP92o+88aqvhbopfYNRPv1IRBa+ZhATmDQKhzZFemzSL2aUtDurGfUaTreGotaShdma2f2sX",
+	"knd4ZR2n7vaJ9vO9cROkf60sWejjAM9Q/m1qWEhngdZMfD3/vPexOzzHkqdUUcmUL50efUVmOEw1YXw+",
+	"bZ42/NYZzRYJhU6d35ZKFgQlOFGYyqE+kiJODk0SlkCVK0kohN6qh7FaDNgiqz4M4hzifZdUbXzeFgLo",
+	"TSvWb90b9eXGN9lG9UczxhOaP4U6GL04mdpoxj2FhzDysnGElwK/bAsT2tUfuEegLGmoF2DatTFzteQb",
+	"wioL3syi+nM232ELYazHbq1DHPa8WVVNTl1lQzUoxv5NoYV+HML4jwifZxkRpoyXSkWMbxtH+NUekDDQ",
+	"DwbvV4ULrpYzvned5kmqwObfco1oQ2Hlu0oplRKQ5XYQeM419Vc47lrHyAs33v/+//+XLKsaV8fd5oiW",
+	"xYSDT8FY5FP9djCfA482bUUYmDihlrPXLJeNJeTmj4SOMY2AERors/d4JeKClB9DmcpjlnMXgMBHgQUs",
+	"a9pUrM+p8kMYfOxcCePLCwBq5DVd/MykpOh9TH01QyzLpC3nE2Nww6l0ygid0Rx2vli2lKsH/cAp44pW",
+	"C7Uq0qTtgtd4HwWKno8tXy2Kdd3i0FL4eLarWMHGU3PngqU8ml+hYKlon1XcABKbvxMt3kMy/Mc//vGP",
+	"zs8/d54+HYZknIsp6Z5GUSfqdqKuFiOnp6ennW6vc9StsJRRDk4x4A/d0z9+7dmCwB+xLLB301n54U8+",
+	"4fAEU2PLiuQt7I0XQnzo0Cz9wDATMBPig6n7KN0bIK9SSa7Sa5RPtXtAMfBa1Y5P3YSBHuMSx2zNWJrO",
+	"M/3KKl/V9tpQUx3Gu9u7rJetNBxihatkXOHOQ2JlCJmV6bhSMOeA11XXbTTPMT3MFTZHvcAnYGKaZSMa",
+	"f7ic5yAgV5igIvRb2H6Cx/M8R7OZJrItGYIrGqtLZgvOV+nYxaiciCnTB71xdpm4En6RAbw55wnknqfx",
+	"xEKICMhSZ/k1Sx4RNp0pLFnkFcHhjICVoY0jVGEvQkKxqFkPwUjqNxZEllxKFudMXc79hdxQ360PGkq2",
+	"Wc6uUzHXH9VvkYXIP8iQKCGMBEzHJFVFfv2KUOloHVaVLBcXyaf+TUf/p2f/c47/GVT+c3FxoH84uvnn",
+	"n9bq6FmeXtN42bhTJutRXs5YfjlN+RxFaQvekrGYbSER3ujHq76PI1DT1hFSkxNhMOfp73Nm/qxtiZsS",
+	"Pam+M09TSUcZS0hMORkBh2kjARKni8I7+KPZCHtThKsw2P7mC0EYOLV9vsuiYvlUNi7ohsTCWj2y88bl",
+	"jOY0y1jWcv3ta8h8q0vyZiIWnGhLLrRQPZg7VBwORDGEK+uUJqg7VqE7HSiNVbmNtg0cxmJzatKv4BQ/",
+	"s4VGrnpknGdp6iKtJouq/O5ulZFJFYHnOfLNige19kb1s8mvXiiRmrFivHu2xEASmmViwRJw2RN46xF5",
+	"EBUWO+bNsEyC2pIUwxcrbFMBN1jBN9ist/wh8IlSM0nss1AzDkCCU6riCWEfaawy8Hk4QC69qH9Sh3JZ",
+	"1UYeNbdxoVQJFKQF6iPSveUybVykulatkvgE/2wJK3I3V7WauzzHfc961BVtdaDnSurzKlNt3cKe2Mr+",
+	"QtdtGhU2paX6PuPkzX/9TV+Kf3n5NzJOM7wUmzDTA8AP0Ow6opI96G8Y+eTh0Um/AcznL4fv/+2vn6Kw",
+	"wX6+veqvoEBFG7mypkNXN8E8QGYiS+NlsRdZysE41/YmksTBAMU70i4b06Cta4J/LhVNAZFn9bAQfEvL",
+	"kjsXJl/EQqho59Wtgj/f4Q75lHmVimfoxgC1y2g8Qas3BzQ7nzQ72XmbDHbWmh2y1HqX64wbQf/29Qsk",
+	"1yQhW1cMnC3JlLFl9I+SpMouHPj3DWagY1ZsWsObRhVcZLpu40Pc5l7jIlImXgQfSPop0SHJLBfXLIEy",
+	"2lSR1MVyHQmRMYrBM5Ewr7GI7kTjuvOcdip9Xr2f0o96TJGXEP2ah9LYf1Wyh98PxAmgigvNYDkbzyVL",
+	"iL6CY77SItUsVwGBCfWI9uaWSgBrNk6eHfxwpTm/0eCtmZ9ovhXL5xqferGLxatvqrMc79cz2l373lye",
+	"/hqdb0D+51mkr3d93sDl4rVQxSnfYqXENcszOrs0R89/fjPBr2AqIkusI+IDYzMJ7ggoTZ7PiBLkKCIJ",
+	"XcpHxOp9EFgkY2NAVFuvSnrHp72qxo+8R3R1GQq397aCu0jCvtw9mtLCsYaPb2VTeqVsm3DM3xg3Aqv8",
+	"on0rBLQFALsjfD4dIURbEwJd98RvG1/ldIvJT1KpRL681PbPtqFefXLgkma2Z0VVcnfJ8KDpx0MI2KFi",
+	"oZxMxDwvg1G8LGf8Mu6yL+bU8nDfCzrT6hjqd534HFhiC1wjrbNzJicmBABtEwS/ekSgeDhn1xAd0Ff2",
+	"VBHOWCJLRNECLLlwhZVlD3p79eCgLuEjHk/YGoeQe6ocpmyIgpXYm8ZPVOHLsCYKaqz3fq3QeSLmJsdo",
+	"J9HjvdybT3uARbe0fpJUVspW724ks5t3OsYsZ3Hql3tn1lyO9Ymn1ww4FSzP2KFACRLr/XKZEpxJ+t9S",
+	"pVNjwVF1CX2x4DhBNbzXT2s59w5nXTsC5RKEG05TbfPXM7G8UwurVNCbQnXwXT+pc+6PjJUGRLf/sH9y",
+	"9KD/cBMfPUEHbctw3+1Cm7sZC5s97l4LYc9x1G0iAAfkDGOfWvGKuSoQWPXNf+iGQYvK5ErbIMkUwIhw",
+	"U3CMFU3l1X+7cEER8q2uZ4sQ8JpM7y1F/Pbpd/vPQGs3xc8xt51z/S7LXglfS8pfkehnaTdU+Xbjqc1n",
+	"9OeeQpLnIzJimViQf7FcaBWm6AdG6IIuQwuGS6IDcgZJKMX508ZZLPJE652lLH4tOLNvESUUzciVYNIZ",
+	"YMMtzSdkO8VvT3zitgGL/oyMTBorlrFZCn+fC8UQkYrPpyxPYzIRmEphAgG94z4ZLRWTB+QM37Z5sUk6",
+	"HrNcq1zryxzNFUDXQy6L9Xv6IiOOh/7II1qhX+Uu7sEyha1hh+OYzRSUprOcQaQLoToQfQfNaSiXNkU1",
+	"a+MItoWnHxrcBGkRoZkigJh5xbTHOY26P7puaZDXE4GBmJXQBnSEc7OWDn/9n8P3//bjv/1po7S2lK7N",
+	"UPspvZrnbFvjBEv9fXdtIVmJbgEKhpLjjx93MUWPo8vNuvXnNMtS61vRb52e7vBWThW7BIz5trPq9053",
+	"mJM7zqWc0Lyap5GI+ShjlSCN94voWkDzGNy9LXfC1Lv2d9qPZg/0GVaj3cboLj5e2wvvkpXTDi0nFuxS",
+	"cICX2cWcJ9+dWd+dWd+dWZ/ZmdXeRdV4qS5Zah825T1ydNWk0l1HY+pC8CsMy1QapfhC3rZ7EUC3PjGd",
+	"yDCCItOPZJxjnj/NSJJepdi9c28n+wdztLvhg5sf/99/eqXi38U8hz4zW+70aC5TJlVj2kjZiscmi6Qc",
+	"XMf4Ah5V8M+VzUTmyRXbJe47Lk3HtfxmHoNMqHm+heIsIsPtxd8r+8pbW4qy1hkGBJUzCevrW6HBx4m+",
+	"5jhnCDNBbF9O8JWmwIyZWLDctvmqF624mhW7PJ51fnr/6QQrEew/+9v8s9uQfdX+7ODRmTr28p1rQYfO",
+	"0nO2JWxC0VUDzGDMV4f8MfSIwfV+bGFejIzyeSFbGy7WXNsy39bHU5XLif96sO5K8JIttqiE3YfX6Ruo",
+	"TfXooeaiUt+mvWSLnZzd31OJv6cSf08l/p5K/D2V+Hsq8deeSrzLCtUUr7mD+2uP3jfUoZsGk6h/X7Or",
+	"VCqTUYqK2fZN3UItF6K8RZddPQM9JstZcin4tiaN3tV/Cb7RUDm3z1U9IDTLXo2Dwa+bbbX3TeDlf5Yk",
+	"TR4RSjhbgD73pxbW98oWbxUTqC+E104SyttWdRkae1zb64uJgKJo03qYvDNxq5dvX6yK68hz6so+fbfI",
+	"QNimrtcmeVxCC78mdzw6yszhJa6fy/QSvlX2tRZW+j2n8nGbgL6Te12fjm8jazftLeNHW7sO1iXZ1ybl",
+	"JpTbgXwzsEiEW0qGPBe5xxB9B/CwtTZjQwM1TmwoEkCCi1JOkSdlJacJ12Ev4VaOvDJeWkcjW6cmS7Oh",
+	"NYM3FexqAYJ/s5PAgNOBt9ZVpSrzQjyMoRRCsY/olAIlqF/3RjXWAQjXMCYL2GCXO+B9S4zD9c6arGEW",
+	"i4VcF1/ayMYlmBLKbY1ukSknFdXK3PSCcJfJOsXnOR+Yg9eR1/HA4H0OVlvbhI3PVhCymx8roT7XfKoK",
+	"8br+Y6W3fsMHDc7vhqcsknDzYy5UcfNTJVj7uiXzAlQ3v1DvI9jiSfRjNz9Y9klofmalX87GRytaoHn3",
+	"ih46zQ81AcWuZwqn3cfmT9u+Hs1PQo/u5j9XeiD4YkavIVOHJdqK8smg3PydxJmIPyAwUZnn8y/I6WkT",
+	"RdgFYObc/jBY+eGHi4sD/BmjCd4L8M4JdFLM85i1UANv4MH9pdCVA/tkrYVQ3G4yefnWWnxGscCUD/3f",
+	"ls/OuemE2d7gxldXTO6XwjZ2R4MP4Mn0/cW0EVy1soHOsJidS4x37Qxu75YBxFRrqJi1zATEVGEgFE+N",
+	"thMvlf9oYXqVVDRXB+TlPMvC4k6hJ4/rUD6DrUsZT5w+aZ/1YPmC8MU8gcRiputxQB2BcxPeh7Pmn0e4",
+	"svtevhKqTOh+U+Qq3+Gl6lZp2lvDAJmiOzG2DLmCA+Qmg8C16Aukg2yu1inSsFuhorw2QnD1ztnkAPfe",
+	"QdFTt7LErzgjM5ZDjxTBG6Bdwfyp47vWf1li3eJffBq+ODfNrmC4f8Nuw7PkCqpYJozkacJCgu7DIjCO",
+	"TQUAVK7bO8F02MImePn2xQH5heaKs9x2fvM7lHubwxyNoNZbnrAStPdz5sNXh/Wx2Sp89p1P7NsDvq0u",
+	"QvvIZB0GfuvUoq3XcR+zhXGbp/NZ5tEKpLywhfY2azuwb/bnjrO4foVxo11wf9EPkoQqOqKShdhSg0oy",
+	"fDbXS3P4mOVZyocH5CmL04SVVaV/li7qZj1w+6C/UZ7tltmUXGld5c1m7kLOYZZhijxWV5gouAWLoyRL",
+	"lcqwr3ZVNbdKm9jd59u+OM8Ust6EjQn0Z5CwNYSykeEO3uCJmOeyyf0M91cn07qVl7HMVPMlCvqzXu4k",
+	"dSsMZox+uFzLJ+c2VGaOgUnnMkHOHbhifWHAbXerMXv/9h9uzNXf05d3gJpMecy2yP4DEreIEBR2fqvv",
+	"twBCBHrtd5txD0t29HBouK6yYbWIAedcOT72TFdFjk837BDm3Ak49uuJje6shzeGNjf2FdCb0a7hU3VH",
+	"IDWltczUo7TuRlOfqlxP+E7taQryd+lzsp6oPWF33mvuvWmY+13XBIDo+AoLASz/f6vJHXcnwHyr+a5E",
+	"Pb5rHZIDmBa/2tU7J9Mr7vXOfVGcbhPGWl9/5m0CHxIwN3AaNrMLwNR52eYjzZjtn0H1GjD+ZabpR82u",
+	"8yJkblWAmp3lWeGANfx4phSbztSdYkaWQ9RQGqHBhBZk+soZQYKrvmHMMubPtVuPFTRHq85UKPtYHjlE",
+	"zgTXFzYqoUJxl+IcapT3SqKViT9hvV4xFgSiFraQD9JU8L5YQoFiWh+wZgNEJX7KrynGqb6sn4Td055x",
+	"pdo7mkiWkDJuUCjt+cDuPOyjGhAmYzprhPxvyk55Na6sZqVbjrsGVcVk19Dhd5sVqY+WVHQ6888QW4Hi",
+	"tKgCd4x34zaCYiIvms40q4NX+chJYcE9dzZizaHaqZUTUuaH+lzPjjt7V75k6fJterX5+XFoM7AP5jMt",
+	"rZOhPVxiTKA4v5r+1aYVnrcj4PvGzKnSuLM11q2oRHvOJbLeWqdZX2xXAg42n2E1ryZ9pWXwjPEEsp+x",
+	"RbBJqJtpSxPzViFvm0oihRbeUottBh1LUknGOWNfRHM2gQHrRS+598DUQnuXfZ310cLHbY7/G2UNVPFZ",
+	"WKBN1p4hDbP2SsG3mW/Mix6D2PlGteTbZHltqvUu8IeLU22ODSzcinmDq1CIyVVe3iSQn25oxub3nItk",
+	"6ddIqGexsuCa5UtiSMHaAj9oxHaCml23gGqrqBwsJ2p9M63ZgDe+pr67sP395EfLQrisIW4tLtgm1rlr",
+	"F0F9E782V0G5KV7qhmUL+aFpEwmbEJblNynH1GRziGoWxVReXZrS6/efjhpK1SwbwgVi60aaiGLlXL0c",
+	"dHrnBrPdcdrywCcs08a5N2hh4IVsHHJoKR76AfW3PoNrfPbm/BRr5BJaLs4avnjjRzyBvP0Ri8vmocAV",
+	"bi6LsURqQxqX/vtmJjin+dXWSVQtC7OcbgIQH801425fgOu50q9ZwnMmt53ObVkA3l9HkjddX593/UbT",
+	"jq5aYqYzqGsQrdvad6mafI4cud3blG1Oq6tfl60PztzSBWelO+5gt5S1MvW8RpZ3R03QYDsgiGdaYOdi",
+	"gQ1x51wBknaMWQJQC5xyyXLFkpCYjSUiJ0WO7SouhH3+fucZv1EiL7uAgAwr0o0hMz9mCRktCcUSO1gi",
+	"64+hSssKTY7h9FbU+9OWi9Uqv7Y+g1kbdCye56lavtHfN00UTMfmc/GBNXVIptkc1c6TVy9fPntyfvnq",
+	"l2evz85fvb48f/Ufz15iJ2iK/Z7XPPfm8qfnL56ByoIJgtJiNAeXkCFWS9vgRtOa8rEwtXeKxnCgTDUq",
+	"YCMYsmsNXlCPVtyMJuXQPPBnSfQxpLMZgvoqSUY0/sB4gqkv1UpJU8Fiqtr132cmL9G61bAlp7WxoDpd",
+	"sQuepVIxznIsUsNPC54tjau56KfqtMzG5Ru4ImDteiOVYnzB1y93iKZV0ZZmAjd2vZSh7XZdLiOdJ6ki",
+	"mbhCkqd0SUaYtpkzCl4BrLq74EWC5sRkeqY5rGwi4vkUrLuhmDFOZ+nBkk6z4cEFv+BvGE8wiQpYhZYC",
+	"b3hm6qvA7TQgj4Evhsbzd0AeiyQ1PX0B+BMgdH7qnJS4qt0H5Of0cYnEOk5ZlsgLbrR2KgvSikgG0q4n",
+	"WtajwGtYMfDIOLhw2AVKST0y1qTYAsQz8vtc3wBRPMP6qgm74HY4BlxDMQPc7ga0nXS4ovScAqwsX8J6",
+	"vUil0tIVTWRt04NvdwiZDkMtWuQBGTr2+ZBkjCYAFV+5ChTHRFtbmjkfGV+O94ZAzi64uVMgPh9hPBnU",
+	"vphKdGpr6qTTPR3B/8QCuIvDNM4cDedttVkkZdhumx+YLLLRYsoNzPaEJqYtg/4q1Gfi3phaJYJorBLh",
+	"YE/7xw9/DMmQzmZZGsPnD82Df/lNijI9T0vroZY/w0dkWBYrDi3EByTISYG7alzRw//uvMYnO8+hXXbK",
+	"E+tkh1/biWbi6oC8K1S9KW7DaEfxKIARgI85JEMsgx3CETWsBFpFajpd1FvpwN6SlJs9Nx8FDTw8dNyb",
+	"h92Hh/DDcGBKrbpRZEsrNRsfRxGRdCkvuA2TgdAwgYtEcPbIODvK/TIpggj3yxIi6ZhlyxCQi0tZWuwq",
+	"9MrCb3O2MPWo6ZQNCMWuG1qRXPAyIbc8mZykWkYb+KkQvI6aqZBJFqYKGHyTShBatFTTrPJkwuIPkuRz",
+	"XjQ0wAJhauQRhlCAzDFwEPKnHBhJ9UM/6uJA/egIJkaJnohI0GenX+Xkb8/OfwzJjKqJfqH/Y3jBXdEQ",
+	"kimbirzEJh6JZEl+OI6OfoQS/akbt9FfiELS7x7p/zv+MSxY54d+r/cjnq5y2miU6FFD0o9OwwsOxPZ6",
+	"KLzFQv54QED8UnIcHeExMqdWy7Lha6byZedM/2I4gMXNEcdZixMqsRsF1Hxq8kAWa3EJ2bDa1sPqjXKC",
+	"Bxc8CIMsjZmJW6UJ4yodpywPBsEL/P1rNu5oQzNPmaL50maIDQL3l9pumU+n+sdB8BNDsGmrz3FTANGg",
+	"nEyprlEvOeldB0WB8iAwKowUQEcmnZS8sd8udPPZL8+DMCgCJkH3IDqITDam1nHBIDg66B5E6LiYgGV1",
+	"aN8+vO4e2juO/sNM+HCp3pojGUZRBBsGeFRZFuJdaomzCi3qoMopl1glObD5u1gjrSUNBUvMYIWQM7Q8",
+	"kb/NIbngyAJoL8oi/KiPyx9EG57kD/IfbEn+IEXq5we2NIzzxwX/o9PpFP/T7wwdWTMkf5guOjxBZPc/",
+	"rHEsjQGgaEbwvdUgS+X1YVFmNax/BYtL9JbbAjchzEc1GZelHKl9spLxv/LZ8q/4cT0B99sFwQWmW+3z",
+	"FbC3lc+Xf/V83ln9l3rN/9i41pc5ViB4F12Pp3/8szRLnkrTeDJ5BIM7SwRg+0bnAo6lzfwAdAW0fqgW",
+	"20iCd9jqZtk9ckb1b49/DqvbVN2d1c+u7kzDl1d2qLoxtS9fcIsywYsq00Lz4VOOngIFfkBejYlaCDzK",
+	"EO/Xx1YfIcSZMyeyNLtw0WWBaHHBy0VPinFGy9KQw2/gNcIM+rZQ7Kw0j7AKtpDXKJoLHf48CQbBbK6s",
+	"GCwzax+b8IetyNdXZ8eY+s0E3NhHcLpiWJViXibcGeHd1QiqvnivlMV2eyf9yFv2GvSi3oNOt9vpRefR",
+	"yaAXDY6ig+OGksvq0w8H/eNBFFVKNQeB5siOfqzb7UWdbuDkhQVH44j2R8mDzmlyHHf6yQntnNLjo87D",
+	"pDt+MO6OT2jUBafAGk6DCdbwHoPjbnw0fpiwzoNefNzpj45Z54RGrHM8fhh3x93RaRwd74uSnSk4soUy",
+	"7jLW+4EMur0oskVagZpzDo3nd6Dcjb0DU3iGNn896fe6tx2jukG1wbonu82h8s0GLuuednq7fb1JTMJo",
+	"tdq9Nhvc3wsZOw/fW8dfwaBz7DBWwsDHLrSwlAt0fG5NOniS0Ju2EUbViD9MLb+pet0M4p1N/wFR14ui",
+	"uxCOrh80sk7ObsWDGTkOxO7NBlnkwDc0fM7/iXakdB1SopvakXbf726eSu19/xyavnPjHsV2zzcfrp3e",
+	"32XCu/KnqSCA19eG1cACEwsJXuc+cqxvlIKzD3+2sEig/eGt7ua33roASfDS0eaXXjOavOIZjtJt8cK5",
+	"EC8AdgheOG5DVgFC9DNLUmozDvq93uaXnyPM0BNzwG/C4LjNAr6Bm3OBHnbcZiUezyVWkpQ33Xd5qpg1",
+	"FPWtlV5puVvA8mIAqHrJnCep6pgckCvmTVIV5saXGEeKDJ3rsnNRDiERHFGRjWcpFlxCM6WcsI+4qOhL",
+	"AX+xyBImFXpSDshr4y7G24O2T+GNAfzIVb7EWJEFSS3Ryex8DshPaQZOLk7zXCzQVE6lLVHNMrzOavv2",
+	"Kr1mHHGRx6nS910w9Kd0iR7eEWOcGOwrfB3dWIaQucrS6+JeamIY4OCNgRD03o3ZAl5ImdSjEKm/QTMy",
+	"RjJDQtEvqkdl3MIOmgUYAzgL02RCUuKAXAlivFvof6k4cecmYZkWPtqDFYtdr8WZ3vAX4grcDtbF3BjY",
+	"Kh85xLV9A3V4N2HLxyGNuv3jZ3r1tnoccUXbUoOFNS2fLnpabnz+RTpNWz34BDNi0Ajc2i5oKfT1BkP+",
+	"kUfUnwHD7SDZfzFVwDtJ9u1lYEWsacFQDTW5sk3/ziPYjKhqFGuvHNkTglMUUEPQ+4dJ3P4D9MR8eNvz",
+	"c6+YBCfxTXHJi1QaSPdigyyP2C17Dx0DfZ7U8yKlAt0f1uVvYk7YPxJDbiyTrATBpSSnihlscWd4csVM",
+	"K8OEQZTGRMmqbWKJhAEvuPkluPRsHBUDWhKUqtaLSJ/PE4OJr09sD9jdXTGmNq68bFQaDkCkXQ4OD01E",
+	"+8C8emgfK53x72j2gbxmC5onsoSM9mENbXPfKts6tLprdfd3XCoNlD0n5rzc+EI/m/0KwgADgEDVCxEX",
+	"wLm+Ec2j5oAWT8OQ323xr8gWf20KPIvwo1ceNWitw09FZtZNowY7k8ZSLGtJtZBa1Vr6nDnC4Vb+iLqE",
+	"MB1THkThDsLCSbALotGDcZce9zpH9IR1+vQo7pyOTpLOg1F3HMUPx72kGwW+HiTdaKXnR5Cqf68NWy0P",
+	"qDuIo2gQRQdRFP0zqLf1aJxHYDtxBI1ibxX3TtvltZYVQQOaxeBBFK2VnF6UtvdlBR4mSUIlSNl1IQh8",
+	"XRBOthDCbYTgDqbDLURVf/NLSPRLoaDf3r5s0rVHe1v7EN80rQFmFqyi1rzGRF4x/4BliazdaB/BZRlq",
+	"2MyZCCEPWeTabBYmJKQFxwEp60CrNglaHrRmd4QXfGg2t5ofOtRWDWeLouMQYTavhboJWiWpFzzlZJaL",
+	"q5xJB4ZbZAkaSSVEk7RNi+EYlNnURtVmQjIJUTWOjS1ZjvE10/TSayvBEt6BrWQkYbcXbX2YDJjG3hzI",
+	"LcdGp04ro4ZaXQMK5r7bIrtJhH502va1sqPFd9vHY/sgZ93a8jlMUgmQ5YNPt5Kl3hvfc0hkKAWNFqEf",
+	"2AxcgYbprTMtE/EHlgBEslR0KYkUq0aWofU2dtb+9O9tz+u3e1Zv62QQ8YeCrzVH7MzbjH821l6I/INJ",
+	"gq0x95Qui1RhmmkDckmkSrNM/2WVx5Hm7yz+bbM4UyWHa77QjLM7mxcNevzBJWP8pTnR5g7BEm8Zmiwn",
+	"5bhoTWQSUp+OjklCl7JISoYESIs7YZN9eeLkLBcgIInmGpt5NcuFGJdYrMbYRLwV477RZvISMyQx1x5S",
+	"RqU+NE4L3iY3MSacfwu+YpjJ/XIYf5mbH/iZDVqki9+61xtgm6Nle8rciQ5xBC3cryA4MgJEYlNQUQZV",
+	"U48p5bZTc4oZzEkSApPDbVY7pITj+b3gtsTBqflIJeSgR2GRfW/raa8Ek0RwMlpqMlg2HkCRxIwpKEq0",
+	"SflkuNKIZ+i7Hdo/35W7bDePV72fXbcX9R0/j9NcaIur50pXvvXqNi36LHxXtftStc946UOCs3AlRLKz",
+	"qi2riO9EGnC2qNdkrQuQnZceHSKVmKEZCuWAytSyidxo06G4ZnlGZ5dGow4fYb2CTWoWWaJ1LnxFWyR8",
+	"SaBtf8VTxIXSAqEsSlj1g0PXlErTlH06gGqTCAYnD/rR9s4gpAw6vBSRn31nFe5DLFU7wgTyOk4vn/33",
+	"2c+/vHjmdX2XLvfeeTdyXe5bLJGv8U2D3Cr59bvD6rvDalOwDmptHGSFnaXw3HZbaEqmyxgBDHHsaz0E",
+	"pNEhEbwsQ05VedPp9fHpR6bUo/BTgb4w96B1IT/E79/WFIW3TK7X+zsIGjpdA6KDqBfe0jACIsozODiC",
+	"NlplJ8xBLwwyOpMmm3aWszg1ZXnsI41RDyC2CKQ224YQUdHD4VdNNbQvKOJzvX4Uur1znZdmxxGginYP",
+	"+mEwOz2Ff5wc9OotDLq131zKCc0ZrEnXaUhw5PYQ6PaiyPSWcIVq9zw6rcYx3a4Pv376cpQ6zYLhZvyU",
+	"ptmySEm9ea8ZrCF++pXMwNcMI9LkeChoHGdtFBi7NbhR66oKdRo0fN6lWVHuXU3Z0U7K3bQaWVXn2Kkl",
+	"BIcQj6FUXK90Pf94Bz3/n3OWL7/G0DNUcdPSF4qwSJ/dB+FgHmGy9KrKeykA3sfFyrZFilqFWcgGCyEq",
+	"uMHs4EIhqDZcJTJxZVOszYcgFOPTfFNxzd4VYEY11dX3Xm4QWYULiwAAVwxsXfS133ZfCgdw6tacp9e2",
+	"BEpwOM4MgizXYPpYQAuzgYBnYbMlhd+GadzHW994WiYD1aHxMYHHhZbH36zPFVrY1dlCGhbb5r/eWKyK",
+	"+5Zps19+gySbDdx2G2/HXHl7t7FFIQkgj3clGaaEednoCLFAjG9fvyAfGJtJ55aBog9qkWU5UXR8LChg",
+	"dGg+Wz0bkin3aOzLhXFnXGzgFe+rM8NRY19KMKyiAQaLiWRx4VPZftEd4MP1QiSsJy2TdFyWErHvGT/f",
+	"HSgbHChvIGi8VlBvYU7eM1f2Y6EmoADAYLUemYMG/7KFsC0dzHcUl932lJeH/Fau0W/avnXcgBWFf3uW",
+	"VgaPd+8M/QbSbSmZ0oR15jMLlG1KcQFzlJKc0YwgrCTA0ol11obBqdQXMItIl0rAn0PLPTRnRJm2DpBZ",
+	"tHIa9ITvwkaxUOd1BOAdjBK9JZ/FJCnRwvX3K/jgVTujW/p1emhnFI9GtY5FJ/2ir1DgtpmBf9nYMASK",
+	"PR1zug9Pj3vHx+jD2cFgcoDHcUb72xUDx96EU+Bt2vVtGCgVUfbdxFgxMSBaLm05Txt5XI0QeN0Sz1HC",
+	"IbajGLvIBhbswAGkBGwAyIOAUs1bIQ7wC846U5pmhCYJlEJIRbUsR7cYYhI+qmS7LPJUMa2/U7hSAm4g",
+	"4SKvwMkClKt+HzAWRlCkOsvFR0ARG+cCoURTdcGndOmLk49TnjiR9R2RArYrtrcNHr/t2ny4eZRL+xWm",
+	"0+Hy79Gb/VNadeK7Xmy3xfLK4S6a23qP9eMlSRMs0yZDKAscmp5UV8ziLUOSCcB+mBokfQnAoxgiEiZ2",
+	"wztvfQIv+HZHkDScQC1C3sL8djt7rU/TvTodRW/dbwqSYG720XI17mszFAGwLEAXax5ZijmCpENqc87W",
+	"QyiD0rEZj3rgDvuYSiWHCKzdABwAkvo2JjpNaMXctWW4NKH/bp47iKFPV619Lxq+Ubdz1HXb4w6CZ/Nc",
+	"zNjhY5ZnkHy+LYrbVpgCqKn2hSiwbmH8zsXuSjD3a1rAcvVWPQ961B0BEL4i6IM2XkTomS74OEuxgcp3",
+	"875eMwhHw2C6+8XlfBMENtruO6FdoxkAhn6aGLc3tKnBE6tFK4ZxBGcXfMRMCwNJkJwRS8iE5Q3A2aQZ",
+	"NxumB3VYmiRrfjBJhL7fQooYYpzB4NpOKaGAoZrLILPZK4TIMZlei4HCzon1qv8+Zzw2DQgvuAFfB7jm",
+	"wgzS8zWddvxQxGnihx8+4/gnwBGEQuwEfUx2WcmCygtewVOjvCR6DAU1gGGvH646n3A9seGI3QVoFqE3",
+	"EuuLGuCJrQm1u2ZTC1ENkElrh315ER2WRIzEqBURvU5UI+JsyvI0ploNXv5D5B+2paO3HWKq3pE7REtt",
+	"2C4vxmZvDT7qLjP6jq/5f4uOErkRkwUmu/UbefSW99p6+Mkcspt1mVNPixRWadAnNaGUL00nDwvmoYyl",
+	"VficLMo5se7YsKguwdusUXFCGa+UEhfcilaw2ciZt4gKrhRcqM5Y3/69FVQ4meJK0SL5qtA9Rj18/TEp",
+	"Pfs9ukiewrqsM42a8KGUs7qN0FD+vYq+X3V2uOrcs2SsPTOiycdqttC3rDFg+S3hjg7Im/SKd7RtLRLb",
+	"XHth+jnBW3qRc8fBLma2Dq3MzCoMZm2hxmkCmEIZ4wnNobwCzXAuFkTwR07vJ3146CjDbilgxbpVsFLR",
+	"ZTkGMrPpgJXQJRnpPZG24pUmaAUrNpNlgZxpIYZN+wi4clJ+5Y7yyF4mLHYwdf76Z+kjlJjLCw4Lv4bi",
+	"2WawpFv7hwwuuhvEdSxQmdLDc/FhKbY9ivuGTfouzmo6+dtDfaoLxFa+G/Cmf3fetAF8alANG4zgw1oL",
+	"iaaIDna9KuUkBxe5QUEktj9QA+65M8RXDcdRTuQrDB/u2SCBAIvbTsPb8+A2hok3RHOWYL9U20qxuG9h",
+	"l8eELkMwF6DPIFUsx+67iKu4oEs0KLDtgLYFylay+CUDM2Z/DS7KMix0watxoVQ2xIMGZduv1IB2tGxa",
+	"1wwyXXLfXpO6EqqohKRntxvMbTr/bBcCcqb1eRLCtm+01WuEsF21Qva/nHdph9QX34NBUjDqN2qGfDco",
+	"agYFbjgK03adbNbYFIefKudtrdPtteNUc9pGVowOp9963fhw0sRAMqfJgAxzsZBDW8A/EmoSmlaYLBk6",
+	"2WUXHK54LDkgbzkk7mKyI7aYwno58DeG5ttla2zbGANyd/3awIuIAkTUZPpeBd1qU6xerZHYFuAf5lse",
+	"IfF3sUBEqQXLiwab3x2JtVN1DiFGl60NEPsejabNRnLJbt4y4/o5bpPE+Rhbb3AnwlK4yq0V5WRxApNU",
+	"EMr8EH6VrLQ9HwytorHnZsFHvpqz7vHgKDroHYNa3x2mx4+vUC7tZdmn+igIg6uc2nFO4ocj9pBGndMk",
+	"GnX6cZd1TsYPRp3e+GTcHz+g3fj4OAiDSSqVyJeX2rKtWxgZlYjW75TFresIgunrkE7unLFtwozuzjWa",
+	"FLfBDfj6bkl4N/+zbJVrufONaYvDXO9x0aSQz7LMeHdB9YoPjMvykNvPVVy7JsEA716gqTljiSQAC4/Z",
+	"EByBnsv3bRXMBXcFg3WrFrjPvohX8fxWUS8joCDwVRFFX39FlpWce0miLKOgoLpg0fbOuOFtgDFMfU0H",
+	"q6NadhyrwNlGCONEzkxrQFNOIIt6Ar+CMqUPz6538mptm0lvGgCCaP7aUovdlfpqs+7vBsqWXde6pa0p",
+	"qKly+uEnW1m2rk0ROK4WTjac207TVLetBf+ATbuDzkXgtQo+XUDt2kUwuHDsoQMDB3YRhBdBUTcHDzW5",
+	"XeBRbdVdBINPF4UJBe+0MaLg/VWLDN4/gj8iODb8AhSqqzYugpub3SxE2EusRIS9wPbDt8Jjq1mTW3qt",
+	"NBO+DwO0JNFa3N4ehd6oZkaO2YlLGAxWFzAorc6yuDEMlLCvmgrHVR5xOioBhVN5ddkfd8cPkyN23KP9",
+	"fnzCTuMH8cNRRE/GUXI67nX14YWmu79uUQHavaMK0PcNU9/vhLcuBIVz/5QpKGXxG/HAu/fOfHfp33v2",
+	"BcdJ7wcMx7zawqqpyPpDiCIsty9nd8drDK7Y7IeiMRREMGyPqk6aDJ1+rWVaZaqMsX5AnitJNDMl8wz+",
+	"ZCUbGbGrlMuminWc1e21zvZcvpa/v7FOF02no1Uo/qVQANKwhOYptz9TWFTM7ULXWl24lpB+jcXzPFVL",
+	"4HR7VM71hVRrLBCjMBAehdXdhLZ/Cg16xrEyBuGBPpk/Xdo/aV1+TfNUTxM4r/4Anhsr/S28kJHVBylX",
+	"LOc0C0IvCNvwyauXL589Ob/85fXz/zo7f3b54vmb82cvhxjLpPrkQFM3fbLw5qwEGUGXmJVX//7qzfmb",
+	"4SMsUFikkmFLAEn6ve6B5uv3xXp6wHD148bniDx+UDZTxOQBfYHwpFNjqYcNvDpvlbCcnhfTeGKukCmD",
+	"qSYkVc7LFb9R2HxrT5kBwVgYSIIlQjC6nzIQjA30l1SAM1KJzH35XQkLta4dvx7dnTq0wr55f/N/AgAA",
+	"//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -201,6 +201,8 @@ func describe(invalid *jsonschema.ValidationError, found ContentError) ContentEr
 		return add("must have at least %d characters", reason.Want)
 	case *kind.MaxLength:
 		return add("must have at most %d characters", reason.Want)
+	case *kind.UniqueItems:
+		return add("must not have a value twice")
 	case *kind.MaxItems:
 		return add("must have at most %d rows", reason.Want)
 	case *kind.Minimum:

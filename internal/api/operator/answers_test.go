@@ -123,6 +123,11 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			invalid("POST", user+"/adjustments", strings.Replace(adjustment, "5", "0", 1)), []expected{
 				{"404 user-not-found", "POST", stranger + "/adjustments", adjustment},
 				{"404 not-found", "POST", "/operator/v1/users/me/adjustments", adjustment}}),
+		"removeAdjustment": {
+			{"200", "DELETE", user + "/adjustments/" + nobody, ""},
+			{"404 user-not-found", "DELETE", stranger + "/adjustments/" + nobody, ""},
+			{"404 not-found", "DELETE", user + "/adjustments/x", ""},
+		},
 		"listAuditLog": with(expected{"200", "GET", "/operator/v1/audit-log", ""}, badCursor("/operator/v1/audit-log?")),
 	}
 }

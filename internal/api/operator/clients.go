@@ -15,6 +15,8 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/page"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/webhook"
 )
 
 // ListClients lists all clients.
@@ -26,7 +28,7 @@ func (h handlers) ListClients(
 			return h.Clients.List(ctx, after, limit)
 		},
 		client.Client.Key)
-	return operatorapi.ListClients200JSONResponse{Data: each(rows, ClientBody), NextCursor: next}, err
+	return operatorapi.ListClients200JSONResponse{Data: each(rows, clientBody), NextCursor: next}, err
 }
 
 // CreateClient registers a client.
@@ -35,6 +37,9 @@ func (h handlers) CreateClient(
 ) (operatorapi.CreateClientResponseObject, error) {
 	registration := client.Registration{Policy: client.DefaultPolicy}
 	body := request.Body
+	if err := checkWebhookURL(body.WebhookUrl); err != nil {
+		return nil, err
+	}
 	err := change(&registration, operatorapi.ClientChange{
 		Name: &body.Name, CallbackUrl: &body.CallbackUrl, Scopes: body.Scopes, RequestsPerMinute: body.RequestsPerMinute,
 		Burst: body.Burst, ConcurrentReads: body.ConcurrentReads, WebhookParallel: body.WebhookParallel,
@@ -49,32 +54,60 @@ func (h handlers) CreateClient(
 		return nil, err
 	}
 	created, secret, err := h.Clients.Create(ctx, registration)
+	if err != nil {
+		return nil, err
+	}
+	answer := operatorapi.CreatedClient{
+		ClientId: created.ID, Client: clientBody(created), ClientSecret: secret, LookAlikes: each(similar, lookAlikeBody),
+	}
+	if answer.WebhookSecret, err = h.changeWebhook(ctx, created.ID, body.WebhookUrl); err == nil {
+		answer.Client, err = h.detail(ctx, created)
+	}
+	// The client exists, and no other answer will have its secret: an error of its webhook is for the log alone.
+	telemetry.EventOf(ctx).Cause = err
 	return operatorapi.CreateClient201JSONResponse{
-		Body: operatorapi.CreatedClient{
-			Client: ClientBody(created), ClientSecret: secret, LookAlikes: each(similar, lookAlikeBody),
-		},
+		Body:    answer,
 		Headers: operatorapi.CreateClient201ResponseHeaders{Location: Path + "v1/clients/" + created.ID.String()},
-	}, err
+	}, nil
 }
 
 // ReadClient returns a client.
 func (h handlers) ReadClient(
 	ctx context.Context, request operatorapi.ReadClientRequestObject,
 ) (operatorapi.ReadClientResponseObject, error) {
-	found, err := h.Clients.Get(ctx, request.ClientId)
-	return operatorapi.ReadClient200JSONResponse(ClientBody(found)), err
+	found, err := h.readClient(ctx, request.ClientId)
+	return operatorapi.ReadClient200JSONResponse(found), err
+}
+
+// readClient returns a client with its webhook.
+func (h handlers) readClient(ctx context.Context, id uuid.UUID) (operatorapi.Client, error) {
+	found, err := h.Clients.Get(ctx, id)
+	if err != nil {
+		return operatorapi.Client{}, err
+	}
+	return h.detail(ctx, found)
+}
+
+func (h handlers) detail(ctx context.Context, c client.Client) (operatorapi.Client, error) {
+	body := clientBody(c)
+	found, err := h.Webhooks.Endpoint(ctx, c.ID)
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		return body, nil
+	}
+	body.Webhook = new(webhookBody(found))
+	return body, err
 }
 
 // ChangeClient changes the fields that are given.
 func (h handlers) ChangeClient(
 	ctx context.Context, request operatorapi.ChangeClientRequestObject,
 ) (operatorapi.ChangeClientResponseObject, error) {
-	// Before the client's row is locked: what cannot be read, and what takes long.
-	if err := change(&client.Registration{}, *request.Body); err != nil {
+	// Check what cannot be read, and do what takes long, before the client's row is locked.
+	if err := errors.Join(checkWebhookURL(request.Body.WebhookUrl), change(&client.Registration{}, *request.Body)); err != nil {
 		return nil, err
 	}
 	updated, err := h.Clients.Update(ctx, request.ClientId, func(r *client.Registration) {
-		_ = change(r, *request.Body) // it was possible a moment ago
+		_ = change(r, *request.Body) // checked above
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +118,38 @@ func (h handlers) ChangeClient(
 			return nil, err
 		}
 	}
-	return operatorapi.ChangeClient200JSONResponse{Client: ClientBody(updated), LookAlikes: each(similar, lookAlikeBody)}, nil
+	secret, err := h.changeWebhook(ctx, updated.ID, request.Body.WebhookUrl)
+	if err != nil {
+		return nil, err
+	}
+	body, err := h.detail(ctx, updated)
+	body.WebhookSecret = secret
+	return operatorapi.ChangeClient200JSONResponse{Client: body, LookAlikes: each(similar, lookAlikeBody)}, err
+}
+
+// checkWebhookURL accepts nil, which changes nothing, and an empty URL, which removes the webhook.
+func checkWebhookURL(url *string) error {
+	if url == nil || *url == "" {
+		return nil
+	}
+	if wrong, is := errors.AsType[*webhook.URLError](webhook.ValidateURL(*url)); is {
+		return contract.Field(wrong.Problem, "webhook_url")
+	}
+	return nil
+}
+
+// changeWebhook sets or removes a client's webhook. The secret is that of a new webhook, otherwise nil.
+func (h handlers) changeWebhook(ctx context.Context, id uuid.UUID, url *string) (secret *string, err error) {
+	switch {
+	case url == nil:
+		return nil, nil
+	case *url != "":
+		return h.setEndpoint(ctx, id, *url)
+	}
+	if err := h.Webhooks.RemoveEndpoint(ctx, id); !errors.Is(err, webhook.ErrNoEndpoint) {
+		return nil, err
+	}
+	return nil, nil // there was none
 }
 
 // change puts the fields that are given into a registration.
@@ -163,8 +227,7 @@ func (h handlers) setStatus(
 	if err := set(ctx, id); err != nil {
 		return operatorapi.Client{}, err
 	}
-	found, err := h.Clients.Get(ctx, id)
-	return ClientBody(found), err
+	return h.readClient(ctx, id)
 }
 
 // RotateClientSecret replaces a client's secret.
@@ -186,11 +249,13 @@ func (h handlers) OffboardClient(
 	ctx context.Context, request operatorapi.OffboardClientRequestObject,
 ) (operatorapi.OffboardClientResponseObject, error) {
 	ended, err := h.Clients.Offboard(ctx, request.ClientId)
-	return operatorapi.OffboardClient200JSONResponse{ClientId: request.ClientId, ConnectionsEnded: ended}, err
+	return operatorapi.OffboardClient200JSONResponse{
+		ClientId: request.ClientId, Status: operatorapi.OffboardedClientStatus(client.Offboarded), ConnectionsEnded: ended,
+	}, err
 }
 
-// ClientBody is a client.
-func ClientBody(c client.Client) operatorapi.Client {
+// clientBody is a client.
+func clientBody(c client.Client) operatorapi.Client {
 	return operatorapi.Client{
 		ClientId:          c.ID,
 		Name:              c.Name,

@@ -1,13 +1,13 @@
 // Package operator is the edge for the service's own app, its backend and its support: the operations of api/operator.yaml over the
-// domains. Only the private listener has it.
+// domains. The private listener serves them, and the command line calls them in its own process.
 //
-// Package contract checks the shape of requests and writes errors. The command line prints the bodies of some operations, too.
+// Package contract checks the shape of requests and writes errors.
 //
 // # Invariants
 //
-//   - The operator token is checked before the path: without it, every request gets the same 401. With one for reading alone, every
-//     request gets the same 403, unless its method is GET. No GET changes anything.
-//   - Who holds the token is the actor of what the request does (package actor).
+//   - Over HTTP the operator token is checked before the path: without it, every request gets the same 401. With a read-only one,
+//     every request gets the same 403, unless its method is GET. No GET changes anything.
+//   - The holder of the token is the actor of what the request does (package actor).
 //   - A secret is in the answer of the operation that makes it, and in no other.
 //   - Every list has pages, and an index has its order. A cursor continues the list that it is of, with its filters.
 //   - The package logs no path, no query and no body.

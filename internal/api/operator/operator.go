@@ -48,7 +48,8 @@ type Config struct {
 // whatever the response beside it.
 type handlers struct {
 	Config
-	api *contract.API
+	api       *contract.API
+	inProcess bool // see NewInProcess
 }
 
 var _ operatorapi.StrictServerInterface = handlers{}
@@ -56,20 +57,42 @@ var _ operatorapi.StrictServerInterface = handlers{}
 // New returns the handler for the paths below [Path]. Mount it behind telemetry.Requests, which makes the request ids. It
 // fails only if the embedded document cannot be read.
 func New(config Config) (http.Handler, error) {
+	api, err := newAPI(config)
+	if err != nil {
+		return nil, err
+	}
+	config.Limits = config.Limits.OrDefault()
+	h := handlers{config, api, false}
+	return h.handler(h.authenticate, contract.Timed(h.timeOf)), nil
+}
+
+// NewInProcess returns the handler for a caller in the same process, such as the command line. It asks for no token: the actor is
+// that of the request's context. It sets no time limit: the request ends with its context. Config needs no Operators and Limits.
+func NewInProcess(config Config) (http.Handler, error) {
+	api, err := newAPI(config)
+	if err != nil {
+		return nil, err
+	}
+	return handlers{config, api, true}.handler(), nil
+}
+
+func newAPI(config Config) (*contract.API, error) {
 	api, err := contract.NewAPI(operatorapi.GetSpecJSON, failures...)
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
 	api.Budget = config.Budget
-	config.Limits = config.Limits.OrDefault()
-	h := handlers{config, api}
+	return api, nil
+}
+
+func (h handlers) handler(middleware ...func(http.Handler) http.Handler) http.Handler {
 	strict := operatorapi.NewStrictHandlerWithOptions(h, nil, operatorapi.StrictHTTPServerOptions{
-		RequestErrorHandlerFunc:  api.Fail,
-		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { api.Fail(w, r, Fields(err)) },
+		RequestErrorHandlerFunc:  h.api.Fail,
+		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { h.api.Fail(w, r, Fields(err)) },
 	})
-	return api.Handler(func(router chi.Router) {
-		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
-	}, h.authenticate, contract.Timed(h.timeOf)), nil
+	return h.api.Handler(func(router chi.Router) {
+		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: h.api.Fail})
+	}, middleware...)
 }
 
 // timeOf is the time limit of a request.

@@ -39,7 +39,7 @@ func (h handlers) FindConnections(
 		func(after page.Key, limit int) ([]oauth.Connection, error) {
 			return h.OAuth.Connections(ctx, filter, after, limit)
 		}, oauth.Connection.Key)
-	return operatorapi.FindConnections200JSONResponse{Data: each(rows, FoundConnectionBody), NextCursor: next}, err
+	return operatorapi.FindConnections200JSONResponse{Data: each(rows, foundConnectionBody), NextCursor: next}, err
 }
 
 // known says whether there are the user and the client that a list is narrowed to.
@@ -57,8 +57,8 @@ func (h handlers) known(ctx context.Context, filter oauth.Filter) error {
 	return nil
 }
 
-// FoundConnectionBody is a connection, with its user.
-func FoundConnectionBody(connection oauth.Connection) operatorapi.FoundConnection {
+// foundConnectionBody is a connection, with its user.
+func foundConnectionBody(connection oauth.Connection) operatorapi.FoundConnection {
 	body := connectionBody(connection)
 	return operatorapi.FoundConnection{
 		UserId:            connection.UserID,
@@ -105,8 +105,28 @@ func (h handlers) CreateAdjustment(
 	return operatorapi.CreateAdjustment200JSONResponse(adjustmentBody(stored)), err
 }
 
+// RemoveAdjustment takes back the corrections of a user with an id, one of each dataset at most.
+func (h handlers) RemoveAdjustment(
+	ctx context.Context, request operatorapi.RemoveAdjustmentRequestObject,
+) (operatorapi.RemoveAdjustmentResponseObject, error) {
+	var result operatorapi.Removed
+	for _, dataset := range []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling} {
+		removed, err := h.Activity.RemoveAdjustment(ctx, dataset, request.UserId, request.AdjustmentId)
+		if err != nil {
+			return nil, err
+		}
+		result.Rows++
+		if removed {
+			result.Removed++
+		}
+	}
+	result.Unchanged = result.Rows - result.Removed
+	return operatorapi.RemoveAdjustment200JSONResponse(result), nil
+}
+
 func adjustmentBody(a activity.Adjustment) operatorapi.Adjustment {
 	return operatorapi.Adjustment{
+		UserId:       a.UserID,
 		AdjustmentId: a.ID,
 		Dataset:      operatorapi.AdjustedDataset(a.Dataset),
 		Date:         openapi_types.Date{Time: a.Date},
@@ -135,13 +155,24 @@ func (h handlers) ListAuditLog(
 	replace(&filter.ClientID, params.ClientId)
 	rows, next, err := page.Search(page.List{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]audit.Event, page.Key, error) {
-			if err := h.Audit.RecordListing(ctx, h.Now(), "operator_api"); err != nil {
+			if err := h.recordListing(ctx, filter, params.Cursor == nil); err != nil {
 				return nil, page.Key{}, err
 			}
 			found, err := h.Audit.List(ctx, filter, after, limit)
 			return found.Events, found.Next, err
 		})
-	return operatorapi.ListAuditLog200JSONResponse{Data: each(rows, AuditBody), NextCursor: next}, err
+	return operatorapi.ListAuditLog200JSONResponse{Data: each(rows, auditBody), NextCursor: next}, err
+}
+
+// recordListing records that the audit log is read: over HTTP once a minute for each operator, in process once for each list.
+func (h handlers) recordListing(ctx context.Context, filter audit.Filter, first bool) error {
+	switch {
+	case !h.inProcess:
+		return h.Audit.RecordListing(ctx, h.Now(), "operator_api")
+	case first:
+		return h.Audit.RecordExport(ctx, "command_line", filter)
+	}
+	return nil
 }
 
 // given is an instant of a query, zero where it is left out. What is written like one and is none, such as the 30th of February,
@@ -157,8 +188,8 @@ func given(text *operatorapi.GivenInstant) (time.Time, error) {
 	return at, nil
 }
 
-// AuditBody is an entry of the audit log.
-func AuditBody(e audit.Event) operatorapi.AuditEvent {
+// auditBody is an entry of the audit log.
+func auditBody(e audit.Event) operatorapi.AuditEvent {
 	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Detail: e.Detail}
 	if e.ClientID != uuid.Nil {
 		body.ClientId = &e.ClientID

@@ -17,11 +17,11 @@ func (h handlers) ListClientErrors(
 		func(after page.Key, limit int) ([]usage.ClientError, error) {
 			return h.Usage.Errors(ctx, request.ClientId, after, limit)
 		}, usage.ClientError.Key)
-	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, ClientErrorBody), NextCursor: next}, err
+	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, clientErrorBody), NextCursor: next}, err
 }
 
-// ClientErrorBody is a refused request.
-func ClientErrorBody(e usage.ClientError) operatorapi.ClientError {
+// clientErrorBody is a refused request.
+func clientErrorBody(e usage.ClientError) operatorapi.ClientError {
 	return operatorapi.ClientError{
 		At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
 		Authenticated: e.Authenticated, Requests: e.Requests,
@@ -52,21 +52,25 @@ func usageBody(r usage.Report) operatorapi.Usage {
 		RequestsPerMinute: int32(r.RequestsPerMinute),
 		BudgetUsed:        r.BudgetUsed(),
 		PeakBudgetUsed:    r.PeakBudgetUsed(),
-		Total:             FiguresBody(r.Total),
+		Requests:          r.Total.Requests,
+		RateLimited:       r.Total.RateLimited,
+		Refused:           r.Total.Refused,
+		Failed:            r.Total.Failed,
+		Total:             figuresBody(r.Total),
 		Operations: each(r.Operations, func(o usage.Operation) operatorapi.OperationUsage {
-			return operatorapi.OperationUsage{Operation: o.Name, Figures: FiguresBody(o.Total)}
+			return operatorapi.OperationUsage{Operation: o.Name, Figures: figuresBody(o.Total)}
 		}),
 		Hours:       []operatorapi.HourUsage{},
-		Connections: CountsBody(r.Connections),
+		Connections: countsBody(r.Connections),
 	}
 	for i, hour := range r.Hours {
 		if hour.Requests == 0 {
 			continue
 		}
-		row := operatorapi.HourUsage{Hour: instant(hour.Start), Figures: FiguresBody(hour.Figures), BusiestMinute: hour.BusiestMinute}
+		row := operatorapi.HourUsage{Hour: instant(hour.Start), Figures: figuresBody(hour.Figures), BusiestMinute: hour.BusiestMinute}
 		for _, o := range r.Operations {
 			if figures := o.Hours[i]; figures.Requests > 0 {
-				row.Operations = append(row.Operations, operatorapi.OperationUsage{Operation: o.Name, Figures: FiguresBody(figures)})
+				row.Operations = append(row.Operations, operatorapi.OperationUsage{Operation: o.Name, Figures: figuresBody(figures)})
 			}
 		}
 		body.Hours = append(body.Hours, row)
@@ -74,8 +78,8 @@ func usageBody(r usage.Report) operatorapi.Usage {
 	return body
 }
 
-// CountsBody is how many connections there are.
-func CountsBody(c usage.Connections) operatorapi.ConnectionCounts {
+// countsBody is how many connections there are.
+func countsBody(c usage.Connections) operatorapi.ConnectionCounts {
 	return operatorapi.ConnectionCounts{
 		Precision:    operatorapi.ConnectionCountsPrecision(c.Precision.String()),
 		Authorized:   c.Authorized,
@@ -85,8 +89,8 @@ func CountsBody(c usage.Connections) operatorapi.ConnectionCounts {
 	}
 }
 
-// FiguresBody is what became of requests.
-func FiguresBody(f usage.Figures) operatorapi.Figures {
+// figuresBody is what became of requests.
+func figuresBody(f usage.Figures) operatorapi.Figures {
 	milliseconds := func(q float64) float64 {
 		return float64(f.Quantile(q).Round(100*time.Microsecond)) / float64(time.Millisecond)
 	}

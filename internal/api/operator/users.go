@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,7 +11,28 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/account"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 )
+
+// ListUsers lists all users, or the one with an email address.
+func (h handlers) ListUsers(
+	ctx context.Context, request operatorapi.ListUsersRequestObject,
+) (operatorapi.ListUsersResponseObject, error) {
+	params := request.Params
+	rows, next, err := page.Read(page.List{Name: "users", Filters: params.Email, Limit: params.Limit, Cursor: params.Cursor},
+		func(after page.Key, limit int) ([]account.User, error) {
+			if params.Email == nil {
+				return h.Accounts.ListUsers(ctx, after.ID, int32(limit)) //nolint:gosec // 1 to 1001
+			}
+			user, err := h.Accounts.FindUser(ctx, *params.Email)
+			if errors.Is(err, refusal.ErrUserNotFound) {
+				return nil, nil
+			}
+			return []account.User{user}, err
+		}, func(user account.User) page.Key { return page.Key{ID: user.ID} })
+	return operatorapi.ListUsers200JSONResponse{Data: each(rows, userBody), NextCursor: next}, err
+}
 
 // CreateUser adds a user.
 func (h handlers) CreateUser(
@@ -27,7 +49,7 @@ func (h handlers) CreateUser(
 	}
 	created, err := h.Accounts.CreateUser(ctx, user)
 	return operatorapi.CreateUser201JSONResponse{
-		Body:    UserBody(created),
+		Body:    userBody(created),
 		Headers: operatorapi.CreateUser201ResponseHeaders{Location: Path + "v1/users/" + created.ID.String()},
 	}, err
 }
@@ -37,7 +59,7 @@ func (h handlers) ReadUser(
 	ctx context.Context, request operatorapi.ReadUserRequestObject,
 ) (operatorapi.ReadUserResponseObject, error) {
 	user, err := h.Accounts.GetUser(ctx, request.UserId)
-	return operatorapi.ReadUser200JSONResponse(UserBody(user)), err
+	return operatorapi.ReadUser200JSONResponse(userBody(user)), err
 }
 
 // ChangeUser changes the fields that are given.
@@ -49,7 +71,7 @@ func (h handlers) ChangeUser(
 		change.RegisteredOn = &day.Time
 	}
 	user, err := h.Accounts.ChangeUser(ctx, request.UserId, change)
-	return operatorapi.ChangeUser200JSONResponse(UserBody(user)), err
+	return operatorapi.ChangeUser200JSONResponse(userBody(user)), err
 }
 
 // DeleteUser ends the user's connections and deletes all of the user's data.
@@ -76,8 +98,8 @@ func (h handlers) PutUsers(
 	}}, err
 }
 
-// UserBody is a user.
-func UserBody(user account.User) operatorapi.User {
+// userBody is a user.
+func userBody(user account.User) operatorapi.User {
 	return operatorapi.User{
 		UserId:       user.ID,
 		Email:        user.Email,

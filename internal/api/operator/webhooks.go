@@ -28,30 +28,37 @@ func (h handlers) endpoint(ctx context.Context, id operatorapi.Id) (operatorapi.
 		return operatorapi.Webhook{}, err
 	}
 	found, err := h.Webhooks.Endpoint(ctx, id)
+	return webhookBody(found), err
+}
+
+func webhookBody(w webhook.Endpoint) operatorapi.Webhook {
 	return operatorapi.Webhook{
-		Url:           found.URL,
-		CreatedAt:     instant(found.CreatedAt),
-		StoppedAt:     instantOrNull(found.StoppedAt),
-		RotatingUntil: instantOrNull(found.RotatingUntil),
-	}, err
+		Url:           w.URL,
+		CreatedAt:     instant(w.CreatedAt),
+		StoppedAt:     instantOrNull(w.StoppedAt),
+		RotatingUntil: instantOrNull(w.RotatingUntil),
+	}
 }
 
 // SetWebhook sets where a client's events go.
 func (h handlers) SetWebhook(
 	ctx context.Context, request operatorapi.SetWebhookRequestObject,
 ) (operatorapi.SetWebhookResponseObject, error) {
-	secret, err := h.Webhooks.SetEndpoint(ctx, request.ClientId, request.Body.Url)
+	secret, err := h.setEndpoint(ctx, request.ClientId, request.Body.Url)
 	if err != nil {
 		return nil, err
 	}
-	body := operatorapi.WebhookWithSecret{}
-	if body.Webhook, err = h.endpoint(ctx, request.ClientId); err != nil {
+	body, err := h.endpoint(ctx, request.ClientId)
+	return operatorapi.SetWebhook200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: secret}, err
+}
+
+// setEndpoint returns the secret of a new webhook, nil for one that keeps its secret.
+func (h handlers) setEndpoint(ctx context.Context, id operatorapi.Id, url string) (*string, error) {
+	secret, err := h.Webhooks.SetEndpoint(ctx, id, url)
+	if secret == "" {
 		return nil, err
 	}
-	if secret != "" {
-		body.WebhookSecret = &secret
-	}
-	return operatorapi.SetWebhook200JSONResponse(body), nil
+	return &secret, err
 }
 
 // RotateWebhookSecret replaces what signs a client's events.
@@ -65,11 +72,8 @@ func (h handlers) RotateWebhookSecret(
 	if err != nil {
 		return nil, err
 	}
-	body := operatorapi.WebhookWithSecret{WebhookSecret: &secret}
-	if body.Webhook, err = h.endpoint(ctx, request.ClientId); err != nil {
-		return nil, err
-	}
-	return operatorapi.RotateWebhookSecret200JSONResponse(body), nil
+	body, err := h.endpoint(ctx, request.ClientId)
+	return operatorapi.RotateWebhookSecret200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: &secret}, err
 }
 
 // RemoveWebhook ends a client's webhook.
@@ -90,7 +94,10 @@ func (h handlers) TestWebhook(
 		return nil, err
 	}
 	attempt, err := h.Webhooks.SendSample(ctx, request.ClientId, string(request.Body.Type))
-	return operatorapi.TestWebhook200JSONResponse{Accepted: attempt.Success(), Attempt: AttemptBody(attempt)}, err
+	return operatorapi.TestWebhook200JSONResponse{
+		ClientId: request.ClientId, Type: request.Body.Type, Accepted: attempt.Success(), Delivered: attempt.Success(),
+		Attempt: attemptBody(attempt),
+	}, err
 }
 
 // ListWebhookEvents lists what clients were told, or are to be told.
@@ -111,7 +118,7 @@ func (h handlers) ListWebhookEvents(
 			filter.After, filter.Limit = after, limit
 			return h.Webhooks.Events(ctx, filter)
 		}, webhook.Event.Key)
-	return operatorapi.ListWebhookEvents200JSONResponse{Data: each(rows, EventBody), NextCursor: next}, err
+	return operatorapi.ListWebhookEvents200JSONResponse{Data: each(rows, eventBody), NextCursor: next}, err
 }
 
 // ReadWebhookEvent returns an event with its attempts.
@@ -127,8 +134,10 @@ func (h handlers) ReadWebhookEvent(
 		return nil, err
 	}
 	sent, err := event.Body()
+	body := eventBody(event)
 	return operatorapi.ReadWebhookEvent200JSONResponse{
-		Event: EventBody(event), Body: string(sent), Log: each(event.Attempts, AttemptBody),
+		WebhookId: body.WebhookId, ClientId: body.ClientId, Type: body.Type, State: body.State,
+		Event: body, Body: string(sent), Log: each(event.Attempts, attemptBody),
 	}, err
 }
 
@@ -146,11 +155,11 @@ func (h handlers) ReplayWebhookEvent(
 		return nil, err
 	}
 	event, err := h.Webhooks.Event(ctx, id)
-	return operatorapi.ReplayWebhookEvent200JSONResponse(EventBody(event)), err
+	return operatorapi.ReplayWebhookEvent200JSONResponse(eventBody(event)), err
 }
 
-// EventBody is an event, without its attempts.
-func EventBody(e webhook.Event) operatorapi.WebhookEvent {
+// eventBody is an event, without its attempts.
+func eventBody(e webhook.Event) operatorapi.WebhookEvent {
 	body := operatorapi.WebhookEvent{
 		WebhookId:         e.MessageID(),
 		ClientId:          e.ClientID,
@@ -174,8 +183,8 @@ func EventBody(e webhook.Event) operatorapi.WebhookEvent {
 	return body
 }
 
-// AttemptBody is an attempt to deliver an event.
-func AttemptBody(a webhook.Attempt) operatorapi.WebhookAttempt {
+// attemptBody is an attempt to deliver an event.
+func attemptBody(a webhook.Attempt) operatorapi.WebhookAttempt {
 	body := operatorapi.WebhookAttempt{
 		Attempt:          int32(a.Number),
 		At:               instant(a.At),

@@ -17,15 +17,11 @@ end
 $$;
 -- +goose StatementEnd
 
--- The tasks that one server at a time does, wherever it is connected. For a short task it holds the lock of the row, and the
--- others pass over it. For a long one it has a lease. An advisory lock would be one for each node of a cluster.
-create table turns (
-    task       text        primary key,
-    holder     uuid, -- of the lease: random, for each time that the task is done
-    held_until timestamptz not null default '-infinity'
-);
+-- The tasks that one server at a time does, wherever it is connected. It holds the lock of the task's row, and the others pass over
+-- it. An advisory lock would be one for each node of a cluster.
+create table turns (task text primary key);
 
-insert into turns (task) values ('sweep'), ('webhook_queue'), ('webhook_merge');
+insert into turns (task) values ('webhook_queue'), ('webhook_merge');
 
 -- What the keys of the keyset made of nothing, so that a keyset that lacks one of them is refused: for each sealing key that
 -- a server has sealed with, by its id, nothing sealed by it, and for the one behind identifiers its digest of nothing. No key

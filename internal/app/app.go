@@ -111,7 +111,8 @@ type App struct {
 	audit           *audit.Log
 	servers         *servers.Servers
 	alerts          *alerts.Alerts
-	others          map[string]bool // whether the other servers are up, as the last look that could find it out found it
+	others          map[string]bool // whether the other servers are up, as of the last look that could find out
+	sweptElsewhere  atomic.Bool     // another server sweeps
 	sessions        *operators.Sessions
 	limiter         *ratelimit.Limiter
 	closeLimiter    func()

@@ -20,6 +20,10 @@ func (a *App) Firing() []alerts.Alert { return a.alerts.Firing() }
 
 func (a *App) Servers(ctx context.Context) ([]servers.Server, error) { return a.servers.List(ctx) }
 
+func (a *App) ID() string { return a.servers.ID().String() }
+
+func (a *App) SweptElsewhere() bool { return a.sweptElsewhere.Load() }
+
 func (a *App) Observe(event *telemetry.Event) { a.metrics.Observe(event) }
 
 func (a *App) SetProbeLimit(limit time.Duration) { a.config.Limits.Probe = limit }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"connect-svc/internal/panics"
-	"connect-svc/internal/postgres"
 )
 
 // A proxy that does not ask /readyz, such as nginx, sends requests until it is refused. What it has begun to connect is there within
@@ -19,12 +18,6 @@ const (
 
 // sweepEvery is how often expired rows are deleted. Nothing depends on it: an expired row is refused all the same.
 const sweepEvery = time.Minute
-
-// sweepTurn is the task of sweeping.
-const sweepTurn postgres.Turn = "sweep"
-
-// sweepLease is for how long a server that died keeps the others from sweeping.
-const sweepLease = time.Minute
 
 // Run serves until ctx ends or a listener fails. When ctx ends it says on /readyz that it should be sent nothing more, and
 // goes on serving for the drain delay, in which load balancers notice. Then it accepts nothing more, finishes running requests
@@ -38,7 +31,13 @@ func (a *App) Run(ctx context.Context) error {
 		work.Go(func() { panics.Restart(ctx, a.logger, name, run) })
 	}
 	start(background, "emails", a.Accounts.Run)
-	start(background, "sweep", func(ctx context.Context) { every(ctx, sweepEvery, func() { a.Sweep(ctx) }) })
+	start(background, "sweep", func(ctx context.Context) {
+		every(ctx, sweepEvery, func() {
+			if !a.sweptElsewhere.Load() {
+				a.Sweep(ctx)
+			}
+		})
+	})
 	start(background, "usage", a.Usage.Run)
 	// The delivery of webhooks ends before: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
@@ -158,25 +157,20 @@ func every(ctx context.Context, interval time.Duration, act func()) {
 	}
 }
 
-// Sweep deletes what has expired, unless another server does so just now. What fails is attempted again the next time.
+// Sweep deletes expired rows. It takes no lock and writes nothing if there are none. The next sweep tries again what failed.
 func (a *App) Sweep(ctx context.Context) {
-	if err := postgres.InLongTurn(ctx, a.Pool, sweepTurn, sweepLease, func(ctx context.Context) error {
-		for domain, sweep := range map[string]func(context.Context) error{
-			"oauth":     a.OAuth.Sweep,
-			"account":   a.Accounts.Sweep,
-			"usage":     a.Usage.Sweep,
-			"webhook":   a.Webhooks.Sweep,
-			"audit":     a.audit.Sweep,
-			"servers":   a.servers.Sweep,
-			"operators": a.sessions.Sweep,
-		} {
-			err := panics.Try(func() error { return sweep(ctx) })
-			if err != nil && ctx.Err() == nil {
-				a.logger.Error("sweep", "domain", domain, "cause", err)
-			}
+	for domain, sweep := range map[string]func(context.Context) error{
+		"oauth":     a.OAuth.Sweep,
+		"account":   a.Accounts.Sweep,
+		"usage":     a.Usage.Sweep,
+		"webhook":   a.Webhooks.Sweep,
+		"audit":     a.audit.Sweep,
+		"servers":   a.servers.Sweep,
+		"operators": a.sessions.Sweep,
+	} {
+		err := panics.Try(func() error { return sweep(ctx) })
+		if err != nil && ctx.Err() == nil {
+			a.logger.Error("sweep", "domain", domain, "cause", err)
 		}
-		return nil
-	}); err != nil && ctx.Err() == nil {
-		a.logger.Error("sweep", "cause", err)
 	}
 }

@@ -62,6 +62,7 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		for _, server := range list {
 			a.others[server.ID.String()] = !server.Lost()
 		}
+		a.sweptElsewhere.Store(a.sweepsElsewhere())
 		return err
 	})
 	samples, failure := alerts.Gather(a.metrics.Gatherer())
@@ -86,6 +87,17 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	a.alerts.Evaluate(now, samples)
 	act(func(ctx context.Context) error { return a.servers.Heartbeat(ctx, a.alerts.Firing()) })
 	return err
+}
+
+// sweepsElsewhere reports whether another server sweeps: the first of those that are up, by their ids. They need no lock to agree.
+// While their lists differ, two servers may sweep, or none does.
+func (a *App) sweepsElsewhere() bool {
+	for instance, up := range a.others {
+		if up && instance < a.servers.ID().String() {
+			return true
+		}
+	}
+	return false
 }
 
 // upSamples tell which servers answer, as Prometheus finds out when it scrapes them.

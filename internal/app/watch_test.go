@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/servers"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -133,6 +134,47 @@ func TestServerGoesDown(t *testing.T) {
 	watches(t, e, 4*time.Minute, nil)
 	if names := firing(e); len(names) != 0 {
 		t.Errorf("when it has stopped there fire %q", names)
+	}
+}
+
+// The first of the servers that are up sweeps, by id, and the next one when that stops or is lost. It leaves no trace in the database
+// if there is nothing to sweep: no row of the turns was ever locked.
+func TestOneServerSweeps(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	start := func(before bool) *servers.Servers {
+		for {
+			other := servers.New(e.App.Pool, "other", "v1", "abc", e.DB.Clock.Now())
+			if (other.ID().String() < e.App.ID()) == before {
+				if err := other.Heartbeat(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				return other
+			}
+		}
+	}
+	sweptElsewhere := func(want bool, when string) {
+		t.Helper()
+		watches(t, e, alerts.Interval, nil)
+		if e.App.SweptElsewhere() != want {
+			t.Errorf("%s another server sweeps: %t", when, !want)
+		}
+	}
+	start(false)
+	sweptElsewhere(false, "beside a later one")
+	first := start(true)
+	sweptElsewhere(true, "beside an earlier one")
+	if err := first.Deregister(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sweptElsewhere(false, "when that has stopped")
+	start(true)
+	sweptElsewhere(true, "beside another one")
+	watches(t, e, time.Minute, nil)
+	sweptElsewhere(false, "when that is lost")
+	e.App.Sweep(t.Context())
+	if n := pgtest.Value[int](t, e.DB, "select count(*)::int from turns where xmax <> 0"); n != 0 {
+		t.Errorf("%d turns were taken", n)
 	}
 }
 

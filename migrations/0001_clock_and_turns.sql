@@ -1,11 +1,10 @@
 -- +goose Up
 
--- The one clock of the service: every expiry is decided by it, inside the statement that acts on the row, so that
--- servers whose own clocks differ agree. One instant for the whole of a statement. Tests and the demo shift it for
--- their own connections with the setting connect.clock_offset (an interval).
+-- The clock of the service. It decides every expiry inside the statement that acts on the row, so that servers with different clocks
+-- agree. It is constant within a statement. Tests and the demo shift it for their own connections with the setting connect.clock_offset
+-- (an interval).
 --
--- In plpgsql so that it is called and never inlined: a database that is spread over several nodes takes a function in an
--- expression of a statement that writes, and not what would be left of it.
+-- It is written in plpgsql so that PostgreSQL does not inline it: Citus accepts this call in a statement that writes, and refuses its body.
 -- +goose StatementBegin
 create function connect_now() returns timestamptz
     language plpgsql stable parallel safe as
@@ -17,15 +16,14 @@ end
 $$;
 -- +goose StatementEnd
 
--- The tasks that one server at a time does, wherever it is connected. It holds the lock of the task's row, and the others pass over
--- it. An advisory lock would be one for each node of a cluster.
+-- Tasks that one server at a time does, whichever node it is connected to. It holds the lock of the row, which the others skip. Advisory
+-- locks would be local to a node of a cluster.
 create table turns (task text primary key);
 
 insert into turns (task) values ('webhook_queue'), ('webhook_merge');
 
--- What the keys of the keyset made of nothing, so that a keyset that lacks one of them is refused: for each sealing key that
--- a server has sealed with, by its id, nothing sealed by it, and for the one behind identifiers its digest of nothing. No key
--- can be learnt from that.
+-- A mark of each key of the keyset, so that a keyset without one of them is refused: an empty string sealed with each sealing key that a
+-- server has used, by the key's id, and the digest of an empty string for the key of identifiers. The marks reveal no key.
 create table keyset_marks (
     key   text primary key,
     mark  text not null,
@@ -33,20 +31,19 @@ create table keyset_marks (
     since timestamptz not null default connect_now()
 );
 
--- The servers that work on this database, by what each says of itself again and again. One that stops removes its row; one that
--- was killed leaves it, until it is swept.
+-- The servers of this database. Each one updates its row regularly and deletes it when it stops. The row of a killed server is swept.
 create table servers (
-    server_id  uuid        primary key, -- of a process, random
+    server_id  uuid        primary key, -- random for each process
     host       text        not null check (octet_length(host) between 1 and 255),
     version    text        not null check (octet_length(version) <= 255),
     commit     text        not null check (octet_length(commit) <= 255),
     started_at timestamptz not null,
     seen_at    timestamptz not null,
-    -- The alerts that fire there, as it finds itself: an array of objects.
+    -- The alerts that fire on the server, by its own evaluation: an array of objects.
     alerts     jsonb       not null check (jsonb_typeof(alerts) = 'array')
 );
 
--- How large the database was, at the first look of each day.
+-- The size of the database at the first measurement of each day.
 create table database_sizes (
     day   date   primary key,
     bytes bigint not null check (bytes >= 0)

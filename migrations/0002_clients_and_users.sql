@@ -62,7 +62,7 @@ create table client_logos (
 create table users (
     user_id       uuid        primary key,
     email         text        not null check (octet_length(email) between 3 and 254),
-    -- A name of the time zone database: decides the user's calendar day (specification 2.2).
+    -- A name of the time zone database. It decides the user's calendar day (specification 2.2).
     timezone      text        not null check (octet_length(timezone) between 1 and 64),
     registered_on date        not null check (registered_on between '1900-01-01' and '9999-12-31'),
     created_at    timestamptz not null

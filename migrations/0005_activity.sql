@@ -1,6 +1,6 @@
 -- +goose Up
 
--- Recorded totals. Narrow and without a surrogate key: a read is one range of the primary key.
+-- Recorded totals. There is no surrogate key, so that a read is one range of the primary key.
 create table daily_steps (
     user_id uuid    not null references users on delete cascade,
     date    date    not null check (date between '1900-01-01' and '9999-12-31'),
@@ -8,8 +8,8 @@ create table daily_steps (
     primary key (user_id, date)
 );
 
--- What support added to or took from a recorded total. It never creates a date (specification 2.5). A correction is told
--- apart by its own id, whatever date it names: sent again, with another date, too, it replaces itself.
+-- Corrections by support, added to a recorded total. They never create a date (specification 2.5). A correction that is sent again with
+-- the same id replaces itself, even with another date.
 create table step_corrections (
     user_id       uuid        not null references users on delete cascade,
     date          date        not null check (date between '1900-01-01' and '9999-12-31'),
@@ -24,9 +24,8 @@ create table step_corrections (
 -- For the operator's list, newest first.
 create index step_corrections_created on step_corrections (user_id, created_at, correction_id);
 
--- Rides by their recorded, unzoned clock. The primary key is the order in which they are read; source_id names a
--- ride for those who feed it, so that a ride sent again, even with another start, replaces itself. The columns are
--- in the order that leaves no gaps between them.
+-- Rides by their recorded, unzoned clock. The primary key is the order in which they are read. source_id is the id of the ride at its
+-- source: a ride that is sent again replaces itself, even with another start. The order of the columns avoids padding.
 create table cycling_activities (
     user_id         uuid      not null references users on delete cascade,
     start_time      timestamp not null check (start_time >= '1900-01-01' and start_time < '10000-01-01'),
@@ -37,7 +36,7 @@ create table cycling_activities (
     unique (user_id, source_id)
 );
 
--- Added to or taken from a day's distance, never from a ride (specification 2.6, 2.7). Told apart as corrections are.
+-- Adjustments of a day's distance, never of a ride (specification 2.6, 2.7). Their ids work like those of corrections.
 create table cycling_adjustments (
     user_id       uuid        not null references users on delete cascade,
     date          date        not null check (date between '1900-01-01' and '9999-12-31'),

@@ -1,13 +1,12 @@
 -- +goose Up
 
--- What happened to clients, users and connections: who did it, when, to whom. Each row is written by the statement or
--- transaction that makes the change. Operators who sign in, and who take the log with them, are in it as well. Refreshes are not in it: they change nothing that anybody decided.
+-- Changes of clients, users and connections, with the time and the actor. Each row is written by the statement or transaction that makes the
+-- change. It also records sign-ins of operators and exports of the log. Refreshes are not recorded, because they are not decisions.
 --
--- A user is the random id, also of a user who was deleted. No address, no secret and no activity is here. Rows are never
--- changed, and go when they are as old as the operator wants to keep them.
+-- A user is represented by the random id, also after deletion. Addresses, secrets and activity are never recorded. Rows are never changed, and
+-- are deleted after the operator's retention time.
 create table audit_log (
-    -- Whom the row is filed under: the user, or the client where no user is concerned. What concerns neither, such as an operator
-    -- who signs in, is filed under nobody.
+    -- The user, or the client if the row concerns no user, or the zero UUID if it concerns neither, such as an operator's sign-in.
     subject            uuid        not null check (subject = coalesce(user_id, client_id, '00000000-0000-0000-0000-000000000000')),
     id                 bigint      generated always as identity,
     at                 timestamptz not null default connect_now(),
@@ -18,7 +17,7 @@ create table audit_log (
     client_id          uuid,
     connection_version bigint      check (connection_version >= 1),
     detail             jsonb       not null default '{}' check (jsonb_typeof(detail) = 'object'),
-    -- In the order in which the log of one user is read, as each of the indexes is for what it is of.
+    -- The log of one subject is read in this order. The indexes below serve the other filters.
     primary key (subject, at, id)
 );
 

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What each client asked, counted by hour. Servers add to the same rows, in batches, some seconds late; a row is kept for 35
--- days. Nothing in it is about a user.
+-- Requests of each client by hour. Servers add to the same rows in batches, some seconds late. Rows are kept for 35 days and contain nothing
+-- about users.
 create table usage_hours (
     client_id uuid        not null references clients,
     hour      timestamptz not null,
@@ -9,14 +9,14 @@ create table usage_hours (
     -- The HTTP status of the answers: 429 apart from other refusals.
     status    smallint    not null check (status between 100 and 599),
     requests  bigint      not null check (requests > 0),
-    -- How many took so long: one number for each bucket of internal/usage, their sum is requests.
+    -- Durations: one number for each bucket of internal/usage, with the sum requests.
     durations bigint[]    not null,
     primary key (client_id, hour, operation, status)
 ) with (fillfactor = 50);
 
 create index usage_hours_hour on usage_hours (hour);
 
--- How many requests the limiter charged to a client's budget, which is one for a minute.
+-- Requests by minute that the limiter charged to a client's budget, which is per minute.
 create table usage_minutes (
     client_id uuid        not null references clients,
     minute    timestamptz not null,
@@ -34,8 +34,8 @@ return (
     from unnest($1, $2) with ordinality as t (a, b, bucket)
 );
 
--- The latest refused requests of each client and why, for support: fixed words of the service, nothing that was sent. Those
--- whose client did not prove who it is are apart, so that nobody else can push out the client's own.
+-- The latest refused requests of each client with the reason, for support: fixed phrases of the service, without values that were sent.
+-- Requests without proof of the client are separate, so that nobody can displace the client's own.
 create table client_errors (
     client_id     uuid        not null references clients,
     authenticated boolean     not null,
@@ -45,7 +45,7 @@ create table client_errors (
     status        smallint    not null check (status between 400 and 599),
     code          text        not null,
     reason        text        not null,
-    -- How many there were within some seconds, of which at is the last.
+    -- How many there were within some seconds. at is the time of the last.
     requests      bigint      not null check (requests > 0),
     primary key (client_id, authenticated, at, error_id)
 );

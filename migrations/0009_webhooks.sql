@@ -1,10 +1,10 @@
 -- +goose Up
 
--- Where a client wants its events (specification section 6), and what signs them.
+-- The URL to which a client receives its events (specification section 6), and the secrets that sign them.
 create table webhook_endpoints (
     client_id       uuid        primary key references clients,
     url             text        not null check (url like 'https://%' and octet_length(url) <= 2048),
-    -- Sealed by the service's keyset. During a rotation the secret of before signs, too.
+    -- Sealed with the service's keyset. During a rotation the previous secret signs, too.
     secret          text        not null check (octet_length(secret) <= 2048),
     previous_secret text        check (octet_length(previous_secret) <= 2048),
     previous_until  timestamptz,
@@ -14,8 +14,8 @@ create table webhook_endpoints (
     check ((previous_secret is null) = (previous_until is null))
 );
 
--- Events, written by the statement or transaction that makes the change: none is lost, and none announces what was
--- rolled back. They are kept with the user whose connection they are about, and outlive an account whose end they announce.
+-- Events, written by the statement or transaction that makes the change, so that none is lost and none announces a change that was rolled
+-- back. The key begins with the user of the connection. Events that announce the end of an account outlive it.
 create table webhook_events (
     user_id            uuid        not null,
     event_id           uuid        not null default gen_random_uuid(),
@@ -52,9 +52,8 @@ create index webhook_events_new on webhook_events (created_at) where not queued;
 create index webhook_events_age on webhook_events (created_at);
 create index webhook_events_id on webhook_events (event_id);
 
--- The pending events, for the servers to take from: one small table in one place, whatever the others are spread over,
--- because servers share it by its rows' locks. A server that takes an event leases it, for the time that an attempt needs: an
--- event whose server died is taken by another one when the lease is over.
+-- The pending events that servers claim. On a cluster this small table is in one place, because servers share it by locks of its rows. A
+-- server leases an event for the time of an attempt. If the server dies, another one claims the event when the lease ends.
 create table webhook_queue (
     event_id        uuid        primary key,
     user_id         uuid        not null,
@@ -64,7 +63,7 @@ create table webhook_queue (
     leased_until    timestamptz
 ) with (fillfactor = 70);
 
--- Servers look here for what is due, client by client.
+-- Servers read here which events are due, client by client.
 create index webhook_queue_due on webhook_queue (client_id, next_attempt_at);
 
 -- Each attempt to deliver an event: the receiver's response, or why there is none.
@@ -82,9 +81,8 @@ create table webhook_attempts (
     check (num_nonnulls(status, fault) >= 1)
 );
 
--- Changes of activity that are to become activity.updated, kept for the window in which they are merged to one event a
--- connection. Written by the statement that changes the activity. Rows are only added, so that no import waits for another
--- here.
+-- Changes of activity that become activity.updated. They are kept for the window in which they are merged into one event for each
+-- connection. The statement that changes the activity inserts them. Rows are only inserted, so that imports do not wait for each other.
 create table webhook_changes (
     user_id    uuid        not null,
     client_id  uuid        not null,

@@ -47,7 +47,7 @@ func usersFile(rows ...string) *strings.Reader {
 	return strings.NewReader(file.String())
 }
 
-// listed is all users, a line each.
+// listed returns all users as text.
 func (b *bench) listed(t *testing.T) []string {
 	t.Helper()
 	lines := pgtest.Value[[]string](t, b.db, `select coalesce(array_agg(concat_ws(' ', upper(chr(('x' || right(user_id::text, 2))::bit(8)::int)),

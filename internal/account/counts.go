@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// CodeOutcomes are the keys of [Counts].Codes: a code was made (sent, whether or not the address has an account) or
-// refused because of the hourly limits (limited), and an attempt was accepted, rejected, made after the fifth (locked) or
-// made too late (expired).
+// CodeOutcomes are the keys of [Counts].Codes. A code was made (sent, with or without an account of the address) or refused because of the
+// limits (limited). An attempt was accepted, rejected, made after the last one (locked) or made too late (expired).
 var CodeOutcomes = []string{"sent", "limited", "accepted", "rejected", "locked", "expired"}
 
 // Counts are the operator's metrics of this process since its start.
@@ -18,7 +17,7 @@ type Counts struct {
 
 	EmailsSent   uint64
 	EmailsFailed uint64 // given up, or refused by the mail server
-	MailRefusals uint64 // sessions that the mail server refused, and attempts to reach it in vain
+	MailRefusals uint64 // sessions that the mail server refused, and failed attempts to reach it
 }
 
 // Counts returns the counts of this process up to now.
@@ -35,8 +34,8 @@ func (a *Accounts) Counts() Counts {
 	return counts
 }
 
-// MailTrouble is why this server's last session with the mail server failed, without any address. It is empty if the session went
-// well; used is false if there was none yet.
+// MailTrouble returns why this server's last session with the mail server failed, without any address. It is empty if the session
+// succeeded; used is false if there was none yet.
 func (a *Accounts) MailTrouble() (trouble string, used bool) {
 	if last := a.outbox.trouble.Load(); last != nil {
 		return *last, true
@@ -44,14 +43,14 @@ func (a *Accounts) MailTrouble() (trouble string, used bool) {
 	return "", false
 }
 
-// EmailsWaiting is how many emails wait in the database or are being sent just now, and the age of the oldest, including those
-// that have no recipient because the address has no account. It is the same on every server.
+// EmailsWaiting returns how many emails wait in the database or are being sent, and the age of the oldest. It includes emails without a
+// recipient, of addresses without an account. It is the same on every server.
 func (a *Accounts) EmailsWaiting(ctx context.Context) (waiting int, oldest time.Duration, err error) {
 	row, err := a.queries.CountCodeEmails(ctx)
 	return int(row.Waiting), time.Duration(row.Oldest * float64(time.Second)), err
 }
 
-// codeCounts are keyed by CodeOutcomes. The map never changes.
+// codeCounts has the keys CodeOutcomes. The map never changes.
 type codeCounts map[string]*atomic.Uint64
 
 func newCodeCounts() codeCounts {
@@ -62,7 +61,7 @@ func newCodeCounts() codeCounts {
 	return counts
 }
 
-// sent counts the result of SendCode. A failure is no outcome.
+// sent counts the result of SendCode. Failures are not counted.
 func (c codeCounts) sent(err error) {
 	switch {
 	case err == nil:
@@ -72,7 +71,7 @@ func (c codeCounts) sent(err error) {
 	}
 }
 
-// verified counts the result of VerifyCode. A failure, or an entry that is no code, is no outcome.
+// verified counts the result of VerifyCode. Failures and malformed codes are not counted.
 func (c codeCounts) verified(err error) {
 	var wrong *WrongCodeError
 	switch {

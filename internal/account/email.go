@@ -20,7 +20,7 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// The two parts of the email. They are parsed once, for all languages: the texts come with the values.
+// The two parts of the email. They are parsed once for all languages, because the values contain the texts.
 var (
 	plainPart = template.Must(template.ParseFS(templates, "templates/code.txt"))
 	richPart  = htmltemplate.Must(htmltemplate.ParseFS(templates, "templates/code.html"))
@@ -28,22 +28,22 @@ var (
 
 // codeEmail is the email with a one-time code.
 type codeEmail struct {
-	to      string // empty: the address has no account, and there is no email
-	code    string // empty: the link alone works
+	to      string // empty: the address has no account, and no email is sent
+	code    string // empty: only the link works
 	link    string
-	partner string      // whose authorization request it is; empty for the account pages
-	brand   brand.Brand // who writes
+	partner string      // name of the partner of the authorization request; empty for the account pages
+	brand   brand.Brand // the sender's
 	in      *locale.Locale
 	sent    time.Time
 }
 
-// ClockTime is how emails and pages say when a code was sent. They do not know where the reader is.
+// ClockTime formats the time of a code for emails and pages. It is in UTC, because the reader's time zone is unknown.
 func ClockTime(t time.Time) string { return t.UTC().Format("15:04 MST") }
 
-// compose makes the email, to nobody yet. Its errors hold no address.
+// compose returns the email without a recipient. Its errors contain no address.
 func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
-	if message.From(m.from) != nil || message.To(m.from) != nil { // the recipient is named later, if there is one
+	if message.From(m.from) != nil || message.To(m.from) != nil { // the recipient is set later, if there is one
 		return nil, errors.New("the sender is not a valid address")
 	}
 	text, html, err := email.render()
@@ -58,7 +58,7 @@ func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	message.SetBodyString(mail.TypeTextPlain, text)
 	message.AddAlternativeString(mail.TypeTextHTML, html)
 	if email.hasLogo() {
-		// In the email itself: a picture that is fetched would tell us when it is read.
+		// Embedded: fetching a picture would reveal to us when the email is read.
 		if err := message.EmbedReader("logo", bytes.NewReader(email.brand.Logo.Content),
 			mail.WithFileContentType(mail.ContentType(email.brand.Logo.MediaType())), mail.WithFileContentID("<logo>")); err != nil {
 			return nil, errors.New("the logo cannot be embedded")
@@ -67,7 +67,7 @@ func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	return message, nil
 }
 
-// hasLogo says whether the logo goes with the email: mail programs show no drawings.
+// hasLogo reports whether the logo is embedded. Mail programs do not show SVG.
 func (e codeEmail) hasLogo() bool {
 	return e.brand.Logo.MediaType() == "image/png" && e.brand.Logo.Name != ""
 }
@@ -79,7 +79,7 @@ func (e codeEmail) subject() string {
 	return e.in.Text("mail.subject", "Code", e.code, "Brand", e.brand.Name)
 }
 
-// render is the two parts of the email, in its language.
+// render returns the two parts of the email in its language.
 func (e codeEmail) render() (text, html string, err error) {
 	values := struct {
 		*locale.Locale
@@ -92,15 +92,15 @@ func (e codeEmail) render() (text, html string, err error) {
 	return textPart.String(), htmlPart.String(), err
 }
 
-// SampleEmail is the email of a connection with a partner, or of the account pages where partner is empty, with a code that
-// nobody has sent: for those who want to see it. Where there is a logo, its address is cid:logo.
+// SampleEmail returns the email for a partner, or for the account pages if partner is empty, with a made-up code, as a preview. The address
+// of a logo is cid:logo.
 func SampleEmail(of brand.Brand, host, partner, code string, in *locale.Locale) (text, html string, err error) {
 	sent := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC)
 	link := "https://" + host + "/account/link/" + strings.Repeat("a", 43)
 	return codeEmail{code: code, link: link, partner: partner, brand: of, in: in, sent: sent}.render()
 }
 
-// hostOf is the host of an address.
+// hostOf returns the host of a URL.
 func hostOf(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil {

@@ -27,13 +27,13 @@ type Mailer struct {
 
 // NewMailer parses the mail server's URL (CONNECT_SMTP_URL) and the sender (CONNECT_MAIL_FROM). It does not connect.
 //
-//   - smtp://host:port requires STARTTLS, and uses it on this machine if the server offers it;
+//   - smtp://host:port requires STARTTLS; for a server on this machine it is optional;
 //   - smtp://user:password@host:port requires STARTTLS everywhere, because it sends a password;
 //   - smtp://host:port?tls=off sends in clear;
 //   - smtps://host:port and smtps://user:password@host:port use implicit TLS.
 //
-// Certificates are verified everywhere.
-// Its errors say what was wrong and what is accepted. They never contain the URL, which can hold a password.
+// Certificates are always verified. The errors say what was wrong and what is accepted. They never contain the URL, which can hold a
+// password.
 func NewMailer(smtpURL, from string) (*Mailer, error) {
 	server, err := parseSMTPURL(smtpURL)
 	if err != nil {
@@ -51,13 +51,13 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 	return &Mailer{client: client, from: from, domain: domain, security: server.security}, nil
 }
 
-// Errors of NewMailer: which of the two settings is wrong.
+// Errors of NewMailer. They tell which of the two settings is wrong.
 var (
 	ErrSMTPURL  = errors.New("want smtp://host:port, or smtps://user:password@host:port")
 	ErrMailFrom = errors.New("want an address such as connect@example.com or Example <connect@example.com>")
 )
 
-// mailServer is what a URL says of one.
+// mailServer is a parsed URL.
 type mailServer struct {
 	host     string
 	options  []mail.Option
@@ -111,10 +111,10 @@ func parseSMTPURL(text string) (server mailServer, err error) {
 	return server, nil
 }
 
-// Security says in a few words how those on the way to the mail server are kept from reading codes.
+// Security describes in a few words how codes are protected on the way to the mail server.
 func (m *Mailer) Security() string { return m.security }
 
-// Check opens a session with the mail server as an email would, with greeting, encryption and login, and ends it.
+// Check opens a session with the mail server like [Mailer.send], with greeting, encryption and login, and ends it.
 func (m *Mailer) Check(ctx context.Context) error {
 	session, err := m.client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (m *Mailer) Check(ctx context.Context) error {
 	return session.Quit()
 }
 
-// stepError says which command of the session failed. Its text may repeat the recipient's address.
+// stepError names the command of the session that failed. Its text may contain the recipient's address.
 type stepError struct {
 	command string
 	err     error
@@ -133,9 +133,8 @@ type stepError struct {
 func (e *stepError) Error() string { return e.command + ": " + e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
-// send hands one email to the mail server. It calls accepted once the server has taken the sender, and goes on unless that
-// fails: until then an address with an account and one without cause the same. Without a recipient it does the rest of the
-// work, too, but transmits nothing.
+// send hands one email to the mail server. It calls accepted when the mail server has accepted the sender, and continues unless that fails.
+// Up to then it does the same with and without an account. Without a recipient it does the rest of the work, too, but transmits nothing.
 func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() error) error {
 	message, err := m.compose(email)
 	if err != nil {
@@ -150,7 +149,7 @@ func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() erro
 		return err
 	}
 	defer func() {
-		_ = session.Quit() // whether the email was taken is known by now
+		_ = session.Quit() // the outcome is known by now
 		_ = session.Close()
 	}()
 	if err := session.Mail(from); err != nil {
@@ -165,7 +164,7 @@ func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() erro
 		}
 		return session.Reset()
 	}
-	if err := message.To(email.to); err != nil { // a mail server would say the same of it
+	if err := message.To(email.to); err != nil { // a mail server would refuse it, too
 		return &stepError{"RCPT TO", &textproto.Error{Code: 553, Msg: "5.1.3"}}
 	}
 	to, err := message.GetRecipients()

@@ -127,7 +127,7 @@ func TestMailServers(t *testing.T) {
 	}
 }
 
-// How a mail server is reached can be told before anything is sent.
+// Security describes the way to the mail server before anything is sent.
 func TestMailerSecurity(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
@@ -188,7 +188,7 @@ func TestNewMailerRefuses(t *testing.T) {
 	}
 }
 
-// TestAnAddressWithoutAccountCausesTheSameWork reads what the mail server is told: all is the same until a recipient would
+// TestAnAddressWithoutAccountCausesTheSameWork reads what the mail server receives: all is the same until a recipient would
 // be named.
 func TestAnAddressWithoutAccountCausesTheSameWork(t *testing.T) {
 	t.Parallel()

@@ -139,8 +139,8 @@ func TestAnEmailIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestRefusedRecipients: what the mail server says of one recipient is not told, since without an account there is none. A
-// temporary refusal is tried again meanwhile.
+// TestRefusedRecipients: the page does not show a refused recipient, because an address without an account has none. After a temporary
+// refusal the email is tried again.
 func TestRefusedRecipients(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -327,8 +327,8 @@ func TestASlowRecipientIsNotNoticed(t *testing.T) {
 		from sign_ins where sign_in_id = $1`, signIn, perNetwork)
 }
 
-// TestTurnsOfNetworks: the first emails of all networks come before the second of any.
-func TestTurnsOfNetworks(t *testing.T) {
+// TestOrderOfNetworks: the first emails of all networks come before the second of any.
+func TestOrderOfNetworks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
 	b.stop()
@@ -341,16 +341,16 @@ func TestTurnsOfNetworks(t *testing.T) {
 		}
 		b.db.Exec(t, "update code_emails set due_at = now() where due_at > now()")
 	}
-	var turns []string
+	var order []string
 	for range 6 {
 		email, found := b.claimEmail(t.Context())
 		if !found {
 			t.Fatal("no email")
 		}
-		turns = append(turns, networks[[32]byte(email.Network)])
+		order = append(order, networks[[32]byte(email.Network)])
 	}
-	if diff := cmp.Diff("a b c a b a", strings.Join(turns, " ")); diff != "" {
-		t.Errorf("turns (-want +got):\n%s", diff)
+	if diff := cmp.Diff("a b c a b a", strings.Join(order, " ")); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
 	}
 	if _, found := b.claimEmail(t.Context()); found {
 		t.Error("an email was leased twice")
@@ -398,7 +398,7 @@ func TestADeletedUserGetsNoEmail(t *testing.T) {
 	}
 }
 
-// TestNoCodeIsStored: no column holds it, and without the keys nobody makes it of what is there.
+// TestNoCodeIsStored: no column contains the code, and it cannot be derived without the keys.
 func TestNoCodeIsStored(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})

@@ -123,7 +123,7 @@ func TestAdmitBounds(t *testing.T) {
 	})
 }
 
-// Of a code five attempts count, and of a budget a hundred wrong ones, in any order of codes.
+// A code has five attempts and a budget a hundred failed ones, whatever the codes.
 func TestAttemptsAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -145,7 +145,7 @@ func TestDigits(t *testing.T) {
 		}
 	}
 	if got := digits("12345a½"); got != "12345a½" {
-		t.Errorf("what is no digit was left out: %q", got)
+		t.Errorf("a character that is not a digit was left out: %q", got)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestSignIn4FiveAttemptsAtOnce(t *testing.T) {
 		}
 	}
 	if got := spent.Load(); got != 35 {
-		t.Errorf("%d were told that the code is spent, want 35", got)
+		t.Errorf("%d attempts found the code spent, want 35", got)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestCreateUser(t *testing.T) {
 	}
 }
 
-// Credentials may exist that name a deleted user, and the audit log does: nobody else gets the id.
+// The id of a deleted user is not reused, because credentials and the audit log may contain it.
 func TestIDOfADeletedUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
@@ -266,7 +266,7 @@ func TestChangeUser(t *testing.T) {
 	}
 }
 
-// What the former address opened, a code or a session, opens nothing; a change of the time zone alone ends neither.
+// A change of the address ends codes and sessions of the former one. A change of the time zone ends neither.
 func TestChangeOfAddressEndsSignIns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
@@ -315,7 +315,7 @@ func FuzzValidEmail(f *testing.F) {
 	})
 }
 
-// What a change of the address would end is what it ends.
+// CountEndings returns what a change of the address then ends.
 func TestCountEndings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})

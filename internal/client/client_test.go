@@ -230,7 +230,7 @@ func FuzzValidateCallback(f *testing.F) {
 	})
 }
 
-// Specification 5.1: of a secret its hash is kept and no more, each client has one of its own, and a rotation replaces it.
+// Specification 5.1: only the hash of a secret is stored, each client has its own, and a rotation replaces it.
 func TestSecret_5_1(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -274,7 +274,7 @@ func TestSecret_5_1(t *testing.T) {
 	holds("enabled again", registered.ID, replacement, client.Active)
 }
 
-// How long two secrets may work, and what is known of it. Package oauth tests what each of them can do.
+// The bounds of an overlap, and how it is shown. Package oauth tests what each of the secrets can do.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -314,12 +314,12 @@ func TestOverlap(t *testing.T) {
 	if list, err := registry.List(t.Context(), page.Key{}, 10); err != nil || !list[0].OverlapUntil.IsZero() {
 		t.Errorf("the list, when it is over: %v, %v", list, err)
 	}
-	noted := pgtest.Value[string](t, db, "select string_agg(detail::text, ' ' order by id) from audit_log where action = 'client.secret_replaced'")
-	if want := `{} {"overlap_seconds": 2592000} {"overlap_seconds": 1}`; noted != want {
-		t.Errorf("the audit log says %s, want %s", noted, want)
+	audited := pgtest.Value[string](t, db, "select string_agg(detail::text, ' ' order by id) from audit_log where action = 'client.secret_replaced'")
+	if want := `{} {"overlap_seconds": 2592000} {"overlap_seconds": 1}`; audited != want {
+		t.Errorf("the audit log says %s, want %s", audited, want)
 	}
 
-	// Of two rotations at once each has a secret of its own, and the one that lost is the one before.
+	// Two concurrent rotations return different secrets, and both work: one as the previous one.
 	var group sync.WaitGroup
 	secrets := make([]string, 2)
 	for i := range secrets {
@@ -405,12 +405,12 @@ func TestUpdate(t *testing.T) {
 	}
 
 	detail := pgtest.Value[string](t, db, "select string_agg(detail::text, ' ') from audit_log where action = 'client.updated'")
-	const noted = `{"burst": {"to": 50, "from": 5}, "scopes": ` +
+	const audited = `{"burst": {"to": 50, "from": 5}, "scopes": ` +
 		`{"to": "daily_steps:read cycling_daily:read cycling_activities:read", "from": "daily_steps:read cycling_activities:read"}, ` +
 		`"callback_url": {"to": "https://ride.example/new", "from": "https://ride.example/callback"}, ` +
 		`"homepage_url": {"to": "", "from": "https://ride.example/"}, "contact_email": {}}`
-	if detail != noted {
-		t.Errorf("the audit log says %s\nwant %s", detail, noted)
+	if detail != audited {
+		t.Errorf("the audit log says %s\nwant %s", detail, audited)
 	}
 }
 
@@ -454,7 +454,7 @@ func TestSecretReplacedAtOnce(t *testing.T) {
 	}
 }
 
-// Anybody may ask for a logo by any name: none is a fault, and none spoils the answers of others who ask at that time.
+// Anyone may request a logo by any name. No name causes a failure, neither for its request nor for concurrent ones.
 func TestLogoOfAnyName(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -26,7 +26,7 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// Each act is one statement where it succeeds and at most two in any other case, and says what it found.
+// A successful act is one statement, a refused one at most two, and it returns the reason.
 func TestStatementsOfActs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -115,7 +115,7 @@ func TestStatementsOfActs(t *testing.T) {
 	act("a disabled client", ErrInvalidClient, 2, refresh(me, foreign.RefreshToken, &none))
 }
 
-// What is certain to fail waits for nobody who holds the row.
+// An act that must fail does not wait for a lock of the row.
 func TestRefusalsLockNothing(t *testing.T) {
 	pgtest.NotOnCluster(t, "the rows of all shards cannot be locked")
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestRefusalsLockNothing(t *testing.T) {
 	}
 }
 
-// Specification 5.1: every way in which credentials can be wrong is the same.
+// Specification 5.1: all wrong credentials get the same error.
 func TestAuthenticateClient_5_1(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -217,7 +217,7 @@ func TestRefreshesWriteNoIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A session counts for itself, until it is told to.
+	// A session reports its statistics only on request.
 	if _, err := pool.Exec(t.Context(), "select pg_stat_force_next_flush()"); err != nil {
 		t.Fatal(err)
 	}

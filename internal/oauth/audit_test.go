@@ -16,8 +16,8 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// noted is the audit log of the fixture's client since the given event: who did what, which version it left, and why.
-func (f *fixture) noted(t *testing.T) (lines []string) {
+// audited returns the audit log of the fixture's client: actor, action, resulting version and reason.
+func (f *fixture) audited(t *testing.T) (lines []string) {
 	t.Helper()
 	log, err := audit.New(f.db.Pool, wait.Patient, 0).List(t.Context(), audit.Filter{ClientID: f.client.ID}, page.Key{}, 1000)
 	if err != nil {
@@ -35,7 +35,7 @@ func (f *fixture) noted(t *testing.T) (lines []string) {
 	return lines
 }
 
-// Every act of a connection's life is in the audit log once, with the version that it left, and refreshes are not.
+// Every act on a connection is in the audit log once, with the resulting version. Refreshes are not.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -80,7 +80,7 @@ func TestAudit(t *testing.T) {
 		"user consent.allowed 3", "client connection.authorized 4",
 		"user connection.disconnected 5",
 	}
-	if diff := cmp.Diff(want, f.noted(t)); diff != "" {
+	if diff := cmp.Diff(want, f.audited(t)); diff != "" {
 		t.Errorf("audit log (-want +got):\n%s", diff)
 	}
 
@@ -97,7 +97,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// An act that is refused leaves no trace of having happened.
+// A refused act is not audited.
 func TestAuditOfRefusals(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -105,7 +105,7 @@ func TestAuditOfRefusals(t *testing.T) {
 	if _, err := f.exchange(t, code); err != nil {
 		t.Fatal(err)
 	}
-	before := f.noted(t)
+	before := f.audited(t)
 	if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
 		t.Errorf("a used code: %v", err)
 	}
@@ -116,7 +116,7 @@ func TestAuditOfRefusals(t *testing.T) {
 	if _, err := f.Deny(t.Context(), id, newBrowser()); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("another browser: %v", err)
 	}
-	if diff := cmp.Diff(before, f.noted(t)); diff != "" {
+	if diff := cmp.Diff(before, f.audited(t)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 }

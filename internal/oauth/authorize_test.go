@@ -11,7 +11,7 @@ import (
 	"connect-svc/internal/scope"
 )
 
-// Specification 4.2 and 7.2: every way in which an authorization request can be wrong, and its cause.
+// Specification 4.2 and 7.2: each wrong authorization request has its cause.
 func TestAuthorize_4_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

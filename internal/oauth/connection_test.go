@@ -88,7 +88,7 @@ func (f *fixture) connectOther(t testing.TB) Tokens {
 	return f.connect(t, scope.All)
 }
 
-// Decisions section 4: of two codes in flight only the first exchanged lives; a disconnect ends a code in flight.
+// Decisions section 4: of two outstanding codes only the first exchanged one works, and a disconnect ends an outstanding code.
 func TestCodesInFlight(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -352,7 +352,7 @@ func (f *fixture) disconnect(t testing.TB, tokens Tokens) {
 	}
 }
 
-// Specification 4.4: a refresh whose scope is no longer allowed is invalid_grant, and does not use the token up.
+// Specification 4.4: a refresh whose scope is no longer allowed is invalid_grant, and the token stays usable.
 func TestScopeNoLongerAllowed_4_4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -375,7 +375,7 @@ func TestGrantIsPairwise_2_2(t *testing.T) {
 	}
 }
 
-// Decisions section 3: no credential passes for another kind, and one sealed before a rotation still opens.
+// Decisions section 3: a credential is not accepted as another kind, and one sealed before a rotation still opens.
 func TestCredentialsOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -23,7 +23,7 @@ func (f *fixture) ofUser(t *testing.T) []Connection {
 	return list
 }
 
-// Specification 2.2, 3: what people are shown of a connection in each of its states.
+// Specification 2.2, 3: the list shows each connection with its state.
 func TestConnectionsOfUser_2_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -69,7 +69,7 @@ func TestConnectionsOfUser_2_2(t *testing.T) {
 	}
 }
 
-// When the client last read is noted at once, and then once an hour.
+// The first read of a client is recorded at once, later ones once an hour.
 func TestLastRead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -86,17 +86,17 @@ func TestLastRead(t *testing.T) {
 	f.works(t, tokens)
 	first := lastRead()
 	if first.IsZero() {
-		t.Fatal("the read was not noted")
+		t.Fatal("the read was not recorded")
 	}
 	f.db.Clock.Advance(4 * time.Minute)
 	f.works(t, tokens)
 	if at := lastRead(); !at.Equal(first) {
-		t.Errorf("noted again after four minutes: %v, then %v", first, at)
+		t.Errorf("recorded again after four minutes: %v, then %v", first, at)
 	}
 	f.db.Clock.Advance(time.Hour)
 	f.dead(t, tokens) // expired: not a read
 	if at := lastRead(); !at.Equal(first) {
-		t.Errorf("a refused read was noted: %v, then %v", first, at)
+		t.Errorf("a refused read was recorded: %v, then %v", first, at)
 	}
 	f.works(t, f.refresh(t, tokens))
 	if at := lastRead(); at.Sub(first) < time.Hour {
@@ -199,7 +199,7 @@ func TestDisconnectUser_3_2(t *testing.T) {
 	}
 }
 
-// What its row tells of a connection's life: how often it was refreshed, and about when, though a refresh writes nothing for it.
+// The details of a connection tell how often and when it was refreshed, although a refresh writes nothing for that.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

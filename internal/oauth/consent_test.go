@@ -215,7 +215,7 @@ func TestConsentNeedsItsBrowserAndASignIn(t *testing.T) {
 	}
 }
 
-// A registration that changed while the user decided ends the request: nobody is sent to a callback of yesterday.
+// A change of the registration while the user decides ends the request, so that no browser is sent to a former callback.
 func TestRequestEndsWithItsRegistration(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -27,8 +27,8 @@ func (b *before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trac
 
 func (b *before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A client is enabled while one of its acts is under way: the act happens, or the client is not known. It is never said to
-// be done, nor is a good grant refused.
+// If a client is enabled during one of its acts, the act succeeds or the client is refused. A valid grant is never refused, and a failed
+// act never reported as done.
 func TestClientEnabledDuringAnAct(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(*Server, *fixture, Tokens, string) error{

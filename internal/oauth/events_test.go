@@ -101,13 +101,13 @@ func TestEventsOfRevokedConnections(t *testing.T) {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			if got := f.eventsOf(t, other.ID); len(got) != 0 {
-				t.Errorf("another client was told %v", got)
+				t.Errorf("another client has %v", got)
 			}
 		})
 	}
 }
 
-// A client without a webhook is told nothing, also not later.
+// A client without a webhook gets no events, also not later.
 func TestNoEventsWithoutAWebhook(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -120,7 +120,7 @@ func TestNoEventsWithoutAWebhook(t *testing.T) {
 	}
 }
 
-// However many ask at one time, on several servers, each change of state is told once.
+// Concurrent revocations on several servers write one event for each change of state.
 func TestParallelRevocationsSendOneEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -161,12 +161,12 @@ func TestParallelRevocationsSendOneEvent(t *testing.T) {
 	}
 	for _, text := range want {
 		if !seen[text] {
-			t.Errorf("not told: %s", text)
+			t.Errorf("no event: %s", text)
 		}
 	}
 }
 
-// Several disconnects at one time end the connection once, and tell of it once.
+// Concurrent disconnects end the connection once and write one event.
 func TestParallelDisconnectsSendOneEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -183,7 +183,7 @@ func TestParallelDisconnectsSendOneEvent(t *testing.T) {
 	}
 }
 
-// What is rolled back was never said.
+// A change that is rolled back leaves no event.
 func TestRolledBackRevocationSendsNoEvent(t *testing.T) {
 	pgtest.NotOnCluster(t, "a shard has no trigger")
 	t.Parallel()
@@ -202,8 +202,7 @@ func TestRolledBackRevocationSendsNoEvent(t *testing.T) {
 	f.works(t, tokens)
 }
 
-// What a client was told of the activity of a user who is deleted is forgotten, also where it was not sent yet. That the connection
-// has ended is told.
+// The deletion of a user deletes the events about the activity, sent or not. The event about the end of the connection stays.
 func TestEventsOfADeletedUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -60,7 +60,7 @@ type model struct {
 	connections map[pair]*modelConnection
 	codes       []modelCode
 	tokens      []*modelTokens
-	events      []string // that the clients must have been told
+	events      []string // that the clients must have
 }
 
 func TestModel(t *testing.T) {
@@ -202,12 +202,12 @@ func (m *model) refreshWith(old *modelTokens) {
 	tokens, err := m.Refresh(m.t.Context(), m.as(m.clients[old.client].ID), old.RefreshToken)
 	m.outcome("refresh", err, good, m.disabled[old.client])
 	switch {
-	case m.disabled[old.client]: // whoever it is, it is not the client
+	case m.disabled[old.client]: // the credentials do not count then
 	case good:
 		c.generation++
 		m.issued(old.pair, tokens)
 	case c.version == old.version && c.state == "authorized" && old.generation < c.generation:
-		m.told(c, "refresh_token_replayed")
+		m.expectEvent(c, "refresh_token_replayed")
 		c.state = "revoked"
 	}
 }
@@ -236,7 +236,7 @@ func (m *model) revokeRefresh(*rapid.T) {
 	tokens := draw(m, m.tokens, "tokens")
 	m.done("revoke", m.Revoke(m.t.Context(), m.as(m.clients[tokens.client].ID), tokens.RefreshToken), tokens.client)
 	if c := m.connections[tokens.pair]; !m.disabled[tokens.client] && c.version == tokens.version && c.state == "authorized" {
-		m.told(c, "refresh_token_revoked")
+		m.expectEvent(c, "refresh_token_revoked")
 		c.state = "revoked"
 	}
 }
@@ -248,7 +248,7 @@ func (m *model) disconnectGrant(*rapid.T) {
 		return
 	}
 	c := m.connections[tokens.pair]
-	m.told(c, "client_disconnected")
+	m.expectEvent(c, "client_disconnected")
 	c.state = "disconnected"
 	c.version++
 }
@@ -264,19 +264,19 @@ func (m *model) disconnectByUser(*rapid.T) {
 		return
 	}
 	m.must(err)
-	m.told(c, "user_disconnected")
+	m.expectEvent(c, "user_disconnected")
 	c.state = "disconnected"
 	c.version++
 }
 
-// told is an event that a change of state makes; one that changes nothing makes none.
-func (m *model) told(c *modelConnection, reason string) {
+// expectEvent adds the event of a change of state.
+func (m *model) expectEvent(c *modelConnection, reason string) {
 	if c.state != "disconnected" {
 		m.events = append(m.events, eventText(c.grantID, c.version, reason))
 	}
 }
 
-// offboard ends a client and its connections for good; a new one takes its place.
+// offboard ends a client and its connections permanently; a new client replaces it.
 func (m *model) offboard(*rapid.T) {
 	slot := rapid.IntRange(0, 1).Draw(m.t, "client")
 	i := m.present[slot]
@@ -331,7 +331,7 @@ func (m *model) foreign(*rapid.T) {
 	if i = tokens.client; m.disabled[i] {
 		return
 	}
-	// And nobody who does not know the secret can do anything in the client's name.
+	// Without the secret no act of the client is possible.
 	stranger := m.as(m.clients[i].ID)
 	stranger.SecretHash[0]++
 	_, err = m.Refresh(m.t.Context(), stranger, tokens.RefreshToken)
@@ -378,7 +378,7 @@ func (m *model) check(*rapid.T) {
 	}
 }
 
-// checkEvents compares what the clients of this sequence were told.
+// checkEvents compares the events of the clients of this sequence.
 func (m *model) checkEvents(t *rapid.T) {
 	var clients []uuid.UUID
 	for _, c := range m.clients {
@@ -400,7 +400,7 @@ func (m *model) shown(p pair) State {
 	}
 }
 
-// outcome of an exchange or a refresh: a client that is not active is told so, and nothing of the grant.
+// outcome of an exchange or a refresh: a client that is not active learns nothing about the grant.
 func (m *model) outcome(act string, err error, good, stranger bool) {
 	refusal := ErrInvalidGrant
 	if stranger {

@@ -32,7 +32,7 @@ func parallel[T any](t *testing.T, f *fixture, n int, act func(*Server) (T, erro
 			case errors.Is(err, ErrInvalidGrant), errors.Is(err, ErrInvalidClient), errors.Is(err, ErrRequestEnded):
 				refused++
 			default:
-				t.Errorf("a race ended in a fault: %v", err)
+				t.Errorf("a race ended in a failure: %v", err)
 			}
 		})
 	}
@@ -41,7 +41,7 @@ func parallel[T any](t *testing.T, f *fixture, n int, act func(*Server) (T, erro
 	return done, refused
 }
 
-// Specification 3.2: of parallel refreshes with one token at most one wins, and the family is revoked then.
+// Specification 3.2: at most one of several parallel refreshes with one token succeeds, and then the family is revoked.
 func TestParallelRefreshes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -63,7 +63,7 @@ func TestParallelRefreshes(t *testing.T) {
 	}
 }
 
-// Specification 3.1: of parallel exchanges of one code, and of several codes in flight, one wins.
+// Specification 3.1: one of several parallel exchanges of one code, or of several outstanding codes, succeeds.
 func TestParallelExchanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -91,7 +91,7 @@ func TestParallelExchanges(t *testing.T) {
 	}
 }
 
-// A request that is allowed and denied and allowed again at once ends once.
+// A request that is allowed and denied concurrently ends once.
 func TestParallelDecisions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -113,8 +113,7 @@ func TestParallelDecisions(t *testing.T) {
 	}
 }
 
-// Section 4 of the rules: a revoke or disconnect that has answered leaves nothing that works, also of what a refresh
-// or an exchange returned at the same time.
+// After a revocation or a disconnect has returned nothing works, including the tokens of a concurrent refresh or exchange.
 func TestRevokeAndDisconnectWin(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*fixture, *Server, Tokens) error{
@@ -130,12 +129,12 @@ func TestRevokeAndDisconnectWin(t *testing.T) {
 			f := newFixture(t)
 			for range 10 {
 				tokens := f.connect(t, scope.All)
-				turns := make(chan bool, 4)
-				for i := range cap(turns) {
-					turns <- i == 2
+				order := make(chan bool, 4)
+				for i := range cap(order) {
+					order <- i == 2
 				}
-				issued, _ := parallel(t, f, cap(turns), func(s *Server) (Tokens, error) {
-					if <-turns {
+				issued, _ := parallel(t, f, cap(order), func(s *Server) (Tokens, error) {
+					if <-order {
 						return tokens, end(f, s, tokens)
 					}
 					return s.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
@@ -149,7 +148,7 @@ func TestRevokeAndDisconnectWin(t *testing.T) {
 	}
 }
 
-// Whoever exchanges a code while its client is offboarded has no connection afterwards, whichever comes first.
+// A code that is exchanged while its client is offboarded leaves no connection, in any order.
 func TestOffboardWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -162,12 +161,12 @@ func TestOffboardWins(t *testing.T) {
 			}
 			codes <- f.code(t, scope.All)
 		}
-		turns := make(chan bool, 8)
-		for i := range cap(turns) {
-			turns <- i == 3
+		order := make(chan bool, 8)
+		for i := range cap(order) {
+			order <- i == 3
 		}
-		issued, _ := parallel(t, f, cap(turns), func(s *Server) (Tokens, error) {
-			if <-turns {
+		issued, _ := parallel(t, f, cap(order), func(s *Server) (Tokens, error) {
+			if <-order {
 				_, err := f.registry.Offboard(t.Context(), f.client.ID)
 				return Tokens{}, err
 			}
@@ -189,22 +188,22 @@ func TestOffboardWins(t *testing.T) {
 	}
 }
 
-// Whoever exchanges a code while its user is deleted has no connection afterwards, whichever comes first.
+// A code that is exchanged while its user is deleted leaves no connection, in any order.
 func TestDeletionWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	accounts := account.New(f.db.Pool, nil, nil, account.Settings{EndConnections: EndConnectionsOfUser})
 	for range 10 {
 		f.user = f.newUser(t, "UTC")
-		codes, turns := make(chan string, 7), make(chan bool, 8)
+		codes, order := make(chan string, 7), make(chan bool, 8)
 		for range cap(codes) {
 			codes <- f.code(t, scope.All)
 		}
-		for i := range cap(turns) {
-			turns <- i == 3
+		for i := range cap(order) {
+			order <- i == 3
 		}
-		issued, _ := parallel(t, f, cap(turns), func(s *Server) (Tokens, error) {
-			if <-turns {
+		issued, _ := parallel(t, f, cap(order), func(s *Server) (Tokens, error) {
+			if <-order {
 				_, err := accounts.DeleteUser(t.Context(), f.user)
 				return Tokens{}, err
 			}

@@ -21,7 +21,7 @@ func (f *fixture) ask(t testing.TB) (SealedRequest, [32]byte) {
 	return asked, browser
 }
 
-// Before anybody has signed in a request is nowhere but in its browser, and ends like any other.
+// Before sign-in a request is stored only in its browser, and ends like any other.
 func TestSealedRequestIsNotStored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -71,7 +71,7 @@ func newRequest(t testing.TB, f *fixture) SealedRequest {
 	return asked
 }
 
-// refusesAll checks that nothing can be done with what a browser keeps.
+// refusesAll checks that no act accepts a sealed request.
 func (f *fixture) refusesAll(t *testing.T, name string, asked SealedRequest, browser [32]byte) {
 	t.Helper()
 	_, request := f.OpenRequest(t.Context(), asked, browser)
@@ -84,7 +84,7 @@ func (f *fixture) refusesAll(t *testing.T, name string, asked SealedRequest, bro
 	}
 }
 
-// A request is decided once, though its browser keeps what it asked for: by the user, or by the end of the user's address.
+// A request is decided once, by the user or by the end of the user's address, although its browser still has it.
 func TestRequestIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -119,7 +119,7 @@ func TestRequestIsDecidedOnce(t *testing.T) {
 	}
 }
 
-// What a browser keeps of a sign-in opens for nothing else, and says who it was.
+// A sealed session opens as what it is and as nothing else.
 func TestSealedSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

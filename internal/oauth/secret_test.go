@@ -15,8 +15,7 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// Where the operator lets a secret and its replacement work side by side, every act of a client takes either, until the time is
-// over by the database's clock. The partner's connections notice nothing.
+// During an overlap every act of a client accepts both secrets, until the end by the database's clock. Connections are not affected.
 func TestSecretsOverlap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -61,7 +60,7 @@ func TestSecretsOverlap(t *testing.T) {
 		if err := f.Disconnect(t.Context(), as, uuid.New()); want != nil && !errors.Is(err, want) {
 			t.Errorf("%s: disconnect of nothing: %v", what, err)
 		}
-		// A token that was used is a replay for who has the secret, and nothing for others.
+		// A used token is a replay with a right secret, and has no effect with a wrong one.
 		if want == nil {
 			replayed := f.connect(t, scope.All)
 			if _, err := f.Refresh(t.Context(), as, replayed.RefreshToken); err != nil {

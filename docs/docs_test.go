@@ -120,31 +120,59 @@ func block(t *testing.T, name, contains string) []string {
 	return nil
 }
 
-// secretArgument is a password or token among the arguments of a program, where everybody on the machine sees it.
-var secretArgument = regexp.MustCompile(`^(?:sudo +)?[a-z][a-z0-9_-]* .*(?:--user |-u \S+:|"Authorization:|password '|://[^/\s@]*:[^/\s@]+@|-a ['"$]|--from-literal)`)
+var (
+	// secretArgument is a secret among the arguments of a program, where everybody on the machine sees it.
+	secretArgument = regexp.MustCompile(`\b(?:curl|wget|psql|pg_dump|pg_restore|redis-cli|valkey-cli|kubectl|docker|connect-svc|openssl|jq|npm|service|driver)\b.*?(?:` +
+		` --user[ =]|\s-u\s*\S+:|Authorization:|--oauth2-bearer|-token[ =]["']?\$|password '|://[^/\s@]*:[^/\s@]+@|\s-a ['"$]|--from-literal|` +
+		`(?i:code|verifier|secret|password|token)=["']?\$)`)
+	scripts = regexp.MustCompile("(?ms)^( *)```(?:bash|sh|console|)\n(.*?)^ *```$")
+	// What stands here reaches a program by a file descriptor, and is written by the shell itself.
+	notArguments = []*regexp.Regexp{
+		regexp.MustCompile(`(?ms)<<END\b.*?^ *END$`),
+		regexp.MustCompile(`<\((?:echo|printf)[^)]*\)`), regexp.MustCompile(`(?m)\{? *(?:echo|printf) [^|\n]*\|`),
+	}
+)
 
-// No document for operators shows a command with a password in its arguments.
+// exposed lists the lines of a document's scripts that put a secret into arguments.
+func exposed(document string) (lines []string) {
+	for _, block := range scripts.FindAllStringSubmatch(document, -1) {
+		script := strings.ReplaceAll(block[2], "\\\n", " ")
+		for _, other := range notArguments {
+			script = other.ReplaceAllString(script, "")
+		}
+		for line := range strings.Lines(script) {
+			if line, _, _ = strings.Cut(strings.TrimSpace(line), " #"); secretArgument.MatchString(line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// No document shows a command with a secret in its arguments.
 func TestNoSecretsInArguments(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []string{
 		`psql postgres://u:$password@h/n`, `runuser -u postgres -- psql -c "create role c login password '$p'"`, `redis-cli -a "$p"`,
 		`curl -H "Authorization: Bearer $T" http://localhost`, `kubectl create secret generic c --from-literal=a=$b`, `curl -u me:$p http://localhost`,
+		"tokens=$(curl --silent http://localhost \\\n  --user \"$ID:$SECRET\")", `curl http://localhost --oauth2-bearer "$token"`,
+		`curl --data-urlencode "refresh_token=$token" http://localhost`, `connect-svc sandbox --driver-token "$DRIVER_TOKEN"`,
 	} {
-		if !secretArgument.MatchString(wrong) {
+		if len(exposed("```bash\n"+wrong+"\n```\n")) == 0 {
 			t.Errorf("not found: %s", wrong)
 		}
 	}
-	for _, name := range tracked(t, "docs/*.md", "README.md", "SECURITY.md", "CONTRIBUTING.md") {
-		for i, part := range strings.Split(read(t, name), "```") {
-			if i%2 == 0 || name == "docs/sandbox.md" { // whose secrets are made up
-				continue
-			}
-			for line := range strings.Lines(part) {
-				line = strings.ReplaceAll(strings.TrimSpace(line), `@<(echo "Authorization:`, "") // the shell's own, and no argument
-				if secretArgument.MatchString(line) && !strings.HasPrefix(line, "create ") {      // SQL, from standard input
-					t.Errorf("%s: %s", name, line)
-				}
-			}
+	for _, right := range []string{
+		"curl --config - http://localhost <<END\nuser = \"$ID:$SECRET\"\nEND\n", `curl -H @<(echo "Authorization: Bearer $T") http://localhost`,
+		`printf 'user = "%s:%s"\n' "$id" "$secret" | curl --config - http://localhost`,
+	} {
+		if wrong := exposed("```bash\n" + right + "\n```\n"); len(wrong) > 0 {
+			t.Errorf("found: %q", wrong)
+		}
+	}
+	for _, name := range append(tracked(t, "*.md"), "api/openapi.yaml", "api/operator.yaml", "api/sandbox.yaml") {
+		for _, line := range exposed(read(t, name)) {
+			t.Errorf("%s: %s", name, line)
 		}
 	}
 }

@@ -51,9 +51,9 @@ var owners = map[string]string{
 	"database_sizes":         "servers",
 }
 
-// guests are the domains that write a table of another one, and why there is no other way.
+// guests are the domains that write a table of another domain, with the reason.
 var guests = map[string][]string{
-	// What happened is noted and told by the statement that makes it happen, so that neither is without the other.
+	// The statement that makes a change also writes its audit entry and its event, so that none of them exists alone.
 	"audit_log":      {"oauth", "account", "client", "webhook", "activity", "operators"},
 	"webhook_events": {"oauth"},
 	"webhook_queue":  {"oauth"},
@@ -209,6 +209,23 @@ func TestFoundationNamesNoTableOfADomain(t *testing.T) {
 	for _, own := range []string{"turns", "keyset_marks"} {
 		if !found[own] {
 			t.Errorf("the search does not find %s", own)
+		}
+	}
+}
+
+// The rules of clients and connections are SQL functions of the migrations (is_active, is_authorized, connection_state).
+var repeatedRule = regexp.MustCompile(`(?i)\brefresh_deadline\s*[<>]|\bstatus\s*(?:=|<>)\s*'active'`)
+
+func TestStatementsCallTheRules(t *testing.T) {
+	t.Parallel()
+	sources := slices.DeleteFunc(files(t, "../internal/*/*.go"), func(file string) bool { return strings.HasSuffix(file, "_test.go") })
+	for _, file := range append(sources, files(t, "*/*.sql")...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range repeatedRule.FindAll(text, -1) {
+			t.Errorf("%s repeats a rule: %s", file, found)
 		}
 	}
 }

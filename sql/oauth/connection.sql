@@ -92,7 +92,8 @@ returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 
 -- name: RefuseRefresh :one
 -- Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, this is a
--- replay: it revokes the whole family, including a token that was issued a moment ago (3.2). possible: the refresh would succeed now.
+-- replay: it revokes the whole family, including a token that was issued a moment ago (3.2), even if the connection has lapsed.
+-- possible: the refresh would succeed now.
 with client as (
     select client_id, scopes from clients
     where client_id = @client_id and is_active(status)

@@ -580,7 +580,8 @@ type RefuseRefreshRow struct {
 // The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6).
 // The event names the version whose credentials stopped working.
 // Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, this is a
-// replay: it revokes the whole family, including a token that was issued a moment ago (3.2). possible: the refresh would succeed now.
+// replay: it revokes the whole family, including a token that was issued a moment ago (3.2), even if the connection has lapsed.
+// possible: the refresh would succeed now.
 func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (RefuseRefreshRow, error) {
 	row := q.db.QueryRow(ctx, refuseRefresh,
 		arg.UserID,

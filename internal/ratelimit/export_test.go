@@ -2,5 +2,5 @@ package ratelimit
 
 import "time"
 
-// SetTimeLimit of what is asked of the store at one time: tests have more patience with a busy machine, or less.
+// SetTimeLimit sets the time limit of a question to the store.
 func (l *Limiter) SetTimeLimit(d time.Duration) { l.timeLimit = d }

@@ -14,15 +14,15 @@ import (
 	"connect-svc/internal/panics"
 )
 
-// enoughTime is what a question to the store gets at least. It is not asked under a deadline that could cut it off before.
+// enoughTime is the least time that a question to the store gets. Requests with an earlier deadline do not ask it themselves.
 const enoughTime = time.Second
 
-// Store keeps one small text for each client, for all servers.
+// Store stores one small text for each client, for all servers.
 type Store interface {
 	// Load returns the text of a client, empty if there is none.
 	Load(ctx context.Context, clientID uuid.UUID) (string, error)
-	// CompareAndSet keeps next in place of old. It is false, and has changed nothing, if the store does not hold old. After
-	// this time next means the same as the empty text, and may be forgotten.
+	// CompareAndSet replaces old by next. It returns false, and changes nothing, if the store does not hold old. After the duration
+	// until, next means the same as the empty text, and may be deleted.
 	CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, until time.Duration) (bool, error)
 }
 
@@ -30,11 +30,11 @@ type Store interface {
 type Limiter struct {
 	store     Store
 	timeLimit time.Duration
-	number    uint32   // tells its leases from those of other servers
-	clients   sync.Map // of *client by client id: as many as there are registrations
+	number    uint32   // marks the leases of this server
+	clients   sync.Map // of *client by client id: at most one for each registration
 }
 
-// New is a limiter. Limiters whose stores keep the same texts share the limits. One question to the store may take timeLimit.
+// New returns a limiter. Limiters with the same texts in their stores share the limits. One question to the store may take timeLimit.
 func New(store Store, timeLimit time.Duration) *Limiter {
 	return &Limiter{store: store, timeLimit: timeLimit, number: rand.Uint32()}
 }
@@ -43,13 +43,13 @@ func New(store Store, timeLimit time.Duration) *Limiter {
 func (l *Limiter) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeLimit)
 	defer cancel()
-	if _, err := l.store.Load(ctx, uuid.Nil); err != nil { // of no client
+	if _, err := l.store.Load(ctx, uuid.Nil); err != nil { // of a client that does not exist
 		return fmt.Errorf("ratelimit: %w", err)
 	}
 	return nil
 }
 
-// client is one whose requests this server has seen.
+// client is a client that has sent requests to this server.
 type client struct {
 	*Limiter
 	id uuid.UUID
@@ -59,25 +59,25 @@ type client struct {
 	waiting []*question
 	policy  Policy // of the latest admission
 
-	loaded bool    // state and kept are what the store held last, as far as this server knows
-	state  state   // of the client
-	kept   string  // the same, as the store's text
-	owed   []lease // to be released; those of a question that failed may or may not have been given
+	loaded     bool    // state and stored are the last that this server knows of the store
+	state      state   // of the client
+	stored     string  // the same, as the store's text
+	unreleased []lease // to be released; those of a question that failed may or may not have been given
 }
 
-// question is an admission that is to be decided, or a lease that is to be released.
+// question is an admission to decide, or a lease to release.
 type question struct {
 	policy   Policy
 	now      time.Time
 	release  lease // zero for an admission
-	left     bool  // nobody waits for the answer; guarded by the client
+	left     bool  // the caller does not wait any more; guarded by the client
 	answered chan struct{}
 	decision Decision
 	err      error
 }
 
-// Admit decides one request of a client, which the database authenticated at now. An error says that nothing could be decided
-// within the time limit, or before the context ended. Then the request must not go on.
+// Admit decides one request of a client, which the database authenticated at now. It returns an error if it could not decide within
+// the time limit, or before the context ended. Then the request must not continue.
 func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, now time.Time) (Decision, error) {
 	found, ok := l.clients.Load(clientID)
 	if !ok {
@@ -94,9 +94,9 @@ func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, 
 	return q.decision, nil
 }
 
-// Release ends the lease of an admitted request. Call it when the read is over, however it went. It does nothing for a refusal,
-// and nothing the second time. If the context ends first, the lease is released as soon as that is possible. An error says that
-// the lease may have to end by itself: log it, and do no more.
+// Release ends the lease of an admitted request. Call it when the read has ended, even if it failed. It does nothing for a refusal,
+// and nothing the second time. If the context ends first, the lease is released as soon as possible. After an error the lease may
+// have to end by itself: only log it.
 func (d *Decision) Release(ctx context.Context) error {
 	q := &question{release: d.lease}
 	if q.release == (lease{}) {
@@ -106,8 +106,8 @@ func (d *Decision) Release(ctx context.Context) error {
 	return d.client.ask(ctx, q)
 }
 
-// refuse decides without the store if the client is certainly out of budget: whatever other servers have admitted since, only
-// time adds to a bucket.
+// refuse decides without the store if the client is certainly out of budget: other servers can only have taken from the bucket since,
+// and only time adds to it.
 func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bo
 }
 
 // ask waits for the answer. If no other question is under way, and the context leaves time for one, it asks the store itself;
-// otherwise the next question answers all that wait. If the context ends first, what the answer gives is released.
+// otherwise the next question answers all that wait. If the context ends first, a lease in the answer is released.
 func (c *client) ask(ctx context.Context, q *question) error {
 	q.answered = make(chan struct{})
 	c.mu.Lock()
@@ -130,7 +130,7 @@ func (c *client) ask(ctx context.Context, q *question) error {
 			c.answer(ctx)
 		}
 		if c.asking {
-			go c.run() //nolint:gosec // it serves all who wait, and outlives whoever came first
+			go c.run() //nolint:gosec // it serves all callers, and outlives the first one
 		}
 	}
 	c.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *client) ask(ctx context.Context, q *question) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case <-q.answered: // at this moment
+	case <-q.answered: // just now
 		return q.err
 	default:
 		q.left = true
@@ -150,7 +150,7 @@ func (c *client) ask(ctx context.Context, q *question) error {
 	}
 }
 
-// run answers until nothing waits.
+// run answers until no question waits.
 func (c *client) run() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *client) run() {
 	}
 }
 
-// answer answers all questions that wait with one question to the store. The caller holds c.mu, which is free while the store is
+// answer answers all waiting questions with one question to the store. The caller holds c.mu, which is released while the store is
 // asked.
 func (c *client) answer(ctx context.Context) {
 	questions, now := c.waiting, time.UnixMicro(c.state.At)
@@ -167,47 +167,46 @@ func (c *client) answer(ctx context.Context) {
 	var admissions []*question
 	for _, q := range questions {
 		if q.release != (lease{}) {
-			c.owed = append(c.owed, q.release)
+			c.unreleased = append(c.unreleased, q.release)
 			continue
 		}
-		if len(admissions) == 0 || q.now.After(now) { // the latest knows the policy
+		if len(admissions) == 0 || q.now.After(now) { // the latest request has the newest policy
 			c.policy, now = q.policy, q.now
 		}
 		admissions = append(admissions, q)
 	}
 	c.mu.Unlock()
-	next, kept, decisions, err := c.settle(ctx, now, len(admissions))
+	next, stored, decisions, err := c.settle(ctx, now, len(admissions))
 	c.mu.Lock()
-	c.loaded, c.state, c.kept = err == nil, next, kept
+	c.loaded, c.state, c.stored = err == nil, next, stored
 	if err == nil {
-		c.owed = nil
+		c.unreleased = nil
 	}
 	for i, decision := range decisions {
 		decision.client = c
 		admissions[i].decision = decision
 		if decision.Allowed && (err != nil || admissions[i].left) {
-			c.owed = append(c.owed, decision.lease)
+			c.unreleased = append(c.unreleased, decision.lease)
 		}
 	}
 	for _, q := range questions {
 		q.err = err
 		close(q.answered)
 	}
-	c.asking = len(c.waiting) > 0 || err == nil && len(c.owed) > 0
+	c.asking = len(c.waiting) > 0 || err == nil && len(c.unreleased) > 0
 }
 
-// settle has the store keep the state after n requests and after the release of what is owed. It reads nothing that others
-// write at the same time, because one settle runs for a client. If it fails, the decisions are those that may have been kept all
-// the same.
-func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, kept string, decisions []Decision, err error) {
+// settle stores the state after the release of unreleased leases and after n requests. It needs no lock, because only one settle runs
+// for a client. If it fails, the decisions are those that may have been stored nevertheless.
+func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, stored string, decisions []Decision, err error) {
 	defer func() {
-		if failure := recover(); failure != nil { // there may be no request's goroutine to catch it
+		if failure := recover(); failure != nil { // it may run outside the goroutine of a request
 			err = fmt.Errorf("ratelimit: %w", panics.New(failure))
 		}
 	}()
 	ctx, cancel := context.WithTimeout(fairqueue.WithCaller(ctx, fairqueue.Caller{Kind: fairqueue.Partners, Name: c.id.String()}), c.timeLimit)
 	defer cancel()
-	known, old, loaded := c.state, c.kept, c.loaded
+	known, old, loaded := c.state, c.stored, c.loaded
 	for {
 		if !loaded {
 			if known, old, err = c.load(ctx); err != nil {
@@ -215,15 +214,15 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 			}
 		}
 		before := known.at(c.policy, now)
-		next, decisions = before.release(c.owed).admit(c.policy, now, n, c.number)
-		if next.same(before) { // all are refused for their rate, and nothing is owed
+		next, decisions = before.release(c.unreleased).admit(c.policy, now, n, c.number)
+		if next.same(before) { // all requests are refused for their rate, and no lease is released
 			return known, old, decisions, nil
 		}
 		text, err := json.Marshal(next)
 		if err != nil {
 			return state{}, "", nil, err
 		}
-		set, err := c.store.CompareAndSet(ctx, c.id, old, string(text), next.rests(c.policy))
+		set, err := c.store.CompareAndSet(ctx, c.id, old, string(text), next.fullAfter(c.policy))
 		if err != nil {
 			return state{}, "", decisions, fmt.Errorf("ratelimit: compare and set: %w", err)
 		}
@@ -235,10 +234,10 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 }
 
 // load asks the store for the state.
-func (c *client) load(ctx context.Context) (known state, kept string, err error) {
-	kept, err = c.store.Load(ctx, c.id)
-	if err == nil && kept != "" {
-		err = json.Unmarshal([]byte(kept), &known)
+func (c *client) load(ctx context.Context) (known state, stored string, err error) {
+	stored, err = c.store.Load(ctx, c.id)
+	if err == nil && stored != "" {
+		err = json.Unmarshal([]byte(stored), &known)
 	}
-	return known, kept, err
+	return known, stored, err
 }

@@ -17,19 +17,19 @@ import (
 	"connect-svc/internal/network"
 )
 
-// Redis keeps the texts in Redis 7 or newer, or in Valkey. It is safe for concurrent use.
+// Redis stores the texts in Redis 7 or newer, or in Valkey. It is safe for concurrent use.
 type Redis struct{ pool *redis.Pool }
 
 const (
-	// maxConns bounds the questions that are under way. The others wait for a connection, as long as their time allows.
+	// maxConns bounds the concurrent questions. Others wait for a connection, as long as their time allows.
 	maxConns = 64
-	// maxIdle is how many connections stay open without a question.
+	// maxIdle bounds the idle connections.
 	maxIdle = 16
-	// trustFor is how long an idle connection is used without a look at whether the server is still there.
+	// trustFor is how long an idle connection is used without a PING.
 	trustFor = time.Second
 )
 
-// compareAndSet keeps ARGV[2] for ARGV[3] milliseconds where ARGV[1] is kept. A missing key is the empty text.
+// compareAndSet stores ARGV[2] for ARGV[3] milliseconds if the key holds ARGV[1]. A missing key is the empty text.
 var compareAndSet = redis.NewScript(1, `
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then
   return 0
@@ -37,8 +37,8 @@ end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
 
-// CheckRedisURL tells whether url can be that of a server, as in rediss://user:password@host:6379/0 with TLS that is verified,
-// unix:///run/redis.sock, or redis:// without TLS, which ends on this machine or says ?tls=off. The error does not repeat it.
+// CheckRedisURL reports whether url is the URL of a server: rediss://user:password@host:6379/0 with verified TLS,
+// unix:///run/redis.sock, or redis:// without TLS, which must name this machine or have ?tls=off. The error does not repeat the URL.
 func CheckRedisURL(url string) error {
 	_, err := parseRedisURL(url)
 	return err
@@ -58,7 +58,7 @@ func parseRedisURL(raw string) (redisDialer, error) {
 	case parsed.Scheme != "redis" && parsed.Scheme != "rediss", parsed.Host == "", strings.Trim(name, "0123456789") != "":
 		return nil, errRedisURL
 	}
-	// The dialer itself looks at nothing of the query.
+	// The dialer ignores the query.
 	switch asked := parsed.Query()["tls"]; {
 	case len(asked) > 0 && (parsed.Scheme == "rediss" || !slices.Equal(asked, []string{"off"})):
 		return nil, errRedisURL
@@ -88,10 +88,10 @@ var (
 	errRedisInClear = errors.New("names another machine without TLS: say rediss://, or ?tls=off on a network that is safe")
 )
 
-// isLoopback: a URL without a host is of this machine's.
+// isLoopback reports whether the URL names this machine, as one without a host does.
 func isLoopback(at *url.URL) bool { return network.IsLoopback(cmp.Or(at.Hostname(), "localhost")) }
 
-// RedisSecurity says in a few words how those on the way to the server at url are kept from reading and answering.
+// RedisSecurity describes in a few words how the connection to the server at url is protected.
 func RedisSecurity(raw string) string {
 	parsed, err := url.Parse(raw)
 	switch {
@@ -105,9 +105,9 @@ func RedisSecurity(raw string) string {
 	return "TLS is not verified (tls=off)"
 }
 
-// OpenRedis connects to the server at url. All services that name the same server and database share the limits. It
-// fails where the server cannot be reached within timeLimit; later on it reconnects by itself. A connection that does not
-// answer so long is given up. Close it.
+// OpenRedis connects to the server at url. All services with the same server and database share the limits. It fails if the server
+// cannot be reached within timeLimit; later it reconnects by itself, and drops a connection that does not answer within that time. The
+// caller must close it.
 func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis, error) {
 	dial, err := parseRedisURL(url)
 	if err != nil {
@@ -143,7 +143,7 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 	return r, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (r *Redis) Close() { _ = r.pool.Close() }
 
 // Load implements [Store].
@@ -153,11 +153,11 @@ func (r *Redis) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	kept, err := redis.String(redis.DoContext(conn, ctx, "GET", redisKey(clientID)))
+	stored, err := redis.String(redis.DoContext(conn, ctx, "GET", redisKey(clientID)))
 	if errors.Is(err, redis.ErrNil) {
 		return "", nil
 	}
-	return kept, err
+	return stored, err
 }
 
 // CompareAndSet implements [Store].
@@ -171,8 +171,7 @@ func (r *Redis) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next
 	return set == 1, err
 }
 
-// graceMilliseconds is how much longer a text is kept than it says something, since the clocks of the database and of
-// Redis may differ.
+// graceMilliseconds is added to the lifetime of a text, because the clocks of the database and of Redis may differ.
 const graceMilliseconds = 60_000
 
 func redisKey(clientID uuid.UUID) string { return "connect:limit:" + clientID.String() }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// LeaseLifetime is when a lease ends by itself. No read may run as long.
+// LeaseLifetime is the time after which a lease ends by itself. A read must end sooner.
 const LeaseLifetime = 30 * time.Second
 
 // Policy of one client. All three are 1 or more.
@@ -31,40 +31,40 @@ type Decision struct {
 
 	Limit        int // RateLimit-Limit: requests a minute
 	Remaining    int // RateLimit-Remaining: whole requests that the bucket holds after this one
-	ResetSeconds int // RateLimit-Reset: until the bucket holds a request, at least 1
+	ResetSeconds int // RateLimit-Reset: seconds until the bucket holds a request, at least 1
 
-	// RetryAfterSeconds is the Retry-After of a refusal, at least 1, and 0 when allowed. A request that comes after it
-	// finds the bucket filled, unless another one came first.
+	// RetryAfterSeconds is the Retry-After of a refusal, at least 1, and 0 when allowed. By then the bucket holds a request, unless
+	// another request took it.
 	RetryAfterSeconds int
 
 	client *client
 	lease  lease // zero for a refusal
 }
 
-// request is what a request costs. The unit of credit is a sixty-millionth of it, so that a microsecond adds as many units as the
-// policy has requests a minute, without rounding.
+// request is the cost of a request in units of credit. A unit is a sixty-millionth of a request, so that a microsecond adds as many
+// units as the policy has requests a minute, without rounding.
 const request = 60_000_000
 
-// state of a client. The zero value is one that was never asked for: a full bucket, and no leases.
+// state of a client. The zero value is that of a new client: a full bucket, and no leases.
 type state struct {
 	Credit int64    `json:"credit"`
-	At     int64    `json:"at"` // when it was counted, in microseconds since 1970; it never goes back
+	At     int64    `json:"at"` // the time of Credit, in microseconds since 1970; it never decreases
 	Leases []leases `json:"leases,omitempty"`
 }
 
-// lease of a read. Those that a server gave at one time are the same.
+// lease of a read. Leases that a server gave at one time are equal.
 type lease struct {
 	End    int64  `json:"end"`    // in microseconds since 1970
 	Server uint32 `json:"server"` // that gave it
 }
 
-// leases that are the same. They are in the order of their ends, of which no two are the same.
+// leases counts equal leases. A state has them in the order of their ends, which all differ.
 type leases struct {
 	lease
 	Count int `json:"count"`
 }
 
-// admit decides n requests of a client at this server, in their order, at one time.
+// admit decides n requests of a client at this server, in order, at one time.
 func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after state, decisions []Decision) {
 	s = s.at(policy, now)
 	held := 0
@@ -96,8 +96,8 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 	return s, decisions
 }
 
-// at is the state at a later time: refilled up to the burst, and without the leases that have ended. A clock that was set back
-// changes nothing.
+// at returns the state at a later time: refilled up to the burst, and without the leases that have ended. An earlier time changes
+// nothing.
 func (s state) at(policy Policy, now time.Time) state {
 	perMicrosecond, full := int64(policy.RequestsPerMinute), int64(policy.Burst)*request
 	instant := max(now.UnixMicro(), s.At)
@@ -115,7 +115,7 @@ func (s state) at(policy Policy, now time.Time) state {
 	return s
 }
 
-// release ends these leases, as far as they were given and run still.
+// release ends the given leases, if they are in the state.
 func (s state) release(ended []lease) state {
 	s.Leases = slices.Clone(s.Leases)
 	for _, one := range ended {
@@ -128,13 +128,13 @@ func (s state) release(ended []lease) state {
 	return s
 }
 
-// same reports whether the states differ in time alone.
+// same reports whether the states differ only in time.
 func (s state) same(other state) bool {
 	return s.Credit == other.Credit && slices.Equal(s.Leases, other.Leases)
 }
 
-// rests is how long it takes until the bucket is full and no read runs: until then the state has to be kept.
-func (s state) rests(policy Policy) time.Duration {
+// fullAfter returns the time until the bucket is full and no lease runs. Until then the state must be stored.
+func (s state) fullAfter(policy Policy) time.Duration {
 	until := (int64(policy.Burst)*request - s.Credit) / int64(policy.RequestsPerMinute)
 	if last := len(s.Leases) - 1; last >= 0 {
 		until = max(until, s.Leases[last].End-s.At)
@@ -142,7 +142,7 @@ func (s state) rests(policy Policy) time.Duration {
 	return time.Duration(until+1) * time.Microsecond
 }
 
-// fill sets the values of the response's headers, from the credit that the bucket holds.
+// fill sets the values of the response's headers from the credit of the bucket.
 func (d *Decision) fill(policy Policy, credit int64) {
 	d.Limit = policy.RequestsPerMinute
 	d.Remaining = int(credit / request)

@@ -137,17 +137,17 @@ func TestRuleRetryAfter(t *testing.T) {
 	})
 }
 
-// What is kept says nothing after rests: without it the decision is the same.
-func TestRuleRests(t *testing.T) {
+// After fullAfter a stored state changes no decision.
+func TestRuleFullAfter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		policy := policies.Draw(t, "policy")
 		s, _ := state{}.admit(policy, noon, rapid.IntRange(1, 30).Draw(t, "before"), 1)
-		later := noon.Add(s.rests(policy))
-		_, kept := s.admit(policy, later, 5, 1)
+		later := noon.Add(s.fullAfter(policy))
+		_, stored := s.admit(policy, later, 5, 1)
 		_, forgotten := state{}.admit(policy, later, 5, 1)
-		if !slices.Equal(kept, forgotten) {
-			t.Fatalf("%+v with it, %+v without", kept, forgotten)
+		if !slices.Equal(stored, forgotten) {
+			t.Fatalf("%+v with it, %+v without", stored, forgotten)
 		}
 	})
 }

@@ -1,4 +1,4 @@
--- The rate policy of a client over all servers: one small text for each, compared and set.
+-- The state of each client's rate limit, for all servers: one small text, compared and set.
 
 -- name: LoadState :one
 select state from rate_limits where client_id = @client_id;

@@ -34,7 +34,7 @@ const loadState = `-- name: LoadState :one
 select state from rate_limits where client_id = $1
 `
 
-// The rate policy of a client over all servers: one small text for each, compared and set.
+// The state of each client's rate limit, for all servers: one small text, compared and set.
 func (q *Queries) LoadState(ctx context.Context, clientID uuid.UUID) (string, error) {
 	row := q.db.QueryRow(ctx, loadState, clientID)
 	var state string

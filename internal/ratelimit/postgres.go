@@ -10,21 +10,21 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// Postgres keeps the texts in PostgreSQL: one row a client. It is safe for concurrent use.
+// Postgres stores the texts in PostgreSQL: one row a client. It is safe for concurrent use.
 type Postgres struct {
 	queries *ratelimitdb.Queries
 }
 
-// NewPostgres keeps them in the database of pool.
+// NewPostgres stores the texts in the database of pool.
 func NewPostgres(pool *postgres.Pool) Postgres { return Postgres{ratelimitdb.New(pool)} }
 
 // Load implements [Store].
 func (p Postgres) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
-	kept, err := p.queries.LoadState(ctx, clientID)
-	return kept, postgres.NoRowsAs(err, nil)
+	stored, err := p.queries.LoadState(ctx, clientID)
+	return stored, postgres.NoRowsAs(err, nil)
 }
 
-// CompareAndSet implements [Store]. A row is kept as long as its client.
+// CompareAndSet implements [Store]. A row lives as long as its client.
 func (p Postgres) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, _ time.Duration) (bool, error) {
 	var changed int64
 	var err error

@@ -20,19 +20,20 @@ import (
 
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
-	// Apple's systems refuse server certificates of more than 825 days, also of a private authority.
+	// Apple's systems refuse server certificates of more than 825 days, even of a private authority.
 	serverLifetime = 398 * 24 * time.Hour
 	renewBefore    = 30 * 24 * time.Hour
 )
 
-// Authority is a certificate authority of one machine, and the certificate that it gave the servers there.
+// Authority is a certificate authority of one machine, and the certificate that it issued for the servers there.
 type Authority struct {
 	File   string // with the authority's certificate, for a browser or curl to trust
 	Roots  *x509.CertPool
 	Server tls.Certificate
 }
 
-// Open reads the certificates in dir and makes those that are missing, unusable or soon over. New ones are for these names, too.
+// Open reads the certificates in dir, and issues those that are missing, unusable or about to expire. New ones also have the given
+// names.
 func Open(dir string, now time.Time, names ...string) (*Authority, error) {
 	names = append([]string{"localhost"}, names...)
 	a := &Authority{File: filepath.Join(dir, "ca.pem"), Roots: x509.NewCertPool()}
@@ -43,7 +44,7 @@ func Open(dir string, now time.Time, names ...string) (*Authority, error) {
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
 		KeyUsage:              x509.KeyUsageCertSign,
-		// Should its key get about, it is good for nothing but this machine.
+		// If the key leaks, it can only vouch for this machine.
 		PermittedDNSDomainsCritical: true,
 		PermittedDNSDomains:         names,
 		PermittedIPRanges: []*net.IPNet{
@@ -70,14 +71,13 @@ func Open(dir string, now time.Time, names ...string) (*Authority, error) {
 	return a, nil
 }
 
-// loadOrIssue reads a certificate and its key, or makes them where there is none, none that is good for much longer, or none of
-// the parent's.
+// loadOrIssue reads a certificate and its key, or issues them if they are missing, about to expire, or not signed by the parent.
 func loadOrIssue(certFile, keyFile string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, err
-	case err != nil: // missing, or cut off by a start that was killed
+	case err != nil: // missing, or incomplete because a start was killed
 	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter.Add(-renewBefore)):
 	case parent != nil && pair.Leaf.CheckSignatureFrom(parent.Leaf) != nil:
 	default:
@@ -86,7 +86,7 @@ func loadOrIssue(certFile, keyFile string, template *x509.Certificate, parent *t
 	return issue(certFile, keyFile, template, parent, now)
 }
 
-// issue makes a key and a certificate for it, signed by the parent or, without one, by itself.
+// issue makes a key and a certificate for it, signed by the parent or else by itself.
 func issue(certFile, keyFile string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -36,28 +36,28 @@ import (
 
 // Config of the demo.
 type Config struct {
-	Version, Commit string // of the program, which the service says of itself
+	Version, Commit string // of the program, which the service reports
 
-	Dir       string // where everything is kept; is made when it is missing
-	Ephemeral bool   // keep nothing, and do not look at Dir
-	// Port of the service; the partner has the one after it. 0 takes any that are free: for tests, since the data of
-	// an earlier start belong to the addresses of then.
+	Dir       string // for all files; created if it is missing
+	Ephemeral bool   // keep nothing, and ignore Dir
+	// Port of the service; the partner has the next one. 0 takes any free ports, for tests: data of an earlier start belong to its
+	// addresses.
 	Port     int
-	MailPort int              // of the page with the caught mail; 0 takes any that is free
+	MailPort int              // of the page with the caught mail; 0: any free port
 	Every    time.Duration    // how often today's activity grows
-	Window   time.Duration    // in which changes of activity are merged to one event
+	Window   time.Duration    // in which changes of activity are merged into one event
 	Limits   timelimit.Limits // of the service; the zero value is timelimit.Default
-	Out      io.Writer        // where it says what to open
+	Out      io.Writer        // for the addresses to open
 	Started  func(Addresses)
 }
 
-// activityWindow is shorter than the service's default: a person is waiting.
+// activityWindow is shorter than the service's default, because a person waits.
 const activityWindow = 20 * time.Second
 
-// loopback is where everything is.
+// loopback is the network of all parts.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// Addresses are what there is to open.
+// Addresses to open.
 type Addresses struct {
 	Service string // origin of the service, its issuer
 	Partner string
@@ -66,7 +66,7 @@ type Addresses struct {
 	Dir     string
 }
 
-// Run runs the demo until ctx ends, which is no error, or a part of it fails. The error is one line.
+// Run runs the demo until ctx ends, and then returns nil, or until a part of it fails. The error is one line.
 func Run(ctx context.Context, config Config) (err error) {
 	if config.Ephemeral {
 		if config.Dir, err = os.MkdirTemp("", "connect-svc-demo-"); err != nil {
@@ -77,7 +77,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(config.Dir, 0o755); err != nil { // PostgreSQL's account goes through it; secrets are files of 0600
+	if err := os.MkdirAll(config.Dir, 0o755); err != nil { // PostgreSQL's account enters it; secrets are files of mode 0600
 		return err
 	}
 	fmt.Fprintln(config.Out, "Starting. The first time this takes some seconds.")
@@ -95,7 +95,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	return nil
 }
 
-// demo is all the parts, in the order in which they are opened.
+// demo holds all parts, in the order in which they are opened.
 type demo struct {
 	config    Config
 	addresses Addresses
@@ -131,7 +131,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// We are alone in the directory from here on: two programs cannot have the database.
+	// From here on no other program uses the directory: the database has a lock.
 	if _, err := migrate.Apply(ctx, d.database.URL(), migrate.Up); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		WebhookRootCAs:        d.authority.Roots,
 
 		Public: func(service http.Handler) http.Handler { return app.OnlyHosts(nil, service) },
-		Logger: d.logger, // codes are not limited: one tries the sign-in again and again here
+		Logger: d.logger, // codes are not limited, because people try the sign-in repeatedly
 	})
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	return d.seed(ctx)
 }
 
-// listen opens the listeners. It comes first, since a port that is taken is the likeliest reason not to start.
+// listen opens the listeners. It runs first, because a port in use is the most likely reason for a failed start.
 func (d *demo) listen() error {
 	partnerPort := 0
 	if d.config.Port != 0 {
@@ -200,14 +200,14 @@ func (d *demo) listen() error {
 	}{{&d.serviceListener, d.config.Port}, {&d.partnerListener, partnerPort}, {&d.mailListener, d.config.MailPort}, {&d.smtpListener, 0}} {
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(l.port)))
 		if err != nil {
-			return fmt.Errorf("port %d cannot be had (%w): is another demo running? --port and --mail-port choose others",
+			return fmt.Errorf("port %d cannot be used (%w): is another demo running? --port and --mail-port choose others",
 				l.port, errors.Unwrap(err))
 		}
 		*l.listener, d.opened = listener, append(d.opened, listener)
 	}
 	d.addresses.Service = fmt.Sprint("https://localhost:", portOf(d.serviceListener))
 	d.addresses.Partner = fmt.Sprint("https://localhost:", portOf(d.partnerListener))
-	// By its number: should the service ever tell browsers to use nothing but HTTPS at localhost, this is not meant.
+	// By its number, so that HSTS of localhost, should the service ever send it, does not apply.
 	d.addresses.Mail = "http://" + d.mailListener.Addr().String()
 	return nil
 }
@@ -223,7 +223,7 @@ func openKeyset(path string) (*credential.Keyring, error) {
 	return credential.LoadKeyring(path)
 }
 
-// openOperatorToken is the token of the demo's operator: a file of its own, so that an operator's own programs can use it.
+// openOperatorToken returns the token of the demo's operator. It is in a file of its own for other programs.
 func openOperatorToken(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -232,11 +232,11 @@ func openOperatorToken(path string) (string, error) {
 	if token := strings.TrimSpace(string(text)); token != "" {
 		return token, nil
 	}
-	token, _ := credential.NewOperatorToken() // also where a start was cut off: an empty token would let everybody in
+	token, _ := credential.NewOperatorToken() // also after an interrupted start: an empty token would admit everyone
 	return token, os.WriteFile(path, []byte(token+"\n"), 0o600)
 }
 
-// writeEnvironment lets the command line work on the demo's data: `. .connect-svc/environment`.
+// writeEnvironment writes the settings that make the command line use the demo's data: `. .connect-svc/environment`.
 func (d *demo) writeEnvironment() error {
 	text := fmt.Sprintf("export CONNECT_DATABASE_URL='%s' CONNECT_KEYSET_FILE='%s' CONNECT_WEBHOOK_ALLOW_CIDRS='127.0.0.0/8,::1/128'\n"+
 		"# connect-svc webhook test reaches the example partner with SSL_CERT_FILE='%s' before it.\n",
@@ -269,7 +269,7 @@ func (d *demo) run(ctx context.Context) error {
 	group.Go(func() error { return d.mail.ServeSMTP(ctx, d.smtpListener, d.logger) })
 	serve(d.mailListener, d.mail.Handler(), func() {})
 	encrypted := tls.NewListener(d.partnerListener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{d.authority.Server}})
-	serve(encrypted, d.partner.Handler(), d.partner.Wait) // a refresh that is cut off costs the connection
+	serve(encrypted, d.partner.Handler(), d.partner.Wait) // an interrupted refresh costs the connection
 	group.Go(func() error { d.partner.Run(ctx); return nil })
 	group.Go(func() error { d.growRegularly(ctx); return nil })
 	group.Go(func() error {
@@ -287,13 +287,13 @@ func (d *demo) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// close gives back what open took, the database last.
+// close releases what open acquired, the database last.
 func (d *demo) close() {
 	if d.service != nil {
 		d.service.Close()
 	}
 	for _, l := range d.opened {
-		_ = l.Close() // served and closed already, if it came to that
+		_ = l.Close() // already closed if it was served
 	}
 	if d.partnerDB != nil {
 		_ = d.partnerDB.Close()

@@ -48,7 +48,7 @@ func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) er
 	}
 	batch := activity.Batch{DailySteps: []activity.StepsRecord{{UserID: p.id, Date: today, Steps: steps}}}
 	if rides {
-		// A device records the clock on the wall, without a zone.
+		// A device records the local time, without a zone.
 		end := today.Add(time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute)
 		minutes := 6 + rand.IntN(20)
 		batch.CyclingActivities = []activity.RideRecord{{

@@ -20,7 +20,7 @@ type person struct {
 	location *time.Location
 }
 
-// samplePeople are the users; the first one is connected from the start.
+// samplePeople are the users. The first one is connected from the start.
 func samplePeople() []person {
 	return []person{
 		{key: "alex", name: "Alex", email: "alex@example.com", timezone: "Europe/Berlin", seed: 11},
@@ -28,7 +28,7 @@ func samplePeople() []person {
 	}
 }
 
-// seedPerson finds or makes the user, and fills the days since the last one that has steps, a year at first.
+// seedPerson finds or creates the user, and adds activity since the last day that has steps, at first for a year.
 func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
 	if p.location, err = time.LoadLocation(p.timezone); err != nil {
 		return err
@@ -58,13 +58,13 @@ func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
 	if _, err := d.service.Activity.SampleData(ctx, p.id, days, p.seed); err != nil || last != nil {
 		return err
 	}
-	// Two days on which the tracker stayed at home: no record is not zero steps, and the chart is to show that.
+	// On two days the tracker stayed at home: no record differs from zero steps, and the chart shows that.
 	_, err = d.service.Pool.Exec(ctx, "delete from daily_steps where user_id = $1 and date = any($2)",
 		p.id, []time.Time{today.AddDate(0, 0, -9), today.AddDate(0, 0, -20)})
 	return err
 }
 
-// dateOf is the calendar day of t, in t's own location, as midnight UTC.
+// dateOf returns the calendar day of t, in t's own location, as midnight UTC.
 func dateOf(t time.Time) time.Time {
 	year, month, day := t.Date()
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)

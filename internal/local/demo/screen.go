@@ -9,7 +9,7 @@ import (
 	"connect-svc/internal/web/console"
 )
 
-// screen is what there is to open, in one screen.
+// screen returns the addresses to open, on one screen.
 func (d *demo) screen(ctx context.Context) string {
 	a := d.addresses
 	kept := "Everything is deleted when the demo stops."
@@ -42,7 +42,7 @@ To use the commands on the demo's data: . %s
 `, a.Partner, a.Mail, a.Service+"/account", a.Service+"/developers/", a.Private+console.Path, a.Private+"/readyz", state, robin.name, robin.email, short(d.authority.File), short(d.path("environment")), kept)
 }
 
-// short is the path from the working directory, if that is shorter.
+// short returns the path relative to the working directory, if that is shorter.
 func short(path string) string {
 	here, _ := os.Getwd()
 	if relative, err := filepath.Rel(here, path); err == nil && len(relative) < len(path) {

@@ -31,10 +31,10 @@ import (
 	"connect.invalid/connect-go/connect/pgstore"
 )
 
-// connectedDays is how many days ago the first sample user agreed: as far back as one read reaches.
+// connectedDays is the age in days of the first sample user's consent: the range of one read.
 const connectedDays = 30
 
-// registration is what the operator gives a partner. The demo keeps it in partner.json.
+// registration holds the values that the operator gives a partner. The demo keeps them in partner.json.
 type registration struct {
 	ID            uuid.UUID `json:"client_id"`
 	Secret        string    `json:"client_secret"`
@@ -43,9 +43,9 @@ type registration struct {
 	TokensKey     []byte    `json:"tokens_key"` // the partner's own
 }
 
-// seed makes what is missing: users, their year of activity, the client, the first connection.
+// seed creates the missing parts: users, their year of activity, the client, the first connection.
 func (d *demo) seed(ctx context.Context) error {
-	// The partner has the database that every PostgreSQL has, and the service has one of its own.
+	// The partner uses the database postgres, and the service one of its own.
 	own, err := url.Parse(d.database.URL())
 	if err != nil {
 		return err
@@ -83,11 +83,11 @@ func (d *demo) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(d.path("partner.json"), append(text, '\n'), 0o600) // last: an interrupted start registers again
+	return os.WriteFile(d.path("partner.json"), append(text, '\n'), 0o600) // last, so that the start after an interrupted one registers again
 }
 
-// findRegistration finds the partner's registration if it is of use: the partner has the same address as then, the database is
-// the same one, and nobody has offboarded the partner.
+// findRegistration returns the partner's registration if it is usable: the address of the partner and the database are unchanged, and
+// the partner was not offboarded.
 func (d *demo) findRegistration(ctx context.Context) (r registration, found bool, err error) {
 	text, err := os.ReadFile(d.path("partner.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +96,7 @@ func (d *demo) findRegistration(ctx context.Context) (r registration, found bool
 	if err != nil {
 		return r, false, err
 	}
-	cutOff := json.Unmarshal(text, &r) != nil // by a start that was killed
+	cutOff := json.Unmarshal(text, &r) != nil // a start was killed
 	if cutOff || len(r.TokensKey) == 0 || r.CallbackURL != d.addresses.Partner+partner.CallbackPath {
 		return r, false, nil
 	}
@@ -104,10 +104,10 @@ func (d *demo) findRegistration(ctx context.Context) (r registration, found bool
 	if errors.Is(err, refusal.ErrClientNotFound) {
 		return r, false, nil
 	}
-	return r, err == nil && known.Status != client.Offboarded, err // which the console does for good
+	return r, err == nil && known.Status != client.Offboarded, err // the console offboards for good
 }
 
-// register makes a client that has no connections.
+// register creates a client without connections.
 func (d *demo) register(ctx context.Context) (r registration, err error) {
 	if _, err := d.partnerDB.ExecContext(ctx, "delete from connect_connections"); err != nil {
 		return r, err
@@ -138,7 +138,7 @@ func (d *demo) openPartner(ctx context.Context, r registration) error {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.authority.Roots}
-	transport.Proxy = nil // everything is on this machine
+	transport.Proxy = nil // all addresses are on this machine
 	config := partner.Config{
 		Issuer:        d.addresses.Service,
 		ClientID:      r.ID.String(),
@@ -157,8 +157,8 @@ func (d *demo) openPartner(ctx context.Context, r registration) error {
 	return err
 }
 
-// connectInThePast has the user agree 30 days ago: the authorization server is the real one, on a database connection
-// whose clock is set back. A connection can read only from the day of consent on, so there is no other way.
+// connectInThePast makes the user consent 30 days ago: the authorization server is the real one, on a database connection whose clock
+// is set back. This is necessary because a connection can read only from the day of consent on.
 func (d *demo) connectInThePast(ctx context.Context, r registration, p person) error {
 	clock := new(postgres.Clock)
 	clock.Set(-sinceConnected(time.Now(), p.location))
@@ -203,12 +203,12 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 	return d.partner.Keep(ctx, p.key, connect.Connection{
 		GrantID: granted.GrantID, HistoryFrom: connectsdk.CalendarDate{Time: granted.HistoryFrom},
 		Version: fmt.Sprint(granted.ConnectionVersion), Scope: granted.Scopes.String(), State: connect.StateActive,
-		RefreshToken: granted.RefreshToken, // the access token expired 30 days ago, too
+		RefreshToken: granted.RefreshToken, // the access token expired 30 days ago
 	})
 }
 
-// sinceConnected is how long ago noon of that day was, on the user's own calendar: where the clocks were changed
-// meanwhile, so many times 24 hours may be another day.
+// sinceConnected returns the time since noon of that day on the user's calendar. Counting 24 hours a day could hit another day after
+// a change of daylight saving time.
 func sinceConnected(now time.Time, location *time.Location) time.Duration {
 	year, month, day := now.In(location).Date()
 	return now.Sub(time.Date(year, month, day-connectedDays, 12, 0, 0, 0, location))

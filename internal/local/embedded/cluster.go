@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// initialize makes the database cluster if there is none, and returns the password of its superuser.
+// initialize creates the database cluster if there is none, and returns the password of its superuser.
 func (p *place) initialize(ctx context.Context) (password string, err error) {
 	if err := p.stopOrphan(ctx); err != nil {
 		return "", err
@@ -21,7 +21,7 @@ func (p *place) initialize(ctx context.Context) (password string, err error) {
 	if _, err := os.Stat(p.data()); err == nil {
 		text, err := os.ReadFile(p.passwordFile())
 		if err != nil {
-			return "", fmt.Errorf("%w: remove %s to begin anew", err, p.dir)
+			return "", fmt.Errorf("%w: remove %s to start over", err, p.dir)
 		}
 		return strings.TrimSpace(string(text)), nil
 	}
@@ -29,7 +29,7 @@ func (p *place) initialize(ctx context.Context) (password string, err error) {
 	if err := p.keepPassword(password); err != nil {
 		return "", err
 	}
-	// Renamed once it is complete, so that an interrupted first start leaves nothing that looks like a cluster.
+	// Rename the complete cluster, so that an interrupted first start leaves nothing that looks like one.
 	fresh := p.data() + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
 		return "", err
@@ -49,7 +49,7 @@ func (p *place) initialize(ctx context.Context) (password string, err error) {
 
 func (p *place) passwordFile() string { return filepath.Join(p.dir, "password") }
 
-// keepPassword is for the next start.
+// keepPassword stores the password for the next start.
 func (p *place) keepPassword(password string) error {
 	if err := os.WriteFile(p.passwordFile(), []byte(password+"\n"), 0o600); err != nil {
 		return err
@@ -57,8 +57,8 @@ func (p *place) keepPassword(password string) error {
 	return p.own(p.passwordFile())
 }
 
-// stopOrphan stops the server of a program that was killed, or removes the postmaster.pid that it left. We hold the
-// lock, so no living program needs that server.
+// stopOrphan stops the server of a program that was killed, or removes its postmaster.pid. The caller holds the lock, so no running
+// program needs that server.
 func (p *place) stopOrphan(ctx context.Context) error {
 	path := filepath.Join(p.data(), "postmaster.pid")
 	text, err := os.ReadFile(path)
@@ -67,7 +67,7 @@ func (p *place) stopOrphan(ctx context.Context) error {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	pid, _ := strconv.Atoi(first)
-	if !serves(pid, p.data()) { // by now, after a reboot above all, the id may be that of any other process
+	if !serves(pid, p.data()) { // the id may belong to another process by now, in particular after a reboot
 		return os.Remove(path)
 	}
 	for serves(pid, p.data()) {
@@ -81,7 +81,7 @@ func (p *place) stopOrphan(ctx context.Context) error {
 	return nil
 }
 
-// serves reports whether the process is a PostgreSQL on these data.
+// serves reports whether the process is a PostgreSQL on this data directory.
 func serves(pid int, data string) bool {
 	if pid <= 1 {
 		return false
@@ -93,7 +93,7 @@ func serves(pid int, data string) bool {
 	return slices.Contains(strings.Fields(string(text)), data)
 }
 
-// command is one of PostgreSQL's programs. PG… variables of our environment do not reach it.
+// command prepares one of PostgreSQL's programs. It does not inherit PG… variables.
 func (p *place) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.programs.path(program), args...)
 	cmd.Dir, cmd.SysProcAttr = p.dir, as(p.account)

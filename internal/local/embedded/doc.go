@@ -1,24 +1,25 @@
-// Package embedded runs a private PostgreSQL for the demo and the tests: one server, on loopback, in one directory, for
+// Package embedded runs a private PostgreSQL for the demo, the sandbox and the tests: one server, on loopback, in one directory, for
 // as long as the program that started it.
 //
 // # Invariants
 //
-//   - The server never outlives its program, however the program ends. On Linux the kernel stops the server together
-//     with the thread that started it; elsewhere the next start stops it.
-//   - One program uses a directory at a time. A file lock ensures that, and a second program gets an error that says so.
-//   - Committed data survive a restart, unless the server is ephemeral.
-//   - PostgreSQL refuses to run as root. When root starts it, it runs as the account postgres, or else nobody, in a
-//     directory that this account can enter: beneath /var/lib/connect-svc if the configured directory is not one.
+//   - The server does not outlive its program, even if the program is killed. On Linux the kernel stops the server together
+//     with the thread that started it; elsewhere the next start stops it (TestKilledParent).
+//   - One program uses a directory at a time: a file lock makes a second one fail with an error that says so (TestOneAtATime).
+//   - Committed data survive a restart, unless the server is ephemeral (TestRestartFindsData, TestDurability).
+//   - An ephemeral server leaves no files (TestEphemeralLeavesNothing, TestAbandonedEphemeralIsRemoved).
+//
+// PostgreSQL refuses to run as root. If root starts it, it runs as the account postgres, or else nobody, in a directory that this
+// account can enter: beneath /var/lib/connect-svc if the configured directory does not qualify.
 //
 // # Windows
 //
-// PostgreSQL is ended by pg_ctl there, since Windows has no signals. It refuses to run as an administrator, and no other account
-// is looked for.
+// There PostgreSQL is stopped by pg_ctl, because Windows has no signals. It refuses to run as an administrator, and the package
+// selects no other account.
 //
 // # Programs
 //
-// The server's programs are the newest ones that are installed. A machine without any gets them from the library
-// embedded-postgres, which downloads them once.
+// The server's programs are the newest installed ones. If there are none, the library embedded-postgres downloads them once.
 //
-// The package is not for production: there is one user, who owns everything, and no tuning.
+// The package is not for production: one user owns everything, and nothing is tuned.
 package embedded

@@ -300,7 +300,7 @@ func TestProgramsOfTheMachine(t *testing.T) {
 	if err != nil || same != found[0] {
 		t.Errorf("for its own data: %v, %v", same, err)
 	}
-	if _, err := findPrograms(t.Context(), 9); err == nil || !strings.Contains(err.Error(), "PostgreSQL 9's") {
+	if _, err := findPrograms(t.Context(), 9); err == nil || !strings.Contains(err.Error(), "need PostgreSQL 9,") {
 		t.Errorf("for data of PostgreSQL 9: %v", err)
 	}
 }

@@ -2,5 +2,5 @@ package embedded
 
 import "syscall"
 
-// endWithParent has the kernel stop the process when the thread that started it ends, be it by SIGKILL.
+// endWithParent makes the kernel stop the process when the thread that started it ends, even by SIGKILL.
 func endWithParent(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = fastShutdown }

@@ -4,5 +4,5 @@ package embedded
 
 import "syscall"
 
-// endWithParent does nothing: only Linux has such a signal. The next start stops a server that was left.
+// endWithParent does nothing: only Linux has such a signal. The next start stops an orphaned server.
 func endWithParent(*syscall.SysProcAttr) {}

@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// sharedState holds what an unprivileged account needs and cannot reach in root's own directories.
+	// sharedState holds files for an unprivileged account, which cannot enter root's own directories.
 	sharedState = "/var/lib/connect-svc"
 	// temporaryPrefix begins the names of ephemeral directories and of their locks.
 	temporaryPrefix = "connect-svc-postgres-"
 
-	// memory is Linux's file system in memory, where making a test's database takes a fifteenth of the time that it takes
-	// on a disk. It is used if memoryNeeded bytes of it are free; containers often have next to nothing.
+	// memory is Linux's file system in memory, where a test's database is created in a fifteenth of the time that a disk needs. It is
+	// used if memoryNeeded bytes of it are free; in containers it is often tiny.
 	memory       = "/dev/shm"
 	memoryNeeded = 4 << 30
 )
 
-// place is a directory that is ours alone while we hold its lock.
+// place is a directory that the program has for itself while it holds the lock.
 type place struct {
 	config   Config
 	dir      string // absolute; the account can reach it
 	lock     *os.File
-	account  *account // that PostgreSQL runs as; nil is the account of this program
+	account  *account // that PostgreSQL runs as; nil: the account of this program
 	programs programs
 }
 
 func (p *place) data() string { return filepath.Join(p.dir, "data") }
 func (p *place) log() string  { return filepath.Join(p.dir, "postgres.log") }
 
-// open locks the directory, makes it if it is missing, and finds the programs that fit its data.
+// open locks the directory, creates it if it is missing, and finds the programs that fit its data.
 func (p *place) open(ctx context.Context) (err error) {
 	if p.account, err = unprivileged(); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (p *place) open(ctx context.Context) (err error) {
 	if p.dir, err = filepath.Abs(p.config.Dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(p.dir), 0o755); err != nil { // the account must reach what is below
+	if err := os.MkdirAll(filepath.Dir(p.dir), 0o755); err != nil { // the account must be able to enter it
 		return err
 	}
 	if p.lock, err = takeLock(p.dir + ".lock"); err != nil {
@@ -61,16 +61,16 @@ func (p *place) open(ctx context.Context) (err error) {
 		return err
 	}
 	version, _ := os.ReadFile(filepath.Join(p.data(), "PG_VERSION"))
-	major, _ := strconv.Atoi(strings.TrimSpace(string(version))) // 0: there are no data yet
+	major, _ := strconv.Atoi(strings.TrimSpace(string(version))) // 0: no data yet
 	p.programs, err = findPrograms(ctx, major)
 	return err
 }
 
-// openDir finds the directory, or makes it.
+// openDir finds the directory, or creates it.
 func (p *place) openDir() error {
 	target, err := filepath.EvalSymlinks(p.dir)
 	if err != nil {
-		_ = os.Remove(p.dir) // it may be a link whose target is gone
+		_ = os.Remove(p.dir) // it may be a dangling link
 		return p.makeDir()
 	}
 	p.dir = target
@@ -78,26 +78,26 @@ func (p *place) openDir() error {
 	if err != nil || p.account == nil {
 		return err
 	}
-	// Root may come after another account. PostgreSQL serves a directory only to its owner.
+	// The last start may have used another account. PostgreSQL serves a directory only to its owner.
 	if owner := ownerOf(info); owner != nil {
 		p.account = owner
 	}
 	return p.reach(target)
 }
 
-// makeDir makes the directory or, where root's unprivileged account cannot reach it, a link to one that it can.
+// makeDir creates the directory or, if root's unprivileged account cannot enter it, a link to one that it can enter.
 func (p *place) makeDir() error {
 	if err := p.mkdir(p.dir); err == nil || p.account == nil {
 		return err
 	}
 	// The name derives from the path, so that a start after a reboot finds the data. They are found only through the
-	// link, so that removing the directory is enough to begin anew.
+	// link, so that removing the directory is enough to start over.
 	sum := sha256.Sum256([]byte(p.dir))
 	link, target := p.dir, filepath.Join(sharedState, hex.EncodeToString(sum[:8]))
 	if err := os.RemoveAll(target); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(sharedState, 0o755); err != nil { // the account must reach what is below
+	if err := os.MkdirAll(sharedState, 0o755); err != nil { // the account must be able to enter it
 		return err
 	}
 	if err := p.mkdir(target); err != nil {
@@ -107,7 +107,7 @@ func (p *place) makeDir() error {
 	return os.Symlink(target, link)
 }
 
-// mkdir makes a directory that the account, and no other, can enter.
+// mkdir creates a directory that only the account can enter.
 func (p *place) mkdir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (p *place) own(path string) error {
 	return os.Chown(path, int(p.account.Uid), int(p.account.Gid))
 }
 
-// reach fails if the account cannot enter dir: the permissions of each directory above it may forbid that.
+// reach fails if the account cannot enter dir, because of the permissions of any directory above it.
 func (p *place) reach(dir string) error {
 	if p.account == nil {
 		return nil
@@ -137,12 +137,12 @@ func (p *place) reach(dir string) error {
 	cmd := exec.Command("/bin/sh", "-c", ":")
 	cmd.Dir, cmd.SysProcAttr = dir, as(p.account)
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("the account that PostgreSQL is to run as cannot reach %s: %w", dir, err)
+		return fmt.Errorf("the account that PostgreSQL is to run as cannot enter %s: %w", dir, err)
 	}
 	return nil
 }
 
-// temporaryBase is where ephemeral directories are made.
+// temporaryBase returns the parent of ephemeral directories.
 func (p *place) temporaryBase() string {
 	if !p.config.Durable && free(memory) >= memoryNeeded {
 		return memory
@@ -153,8 +153,8 @@ func (p *place) temporaryBase() string {
 	return os.TempDir()
 }
 
-// removeAbandoned removes the ephemeral directories of programs that are gone. It spares young locks: a program that
-// has just made one may not hold it yet.
+// removeAbandoned removes the ephemeral directories of programs that have ended. It spares new lock files: the program may not hold
+// the lock yet.
 func removeAbandoned(ctx context.Context, base string) {
 	locks, _ := filepath.Glob(filepath.Join(base, temporaryPrefix+"*.lock"))
 	for _, path := range locks {
@@ -164,7 +164,7 @@ func removeAbandoned(ctx context.Context, base string) {
 		}
 		if lock, err := takeLock(path); err == nil {
 			p := &place{dir: strings.TrimSuffix(path, ".lock"), lock: lock}
-			p.config.Ephemeral = p.stopOrphan(ctx) == nil // else a server still uses the files
+			p.config.Ephemeral = p.stopOrphan(ctx) == nil // otherwise a server still uses the files
 			p.close()
 		}
 	}
@@ -186,7 +186,7 @@ func takeLock(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// close releases the lock, if there is one, and removes what is ephemeral.
+// close releases the lock, if there is one, and removes ephemeral files.
 func (p *place) close() {
 	if p.lock == nil {
 		return
@@ -195,10 +195,10 @@ func (p *place) close() {
 		_ = os.RemoveAll(p.dir)
 		_ = os.Remove(p.lock.Name())
 	}
-	// Closing alone is not enough: a child that another goroutine has forked holds the file until it begins its program.
+	// Closing is not enough: a child that another goroutine has forked holds the file until it executes its program.
 	_ = unlockFile(p.lock)
 	_ = p.lock.Close()
 	if p.config.Ephemeral {
-		_ = os.Remove(p.lock.Name()) // Windows removes no file that is open
+		_ = os.Remove(p.lock.Name()) // Windows cannot remove an open file
 	}
 }

@@ -28,8 +28,8 @@ type programs struct {
 
 func (p programs) path(name string) string { return filepath.Join(p.bin, name+extension) }
 
-// findPrograms finds the newest installed programs, or those of the major version that existing data need (0: there are
-// no data). If none are installed it downloads them.
+// findPrograms finds the newest installed programs, or those of the major version that existing data need (0: no data). If none
+// are installed it downloads them.
 func findPrograms(ctx context.Context, major int) (programs, error) {
 	for _, p := range installed(ctx) {
 		if major == 0 || major == p.major {
@@ -37,8 +37,8 @@ func findPrograms(ctx context.Context, major int) (programs, error) {
 		}
 	}
 	if major != 0 && major != fetchedMajor {
-		return programs{}, fmt.Errorf("the data are PostgreSQL %d's, which is not installed any more: "+
-			"install it, or remove the directory to begin anew", major)
+		return programs{}, fmt.Errorf("the data need PostgreSQL %d, which is not installed any more: "+
+			"install it, or remove the directory to start over", major)
 	}
 	if err := ctx.Err(); err != nil { // the search was cut off
 		return programs{}, err
@@ -54,7 +54,7 @@ func findPrograms(ctx context.Context, major int) (programs, error) {
 func installed(ctx context.Context) []programs {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil { // the other programs may be linked elsewhere, or not at all
+		if path, err = filepath.EvalSymlinks(path); err == nil { // the links of the other programs may differ
 			dirs = append(dirs, filepath.Dir(path))
 		}
 	}
@@ -76,7 +76,7 @@ func installed(ctx context.Context) []programs {
 	return found
 }
 
-// inspect reports whether dir holds programs that run here and are new enough.
+// inspect reports whether dir has programs that run here and are new enough.
 func inspect(ctx context.Context, dir string) (programs, bool) {
 	p := programs{bin: dir}
 	out, _ := exec.CommandContext(ctx, p.path("postgres"), "--version").Output()
@@ -85,7 +85,7 @@ func inspect(ctx context.Context, dir string) (programs, bool) {
 	return p, err == nil && p.major >= oldest
 }
 
-// fetchPrograms downloads the programs into dir, unless they are there. An empty repository is the library's default.
+// fetchPrograms downloads the programs into dir, unless they exist. An empty repository is the library's default.
 func fetchPrograms(ctx context.Context, repository, dir string) (programs, error) {
 	bin := filepath.Join(dir, "bin")
 	if p, ok := inspect(ctx, bin); ok {
@@ -102,7 +102,7 @@ func fetchPrograms(ctx context.Context, repository, dir string) (programs, error
 
 // fetch puts the programs into dir in one step, so that an interrupted download leaves nothing there.
 func fetch(repository, dir string) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { // the account must reach what is below
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { // the account must be able to enter it
 		return err
 	}
 	work, err := os.MkdirTemp(filepath.Dir(dir), "fetch-")
@@ -120,8 +120,8 @@ func fetch(repository, dir string) error {
 	if repository != "" {
 		config = config.BinaryRepositoryURL(repository)
 	}
-	// The library cannot download without starting a server. That server is stopped at once; for root it does not start,
-	// but by then the programs are there.
+	// The library always starts a server after the download. That server is stopped at once; for root it fails to start, but the
+	// programs exist by then.
 	server := library.NewDatabase(config)
 	if err = server.Start(); err == nil {
 		err = server.Stop()

@@ -20,18 +20,18 @@ import (
 const (
 	name = "connect" // of the superuser and of the database
 
-	startTimeout  = 3 * time.Minute // initdb takes a second, and more than a minute on a machine that many share
+	startTimeout  = 3 * time.Minute // initdb takes a second, or more than a minute on a busy machine
 	startAttempts = 5
 )
 
-// Config says where the server lives.
+// Config of a server.
 type Config struct {
 	// Dir is the server's own directory; Dir.lock is made beside it. It is not used when Ephemeral.
 	Dir string
-	// Ephemeral puts the server in a temporary directory that Stop removes. It may lose committed data when the machine
-	// crashes, which makes it faster.
+	// Ephemeral puts the server in a temporary directory that Stop removes. It is faster, and may lose committed data if the machine
+	// crashes.
 	Ephemeral bool
-	// Durable makes an ephemeral server write to a disk and wait for it, as a kept one does. It is for measurements.
+	// Durable makes an ephemeral server wait for the disk, as a permanent one does. It is for measurements.
 	Durable bool
 	Limits  timelimit.Limits // of the time in which it stops
 }
@@ -47,13 +47,13 @@ type Server struct {
 	stop     func() error
 }
 
-// Start runs the server and returns when it accepts connections. The first start in a directory makes the cluster,
-// which takes a second or so. The error is one line.
+// Start runs the server and returns when it accepts connections. The first start in a directory creates the cluster,
+// which takes about a second. The error is one line.
 func Start(ctx context.Context, config Config) (*Server, error) {
 	return start(ctx, config, (*place).initialize)
 }
 
-// start runs a server on the data that fill provides, together with the superuser's password.
+// start runs a server on the data that fill creates. fill also returns the superuser's password.
 func start(ctx context.Context, config Config, fill func(*place, context.Context) (string, error)) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -65,7 +65,7 @@ func start(ctx context.Context, config Config, fill func(*place, context.Context
 	}
 	if err == nil {
 		err = s.run(ctx)
-		// A port that was free a moment ago may be taken by the time that the server binds it.
+		// A free port may be taken by the time that the server binds it.
 		for attempt := 1; err != nil && attempt < startAttempts && ctx.Err() == nil; attempt++ {
 			err = s.run(ctx)
 		}
@@ -77,21 +77,21 @@ func start(ctx context.Context, config Config, fill func(*place, context.Context
 	return s, nil
 }
 
-// URL is the address of a database that is empty at first, with the password.
+// URL returns the address of the database, with the password. A new database is empty.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%[1]s?sslmode=disable", name, s.password, s.port)
 }
 
-// Dir is where the server's files are, which is not always [Config.Dir]: see the package comment.
+// Dir returns the directory of the server's files, which may differ from [Config.Dir]: see the package comment.
 func (s *Server) Dir() string { return s.place.dir }
 
-// Program is the path of one of PostgreSQL's programs, of the server's own version. What is not of a server alone may be missing.
+// Program returns the path of one of PostgreSQL's programs, of the server's version. Programs of clients may be missing.
 func (s *Server) Program(name string) string { return s.place.programs.path(name) }
 
-// Done is closed when the server's process has ended, for whatever reason.
+// Done is closed when the server's process has ended, for any reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Stop ends the server, with all sessions, and waits until it is gone. A second Stop returns what the first did.
+// Stop ends the server with all sessions, and waits for its end. A second Stop returns the result of the first.
 func (s *Server) Stop() error { return s.stop() }
 
 func (s *Server) shutDown() error {
@@ -111,7 +111,7 @@ func (s *Server) run(ctx context.Context) (err error) {
 	}
 	args := []string{
 		"-D", s.place.data(), "-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprint("port=", s.port),
-		"-c", "unix_socket_directories=", // Debian's default is a directory that only its own account may write to
+		"-c", "unix_socket_directories=", // only the account postgres may write to Debian's default
 		"-c", "max_connections=400", "-c", "log_min_messages=warning", "-c", "logging_collector=off",
 	}
 	if s.place.config.Ephemeral && !s.place.config.Durable {
@@ -128,19 +128,19 @@ func (s *Server) run(ctx context.Context) (err error) {
 	s.cmd.Cancel = func() error { return s.place.shutDown(s.cmd.Process) }
 	s.cmd.WaitDelay = s.place.config.Limits.OrDefault().Database // a server that takes longer is killed
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	// Its own process group: Ctrl-C at the terminal is for this program, which stops the server last.
+	// A process group of its own: Ctrl-C at the terminal is for this program, which stops the server last.
 	ownGroup(s.cmd.SysProcAttr)
 	endWithParent(s.cmd.SysProcAttr)
 
 	started := make(chan error)
 	go func() {
-		// The kernel takes the end of the thread for the end of the parent: this one must last as long as the server.
+		// The kernel takes the end of the thread for the end of the parent: the thread must live as long as the server.
 		runtime.LockOSThread()
 		defer close(s.done)
 		err := s.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = s.cmd.Wait() // the server's log says how it ended
+			_ = s.cmd.Wait() // the server's log has the reason
 		}
 	}()
 	if err = <-started; err == nil {
@@ -181,7 +181,7 @@ func freePort() (int, error) {
 
 var fatal = regexp.MustCompile(`(?m)^.*(FATAL|PANIC).*$`)
 
-// causeIn is the line of the server's log that says why it did not start.
+// causeIn returns the line of the server's log with the reason of a failed start.
 func causeIn(path string) string {
 	text, _ := os.ReadFile(path)
 	if line := fatal.Find(text); line != nil {

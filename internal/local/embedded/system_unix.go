@@ -14,14 +14,14 @@ import (
 type account = syscall.Credential
 
 const (
-	fastShutdown      = syscall.SIGINT // PostgreSQL's name for it: sessions are cut off, data are written
+	fastShutdown      = syscall.SIGINT // as PostgreSQL calls it: sessions are terminated, data are written
 	immediateShutdown = syscall.SIGQUIT
 
 	noFollow  = syscall.O_NOFOLLOW
 	extension = "" // of programs
 )
 
-// unprivileged is an account for PostgreSQL, which refuses to run as root, and nil for a program that root does not run.
+// unprivileged returns an account for PostgreSQL, which refuses to run as root; nil if this program does not run as root.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -36,7 +36,7 @@ func unprivileged() (*account, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and the accounts postgres and nobody do not exist")
 }
 
-// ownerOf is whose a directory is, nil for root's.
+// ownerOf returns the owner of a directory, nil for root.
 func ownerOf(info os.FileInfo) *account {
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 {
 		return &account{Uid: owner.Uid, Gid: owner.Gid}
@@ -44,13 +44,13 @@ func ownerOf(info os.FileInfo) *account {
 	return nil
 }
 
-// as has a program run as an account, nil for this program's.
+// as makes a program run as an account; nil: this program's.
 func as(a *account) *syscall.SysProcAttr { return &syscall.SysProcAttr{Credential: a} }
 
-// ownGroup keeps Ctrl-C at the terminal from a program.
+// ownGroup protects a program from Ctrl-C at the terminal.
 func ownGroup(attributes *syscall.SysProcAttr) { attributes.Setpgid = true }
 
-// free is how many bytes a file system has left, 0 where there is none.
+// free returns the free bytes of a file system, 0 if it does not exist.
 func free(dir string) uint64 {
 	var stat syscall.Statfs_t
 	if syscall.Statfs(dir, &stat) != nil {
@@ -65,13 +65,13 @@ func lockFile(file *os.File) error {
 
 func unlockFile(file *os.File) error { return syscall.Flock(int(file.Fd()), syscall.LOCK_UN) }
 
-// interrupt begins the shutdown of the server that is a process.
+// interrupt begins the shutdown of a server by its process.
 func interrupt(pid int) error { return syscall.Kill(pid, fastShutdown) }
 
 // shutDown begins the shutdown of the place's server.
 func (p *place) shutDown(process *os.Process) error { return process.Signal(fastShutdown) }
 
-// wasKilled reports whether a program did not end by itself.
+// wasKilled reports whether a signal ended a program.
 func wasKilled(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled()

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// account that a program runs as. On Windows it is always this program's.
+// account that a program runs as. On Windows it is always the account of this program.
 type account struct{ Uid, Gid uint32 }
 
 const (
@@ -22,15 +22,15 @@ func ownerOf(os.FileInfo) *account { return nil }
 
 func as(*account) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// ownGroup keeps Ctrl-C at the terminal from a program.
+// ownGroup protects a program from Ctrl-C at the terminal.
 func ownGroup(attributes *syscall.SysProcAttr) {
 	attributes.CreationFlags |= syscall.CREATE_NEW_PROCESS_GROUP
 }
 
-// free is 0: there is no file system in memory.
+// free returns 0: Windows has no file system in memory.
 func free(string) uint64 { return 0 }
 
-// beyond is a part of a lock's file that holds nothing: who finds it locked can read whose it is.
+// beyond is the offset of the lock, after the content of the file, so that other programs can read the content.
 func beyond() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1} }
 
 func lockFile(file *os.File) error {
@@ -42,7 +42,7 @@ func unlockFile(file *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(file.Fd()), 0, 1, 0, beyond())
 }
 
-// interrupt ends a server that was left, which Windows can only do at once. The next start recovers from its log.
+// interrupt kills an orphaned server, because Windows cannot ask it to stop. The next start recovers from the log.
 func interrupt(pid int) error {
 	process, err := os.FindProcess(pid)
 	if err != nil {
@@ -51,7 +51,7 @@ func interrupt(pid int) error {
 	return process.Kill()
 }
 
-// shutDown begins the shutdown of the place's server: Windows has no signals, and pg_ctl knows how.
+// shutDown begins the shutdown of the place's server through pg_ctl, because Windows has no signals.
 func (p *place) shutDown(*os.Process) error {
 	return p.command(context.Background(), "pg_ctl", "stop", "-D", p.data(), "-m", "fast", "-W").Run()
 }

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// StartReplica runs a streaming replica of a primary, in a directory that is empty, and returns when it answers reads. Its
-// [Server.URL] is that of the primary's database, on the replica. Where it is not ephemeral, [Start] starts it again, once it was
-// promoted. It is for tests. The error is one line.
+// StartReplica runs a streaming replica of a primary in an empty directory, and returns when it answers reads. Its [Server.URL] names
+// the primary's database on the replica. After a promotion, [Start] can restart one that is not ephemeral. It is for tests. The error
+// is one line.
 func StartReplica(ctx context.Context, primary *Server, config Config) (*Server, error) {
 	return start(ctx, config, func(p *place, ctx context.Context) (password string, err error) {
 		if err := p.keepPassword(primary.password); err != nil {
@@ -28,10 +28,10 @@ func StartReplica(ctx context.Context, primary *Server, config Config) (*Server,
 }
 
 // Pause stops all processes of the server until [Server.Continue]: connections stay open, the kernel accepts new ones,
-// and nobody gets a response. It returns when the last process has stopped. It is for tests.
+// and no query is answered. It returns when the last process has stopped. It is for tests.
 func (s *Server) Pause() error {
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		// Once the first process has stopped it starts no more children: the next look finds all of them.
+		// The first process starts no more children once it has stopped: the next round finds all of them.
 		running, err := s.signal(syscall.SIGSTOP)
 		if err != nil || running == 0 {
 			return err
@@ -46,7 +46,7 @@ func (s *Server) Continue() error {
 	return err
 }
 
-// signal sends a signal to the server's first process and its children, and counts those that were not stopped before.
+// signal sends a signal to the server's first process and its children, and returns how many were not stopped before.
 func (s *Server) signal(signal syscall.Signal) (running int, err error) {
 	list, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,state=").Output()
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *Server) signal(signal syscall.Signal) (running int, err error) {
 	return running, nil
 }
 
-// StopAtOnce ends the server as a crash would: sessions are cut off in the middle, nothing is written, and the next start on
-// the directory recovers from the log. It is for tests.
+// StopAtOnce ends the server like a crash: sessions are cut off, nothing is written, and the next start on the directory recovers from
+// the log. It is for tests.
 func (s *Server) StopAtOnce() error {
 	if err := s.cmd.Process.Signal(immediateShutdown); err != nil {
 		return err

@@ -21,16 +21,16 @@ const (
 	smtpTimeout  = 30 * time.Second
 )
 
-// Config is what a test asks of the server. The zero value accepts every email, without TLS.
+// Config of the server. The zero value accepts every email, without TLS.
 type Config struct {
 	TLS         *tls.Config // offers STARTTLS
 	ImplicitTLS bool        // speaks TLS from the first byte, instead of STARTTLS
-	Password    string      // required of every sender, whatever the user name
+	Password    string      // required of every sender, with any user name
 	Refuse      error       // the response to every recipient
 	OnEmail     func(Email) // called for each email, in the goroutine that received it
 }
 
-// Catcher keeps emails. The zero value has none and is ready to use.
+// Catcher keeps emails. The zero value is empty and ready to use.
 type Catcher struct {
 	Config
 
@@ -39,7 +39,7 @@ type Catcher struct {
 	number int
 }
 
-// Emails returns the emails that were caught, newest first.
+// Emails returns the caught emails, newest first.
 func (c *Catcher) Emails() []Email {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Email is one email that was caught.
+// Email is a caught email.
 type Email struct {
 	Number  int // counts from 1 on
 	At      time.Time
@@ -28,8 +28,8 @@ type Email struct {
 
 var codeLine = regexp.MustCompile(`(?m)^[0-9]{6}$`)
 
-// parse reads an email of the form that the service sends: multipart/alternative with a part text/plain, which is within a
-// multipart/related where there is a logo.
+// parse parses an email in the form that the service sends: multipart/alternative with a part text/plain, inside a multipart/related if
+// there is a logo.
 func parse(r io.Reader) (Email, error) {
 	message, err := mail.ReadMessage(r)
 	if err != nil {
@@ -49,7 +49,7 @@ func parse(r io.Reader) (Email, error) {
 	return email, nil
 }
 
-// read takes the texts of a part, or of the parts that it consists of.
+// read reads the texts of a part, or of its own parts.
 func (e *Email) read(contentType string, body io.Reader) error {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -12,7 +12,7 @@ var files embed.FS
 
 var pageTemplate = template.Must(template.ParseFS(files, "page.html"))
 
-// Handler serves the page that shows the emails, at `/` alone.
+// Handler serves the page that shows the emails, only at `/`.
 func (c *Catcher) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.showEmails)

@@ -38,7 +38,7 @@ func (d driver) AddActivity(
 	return response, err
 }
 
-// convert turns a type of one document into one of another that reads the same JSON.
+// convert converts a type of one document to a type of another with the same JSON.
 func convert(from, to any) error {
 	text, err := json.Marshal(from)
 	if err != nil {

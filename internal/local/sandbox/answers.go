@@ -27,20 +27,20 @@ type failure struct {
 // operation of the partner API.
 type operation struct {
 	id string
-	// failures are the errors that its document has, and whether the rate limiter counts a request that gets one.
+	// failures are the errors in the document, and whether the rate limiter counts a request that gets one.
 	failures map[failure]bool
 }
 
-// answers stands in front of the service and gives the errors that a test has forced.
+// answers stands in front of the service and returns the errors that a test has forced.
 type answers struct {
 	routes     *http.ServeMux       // only finds the pattern of a request
 	operations map[string]operation // by pattern: method and path
 
 	mu     sync.Mutex
-	forced map[string][]failure // by the id of the operation, one for each request, the next one first
+	forced map[string][]failure // by operation id: one for each request, the next one first
 }
 
-// newAnswers reads the operations and their errors from the partners' document.
+// newAnswers reads the operations and their errors from the document of the partner API.
 func newAnswers() (*answers, error) {
 	document, err := partnerapi.GetSpec()
 	if err != nil {
@@ -66,13 +66,13 @@ func failuresOf(described *openapi3.Operation) map[failure]bool {
 		for _, example := range response.Value.Content.Get("application/json").Examples {
 			code := codeOf(example.Value.Value)
 			_, budget := response.Value.Headers["RateLimit-Limit"]
-			all[failure{status, code}] = budget && code != "invalid_request" // what is malformed is not counted
+			all[failure{status, code}] = budget && code != "invalid_request" // malformed requests are not counted
 		}
 	}
 	return all
 }
 
-// codeOf is the code of an error in either shape.
+// codeOf returns the code of an error in either shape.
 func codeOf(example any) string {
 	body, _ := example.(map[string]any)
 	if detail, inside := body["error"].(map[string]any); inside {
@@ -83,18 +83,18 @@ func codeOf(example any) string {
 	return code
 }
 
-// before is the handler in front of the service.
+// before returns the handler in front of the service.
 func (a *answers) before(service http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := a.routes.Handler(r)
 		op, is := a.operations[pattern]
-		if !is || !strings.HasPrefix(pattern, r.Method+" ") || !a.answer(w, r, op) { // a pattern of GET is HEAD's, too
+		if !is || !strings.HasPrefix(pattern, r.Method+" ") || !a.answer(w, r, op) { // a pattern of GET also matches HEAD
 			service.ServeHTTP(w, r)
 		}
 	})
 }
 
-// answer gives the next error that is forced for the operation, if there is one.
+// answer writes the next forced error of the operation, if there is one.
 func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) bool {
 	next, is := a.take(op.id)
 	if !is {
@@ -123,7 +123,7 @@ func (a *answers) take(id string) (failure, bool) {
 	return list[0], true
 }
 
-// force adds an error for the next requests of an operation. It reports false where the document does not have it.
+// force adds an error for the next requests of an operation. It returns false if the document does not have the error.
 func (a *answers) force(id string, f failure, times int) bool {
 	for _, op := range a.operations {
 		if _, documented := op.failures[f]; op.id == id && documented {
@@ -157,7 +157,7 @@ func (d driver) ForceAnswers(
 	return sandboxapi.ForceAnswers204Response{}, nil
 }
 
-// ForgetAnswers lets all operations answer by themselves again.
+// ForgetAnswers removes all forced errors.
 func (d driver) ForgetAnswers(
 	ctx context.Context, _ sandboxapi.ForgetAnswersRequestObject,
 ) (sandboxapi.ForgetAnswersResponseObject, error) {

@@ -23,7 +23,7 @@ func (d driver) DecideAuthorization(
 	return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location}, err
 }
 
-// decide calls the domain as package pages does: the request is checked, the user signs in, and decides on the consent page.
+// decide calls the domain as package pages does: it checks the request, signs the user in, and takes the decision of the consent page.
 // It returns the address to which the browser is redirected.
 func (s *sandbox) decide(ctx context.Context, authorizationURL string, user uuid.UUID, allow bool) (location string, err error) {
 	query, is := strings.CutPrefix(authorizationURL, s.baseURL+"/oauth/authorize?")

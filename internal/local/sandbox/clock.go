@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// growEvery is how often users record, in case a day has begun without the driver.
+	// growEvery is how often users record, because a day can begin without the driver.
 	growEvery = time.Minute
-	// farthest bounds how far the clock may be ahead of the real time.
+	// farthest bounds the lead of the clock over the real time.
 	farthest = 10 * 366 * 24 * time.Hour
 )
 
@@ -29,7 +29,7 @@ func (d driver) AdvanceClock(
 }
 
 func (s *sandbox) advance(ctx context.Context, by time.Duration) error {
-	if err := s.people.growing.Acquire(ctx); err != nil { // one at a time, so that the bound still holds when the clock moves
+	if err := s.people.growing.Acquire(ctx); err != nil { // one at a time, so that the bound holds
 		return err
 	}
 	defer s.people.growing.Release()
@@ -40,8 +40,7 @@ func (s *sandbox) advance(ctx context.Context, by time.Duration) error {
 	return nil
 }
 
-// followClock does until ctx ends what has to happen by itself when time has passed. Webhooks need nothing: their service
-// delivers by the clock.
+// followClock makes users record when days begin, until ctx ends. The service delivers webhooks by the clock itself.
 func (s *sandbox) followClock(ctx context.Context) {
 	grow := time.NewTicker(growEvery)
 	defer grow.Stop()

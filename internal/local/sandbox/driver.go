@@ -17,8 +17,8 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// driver has the operations of api/sandbox.yaml, in this file and those named for what they are about. Where one returns an
-// error, the generated server writes that alone, whatever the response beside it.
+// driver has the operations of api/sandbox.yaml, in this file and in those named after their subject. If an operation returns an error,
+// the generated server ignores its response.
 type driver struct{ *sandbox }
 
 var _ sandboxapi.StrictServerInterface = driver{}
@@ -67,14 +67,14 @@ func (s *sandbox) driving(others http.Handler) http.Handler {
 	})
 }
 
-// mayDrive says whether a request has the driver's token, where there is one.
+// mayDrive reports whether a request has the driver's token, if there is one.
 func (s *sandbox) mayDrive(r *http.Request) bool {
 	given, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return s.config.DriverToken == "" ||
 		isBearer && credential.MatchesHash(given, credential.Hash(s.config.DriverToken))
 }
 
-// ReadSandbox tells where everything is.
+// ReadSandbox returns the addresses and credentials that a test needs.
 func (d driver) ReadSandbox(
 	ctx context.Context, _ sandboxapi.ReadSandboxRequestObject,
 ) (sandboxapi.ReadSandboxResponseObject, error) {
@@ -101,7 +101,7 @@ func (d driver) DeleteUser(
 	return sandboxapi.DeleteUser204Response{}, d.deletePerson(ctx, request.UserId)
 }
 
-// DisconnectUser ends a connection as the user would.
+// DisconnectUser ends a connection as its user.
 func (d driver) DisconnectUser(
 	ctx context.Context, request sandboxapi.DisconnectUserRequestObject,
 ) (sandboxapi.DisconnectUserResponseObject, error) {

@@ -15,11 +15,11 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
-// historyDays is how many days before today all but new users registered.
+// historyDays is the age in days of the registration of all users but new ones.
 const historyDays = 180
 
-// firstPeople are the users at the start: one of each kind, on both sides of UTC, where the calendar day is another one
-// for some hours.
+// firstPeople are the users at the start: one of each kind, in time zones on both sides of UTC, whose calendar day differs for some
+// hours.
 var firstPeople = []struct {
 	kind     sandboxapi.Kind
 	timezone string
@@ -34,16 +34,16 @@ var firstPeople = []struct {
 // person is a user, and the extent of their records.
 type person struct {
 	sandboxapi.User
-	number   int // from 1 on; what is recorded depends on it
+	number   int // from 1 on; the records depend on it
 	location *time.Location
-	next     time.Time // first date that is not recorded yet: midnight UTC
+	next     time.Time // first date without records: midnight UTC
 }
 
-// people are the users. Whoever holds growing may add one, or records for them.
+// people are the users. Adding one, or recording for them, requires growing.
 type people struct {
 	mu   sync.RWMutex // of list
 	list []*person
-	made int // how many there have been
+	made int // users that were ever added
 
 	growing *fairqueue.Queue // a mutex whose Acquire ends with its context
 }
@@ -64,7 +64,7 @@ func (p *people) has(id uuid.UUID) bool {
 	return slices.ContainsFunc(p.list, func(one *person) bool { return one.UserId == id })
 }
 
-// addPerson makes a user of a kind, with what such a user has recorded. A bad time zone is an *account.InvalidUserError.
+// addPerson adds a user of a kind, with its records. The error for a bad time zone is an *account.InvalidUserError.
 func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone string) (sandboxapi.User, error) {
 	if err := s.people.growing.Acquire(ctx); err != nil {
 		return sandboxapi.User{}, err
@@ -73,7 +73,7 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 	one := &person{number: s.people.made + 1}
 	location, err := time.LoadLocation(timezone)
 	if err != nil {
-		location = time.UTC // the account's own rules say what is wrong with it
+		location = time.UTC // CreateUser reports what is wrong with it
 	}
 	one.location = location
 	registered := s.today(one)
@@ -103,9 +103,9 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 	return one.User, s.grow(ctx, one)
 }
 
-// deletePerson deletes an account, as the operator does when the user asks for it.
+// deletePerson deletes an account, as an operator does.
 func (s *sandbox) deletePerson(ctx context.Context, id uuid.UUID) error {
-	if err := s.people.growing.Acquire(ctx); err != nil { // nobody records for a user who is gone
+	if err := s.people.growing.Acquire(ctx); err != nil { // no records for a deleted user
 		return err
 	}
 	defer s.people.growing.Release()
@@ -121,7 +121,7 @@ func (s *sandbox) deletePerson(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// growAll makes everybody record up to today.
+// growAll makes all users record up to today.
 func (s *sandbox) growAll(ctx context.Context) error {
 	if err := s.people.growing.Acquire(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *sandbox) growAll(ctx context.Context) error {
 	return nil
 }
 
-// grow makes a user record up to today, today included. Its caller holds s.people.growing.
+// grow makes a user record up to today, today included. The caller holds s.people.growing.
 func (s *sandbox) grow(ctx context.Context, one *person) error {
 	const atOnce = 366 // days
 	for today := s.today(one); !one.next.After(today); {
@@ -151,7 +151,7 @@ func (s *sandbox) grow(ctx context.Context, one *person) error {
 	return nil
 }
 
-// today is a user's calendar day, as midnight UTC.
+// today returns a user's calendar day, as midnight UTC.
 func (s *sandbox) today(one *person) time.Time {
 	year, month, day := s.clock.Now().In(one.location).Date()
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)

@@ -11,8 +11,8 @@ import (
 	"connect-svc/internal/activity"
 )
 
-// records is what a user records from one date to another, both included. Which dates have records is documented, so that
-// tests can rely on it; the amounts are derived from the user's number and the date.
+// records returns the records of a user from one date to another, both included. The dates that have records are documented, so that
+// tests can rely on them; the amounts derive from the user's number and the date.
 func records(one *person, from, to time.Time) (batch activity.Batch) {
 	for date := from; !date.After(to); date = date.AddDate(0, 0, 1) {
 		day := int(date.Unix() / (24 * 60 * 60))
@@ -33,7 +33,7 @@ func records(one *person, from, to time.Time) (batch activity.Batch) {
 	return batch
 }
 
-// plan tells whether a kind of user records steps on a day, and how many rides.
+// plan returns whether a kind of user records steps on a day, and the number of rides.
 func plan(kind sandboxapi.Kind, day int, weekday time.Weekday) (steps bool, rides int) {
 	switch weekday {
 	case time.Saturday:
@@ -58,7 +58,7 @@ func plan(kind sandboxapi.Kind, day int, weekday time.Weekday) (steps bool, ride
 	return false, 0
 }
 
-// ride is the nth ride of a date, the first in the morning, the second in the evening. One in 20 has no end.
+// ride returns the nth ride of a date: the first in the morning, the second in the evening. One in 20 has no end.
 func ride(user uuid.UUID, date time.Time, n int, random *rand.Rand) activity.RideRecord {
 	minutes := 12 + random.IntN(40)
 	start := date.Add(time.Duration(7+10*n)*time.Hour + time.Duration(random.IntN(3600))*time.Second)
@@ -72,7 +72,7 @@ func ride(user uuid.UUID, date time.Time, n int, random *rand.Rand) activity.Rid
 	return record
 }
 
-// correct adds the support corrections of a day.
+// correct adds the corrections of a day.
 func correct(batch *activity.Batch, user uuid.UUID, date time.Time, day int, random *rand.Rand) {
 	id := func(what string) uuid.UUID { return uuid.NewSHA1(user, []byte(what+date.Format(time.DateOnly))) }
 	delta, note := 0, "device on a swing"

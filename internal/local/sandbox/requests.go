@@ -15,13 +15,13 @@ import (
 
 const keptRequests = 1000
 
-// requests lists what the public listener was asked.
+// requests lists the requests to the public listener.
 type requests struct {
 	mu   sync.Mutex
 	list []sandboxapi.LoggedRequest // oldest first
 }
 
-// observe lists a finished request, and says on standard error why it was refused.
+// observe lists a finished request, and writes the reason of a refusal to standard error.
 func (s *sandbox) observe(event *telemetry.Event) {
 	one := sandboxapi.LoggedRequest{
 		At: instant(s.clock.Now()), RequestId: event.RequestID, Operation: event.Operation, Status: event.Status,
@@ -34,7 +34,7 @@ func (s *sandbox) observe(event *telemetry.Event) {
 			reason = "client_id is not the one of the sandbox's client"
 		}
 		one.Reason = &reason
-		if event.Cause == nil { // or the event has been logged as an error
+		if event.Cause == nil { // otherwise the event was logged as an error
 			s.warn(event, reason)
 		}
 	}
@@ -48,7 +48,7 @@ func (s *sandbox) warn(event *telemetry.Event, reason string) {
 		slog.String("code", event.Code), slog.String("reason", reason), slog.String("request_id", event.RequestID.String()))
 }
 
-// ListRequests lists what was asked, newest first.
+// ListRequests lists the requests, newest first.
 func (d driver) ListRequests(
 	ctx context.Context, _ sandboxapi.ListRequestsRequestObject,
 ) (sandboxapi.ListRequestsResponseObject, error) {

@@ -32,22 +32,22 @@ import (
 	"connect-svc/internal/timelimit"
 )
 
-// Config of a sandbox. Its caller has checked it, except for what the domains check themselves.
+// Config of a sandbox. The caller has checked it, except for the values that the domains check themselves.
 type Config struct {
-	Version, Commit string // of the program, which the service says of itself
+	Version, Commit string // of the program, which the service reports
 
 	Listen        string    // address of the public listener, on loopback unless there is a DriverToken; port 0 is any free one
 	PrivateListen string    // the same for the private listener, which has the driver
-	DriverToken   string    // that requests to the driver need as a Bearer token; empty: none
-	Hosts         []string  // names besides localhost by which it is reached, in lower case; the first is in the base URL
+	DriverToken   string    // Bearer token of requests to the driver; empty: none is needed
+	Hosts         []string  // names besides localhost that reach it, in lower case; the first is in the base URL
 	CallbackURL   string    // of the client
 	WebhookURL    string    // receives webhooks; empty: a receiver inside the sandbox
 	CAFile        string    // file for the certificate authority; empty: one in the sandbox's own directory
 	Seed          *uint64   // the same ids, secrets and data each time; nil: random
-	Now           time.Time // when its clock begins; zero: the real time
+	Now           time.Time // start of its clock; zero: the real time
 	Logger        *slog.Logger
 	Limits        timelimit.Limits // of the service and the driver
-	// Ready is called once, when everything can be used. An error stops the sandbox.
+	// Ready is called once, when everything is ready. An error stops the sandbox.
 	Ready func(sandboxapi.Sandbox) error
 }
 
@@ -57,7 +57,7 @@ var policy = client.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 1
 // loopback networks may receive webhooks here, besides public addresses.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// Run runs a sandbox until ctx ends, which is no error, or a part of it fails. The error is one line.
+// Run runs a sandbox until ctx ends, and then returns nil, or until a part of it fails. The error is one line.
 func Run(ctx context.Context, config Config) error { return (&sandbox{config: config}).live(ctx) }
 
 func (s *sandbox) live(ctx context.Context) error {
@@ -73,7 +73,7 @@ func (s *sandbox) live(ctx context.Context) error {
 	return nil
 }
 
-// sandbox holds all the parts.
+// sandbox holds all parts.
 type sandbox struct {
 	config    Config
 	dir       string // removed at the end
@@ -99,8 +99,8 @@ type sandbox struct {
 
 	people people
 
-	// random is the source of the service's ids and secrets, userIDs that of the ids of users. They are two so that adding a user does
-	// not change the grants that follow.
+	// random is the source of the service's ids and secrets, and userIDs that of the ids of users. They are separate so that adding a
+	// user does not change the grants that follow.
 	random, userIDs io.Reader
 }
 
@@ -137,7 +137,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	return s.seed(ctx)
 }
 
-// listen opens the listeners. It comes first, because a port in use is the likeliest reason not to start.
+// listen opens the listeners. It runs first, because a port in use is the most likely reason for a failed start.
 func (s *sandbox) listen(ctx context.Context) (err error) {
 	for _, l := range []struct {
 		listener *net.Listener
@@ -164,7 +164,7 @@ func (s *sandbox) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// reachedBy is how a listener on this host is called: one on all addresses has a name.
+// reachedBy returns the host in the URL of a listener. A listener on all addresses gets a name.
 func (s *sandbox) reachedBy(host string) string {
 	address, err := netip.ParseAddr(host)
 	switch {
@@ -184,7 +184,7 @@ func (s *sandbox) driverHost() string {
 	return net.JoinHostPort(s.reachedBy(host), port)
 }
 
-// trust makes the certificates, and writes the authority's to where a test finds it.
+// trust makes the certificates, and writes the authority's certificate to a file for tests.
 func (s *sandbox) trust() (err error) {
 	if s.authority, err = authority.Open(s.dir, time.Now(), s.config.Hosts...); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s *sandbox) trust() (err error) {
 		return err
 	}
 	if s.receivers, err = x509.SystemCertPool(); err != nil {
-		s.receivers = x509.NewCertPool() // the machine has none
+		s.receivers = x509.NewCertPool() // this machine has no pool
 	}
 	s.receivers.AppendCertsFromPEM(certificate)
 	if s.config.CAFile == "" {
@@ -205,7 +205,7 @@ func (s *sandbox) trust() (err error) {
 	if err != nil {
 		return fmt.Errorf("--ca-file: %w", err)
 	}
-	if err := os.WriteFile(file, certificate, 0o644); err != nil { // readable for every program that is to trust it
+	if err := os.WriteFile(file, certificate, 0o644); err != nil { // readable for all programs that trust it
 		return fmt.Errorf("--ca-file: %w", err)
 	}
 	s.caFile = file
@@ -316,7 +316,7 @@ func (s *sandbox) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// describe tells a test where everything is.
+// describe returns the addresses and credentials that a test needs.
 func (s *sandbox) describe(ctx context.Context) (sandboxapi.Sandbox, error) {
 	endpoint, err := s.service.Webhooks.Endpoint(ctx, s.client.ID)
 	if err != nil {
@@ -350,7 +350,7 @@ func (s *sandbox) close() {
 	}
 	for _, l := range []net.Listener{s.public, s.private, s.receiver, s.smtp, s.mailPage} {
 		if l != nil {
-			_ = l.Close() // closed already, if it was served
+			_ = l.Close() // already closed if it was served
 		}
 	}
 	if s.database != nil {
@@ -366,5 +366,5 @@ func (s *sandbox) close() {
 	}
 }
 
-// instant has three digits after the point, always.
+// instant formats a time with exactly three fractional digits.
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -23,7 +23,7 @@ const (
 	keptAttempts = 100 // of each of them
 )
 
-// outbox lists the webhooks that were sent.
+// outbox lists the sent webhooks.
 type outbox struct {
 	mu   sync.Mutex
 	list []sandboxapi.Webhook // oldest first
@@ -64,7 +64,7 @@ func (o *outbox) newestFirst() []sandboxapi.Webhook {
 	return list
 }
 
-// recorder lists what the service sends over the network.
+// recorder lists the webhooks that the service sends over the network.
 type recorder struct {
 	sandbox *sandbox
 	network http.RoundTripper
@@ -91,24 +91,24 @@ func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// CloseIdleConnections lets http.Client close those of the network.
+// CloseIdleConnections closes the idle connections of the network, for http.Client.
 func (r recorder) CloseIdleConnections() {
 	if network, is := r.network.(*http.Transport); is {
 		network.CloseIdleConnections()
 	}
 }
 
-// receive is the receiver inside the sandbox. The recorder has listed what it gets.
+// receive is the receiver inside the sandbox. The recorder lists its webhooks.
 func receive(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// ListWebhooks lists what was sent.
+// ListWebhooks lists the sent webhooks.
 func (d driver) ListWebhooks(
 	ctx context.Context, _ sandboxapi.ListWebhooksRequestObject,
 ) (sandboxapi.ListWebhooksResponseObject, error) {
 	return sandboxapi.ListWebhooks200JSONResponse{Data: d.sent.newestFirst()}, nil
 }
 
-// SetWebhook sends webhooks elsewhere.
+// SetWebhook changes the URL of the receiver.
 func (d driver) SetWebhook(
 	ctx context.Context, request sandboxapi.SetWebhookRequestObject,
 ) (sandboxapi.SetWebhookResponseObject, error) {

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// chart is a bar for each of the last 31 days, drawn in a plane of slot by 1000 units that the page stretches.
+// chart has a bar for each of the last 31 days, in a plane of slot by 1000 units that the page stretches.
 type chart struct {
-	Summary   string // for those who do not see it
+	Summary   string // for screen readers
 	Width     int
-	Days      []chartDay // that may be read
+	Days      []chartDay // readable days
 	Closed    int        // width of the days before the first of them
-	Absent    int        // days without a record, which is not the same as zero
+	Absent    int        // days without a record, which differ from days of zero
 	Top, Half string
 }
 
@@ -27,7 +27,7 @@ const (
 	height = 1000
 )
 
-// unit is what a chart counts.
+// unit of a chart.
 type unit struct {
 	name, suffix string
 	number       func(int64) string
@@ -38,7 +38,7 @@ var (
 	metersUnit = unit{"Daily cycling distance", " km", kilometers}
 )
 
-// draw makes a chart of the days from first to last, of which those before readable are closed.
+// draw draws a chart of the days from first to last. The days before readable are closed.
 func draw(u unit, first, readable, last time.Time, values map[time.Time]int64) chart {
 	most := int64(0)
 	for _, value := range values {
@@ -56,7 +56,7 @@ func draw(u unit, first, readable, last time.Time, values map[time.Time]int64) c
 		drawn := chartDay{Date: day.Format("Mon 2 Jan"), X: x + 1}
 		if value, recorded := values[day]; recorded {
 			drawn.Value = u.number(value) + u.suffix
-			drawn.Height = max(int(value*height/top), height/100) // a zero is a line on the ground
+			drawn.Height = max(int(value*height/top), height/100) // zero is a line on the axis
 		} else {
 			c.Absent++
 		}
@@ -67,7 +67,7 @@ func draw(u unit, first, readable, last time.Time, values map[time.Time]int64) c
 	return c
 }
 
-// niceAbove is a round number that is not below n, of 1000 or more.
+// niceAbove returns a round number of at least n and at least 1000.
 func niceAbove(n int64) int64 {
 	for power := int64(1000); ; power *= 10 {
 		for _, factor := range []int64{1, 2, 3, 4, 6, 8} {
@@ -78,7 +78,7 @@ func niceAbove(n int64) int64 {
 	}
 }
 
-// thousands writes 12345 as 12,345.
+// thousands formats 12345 as 12,345.
 func thousands(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10)
@@ -86,13 +86,13 @@ func thousands(n int64) string {
 	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
 }
 
-// kilometers writes metres with one decimal.
+// kilometers formats metres as kilometres with one decimal.
 func kilometers(meters int64) string {
 	tenths := (meters + 50) / 100
 	return thousands(tenths/10) + "." + strconv.FormatInt(tenths%10, 10)
 }
 
-// count is such as "1 page" and "3 pages".
+// count returns a number with its noun: "1 page", "3 pages".
 func count(n int, what string) string {
 	if n != 1 {
 		what += "s"

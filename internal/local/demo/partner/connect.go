@@ -1,8 +1,7 @@
 package partner
 
-// This file is how a backend connects its users and reads their activity. It uses nothing else of this package. Copy it; a
-// comment with REPLACE marks what you must replace by your own. For the webhooks copy package
-// connect.invalid/connect-go/examples/webhooks.
+// This file connects a backend's users and reads their activity. It uses nothing else of this package. Copy it; comments with REPLACE
+// mark the parts that you must replace by your own. For webhooks copy package connect.invalid/connect-go/examples/webhooks.
 
 import (
 	"context"
@@ -15,7 +14,7 @@ import (
 	"connect.invalid/connect-go/connect"
 )
 
-// Connector is made once for a process.
+// Connector connects users. Make one for a process.
 type Connector struct {
 	// Client is made with connect.New. REPLACE its Store: package pgstore keeps tokens encrypted in your PostgreSQL, and
 	// lets any number of servers share them.
@@ -31,8 +30,8 @@ type attempt struct {
 	connect.Authorization
 }
 
-// Begin is the button "Connect": redirect the browser to the URL of the result, with status 303. The session is that of
-// the browser, and the user is the one who is signed in there. REPLACE both by those of your sign-in.
+// Begin handles the button "Connect": redirect the browser to the returned URL, with status 303. session identifies the browser, and
+// user is signed in there. REPLACE both by those of your sign-in.
 func (c *Connector) Begin(session, user string) connect.Authorization {
 	a := attempt{session, user, c.Client.Begin()}
 	c.mu.Lock()
@@ -45,7 +44,7 @@ func (c *Connector) Begin(session, user string) connect.Authorization {
 	return a.Authorization
 }
 
-// Callback is your registered callback address, to which the browser returns. Redirect it afterwards, so that the code
+// Callback handles your registered callback address, to which the browser returns. Redirect the browser afterwards, so that the code
 // does not stay in the address bar. The error is connect.ErrDenied if the user refused, and connect.ErrState, without a
 // user, if this browser did not begin the authorization.
 func (c *Connector) Callback(ctx context.Context, session string, query url.Values) (user string, err error) {
@@ -63,16 +62,16 @@ func (c *Connector) Callback(ctx context.Context, session string, query url.Valu
 	return a.user, err
 }
 
-// Activity is what was read of a user.
+// Activity of a user.
 type Activity struct {
-	Steps   []connectsdk.DailySteps      // a day without a record is absent, which is not zero
+	Steps   []connectsdk.DailySteps      // a day without a record is absent, and not zero
 	Cycling []connectsdk.CyclingDay      // by day
 	Rides   []connectsdk.CyclingActivity // oldest first
 	Pages   int                          // of rides
 }
 
-// Read reads 31 days at most, none before the connection's HistoryFrom. It refreshes and tries again by itself. If the
-// error Is connect.ErrReconnect, show the button "Connect"; otherwise log it, and try again later.
+// Read reads at most 31 days, none before the connection's HistoryFrom. It refreshes and retries by itself. If the error Is
+// connect.ErrReconnect, show the button "Connect"; otherwise log the error and try again later.
 func (c *Connector) Read(ctx context.Context, user string, from, to connectsdk.CalendarDate) (a Activity, err error) {
 	steps, err := c.Client.DailySteps(ctx, user, from, to)
 	if err != nil {
@@ -83,7 +82,7 @@ func (c *Connector) Read(ctx context.Context, user string, from, to connectsdk.C
 		return a, err
 	}
 	a.Steps, a.Cycling = steps.Data, cycling.Data
-	seen := map[string]bool{} // a ride may come twice while data change
+	seen := map[string]bool{} // a ride can appear twice if data change
 	for page, err := range c.Client.CyclingPages(ctx, user, from, to, pageSize) {
 		if err != nil {
 			return a, err

@@ -1,7 +1,7 @@
 // Package partner is an example of a partner of the service: the backend and the pages of a walking club whose members
 // connect their activity.
 //
-// It is written as a partner would write it, against the partner API alone: of the service it imports only the SDK,
+// It is written like a partner's own code, against the partner API: of the service it imports only the SDK,
 // package connect.invalid/connect-go/connect, which keeps the rules for clients (specification 5.4, 7.4, 8).
 //
 // # To copy
@@ -18,9 +18,8 @@
 // # The rest is the demo
 //
 //   - partner.go, session.go, page.go and chart.go are its web page.
-//   - story.go shows in plain words, those of story.txt, what happened. record.go keeps the requests and responses for
-//     it, and mask.go removes the credentials before they are kept. No token, secret or grant_id ever goes to a browser
-//     (specification 5.5).
-//   - inbox.go shows the webhooks, and works on them as that package does, with an inbox in memory.
-//   - Its tokens are in package pgstore's table, encrypted, as those of a partner in production would be.
+//   - story.go tells the events in the plain words of story.txt. record.go keeps the requests and responses for it, and mask.go
+//     removes the credentials first. No token, secret or grant_id ever reaches a browser (specification 5.5).
+//   - inbox.go shows the webhooks and handles them like that package, with an inbox in memory.
+//   - Its tokens are encrypted in package pgstore's table, as in production.
 package partner

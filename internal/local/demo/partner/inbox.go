@@ -18,19 +18,19 @@ import (
 
 const (
 	mostWaiting  = 1000 // events that wait for Run
-	mostReceived = 12   // calls that the page shows
+	mostReceived = 12   // calls on the page
 	mostSeen     = 10_000
 )
 
-// received is one call to the webhook address, in words for a person.
+// received is one call to the webhook address, in words for people.
 type received struct {
 	At       time.Time
 	Verified bool
-	Type     string // or why it was refused
+	Type     string // or the reason of a refusal
 	About    string // the member, by name
 	Detail   string // the reason, or the datasets and dates, as the contract writes them
-	Outcome  string // what was done
-	Again    int    // how often the same event came once more
+	Outcome  string // of Run's work
+	Again    int    // repetitions of the same event
 	Call     exchange
 }
 
@@ -40,8 +40,7 @@ type task struct {
 	row   *received
 }
 
-// receive verifies a call, puts its event aside for Run, and shows it. The work comes later, because the service waits for
-// five seconds only.
+// receive verifies a call, queues its event for Run, and shows it. Run works later, because the service waits for only five seconds.
 func (p *Partner) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostRecorded))
 	if err != nil {
@@ -66,7 +65,7 @@ func (p *Partner) receive(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// putAside takes each event once, and says whether there was room. What waits here is lost when the process ends.
+// putAside queues each event once, and returns whether there was room. Queued events are lost when the process ends.
 func (p *Partner) putAside(event webhook.Event, row *received) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,13 +115,13 @@ func (p *Partner) describe(row *received, event webhook.Event) {
 	}
 }
 
-// nameOf is called with the lock held.
+// nameOf requires the lock.
 func (p *Partner) nameOf(grant uuid.UUID) string {
 	member, _ := p.member(p.owners[grant])
 	return member.Name
 }
 
-// Run works on what was put aside until ctx ends.
+// Run works on the queued events until ctx ends.
 func (p *Partner) Run(ctx context.Context) {
 	for {
 		select {
@@ -139,7 +138,7 @@ const (
 	outdated = "About a connection that is over or was made again: ignored."
 )
 
-// work does what an event asks for, and shows what that was.
+// work handles an event, and shows the outcome.
 func (p *Partner) work(ctx context.Context, t task) {
 	text, err := unknown, error(nil)
 	switch event := t.event.(type) {
@@ -187,7 +186,7 @@ func (p *Partner) change(ctx context.Context, event webhook.ActivityUpdated) (st
 	return "This page reads it when it is shown next.", nil
 }
 
-// noteReason keeps why a connection is over, for the page.
+// noteReason keeps the reason why a connection ended, for the page.
 func (p *Partner) noteReason(ctx context.Context, member string, revoked connectsdk.ConnectionRevokedData) error {
 	forgotten := revoked.Reason == connectsdk.ConnectionRevokedDataReasonUserDisconnected ||
 		revoked.Reason == connectsdk.ConnectionRevokedDataReasonAccountDeleted
@@ -201,7 +200,7 @@ func (p *Partner) noteReason(ctx context.Context, member string, revoked connect
 	return err
 }
 
-// because says why a member must connect again.
+// because returns the reason why a member must connect again.
 func because(reason connectsdk.ConnectionRevokedDataReason) string {
 	switch reason {
 	case connectsdk.ConnectionRevokedDataReasonUserDisconnected:
@@ -215,7 +214,7 @@ func because(reason connectsdk.ConnectionRevokedDataReason) string {
 	}
 }
 
-// shownCalls are the newest first, for the page.
+// shownCalls returns the calls for the page, newest first.
 func (p *Partner) shownCalls(zone *time.Location) []received {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +227,7 @@ func (p *Partner) shownCalls(zone *time.Location) []received {
 	return rows
 }
 
-// listReceived is the part of the page that its script asks for again and again.
+// listReceived serves the part of the page that its script polls.
 func (p *Partner) listReceived(w http.ResponseWriter, r *http.Request) {
 	_, member := p.session(w, r)
 	var part bytes.Buffer

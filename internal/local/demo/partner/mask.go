@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// The pages show requests and responses, and no credential in them (specification 5.5): of each its prefix and its last
-// four characters at most, enough to tell them apart. What is not known to be harmless is masked.
+// The pages show requests and responses without credentials (specification 5.5): of each credential at most its prefix and its last
+// four characters, to distinguish them. Everything that is not known to be harmless is masked.
 
 var (
-	// credential is anything with a prefix of specification 2.9, or of a webhook's secret, wherever it stands.
+	// credential matches any value with a prefix of specification 2.9 or of a webhook's secret.
 	credential = regexp.MustCompile(`\b(svci_|svcc_|svca_|svcr2_|cc1_|whsec_)[\w+/=.~%-]+`)
-	// grantInPath names a connection, which is not for a browser.
+	// grantInPath matches a grant id, which must not reach a browser.
 	grantInPath = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	// signature is one of those in the header webhook-signature, without its version.
+	// signature matches one value in the header webhook-signature, without its version.
 	signature = regexp.MustCompile(`,[^ ]+`)
-	// secretField is a field of JSON that json.Indent wrote.
+	// secretField matches a field of JSON written by json.Indent.
 	secretField = regexp.MustCompile(`("(?:access_token|refresh_token|grant_id|next_cursor)": )"((?:[^"\\]|\\.)*)"`)
 
-	// harmless are the fields of forms and queries that are shown as they are.
+	// harmless are the fields of forms and queries that are shown unmasked.
 	harmless = []string{
 		"client_id", "redirect_uri", "response_type", "scope", "code_challenge_method", "grant_type", "token_type_hint", "error",
 		"from", "to", "limit",
 	}
-	// shownHeaders are those that are shown, in this order.
+	// shownHeaders are the headers on the page, in this order.
 	shownHeaders = []string{
 		"Authorization", "Content-Type", "WWW-Authenticate", "Retry-After", "RateLimit-Limit", "RateLimit-Remaining",
 		"RateLimit-Reset", "Cache-Control", "X-Request-ID", "webhook-id", "webhook-timestamp", "webhook-signature",
@@ -36,25 +36,25 @@ var (
 )
 
 const (
-	firstLines = 14 // of a body that is shown
+	firstLines = 14 // of a body on the page
 	lastLines  = 10
 )
 
-// mask is what is shown of a credential.
+// mask returns the shown part of a credential.
 func mask(value string) string {
 	prefix := ""
 	if found := credential.FindStringSubmatchIndex(value); found != nil && found[0] == 0 {
 		prefix = value[:found[3]]
 	}
 	if len(value)-len(prefix) < 16 {
-		return prefix + "…" // four of it would be too many
+		return prefix + "…" // four of its characters would be too many
 	}
 	return prefix + "…" + value[len(value)-4:]
 }
 
 func maskAll(text string) string { return credential.ReplaceAllStringFunc(text, mask) }
 
-// maskFields writes the fields of a query or a form with a separator between them.
+// maskFields writes the fields of a query or a form, separated.
 func maskFields(encoded, separator string) string {
 	var lines []string
 	for field := range strings.SplitSeq(encoded, "&") {
@@ -104,7 +104,7 @@ func maskHeaders(header http.Header) string {
 	return out.String()
 }
 
-// maskBody writes JSON for a person, after an empty line and without the middle of what is long.
+// maskBody writes indented JSON after an empty line, without the middle of a long body.
 func maskBody(body []byte) string {
 	if len(body) == 0 {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"connect.invalid/connect-go/connect"
 )
 
-// Logo is the company's, as a file.
+// Logo is the file with the company's logo.
 //
 //go:embed logo.svg
 var Logo []byte
@@ -31,10 +31,10 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	"kilometers": kilometers,
 }).ParseFS(files, "page.html"))
 
-// patientFor bounds what a page waits for the service.
+// patientFor bounds the time that a page waits for the service.
 const patientFor = 20 * time.Second
 
-// view is what the page shows.
+// view is the content of the page.
 type view struct {
 	Member   Member
 	Members  []Member
@@ -42,23 +42,23 @@ type view struct {
 	State    string // none, connected or over
 	Held     connect.Connection
 	Ending   ending
-	Notice   *step // what went wrong just now
+	Notice   *step // the latest failure
 	Live     bool
 	Reading  *reading
 	Calls    []received // to the webhook address
-	Story    [][]step   // by chapters, the newest first
+	Story    [][]step   // chapters, newest first
 }
 
 // Uncertain reports that a refresh may have used up its token.
 func (v view) Uncertain() bool { return v.Held.State == connect.StateUncertain }
 
-// reading is all that was read of one member, drawn.
+// reading is the activity of one member, drawn.
 type reading struct {
 	At                       time.Time
 	StepsTotal, CyclingTotal int64
 	StepsChart, CyclingChart chart
 	Rides                    []ride // newest first
-	Pages                    int    // in which they came
+	Pages                    int    // of rides
 }
 
 type ride struct{ Date, Start, Lasted, Distance string }
@@ -67,7 +67,7 @@ func (p *Partner) page(w http.ResponseWriter, r *http.Request) {
 	_, member := p.session(w, r)
 	v := view{Notice: p.notice(member.Key)}
 	if held, state, _ := p.held(r.Context(), member.Key); state == "connected" {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor) // a browser that leaves is no trouble to show
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patientFor) // a browser that leaves is not a failure
 		defer cancel()
 		var failed *step
 		v.Reading, failed = p.read(ctx, member, held.HistoryFrom)
@@ -77,7 +77,7 @@ func (p *Partner) page(w http.ResponseWriter, r *http.Request) {
 	p.write(w, r, http.StatusOK, member, v)
 }
 
-// write adds what all pages have.
+// write writes the page with the headers of all pages.
 func (p *Partner) write(w http.ResponseWriter, r *http.Request, status int, member Member, v view) {
 	v.Member, v.Members, v.MailPage = member, p.config.Members, p.config.MailPage
 	var err error
@@ -99,7 +99,7 @@ func (p *Partner) write(w http.ResponseWriter, r *http.Request, status int, memb
 	_, _ = page.WriteTo(w)
 }
 
-// drawn is what was read at a time, with charts of the days from first to last.
+// drawn returns a reading with charts of the days from first to last.
 func drawn(a Activity, at, first, historyFrom, last time.Time) *reading {
 	r := &reading{At: at, Pages: a.Pages}
 	steps, meters := map[time.Time]int64{}, map[time.Time]int64{}
@@ -120,7 +120,7 @@ func drawn(a Activity, at, first, historyFrom, last time.Time) *reading {
 }
 
 func rideOf(recorded connectsdk.CyclingActivity) ride {
-	const layout = "2006-01-02T15:04:05.000000" // of a recorded clock, which has no zone
+	const layout = "2006-01-02T15:04:05.000000" // of an unzoned recorded clock
 	row := ride{Date: recorded.Date.Format("Mon 2 Jan"), Lasted: "unknown", Distance: kilometers(recorded.DistanceMeters) + " km"}
 	start, err := time.Parse(layout, recorded.RecordedStartTime)
 	if err != nil {
@@ -135,8 +135,8 @@ func rideOf(recorded connectsdk.CyclingActivity) ride {
 	return row
 }
 
-// headers sets those of every response. The form that connects is redirected to the service: to browsers it is a form
-// that is sent there.
+// headers sets the headers of every response. The policy of forms allows the service, because the form that connects is redirected
+// there.
 func headers(issuer string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -16,23 +16,23 @@ import (
 	"connect.invalid/connect-go/connect"
 )
 
-// Config is what the service's operator gave the partner, and what is the partner's own.
+// Config has the values that the service's operator gave the partner, and the partner's own.
 type Config struct {
 	Issuer       string // of the service, an https origin
 	ClientID     string
 	ClientSecret string
 	BaseURL      string            // the partner's own https origin; the registered callback is beneath it
-	Transport    http.RoundTripper // how the service is reached
+	Transport    http.RoundTripper // to the service
 	Store        connect.Store     // keeps the connections with their tokens
-	// WebhookSecret is the signing secret of the address that the operator configured, BaseURL with WebhookPath.
+	// WebhookSecret is the signing secret of the configured webhook address, BaseURL with WebhookPath.
 	WebhookSecret string
 	Members       []Member // at least one; the first is signed in until the browser says otherwise
-	MailPage      string   // where a member of the demo finds the email with the code
+	MailPage      string   // with the email that has a demo member's code
 
 	Timeout time.Duration // of a request to the service
 }
 
-// Member is somebody who has an account at the partner. There is no sign-in there: the page has a switch.
+// Member has an account at the partner. There is no sign-in: the page has a switch.
 type Member struct {
 	Key      string // in forms and in the store
 	Name     string
@@ -55,25 +55,25 @@ type Partner struct {
 	connector *Connector
 
 	mu       sync.Mutex
-	owners   map[uuid.UUID]string // also of connections that are gone, whose last event may yet come
+	owners   map[uuid.UUID]string // also of ended connections, whose last event may still arrive
 	endings  map[ended]ending
 	stories  map[string][]step    // by member, newest first
 	received []*received          // calls to the webhook address, newest first
 	seen     map[string]*received // by webhook-id
 
-	inbox chan task // what Run works on
+	inbox chan task // for Run
 }
 
-// ended is a connection of a member that is over.
+// ended is a member's connection that has ended.
 type ended struct{ member, version string }
 
-// ending is why a member must connect again, if it is known.
+// ending is the reason why a member must connect again, if it is known.
 type ending struct {
 	Why       string
-	Forgotten bool // the service forgot the consent, so that a new connection begins with its own first day
+	Forgotten bool // the service dropped the consent, so that a new connection begins with its own first day
 }
 
-// New looks at the connections in the store and reaches nobody.
+// New reads the connections in the store, and sends no requests.
 func New(ctx context.Context, config Config) (*Partner, error) {
 	client, err := connect.New(connect.Config{
 		BaseURL: config.Issuer, ClientID: config.ClientID, ClientSecret: config.ClientSecret,
@@ -98,7 +98,7 @@ func New(ctx context.Context, config Config) (*Partner, error) {
 	return p, nil
 }
 
-// held is the connection of a member, and its state: none, connected or over.
+// held returns the connection of a member, and its state: none, connected or over.
 func (p *Partner) held(ctx context.Context, member string) (connect.Connection, string, error) {
 	held, err := p.connector.Client.Connection(ctx, member)
 	if errors.Is(err, connect.ErrNotConnected) {
@@ -116,17 +116,17 @@ func (p *Partner) held(ctx context.Context, member string) (connect.Connection, 
 	return held, "connected", nil
 }
 
-// memberOf finds whose connection has the grant, or had it; empty for nobody's.
+// memberOf returns the member whose connection has or had the grant; empty: none.
 func (p *Partner) memberOf(grant uuid.UUID) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.owners[grant]
 }
 
-// Begin begins an authorization without a browser, for a connection that the demo makes in the past.
+// Begin begins an authorization without a browser, for the connection that the demo makes in the past.
 func (p *Partner) Begin() connect.Authorization { return p.connector.Client.Begin() }
 
-// Keep stores a connection that a member made, in place of the one that was there.
+// Keep stores a connection of a member, and replaces the previous one.
 func (p *Partner) Keep(ctx context.Context, member string, connection connect.Connection) error {
 	lock, err := p.config.Store.Lock(ctx, member)
 	if err != nil {
@@ -140,13 +140,13 @@ func (p *Partner) Keep(ctx context.Context, member string, connection connect.Co
 	return err
 }
 
-// Connected reports whether the member has a connection that is not over.
+// Connected reports whether the member has a connection that has not ended.
 func (p *Partner) Connected(ctx context.Context, member string) bool {
 	_, state, err := p.held(ctx, member)
 	return err == nil && state == "connected"
 }
 
-// Wait returns when no refresh is under way any more. Call it when no request is served any more.
+// Wait waits for running refreshes. Call it after the last request.
 func (p *Partner) Wait() { p.connector.Client.Wait() }
 
 func (p *Partner) member(key string) (Member, bool) {
@@ -183,7 +183,7 @@ func (p *Partner) connect(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, begun.URL, http.StatusSeeOther)
 }
 
-// callback takes the browser back, with a code or with the user's no.
+// callback receives the browser with a code, or after the user denied.
 func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 	id, member := p.session(w, r)
 	ctx, trace := traced(r.Context())
@@ -196,7 +196,7 @@ func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 	setMember(w, id, user)
 	sent := trace.take()
 	back := navigation(r.URL.String(), "303 See Other\n\nWe sent your browser on to our page, so that nothing of this stays in its address bar.")
-	if len(sent) == 0 { // there was no code to exchange
+	if len(sent) == 0 { // there was no code
 		sent = []exchange{back}
 	} else {
 		p.add(user, newStep("code came", nil, back))
@@ -205,16 +205,16 @@ func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 		p.add(user, failure(err, "connect you", sent))
 	} else {
 		p.add(user, newStep("exchanged", nil, sent...))
-		_, _, _ = p.held(ctx, user) // whose its webhooks are
+		_, _, _ = p.held(ctx, user) // sets the owner of its webhooks
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// act does something for the member of the session, adds it to the story and shows the page again.
+// act acts for the member of the session, adds the step to the story and shows the page again.
 func (p *Partner) act(do func(ctx context.Context, member string) error, done, doing string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, member := p.session(w, r)
-		// A browser that leaves does not stop what it began.
+		// The act continues if the browser leaves.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute)
 		defer cancel()
 		ctx, trace := traced(ctx)
@@ -245,8 +245,8 @@ func (p *Partner) revoke(ctx context.Context, member string) error {
 	return err
 }
 
-// read reads the last 31 days, or what the connection reaches of them, and adds that to the story. If it fails, the
-// second result says how.
+// read reads the last 31 days, as far as the connection may read them, and adds a step to the story. The second result describes a
+// failure.
 func (p *Partner) read(ctx context.Context, member Member, first connectsdk.CalendarDate) (*reading, *step) {
 	ctx, trace := traced(ctx)
 	now := time.Now().In(member.Timezone)
@@ -256,7 +256,7 @@ func (p *Partner) read(ctx context.Context, member Member, first connectsdk.Cale
 		from = first
 	}
 	if from.After(to.Time) {
-		to = from // the service's calendar may be ahead of ours by a moment at midnight
+		to = from // around midnight the service may have the next day already
 	}
 	a, err := p.connector.Read(ctx, member.Key, from, to)
 	sent := trace.take()

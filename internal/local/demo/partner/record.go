@@ -19,14 +19,14 @@ const (
 	mostExchanges = 12       // of one step
 )
 
-// exchange is one request and its response as the page shows them. They are masked before they are kept, and never logged.
+// exchange is one request and its response as on the page. They are masked before they are stored, and never logged.
 type exchange struct {
 	Summary           string // such as POST /oauth/token → 200
 	Request, Response string
 	Status            int // 0: there was no response
 }
 
-// newExchange is a request that has no response yet.
+// newExchange returns an exchange without a response.
 func newExchange(r *http.Request, body string) exchange {
 	target := maskTarget(r.URL)
 	path, _, _ := strings.Cut(target, "\n")
@@ -46,7 +46,7 @@ func clip(text string) string {
 	return text
 }
 
-// navigation is a page that the member's browser asked for.
+// navigation returns the exchange of a page that the member's browser requested.
 func navigation(address, response string) exchange {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -57,7 +57,7 @@ func navigation(address, response string) exchange {
 	return e
 }
 
-// trace is what was sent for one step.
+// trace holds the exchanges of one step.
 type trace struct {
 	mu        sync.Mutex
 	exchanges []exchange
@@ -65,7 +65,7 @@ type trace struct {
 
 type traceKey struct{}
 
-// traced is a context whose requests are recorded.
+// traced returns a context whose requests are recorded.
 func traced(ctx context.Context) (context.Context, *trace) {
 	t := new(trace)
 	return context.WithValue(ctx, traceKey{}, t), t
@@ -79,7 +79,7 @@ func (t *trace) add(e exchange) {
 	}
 }
 
-// take returns what was recorded so far. A refresh that nobody waits for any more may add to it later; that is not shown.
+// take returns the exchanges so far. An abandoned refresh may add to them later; those are not shown.
 func (t *trace) take() []exchange {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +88,7 @@ func (t *trace) take() []exchange {
 	return taken
 }
 
-// recorder records the requests of traced contexts. The SDK does not know of it.
+// recorder records the requests of traced contexts, without the SDK's knowledge.
 type recorder struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -115,9 +115,9 @@ func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// peek reads a body and puts it back, so that it can be read again: all of it, or as much as is recorded.
+// peek returns the recorded part of a body, and replaces the body by one that can still be read completely.
 func peek(body *io.ReadCloser) []byte {
-	begun, _ := io.ReadAll(io.LimitReader(*body, mostRecorded+1)) // who reads on gets the error again
+	begun, _ := io.ReadAll(io.LimitReader(*body, mostRecorded+1)) // the next read returns the error again
 	*body = struct {
 		io.Reader
 		io.Closer
@@ -125,7 +125,7 @@ func peek(body *io.ReadCloser) []byte {
 	return begun
 }
 
-// whyNone says why there was no response, without addresses of requests.
+// whyNone returns the reason why there was no response, without the addresses of requests.
 func whyNone(err error) string {
 	dial := new(net.OpError)
 	switch {

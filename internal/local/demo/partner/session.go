@@ -8,7 +8,7 @@ import (
 
 const cookieName = "__Host-stride_club"
 
-// session finds the session of the browser and its member, or begins one. A partner would have a sign-in of its own here.
+// session finds or begins the session of the browser, and returns its member. A real partner has its own sign-in here.
 func (p *Partner) session(w http.ResponseWriter, r *http.Request) (id string, member Member) {
 	if cookie, err := r.Cookie(cookieName); err == nil {
 		id, key, _ := strings.Cut(cookie.Value, ".")
@@ -30,7 +30,7 @@ func (p *Partner) switchMember(w http.ResponseWriter, r *http.Request) {
 }
 
 func setMember(w http.ResponseWriter, session, member string) {
-	// Lax, not strict: the way back from the service is a navigation that another site began.
+	// Lax, not strict: the redirect from the service is a navigation from another site.
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName, Value: session + "." + member, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})

@@ -15,27 +15,27 @@ import (
 //go:embed story.txt
 var storyFile embed.FS
 
-// words are the texts of the steps, for people who never read the specification.
+// words are the texts of the steps, for people who do not know the specification.
 var words = template.Must(template.ParseFS(storyFile, "story.txt"))
 
-// step is one thing that happened, and the requests that were sent for it.
+// step is an event of the story, and the requests that were sent for it.
 type step struct {
 	At          time.Time
 	Title, Text string
-	Next        string // what to do now, if something went wrong
+	Next        string // advice after a failure
 	Exchanges   []exchange
 
-	begins bool // a chapter: what came before is another story
+	begins bool // a chapter
 	read   bool // by the page that shows it
 	Times  int  // that the page read in a row
 }
 
-// Failed reports that something went wrong.
+// Failed reports a failure.
 func (s step) Failed() bool { return s.Next != "" }
 
 const storyLength = 16 // steps
 
-// newStep is a step with the text of that name.
+// newStep returns a step with the text of that name.
 func newStep(name string, data any, exchanges ...exchange) step {
 	var text strings.Builder
 	if err := words.ExecuteTemplate(&text, name, data); err != nil {
@@ -45,14 +45,14 @@ func newStep(name string, data any, exchanges ...exchange) step {
 	return step{Title: lines[0], Text: lines[1], Next: lines[2], Exchanges: exchanges}
 }
 
-// beginning is a step that begins a chapter.
+// beginning returns a step that begins a chapter.
 func beginning(name string, data any, exchanges ...exchange) step {
 	s := newStep(name, data, exchanges...)
 	s.begins = true
 	return s
 }
 
-// add adds a step to the story of a member. Reads in a row are one step, which shows the last of them.
+// add adds a step to the story of a member. Consecutive reads are one step, which shows the last of them.
 func (p *Partner) add(member string, s step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *Partner) add(member string, s step) {
 	p.stories[member] = story[:min(len(story), storyLength)]
 }
 
-// story is in chapters, the newest first; the steps of each are in the order in which they happened.
+// story returns the chapters, newest first, each with its steps in order.
 func (p *Partner) story(member Member) (chapters [][]step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *Partner) story(member Member) (chapters [][]step) {
 	return chapters
 }
 
-// notice is the newest step of a member's story if it went wrong: the page shows it above all else.
+// notice returns the newest step of a member's story if it failed. The page shows it at the top.
 func (p *Partner) notice(member string) *step {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *Partner) notice(member string) *step {
 	return nil
 }
 
-// failure is the step of what went wrong while doing something, such as "read your data".
+// failure returns the step for a failed act, such as "read your data".
 func failure(err error, doing string, sent []exchange) step {
 	refused := new(connect.Error)
 	_ = errors.As(err, &refused)
@@ -110,7 +110,7 @@ func failure(err error, doing string, sent []exchange) step {
 		name = string(over.State)
 	case refused.Code == "invalid_grant", refused.Code == "invalid_client":
 		name = refused.Code
-	case len(sent) > 0 && sent[len(sent)-1].Status == http.StatusTooManyRequests: // also if the page does not wait so long
+	case len(sent) > 0 && sent[len(sent)-1].Status == http.StatusTooManyRequests: // even if the page does not wait so long
 		name = "rate limited"
 	case refused.Status != 0 && refused.Status < http.StatusInternalServerError:
 		name = "refused"

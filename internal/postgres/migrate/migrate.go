@@ -47,7 +47,7 @@ const (
 	// lockTimeout is how long a migration waits for the lock of a table at a time. Whoever comes for the table meanwhile waits
 	// behind it, even to read, and has four seconds.
 	lockTimeout = time.Second
-	// lockPause is how long the others then have the table for themselves, and lockPatience how long the migration tries.
+	// lockPause is how long the others then have the table for themselves, and lockPatience how long [Apply] tries.
 	lockPause    = time.Second
 	lockPatience = time.Minute
 )
@@ -57,12 +57,12 @@ const (
 // at one time all but one wait, for a minute at most. As long it tries to get the lock of a table that somebody else holds,
 // such as a backup.
 func Apply(ctx context.Context, url string, direction Direction) ([]Migration, error) {
-	return ApplyFrom(ctx, migrations.Files, url, direction)
+	return ApplyFrom(ctx, migrations.Files, url, direction, lockPatience)
 }
 
-// ApplyFrom is [Apply] with the migrations of files.
-func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction) (done []Migration, err error) {
-	for end := time.Now().Add(lockPatience); ; {
+// ApplyFrom is [Apply] with the migrations of files, and tries for as long as patience to get the lock of a table.
+func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction, patience time.Duration) (done []Migration, err error) {
+	for end := time.Now().Add(patience); ; {
 		results, err := apply(ctx, files, url, direction)
 		for _, result := range results {
 			done = append(done, Migration{Version: result.Source.Version, Name: result.Source.Path})

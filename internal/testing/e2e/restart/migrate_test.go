@@ -159,7 +159,7 @@ func TestMigrationBesideTraffic(t *testing.T) {
 	end := e.Hold(t, "lock table connections, users, daily_steps in access share mode")
 	migrated := make(chan error, 1)
 	go func() {
-		_, err := migrate.ApplyFrom(context.Background(), nextMigrations(t), e.DB.URLs[0], migrate.Up)
+		_, err := migrate.ApplyFrom(context.Background(), nextMigrations(t), e.DB.URLs[0], migrate.Up, wait.Limit)
 		migrated <- err
 	}()
 	for range 2 { // it tries more than once

@@ -54,6 +54,9 @@ func TestReproducibleBuild(t *testing.T) {
 	if !bytes.Equal(programs[0], programs[1]) {
 		t.Error("the two programs differ")
 	}
+	if most := 36_000_000; len(programs[0]) > most {
+		t.Errorf("the program has %d bytes, and may have %d", len(programs[0]), most)
+	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(first, "bin", "connect-svc"), "version").Output()
 	if want := "v1.2.3 (commit " + git(first, "rev-parse", "HEAD") + ")"; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("version: %q, %v, want %s", out, err, want)

@@ -21,7 +21,7 @@ type UserChange struct {
 	RegisteredOn *time.Time // from now on the first readable day of steps, for existing connections too
 }
 
-// ChangeUser changes a user and returns the changed user. Errors: *InvalidUserError, refusal.ErrUserNotFound, ErrEmailTaken.
+// ChangeUser changes a user and returns the changed user. Errors: *refusal.FieldError, refusal.ErrUserNotFound, ErrEmailTaken.
 //
 // It locks the user's row while an address changes, so that concurrent changes follow each other. An import that moves the same address
 // may deadlock with it. Then the change is repeated.

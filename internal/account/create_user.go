@@ -24,7 +24,7 @@ type NewUser struct {
 // uniqueAddress is the constraint that refuses another user's address.
 const uniqueAddress = "user_addresses_pkey"
 
-// CreateUser adds a user. Errors: *InvalidUserError, ErrUserExists, ErrUserDeleted, ErrEmailTaken.
+// CreateUser adds a user. Errors: *refusal.FieldError, ErrUserExists, ErrUserDeleted, ErrEmailTaken.
 func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if user.ID == uuid.Nil {
 		user.ID = uuid.New()

@@ -12,12 +12,12 @@ import (
 
 	"connect-svc/internal/intake"
 	"connect-svc/internal/mailbox"
+	"connect-svc/internal/refusal"
 )
 
 var (
 	usersColumns = []string{"user_id", "email", "timezone", "registered_on"}
 
-	errUserID    = errors.New("must be a UUID, and not the nil UUID")
 	errSameEmail = errors.New("another row has this e-mail address")
 )
 
@@ -87,7 +87,7 @@ func parseUserRow(row []string, line int) (user NewUser, wrong []*intake.RowErro
 	if row[0] != "" {
 		id, err := intake.ParseUUID(row[0])
 		if err != nil {
-			wrong = append(wrong, &intake.RowError{Line: line, Column: "user_id", Err: errUserID})
+			wrong = append(wrong, &intake.RowError{Line: line, Column: "user_id", Err: errors.New(errUserID.Problem)})
 		} else {
 			user.ID = id
 		}
@@ -102,24 +102,21 @@ func parseUserRow(row []string, line int) (user NewUser, wrong []*intake.RowErro
 // userValues appends the values of a row to copy, or returns what is wrong with it.
 func userValues(values []any, user NewUser, line int, zones map[string]bool) ([]any, []*intake.RowError) {
 	var wrong []*intake.RowError
-	refuse := func(column string, reason error) {
-		wrong = append(wrong, &intake.RowError{Line: line, Column: column, Err: reason})
+	refuse := func(field *refusal.FieldError) {
+		wrong = append(wrong, &intake.RowError{Line: line, Column: field.Field, Err: errors.New(field.Problem)})
 	}
 	if user.ID == uuid.Nil {
-		refuse("user_id", errUserID)
+		refuse(errUserID)
 	}
 	if !mailbox.Valid(user.Email) {
-		refuse(errEmail.Field, errEmail.asReason())
+		refuse(errEmail)
 	}
 	if !zones[user.Timezone] {
-		refuse(errTimezone.Field, errTimezone.asReason())
+		refuse(errTimezone)
 	}
 	day, err := dateOf(user.RegisteredOn)
 	if err != nil {
-		refuse(errRegisteredOn.Field, errRegisteredOn.asReason())
+		refuse(errRegisteredOn)
 	}
 	return append(values, line, user.ID, user.Email, user.Timezone, day), wrong
 }
-
-// asReason returns the error as the reason of a row.
-func (e *InvalidUserError) asReason() error { return errors.New("must be " + e.Wanted) }

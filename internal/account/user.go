@@ -13,20 +13,12 @@ import (
 	"connect-svc/internal/refusal"
 )
 
-// Errors of users, in addition to *InvalidUserError.
+// Errors of users, in addition to those of [refusal].
 var (
 	ErrUserExists  = errors.New("a user with this id exists")
 	ErrUserDeleted = errors.New("a user with this id was deleted, and ids are not used again")
 	ErrEmailTaken  = errors.New("another user has this e-mail address")
 )
-
-// InvalidUserError names the field of a user that is wrong, and what is accepted.
-type InvalidUserError struct {
-	Field  string // email, timezone or registered_on
-	Wanted string
-}
-
-func (e *InvalidUserError) Error() string { return e.Field + ": want " + e.Wanted }
 
 // User has an account.
 type User struct {
@@ -45,9 +37,10 @@ func userOf(row accountdb.User) User {
 
 // The errors of each field.
 var (
-	errEmail        = &InvalidUserError{"email", "an address such as name@example.com, at most 254 bytes"}
-	errTimezone     = &InvalidUserError{"timezone", "a name of the time zone database such as Europe/Berlin"}
-	errRegisteredOn = &InvalidUserError{"registered_on", "a date from 1900-01-01 to 9999-12-31"}
+	errUserID       = &refusal.FieldError{Field: "user_id", Problem: "must be a UUID, and not the nil UUID"}
+	errEmail        = &refusal.FieldError{Field: "email", Problem: "must be an address such as name@example.com, at most 254 bytes"}
+	errTimezone     = &refusal.FieldError{Field: "timezone", Problem: "must be a name of the time zone database such as Europe/Berlin"}
+	errRegisteredOn = &refusal.FieldError{Field: "registered_on", Problem: "must be a date from 1900-01-01 to 9999-12-31"}
 )
 
 func checkEmail(text string) error {

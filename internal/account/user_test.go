@@ -192,7 +192,7 @@ func TestCreateUserRefuses(t *testing.T) {
 			user := good
 			test.change(&user)
 			_, err := b.CreateUser(context.Background(), user)
-			var invalid *InvalidUserError
+			var invalid *refusal.FieldError
 			if !errors.As(err, &invalid) || invalid.Field != test.field {
 				t.Errorf("error = %v, want one of %s", err, test.field)
 			}
@@ -207,7 +207,7 @@ func TestChangeUser(t *testing.T) {
 	ada, grace := b.user(t, "ada@example.com"), b.user(t, "grace@example.com")
 	text := func(s string) *string { return &s }
 	earlier, never := time.Date(2024, 12, 31, 0, 0, 0, 0, time.UTC), time.Time{}
-	var invalid *InvalidUserError
+	var invalid *refusal.FieldError
 	for _, test := range []struct {
 		name   string
 		change UserChange

@@ -3,7 +3,6 @@ package activity
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,16 +16,6 @@ import (
 
 // ErrNoAdjustment is the error for an adjustment that does not exist.
 var ErrNoAdjustment = errors.New("no such adjustment")
-
-// AdjustmentError names the field of an adjustment that is invalid: date, delta or note.
-type AdjustmentError struct {
-	Field  string
-	Reason error // the rule that it breaks
-}
-
-func (e *AdjustmentError) Error() string {
-	return fmt.Sprintf("invalid adjustment: %s %v", e.Field, e.Reason)
-}
 
 // Adjusted is the dataset that an adjustment is added to.
 type Adjusted string
@@ -47,7 +36,7 @@ type Adjustment struct {
 	CreatedAt time.Time
 }
 
-// CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is an [*AdjustmentError].
+// CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is an [*refusal.FieldError].
 func CheckAdjustment(dataset Adjusted, one AdjustmentRecord) error {
 	bad := one.checkSteps()
 	if dataset == AdjustedCycling {
@@ -64,13 +53,13 @@ func newAdjustmentError(bad *intake.RowError) error {
 	if field == "delta_meters" {
 		field = "delta"
 	}
-	return &AdjustmentError{field, bad.Err}
+	return &refusal.FieldError{Field: field, Problem: bad.Err.Error()}
 }
 
 // Adjust adds to the recorded total of a user's date, now and after later records of the date: steps, or metres of the day's
 // distance, which no ride gets (specification 2.5 to 2.7). A date without a record stays without one. If the user has an adjustment
 // of this dataset and id, it is replaced; uuid.Nil stands for a new id. The audit log names the actor of ctx. Errors:
-// *AdjustmentError, refusal.ErrUserNotFound.
+// *refusal.FieldError, refusal.ErrUserNotFound.
 func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentRecord) (stored Adjustment, err error) {
 	if one.ID == uuid.Nil {
 		one.ID = uuid.New()

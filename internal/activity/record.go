@@ -13,10 +13,10 @@ import (
 	"connect-svc/internal/intake"
 )
 
-const (
-	maxSourceID = 128  // bytes of a ride's source id
-	maxNote     = 1000 // characters of a note
-)
+const maxSourceID = 128 // bytes of a ride's source id
+
+// MaxNote is the length of an adjustment's note in characters.
+const MaxNote = 1000
 
 // StepsRecord is the recorded total of one user and date, as a source sends it.
 type StepsRecord struct {
@@ -73,7 +73,7 @@ var (
 	errCount    = errors.New("must be a whole number from 0 to 2147483647")
 	errSourceID = errors.New("must have 1 to 128 bytes of UTF-8 without NUL")
 	errDelta    = errors.New("must be a whole number from -2147483648 to 2147483647, and not 0")
-	errNote     = fmt.Errorf("must have at most %d characters of UTF-8 without NUL", maxNote)
+	errNote     = fmt.Errorf("must have at most %d characters of UTF-8 without NUL", MaxNote)
 	errRemoved  = errors.New("is written by the same batch")
 )
 
@@ -124,7 +124,7 @@ func (r AdjustmentRecord) checkMeters() faults { return r.check("delta_meters") 
 func (r AdjustmentRecord) check(delta string) (bad faults) {
 	bad.unless(dateInBounds(r.Date), "date", errDate)
 	bad.unless(r.Delta >= math.MinInt32 && r.Delta <= math.MaxInt32 && r.Delta != 0, delta, errDelta)
-	bad.unless(intake.IsText(r.Note) && utf8.RuneCountInString(r.Note) <= maxNote, "note", errNote)
+	bad.unless(intake.IsText(r.Note) && utf8.RuneCountInString(r.Note) <= MaxNote, "note", errNote)
 	return bad
 }
 

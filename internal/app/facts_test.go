@@ -84,7 +84,7 @@ func TestFacts(t *testing.T) {
 	if f.Limiter.Answers || f.Webhooks.Known || !f.Servers.Known {
 		t.Errorf("while Redis and a table are gone: %+v, %+v", f.Limiter, f.Webhooks)
 	}
-	if page := consolePage(t, e, "/service"); !strings.Contains(page, "does not answer") || !strings.Contains(page, "could not be found out") {
+	if page := consolePage(t, e, "/service"); !strings.Contains(page, "does not answer") || !strings.Contains(page, "could not be determined") {
 		t.Error("the page does not say that Redis and a table are gone")
 	}
 }

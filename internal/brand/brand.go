@@ -29,11 +29,14 @@ func (b Brand) OnDark() Logo {
 	return b.LogoDark
 }
 
+// MaxPage is the maximum length of a page's address in characters.
+const MaxPage = 2048
+
 // IsPage reports whether users may be sent to an address: it uses https, has at most 2048 characters, and contains no credentials.
 func IsPage(address string) bool {
 	parsed, err := url.Parse(address)
 	unseen := strings.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c > '~' })
-	return err == nil && parsed.Scheme == "https" && parsed.Host != "" && parsed.User == nil && len(address) <= 2048 && !unseen
+	return err == nil && parsed.Scheme == "https" && parsed.Host != "" && parsed.User == nil && len(address) <= MaxPage && !unseen
 }
 
 // IsSupport reports whether users may be sent to an address for help: a page, or mailto: with one address.

@@ -2,6 +2,7 @@ package brand
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image/png"
 	"path"
@@ -28,28 +29,20 @@ func (l Logo) MediaType() string {
 	return "image/png"
 }
 
-// LogoError explains why a file was rejected. Its text completes a sentence that begins with the file's name.
-type LogoError struct {
-	Reason              string // for a text in another language: large, large_written, png, pixels, unknown, complex or nothing
-	Width, Height, Most int    // what the text has of numbers; 0: nothing
-	text                string
-}
-
-func (e *LogoError) Error() string { return e.text }
-
+// The texts of errors complete a sentence that begins with the file's name.
 var (
-	errPNG     = &LogoError{Reason: "png", text: "is not a PNG file that can be read"}
-	errDrawing = &LogoError{Reason: "unknown", text: "is neither a PNG file nor an SVG file that can be read"}
-	errComplex = &LogoError{Reason: "complex", text: "is too complex a drawing: simplify it, or use a PNG file"}
-	errNothing = &LogoError{Reason: "nothing", text: "draws nothing that can be shown: no path, shape or text"}
+	errPNG     = errors.New("is not a PNG file that can be read")
+	errDrawing = errors.New("is neither a PNG file nor an SVG file that can be read")
+	errComplex = errors.New("is too complex a drawing: simplify it, or use a PNG file")
+	errNothing = errors.New("draws nothing that can be shown: no path, shape or text")
 )
 
 // ReadLogo makes a logo of an SVG or PNG file of at most 64 KiB and as many pixels as 1024 x 1024. Metadata, scripts, links and
 // everything else that is not to be seen are left out. It is called once for each logo, when somebody sets it: pages serve what it
-// returned. Error: [*LogoError].
+// returned. An error completes a sentence that begins with the file's name.
 func ReadLogo(file []byte) (Logo, error) {
 	if len(file) > MaxLogo {
-		return Logo{}, tooMuch("large", "is larger than %d KiB", MaxLogo>>10)
+		return Logo{}, fmt.Errorf("is larger than %d KiB", MaxLogo>>10)
 	}
 	extension, read := ".svg", readDrawing
 	if bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")) {
@@ -60,13 +53,9 @@ func ReadLogo(file []byte) (Logo, error) {
 		return Logo{}, err
 	}
 	if len(content) > MaxLogo {
-		return Logo{}, tooMuch("large_written", "is larger than %d KiB when it is written again", MaxLogo>>10)
+		return Logo{}, fmt.Errorf("is larger than %d KiB when it is written again", MaxLogo>>10)
 	}
 	return Logo{fileName("logo-", content, extension), content}, nil
-}
-
-func tooMuch(reason, text string, most int) error {
-	return &LogoError{Reason: reason, Most: most, text: fmt.Sprintf(text, most)}
 }
 
 func readPicture(file []byte) ([]byte, error) {
@@ -75,10 +64,7 @@ func readPicture(file []byte) ([]byte, error) {
 		return nil, errPNG
 	}
 	if size.Width > maxSide*maxSide/size.Height {
-		return nil, &LogoError{
-			Reason: "pixels", Width: size.Width, Height: size.Height, Most: maxSide,
-			text: fmt.Sprintf("is %d x %d pixels large; %d x %d is the most", size.Width, size.Height, maxSide, maxSide),
-		}
+		return nil, fmt.Errorf("is %d x %d pixels large; %d x %d is the most", size.Width, size.Height, maxSide, maxSide)
 	}
 	picture, err := png.Decode(bytes.NewReader(file))
 	if err != nil {

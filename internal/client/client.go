@@ -36,7 +36,7 @@ func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 	return r
 }
 
-// Errors of this package, in addition to *FieldError.
+// Errors of this package, in addition to *refusal.FieldError.
 var (
 	ErrExists = errors.New("there is a client of this id")
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong field is a
-// *FieldError.
+// *refusal.FieldError.
 func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
 	id, err := uuid.NewRandomFromReader(r.Random)
 	if err != nil {

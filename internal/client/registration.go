@@ -10,6 +10,7 @@ import (
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/mailbox"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
 
@@ -41,48 +42,48 @@ type Registration struct {
 // DefaultWebhookParallel suits a receiver that answers immediately.
 const DefaultWebhookParallel = 8
 
-// FieldError names the field of a registration that is wrong, and what is accepted.
-type FieldError struct {
-	Field   string // as the command line names it: "name", "callback", "scope" …
-	Problem string
+// Limits are the maximum lengths in characters, or the largest numbers, of a registration's fields. The smallest number is 1.
+var Limits = map[string]int{
+	"name": 100, "callback": 2048, "contact-email": mailbox.MaxLength,
+	"homepage": brand.MaxPage, "privacy-url": brand.MaxPage, "terms-url": brand.MaxPage,
+	"requests-per-minute": 1_000_000, "burst": 1_000_000, "concurrent-reads": 10_000, "webhook-parallel": 64,
 }
 
-func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
-
+// validate returns a *refusal.FieldError with the command line's name of the field: contact-email.
 func (r *Registration) validate() error {
-	if r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > 100 ||
+	if r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > Limits["name"] ||
 		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unseen) || !strings.ContainsFunc(r.Name, unicode.IsGraphic) {
-		return &FieldError{"name", "must be 1 to 100 characters, without characters that cannot be seen or space at its ends"}
+		return &refusal.FieldError{Field: "name", Problem: "must be 1 to 100 characters, without characters that cannot be seen or space at its ends"}
 	}
 	if err := ValidateCallback(r.CallbackURL); err != nil {
-		return &FieldError{"callback", err.Error()}
+		return &refusal.FieldError{Field: "callback", Problem: err.Error()}
 	}
 	if r.Scopes == 0 || !scope.All.Contains(r.Scopes) {
-		return &FieldError{"scope", "must be one or more of " + strings.Join(scope.All.Names(), ", ")}
+		return &refusal.FieldError{Field: "scope", Problem: "must be one or more of " + strings.Join(scope.All.Names(), ", ")}
 	}
-	for _, part := range []struct {
-		field      string
-		value, max int
+	for _, number := range []struct {
+		field string
+		value int
 	}{
-		{"requests-per-minute", r.Policy.RequestsPerMinute, 1_000_000},
-		{"burst", r.Policy.Burst, 1_000_000},
-		{"concurrent-reads", r.Policy.ConcurrentReads, 10_000},
-		{"webhook-parallel", r.WebhookParallel, 64},
+		{"requests-per-minute", r.Policy.RequestsPerMinute},
+		{"burst", r.Policy.Burst},
+		{"concurrent-reads", r.Policy.ConcurrentReads},
+		{"webhook-parallel", r.WebhookParallel},
 	} {
-		if part.value < 1 || part.value > part.max {
-			return &FieldError{part.field, fmt.Sprintf("must be 1 to %d", part.max)}
+		if most := Limits[number.field]; number.value < 1 || number.value > most {
+			return &refusal.FieldError{Field: number.field, Problem: fmt.Sprintf("must be 1 to %d", most)}
 		}
 	}
 	if r.ContactEmail != "" {
 		if !mailbox.Valid(r.ContactEmail) {
-			return &FieldError{"contact-email", "must be an e-mail address like name@example.com"}
+			return &refusal.FieldError{Field: "contact-email", Problem: "must be an e-mail address like name@example.com"}
 		}
 	}
 	for _, page := range []struct{ field, address string }{
 		{"homepage", r.HomepageURL}, {"privacy-url", r.PrivacyURL}, {"terms-url", r.TermsURL},
 	} {
 		if page.address != "" && !brand.IsPage(page.address) {
-			return &FieldError{page.field, "must be an https:// address of at most 2048 characters"}
+			return &refusal.FieldError{Field: page.field, Problem: "must be an https:// address of at most 2048 characters"}
 		}
 	}
 	return nil
@@ -101,7 +102,7 @@ func unseen(c rune) bool {
 func ValidateCallback(callback string) error {
 	parsed, err := url.Parse(callback)
 	switch {
-	case len(callback) > 2048:
+	case len(callback) > Limits["callback"]:
 		return errors.New("must be at most 2048 bytes")
 	case err != nil, !visibleASCII(callback):
 		return errors.New("must be a URL of visible ASCII characters")

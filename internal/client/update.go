@@ -11,7 +11,7 @@ import (
 	"connect-svc/internal/refusal"
 )
 
-// Update changes a registration and returns the changed client. change receives the current registration. After a *FieldError nothing
+// Update changes a registration and returns the changed client. change receives the current registration. After a *refusal.FieldError nothing
 // has changed. A new callback or a smaller allowance takes effect at once: requests and codes with the old callback end, and a refresh of
 // scopes that are no longer allowed is refused (specification 7.3). Other errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {

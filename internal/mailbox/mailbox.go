@@ -12,12 +12,15 @@ import (
 	"unicode/utf8"
 )
 
+// MaxLength is the maximum length of an address in bytes.
+const MaxLength = 254
+
 // Valid reports whether the text is a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. It rejects
 // quoted local parts and numeric hosts, which nobody signs in with and about which parsers disagree. It rejects characters that are
 // invisible, break the line or reverse the text after them, with which an address could imitate another one. It rejects question marks,
 // which in a mailto: link begin further fields.
 func Valid(text string) bool {
-	if len(text) > 254 || !utf8.ValidString(text) || strings.ContainsFunc(text, misleading) {
+	if len(text) > MaxLength || !utf8.ValidString(text) || strings.ContainsFunc(text, misleading) {
 		return false
 	}
 	parsed, err := mail.ParseAddress(text)

@@ -14,6 +14,14 @@ var (
 	ErrClientOffboarded = errors.New("the client was offboarded")
 )
 
+// FieldError refuses a field that an operator has entered.
+type FieldError struct {
+	Field   string // as the domain names it: contact-email, registered_on
+	Problem string // what it must be, without the value: "must be 1 to 64"
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
+
 type because struct {
 	error
 	reason string

@@ -52,7 +52,7 @@ func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, erro
 }
 
 // SetEndpoint sets where a client's events are sent. The first call makes the signing secret, `whsec_…`, which cannot be
-// shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: *URLError,
+// shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: *refusal.FieldError,
 // refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url string) (secret string, err error) {
 	parsed, err := parseURL(url)

@@ -20,7 +20,7 @@ func TestValidateURL(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"https://partner.example", "https://partner.example/hooks?key=1", "https://partner.example:8443/", "https://[2001:db8::1]:1/x",
-		"https://partner.example/" + strings.Repeat("x", maxURL-len("https://partner.example/")),
+		"https://partner.example/" + strings.Repeat("x", MaxURL-len("https://partner.example/")),
 	} {
 		if err := ValidateURL(text); err != nil {
 			t.Errorf("%q: %v", text, err)
@@ -31,10 +31,10 @@ func TestValidateURL(t *testing.T) {
 		"https://u:hush@partner.example/", "https://partner.example/#x", "https://partner.example/#", "https://partner.example:0/",
 		"https://partner.example:65536/", "https://partner.example:/", "https://partner.example/a b", "https://pärtner.example/",
 		"https://partner.example/\x00", "https://partner.example/%zz", "ftp://partner.example/", " https://partner.example",
-		"https://partner.example/" + strings.Repeat("x", maxURL),
+		"https://partner.example/" + strings.Repeat("x", MaxURL),
 	} {
 		err := ValidateURL(text)
-		if wrong := new(URLError); !errors.As(err, &wrong) || strings.Contains(err.Error(), "hush") {
+		if wrong := new(refusal.FieldError); !errors.As(err, &wrong) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

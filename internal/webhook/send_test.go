@@ -304,7 +304,7 @@ func FuzzURL(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q cannot be asked: %v", text, err)
 		}
-		if u := request.URL; u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || len(text) > maxURL {
+		if u := request.URL; u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || len(text) > MaxURL {
 			t.Errorf("%q was taken", text)
 		}
 	})

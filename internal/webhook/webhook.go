@@ -90,7 +90,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 	return w
 }
 
-// Errors of this package, next to *URLError.
+// Errors of this package, beside those of [refusal].
 var (
 	ErrNoEndpoint    = errors.New("the client has no webhook")
 	ErrStopped       = errors.New("the webhook was stopped because its receiver answered 410: set its URL again first")

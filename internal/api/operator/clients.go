@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/webhook"
@@ -132,7 +133,7 @@ func checkWebhookURL(url *string) error {
 	if url == nil || *url == "" {
 		return nil
 	}
-	if wrong, is := errors.AsType[*webhook.URLError](webhook.ValidateURL(*url)); is {
+	if wrong, is := errors.AsType[*refusal.FieldError](webhook.ValidateURL(*url)); is {
 		return contract.Field(wrong.Problem, "webhook_url")
 	}
 	return nil

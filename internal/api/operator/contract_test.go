@@ -11,13 +11,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/activity"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/webhook"
 )
 
 // expected is an answer of an operation, and the request that gets it.
@@ -255,5 +261,40 @@ func TestPanic(t *testing.T) {
 	f.send(t, outgoing{Method: "GET", Target: "/operator/v1/users/" + f.User.ID.String()}).Check(t, 500, "server-error", "panic")
 	if !strings.Contains(f.Log.String(), "nil pointer") {
 		t.Errorf("the log has no cause: %s", f.Log)
+	}
+}
+
+// TestLimitsAreTheDomains holds the document's limits of what operators enter to those of the domains, which the console has, too.
+func TestLimitsAreTheDomains(t *testing.T) {
+	t.Parallel()
+	document, err := operatorapi.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	read := func(name string, schema *openapi3.Schema) {
+		if schema.MaxLength != nil {
+			got[name] = int(*schema.MaxLength)
+		} else if schema.Max != nil {
+			got[name] = int(*schema.Max)
+		}
+	}
+	for _, name := range []string{"Email", "Note"} {
+		read(name, document.Components.Schemas[name].Value)
+	}
+	read("url", document.Components.Schemas["WebhookTarget"].Value.Properties["url"].Value)
+	want := map[string]int{"Email": mailbox.MaxLength, "Note": activity.MaxNote, "url": webhook.MaxURL}
+	for field, limit := range client.Limits {
+		for _, schema := range []string{"NewClient", "ClientChange"} {
+			name := jsonFields[field]
+			if name == "" {
+				name = strings.ReplaceAll(field, "-", "_")
+			}
+			read(schema+" "+name, document.Components.Schemas[schema].Value.Properties[name].Value)
+			want[schema+" "+name] = limit
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("limits (-domains +document):\n%s", diff)
 	}
 }

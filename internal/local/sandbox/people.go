@@ -64,7 +64,7 @@ func (p *people) has(id uuid.UUID) bool {
 	return slices.ContainsFunc(p.list, func(one *person) bool { return one.UserId == id })
 }
 
-// addPerson adds a user of a kind, with its records. The error for a bad time zone is an *account.InvalidUserError.
+// addPerson adds a user of a kind, with its records. The error for a bad time zone is a *refusal.FieldError.
 func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone string) (sandboxapi.User, error) {
 	if err := s.people.growing.Acquire(ctx); err != nil {
 		return sandboxapi.User{}, err

@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/web/site"
 )
@@ -35,11 +36,13 @@ func (c *console) routeAdjustments(r chi.Router) {
 }
 
 func (c *console) showAdjust(w http.ResponseWriter, r *http.Request, user account.User) error {
-	return c.askAdjustment(w, r, user, map[string]string{"dataset": string(activity.AdjustedSteps)}, "")
+	return c.askAdjustment(w, r, user, map[string]string{"dataset": string(activity.AdjustedSteps)}, nil)
 }
 
 // askAdjustment asks what is to be corrected, again where a field is wrong.
-func (c *console) askAdjustment(w http.ResponseWriter, r *http.Request, user account.User, values map[string]string, wrong string) error {
+func (c *console) askAdjustment(
+	w http.ResponseWriter, r *http.Request, user account.User, values map[string]string, wrong *refusal.FieldError,
+) error {
 	in := c.site.Locale(r)
 	x := confirmation{
 		Title: in.Text("console.adjust.heading", "Email", user.Email), Says: []template.HTML{in.HTML("console.adjust.says")},
@@ -48,7 +51,7 @@ func (c *console) askAdjustment(w http.ResponseWriter, r *http.Request, user acc
 			{Name: "dataset", Label: in.HTML("console.adjust.dataset")},
 			{Name: "date", Type: "date", Label: in.HTML("console.adjust.date")},
 			{Name: "delta", Type: "text", Label: in.HTML("console.adjust.delta"), Hint: in.HTML("console.adjust.delta_hint"), Max: 12},
-			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint"), Max: 1000, Optional: true},
+			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint", "Most", newWriter(in).number(activity.MaxNote)), Max: activity.MaxNote, Optional: true},
 		},
 	}
 	for _, dataset := range datasets {
@@ -56,9 +59,7 @@ func (c *console) askAdjustment(w http.ResponseWriter, r *http.Request, user acc
 	}
 	for i, f := range x.Fields {
 		x.Fields[i].Value = values[f.Name]
-		if f.Name == wrong {
-			x.Fields[i].Problem = in.HTML("console.adjust.wrong." + wrong)
-		}
+		x.Fields[i].refuse(in, wrong)
 	}
 	return c.confirm(w, r, "users", x)
 }
@@ -74,8 +75,8 @@ func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.Us
 	if !slices.Contains(datasets, dataset) {
 		return site.ErrBadForm
 	}
-	record, wrong := readAdjustment(user.ID, dataset, form)
-	if wrong != "" {
+	record := readAdjustment(user.ID, form)
+	if wrong, is := errors.AsType[*refusal.FieldError](activity.CheckAdjustment(dataset, record)); is {
 		return c.askAdjustment(w, r, user, form, wrong)
 	}
 	if form["correction"] == "" {
@@ -111,24 +112,16 @@ func totalOf(day activity.Day) string {
 	return strconv.FormatInt(day.Total(), 10)
 }
 
-// readAdjustment reads the fields of a form. wrong names one that cannot be taken.
-func readAdjustment(user uuid.UUID, dataset activity.Adjusted, form map[string]string) (record activity.AdjustmentRecord, wrong string) {
-	date, err := time.Parse(time.DateOnly, form["date"])
-	if err != nil {
-		return record, "date"
-	}
+// readAdjustment reads the fields of a form. A field that cannot be read is zero, which the domain refuses.
+func readAdjustment(user uuid.UUID, form map[string]string) activity.AdjustmentRecord {
+	date, _ := time.Parse(time.DateOnly, form["date"])
 	delta, err := strconv.Atoi(strings.ReplaceAll(form["delta"], "−", "-"))
 	if err != nil {
-		return record, "delta"
+		delta = 0 // not the largest number
 	}
 	// Forms send the ends of lines as two characters, which people count as one.
 	note := strings.ReplaceAll(form["note"], "\r\n", "\n")
-	record = activity.AdjustmentRecord{UserID: user, Date: date, Delta: delta, Note: note}
-	var refused *activity.AdjustmentError
-	if errors.As(activity.CheckAdjustment(dataset, record), &refused) {
-		return record, refused.Field
-	}
-	return record, ""
+	return activity.AdjustmentRecord{UserID: user, Date: date, Delta: delta, Note: note}
 }
 
 // confirmAdjustment shows what a correction makes of a day.

@@ -84,7 +84,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"?from=yesterday", "?user=1", "?partner=x", "?to=2026-13-01"} {
-		v.shows(v.Get(auditPath+wrong), headingAudit, "A time or an ID cannot be read.")
+		v.shows(v.Get(auditPath+wrong), headingAudit, "A time or an ID is malformed.")
 	}
 	v.fails(v.Get(auditPath+"?who=ada"), http.StatusBadRequest, "This form cannot be read")
 	next := page.Find("a[rel=next]").AttrOr("href", "")
@@ -113,7 +113,7 @@ func TestAuditSearchesInParts(t *testing.T) {
 		page := v.Get(path)
 		rows += page.Find("tbody tr").Length()
 		if path = page.Find("a[rel=next]").AttrOr("href", ""); path != "" {
-			v.shows(page, headingAudit, "Searched back to 2026-03-10", "The next page goes on from there.")
+			v.shows(page, headingAudit, "Searched back to 2026-03-10", "The next page continues from there.")
 		}
 	}
 	if pages < 2 || rows != 1 {

@@ -1,6 +1,11 @@
 package console
 
-import "html/template"
+import (
+	"html/template"
+
+	"connect-svc/internal/locale"
+	"connect-svc/internal/refusal"
+)
 
 // field of a form.
 type field struct {
@@ -13,6 +18,13 @@ type field struct {
 	Max        int // characters; 0: no limit of the field's own
 
 	Choices []choice // of a list, in place of a line to write in
+}
+
+// refuse sets the problem of the field, if wrong is about it.
+func (f *field) refuse(in *locale.Locale, wrong *refusal.FieldError) {
+	if wrong != nil && wrong.Field == f.Name {
+		f.Problem = in.HTML("console.wrong", "Problem", wrong.Problem)
+	}
 }
 
 // choice is one of a field's.

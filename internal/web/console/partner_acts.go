@@ -231,13 +231,9 @@ func (c *console) setLogo(w http.ResponseWriter, r *http.Request, partner client
 		return err
 	}
 	logo, err := brand.ReadLogo(file)
-	if refused := (*brand.LogoError)(nil); errors.As(err, &refused) {
-		in := newWriter(c.site.Locale(r))
-		return c.refuse(w, r, "partners", "logo", logoForm{aboutPartner{partner, "overview"}, in.HTML("console.partner.logo.wrong."+refused.Reason,
-			"Width", in.number(refused.Width), "Height", in.number(refused.Height), "Most", in.number(refused.Most))})
-	}
 	if err != nil {
-		return err
+		problem := c.site.Locale(r).HTML("console.partner.logo.wrong", "Problem", err.Error())
+		return c.refuse(w, r, "partners", "logo", logoForm{aboutPartner{partner, "overview"}, problem})
 	}
 	return c.replaceLogo(r, partner, logo, "logo_set")
 }

@@ -40,20 +40,19 @@ type check struct {
 	Checked bool
 }
 
-// partnerFields are the names of a registration's fields as client.FieldError has them, with how they are written.
+// partnerFields are the fields of a registration under the names of the domain.
 var partnerFields = []struct {
 	name, kind string
 	optional   bool
-	max        int
 	value      func(*client.Registration) *string
 	number     func(*client.Registration) *int
 }{
-	{name: "name", kind: "text", max: 100, value: func(r *client.Registration) *string { return &r.Name }},
-	{name: "callback", kind: "url", max: 2048, value: func(r *client.Registration) *string { return &r.CallbackURL }},
-	{name: "contact-email", kind: "email", optional: true, max: 254, value: func(r *client.Registration) *string { return &r.ContactEmail }},
-	{name: "homepage", kind: "url", optional: true, max: 2048, value: func(r *client.Registration) *string { return &r.HomepageURL }},
-	{name: "privacy-url", kind: "url", optional: true, max: 2048, value: func(r *client.Registration) *string { return &r.PrivacyURL }},
-	{name: "terms-url", kind: "url", optional: true, max: 2048, value: func(r *client.Registration) *string { return &r.TermsURL }},
+	{name: "name", kind: "text", value: func(r *client.Registration) *string { return &r.Name }},
+	{name: "callback", kind: "url", value: func(r *client.Registration) *string { return &r.CallbackURL }},
+	{name: "contact-email", kind: "email", optional: true, value: func(r *client.Registration) *string { return &r.ContactEmail }},
+	{name: "homepage", kind: "url", optional: true, value: func(r *client.Registration) *string { return &r.HomepageURL }},
+	{name: "privacy-url", kind: "url", optional: true, value: func(r *client.Registration) *string { return &r.PrivacyURL }},
+	{name: "terms-url", kind: "url", optional: true, value: func(r *client.Registration) *string { return &r.TermsURL }},
 	{name: "requests-per-minute", kind: "number", number: func(r *client.Registration) *int { return &r.Policy.RequestsPerMinute }},
 	{name: "burst", kind: "number", number: func(r *client.Registration) *int { return &r.Policy.Burst }},
 	{name: "concurrent-reads", kind: "number", number: func(r *client.Registration) *int { return &r.Policy.ConcurrentReads }},
@@ -90,27 +89,29 @@ func readPartnerForm(w http.ResponseWriter, r *http.Request) (map[string]string,
 }
 
 // fill makes the fields of a registration. wrong names the one that was refused, if any; form has what was written.
-func (p *partnerForm) fill(in writer, registration client.Registration, form map[string]string, wrong *client.FieldError) {
+func (p *partnerForm) fill(in writer, registration client.Registration, form map[string]string, wrong *refusal.FieldError) {
 	for _, f := range partnerFields {
-		one := field{Name: f.name, Type: f.kind, Optional: f.optional, Max: f.max,
-			Label: in.HTML("console.partner.field." + f.name), Hint: in.HTML("console.partner.hint." + f.name), Value: form[f.name]}
+		most := client.Limits[f.name]
+		one := field{Name: f.name, Type: f.kind, Optional: f.optional, Label: in.HTML("console.partner.field." + f.name),
+			Hint: in.HTML("console.partner.hint."+f.name, "Most", in.number(most)), Value: form[f.name]}
+		if f.value != nil {
+			one.Max = most
+		}
 		if form == nil && f.value != nil {
 			one.Value = *f.value(&registration)
 		} else if form == nil {
 			one.Value = strconv.Itoa(*f.number(&registration))
 		}
-		if wrong != nil && wrong.Field == f.name {
-			one.Problem = in.HTML("console.partner.wrong." + f.name)
-		}
+		one.refuse(in.Locale, wrong)
 		p.Fields = append(p.Fields, one)
 	}
 	for _, name := range scope.All.Names() {
 		one, _ := scope.Parse(name) // a name of ours
 		p.Scopes = append(p.Scopes, check{name, registration.Scopes.Contains(one)})
 	}
-	if wrong != nil && wrong.Field == "scope" {
-		p.ScopeProblem = in.HTML("console.partner.wrong.scope")
-	}
+	scopes := field{Name: "scope"}
+	scopes.refuse(in.Locale, wrong)
+	p.ScopeProblem = scopes.Problem
 }
 
 // seenAs is a mark of what a form begins with, all but the logo.
@@ -138,7 +139,7 @@ func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || id.String() != form["id"] || id.Version() != 4 {
 		return site.ErrBadForm
 	}
-	again := func(wrong *client.FieldError, alike []client.Client) error {
+	again := func(wrong *refusal.FieldError, alike []client.Client) error {
 		page := partnerForm{New: true, ID: id, Alike: alike, AlikeTo: registration.Name}
 		page.fill(newWriter(c.site.Locale(r)), registration, form, wrong)
 		return c.refuse(w, r, "partners", "partner-form", page)
@@ -147,7 +148,7 @@ func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
 		return cmp.Or(err, again(nil, alike))
 	}
 	partner, secret, err := c.Clients.Register(r.Context(), id, registration)
-	wrong := (*client.FieldError)(nil)
+	wrong := (*refusal.FieldError)(nil)
 	switch {
 	case errors.As(err, &wrong):
 		return again(wrong, nil)
@@ -194,7 +195,7 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 		return err
 	}
 	page := partnerForm{aboutPartner: aboutPartner{partner, "overview"}, Seen: form["seen"]}
-	again := func(wrong *client.FieldError) error {
+	again := func(wrong *refusal.FieldError) error {
 		page.fill(newWriter(c.site.Locale(r)), registration, form, wrong)
 		return c.refuse(w, r, "partners", "partner-form", page)
 	}
@@ -216,7 +217,7 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 			page.Stale = true
 		}
 	})
-	wrong := (*client.FieldError)(nil)
+	wrong := (*refusal.FieldError)(nil)
 	switch {
 	case errors.As(err, &wrong):
 		return again(wrong)

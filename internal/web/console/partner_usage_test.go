@@ -151,8 +151,8 @@ func TestConnectionsInWords(t *testing.T) {
 		{usage.Connections{Authorized: 1200}, "1,200", ""},
 		{usage.Connections{}, "0", "No connections."},
 		{usage.Connections{Authorized: 1200, Precision: usage.Estimated}, "about 1,200", "Estimated from a sample."},
-		{usage.Connections{Authorized: 1200, Precision: usage.AtLeast}, "at least 1,200", "The first that were counted: there are more."},
-		{usage.Connections{Precision: usage.Unknown}, "unknown", "Not counted: it took too long."},
+		{usage.Connections{Authorized: 1200, Precision: usage.AtLeast}, "at least 1,200", "Only the first ones were counted. There are more."},
+		{usage.Connections{Precision: usage.Unknown}, "unknown", "Not counted, because it took too long."},
 	} {
 		if v := english().counted(test.counted); v.Authorized != test.authorized || v.Note != test.note {
 			t.Errorf("%+v: %q, %q", test.counted, v.Authorized, v.Note)

@@ -155,7 +155,7 @@ func TestChangePartner(t *testing.T) {
 	// A name that looks like another's must be meant.
 	seen := open()
 	alike := v.Post(path, registration("seen", seen, "name", "WaIk Rewards")...)
-	v.shows(alike, "Change Ride Society", "Users could take “WaIk Rewards” for another partner", "Walk Rewards")
+	v.shows(alike, "Change Ride Society", "Users could mistake “WaIk Rewards” for another partner", "Walk Rewards")
 	if alike.StatusCode != http.StatusUnprocessableEntity || alike.Find(".problem a").AttrOr("href", "") != partnerPath(other.ID) {
 		t.Errorf("status %d", alike.StatusCode)
 	}
@@ -210,7 +210,7 @@ func TestLogo(t *testing.T) {
 		contentType, body := file(t, name, []byte(content))
 		return v.Send(http.MethodPost, path, contentType, body)
 	}
-	for content, says := range map[string]string{"no picture": "The drawing shows nothing", circle + strings.Repeat(" ", 64<<10): "The file is larger than 64 KiB."} {
+	for content, says := range map[string]string{"no picture": "The file draws nothing", circle + strings.Repeat(" ", 64<<10): "The file is larger than 64 KiB."} {
 		page := upload("logo", content)
 		if page.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(page.Find("#p-logo").Text(), says) {
 			t.Errorf("status %d: %q, want %q", page.StatusCode, page.Find("#p-logo").Text(), says)
@@ -269,7 +269,7 @@ func TestLogoIsRefused(t *testing.T) {
 		}
 		said[got] = name
 	}
-	for _, want := range []string{"The picture is 2,048 × 513 pixels large; 1,024 × 1,024 is the most.", "The drawing is too complex: simplify it, or use a PNG file."} {
+	for _, want := range []string{"The file is 2048 x 513 pixels large; 1024 x 1024 is the most.", "The file is too complex a drawing: simplify it, or use a PNG file."} {
 		if said[want] == "" {
 			t.Errorf("nothing says %q", want)
 		}
@@ -294,7 +294,7 @@ func TestReplaceSecret(t *testing.T) {
 	}
 	// The button was pressed twice: the second press does not cut the partner off.
 	twice := v.Post(path, "overlap", "604800")
-	v.shows(twice, "Replace the secret of Ride Club?", "replaced since this page was opened", "A previous secret works until 2026-03-17")
+	v.shows(twice, "Replace the secret of Ride Club?", "replaced after you opened this page", "A previous secret works until 2026-03-17")
 	if twice.StatusCode != http.StatusUnprocessableEntity || !f.accepted(t, partner.ID, newer) || !f.accepted(t, partner.ID, partner.Secret) {
 		t.Errorf("status %d; or the secrets that were promised to work do not", twice.StatusCode)
 	}
@@ -314,7 +314,7 @@ func TestDisableEnable(t *testing.T) {
 	partner, tokens := f.ConnectNew(t, "Ride Club")
 	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID)
-	v.shows(v.Get(path+"/disable"), "Disable Ride Club?", "Connections that stop meanwhile, and are kept: 1.")
+	v.shows(v.Get(path+"/disable"), "Disable Ride Club?", "Connections that stop working until then: 1.")
 	v.goes(v.Post(path+"/disable"), path+"?done=partner_disabled")
 	v.shows(v.Get(path+"?done=partner_disabled"), "Ride Club disabled", "The partner is disabled.")
 	if _, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err == nil {
@@ -335,9 +335,9 @@ func TestOffboard(t *testing.T) {
 	f.waiting(t, partner.ID, 3)
 	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID)
-	v.shows(v.Get(path+"/offboard"), "Offboard Ride Club for good?", "Connections that end: 1.", "still sent: 3.", "Type “Ride Club” to go on.")
+	v.shows(v.Get(path+"/offboard"), "Offboard Ride Club for good?", "Connections that end: 1.", "still sent: 3.", "Type “Ride Club” to continue.")
 	wrong := v.Post(path+"/offboard", "name", "ride club")
-	v.shows(wrong, "Offboard Ride Club for good?", "This is not the partner’s name.")
+	v.shows(wrong, "Offboard Ride Club for good?", "That is not the partner’s name.")
 	if wrong.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("status %d", wrong.StatusCode)
 	}

@@ -131,13 +131,13 @@ func TestChangeUser(t *testing.T) {
 	v.goes(v.Post(path, fields...), userPath(f.User.ID)) // nothing was changed
 	f.wasNoted(t)
 	for name, test := range map[string]struct{ field, value, says string }{
-		"no address":     {"email", "x", "Enter an address such as name@example.com"},
+		"no address":     {"email", "x", "It must be an address such as name@example.com"},
 		"taken":          {"email", strings.ToUpper(other.Email), "Another user has this address."},
-		"no time zone":   {"timezone", "Europe/Nowhere", "Enter a name of the time zone database"},
-		"no day":         {"registered_on", "2026-02-30", "Enter a day from 1900 to 9999."},
-		"no early day":   {"registered_on", "1899-12-31", "Enter a day from 1900 to 9999."},
-		"hostile":        {"timezone", `"><script>alert(1)</script>`, "Enter a name of the time zone database"},
-		"hostile in rtl": {"timezone", "\u202eUTC", "Enter a name of the time zone database"},
+		"no time zone":   {"timezone", "Europe/Nowhere", "It must be a name of the time zone database"},
+		"no day":         {"registered_on", "2026-02-30", "It must be a date from 1900-01-01 to 9999-12-31."},
+		"no early day":   {"registered_on", "1899-12-31", "It must be a date from 1900-01-01 to 9999-12-31."},
+		"hostile":        {"timezone", `"><script>alert(1)</script>`, "It must be a name of the time zone database"},
+		"hostile in rtl": {"timezone", "\u202eUTC", "It must be a name of the time zone database"},
 	} {
 		refused := v.Post(path, with(fields, test.field, test.value)...)
 		if refused.StatusCode != http.StatusUnprocessableEntity {
@@ -173,7 +173,7 @@ func TestAdjust(t *testing.T) {
 	v.shows(form, "Correct a day of "+f.User.Email)
 	fields := with(with(with(sent(form), "date", "2026-03-09"), "delta", "-2000"), "note", `<script>"counted twice"`)
 	asked := v.Post(path, fields...)
-	v.shows(asked, "12,345 → 10,345 steps on 2026-03-09", "0 partners may read this day.", `Note: <script>"counted twice"`)
+	v.shows(asked, "12,345 → 10,345 steps on 2026-03-09", "0 partners can read this day.", `Note: <script>"counted twice"`)
 	f.wasNoted(t)
 	agreed := sent(asked)
 	for range 2 {
@@ -182,7 +182,7 @@ func TestAdjust(t *testing.T) {
 	v.shows(v.Get(userPath(f.User.ID)+"?done=activity_adjusted"), f.User.Email, "The day is corrected.", "−2,000")
 	f.wasNoted(t, "activity.adjusted")
 	v.shows(v.Post(path, with(fields, "delta", "−20000")...), "10,345 → 0 steps on 2026-03-09")
-	v.shows(v.Post(path, with(fields, "date", "2026-03-10")...), "Steps on 2026-03-10: nothing recorded", "−2,000, for "+f.User.Email, "Partners see the correction as soon as something is.")
+	v.shows(v.Post(path, with(fields, "date", "2026-03-10")...), "Steps on 2026-03-10: nothing recorded", "−2,000, for "+f.User.Email, "Partners see the correction when something is recorded.")
 	v.shows(v.Post(path, with(fields, "dataset", "cycling_daily")...), "Cycling on 2026-03-09: nothing recorded")
 
 	// What was agreed to must still be so.
@@ -192,16 +192,16 @@ func TestAdjust(t *testing.T) {
 	if moved.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("the day has changed: status %d", moved.StatusCode)
 	}
-	v.shows(moved, "18,000 → 18,100 steps on 2026-03-09", "The day has changed since you looked at it.")
+	v.shows(moved, "18,000 → 18,100 steps on 2026-03-09", "The day has changed since you opened this page.")
 	f.wasNoted(t, "activity.adjusted")
 
 	for name, test := range map[string]struct{ field, value, says string }{
-		"no date":       {"date", "2026-02-30", "Enter a day from 1900 to 9999."},
-		"an early date": {"date", "1899-12-31", "Enter a day from 1900 to 9999."},
-		"nothing":       {"delta", "0", "Enter a whole number, not 0"},
-		"no number":     {"delta", "1e3", "Enter a whole number, not 0"},
-		"too much":      {"delta", "2147483648", "Enter a whole number, not 0"},
-		"a long note":   {"note", strings.Repeat("ü", 1001), "Enter at most 1,000 characters."},
+		"no date":       {"date", "2026-02-30", "It must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31."},
+		"an early date": {"date", "1899-12-31", "It must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31."},
+		"nothing":       {"delta", "0", "It must be a whole number from -2147483648 to 2147483647, and not 0."},
+		"no number":     {"delta", "1e3", "It must be a whole number from -2147483648 to 2147483647, and not 0."},
+		"too much":      {"delta", "2147483648", "It must be a whole number from -2147483648 to 2147483647, and not 0."},
+		"a long note":   {"note", strings.Repeat("ü", 1001), "It must have at most 1000 characters"},
 	} {
 		refused := v.Post(path, with(fields, test.field, test.value)...)
 		if refused.StatusCode != http.StatusUnprocessableEntity || refused.Find("[aria-invalid]").Length() != 1 {
@@ -232,11 +232,11 @@ func TestRemoveAdjustment(t *testing.T) {
 	grace := f.signedIn(t, edgetest.GraceToken)
 	grace.fails(grace.Post(path), http.StatusForbidden, headingReadOnly)
 	v := f.signedIn(t, edgetest.AdaToken)
-	v.shows(v.Get(path), "10,345 → 12,345 steps on 2026-03-09", "It takes back the correction of −2,000 for "+f.User.Email, "counted twice")
+	v.shows(v.Get(path), "10,345 → 12,345 steps on 2026-03-09", "This removes the correction of −2,000 for "+f.User.Email, "counted twice")
 	for range 2 {
 		v.goes(v.Post(path), userPath(f.User.ID)+"?done=adjustment_removed")
 	}
-	v.shows(v.Get(userPath(f.User.ID)+"?done=adjustment_removed"), f.User.Email, "The correction is taken back.", "Nothing was corrected.")
+	v.shows(v.Get(userPath(f.User.ID)+"?done=adjustment_removed"), f.User.Email, "The correction is removed.", "There are no corrections.")
 	f.wasNoted(t, "activity.adjustment_removed")
 	v.fails(v.Get(path), http.StatusNotFound, "There is no such correction")
 	v.fails(v.Get(userPath(f.User.ID)+"/corrections/rides/"+id.String()+"/remove"), http.StatusNotFound, "There is no such page")
@@ -263,32 +263,32 @@ func TestWhyAConnectionStopped(t *testing.T) {
 		acts []act
 		says []string
 	}{
-		"nothing": {nil, []string{"authorized", "It works: authorized since 2026-03-10 12:34", "has not read anything yet", "none"}},
+		"nothing": {nil, []string{"authorized", "It works. The user authorized it at 2026-03-10 12:34", "has not read anything yet", "none"}},
 		"read": {[]act{refresh, refresh, func(t *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			_, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken)
 			must(t, err)
 			return tokens
-		}}, []string{"It works: authorized since 2026-03-10 12:34", "last read about 2026-03-10 14:34", "2, the last one about 2026-03-10 14:34"}},
+		}}, []string{"It works. The user authorized it at 2026-03-10 12:34", "last read data about 2026-03-10 14:34", "2, most recently about 2026-03-10 14:34"}},
 		"lapsed": {[]act{refresh, func(_ *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			f.DB.Clock.Advance(91 * 24 * time.Hour)
 			return tokens
-		}}, []string{"lapsed", "did not refresh within 90 days of the last refresh, about 2026-03-10 13:34"}},
+		}}, []string{"lapsed", "did not refresh it within 90 days of the last refresh, about 2026-03-10 13:34"}},
 		"lapsed, never refreshed": {[]act{func(_ *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			f.DB.Clock.Advance(91 * 24 * time.Hour)
 			return tokens
-		}}, []string{"It lapsed at 2026-06-08 12:34", "it was authorized at 2026-03-10 12:34"}},
+		}}, []string{"It lapsed at 2026-06-08 12:34", "The user authorized it at 2026-03-10 12:34"}},
 		"a replay": {[]act{refresh, func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			refresh(t, f, partner, tokens)
 			if _, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err == nil {
 				t.Error("a used token works")
 			}
 			return tokens
-		}}, []string{"revoked", "It was revoked at 2026-03-10 14:34", "presented a refresh token that had been used before",
-			"A used refresh token was presented again: version 1 was revoked", "Webhook connection.revoked: refresh_token_replayed", "pending", "Not sent yet."}},
+		}}, []string{"revoked", "It was revoked at 2026-03-10 14:34", "presented a used refresh token",
+			"presented a used refresh token: version 1 was revoked", "Webhook connection.revoked: refresh_token_replayed", "pending", "Not sent yet."}},
 		"the partner revokes": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			must(t, f.config.OAuth.Revoke(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken))
 			return tokens
-		}}, []string{"It was revoked at 2026-03-10 12:34", "Club revoked version 1"}},
+		}}, []string{"Club revoked it at 2026-03-10 12:34", "Club revoked version 1"}},
 		"the partner disconnects": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			must(t, f.config.OAuth.Disconnect(t.Context(), edgetest.Credentials(partner), tokens.GrantID))
 			return tokens
@@ -313,12 +313,12 @@ func TestWhyAConnectionStopped(t *testing.T) {
 		"a scope is gone": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			f.DB.Exec(t, "update clients set scopes = 3 where client_id = $1", partner.ID)
 			return tokens
-		}}, []string{"cannot refresh it: its registration does not have cycling_activities:read any more"}},
+		}}, []string{"cannot refresh it, because its registration no longer has cycling_activities:read"}},
 		"revoked, and forgotten": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			must(t, f.config.OAuth.Revoke(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken))
 			f.DB.Exec(t, "delete from audit_log")
 			return tokens
-		}}, []string{"It was revoked, longer ago than the audit log goes back."}},
+		}}, []string{"It was revoked. The audit log no longer says when."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -408,9 +408,9 @@ func TestTimelineBehindManyOthers(t *testing.T) {
 	if got := first.Find(".life > li").Length(); got != 50 {
 		t.Errorf("%d moments on the first page", got)
 	}
-	v.shows(first, f.User.Email+" – Ride Club", "It was revoked at 2026-03-10 12:34")
+	v.shows(first, f.User.Email+" – Ride Club", "Ride Club revoked it at 2026-03-10 12:34")
 	rest := v.Get(first.Find("a[rel=next]").AttrOr("href", ""))
-	v.shows(rest, f.User.Email+" – Ride Club", "exchanged the code", "allowed", "the oldest", "It was revoked at 2026-03-10 12:34")
+	v.shows(rest, f.User.Email+" – Ride Club", "exchanged the code", "allowed", "the oldest", "Ride Club revoked it at 2026-03-10 12:34")
 	if got := rest.Find(".life > li").Length(); got != 4 || rest.Find("a[rel=next]").Length() != 0 {
 		t.Errorf("%d moments on the second page, which is the last one", got)
 	}
@@ -424,9 +424,9 @@ func TestDisconnect(t *testing.T) {
 	path := page + "/disconnect"
 	v := f.signedIn(t, edgetest.AdaToken)
 	heading := "Disconnect " + f.User.Email + " from Ride Club?"
-	v.shows(v.Get(path), heading, "It ends 1 connection: version 1 with daily_steps:read", "0 refreshes", "Ride Club has no webhook")
+	v.shows(v.Get(path), heading, "This ends 1 connection: version 1 with daily_steps:read", "0 refreshes", "Ride Club has no webhook")
 	f.DB.Webhook(t, partner.ID)
-	v.shows(v.Get(path), heading, "Ride Club is told by its webhook.")
+	v.shows(v.Get(path), heading, "Ride Club is notified by its webhook.")
 	f.DB.Exec(t, "update webhook_endpoints set stopped_at = now()")
 	v.shows(v.Get(path), heading, "its webhook is stopped")
 	grace := f.signedIn(t, edgetest.GraceToken)
@@ -439,7 +439,7 @@ func TestDisconnect(t *testing.T) {
 		v.goes(v.Post(path), page+"?done=connection_disconnected")
 	}
 	v.shows(v.Get(page+"?done=connection_disconnected"), f.User.Email+" – Ride Club", "The connection has ended.",
-		"ada, an operator, disconnected Ride Club at 2026-03-10 12:34")
+		"The operator ada disconnected Ride Club at 2026-03-10 12:34")
 	f.wasNoted(t, "connection.disconnected")
 	v.goes(v.Get(path), page)
 	v.fails(v.Post(connectionPath(f.User.ID, uuid.New())+"/disconnect"), http.StatusNotFound, "There is no such connection")

@@ -102,7 +102,7 @@ func TestService(t *testing.T) {
 		"ConnectLimiterFailing page", "The rate limiter cannot decide: reads get 503.", "the limiter cannot reach its store: reads get 503, never a free pass",
 		"look at its responses; write to the partner",
 		"12 series are not watched", "a.example.com this one", "c.example.com lost", "3 h ago", "v1.3.0",
-		"PostgreSQL 17.2", "11 applied, this program has 10 do not match", "Partner API 1.2.3", "Settings read again 2026-03-10 11:34:00 not all could be used CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName,
+		"PostgreSQL 17.2", "11 applied, this program has 10 do not match", "Partner API 1.2.3", "Settings read again 2026-03-10 11:34:00 some could not be used CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName,
 		"Grew by 2.8 GiB in 30 days.", "11 GiB", "audit_log 3.7 GiB 2.8 GiB 10,000,000",
 		"Waiting 12,345", "Oldest 30 h", "Given up in 24 hours ≥ 10,000", "≤ 6 h 10,000",
 		"Sent by this server 12,345", "80 s", "failed: 454 4.7.0",
@@ -132,7 +132,7 @@ func TestService(t *testing.T) {
 
 	facts = quietService()
 	page = v.Get(servicePath)
-	v.shows(page, headingService, "No alerts are firing.", "as at the start", "This could not be found out in time.", "PostgreSQL does not answer",
+	v.shows(page, headingService, "No alerts are firing.", "as at the start", "This could not be determined in time.", "PostgreSQL does not answer",
 		"There are no read replicas.", "No listener of this server has a certificate", "has not used the mail server yet")
 	if drawn := page.Find("figure").Length(); drawn != 0 {
 		t.Errorf("%d charts of nothing", drawn)
@@ -140,7 +140,7 @@ func TestService(t *testing.T) {
 
 	facts = busyService()
 	facts.Database.Value.Sizes = nil
-	v.shows(v.Get(servicePath), headingService, "How fast it grows is known from the second day on.")
+	v.shows(v.Get(servicePath), headingService, "Growth is known from the second day on.")
 	facts.Database.Value.Sizes = []servers.Size{{Day: start.Truncate(24*time.Hour).AddDate(0, 0, -1), Bytes: facts.Database.Value.Bytes + 1<<20}}
 	v.shows(v.Get(servicePath), headingService, "Shrank by 1 MiB in 1 day.")
 }

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"strings"
 	"time"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/mailbox"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/web/site"
 )
 
@@ -61,11 +62,11 @@ func userValues(user account.User) map[string]string {
 
 func (c *console) showChangeUser(w http.ResponseWriter, r *http.Request, user account.User) error {
 	values := userValues(user)
-	return c.askChangeUser(w, r, user, values, values, "")
+	return c.askChangeUser(w, r, user, values, values, nil)
 }
 
 // askChangeUser shows the form with values, and what was wrong with one of them.
-func (c *console) askChangeUser(w http.ResponseWriter, r *http.Request, user account.User, values, before map[string]string, wrong string) error {
+func (c *console) askChangeUser(w http.ResponseWriter, r *http.Request, user account.User, values, before map[string]string, refused error) error {
 	ends, err := c.Accounts.CountEndings(r.Context(), user)
 	if err != nil {
 		return err
@@ -84,17 +85,19 @@ func (c *console) askChangeUser(w http.ResponseWriter, r *http.Request, user acc
 		},
 		Action: in.Text("console.user.change.act"), Back: userPath(user.ID),
 		Fields: []field{
-			{Name: "email", Type: "email", Label: in.HTML("console.users.email"), Max: 254},
+			{Name: "email", Type: "email", Label: in.HTML("console.users.email"), Max: mailbox.MaxLength},
 			{Name: "timezone", Type: "text", Label: in.HTML("console.users.timezone"), Hint: in.HTML("console.user.change.timezone"), Max: 64},
 			{Name: "registered_on", Type: "date", Label: in.HTML("console.users.registered"), Hint: in.HTML("console.user.change.registered")},
 		},
 	}
+	wrong, _ := errors.AsType[*refusal.FieldError](refused)
 	for i, f := range x.Fields {
 		x.Fields[i].Value = values[f.Name]
+		x.Fields[i].refuse(in.Locale, wrong)
 		x.Hidden = append(x.Hidden, choice{"was_" + f.Name, before[f.Name]})
-		if field, what, _ := strings.Cut(wrong, "."); field == f.Name {
-			x.Fields[i].Problem = in.HTML("console.user.change.wrong." + what)
-		}
+	}
+	if errors.Is(refused, account.ErrEmailTaken) {
+		x.Fields[0].Problem = in.HTML("console.user.change.taken")
 	}
 	return c.confirm(w, r, "users", x)
 }
@@ -108,30 +111,22 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 	for _, name := range userFields {
 		values[name], before[name] = form[name], form["was_"+name]
 	}
-	change, changes, wrong := userChange(values, before)
-	if wrong == "" && changes {
-		_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
-		var invalid *account.InvalidUserError
-		switch {
-		case errors.As(err, &invalid):
-			wrong = invalid.Field + "." + invalid.Field
-		case errors.Is(err, account.ErrEmailTaken):
-			wrong = "email.taken"
-		case err != nil:
-			return err
-		}
-	}
-	switch {
-	case wrong != "":
-		return c.askChangeUser(w, r, user, values, before, wrong)
-	case !changes:
+	change, changes := userChange(values, before)
+	if !changes {
 		return site.Redirect(userPath(user.ID))
+	}
+	_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
+	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong || errors.Is(err, account.ErrEmailTaken) {
+		return c.askChangeUser(w, r, user, values, before, err)
+	}
+	if err != nil {
+		return err
 	}
 	return done(userPath(user.ID), "user_changed")
 }
 
-// userChange is what was changed in the form. wrong names a field that is no date.
-func userChange(values, before map[string]string) (change account.UserChange, changes bool, wrong string) {
+// userChange is what was changed in the form. A date that cannot be read is zero, which the domain refuses.
+func userChange(values, before map[string]string) (change account.UserChange, changes bool) {
 	changed := func(name string) *string {
 		if values[name] == before[name] {
 			return nil
@@ -141,11 +136,8 @@ func userChange(values, before map[string]string) (change account.UserChange, ch
 	}
 	change.Email, change.Timezone = changed("email"), changed("timezone")
 	if date := changed("registered_on"); date != nil {
-		day, err := time.Parse(time.DateOnly, *date)
-		if err != nil {
-			return change, changes, "registered_on.registered_on"
-		}
+		day, _ := time.Parse(time.DateOnly, *date)
 		change.RegisteredOn = &day
 	}
-	return change, changes, ""
+	return change, changes
 }

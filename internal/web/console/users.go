@@ -54,9 +54,9 @@ func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 		list.NotFound = true
 		return c.write(w, r, "users", "users", list)
 	}
-	list.Rows, list.Pages, err = listing(r, firstCursor, "users", func(after uuid.UUID, limit int) ([]account.User, error) {
-		return c.Accounts.ListUsers(r.Context(), after, int32(limit))
-	}, func(user account.User) uuid.UUID { return user.ID })
+	list.Rows, list.Pages, err = listing(r, firstCursor, "users", func(after page.Key, limit int) ([]account.User, error) {
+		return c.Accounts.ListUsers(r.Context(), after.ID, int32(limit))
+	}, func(user account.User) page.Key { return page.Key{ID: user.ID} })
 	if err != nil {
 		return err
 	}

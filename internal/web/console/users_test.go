@@ -22,7 +22,7 @@ func TestUsers(t *testing.T) {
 		v.goes(v.Get(usersPath+"?q="+query), userPath(f.User.ID))
 	}
 	for _, query := range []string{"nobody@example.com", uuid.NewString(), "%25", "a'--"} {
-		v.shows(v.Get(usersPath+"?q="+query), headingUsers, "No user has this address or ID, and no connection this grant ID.")
+		v.shows(v.Get(usersPath+"?q="+query), headingUsers, "No user has this address or ID, and no connection has this grant ID.")
 	}
 	v.fails(v.Get(usersPath+"?after=x"), http.StatusBadRequest, "This page of the list does not exist")
 	v.fails(v.Get(usersPath+"/"+uuid.NewString()), http.StatusNotFound, "There is no such user")
@@ -65,7 +65,7 @@ func TestDeleteUser(t *testing.T) {
 	grace.fails(grace.Post(path), http.StatusForbidden, headingReadOnly)
 
 	ada := f.signedIn(t, edgetest.AdaToken)
-	ada.shows(ada.Get(path), "Delete "+f.User.Email+"?", "It ends 2 connections.", "0 days of steps, 0 rides and 0 corrections", "This cannot be undone.")
+	ada.shows(ada.Get(path), "Delete "+f.User.Email+"?", "This ends 2 connections.", "0 days of steps, 0 rides and 0 corrections", "It cannot be undone.")
 	if n := pgtest.Value[int64](t, f.DB, "select count(*) from users"); n != 1 {
 		t.Fatal("looking has deleted the user")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
 )
@@ -18,7 +19,7 @@ func (c *console) addressForm(in *locale.Locale, name, back, value string) confi
 		Says:   []template.HTML{in.HTML("console.webhook.address.says")},
 		Action: in.Text("console.webhook.address.act"), Back: back,
 		Fields: []field{{Name: "url", Type: "url", Label: in.HTML("console.webhook.address.label"),
-			Hint: in.HTML("console.webhook.address.hint"), Value: value, Max: 2048}},
+			Hint: in.HTML("console.webhook.address.hint"), Value: value, Max: webhook.MaxURL}},
 	}
 }
 
@@ -38,9 +39,9 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 	}
 	in := c.site.Locale(r)
 	secret, err := c.Webhooks.SetEndpoint(r.Context(), partner.ID, form["url"])
-	if wrong := (*webhook.URLError)(nil); errors.As(err, &wrong) {
+	if wrong, is := errors.AsType[*refusal.FieldError](err); is {
 		again := c.addressForm(in, partner.Name, hooksPath(partner), form["url"])
-		again.Fields[0].Problem = in.HTML("console.webhook.address.wrong")
+		again.Fields[0].refuse(in, wrong)
 		return c.confirm(w, r, "partners", again)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ func TestWebhookEndpoint(t *testing.T) {
 	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
 	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/webhooks"
-	v.shows(v.Get(path), "Ride Club", "The partner has no webhook", "There is nothing here.")
+	v.shows(v.Get(path), "Ride Club", "The partner has no webhook", "The list is empty.")
 	for _, act := range []string{"/secret", "/remove", "/test", "/replay"} {
 		v.fails(v.Get(path+act), http.StatusConflict, "The partner has no webhook")
 		v.fails(v.Post(path+act), http.StatusConflict, "The partner has no webhook")
@@ -38,9 +38,9 @@ func TestWebhookEndpoint(t *testing.T) {
 	v.shows(v.Get(path+"?done=webhook_set"), "Ride Club", "The address is set.", "https://ride.example/other")
 
 	v.shows(v.Get(path+"/secret"), "Replace the webhook secret of Ride Club?")
-	v.shows(v.Post(path+"/secret"), "The webhook secret is replaced", "signs beside it until 2026-03-11 12:34")
+	v.shows(v.Post(path+"/secret"), "The webhook secret is replaced", "The previous secret also signs until 2026-03-11 12:34")
 	twice := v.Post(path + "/secret")
-	v.shows(twice, "Replace the webhook secret of Ride Club?", "replaced since this page was opened", "A previous secret signs until 2026-03-11")
+	v.shows(twice, "Replace the webhook secret of Ride Club?", "replaced after you opened this page", "A previous secret signs until 2026-03-11")
 	if twice.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("the button was pressed twice: status %d", twice.StatusCode)
 	}
@@ -80,7 +80,7 @@ func TestWebhookEvents(t *testing.T) {
 	}
 	v.fails(v.Get(strings.Replace(next, "failed", "pending", 1)), http.StatusBadRequest, "This page of the list does not exist")
 	v.fails(v.Get(path+"?state=lost"), http.StatusBadRequest, "This form cannot be read")
-	v.shows(v.Get(path+"?state=pending"), "Ride Club", "There is nothing here.")
+	v.shows(v.Get(path+"?state=pending"), "Ride Club", "The list is empty.")
 
 	// One event: its attempts, the latest first, with what was answered as text, and its body.
 	id := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events where client_id = $1 and state = 'failed' limit 1", partner.ID)
@@ -125,7 +125,7 @@ func TestReplay(t *testing.T) {
 	v := f.signedIn(t, edgetest.AdaToken)
 	path := partnerPath(partner.ID) + "/webhooks"
 	one := path + "/" + id.String()
-	v.shows(v.Get(one+"/replay"), "Send this event to Ride Club again?", "There were 0 attempts up to now.")
+	v.shows(v.Get(one+"/replay"), "Send this event to Ride Club again?", "There have been 0 attempts so far.")
 	v.fails(v.Post(one+"/replay"), http.StatusConflict, "The partner has no webhook")
 	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://ride.example/"); err != nil {
 		t.Fatal(err)
@@ -135,11 +135,11 @@ func TestReplay(t *testing.T) {
 
 	// All failed ones, in parts.
 	f.events(t, partner.ID, "failed", replayPart+20)
-	v.shows(v.Get(path+"/replay"), "Send the failed events of Ride Club again?", "Events that failed: 520.", "The oldest 500 go first", "Send 500 again")
+	v.shows(v.Get(path+"/replay"), "Send the failed events of Ride Club again?", "Failed events: 520.", "The oldest 500 are sent first", "Send 500 again")
 	v.goes(v.Post(path+"/replay"), path+"/replay?queued=500")
-	v.shows(v.Get(path+"/replay?queued=500"), "Send the failed events of Ride Club again?", "queued to be sent: 500.", "and remain: 20.", "Send them again")
+	v.shows(v.Get(path+"/replay?queued=500"), "Send the failed events of Ride Club again?", "queued to be sent: 500.", "Failed events left: 20.", "Send them again")
 	v.goes(v.Post(path+"/replay"), path+"/replay?queued=20")
-	v.shows(v.Get(path+"/replay?queued=20"), "Send the failed events of Ride Club again?", "queued to be sent: 20.", "No failed event remains.")
+	v.shows(v.Get(path+"/replay?queued=20"), "Send the failed events of Ride Club again?", "queued to be sent: 20.", "No failed event is left.")
 	if n := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where actor = 'ada' and action = 'webhook.replayed'"); n != replayPart+21 {
 		t.Errorf("%d entries in the audit log", n)
 	}
@@ -195,7 +195,7 @@ func TestRefused(t *testing.T) {
 	if n := v.Get(first.Find("a[rel=next]").AttrOr("href", "")).Find("tbody tr").Length(); n != 60-rowsPerPage {
 		t.Errorf("%d rows on the second page", n)
 	}
-	v.shows(v.Get(partnerPath(f.DB.Client(t).ID)+"/refused"), pgtest.Value[string](t, f.DB, "select name from clients order by created_at desc limit 1"), "There is nothing here.")
+	v.shows(v.Get(partnerPath(f.DB.Client(t).ID)+"/refused"), pgtest.Value[string](t, f.DB, "select name from clients order by created_at desc limit 1"), "The list is empty.")
 	v.fails(v.Get(path+"?state=x"), http.StatusBadRequest, "This form cannot be read")
 	var position page.Key
 	if list, err := f.config.Usage.Errors(t.Context(), partner.ID, position, 1); err != nil || len(list) != 1 {

@@ -104,7 +104,7 @@ func TestStatementsOnACluster(t *testing.T) {
 	}
 }
 
-// try runs a statement, takes it back, and returns its plan. That the values fit nothing is no fault of the statement.
+// try runs a statement, takes it back, and returns its plan. Values that match nothing are not an error of the statement.
 func try(ctx context.Context, conn *pgx.Conn, statement string) (string, error) {
 	defer func() { _, _ = conn.Exec(ctx, "rollback; deallocate all", pgx.QueryExecModeSimpleProtocol) }()
 	if _, err := conn.Exec(ctx, "prepare tried as "+statement, pgx.QueryExecModeSimpleProtocol); err != nil {

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// What the bench writes by SQL is what the service would have written.
+// The bench writes by SQL what the service would have written.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the limits measure are the statements that the service sends, with each of their arguments.
+// The limits measure the statements that the service sends, with each of their arguments.
 func TestLimitsAreStatementsOfTheService(t *testing.T) {
 	t.Parallel()
 	found, err := readStatements("../../sql")

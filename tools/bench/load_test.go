@@ -21,7 +21,7 @@ func runLoad(t *testing.T, server *httptest.Server, l load) (sample, error) {
 	return callers.run(time.Hour)
 }
 
-// What is prepared may be done before the time is over: the rate is that of the time that it took.
+// Prepared requests may end before the time is over: the rate counts the time that they took.
 func TestLoadEndsWithItsRequests(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -32,7 +32,7 @@ func TestLoadEndsWithItsRequests(t *testing.T) {
 	}
 }
 
-// Where any status will do all are counted, over new connections where the server ends one.
+// If any status will do, all are counted, over new connections where the server ends one.
 func TestLoadCountsStatuses(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64

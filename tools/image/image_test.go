@@ -118,7 +118,7 @@ func unpacked(t *testing.T, folder string) (root string, config v1.Config) {
 	}
 }
 
-// What an operator installs runs: from the packages under the settings of the unit, and from the images.
+// The installed program runs: from the packages under the settings of the unit, and from the images.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
 	makeAll(t)

@@ -126,7 +126,7 @@ func testRPM(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The root is empty but for programs of this machine, which the package's scripts and rpm itself use: rpm changes into the
-	// root before it runs them. What the package brings lies below /usr, which is the root's own.
+	// root before it runs them. The package's own files lie below /usr, which belongs to the root.
 	rpm := []string{
 		"--unshare-user", "--uid", "0", "--gid", "0", "--bind", root, "/", "--dev", "/dev", "--proc", "/proc",
 		"--ro-bind", file, "/package.rpm", "--ro-bind", "/usr/bin", "/bin", "--ro-bind", "/usr/lib", "/lib",

@@ -57,7 +57,7 @@ func convert(document []byte) ([]byte, error) {
 var unknown = []string{"if", "then", "else", "$defs", "$id", "$anchor", "prefixItems", "patternProperties", "propertyNames",
 	"unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "contains", "contentEncoding", "contentMediaType"}
 
-// walk rewrites what it finds below a node. Names of fields and values of examples are no keywords.
+// walk rewrites what it finds below a node. Names of fields and values of examples are not keywords.
 func walk(node *yaml.Node) error {
 	if node.Kind == yaml.SequenceNode {
 		for _, item := range node.Content {

@@ -52,8 +52,8 @@ func (m migration) check(earlier history) (wrong []string) {
 	return wrong
 }
 
-// checkSteps is for a migration whose statements are no transaction. It may stop after any of them, and is then run again from
-// the first one.
+// checkSteps is for a migration that runs outside a transaction. It may stop after any of them, and is then run again from the
+// first one.
 func (m migration) checkSteps() (wrong []string) {
 	const patient = "lock_timeout"
 	steps := m.statements

@@ -38,7 +38,7 @@ const (
 	oldest       = "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 12::bigint'; "
 )
 
-// up is a migration that has a way up, and before which a line may say that it is no transaction.
+// up is a migration that has a way up. A line before it may say that it runs outside a transaction.
 func up(statements string) string {
 	return "-- +goose Up\n" + statements + ";\n-- +goose Down\ndrop everything that is not read"
 }

@@ -30,8 +30,8 @@ type Budget struct {
 	patience time.Duration
 }
 
-// NewBudget is one of so many bytes. What finds too few of them free waits, in the order in which it came, and not for longer than
-// the patience.
+// NewBudget is one of so many bytes. A request that finds too few of them free waits in the order of arrival, at most for the
+// patience.
 func NewBudget(bytes int64, patience time.Duration) *Budget {
 	return &Budget{bytes, semaphore.NewWeighted(bytes), patience}
 }

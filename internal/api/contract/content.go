@@ -24,7 +24,7 @@ const (
 	MaxBody   = 16 << 20 // bytes: 10,000 rows with room for notes
 	maxValues = 100_000  // in a body: 10,000 rows have 60,000
 	maxDepth  = 8        // lists and objects within each other: the rows of a batch are the third
-	maxNames  = 64       // in an object: none of the documents has more than a dozen
+	maxNames  = 64       // in an object: no document has more than a dozen
 	MaxErrors = 100      // that one response names
 	maxName   = 100      // bytes of an unknown field's name that is repeated
 )
@@ -71,8 +71,8 @@ func (op *Operation) checkBody(r *http.Request) error {
 	return nil
 }
 
-// scan reads the body without keeping it. What is wider or deeper than any document is not worth the memory: whoever works
-// on the content later may take the square of its depth. In one with a field twice nobody knows which is meant.
+// scan reads the body without keeping it. A body that is wider or deeper than any document is refused before it takes memory: later
+// steps may take the square of its depth. A field that stands twice is ambiguous.
 func scan(body []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()

@@ -118,7 +118,7 @@ func HasBody(r *http.Request) bool { return r.ContentLength != 0 }
 // HasQuery says whether a request has a query string, be it an empty one.
 func HasQuery(r *http.Request) bool { return r.URL.RawQuery != "" || r.URL.ForceQuery }
 
-// What can be wrong with a body as a whole.
+// Errors of a body as a whole.
 var (
 	ErrMalformed = errors.New("malformed request")
 	ErrMediaType = errors.New("another media type")

@@ -138,7 +138,7 @@ func alterations(good string) map[string]string {
 }
 
 // TestStolenCodeIsWorthless: whoever sees a code in a callback has neither the verifier nor the client's secret (RFC 9700,
-// sections 4.5 and 4.8). None of the attempts uses the code up.
+// sections 4.5 and 4.8). No attempt uses the code up.
 func TestStolenCodeIsWorthless(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -94,8 +94,8 @@ func (f *fixture) events(t testing.TB) []map[string]any {
 	return events
 }
 
-// What goes wrong inside is opaque outside, in the shape of its path, and stands in the log with its cause
-// (specification 7.3, 7.4; decisions, section 5: never a free pass).
+// An internal fault is opaque outside, in the shape of its path, and is logged with its cause (specification 7.3, 7.4; decisions,
+// section 5: never a free pass).
 func TestFaults_7(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

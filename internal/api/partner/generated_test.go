@@ -112,9 +112,9 @@ func (s *played) remember(body []byte) {
 	}
 }
 
-// Whatever comes that the document describes, and whatever comes close to it, is answered as the document says: never
-// with a fault, with what is not documented, or with success for what the document does not allow; and what it allows
-// is never called malformed. Each sequence of requests has a connection of its own, which they use, refresh and end.
+// Requests that the document describes, and requests close to them, are answered as the document says: never with a fault or an
+// undocumented answer, never with success where the document forbids it, and never as malformed where it allows it. Each sequence
+// of requests has a connection of its own, which they use, refresh and end.
 func TestGeneratedRequests(t *testing.T) {
 	t.Parallel()
 	document, err := partnerapi.GetSpec()

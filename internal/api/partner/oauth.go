@@ -11,8 +11,8 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// handlers implement the generated interface, one method an operation. The guard has been passed before. Where one returns an error,
-// the generated server writes that alone, whatever the response beside it.
+// handlers implement the generated interface, one method an operation. The guard runs before them. If one returns an error, the
+// generated server writes the error and ignores the response beside it.
 type handlers struct{ *edge }
 
 var _ partnerapi.StrictServerInterface = handlers{}

@@ -296,7 +296,7 @@ func (f atEnd) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Who hangs up right after a replay has not saved the family (specification 3.2).
+// Hanging up right after a replay does not save the family (specification 3.2).
 func TestHangUp_3_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -103,7 +103,7 @@ func FuzzForm(f *testing.F) {
 		if op.checkFields(fields) != nil {
 			return
 		}
-		// What is accepted is complete for its grant, with nothing of the other.
+		// An accepted form has every field of its grant and no field of the other.
 		want := []string{"grant_type", "refresh_token"}
 		if fields["grant_type"] == "authorization_code" {
 			want = []string{"grant_type", "code", "redirect_uri", "code_verifier"}

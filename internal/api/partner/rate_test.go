@@ -49,7 +49,7 @@ func TestRate_8(t *testing.T) {
 			t.Errorf("%s: Retry-After is %q, RateLimit-Reset %q", step.name, after, reset)
 		}
 	}
-	// What is not a read is not counted and not limited.
+	// Only reads are counted and limited.
 	f.send(t, refreshForm(slow, "svcr2_unknown")).Check(t, 400, "invalid_grant")
 	f.DB.Clock.Advance(time.Minute)
 	f.send(t, request("daily-activity")).Check(t, 200, "")

@@ -34,10 +34,10 @@ func generatedRides(rides []activity.Ride, meta partnerapi.CyclingActivitiesMeta
 	return partnerapi.ReadCyclingActivities200JSONResponse{Data: data, Meta: meta}
 }
 
-// What is written by hand is what encoding/json makes of the types that are generated from the document.
+// The hand-written encoder writes the same as encoding/json with the generated types.
 func TestRidesAreThoseOfTheDocument(t *testing.T) {
 	t.Parallel()
-	// Also texts that the service never writes: with quotes, controls, and what is no UTF-8. An id is never one of these.
+	// Also texts that the service never writes: with quotes, control characters and invalid UTF-8. An id is never one of these.
 	texts := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))
 	ids := rapid.StringMatching(`ca_[A-Za-z0-9_-]{43}`)
 	days := rapid.Custom(func(t *rapid.T) time.Time {

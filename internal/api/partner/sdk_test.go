@@ -13,7 +13,7 @@ import (
 	connectsdk "connect.invalid/connect-go"
 )
 
-// What a partner does with the generated client, from the code to the disconnect.
+// A partner's way with the generated client, from the code to the disconnect.
 func TestGeneratedClient(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -287,7 +287,7 @@ func (w *world) readAll(t *testing.T, when string, tickets []ticket, paths ...st
 	}
 }
 
-// TestWorldOfReads tries each token in each state. What the scopes of the first connection are matters to its own tokens alone.
+// TestWorldOfReads tries each token in each state. The scopes of the first connection matter to its own tokens alone.
 func TestWorldOfReads(t *testing.T) {
 	t.Parallel()
 	for _, state := range worldStates {

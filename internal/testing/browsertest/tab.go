@@ -59,7 +59,7 @@ func newTab(t testing.TB, parent context.Context, opts ...chromedp.ContextOption
 		t.Fatal(err)
 	}
 	command(tab, audits.Enable, cdp.Empty{})
-	// Whatever window of the browser has the focus, the page is as one that a person looks at.
+	// The page behaves as if it had the focus, even if another window has it.
 	command(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	tab.Do(chromedp.EmulateViewport(1024, 800))
 	return tab

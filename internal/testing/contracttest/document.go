@@ -21,8 +21,8 @@ import (
 // document is an embedded document, with what this process has seen of it.
 type document struct {
 	spec *openapi3.T
-	// noOperation are the right responses to a request that is no operation: their names in the document, by status. It is
-	// nil for a path that is not the document's.
+	// noOperation are the right responses to a request for an unknown operation: their names in the document, by status. It is nil
+	// for a path that is not the document's.
 	noOperation func(path string) map[int]string
 
 	compiled sync.Map // by schema, functions that return the compiled one
@@ -101,7 +101,7 @@ func (d *document) check(request *http.Request, status int, header http.Header, 
 	return checkError(documented.Value, status, header, body)
 }
 
-// checkNoOperation checks the response to a request that is no operation of the document.
+// checkNoOperation checks the response to a request for an operation that the document lacks.
 func (d *document) checkNoOperation(request *http.Request, status int, header http.Header, body []byte) error {
 	names := d.noOperation(request.URL.Path)
 	if names == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is accepted of the operator API and what is not.
+// Responses of the operator API that pass, and that fail.
 func TestCheckOperator(t *testing.T) {
 	t.Parallel()
 	const (
@@ -49,7 +49,7 @@ func TestCheckOperator(t *testing.T) {
 	})
 }
 
-// The sandbox's driver is checked in the same way. What is no operation is 404 there, and nothing else.
+// The sandbox's driver is checked in the same way. An unknown operation must be 404 there.
 func TestCheckSandbox(t *testing.T) {
 	t.Parallel()
 	const nothing = `{"type":"urn:connect-svc:problem:not-found","title":"There is nothing here.","status":404,"request_id":"` + id + `"}`

@@ -18,7 +18,7 @@ const (
 		`"snapshot_at":"2026-11-21T10:00:00.000Z"}}`
 )
 
-// What is accepted of the partner API and what is not.
+// Responses of the partner API that pass, and that fail.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	oauth := http.Header{

@@ -89,7 +89,7 @@ func fieldsOf(body []byte) (fields map[string]string) {
 	return fields
 }
 
-// Check wants a status and an error's code, empty for none. What was asked is for tests that ask for many things.
+// Check wants a status and an error's code, empty for none. The request's name is for tests that send many.
 func (a Answer) Check(t testing.TB, status int, code string, what ...any) {
 	t.Helper()
 	if a.Status != status || a.Code != code {

@@ -30,8 +30,7 @@ const (
 // Answer is how an act ended for its caller.
 type Answer string
 
-// The answers. What the specification calls invalid_grant, invalid_access_token or not found is Refused; invalid_client is
-// Stranger.
+// The answers. The specification's invalid_grant, invalid_access_token and not found are Refused; invalid_client is Stranger.
 const (
 	Done     Answer = "done"
 	Refused  Answer = "refused"
@@ -43,7 +42,7 @@ const (
 type Op struct {
 	Act    Act
 	Answer Answer
-	// What it presented, or was given. Which of them an act has is plain from the rules below.
+	// The credential that it presented or received. The rules below say which of them an act has.
 	Code       int   // number of a code
 	Token      int   // number of an access token
 	Version    int64 // of the credential; for an exchange that was done, of the connection that it made

@@ -44,7 +44,7 @@ type DB struct {
 }
 
 // Main runs the tests of a package with a server for them, and exits. Call it from TestMain and do nothing after it.
-// What is claimed of all tests together is asked after they have passed, unless flags have chosen some of them.
+// Checks of all tests together run after they have passed, unless flags have chosen some of them.
 func Main(m *testing.M, claims ...func() error) { os.Exit(run(m, claims)) }
 
 func run(m *testing.M, claims []func() error) (status int) {

@@ -178,7 +178,7 @@ func TestLockIsThatOfAllProcesses(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Who does not wait any longer leaves nothing behind.
+	// A caller that stops waiting leaves nothing behind.
 	lock = take(t, one, "ada")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { _, err := other.Lock(ctx, "ada"); got <- err }()

@@ -54,7 +54,7 @@ func (s *storm) calm() {
 		}
 		return true, nil
 	})
-	// What is tried again in minutes is tried again now.
+	// Retries that are due in minutes run now.
 	s.until("every event is delivered", func(ctx context.Context) (bool, error) {
 		if err := s.database.exec(ctx, "update webhook_queue set next_attempt_at = connect_now() where next_attempt_at > connect_now() + interval '10 seconds'"); err != nil {
 			return false, err
@@ -203,8 +203,7 @@ func (s *storm) checkEvents(ctx context.Context, conn *pgx.Conn) {
 	s.sum.fact("%d events delivered, %d deliveries repeated", len(s.receiver.received), again)
 }
 
-// activityKept reports whether an event arrived that is not in the log. What a deleted user's partners were told of activity
-// goes with the user.
+// activityKept reports whether an event arrived that is not in the log. Events about a deleted user's activity go with the user.
 func (s *storm) activityKept(ids []string) bool {
 	for id, got := range s.receiver.received {
 		if got.kind == "connection.revoked" && !slices.Contains(ids, id) {
@@ -383,8 +382,8 @@ func (s *storm) told(grant string, d *delivery) bool {
 	return false
 }
 
-// checkAdmissions: in no span of time was the hot client let in more often than its budget allows. What the limiter knows is
-// lost where PostgreSQL crashes, or Redis ends: then its bucket is full again (ARCHITECTURE.md).
+// checkAdmissions: in no span of time was the hot client let in more often than its budget allows. If PostgreSQL crashes or Redis
+// ends, the limiter loses its memory and the bucket is full again (ARCHITECTURE.md).
 func (s *storm) checkAdmissions() {
 	var losses []happening
 	for _, f := range s.book.faults {

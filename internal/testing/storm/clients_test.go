@@ -83,7 +83,7 @@ func (s *storm) send(kind string, client *http.Client, request *http.Request) re
 	return reply{answer.StatusCode, answer.Header, body}
 }
 
-// request makes one. Where there is a form it is posted.
+// request makes one. A form is posted.
 func (s *storm) request(method, path string, form url.Values) *http.Request {
 	request, err := http.NewRequest(method, baseURL+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *storm) newUser(ctx context.Context) *user {
 	return nil
 }
 
-// errNoCode: the browser did not come to a code. That is no failure in a storm.
+// errNoCode: the browser did not get a code. In a storm this is not a failure.
 var errNoCode = errors.New("no code")
 
 var verifier = oauth2.GenerateVerifier()

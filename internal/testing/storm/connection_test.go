@@ -53,7 +53,7 @@ const (
 
 func (s *storm) now() int64 { return time.Since(s.began).Nanoseconds() }
 
-// note has the act between its call and its answer. Where do returns false there is nothing to be noted.
+// note has the act between its call and its answer. If do returns false, nothing is recorded.
 func (c *connection) note(caller int, op history.Op, do func(*history.Op) bool) {
 	op.Caller, op.Call = caller, c.now()
 	noted := do(&op)

@@ -53,7 +53,7 @@ func (s *storm) prepare() {
 	for range 3 {
 		s.ghosts = append(s.ghosts, lasting().user.id)
 	}
-	// What is written is told from the first readable day on: each batch has a day of its own.
+	// Changes are announced from the first readable day on: each batch has a day of its own.
 	if err := s.database.exec(s.Context(), "update connections set history_from = $1 where client_id = $2", firstDay, s.steady.id); err != nil {
 		s.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"connect-svc/internal/timelimit"
 )
 
-// What the service runs with keeps what is promised (decisions, section 5), and what is asked for an answer gives up before it.
+// The service's own limits keep the promise (decisions, section 5), and each dependency gives up before the answer is due.
 func TestDefaultLimits(t *testing.T) {
 	l := timelimit.Default
 	if l.Read >= 2*time.Second || l.Act >= 5*time.Second || l.Batch >= 30*time.Second {

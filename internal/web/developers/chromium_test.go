@@ -108,7 +108,7 @@ func looks(t *testing.T, tab *browsertest.Tab, page, scheme string, widths ...in
 	}
 }
 
-// Where the system sets all colors, everything can be read, and the chosen tab told from the others.
+// In forced colors everything can be read, and the chosen tab differs from the others.
 func forcedColors(t *testing.T, tab *browsertest.Tab) {
 	t.Helper()
 	tab.Media("forced-colors", "active")

@@ -68,7 +68,7 @@ func highlighted(name, code string) template.HTML {
 	return template.HTML(marked.String()) //nolint:gosec // is escaped
 }
 
-// listing is a block of code. What belongs to it, such as a button that copies it, a script adds.
+// listing is a block of code. A script adds the rest, such as a button that copies it.
 func listing(name, code string) template.HTML {
 	label := languages[name].label
 	if strings.HasPrefix(code, "curl ") {
@@ -93,7 +93,7 @@ func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (
 	return ast.WalkSkipChildren, nil
 }
 
-// What marks where the same example in several languages begins and ends.
+// Marks of the beginning and the end of an example in several languages.
 const firstExample, lastExample = "first example", "last example"
 
 // together marks examples that stand for each other: blocks of code in different languages with nothing between them.

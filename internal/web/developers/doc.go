@@ -21,6 +21,6 @@
 //     pages/changelog.md.
 //   - Every example runs or compiles as it stands in the Markdown: tests take it from there. The guides agree with the
 //     specification and the contract.
-//   - What has a version in its name is the same bytes for that version.
+//   - A file with a version in its name never changes.
 //   - The site serves GET and HEAD only, and knows nothing of the rest of the service.
 package developers

@@ -19,7 +19,7 @@ import (
 
 // The quick start works when it is pasted: this does so, block after block, in an empty folder. Three things are not as they
 // stand on the page: the ports, since others may have them, the second terminal, and the service that hands out the SDKs, which
-// is the sandbox. What the guides do with curl is done on the way.
+// is the sandbox. The guides' curl commands run on the way.
 func TestQuickStart(t *testing.T) {
 	t.Parallel()
 	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "connect-svc")

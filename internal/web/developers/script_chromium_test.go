@@ -80,7 +80,7 @@ func copies(t *testing.T, browser *browsertest.Browser, servers map[string]*http
 	server := servers["served"]
 	tab := browser.NewTab(t)
 	tab.Open(server.URL + "quick-start.html")
-	// The browser's clipboard cannot be read here. What the button hands over is the same by either of its two ways.
+	// The browser's clipboard cannot be read here. The button hands over the same text by either of its two ways.
 	tab.Do(chromedp.Evaluate[chromedp.Void](`
 				document.addEventListener("copy", () => { self.copied = getSelection().toString() });
 				if (navigator.clipboard) {

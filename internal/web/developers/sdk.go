@@ -20,13 +20,13 @@ import (
 	"connect-svc/internal/web/site/static"
 )
 
-// What stands in the sources for the service's own address and module.
+// Placeholders in the sources for the service's own address and module.
 const (
 	nobodysURL    = "https://connect.invalid"
 	nobodysModule = "connect.invalid/connect-go"
 )
 
-// DefaultModule is the path of the Go SDK's module at a service: its host and /connect-go. Where no module can have the host, such
+// DefaultModule is the path of the Go SDK's module at a service: its host and /connect-go. If a module cannot have the host, such
 // as localhost or an IP address, it is the path in the sources.
 func DefaultModule(baseURL string) string {
 	base, err := url.Parse(baseURL)
@@ -59,7 +59,7 @@ func (s *Site) own(text []byte) []byte {
 }
 
 // addSDKs adds the npm package, and the Go module as the module proxy protocol has it (https://go.dev/ref/mod#goproxy-protocol).
-// What has a version in its name never changes.
+// Files with a version in their name never change.
 func (s *Site) addSDKs() error {
 	document, err := contract() // whose version the SDKs have, too
 	if err != nil {

@@ -28,7 +28,7 @@ func serveSite(t *testing.T, sdkModule string) (baseURL, authority string) {
 	return baseURL, write(t, t.TempDir(), "authority.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 }
 
-// newcomer is the environment of somebody who has neither SDK. What the SDKs depend on comes from this machine where it has that.
+// newcomer is the environment of somebody who has neither SDK. Dependencies of the SDKs come from this machine if it has them.
 func newcomer(t *testing.T, authority string) []string {
 	t.Helper()
 	settings, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()

@@ -85,7 +85,7 @@ func TestDefaultModule(t *testing.T) {
 	}
 }
 
-// What is handed out is what lies in sdk/, in the version of the contract. `make verify` holds what is compiled to its sources.
+// The archives hold the files of sdk/, in the version of the contract. `make verify` holds compiled files to their sources.
 func TestSDKsAreThose(t *testing.T) {
 	t.Parallel()
 	handedOut := map[string][]byte{}

@@ -20,7 +20,7 @@ type place struct {
 	Top    bool // a heading of the second level
 }
 
-// placesOf finds what is on a page. What is folded away repeats the rest.
+// placesOf finds what is on a page. Folded parts repeat the rest.
 func placesOf(p page, body template.HTML) ([]place, error) {
 	document, err := html.Parse(strings.NewReader(string(body)))
 	if err != nil {

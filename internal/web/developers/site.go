@@ -38,7 +38,7 @@ type group struct {
 	Pages []page
 }
 
-// What is not made of a Markdown page alone.
+// Pages that are not made of Markdown alone.
 const (
 	referenceName = "reference"
 	rulesName     = "rules" // of the contract's description

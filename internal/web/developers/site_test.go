@@ -153,7 +153,7 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// What no address leads to has links that work from any depth.
+// The page for unknown addresses has links that work from any depth.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	site := newSite(t)

@@ -90,8 +90,8 @@ func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, _ account.
 	return site.Redirect(accountBase + "?forgotten")
 }
 
-// zoneOf is the user's time zone. Where this machine does not know it, a day that is off by one is better than a user who
-// cannot disconnect.
+// zoneOf is the user's time zone. If this machine does not know it, a day that is off by one is better than a user who cannot
+// disconnect.
 func zoneOf(user account.User) *time.Location {
 	zone, err := time.LoadLocation(user.Timezone)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestChromiumAccount_4(t *testing.T) {
 	s.isClean(t)
 	second.isClean(t)
 
-	// What was on the screen is not shown again by going back.
+	// Going back does not show the former page again.
 	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => history.back())"))
 	s.WaitTitle("Sign in to your connections · Activity Connect")
 }

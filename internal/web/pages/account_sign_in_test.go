@@ -178,7 +178,7 @@ func TestAccountSteps(t *testing.T) {
 	}
 }
 
-// TestAccountCookies: what is no cookie of ours is no session.
+// TestAccountCookies: a cookie that the service did not make gives no session.
 func TestAccountCookies(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)

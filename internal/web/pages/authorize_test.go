@@ -281,7 +281,7 @@ func TestLanguageOfTheBrowser(t *testing.T) {
 	}
 }
 
-// TestPaths: what is no page is an HTML page with status 404, whatever the method.
+// TestPaths: an unknown path is an HTML page with status 404, for every method.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
@@ -383,7 +383,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// What is the same for everybody is compressed. Pages never are: they hold secrets beside what their reader chose (BREACH).
+// Files that are the same for everybody are compressed. Pages never are: they hold secrets beside what their reader chose (BREACH).
 func TestOnlyStaticFilesAreCompressed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)

@@ -179,7 +179,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	if !disabled {
 		t.Error("Allow is not disabled")
 	}
-	// What a visitor with developer tools can do: it is refused, and still says why.
+	// Acts that need developer tools are refused, with the reason.
 	s.Evaluate(`document.querySelector("button[value=allow]").disabled = false`, new(bool))
 	if status := s.Submit(chromedp.Click(allowButton)); status != http.StatusConflict {
 		t.Errorf("status of a forced Allow = %d, want 409", status)

@@ -176,7 +176,7 @@ func TestMismatchIsAWayOn(t *testing.T) {
 	if page.Find("button[value=allow]:not([disabled])").Length() != 1 {
 		t.Error("the next request cannot be allowed")
 	}
-	// Where nothing differs, there is nothing to disconnect.
+	// If the scopes are the same, the page offers no disconnect.
 	v.Location(v.Post(again+"/consent", "decision", "allow"))
 	f.connect(t, scope.All)
 	same, _ := v.consent(scope.All)

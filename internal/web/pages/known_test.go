@@ -64,7 +64,7 @@ func TestSignInRenewsTheSecret(t *testing.T) {
 	if left := victim.Cookies(base)[requestSessionCookie]; left != nil {
 		t.Error("the request is over, and its sign-in is still there")
 	}
-	// What the browser kept before is worth nothing any more, either.
+	// The browser's former secret is worthless, too.
 	if got := thief.Location(thief.Post(base+"/sign-in", "email", email)); got != base+"/code" {
 		t.Fatalf("location = %q", got)
 	}

@@ -7,8 +7,8 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
-// caller is in whose line a request waits for the database. Where somebody has signed in, to the account pages or to a request, it
-// is that user's: the cookies that say so are sealed, and nobody else has one. All other browsers of a network share a line.
+// caller decides in whose queue a request waits for the database. After a sign-in, to the account pages or to a request, it is the
+// user's: the cookies that say so are sealed, and nobody else has one. All other browsers of a network share a queue.
 func (p *pages) caller(r *http.Request) fairqueue.Caller {
 	if key, ok := p.sessionKey(r); ok {
 		return fairqueue.Caller{Kind: fairqueue.Users, Name: key.UserID.String()}

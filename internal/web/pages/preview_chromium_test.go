@@ -22,9 +22,9 @@ import (
 var pictures = flag.String("pages", "", "a folder for pictures of all pages side by side: `make pages`")
 
 // TestChromiumEveryLanguage holds every page in every state against the rules for all: complete at 1280 and 320 px and with
-// letters twice as large, and every text seen. What fits in the languages with the longest word and with most letters fits in the
-// others, too; -every-language looks at them all. Colors, names and structure (WCAG 2.2 AA) are the same in all languages, and so
-// are looked at in one: in light, dark and forced colors.
+// letters twice as large, and every text seen. A page that fits in the languages with the longest word and with most letters fits
+// in the others, too; -every-language checks them all. Colors, names and structure (WCAG 2.2 AA) are the same in all languages, and
+// so are looked at in one: in light, dark and forced colors.
 func TestChromiumEveryLanguage(t *testing.T) {
 	t.Parallel()
 	handler, err := Preview(acme(t), nil)

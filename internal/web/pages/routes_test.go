@@ -8,7 +8,8 @@ import (
 	"connect-svc/internal/testing/generated"
 )
 
-// Whatever is asked for, nothing of it is a fault: of a stranger, of a browser under way, and of one in which somebody has signed in.
+// No request causes a fault: neither a stranger's, nor that of a browser under way, nor that of one in which somebody has signed
+// in.
 func TestUnforeseenRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)

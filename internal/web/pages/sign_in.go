@@ -146,8 +146,8 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 	return err
 }
 
-// askCode shows the state of the sign-in. A code that can no longer be used is the problem, whatever else was. What was wrong
-// with a code comes by a redirect, so that reloading the page enters nothing again.
+// askCode shows the state of the sign-in. If the code can no longer be used, the page says so and nothing else. The problem with a
+// code comes by a redirect, so that reloading the page enters nothing again.
 func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error {
 	typed, err := p.mailed(r, s)
 	if err != nil {
@@ -191,7 +191,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 const mailPoll = 100 * time.Millisecond
 
 // mailed is typed, once the email has left or was given up, or it has taken too long: so the page seldom has to say that it has
-// not left. What it waits for does not depend on whether the address has an account.
+// not left. The wait does not depend on whether the address has an account.
 func (p *pages) mailed(r *http.Request, s signIn) (account.SignIn, error) {
 	look := time.NewTicker(mailPoll)
 	defer look.Stop()

@@ -15,7 +15,7 @@ import (
 	connectsdk "connect.invalid/connect-go"
 )
 
-// Config says who the partner is. What has a default may be left out.
+// Config says who the partner is. Fields with a default may be left out.
 type Config struct {
 	BaseURL      string             // the service: an https origin without a path
 	ClientID     string             // from the registration, as are the next two

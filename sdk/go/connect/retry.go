@@ -47,8 +47,8 @@ const (
 	oauthCall             // specification 7.3: again after 5xx; never for a refresh
 )
 
-// persist sends a request until it succeeds, is refused for good or has been tried often enough. What it returns is the
-// last answer, or the last failure.
+// persist sends a request until it succeeds, is refused for good or has been tried often enough. It returns the last answer or the
+// last failure.
 func (c *Client) persist(ctx context.Context, k kind, send func(context.Context) (*http.Response, error)) (answer, error) {
 	var waited time.Duration
 	for failures := 0; ; {

@@ -71,7 +71,7 @@ type Lock interface {
 	Load(ctx context.Context) (Connection, error)
 	// Save stores the connection in place of the one that was there, durably before it returns.
 	Save(ctx context.Context, c Connection) error
-	// Delete forgets the connection. It is no error if there is none.
+	// Delete forgets the connection. If there is none, it returns nil.
 	Delete(ctx context.Context) error
 	// Unlock gives the lock back. It is called once.
 	Unlock()

@@ -15,7 +15,7 @@ import (
 // lockTimeout bounds the wait for a lock: whoever holds it needs about the time of a request.
 const lockTimeout = 90 * time.Second
 
-// flight is a refresh under way in this process. Who needs its result waits for done.
+// flight is a refresh under way in this process. Callers that need its result wait for done.
 type flight struct {
 	rejected string // the access token that it is to replace
 	done     chan struct{}
@@ -169,7 +169,7 @@ func (c *Client) end(ctx context.Context, lock Lock, held Connection, state Stat
 	return Connection{}, errors.Join(&ReconnectError{State: state}, c.save(ctx, lock, held.over(state)))
 }
 
-// over is the connection without its tokens. What remains names it, so that it can be disconnected.
+// over is the connection without its tokens. The rest names it, so that it can be disconnected.
 func (c Connection) over(state State) Connection {
 	c.State, c.AccessToken, c.RefreshToken, c.UseUntil = state, "", "", time.Time{}
 	return c

@@ -33,7 +33,7 @@ func Example() {
 		w.WriteHeader(http.StatusNoContent)
 	}
 
-	// What the service sends.
+	// A request that the service sends.
 	body := `{"type":"connection.revoked","timestamp":"2026-11-21T10:00:00.000Z","data":{` +
 		`"grant_id":"8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55","connection_version":"3","reason":"user_disconnected"}}`
 	key, _ := standardwebhooks.NewWebhook(secret)

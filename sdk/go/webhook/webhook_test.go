@@ -90,7 +90,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The contract grows: what a receiver does not know is no reason to refuse.
+// The contract grows: a receiver accepts what it does not know.
 func TestUnknownFieldsAndReasons(t *testing.T) {
 	t.Parallel()
 	body := strings.NewReplacer(`"user_disconnected"`, `"moon_phase","since":"x"`, `,"data"`, `,"trace":{"a":1},"data"`).Replace(revoked)
@@ -177,7 +177,7 @@ func TestGenuineCallsThatAreNoEvent(t *testing.T) {
 	}
 }
 
-// The example of the Standard Webhooks specification, whose body is no event of ours.
+// The example of the Standard Webhooks specification. Its body is not an event of this service.
 func TestSpecificationsExample(t *testing.T) {
 	t.Parallel()
 	header := http.Header{}

@@ -313,7 +313,7 @@ func TestClusterUnderLoad(t *testing.T) {
 	}
 
 	restart(t, db.URLs[2], func() { l.await(30) })
-	// What the crash left locked each node would end within a minute by itself.
+	// Each node would release the locks that the crash left within a minute.
 	for _, url := range db.URLs {
 		if _, err := session(t, url).Exec(t.Context(), "select recover_prepared_transactions()"); err != nil {
 			t.Error(err)

@@ -121,8 +121,8 @@ func (r replicated) steps(t *testing.T, token *oauth2.Token) int {
 	return answer.Data[0].Steps
 }
 
-// Rows of activity come from the replica while it is not too far behind, and all else from the primary. What
-// the replica has not replayed yet tells the two apart.
+// Rows of activity come from the replica while it is not too far behind, and all else from the primary. Rows that the replica has
+// not replayed yet tell the two apart.
 func TestReadReplica(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -151,7 +151,7 @@ func TestReadReplica(t *testing.T) {
 	if got := r.steps(t, token); got != 1000 {
 		t.Fatalf("read %d steps, want the 1000 of the replica", got)
 	}
-	// What decides is on the primary, which the replica does not know of yet: a refresh, a revocation, a limit.
+	// Decisions are made on the primary, before the replica knows of them: a refresh, a revocation, a limit.
 	refreshed, err := config.TokenSource(r.Client(t), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
 	if err != nil {
 		t.Fatal(e2e.CodeOf(err))

@@ -74,7 +74,7 @@ func BenchmarkActs(b *testing.B) {
 			return err
 		})
 	})
-	// What can be done once is done for each user once, however often is asked for.
+	// An act that is possible once per user is done once, for any number of requests.
 	once := func(b *testing.B, act func(n int) error) {
 		b.Helper()
 		var all sync.WaitGroup

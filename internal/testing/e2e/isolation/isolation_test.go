@@ -97,7 +97,7 @@ func TestIsolationOfAUsedCode(t *testing.T) {
 	}
 }
 
-// Who is out of budget costs nothing: no server writes anything about it, and all know it.
+// A client without budget costs nothing: no server writes anything about it, and all servers know it.
 func TestIsolationOfAClientWithoutBudget(t *testing.T) {
 	t.Parallel()
 	s := newServers(t, 2, "")

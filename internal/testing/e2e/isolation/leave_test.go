@@ -78,7 +78,7 @@ func backends(t *testing.T, e *e2e.Service) []int32 {
 		"select array_agg(pid order by pid) from pg_stat_activity where datname = current_database() and application_name = 'service'")
 }
 
-// Whoever presents a used refresh token ends the connection, and need not wait for the answer.
+// Presenting a used refresh token ends the connection, even if the caller does not wait for the answer.
 func TestIsolationFromThievesWhoLeave(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)

@@ -145,7 +145,7 @@ func testHotClient(t *testing.T, s *servers) {
 	if len(admitted) < burst || refused == 0 {
 		t.Errorf("admitted %d, refused %d: want at least the burst of %d, and refusals", len(admitted), refused, burst)
 	}
-	// What was sent at or after one instant and answered until another was admitted between the two.
+	// Requests sent at or after one instant and answered by another were admitted between the two.
 	slices.SortFunc(admitted, func(a, b answer) int { return a.received.Compare(b.received) })
 	for i, first := range admitted {
 		within := 0

@@ -20,7 +20,7 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// What happened can be read from the metrics, and no user, client, credential or address can.
+// The metrics tell what happened, and hold no user, client, credential or address.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t, func(c *app.Config) { c.Version, c.Commit = "v1.2.3", "abc" })

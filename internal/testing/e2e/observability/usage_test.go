@@ -12,7 +12,7 @@ import (
 	"connect-svc/internal/usage"
 )
 
-// What a client asks is counted off the request path, and everything is written when the service stops.
+// Requests are counted off the request path, and all counts are written when the service stops.
 func TestUsageIsCounted(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)

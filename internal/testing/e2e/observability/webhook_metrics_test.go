@@ -69,7 +69,7 @@ func TestWebhookMetrics(t *testing.T) {
 	}
 }
 
-// Where not all of what waits can be counted, nothing is said of it: a part of it would look as if all were well.
+// If not all waiting events can be counted, the metric is absent: a part of them would look as if all were well.
 func TestWebhookMetricsAreWhole(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)

@@ -113,7 +113,7 @@ func TestThroughPgBouncer(t *testing.T) {
 	}
 }
 
-// What cannot work through PgBouncer says so at once, before it does harm.
+// Commands that cannot work through PgBouncer say so at once, before they do harm.
 func TestPgBouncerRefusals(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

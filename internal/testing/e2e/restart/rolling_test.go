@@ -182,7 +182,7 @@ func (r rolling) write(t *testing.T, name, text string) string {
 	return path
 }
 
-// adapt reads a proxy's file and puts the test's own into it. What is replaced must be there.
+// adapt reads a proxy's file and puts the test's own into it. The replaced lines must exist.
 func (r rolling) adapt(t *testing.T, file string, replace ...string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", file))

@@ -59,8 +59,8 @@ func noise(figure string) (factor, slack float64) {
 }
 
 // The whole service under a mixed load, while the clock passes years: refreshes, reads, writes, consents, revocations, sign-ins
-// in a browser, imports, and webhooks. What it uses of memory, goroutines, file descriptors and tables does not grow from
-// quarter to quarter, and neither do its answers become slower.
+// in a browser, imports, and webhooks. Its use of memory, goroutines, file descriptors and tables does not grow from quarter to
+// quarter, nor do its answers become slower.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	var delivered atomic.Int64

@@ -15,7 +15,7 @@ import (
 )
 
 // The lines that the developers' page "Libraries" gives for each library connect, refresh and revoke, as they stand there.
-// What plays them is testdata/clients/play.*, for the language or for the library.
+// testdata/clients/play.* plays them, for the language or for the library.
 func TestLibraries(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "web", "developers", "pages", "libraries.md"))

@@ -105,8 +105,8 @@ func (u *sdkUser) playReadme(t *testing.T, example *exec.Cmd) {
 	_ = example.Wait() // of a signal
 }
 
-// control lets another program play the partner's user and plant faults. What it is asked for is done by the goroutine of
-// the test, in while.
+// control lets another program play the partner's user and plant faults. The goroutine of the test carries out its requests, in
+// while.
 type control struct {
 	url  string
 	work chan func()

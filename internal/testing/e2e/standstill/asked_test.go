@@ -67,7 +67,7 @@ func (a ask) send(t *testing.T) (reply, error) {
 	return reply{answer.StatusCode, answer.Header, string(body), time.Since(began)}, err
 }
 
-// documented reports to t where the answer is not as the document says. It is no part of what is measured.
+// documented reports to t if the answer is not as the document says. Its time is not measured.
 func (a ask) documented(t *testing.T, got reply) {
 	t.Helper()
 	if a.contract == nil {

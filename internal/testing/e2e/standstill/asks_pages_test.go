@@ -39,8 +39,8 @@ func (w *whole) logoPath(t *testing.T) string {
 	return "/static/partners/" + w.Partner.ID.String() + "/" + logo.Name
 }
 
-// pageAsks are a request for each page of the browser, with the cookies and the state that it needs. Where one ends what
-// another shows, it comes later.
+// pageAsks are a request for each page of the browser, with the cookies and the state that it needs. A request that ends what
+// another shows comes later.
 func (w *whole) pageAsks(t *testing.T) []ask {
 	t.Helper()
 	user, _ := w.connected(t)

@@ -205,7 +205,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// What the samples of requests have curl send is what the document asks for.
+// The curl samples send requests that the document allows.
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	document, _ := contract(t)

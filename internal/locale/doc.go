@@ -1,13 +1,15 @@
-// Package locale owns the words of the pages and emails, in each language, and which language somebody gets.
+// Package locale has the texts of pages and emails in each language, and chooses the language for a request.
 //
-// A text is found by its key in texts/*.toml, one file for each language; English is complete, and a test holds the others to
-// it. An operator may put own words in place of any text by a folder of files of the same form.
+// texts/*.toml has one file for each language of users' pages and emails, and texts/console/en.toml the console in English. An
+// operator's folder of files of the same form replaces texts, and adds languages to the console.
 //
 // # Invariants
 //
-//   - What is put into a text is escaped where the text is HTML. The text itself is not: its authors are the project and the
-//     operator.
-//   - A language is chosen by lookup (RFC 4647, section 3.4) in the order of quality that the browser states (RFC 9110,
-//     section 12.5.4): the first that there is, and English where there is none.
-//   - A key that English does not have is a fault of the program: it panics.
+//   - Every language of users' pages has every text of English (TestLanguagesAreComplete).
+//   - Values are escaped if the text is HTML. The texts are not, because the project and the operator write them
+//     (TestTextIsEscapedWhereItIsHTML).
+//   - A language is chosen by lookup (RFC 4647, section 3.4) in the order of the browser's qualities (RFC 9110, section 12.5.4): the
+//     first available one, or else English (TestNegotiate).
+//   - The console has English, and the languages for which the operator has texts of it (TestLanguagesOfTheConsole).
+//   - A key that English lacks is a fault of the program and panics.
 package locale

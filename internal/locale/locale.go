@@ -44,7 +44,7 @@ func New(operator fs.FS) (*Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]string{} // what may be put into each text
+	known := map[string]string{} // the names of the values of each text
 	for _, name := range []string{"en.toml", "console/en.toml"} {
 		english, err := add(bundle, embedded, name, nil)
 		if err != nil {
@@ -102,7 +102,7 @@ func newLocale(bundle *i18n.Bundle, tag string) *Locale {
 // Console returns the languages of the console: English, and those of the operator's texts. A missing text is in English.
 func (c *Catalogue) Console() *Catalogue { return &Catalogue{locales: c.console} }
 
-// Default are the texts of the program alone.
+// Default returns the built-in texts.
 var Default = sync.OnceValue(func() *Catalogue {
 	c, err := New(nil)
 	if err != nil {
@@ -111,7 +111,7 @@ var Default = sync.OnceValue(func() *Catalogue {
 	return c
 })
 
-// add reads a file of texts. With known texts, it refuses all others, and what cannot be put into them.
+// add reads a file of texts. If known is not nil, it refuses unknown texts and unknown names of values.
 func add(bundle *i18n.Bundle, files fs.FS, name string, known map[string]string) ([]*i18n.Message, error) {
 	text, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -147,7 +147,7 @@ func forms(m *i18n.Message) []string {
 
 var slot = regexp.MustCompile(`\{\{\s*\.(\w+)\s*\}\}`)
 
-// slots are the names of what is put into a message, sorted, with spaces between them.
+// slots returns the names of a message's values, sorted and separated by spaces.
 func slots(message *i18n.Message) string {
 	var names []string
 	for _, form := range forms(message) {
@@ -159,7 +159,7 @@ func slots(message *i18n.Message) string {
 	return strings.Join(slices.Compact(names), " ")
 }
 
-// Tags are the languages that there are, sorted.
+// Tags returns the languages, sorted.
 func (c *Catalogue) Tags() []string {
 	var tags []string
 	for tag := range c.locales {
@@ -177,7 +177,7 @@ func (c *Catalogue) Locale(tag string) *Locale {
 	return c.locales["en"]
 }
 
-// maxHeader bounds what is read of an Accept-Language: nobody speaks that many languages.
+// maxHeader limits the length of an Accept-Language. Real ones are shorter.
 const maxHeader = 1000
 
 // Negotiate returns the language for an Accept-Language header.
@@ -190,7 +190,7 @@ func (c *Catalogue) Negotiate(header string) *Locale {
 		quality float32
 	}
 	var list []wanted
-	for part := range strings.SplitSeq(header, ",") { // each by itself: what is no language must not spoil the others
+	for part := range strings.SplitSeq(header, ",") { // each separately, so that an invalid one does not affect the others
 		tags, qualities, err := language.ParseAcceptLanguage(part)
 		if err == nil && len(tags) == 1 {
 			list = append(list, wanted{tags[0], qualities[0]})
@@ -200,7 +200,7 @@ func (c *Catalogue) Negotiate(header string) *Locale {
 	for _, one := range list {
 		base, confidence := one.tag.Base()
 		name := base.String()
-		if name == "no" || name == "nn" { // whoever reads Nynorsk reads Bokmål rather than English
+		if name == "no" || name == "nn" { // readers of Nynorsk prefer Bokmål to English
 			name = "nb"
 		}
 		if found, ok := c.locales[name]; ok && confidence != language.No {
@@ -210,12 +210,12 @@ func (c *Catalogue) Negotiate(header string) *Locale {
 	return c.Locale("en")
 }
 
-// Text is a text with values put in: pairs of a name and a value. The value named Count chooses among the forms of a text.
+// Text returns a text with values, which are pairs of a name and a value. The value named Count selects the plural form.
 func (l *Locale) Text(key string, values ...any) string {
 	return l.localize(key, values, func(value any) any { return value })
 }
 
-// HTML is a text as HTML: strings that are put in are escaped.
+// HTML returns a text as HTML. It escapes values that are strings.
 func (l *Locale) HTML(key string, values ...any) template.HTML {
 	return template.HTML(l.localize(key, values, func(value any) any { //nolint:gosec // of texts that are ours or the operator's
 		if text, ok := value.(string); ok {
@@ -237,12 +237,12 @@ func (l *Locale) localize(key string, values []any, escape func(any) any) string
 	return text
 }
 
-// Day is a day in words, such as 21 November 2026.
+// Day writes a day in words, such as 21 November 2026.
 func (l *Locale) Day(day time.Time) string {
 	return l.Text("date.long", "Day", day.Day(), "Month", l.Text(fmt.Sprintf("month.m%d", day.Month())), "Year", day.Year())
 }
 
-// Direction is the direction of its script, as HTML names it.
+// Direction returns the direction of its script: ltr or rtl.
 func (l *Locale) Direction() string {
 	script, _ := language.Make(l.Tag).Script()
 	if slices.Contains([]string{"Arab", "Hebr", "Syrc", "Thaa"}, script.String()) {

@@ -20,10 +20,10 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// datasets are those that support corrects.
+// datasets lists the datasets that support can correct.
 var datasets = []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling}
 
-// readers are the scopes that show a corrected total.
+// readers maps each dataset to the scope that reads its total.
 var readers = map[activity.Adjusted]scope.Set{activity.AdjustedSteps: scope.DailySteps, activity.AdjustedCycling: scope.CyclingDaily}
 
 func (c *console) routeAdjustments(r chi.Router) {
@@ -39,7 +39,7 @@ func (c *console) showAdjust(w http.ResponseWriter, r *http.Request, user accoun
 	return c.askAdjustment(w, r, user, map[string]string{"dataset": string(activity.AdjustedSteps)}, nil)
 }
 
-// askAdjustment asks what is to be corrected, again where a field is wrong.
+// askAdjustment shows the form of a correction, with the field that was refused, if any.
 func (c *console) askAdjustment(
 	w http.ResponseWriter, r *http.Request, user account.User, values map[string]string, wrong *refusal.FieldError,
 ) error {
@@ -64,8 +64,8 @@ func (c *console) askAdjustment(
 	return c.confirm(w, r, "users", x)
 }
 
-// adjust takes the form in two steps. What is asked for is shown with the day's total before and after; sent from there it has an
-// id, which was made for that page: sent twice, it is one correction.
+// adjust takes the form in two steps. The first shows the day's total before and after. The second sends an id that was made for
+// that page, so a form that is sent twice makes one correction.
 func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.User) error {
 	form, err := site.ReadLongForm(w, r, "dataset", "date", "delta", "note", "correction", "total")
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.Us
 	if err != nil {
 		return err
 	}
-	if form["total"] != totalOf(day) { // it is not what was read and agreed to
+	if form["total"] != totalOf(day) { // the operator has not seen this total
 		return c.confirmAdjustment(w, r, user, dataset, record, "console.adjust.moved")
 	}
 	if _, err := c.Activity.Adjust(r.Context(), dataset, record); err != nil {
@@ -104,7 +104,7 @@ func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.Us
 	return done(userPath(user.ID), "activity_adjusted")
 }
 
-// totalOf is a day's total in a form, empty where the day has none.
+// totalOf returns a day's total for a hidden field, empty if the day has none.
 func totalOf(day activity.Day) string {
 	if !day.IsRecorded {
 		return ""
@@ -119,12 +119,12 @@ func readAdjustment(user uuid.UUID, form map[string]string) activity.AdjustmentR
 	if err != nil {
 		delta = 0 // not the largest number
 	}
-	// Forms send the ends of lines as two characters, which people count as one.
+	// Browsers send a line break as two characters. The limit counts it as one.
 	note := strings.ReplaceAll(form["note"], "\r\n", "\n")
 	return activity.AdjustmentRecord{UserID: user, Date: date, Delta: delta, Note: note}
 }
 
-// confirmAdjustment shows what a correction makes of a day.
+// confirmAdjustment shows how a correction changes a day.
 func (c *console) confirmAdjustment(
 	w http.ResponseWriter, r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, problem string,
 ) error {
@@ -148,8 +148,7 @@ func (c *console) confirmAdjustment(
 	return c.confirm(w, r, "users", x)
 }
 
-// changeOf is the page before a day changes by delta, because of a correction that is made or taken back: all but the first thing
-// that it says, and its button.
+// changeOf returns the page that confirms a change of a day by delta. The caller sets the first paragraph and the button.
 func (c *console) changeOf(
 	r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
 ) (x confirmation, day activity.Day, err error) {
@@ -171,7 +170,7 @@ func (c *console) changeOf(
 	return x, day, nil
 }
 
-// change is what becomes of a day: 12,345 → 10,345 steps on 2026-03-09.
+// change describes a day before and after: 12,345 → 10,345 steps on 2026-03-09.
 func (w writer) change(dataset activity.Adjusted, before, after activity.Day, date time.Time) string {
 	key := "console.adjust.change." + string(dataset)
 	if !before.IsRecorded {
@@ -180,7 +179,7 @@ func (w writer) change(dataset activity.Adjusted, before, after activity.Day, da
 	return w.Text(key, "Before", w.number(before.Total()), "After", w.number(after.Total()), "Date", date.Format(time.DateOnly))
 }
 
-// seenBy counts the partners that may read a dataset of a date now.
+// seenBy counts the partners that can read a dataset of a date now.
 func (c *console) seenBy(r *http.Request, dataset activity.Adjusted, user uuid.UUID, date time.Time) (n int, err error) {
 	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user)
 	for _, connection := range connections {
@@ -191,7 +190,7 @@ func (c *console) seenBy(r *http.Request, dataset activity.Adjusted, user uuid.U
 	return n, err
 }
 
-// adjustmentOf is the correction that the path names.
+// adjustmentOf returns the correction in the path.
 func (c *console) adjustmentOf(r *http.Request) (activity.Adjustment, error) {
 	user, err := site.PathID(r, "user")
 	if err != nil {
@@ -223,7 +222,7 @@ func (c *console) confirmRemoveAdjustment(w http.ResponseWriter, r *http.Request
 	return c.confirm(w, r, "users", x)
 }
 
-// removeAdjustment takes a correction back. What is not there any more is no error: the button was clicked twice.
+// removeAdjustment removes a correction. A second click finds it removed, and succeeds.
 func (c *console) removeAdjustment(_ http.ResponseWriter, r *http.Request, user account.User) error {
 	one, err := c.adjustmentOf(r)
 	if errors.Is(err, activity.ErrNoAdjustment) {

@@ -23,30 +23,30 @@ func (c *console) routeAudit(r chi.Router) {
 	r.Get(auditPath+".csv", c.page(c.writeAudit))
 }
 
-// auditFields are the filters, by their names in the address.
+// auditFields lists the names of the filters in a query.
 var auditFields = []string{"from", "to", "actor", "action", "user", "partner"}
 
 // auditView is a page of the audit log.
 type auditView struct {
 	Query    map[string]string
-	Wrong    bool // a filter cannot be read
+	Wrong    bool // a filter is malformed
 	Rows     []audit.Event
 	Partners map[uuid.UUID]string // their names
-	Back     time.Time            // how far back the search came, where it stopped before the page was full
+	Back     time.Time            // where the search stopped, if the page is not full
 	Pages    pages
-	CSV      string // the address of the same as a file
+	CSV      string // the address of the CSV file with the same filters
 }
 
-// Name is that of a partner; empty where there is none.
+// Name returns the name of a partner, empty if there is none.
 func (v auditView) Name(id uuid.UUID) string { return v.Partners[id] }
 
-// HasUser and HasPartner tell whom an event is about.
+// HasUser reports whether an event is about a user.
 func (auditView) HasUser(e audit.Event) bool { return e.UserID != uuid.Nil }
 
-// HasPartner tells whether an event is about a partner.
+// HasPartner reports whether an event is about a partner.
 func (auditView) HasPartner(e audit.Event) bool { return e.ClientID != uuid.Nil }
 
-// Only is the address of the log with one filter more.
+// Only returns the address of the log with one more filter.
 func (v auditView) Only(name, value string) string {
 	query := url.Values{}
 	for _, field := range auditFields {
@@ -58,7 +58,7 @@ func (v auditView) Only(name, value string) string {
 	return auditPath + "?" + query.Encode()
 }
 
-// Detail is what an event says beside its columns; empty where that is nothing.
+// Detail returns the detail of an event as JSON, or an empty string.
 func (auditView) Detail(e audit.Event) string {
 	if string(e.Detail) == "{}" {
 		return ""
@@ -82,7 +82,7 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 		return c.write(w, r, "audit", "audit", view)
 	}
 	var next *string
-	view.Rows, next, err = page.Search(listed(r, firstCursor, "audit"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
+	view.Rows, next, err = page.Search(listingOf(r, firstCursor, "audit"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
 		found, err := c.Audit.Search(r.Context(), filter, before, limit)
 		if len(found.Events) < limit {
 			view.Back = found.Next.At
@@ -92,7 +92,7 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view.Pages = around(r, firstCursor, next)
+	view.Pages = pageLinks(r, firstCursor, next)
 	var named []uuid.UUID
 	for _, event := range view.Rows {
 		named = append(named, event.ClientID)
@@ -103,7 +103,7 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "audit", "audit", view)
 }
 
-// auditFilter reads the filters; ok is false where one is not what it should be.
+// auditFilter reads the filters. ok is false if one is malformed.
 func auditFilter(query map[string]string) (filter audit.Filter, ok bool) {
 	filter = audit.Filter{Actor: query["actor"], Action: query["action"]}
 	var problem error
@@ -131,8 +131,7 @@ func auditFilter(query map[string]string) (filter audit.Filter, ok bool) {
 	return filter, problem == nil
 }
 
-// writeAudit sends all that a filter finds as a file, newest first. It is written while it is read, in parts that each have the
-// time of a page.
+// writeAudit sends every matching entry as a CSV file, newest first. It reads and writes in parts, and each part has its own time limit.
 func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	query, err := parseQuery(r, auditFields...)
 	if err != nil {
@@ -147,20 +146,20 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	}
 	file := &attachment{ResponseWriter: w}
 	err = c.Audit.WriteCSV(r.Context(), file, filter, func(ctx context.Context) (context.Context, context.CancelFunc) {
-		// The listener's limit is for pages. Where the server has no such limit, this fails and changes nothing.
+		// The listener's limit is for pages. Without such a limit this fails, which changes nothing.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partTime))
 		return fairqueue.Within(ctx, inConsole, c.Limits.Act)
 	})
 	if err != nil && file.begun {
-		panic(http.ErrAbortHandler) // whoever reads it learns that it is not complete
+		panic(http.ErrAbortHandler) // the broken connection shows that the file is incomplete
 	}
 	return err
 }
 
-// partTime is how long a part of a file may take, to be read from the database and by the browser.
+// partTime limits how long one part takes to read from the database and to send.
 const partTime = 30 * time.Second
 
-// attachment is a file that a browser saves. Its headers are sent with its first bytes: before that, an error has a page.
+// attachment is a file that a browser saves. It sends its headers with its first bytes, so that an earlier error can show a page.
 type attachment struct {
 	http.ResponseWriter
 	begun bool

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A chart has slot units of width for each hour, or whatever its slots are, and 100 of height. The page stretches it.
+// A chart has slot units of width for each slot, such as an hour, and a height of 100. The page stretches it.
 const (
 	slot   = 10.0
 	gap    = 1.5 // between bars
@@ -17,7 +17,7 @@ const (
 // chart is a drawing of bars, which the template "chart" shows. The page has the same figures as a table.
 type chart struct {
 	Title, Unit       string
-	Summary           string // for those who do not see it
+	Summary           string // for screen readers
 	Width             int
 	Series            []series
 	Scale             []string // from the top to the ground
@@ -38,7 +38,7 @@ type mark struct {
 
 type chartKey struct{ Class, Text string }
 
-// newChart makes a chart without series. describe puts a slot into words.
+// newChart returns a chart without series. describe returns a slot's text.
 func newChart(title, unit string, slots int, describe func(i int) string) chart {
 	c := chart{Title: title, Unit: unit, Width: slots * slot}
 	for i := range slots {
@@ -47,8 +47,8 @@ func newChart(title, unit string, slots int, describe func(i int) string) chart 
 	return c
 }
 
-// stacked adds a series of one bar for each value, which stands on those of the series before it, and its key. Values are in units
-// of top. floor is where the bars stand; it grows by them.
+// stacked adds a series with one bar for each value, on top of the series before it, and its key. Values are in units of top. floor
+// holds the height at which the bars begin, and grows by them.
 func (c *chart) stacked(class, text string, values, floor []float64, top float64) {
 	c.Series = append(c.Series, series{class, bars(values, floor, top, 1.5)})
 	c.Keys = append(c.Keys, chartKey{class, text})
@@ -57,16 +57,16 @@ func (c *chart) stacked(class, text string, values, floor []float64, top float64
 	}
 }
 
-// lineAt draws a line across at a value.
+// lineAt draws a horizontal line at a value.
 func (c *chart) lineAt(value, top float64) { c.Line = fmt.Sprintf("%.2f", height-height*value/top) }
 
-// onTimeAxis is the height of a duration on a logarithmic axis of four decades, from 1 ms to 10 s.
+// onTimeAxis returns the height of a duration on a logarithmic axis of four decades, from 1 ms to 10 s.
 func onTimeAxis(d time.Duration) float64 {
 	ms := float64(d) / float64(time.Millisecond)
 	return min(max(math.Log10(max(ms, 1e-6)), 0), 4) / 4 * height
 }
 
-// valuesOf are numbers of a list's elements.
+// valuesOf returns one number for each element of a list.
 func valuesOf[E any](list []E, of func(E) int64) []float64 {
 	values := make([]float64, len(list))
 	for i, one := range list {
@@ -75,8 +75,8 @@ func valuesOf[E any](list []E, of func(E) int64) []float64 {
 	return values
 }
 
-// bars draws a bar for each value from the ground, or from the floor. Values and floor are in units of top. A value that is
-// not zero can be seen: its bar is at least so high.
+// bars draws a bar for each value, from the ground or from the floor. Values and floor are in units of top. The bar of a value that is
+// not zero has a visible minimum height.
 func bars(values, floor []float64, top, least float64) string {
 	var path strings.Builder
 	for i, value := range values {
@@ -100,7 +100,7 @@ func bar(path *strings.Builder, i int, bottom, tall float64) {
 		round(float64(i)*slot+gap/2), round(max(height-bottom-tall, 0)), width, round(tall), -width)
 }
 
-// niceAbove is a round number that is not below n, of 4 or more.
+// niceAbove returns a round number of at least n, and at least 4.
 func niceAbove(n int64) int64 {
 	for power := int64(1); ; power *= 10 {
 		for _, factor := range []int64{4, 6, 8, 10, 20} {

@@ -31,7 +31,7 @@ func connectionPath(user, client uuid.UUID) string {
 	return userPath(user) + "/connections/" + client.String()
 }
 
-// connection is the life of one, with its user.
+// connection is a connection with its user.
 type connection struct {
 	User account.User
 	oauth.Details
@@ -39,7 +39,7 @@ type connection struct {
 
 func (c connection) path() string { return connectionPath(c.User.ID, c.Partner.ClientID) }
 
-// connectionOf is the connection that the path names.
+// connectionOf returns the connection in the path.
 func (c *console) connectionOf(r *http.Request) (one connection, err error) {
 	if one.User, err = c.userOf(r); err != nil {
 		return one, err
@@ -52,11 +52,11 @@ func (c *console) connectionOf(r *http.Request) (one connection, err error) {
 	return one, err
 }
 
-// connectionView is the life of a connection.
+// connectionView shows a connection and its history.
 type connectionView struct {
 	connection
-	Why   template.HTML // it works, or does not
-	Days  []moment      // what happened, newest first
+	Why   template.HTML // the connection works or does not
+	Days  []moment      // the history, newest first
 	Pages pages
 }
 
@@ -74,7 +74,7 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 	}
 	latest := x.Days
 	if x.Pages.First != "" {
-		latest = nil // they are older ones
+		latest = nil // this page has older ones
 	}
 	if x.Why, err = c.why(r.Context(), newWriter(c.site.Locale(r)), one.Details, latest); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 	return c.write(w, r, "users", "connection", x)
 }
 
-// why says in one sentence why a connection does what it does. latest are its latest moments, as far as they are known already.
+// why explains why a connection works or does not. latest holds its latest moments, if they were already read.
 func (c *console) why(ctx context.Context, in writer, life oauth.Details, latest []moment) (template.HTML, error) {
 	say := func(key string, values ...any) template.HTML {
 		values = append(values, "Partner", isolated(life.Partner.Name))
@@ -124,7 +124,7 @@ func (c *console) why(ctx context.Context, in writer, life oauth.Details, latest
 	return say("authorized", "Since", instant(life.AuthorizedAt), "Read", instant(*life.LastReadAt)), nil
 }
 
-// endOf is the entry of what ended a connection, nil where there is none any more.
+// endOf returns the audit entry of the act that ended a connection, or nil if the log no longer has it.
 func (c *console) endOf(ctx context.Context, life oauth.Details, latest []moment, action string) (*audit.Event, error) {
 	for _, m := range latest {
 		if m.Deed != nil && m.Deed.Action == action {
@@ -134,7 +134,7 @@ func (c *console) endOf(ctx context.Context, life oauth.Details, latest []moment
 	return c.lastOf(ctx, audit.Filter{UserID: life.UserID, ClientID: life.Partner.ClientID, Action: action})
 }
 
-// lastOf is the newest entry that fits a filter, nil where there is none, or none among those that a page may look at.
+// lastOf returns the newest entry that matches a filter, or nil if one page of the search finds none.
 func (c *console) lastOf(ctx context.Context, filter audit.Filter) (*audit.Event, error) {
 	found, err := c.Audit.Search(ctx, filter, page.Key{}, 1)
 	if err != nil || len(found.Events) == 0 {
@@ -143,7 +143,7 @@ func (c *console) lastOf(ctx context.Context, filter audit.Filter) (*audit.Event
 	return &found.Events[0], nil
 }
 
-// reasonOf is why a connection was revoked.
+// reasonOf returns why a connection was revoked.
 func reasonOf(event audit.Event) string {
 	if detailOf(event).Reason == "refresh_token_replayed" {
 		return "replayed"
@@ -151,7 +151,7 @@ func reasonOf(event audit.Event) string {
 	return "by_partner"
 }
 
-// endedBy is who disconnected a connection, or what did.
+// endedBy returns who or what disconnected a connection.
 func endedBy(event audit.Event) string {
 	switch {
 	case detailOf(event).Reason == "client_offboarded":
@@ -166,23 +166,23 @@ func endedBy(event audit.Event) string {
 	return "by_name"
 }
 
-// detail is what entries about connections have in theirs.
+// detail is the detail of an audit entry about a connection.
 type detail struct {
 	Reason string `json:"reason"`
 	Scopes string `json:"scopes"`
 }
 
 func detailOf(event audit.Event) (d detail) {
-	_ = json.Unmarshal(event.Detail, &d) // what is not there is empty
+	_ = json.Unmarshal(event.Detail, &d) // missing fields stay empty
 	return d
 }
 
-// isolated is a name that is kept apart from the direction of what is around it.
+// isolated returns a name whose text direction does not affect the text around it.
 func isolated(name string) template.HTML {
 	return "<bdi>" + template.HTML(template.HTMLEscapeString(name)) + "</bdi>" //nolint:gosec // escaped
 }
 
-// span is a time of days or, where it is less than two, of hours.
+// span writes a duration in days, or in hours if it is under two days.
 func (w writer) span(d time.Duration) string {
 	if hours := int(d.Round(time.Hour).Hours()); hours < 48 {
 		return w.amount("hours", hours)
@@ -195,14 +195,14 @@ func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request, one 
 		return site.Redirect(one.path())
 	}
 	in := newWriter(c.site.Locale(r))
-	told := "told"
+	notified := "notified"
 	switch endpoint, err := c.Webhooks.Endpoint(r.Context(), one.Partner.ClientID); {
 	case errors.Is(err, webhook.ErrNoEndpoint):
-		told = "not_told"
+		notified = "not_notified"
 	case err != nil:
 		return err
 	case !endpoint.StoppedAt.IsZero():
-		told = "stopped"
+		notified = "stopped"
 	}
 	name := isolated(one.Partner.Name)
 	return c.confirm(w, r, "users", confirmation{
@@ -210,7 +210,7 @@ func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request, one 
 		Says: []template.HTML{
 			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(one.Version), "Scopes", one.Scopes.String(),
 				"From", date(one.HistoryFrom), "Refreshes", in.amount("refreshes", int(one.Refreshes))),
-			in.HTML("console.disconnect."+told, "Partner", name),
+			in.HTML("console.disconnect."+notified, "Partner", name),
 		},
 		Action: in.Text("console.disconnect.act"), Grave: true, Back: one.path(),
 	})

@@ -27,10 +27,10 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// Path is where the console begins.
+// Path is the path of the console.
 const Path = "/console"
 
-// Serves says whether a path is one of the console.
+// Serves reports whether a path belongs to the console.
 func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
 // Config of the console. Only TrustedProxies, Brand, Texts, Token and Limits may be empty.
@@ -47,13 +47,13 @@ type Config struct {
 	Consent   ConsentPage
 	Facts     func(context.Context) Facts // of the service as a whole
 	Now       func() time.Time
-	Brand     brand.Brand       // whose service this is; without a name: the program's own
+	Brand     brand.Brand       // of the operator; without a name, the program's own
 	Texts     *locale.Catalogue // of users' pages and of the console; nil: the built-in ones
 
-	TrustedProxies network.Proxies // whose X-Forwarded-For is believed
+	TrustedProxies network.Proxies // whose X-Forwarded-For is trusted
 
-	Token  string           // that the sign-in is filled with, for a demo on one's own machine; empty: none
-	Limits timelimit.Limits // of the time that a request may take
+	Token  string           // prefilled at sign-in, for a local demo; empty: none
+	Limits timelimit.Limits // of requests' time
 }
 
 // console is the configuration with the embedded files.
@@ -68,8 +68,8 @@ var inConsole = fairqueue.Caller{Kind: fairqueue.Console}
 //go:embed templates static
 var files embed.FS
 
-// New serves [Path] and everything below it. Mount it behind telemetry.Requests and a check of the Host. An error means that the
-// embedded files are inconsistent.
+// New returns the handler of [Path] and everything below it. Mount it behind telemetry.Requests and a check of the Host. It fails
+// only if the embedded files are inconsistent.
 func New(config Config) (http.Handler, error) {
 	if config.Texts == nil {
 		config.Texts = locale.Default()
@@ -108,21 +108,21 @@ func New(config Config) (http.Handler, error) {
 	return router, nil
 }
 
-// page responds with what handle writes, or with the redirect or error page of its error or panic.
+// page serves a handler, and turns its error or panic into a redirect or an error page.
 func (c *console) page(handle site.Handler) http.HandlerFunc {
 	return site.Handle(handle, c.fail)
 }
 
-// routeAct routes the page that asks for an act, and the act.
+// routeAct routes the page that asks for an act with GET, and the act with POST.
 func routeAct[T any](c *console, r chi.Router, path string, of func(*http.Request) (T, error), ask, act site.About[T]) {
 	r.Get(path, c.page(site.Given(of, ask)))
 	r.Post(path, c.page(site.Given(of, act)))
 }
 
-// longTime is how long a request may take that ends many connections, or asks somebody else's server.
+// longTime limits requests that end many connections or call a partner's server.
 const longTime = 30 * time.Second
 
-// limit is how long a request may take before it gets an error page.
+// limit returns how long a request may take.
 func (c *console) limit(r *http.Request) time.Duration {
 	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
 		return max(longTime, c.Limits.Batch)
@@ -130,12 +130,12 @@ func (c *console) limit(r *http.Request) time.Duration {
 	return c.Limits.Act
 }
 
-// view is what a template is given: what every page has, and what this one shows.
+// view is the data of a template.
 type view struct {
-	Who  operators.Operator // empty where nobody is signed in
-	Part string             // of the console, in its navigation
-	News string             // what has just happened, by a name that the texts know
-	X    any                // of the page
+	Who  operators.Operator // empty if nobody is signed in
+	Part string             // the entry in the navigation
+	News string             // the text of the act that was just done
+	X    any                // the page's own data
 }
 
 // write sends a page of a part of the console.
@@ -144,16 +144,16 @@ func (c *console) write(w http.ResponseWriter, r *http.Request, part, name strin
 	return nil
 }
 
-// refuse sends the page of a form again, with what is wrong with it.
+// refuse sends the page of a form again, with its problems.
 func (c *console) refuse(w http.ResponseWriter, r *http.Request, part, name string, x any) error {
 	c.site.Write(w, r, http.StatusUnprocessableEntity, name, view{Who: holderOf(r), Part: part, X: x})
 	return nil
 }
 
-// done is the address of a page that says what has just happened: text console.done.{what}.
+// done redirects to a page that shows the text console.done.{what}.
 func done(path, what string) site.Redirect { return site.Redirect(path + "?done=" + what) }
 
-// news is the text of what has just happened, as the address says it; empty where it says nothing, or what nobody knows.
+// news returns the text of the act that the query names, or an empty string.
 func (c *console) news(r *http.Request) string {
 	what := r.URL.Query().Get("done")
 	if _, known := doneTexts[what]; !known {
@@ -162,7 +162,7 @@ func (c *console) news(r *http.Request) string {
 	return string(c.site.Locale(r).HTML("console.done." + what))
 }
 
-// doneTexts are the names of what can have happened.
+// doneTexts has the names of all acts.
 var doneTexts = map[string]struct{}{
 	"user_deleted": {}, "user_changed": {}, "connection_disconnected": {}, "activity_adjusted": {}, "adjustment_removed": {},
 
@@ -170,20 +170,20 @@ var doneTexts = map[string]struct{}{
 	"partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},
 }
 
-// confirmation is the page before an act, and its form.
+// confirmation is the page that asks to confirm an act, and its form.
 type confirmation struct {
-	Title  string          // of the page, and its heading
-	Says   []template.HTML // what will happen, a paragraph each
+	Title  string          // of the page and its heading
+	Says   []template.HTML // what will happen, one paragraph each
 	Action string          // the text of the button
-	Grave  bool            // it takes something away
-	Back   string          // the path of the page to go back to
-	Fields []field         // what it asks for; none: only yes
-	Hidden []choice        // what it sends beside that, each under its name
+	Grave  bool            // the act removes something
+	Back   string          // the path of the page before
+	Fields []field         // empty: only a button
+	Hidden []choice        // hidden fields
 
-	Problem template.HTML // why it is shown again, where that is no field's; empty: nothing
+	Problem template.HTML // of the whole form; empty: none
 }
 
-// confirm asks whether an act is meant. Its form is posted to the path of the page.
+// confirm asks to confirm an act. The form is posted to the path of the page.
 func (c *console) confirm(w http.ResponseWriter, r *http.Request, part string, x confirmation) error {
 	if x.HasProblem() {
 		return c.refuse(w, r, part, "confirm", x)

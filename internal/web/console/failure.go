@@ -15,7 +15,7 @@ import (
 
 var errReadOnly = errors.New("the operator token is for reading alone")
 
-// failures are errors and their pages: the texts console.failure.{name}. What is not here is a fault of the service.
+// failures maps errors to pages with the texts console.failure.{name}. Any other error is a fault of the service.
 var failures = []struct {
 	err    error
 	name   string // also in the log
@@ -37,7 +37,7 @@ var failures = []struct {
 	{webhook.ErrNoEvent, "event_not_found", http.StatusNotFound},
 }
 
-// fail responds with the error's page.
+// fail sends the page of an error.
 func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	event := telemetry.EventOf(r.Context())
 	name, status := "fault", http.StatusInternalServerError

@@ -9,28 +9,28 @@ import (
 
 // field of a form.
 type field struct {
-	Name, Type string // as HTML has them; the type textarea is one for several lines
+	Name, Type string // as in HTML; the type textarea stands for that element
 	Label      template.HTML
 	Hint       template.HTML // empty: none
 	Value      string
-	Problem    template.HTML // what is wrong with the value; empty: nothing
+	Problem    template.HTML // with the value; empty: none
 	Optional   bool
-	Max        int // characters; 0: no limit of the field's own
+	Max        int // characters; 0: no limit
 
-	Choices []choice // of a list, in place of a line to write in
+	Choices []choice // if there are any, the field is a list
 }
 
-// refuse sets the problem of the field, if wrong is about it.
+// refuse sets the field's problem if wrong names the field.
 func (f *field) refuse(in *locale.Locale, wrong *refusal.FieldError) {
 	if wrong != nil && wrong.Field == f.Name {
 		f.Problem = in.HTML("console.wrong", "Problem", wrong.Problem)
 	}
 }
 
-// choice is one of a field's.
+// choice is an option of a field.
 type choice struct{ Value, Text string }
 
-// HasProblem says whether something is wrong with the form, or with one of its fields.
+// HasProblem reports whether the form or one of its fields has a problem.
 func (c confirmation) HasProblem() bool {
 	if c.Problem != "" {
 		return true

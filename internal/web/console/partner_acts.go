@@ -19,7 +19,7 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// secretPage shows secrets, once.
+// secretPage shows secrets once.
 type secretPage struct {
 	aboutPartner
 	Heading string
@@ -30,7 +30,7 @@ type secretPage struct {
 
 type named struct{ Name, Value string }
 
-// overlaps are for how long the secret of before can go on to work.
+// overlaps lists how long the previous secret may keep working.
 var overlaps = []struct {
 	name string
 	time time.Duration
@@ -60,7 +60,7 @@ func (c *console) askSecret(w http.ResponseWriter, r *http.Request, partner clie
 	})
 }
 
-// untilOf is until when a previous secret works, in a form; empty where there is none.
+// untilOf returns the end of the previous secret for a hidden field, empty if there is none.
 func untilOf(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -68,7 +68,7 @@ func untilOf(at time.Time) string {
 	return at.UTC().Format(time.RFC3339Nano)
 }
 
-// readUntil is the reverse of untilOf. Error: site.ErrBadForm.
+// readUntil reverses untilOf. Error: site.ErrBadForm.
 func readUntil(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -80,7 +80,7 @@ func readUntil(text string) (time.Time, error) {
 	return at, nil
 }
 
-// replaceSecret shows the new secret, and until when the one of before works.
+// replaceSecret replaces the secret, and shows the new one and the end of the previous one.
 func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form, err := site.ReadForm(w, r, "overlap", "older")
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner 
 			continue
 		}
 		rotated, err := c.Clients.RotateSeenSecret(r.Context(), partner.ID, o.time, older)
-		if errors.Is(err, client.ErrReplacedSince) { // often the button was only pressed twice
+		if errors.Is(err, client.ErrReplacedSince) { // often by a second click
 			if partner, err = c.Clients.Get(r.Context(), partner.ID); err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func (in writer) bounded(n int) string {
 	return in.number(n)
 }
 
-// offboardPartner ends a partner for good. Where not all of its connections can be ended in time, the service ends the rest.
+// offboardPartner ends a partner for good. If time runs out before all connections have ended, the service ends the rest.
 func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form, err := site.ReadForm(w, r, "name")
 	if err != nil {
@@ -217,14 +217,14 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 // logoForm is the page for a partner's logo.
 type logoForm struct {
 	aboutPartner
-	Problem template.HTML // why the file was refused
+	Problem template.HTML // with the file
 }
 
 func (c *console) showLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	return c.write(w, r, "partners", "logo", logoForm{aboutPartner: aboutPartner{partner, "overview"}})
 }
 
-// setLogo reads a form with one file.
+// setLogo sets the logo from a form with one file.
 func (c *console) setLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	file, err := readFile(w, r, "logo", brand.MaxLogo)
 	if err != nil {
@@ -249,9 +249,9 @@ func (c *console) replaceLogo(r *http.Request, partner client.Client, logo brand
 	return done(partnerPath(partner.ID), what)
 }
 
-// readFile reads a form that has one file and nothing else; of a larger one it reads a byte more than max. Error: site.ErrBadForm.
+// readFile reads a form that has one file and nothing else. It reads at most max+1 bytes of the file. Error: site.ErrBadForm.
 func readFile(w http.ResponseWriter, r *http.Request, name string, max int64) ([]byte, error) {
-	const around = 4 << 10 // what a form adds to its file
+	const around = 4 << 10 // of the form beside its file
 	r.Body = http.MaxBytesReader(w, r.Body, max+1+around)
 	reader, err := r.MultipartReader()
 	if err != nil {
@@ -290,6 +290,6 @@ func (c *console) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	site.Unchanging(w, logo.MediaType())
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	w.Header().Set("Content-Type", logo.MediaType())
-	_, _ = w.Write(logo.Content) // fails only where nobody reads it any more
+	_, _ = w.Write(logo.Content) // fails only if the browser has gone
 	return nil
 }

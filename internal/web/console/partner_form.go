@@ -19,28 +19,28 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// partnerForm is the form of a registration, new or to be changed.
+// partnerForm is the form of a new or existing registration.
 type partnerForm struct {
 	aboutPartner
 	New    bool
-	ID     uuid.UUID // of a new one: whoever sends the form twice registers one partner
-	Seen   string    // of one to be changed: what the form began with
+	ID     uuid.UUID // of a new partner, so that sending the form twice registers one
+	Seen   string    // hash of the registration that the form began with
 	Fields []field
 	Scopes []check
-	// ScopeProblem says that no scope was chosen.
+	// ScopeProblem is set if no scope was chosen.
 	ScopeProblem template.HTML
-	Stale        bool // the registration was changed by somebody else meanwhile
+	Stale        bool // somebody else has changed the registration
 	Alike        []client.Client
-	AlikeTo      string // the name that looks like theirs
+	AlikeTo      string // the name that was entered
 }
 
-// check is a box to tick.
+// check is a checkbox.
 type check struct {
 	Name    string
 	Checked bool
 }
 
-// partnerFields are the fields of a registration under the names of the domain.
+// partnerFields lists the fields of a registration by the domain's names.
 var partnerFields = []struct {
 	name, kind string
 	optional   bool
@@ -79,16 +79,16 @@ func readPartnerForm(w http.ResponseWriter, r *http.Request) (map[string]string,
 	}
 	for _, name := range scope.All.Names() {
 		if form[name] != "" {
-			one, _ := scope.Parse(name) // a name of ours
+			one, _ := scope.Parse(name) // known
 			registration.Scopes |= one
 		}
 	}
-	// Zero is no number of the form's, and the domain's usual one.
+	// The domain takes 0 for its default; the form requires a number.
 	registration.WebhookParallel = cmp.Or(registration.WebhookParallel, -1)
 	return form, registration, nil
 }
 
-// fill makes the fields of a registration. wrong names the one that was refused, if any; form has what was written.
+// fill sets the fields of a registration. form has the submitted values, if any; wrong is the refused field, if any.
 func (p *partnerForm) fill(in writer, registration client.Registration, form map[string]string, wrong *refusal.FieldError) {
 	for _, f := range partnerFields {
 		most := client.Limits[f.name]
@@ -106,7 +106,7 @@ func (p *partnerForm) fill(in writer, registration client.Registration, form map
 		p.Fields = append(p.Fields, one)
 	}
 	for _, name := range scope.All.Names() {
-		one, _ := scope.Parse(name) // a name of ours
+		one, _ := scope.Parse(name) // known
 		p.Scopes = append(p.Scopes, check{name, registration.Scopes.Contains(one)})
 	}
 	scopes := field{Name: "scope"}
@@ -114,7 +114,7 @@ func (p *partnerForm) fill(in writer, registration client.Registration, form map
 	p.ScopeProblem = scopes.Problem
 }
 
-// seenAs is a mark of what a form begins with, all but the logo.
+// seenAs returns a hash of a registration without its logo.
 func seenAs(r client.Registration) string {
 	r.Logo = brand.Logo{}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", fmt.Sprintf("%#v", r)))
@@ -129,7 +129,7 @@ func (c *console) showNewPartner(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "partners", "partner-form", form)
 }
 
-// createPartner registers a partner, and shows its secret.
+// createPartner registers a partner and shows its secret.
 func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
 	form, registration, err := readPartnerForm(w, r)
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// lookAlikes are partners whose names users could take for this one, unless it was confirmed that it is another company's.
+// lookAlikes returns partners whose names users could mistake for this one, unless the operator has confirmed the name.
 func (c *console) lookAlikes(r *http.Request, name, confirmed string, except uuid.UUID) ([]client.Client, error) {
 	if name == "" || name == confirmed {
 		return nil, nil
@@ -180,7 +180,7 @@ func (c *console) showPartnerForm(w http.ResponseWriter, r *http.Request, partne
 	return c.write(w, r, "partners", "partner-form", form)
 }
 
-// changeable is the partner that the path names, if something about it can be changed. Error: refusal.ErrClientOffboarded.
+// changeable returns the partner in the path if it can be changed. Error: refusal.ErrClientOffboarded.
 func (c *console) changeable(r *http.Request) (client.Client, error) {
 	partner, err := c.partnerOf(r)
 	if err == nil && partner.Status == client.Offboarded {
@@ -223,7 +223,7 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 		return again(wrong)
 	case err != nil:
 		return err
-	case page.Stale: // what it is now is shown, so that nobody undoes what they have not seen
+	case page.Stale: // show the current values, so that nobody overwrites values that they have not seen
 		page.Seen, page.Partner.Registration = seenAs(now), now
 		page.fill(newWriter(c.site.Locale(r)), now, nil, nil)
 		return c.refuse(w, r, "partners", "partner-form", page)

@@ -8,7 +8,7 @@ import (
 	"connect-svc/internal/usage"
 )
 
-// refusedList is a page of a partner's refused requests, the latest first.
+// refusedList is a page of a partner's refused requests, newest first.
 type refusedList struct {
 	aboutPartner
 	Rows  []usage.ClientError

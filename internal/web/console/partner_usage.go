@@ -12,16 +12,16 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// windows are how far back a page of usage looks, in hours.
+// windows lists the windows of usage pages in hours.
 var windows = map[string]int{"": 24, "24": 24, "168": 168}
 
-// window is the time that a page of usage is about.
+// window is the time that a usage page covers.
 type window struct {
 	Hours      int
 	Since, Now time.Time
 }
 
-// windowOf reads how far back to look. The hour that runs is the last one.
+// windowOf reads the window from a query. Its last hour is the current one.
 func (c *console) windowOf(query map[string]string) (window, error) {
 	hours, known := windows[query["hours"]]
 	if !known {
@@ -31,7 +31,7 @@ func (c *console) windowOf(query map[string]string) (window, error) {
 	return window{hours, now.Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour), now}, nil
 }
 
-// Query is the window in an address; empty for the usual one.
+// Query returns the window for an address, empty for the default one.
 func (w window) Query() string {
 	if w.Hours == windows[""] {
 		return ""
@@ -39,7 +39,7 @@ func (w window) Query() string {
 	return "?hours=" + strconv.Itoa(w.Hours)
 }
 
-// partnerUsage is the usage of one partner, drawn.
+// partnerUsage shows the usage of one partner.
 type partnerUsage struct {
 	aboutPartner
 	Window window
@@ -48,10 +48,10 @@ type partnerUsage struct {
 	Bars   []string // of the operations
 }
 
-// Width is that of the drawings.
+// Width returns the width of the charts.
 func (u partnerUsage) Width() int { return len(u.Report.Hours) * slot }
 
-// Busy are the hours with requests, the last one first.
+// Busy returns the hours with requests, newest first.
 func (u partnerUsage) Busy() (hours []usage.Hour) {
 	for _, hour := range slices.Backward(u.Report.Hours) {
 		if hour.Requests > 0 {
@@ -61,7 +61,7 @@ func (u partnerUsage) Busy() (hours []usage.Hour) {
 	return hours
 }
 
-// Peak is the share of the budget that the busiest minute of an hour took.
+// Peak returns the share of the budget that the busiest minute of an hour used.
 func (u partnerUsage) Peak(hour usage.Hour) float64 {
 	return float64(hour.BusiestMinute) / float64(u.Report.RequestsPerMinute)
 }
@@ -107,14 +107,14 @@ func (u *partnerUsage) draw(in writer) {
 	}
 }
 
-// byHour makes a chart without series. describe puts what happened in an hour into words.
+// byHour returns a chart without series. describe returns an hour's text.
 func (in writer) byHour(report usage.Report, name string, describe func(usage.Hour) string) chart {
 	return newChart(in.Text("console.usage."+name+".title"), in.Text("console.usage."+name+".unit"), len(report.Hours), func(i int) string {
 		return hour(report.Hours[i].Start) + " UTC: " + describe(report.Hours[i])
 	})
 }
 
-// drawRequests stacks the requests of each hour by how they ended.
+// drawRequests stacks the requests of each hour by outcome.
 func (in writer) drawRequests(report usage.Report) chart {
 	c := in.byHour(report, "requests", func(h usage.Hour) string {
 		return in.Text("console.usage.requests.hour", "Requests", in.number(h.Requests), "Limited", in.number(h.RateLimited),
@@ -153,7 +153,7 @@ func (in writer) drawBudget(report usage.Report) chart {
 			"Share", in.percent(float64(h.BusiestMinute)/float64(policy)))
 	})
 	top := 1.25
-	if peak := report.PeakBudgetUsed(); peak > top { // a burst comes on top of a minute's rate
+	if peak := report.PeakBudgetUsed(); peak > top { // a burst adds to a minute's rate
 		top = float64(niceAbove(int64(100*peak))) / 100
 	}
 	values := valuesOf(report.Hours, func(h usage.Hour) int64 { return h.BusiestMinute })

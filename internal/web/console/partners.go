@@ -37,7 +37,7 @@ func (c *console) routePartners(r chi.Router) {
 	c.routePreview(r)
 }
 
-// aboutPartner is what the head of each page about a partner shows.
+// aboutPartner is the header of each page about a partner.
 type aboutPartner struct {
 	Partner client.Client
 	Tab     string
@@ -45,7 +45,7 @@ type aboutPartner struct {
 
 func partnerPath(id uuid.UUID) string { return partnersPath + "/" + id.String() }
 
-// partnerOf is the partner that the path names.
+// partnerOf returns the partner in the path.
 func (c *console) partnerOf(r *http.Request) (client.Client, error) {
 	id, err := site.PathID(r, "partner")
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *console) partnerOf(r *http.Request) (client.Client, error) {
 	return c.Clients.Get(r.Context(), id)
 }
 
-// partnerList is all partners with what they asked, the busiest first.
+// partnerList lists all partners with their usage, busiest first.
 type partnerList struct {
 	Window window
 	Rows   []partnerRow
@@ -66,7 +66,7 @@ type partnerRow struct {
 	Authorized string
 }
 
-// keyOf is a partner's place in the list, which has the busiest first.
+// keyOf returns a partner's place in the list, busiest first.
 func keyOf(report usage.Report) page.Key {
 	return page.Key{N: report.Total.Requests, ID: report.ClientID}
 }
@@ -117,11 +117,11 @@ func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner cl
 	return c.write(w, r, "partners", "partner", partnerView{aboutPartner{partner, "overview"}, newWriter(c.site.Locale(r)).counted(connections)})
 }
 
-// connectionCounts are counts of connections in words.
+// connectionCounts has formatted counts of connections.
 type connectionCounts struct {
-	Note       string // what the numbers are, where they are not exact
+	Note       string // how exact the numbers are; empty: exact
 	Authorized string
-	States     []stateCount // none where nothing is known, or there is nothing
+	States     []stateCount // empty if there are no connections or the counts are unknown
 }
 
 type stateCount struct {
@@ -129,7 +129,7 @@ type stateCount struct {
 	X, Width    float64 // in the bar, of 100
 }
 
-// counted puts counts of connections into words.
+// counted formats counts of connections.
 func (in writer) counted(connections usage.Connections) connectionCounts {
 	var c connectionCounts
 	switch connections.Precision {
@@ -160,7 +160,7 @@ func (in writer) counted(connections usage.Connections) connectionCounts {
 	return c
 }
 
-// precisely writes a count with how exact it is.
+// precisely writes a count and its precision.
 func (in writer) precisely(n int64, precision usage.Precision) string {
 	switch precision {
 	case usage.Estimated:

@@ -12,12 +12,12 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// ConsentPage shows what users of a partner are asked, as a page on which nothing works.
+// ConsentPage shows the consent page of a partner. Nothing on it works.
 type ConsentPage interface {
-	// Show sends the page in a language. logo is the address of the partner's logo, empty where it has none; back is where the page
-	// leads back to.
+	// Show sends the page in a language. logo is the address of the partner's logo, empty if it has none. back is the
+	// address of the console's page.
 	Show(w http.ResponseWriter, r *http.Request, of client.Client, tag, logo, back string)
-	// ServeFile sends a file that the page needs, by the name of the path. Error: site.ErrNotFound.
+	// ServeFile sends a file of the page, by the name in the path. Error: site.ErrNotFound.
 	ServeFile(w http.ResponseWriter, r *http.Request) error
 }
 
@@ -30,13 +30,13 @@ func (c *console) routePreview(r chi.Router) {
 	r.Get(partnersPath+"/{partner}/consent/{language}", c.page(site.Given(c.partnerOf, c.showPreview)))
 }
 
-// previewChoice is the page that leads to the consent page in each language.
+// previewChoice links to the consent page in each language.
 type previewChoice struct {
 	aboutPartner
 	Languages []tongue
 }
 
-// tongue is a language by its own name.
+// tongue is a language and its own name.
 type tongue struct{ Tag, Name string }
 
 func (c *console) choosePreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {

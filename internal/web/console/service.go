@@ -21,18 +21,18 @@ func (c *console) routeService(r chi.Router) {
 	r.Get(servicePath, c.page(c.showService))
 }
 
-// guide is what to do when an alert fires.
+// guide explains what to do when an alert fires.
 var guide = docs.Guide()
 
-// serviceView is the service as a whole.
+// serviceView shows the state of the service.
 type serviceView struct {
 	Facts
 	Firing        []firing
-	Growth, Queue *chart // nil: there is nothing to draw
-	Grew          string // by how much the database has grown, and since when; empty: not known yet
+	Growth, Queue *chart // nil: no data
+	Grew          string // by how much and since when; empty: not known yet
 }
 
-// firing is an alert that fires, on one server or several.
+// firing is an alert that fires on one or more servers.
 type firing struct {
 	alerts.Alert
 	Hosts  []string
@@ -57,7 +57,7 @@ func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "service", "service", x)
 }
 
-// firing are the alerts of all servers that are there, those that call somebody first.
+// firing returns the alerts of all running servers, pages before tickets.
 func (x serviceView) firing() (list []firing) {
 	add := func(host string, alert alerts.Alert) {
 		i := slices.IndexFunc(list, func(f firing) bool { return f.Name == alert.Name && f.Summary == alert.Summary })
@@ -84,7 +84,7 @@ func (x serviceView) firing() (list []firing) {
 			}
 		}
 	}
-	for _, alert := range x.Alerts { // what this server knows is newer than its row
+	for _, alert := range x.Alerts { // newer than this server's row
 		add(self, alert)
 	}
 	slices.SortStableFunc(list, func(a, b firing) int {
@@ -93,26 +93,26 @@ func (x serviceView) firing() (list []firing) {
 	return list
 }
 
-// IsSelf tells the server that made the page from the others.
+// IsSelf reports whether a server rendered this page.
 func (x serviceView) IsSelf(id uuid.UUID) bool { return id == x.Self }
 
-// Pending are migrations that this program has and the database has not, or the other way round.
+// Pending reports whether program and database differ in their migrations.
 func (x serviceView) Pending() bool { return x.Migrations.Value.Applied != x.Migrations.Value.Known }
 
-// Soon tells whether a certificate ends within the time in which the alert ConnectCertificateEnds fires.
+// Soon reports whether a certificate ends within the time in which the alert ConnectCertificateEnds fires.
 func (x serviceView) Soon(end time.Time) bool { return end.Sub(x.At) < 14*24*time.Hour }
 
-// Left is the time until an instant, none where it has passed.
+// Left returns the time until an instant, or 0 if it has passed.
 func (x serviceView) Left(end time.Time) time.Duration { return max(0, end.Sub(x.At)) }
 
-// Sizes are those of the days before today, oldest first, and that of now.
+// Sizes returns the sizes of the days before today, oldest first, and the current size.
 func (x serviceView) Sizes() []servers.Size {
 	today := x.At.UTC().Truncate(24 * time.Hour)
 	sizes := slices.DeleteFunc(slices.Clone(x.Database.Value.Sizes), func(s servers.Size) bool { return !s.Day.Before(today) })
 	return append(sizes, servers.Size{Day: today, Bytes: x.Database.Value.Bytes})
 }
 
-// drawGrowth draws the size of the database on each day from the first that is known.
+// drawGrowth draws the size of the database by day, from the first known day on.
 func (in writer) drawGrowth(sizes []servers.Size) *chart {
 	first, last := sizes[0].Day, sizes[len(sizes)-1]
 	days := int(last.Day.Sub(first).Hours()/24) + 1
@@ -143,7 +143,7 @@ func (in writer) drawGrowth(sizes []servers.Size) *chart {
 	return &drawn
 }
 
-// drawQueue draws how many events have waited for how long.
+// drawQueue draws the waiting events by their age.
 func (in writer) drawQueue(queue webhook.Queue) *chart {
 	values, most := make([]float64, len(queue.Ages)), int64(1)
 	for i, age := range queue.Ages {
@@ -160,7 +160,7 @@ func (in writer) drawQueue(queue webhook.Queue) *chart {
 	return &drawn
 }
 
-// age is for how long events have waited.
+// age writes a range of waiting times.
 func (in writer) age(age webhook.Age) string {
 	if age.UpTo == 0 {
 		return in.Text("console.service.queue.older")

@@ -17,8 +17,8 @@ import (
 
 var keyEncoding = base64.RawURLEncoding.Strict()
 
-// cookie of the session. SameSite is Strict: no other page leads into the console, and none sends its forms. Browsers accept the
-// prefix __Host- only over TLS.
+// cookie returns the session's cookie. It is SameSite=Strict, so that no other site can open the console's pages or send its forms.
+// Browsers accept the prefix __Host- only over TLS.
 func cookie(r *http.Request, key []byte, lifetime int) *http.Cookie {
 	one := &http.Cookie{ //nolint:gosec // Secure wherever the listener has TLS; browsers keep no such cookie of another
 		Name: "connect-console", Value: keyEncoding.EncodeToString(key), Path: Path,
@@ -30,7 +30,7 @@ func cookie(r *http.Request, key []byte, lifetime int) *http.Cookie {
 	return one
 }
 
-// sessionKey reads the key of the session from its cookie.
+// sessionKey reads the session's key from the cookie.
 func sessionKey(r *http.Request) (key operators.SessionKey, ok bool) {
 	cookie, err := r.Cookie(cookie(r, nil, 0).Name)
 	if err != nil {
@@ -45,13 +45,13 @@ func sessionKey(r *http.Request) (key operators.SessionKey, ok bool) {
 
 type holderKey struct{}
 
-// holderOf is who is signed in.
+// holderOf returns the operator who is signed in.
 func holderOf(r *http.Request) operators.Operator {
 	holder, _ := r.Context().Value(holderKey{}).(operators.Operator)
 	return holder
 }
 
-// session finds out who is signed in. Error: operators.ErrNoSession.
+// session reads the session of a request. Error: operators.ErrNoSession.
 func (c *console) session(r *http.Request) (operators.Operator, error) {
 	key, ok := sessionKey(r)
 	if !ok {
@@ -60,8 +60,8 @@ func (c *console) session(r *http.Request) (operators.Operator, error) {
 	return c.Sessions.Get(r.Context(), c.Operators, key)
 }
 
-// signedIn lets in who has a session, and has them act under their name. Others are led to the sign-in, from where they come back
-// to the page that they asked for. A token for reading alone sends no form.
+// signedIn admits requests with a session, and makes its operator the actor. It redirects others to the sign-in, which returns to
+// the requested page. It refuses forms of a read-only token.
 func (c *console) signedIn(next http.Handler) http.Handler {
 	return c.page(func(w http.ResponseWriter, r *http.Request) error {
 		holder, err := c.session(r)
@@ -90,12 +90,12 @@ func (c *console) signedIn(next http.Handler) http.Handler {
 	})
 }
 
-// signInView is what the page for signing in shows.
+// signInView is the sign-in page.
 type signInView struct {
-	To    string // where to go then
+	To    string // the page to open after it
 	Wrong bool
 	Ended bool // a session has ended
-	Out   bool // somebody has just signed out
+	Out   bool // the operator has just signed out
 	Token string
 }
 
@@ -107,12 +107,12 @@ func (c *console) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	query := r.URL.Query()
 	c.site.Write(w, r, http.StatusOK, "sign-in", view{X: signInView{
-		To: within(query.Get("to")), Ended: query.Has("ended"), Out: query.Has("signed-out"), Token: c.Token,
+		To: safeReturnPath(query.Get("to")), Ended: query.Has("ended"), Out: query.Has("signed-out"), Token: c.Token,
 	}})
 	return nil
 }
 
-// signIn starts a session for the holder of a token. Its key is always a new one, whatever the browser had.
+// signIn starts a session for the holder of a token. The session always gets a new key.
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 	form, err := site.ReadForm(w, r, "token", "to")
 	if err != nil {
@@ -123,8 +123,8 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 		if err := c.Audit.RecordFailedSignIn(r.Context(), c.Now(), c.TrustedProxies.Of(r).String()); err != nil {
 			return err
 		}
-		telemetry.EventOf(r.Context()).Code = "unauthorized" // as the operator API calls it
-		c.site.Write(w, r, http.StatusUnprocessableEntity, "sign-in", view{X: signInView{To: within(form["to"]), Wrong: true}})
+		telemetry.EventOf(r.Context()).Code = "unauthorized" // the operator API's code
+		c.site.Write(w, r, http.StatusUnprocessableEntity, "sign-in", view{X: signInView{To: safeReturnPath(form["to"]), Wrong: true}})
 		return nil
 	}
 	if err != nil {
@@ -137,10 +137,10 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	http.SetCookie(w, cookie(r, key[:], int(operators.SessionLifetime.Seconds())))
-	return site.Redirect(within(form["to"]))
+	return site.Redirect(safeReturnPath(form["to"]))
 }
 
-// signOut ends the session, if there still is one.
+// signOut ends the session, if there is one.
 func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {
 	if _, err := site.ReadForm(w, r); err != nil {
 		return err
@@ -156,8 +156,8 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {
 	return site.Redirect(Path + "/sign-in?signed-out")
 }
 
-// within is an address of the console as it was given, and its first page where it is another: nobody is led away from here.
-func within(address string) string {
+// safeReturnPath returns a given address if it belongs to the console, and otherwise the first page, so that no link leads away.
+func safeReturnPath(address string) string {
 	to, err := url.Parse(address)
 	if err != nil || to.Scheme != "" || to.Host != "" || to.User != nil || path.Clean(to.Path) != to.Path || !Serves(to.Path) {
 		return Path

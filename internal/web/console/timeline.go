@@ -13,26 +13,26 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// moment is something that happened to a connection. One of the three is set.
+// moment is an entry of a connection's history. One of the three pointers is set.
 type moment struct {
 	At       time.Time
 	Deed     *deed
 	Event    *webhook.Event
 	Adjusted *activity.Adjustment
 
-	keys [3]page.Key // where the timeline continues after it: in the audit log, the events and the adjustments
+	keys [3]page.Key // after which the history continues in the audit log, the events and the adjustments
 }
 
 // deed is an entry of the audit log.
 type deed struct {
 	audit.Event
-	Text   string // console.did.{text}; empty: there is no text for it
+	Text   string // console.did.{text}; empty: no text
 	Scopes string
 	Tone   string // of its mark: good, warn, bad, or none
 }
 
-// moments are what happened to a connection, newest first: at most limit of them, those before a position. They are merged of three
-// lists, each of which is read in the order of an index.
+// moments returns at most limit entries of a connection's history before a key, newest first. It merges three lists, each read in the
+// order of an index.
 func (c *console) moments(ctx context.Context, life oauth.Details, before [3]page.Key, limit int) ([]moment, error) {
 	user, partner := life.UserID, life.Partner.ClientID
 	log, err := c.Audit.Search(ctx, audit.Filter{UserID: user, ClientID: partner}, before[0], limit)
@@ -76,7 +76,7 @@ func (c *console) moments(ctx context.Context, life oauth.Details, before [3]pag
 	return all, nil
 }
 
-// newDeed is an entry of the audit log about a connection.
+// newDeed returns an audit entry about a connection with its text.
 func newDeed(event audit.Event) *deed {
 	d := &deed{Event: event, Scopes: detailOf(event).Scopes}
 	switch event.Action {

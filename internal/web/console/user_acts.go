@@ -12,7 +12,7 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// countedTo is how far the rows of a user are counted.
+// countedTo is the largest count of a user's rows.
 const countedTo = 10_000
 
 // amount writes a number of things: 2 corrections. Text console.count.{what} has its forms.
@@ -52,8 +52,8 @@ func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user accoun
 	return done(usersPath, "user_deleted")
 }
 
-// Fields of the form that changes a user. Each is sent with what it was when the form was shown, so that what somebody else has
-// changed meanwhile is left alone.
+// userFields lists the fields of the form. Each is sent with its value when the form was shown, so that the change does not overwrite
+// somebody else's.
 var userFields = []string{"email", "timezone", "registered_on"}
 
 func userValues(user account.User) map[string]string {
@@ -65,7 +65,7 @@ func (c *console) showChangeUser(w http.ResponseWriter, r *http.Request, user ac
 	return c.askChangeUser(w, r, user, values, values, nil)
 }
 
-// askChangeUser shows the form with values, and what was wrong with one of them.
+// askChangeUser shows the form with values, and the reason why one was refused, if any.
 func (c *console) askChangeUser(w http.ResponseWriter, r *http.Request, user account.User, values, before map[string]string, refused error) error {
 	ends, err := c.Accounts.CountEndings(r.Context(), user)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 	return done(userPath(user.ID), "user_changed")
 }
 
-// userChange is what was changed in the form. A date that cannot be read is zero, which the domain refuses.
+// userChange returns the fields that differ from before. A malformed date is zero, which the domain refuses.
 func userChange(values, before map[string]string) (change account.UserChange, changes bool) {
 	changed := func(name string) *string {
 		if values[name] == before[name] {

@@ -29,7 +29,7 @@ func (c *console) routeUsers(r chi.Router) {
 	routeAct(c, r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
 }
 
-// userList is a page of users, or who was searched for.
+// userList is a page of users, or a search without a result.
 type userList struct {
 	Query    string
 	NotFound bool
@@ -37,7 +37,7 @@ type userList struct {
 	Pages    pages
 }
 
-// listUsers lists all users, or leads to the one whose address or id is searched for, or to the connection of a grant.
+// listUsers lists all users. A search redirects to the user of an address or id, or to the connection of a grant.
 func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 	query, err := parseQuery(r, "q")
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "users", "users", list)
 }
 
-// find is the page of whom a text names. Errors: refusal.ErrUserNotFound, oauth.ErrNotConnected.
+// find returns the path for an address, a user's id or a grant. Errors: refusal.ErrUserNotFound, oauth.ErrNotConnected.
 func (c *console) find(ctx context.Context, text string) (path string, err error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *console) find(ctx context.Context, text string) (path string, err error
 
 func userPath(id uuid.UUID) string { return usersPath + "/" + id.String() }
 
-// userOf is the user that the path names.
+// userOf returns the user in the path.
 func (c *console) userOf(r *http.Request) (account.User, error) {
 	id, err := site.PathID(r, "user")
 	if err != nil {
@@ -94,7 +94,7 @@ type userView struct {
 	account.User
 	Connections     []oauth.Connection
 	MoreConnections pages
-	Corrections     []activity.Adjustment // the newest first
+	Corrections     []activity.Adjustment // newest first
 	MoreCorrections pages
 }
 
@@ -110,7 +110,7 @@ func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.
 	if err != nil {
 		return err
 	}
-	// They come in the order of the partners' ids, which tells nobody anything.
+	// The domain sorts them by the partner's id, which means nothing to people.
 	slices.SortStableFunc(x.Connections, func(a, b oauth.Connection) int {
 		return cmp.Compare(strings.ToLower(a.Partner.Name), strings.ToLower(b.Partner.Name))
 	})

@@ -31,7 +31,7 @@ func (c *console) showAddress(w http.ResponseWriter, r *http.Request, partner cl
 	return c.confirm(w, r, "partners", c.addressForm(c.site.Locale(r), partner.Name, hooksPath(partner), endpoint.URL))
 }
 
-// setAddress sets where events go, and shows the secret that signs them where it is the first address.
+// setAddress sets the webhook's address. For the first address it shows the new secret.
 func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form, err := site.ReadForm(w, r, "url")
 	if err != nil {
@@ -127,13 +127,13 @@ func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook
 	return done(hooksPath(one.partner), "webhook_removed")
 }
 
-// webhookTest is the page for a sample, and what was answered to it.
+// webhookTest sends a sample event and shows the answer.
 type webhookTest struct {
 	aboutPartner
 	URL   string
 	Types []string
-	Type  string       // that was sent
-	Got   *attemptView // nil: nothing was sent yet
+	Type  string       // of the sample
+	Got   *attemptView // nil: not sent yet
 }
 
 var eventTypes = []string{webhook.ConnectionRevoked, webhook.ActivityUpdated}
@@ -181,10 +181,10 @@ func (c *console) replay(_ http.ResponseWriter, r *http.Request, one hookEvent) 
 	return done(one.path(), "event_replayed")
 }
 
-// replayPart is how many failed events are sent again at once.
+// replayPart is the number of failed events that one form sends again.
 const replayPart = 500
 
-// confirmReplayFailed asks for the failed events, and after a part of them for the next one: queued is how many there were in it.
+// confirmReplayFailed asks to send failed events again, one part after the other. queued is the size of the part before.
 func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request, one hook) error {
 	partner, endpoint := one.partner, one.endpoint
 	query, err := parseQuery(r, "queued")
@@ -206,7 +206,7 @@ func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request, on
 	return c.write(w, r, "partners", "webhook-replay", x)
 }
 
-// replayFailedView is how many events were queued, how many are left, and how many of them are next.
+// replayFailedView has the numbers of queued, failed and next events.
 type replayFailedView struct {
 	aboutPartner
 	Done   bool

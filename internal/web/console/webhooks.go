@@ -29,19 +29,19 @@ func (c *console) routeWebhooks(r chi.Router) {
 
 func hooksPath(partner client.Client) string { return partnerPath(partner.ID) + "/webhooks" }
 
-// eventStates are the filters of the list.
+// eventStates lists the filters of the list.
 var eventStates = []string{"", string(webhook.Pending), string(webhook.Failed), string(webhook.Delivered)}
 
-// eventList is a partner's webhook, and a page of its events, the latest first.
+// eventList is a partner's webhook and a page of its events, newest first.
 type eventList struct {
 	aboutPartner
 	Endpoint webhook.Endpoint
-	Set      bool // there is an address
+	Set      bool // the webhook has an address
 	Waiting  string
 	Failed   string
 	AnyFail  bool
 
-	State  string // that is looked for
+	State  string // the filter
 	States []string
 	Rows   []webhook.Event
 	Pages  pages
@@ -90,7 +90,7 @@ type hook struct {
 	endpoint webhook.Endpoint
 }
 
-// hookOf is the webhook of the partner that the path names. Errors: webhook.ErrNoEndpoint, refusal.ErrClientOffboarded.
+// hookOf returns the webhook of the partner in the path. Errors: webhook.ErrNoEndpoint, refusal.ErrClientOffboarded.
 func (c *console) hookOf(r *http.Request) (one hook, err error) {
 	if one.partner, err = c.changeable(r); err != nil {
 		return one, err
@@ -99,13 +99,13 @@ func (c *console) hookOf(r *http.Request) (one hook, err error) {
 	return one, err
 }
 
-// Bounds of what the page of an event shows.
+// Limits of the page of an event.
 const (
 	shownAttempts = 50
 	shownAnswer   = 1000 // bytes
 )
 
-// eventView is one event with its attempts, the latest first.
+// eventView is one event with its attempts, newest first.
 type eventView struct {
 	aboutPartner
 	Event    webhook.Event
@@ -114,7 +114,7 @@ type eventView struct {
 	Replay   bool // it can be sent again
 }
 
-// attemptView is an attempt with what was answered, as text.
+// attemptView is an attempt with its answer as text.
 type attemptView struct {
 	webhook.Attempt
 	Answer string
@@ -134,7 +134,7 @@ type hookEvent struct {
 
 func (e hookEvent) path() string { return hooksPath(e.partner) + "/" + e.ID.String() }
 
-// eventOf is an event of the partner that the path names.
+// eventOf returns the event in the path.
 func (c *console) eventOf(r *http.Request) (one hookEvent, err error) {
 	if one.partner, err = c.partnerOf(r); err != nil {
 		return one, err

@@ -13,8 +13,8 @@ import (
 	"connect-svc/internal/locale"
 )
 
-// words are the functions of the templates for what is not a text: numbers as the language writes them, and instants, which are in
-// UTC and of one form in every language.
+// words returns template functions for numbers in the language's format, and for instants in UTC, whose format is the same in every
+// language.
 func words(in *locale.Locale) template.FuncMap {
 	w := newWriter(in)
 	return template.FuncMap{
@@ -28,10 +28,10 @@ func newWriter(in *locale.Locale) writer {
 	return writer{in, message.NewPrinter(language.Make(in.Tag))}
 }
 
-// parts of the console, in the order of the navigation.
+// parts lists the entries of the navigation.
 var parts = []string{"users", "partners", "service", "audit"}
 
-// writer writes numbers in a language.
+// writer formats numbers in a language.
 type writer struct {
 	*locale.Locale
 	printer *message.Printer
@@ -40,7 +40,7 @@ type writer struct {
 // number writes 12345 as 12,345.
 func (w writer) number(n any) string { return w.printer.Sprint(number.Decimal(n)) }
 
-// signed writes a number that is added: +1,200 or −2,000.
+// signed writes a number with its sign: +1,200 or −2,000.
 func (w writer) signed(n int) string {
 	if n < 0 {
 		return "−" + w.number(-n)
@@ -48,7 +48,7 @@ func (w writer) signed(n int) string {
 	return "+" + w.number(n)
 }
 
-// decimal writes a number with one digit after the point, or none where there are two before it.
+// decimal writes a number with at most one digit after the point, and none from 10 on.
 func (w writer) decimal(x float64) string {
 	digits := 1
 	if math.Abs(x) >= 9.95 {
@@ -57,7 +57,7 @@ func (w writer) decimal(x float64) string {
 	return w.printer.Sprint(number.Decimal(x, number.MaxFractionDigits(digits), number.MinFractionDigits(0)))
 }
 
-// percent writes a share so that something is never 0 %.
+// percent writes a share. Only zero is 0 %.
 func (w writer) percent(share float64) string {
 	if share > 0 && share < .001 {
 		return "< " + w.printer.Sprint(number.Percent(.001, number.MaxFractionDigits(1)))
@@ -69,7 +69,7 @@ func (w writer) percent(share float64) string {
 	return w.printer.Sprint(number.Percent(share, number.MaxFractionDigits(digits)))
 }
 
-// took writes a time to answer, none where there was no request; those of ten seconds and more are not told apart.
+// took writes the time to answer: – without requests, and ≥ 10 s from ten seconds on.
 func (w writer) took(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {
@@ -84,7 +84,7 @@ func (w writer) took(d time.Duration) string {
 	}
 }
 
-// lasted writes how long one thing took, which is measured in whole milliseconds.
+// lasted writes a duration that was measured in whole milliseconds.
 func (w writer) lasted(d time.Duration) string {
 	if d < time.Millisecond {
 		return "< 1 ms"
@@ -92,7 +92,7 @@ func (w writer) lasted(d time.Duration) string {
 	return w.took(d)
 }
 
-// size writes bytes in the largest unit of which there is one.
+// size writes bytes in the largest unit that gives at least 1.
 func (w writer) size(bytes int64) string {
 	value, unit := float64(bytes), 0
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
@@ -102,7 +102,7 @@ func (w writer) size(bytes int64) string {
 	return w.decimal(value) + " " + units[unit]
 }
 
-// duration is a length of time, in the largest unit of which there are two.
+// duration writes a duration in the largest unit that gives at least 2.
 func (w writer) duration(d time.Duration) string {
 	for _, unit := range []struct {
 		of   time.Duration
@@ -115,7 +115,7 @@ func (w writer) duration(d time.Duration) string {
 	return w.number(int64(max(d, 0)/time.Second)) + " s"
 }
 
-// codes is a text of the documents as HTML: what is between backquotes is code.
+// codes returns a text with backquotes as HTML.
 func codes(text string) template.HTML {
 	var html strings.Builder
 	for i, part := range strings.Split(text, "`") {
@@ -128,17 +128,17 @@ func codes(text string) template.HTML {
 	return template.HTML(html.String()) //nolint:gosec // escaped
 }
 
-// instant is a moment in UTC, for people and machines.
+// instant writes an instant in UTC as a time element.
 func instant(t time.Time) template.HTML {
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05") + `</time>`) //nolint:gosec // digits
 }
 
-// date is a calendar day, as the API writes it.
+// date writes a calendar day as a time element.
 func date(t time.Time) template.HTML {
 	day := t.Format(time.DateOnly)
 	return template.HTML(`<time datetime="` + day + `">` + day + `</time>`) //nolint:gosec // digits
 }
 
-// hour is when one begins, in UTC.
+// hour writes the beginning of an hour in UTC.
 func hour(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }

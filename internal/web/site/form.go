@@ -11,17 +11,17 @@ import (
 	"unicode/utf8"
 )
 
-// The size of a form's body in bytes, and of one with long texts, in which a character may take twelve.
+// Maximum sizes of a form's body in bytes. In long texts a character may take twelve.
 const (
 	maxForm     = 8 << 10
 	maxLongForm = 64 << 10
 )
 
-// ErrBadForm is the error for what is not a form of ours.
+// ErrBadForm means that a form is malformed or has unknown fields.
 var ErrBadForm = errors.New("not a form of ours")
 
-// ReadForm reads the submitted fields, without the space around them. Each must be known, occur once, and be text that
-// PostgreSQL accepts. Missing fields are empty. Error: ErrBadForm.
+// ReadForm reads the submitted fields and trims their space. Each field must be known, occur once, and be text that PostgreSQL accepts.
+// Missing fields are empty. Error: ErrBadForm.
 func ReadForm(w http.ResponseWriter, r *http.Request, known ...string) (map[string]string, error) {
 	return readForm(w, r, maxForm, known)
 }
@@ -42,7 +42,7 @@ func readForm(w http.ResponseWriter, r *http.Request, limit int64, known []strin
 	return ParseForm(string(body), known)
 }
 
-// ParseForm reads fields as [ReadForm] does, also those of a query string.
+// ParseForm reads the fields of a form or a query string like [ReadForm].
 func ParseForm(text string, known []string) (map[string]string, error) {
 	values, err := url.ParseQuery(text)
 	if err != nil {

@@ -13,24 +13,24 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// Redirect is returned by a handler, as its error, to send the browser on with a GET.
+// Redirect is the error that a handler returns to redirect the browser with a GET.
 type Redirect string
 
 func (r Redirect) Error() string { return "see " + string(r) }
 
-// Errors of what was asked for.
+// Errors of requests.
 var (
 	ErrNotFound    = errors.New("no such page")
 	ErrForeignForm = errors.New("a form of another site")
 )
 
-// Handler writes a response, or returns the error or [Redirect] that is to be written.
+// Handler writes a response, or returns an error or a [Redirect].
 type Handler = func(http.ResponseWriter, *http.Request) error
 
-// About is a [Handler] that is given what the request is about.
+// About is a [Handler] with the subject of the request.
 type About[T any] = func(http.ResponseWriter, *http.Request, T) error
 
-// Given has handle given what of finds, and otherwise returns its error.
+// Given calls handle with the subject that of returns, or returns the error of of.
 func Given[T any](of func(*http.Request) (T, error), handle About[T]) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		one, err := of(r)
@@ -41,7 +41,7 @@ func Given[T any](of func(*http.Request) (T, error), handle About[T]) Handler {
 	}
 }
 
-// Confirmed carries out an act whose form has no fields. Error: [ErrBadForm].
+// Confirmed wraps an act whose form has no fields. Error: [ErrBadForm].
 func Confirmed[T any](act About[T]) About[T] {
 	return func(w http.ResponseWriter, r *http.Request, one T) error {
 		if _, err := ReadForm(w, r); err != nil {
@@ -51,12 +51,12 @@ func Confirmed[T any](act About[T]) About[T] {
 	}
 }
 
-// FailWith returns an error to every request.
+// FailWith answers every request with an error.
 func FailWith(err error) Handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
 }
 
-// PathID is the id that a parameter of the path holds. Ids have one spelling. Error: [ErrNotFound].
+// PathID returns the id in a parameter of the path. It accepts one spelling. Error: [ErrNotFound].
 func PathID(r *http.Request, name string) (uuid.UUID, error) {
 	text := chi.URLParam(r, name)
 	id, err := uuid.Parse(text)
@@ -66,8 +66,8 @@ func PathID(r *http.Request, name string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// Timed gives each request its deadline, and its caller in the queue for the database. A browser that goes away cancels only a GET
-// that still waits there.
+// Timed sets each request's deadline and its caller in the queue for the database. If the browser disconnects, only a GET that still
+// waits there is cancelled.
 func Timed(caller func(*http.Request) fairqueue.Caller, limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,8 +82,8 @@ func Timed(caller func(*http.Request) fairqueue.Caller, limit func(*http.Request
 	}
 }
 
-// Handle responds with what handle writes, with the redirect that it returns, or with what fail makes of its error or panic. A
-// browser that left while the page loaded gets nothing.
+// Handle serves a handler: its response, its redirect, or the response of fail to its error or panic. A browser that left gets
+// nothing.
 func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -107,7 +107,7 @@ func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)
 	}
 }
 
-// Named gives the request's log event the pattern of its route: paths contain ids.
+// Named sets the operation of the log event to the route's pattern, because paths contain ids.
 func Named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -119,15 +119,15 @@ func Named(next http.Handler) http.Handler {
 	})
 }
 
-// Policy is the content security policy of a page: our own styles and images, no script, no frame, and forms only to us.
+// Policy is the content security policy of a page. It allows our styles, images and forms, and no scripts or frames.
 const Policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 
-// Headers sets the headers of every response, also of errors.
+// Headers sets the headers of every response, including errors.
 func Headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", Policy)
-		h.Set("Referrer-Policy", "same-origin") // with no-referrer, older browsers call the origin of our own forms null
+		h.Set("Referrer-Policy", "same-origin") // with no-referrer, older browsers send the origin null with our forms
 		h.Set("Vary", "Accept-Language")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")

@@ -27,9 +27,9 @@ import (
 type Config struct {
 	Files  fs.FS             // static/*, templates/shared/*.html with the template "layout", and templates/*.html, one for each page
 	Static string            // the path of the files of static, with a slash at its end
-	Brand  brand.Brand       // without a name: the program's own
-	Texts  *locale.Catalogue // nil: those of the program
-	// Funcs are functions of the templates beside those of every site: asset, brand, t, text, day, lang and dir.
+	Brand  brand.Brand       // without a name, the program's own
+	Texts  *locale.Catalogue // nil: the built-in ones
+	// Funcs returns more functions of the templates. Every site has asset, brand, t, text, day, lang and dir.
 	Funcs func(*locale.Locale) template.FuncMap
 }
 
@@ -45,7 +45,7 @@ type Site struct {
 
 type viewKey struct{ page, language string }
 
-// New reads the files. An error means that they are inconsistent.
+// New reads the files. It fails only if they are inconsistent.
 func New(config Config) (*Site, error) {
 	if config.Texts == nil {
 		config.Texts = locale.Default()
@@ -62,7 +62,7 @@ func New(config Config) (*Site, error) {
 	return s, nil
 }
 
-// places is how many pages are rendered at the same time: on half of the processors, so that the others are left for everybody else.
+// places returns how many pages are rendered concurrently. They use half of the processors and leave the rest to other requests.
 func places() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 func (s *Site) readStatic() error {
@@ -110,19 +110,19 @@ func (s *Site) readPages() error {
 	return nil
 }
 
-// view is a page in a language. It is made when it is first asked for: few pages are, in most languages.
+// view returns a page in a language. It is created on first use, because most languages need few pages.
 func (s *Site) view(page string, in *locale.Locale) *template.Template {
 	key := viewKey{page, in.Tag}
 	made, ok := s.views.Load(key)
 	if !ok {
-		view := template.Must(s.pages[page].Clone()).Funcs(s.funcs(in)) // what is never executed can be cloned
+		view := template.Must(s.pages[page].Clone()).Funcs(s.funcs(in)) // a template that was never executed can be cloned
 		made, _ = s.views.LoadOrStore(key, view)
 	}
 	return made.(*template.Template)
 }
 
-// funcs are the functions of the templates in a language. t is a text as HTML, where a partner's name is kept apart from the
-// direction of what is around it, and text is one for titles and attributes.
+// funcs returns the functions of the templates in a language. t returns a text as HTML, with partners' names isolated from the
+// direction of the text around them. text returns plain text for titles and attributes.
 func (s *Site) funcs(in *locale.Locale) template.FuncMap {
 	isolated := func(key string, values ...any) template.HTML {
 		for i := 0; i+1 < len(values); i += 2 {
@@ -147,7 +147,7 @@ func (s *Site) funcs(in *locale.Locale) template.FuncMap {
 	return funcs
 }
 
-// asset is the path of a file of static, or of the brand's.
+// asset returns the path of a file of static or of the brand.
 func (s *Site) asset(name string) (string, error) {
 	served, ok := s.names[name]
 	if !ok {
@@ -166,7 +166,7 @@ func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name st
 }
 
 func (s *Site) render(of fairqueue.Caller, name string, in *locale.Locale, data any) (page bytes.Buffer) {
-	_ = s.rendering.Acquire(fairqueue.WithCaller(context.Background(), of)) // which never ends: what waits is soon rendered
+	_ = s.rendering.Acquire(fairqueue.WithCaller(context.Background(), of)) // without a deadline, because rendering is quick
 	defer s.rendering.Release()
 	if err := s.view(name, in).ExecuteTemplate(&page, "layout", data); err != nil {
 		panic(fmt.Errorf("template %s: %w", name, err))
@@ -174,12 +174,12 @@ func (s *Site) render(of fairqueue.Caller, name string, in *locale.Locale, data 
 	return page
 }
 
-// Locale is the language of a request.
+// Locale returns the language of a request.
 func (s *Site) Locale(r *http.Request) *locale.Locale {
 	return s.Texts.Negotiate(r.Header.Get("Accept-Language"))
 }
 
-// ServeFile sends the file of static that the path's name is of. Error: [ErrNotFound].
+// ServeFile sends the file of static with the name in the path. Error: [ErrNotFound].
 func (s *Site) ServeFile(w http.ResponseWriter, r *http.Request) error {
 	file, ok := s.files[chi.URLParam(r, "name")]
 	if !ok {
@@ -190,7 +190,7 @@ func (s *Site) ServeFile(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Unchanging sets the headers of a file that browsers may cache for ever. A drawing that is opened by itself is in a sandbox.
+// Unchanging sets the headers of a file that browsers may cache forever. An SVG that is opened directly is sandboxed.
 func Unchanging(w http.ResponseWriter, mediaType string) {
 	h := w.Header()
 	if mediaType == "image/svg+xml" {

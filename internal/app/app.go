@@ -112,6 +112,8 @@ type App struct {
 	servers         *servers.Servers
 	alerts          *alerts.Alerts
 	others          map[string]bool // whether the other servers are up, as of the last look that could find out
+	heartbeatSent   bool            // by the last look
+	alertsSent      []alerts.Alert  // with the last heartbeat
 	sweptElsewhere  atomic.Bool     // another server sweeps
 	sessions        *operators.Sessions
 	limiter         *ratelimit.Limiter

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
 	"connect-svc/internal/alerts"
@@ -43,8 +44,8 @@ func (a *App) watch(ctx context.Context) {
 	}
 }
 
-// look evaluates the alerts on this server's metrics and the state of the other servers, and sends a heartbeat. It returns the last
-// error. While the list of servers cannot be read, the last one that was read remains valid: a short outage of the database must not
+// look evaluates the alerts on this server's metrics and the state of the other servers. It sends a heartbeat if the alerts have
+// changed, and otherwise every other time: that is all that an idle server writes. It returns the last error. While the list of servers cannot be read, the last one that was read remains valid: a short outage of the database must not
 // end the alert of a server that is down.
 func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	act := func(do func(context.Context) error) {
@@ -85,7 +86,16 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		return err
 	})
 	a.alerts.Evaluate(now, samples)
-	act(func(ctx context.Context) error { return a.servers.Heartbeat(ctx, a.alerts.Firing()) })
+	firing := a.alerts.Firing()
+	if a.heartbeatSent && slices.Equal(firing, a.alertsSent) {
+		a.heartbeatSent = false
+		return err
+	}
+	act(func(ctx context.Context) error {
+		err := a.servers.Heartbeat(ctx, firing)
+		a.heartbeatSent, a.alertsSent = err == nil, firing
+		return err
+	})
 	return err
 }
 

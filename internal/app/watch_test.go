@@ -137,6 +137,35 @@ func TestServerGoesDown(t *testing.T) {
 	}
 }
 
+// A server without news sends a heartbeat at every other look, and news at once.
+func TestHeartbeats(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	sent := func() bool {
+		t.Helper()
+		watches(t, e, alerts.Interval, nil)
+		list, err := e.App.Servers(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		return list[0].Ago < alerts.Interval/2
+	}
+	for look := range 6 {
+		if got, want := sent(), look%2 == 0; got != want {
+			t.Errorf("look %d: a heartbeat was sent: %t", look, got)
+		}
+	}
+	if !sent() {
+		t.Error("no heartbeat was sent")
+	}
+	for range 20 {
+		e.App.Observe(&telemetry.Event{Operation: "token", Refresh: telemetry.RefreshReplayed})
+	}
+	if !sent() || len(firing(e)) == 0 {
+		t.Errorf("no heartbeat was sent at once with %q", firing(e))
+	}
+}
+
 // The first of the servers that are up sweeps, by id, and the next one when that stops or is lost. It leaves no trace in the database
 // if there is nothing to sweep: no row of the turns was ever locked.
 func TestOneServerSweeps(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 const maxServers = 200
 
 // lostAfter is the age of a heartbeat after which a server counts as lost: it was killed, or cannot reach the database.
-const lostAfter = 3 * alerts.Interval
+// Servers send heartbeats at every other evaluation of the alerts.
+const lostAfter = 4 * alerts.Interval
 
 // Server is one that works on the database, as it describes itself.
 type Server struct {

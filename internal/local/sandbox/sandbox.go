@@ -28,6 +28,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/timelimit"
 )
@@ -275,7 +276,11 @@ func (s *sandbox) seed(ctx context.Context) (err error) {
 	if url == "" {
 		url = "https://" + s.receiver.Addr().String() + "/webhooks"
 	}
-	if s.webhookSecret, err = s.service.Webhooks.SetEndpoint(ctx, s.client.ID, url); err != nil {
+	s.webhookSecret, err = s.service.Webhooks.SetEndpoint(ctx, s.client.ID, url)
+	if wrong := (*refusal.FieldError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("webhook URL: %s", wrong.Problem)
+	}
+	if err != nil {
 		return err
 	}
 	for _, first := range firstPeople {

@@ -25,7 +25,7 @@ type brandSettings struct {
 	BrandColor      brand.Color       `setting:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons and links, lightened on dark pages where needed. Empty: green."`
 	BrandSupportURL string            `setting:"" type:"support page" name:"brand-support-url" placeholder:"URL" help:"Where users get help: https://… or mailto:…"`
 	BrandPrivacyURL string            `setting:"" type:"page" name:"brand-privacy-url" placeholder:"URL" help:"The operator's privacy policy."`
-	TextsDir        *locale.Catalogue `setting:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones."`
+	TextsDir        *locale.Catalogue `setting:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones, and add languages to the console."`
 }
 
 func (s brandSettings) brand() brand.Brand {

@@ -19,6 +19,9 @@ const SessionLifetime = 8 * time.Hour
 // ErrNoSession is the error for an unknown session, and for one that has ended: by its time, by signing out or with its token.
 var ErrNoSession = errors.New("operators: no session")
 
+// ErrReadOnly means that a read-only token asked for a change.
+var ErrReadOnly = errors.New("the operator token is for reading alone")
+
 // ErrNoToken is the error for an unknown token.
 var ErrNoToken = errors.New("operators: unknown token")
 

@@ -107,7 +107,6 @@ func (h handlers) timeOf(r *http.Request) time.Duration {
 
 var (
 	errUnauthorized = errors.New("no operator token")
-	errReadOnly     = errors.New("the operator token is for reading alone")
 	// errNotReplayable is webhook.ErrNoEndpoint where the event is what was asked for.
 	errNotReplayable = errors.New("the client of the event has no webhook")
 )
@@ -116,7 +115,7 @@ var (
 var failures = []contract.Failure{
 	{Err: errUnauthorized, Code: "unauthorized", Text: "The operator token is missing or wrong.", Status: 401,
 		Challenge: `Bearer realm="svc-operator"`},
-	{Err: errReadOnly, Code: "read-only", Text: "The operator token may not change anything.", Status: 403},
+	{Err: operators.ErrReadOnly, Code: "read-only", Text: "The operator token may not change anything.", Status: 403},
 	{Err: refusal.ErrUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},
 	{Err: account.ErrUserExists, Code: "user-exists", Text: "A user with this id exists.", Status: 409},
 	{Err: account.ErrUserDeleted, Code: "user-deleted", Text: "A user with this id was deleted.", Status: 409},
@@ -142,7 +141,7 @@ func (h handlers) authenticate(next http.Handler) http.Handler {
 		case !known:
 			h.api.Fail(w, r, errUnauthorized)
 		case holder.ReadOnly && r.Method != http.MethodGet:
-			h.api.Fail(w, r, errReadOnly)
+			h.api.Fail(w, r, operators.ErrReadOnly)
 		default:
 			next.ServeHTTP(w, r.WithContext(actor.As(r.Context(), holder.Name)))
 		}

@@ -6,14 +6,13 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/operators"
 	"connect-svc/internal/page"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
 )
-
-var errReadOnly = errors.New("the operator token is for reading alone")
 
 // failures maps errors to pages with the texts console.failure.{name}. Any other error is a fault of the service.
 var failures = []struct {
@@ -23,7 +22,7 @@ var failures = []struct {
 }{
 	{site.ErrBadForm, "bad_form", http.StatusBadRequest},
 	{site.ErrForeignForm, "foreign_form", http.StatusForbidden},
-	{errReadOnly, "read_only", http.StatusForbidden},
+	{operators.ErrReadOnly, "read_only", http.StatusForbidden},
 	{page.ErrCursor, "cursor", http.StatusBadRequest},
 	{site.ErrNotFound, "not_found", http.StatusNotFound},
 	{refusal.ErrUserNotFound, "user_not_found", http.StatusNotFound},

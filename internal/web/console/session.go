@@ -82,7 +82,7 @@ func (c *console) signedIn(next http.Handler) http.Handler {
 		ctx := context.WithValue(actor.As(r.Context(), holder.Name), holderKey{}, holder)
 		r = r.WithContext(ctx)
 		if holder.ReadOnly && r.Method != http.MethodGet {
-			c.fail(w, r, errReadOnly)
+			c.fail(w, r, operators.ErrReadOnly)
 			return nil
 		}
 		next.ServeHTTP(w, r)

@@ -112,9 +112,10 @@ func TestBatchesAreQueued(t *testing.T) {
 	if rows != nil {
 		rows.Close()
 	}
-	if !errors.Is(failure, fairqueue.ErrLate) || !errors.Is(err, fairqueue.ErrLate) ||
-		!errors.Is(refused.QueryRow().Scan(new(int)), fairqueue.ErrLate) || !errors.Is(refused.Close(), fairqueue.ErrLate) {
-		t.Errorf("a batch that could not be sent: %v, %v", failure, err)
+	for _, err := range []error{failure, err, refused.QueryRow().Scan(new(int)), refused.Close()} {
+		if !errors.Is(err, fairqueue.ErrLate) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a batch that could not be sent: %v", err)
+		}
 	}
 	sum := make(chan int)
 	go func() {

@@ -27,6 +27,32 @@ create index audit_log_client on audit_log (client_id, at, id);
 create index audit_log_actor on audit_log (actor, at, id);
 create index audit_log_action on audit_log (action, at, id);
 
+-- The instant before which no entry is added any more: now, or when the oldest transaction began that has written entries and has
+-- not ended, or the oldest statement that may be about to write one. An entry has the instant of its statement. A statement that
+-- has run for ten seconds without the lock of the table writes no entry. When a transaction of another role began is not known
+-- here, so that it holds back everything. On a cluster only the asked node's transactions count (docs/scaling.md).
+-- +goose StatementBegin
+create function audit_log_settled() returns timestamptz
+    language plpgsql stable as
+$$
+begin
+    return (
+        select least(connect_now(), min(case
+                when writer.pid is not null then coalesce(a.xact_start, '2000-01-01')
+                else a.query_start
+            end) + (connect_now() - statement_timestamp()))
+        from pg_stat_activity a
+        left join (
+            select distinct pid from pg_locks where relation = 'audit_log'::regclass and mode = 'RowExclusiveLock'
+        ) writer on writer.pid = a.pid
+        where a.datname = current_database() and a.pid <> pg_backend_pid()
+            and (writer.pid is not null
+                or a.backend_type = 'client backend' and a.state = 'active' and a.query_start > clock_timestamp() - interval '10 seconds')
+    );
+end
+$$;
+-- +goose StatementEnd
+
 -- The scopes as specification 2.1 writes them.
 create function scope_text(scopes scope_set) returns text
     language sql immutable strict parallel safe
@@ -39,3 +65,4 @@ create function scope_text(scopes scope_set) returns text
 
 drop table audit_log;
 drop function scope_text(scope_set);
+drop function audit_log_settled();

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,6 +19,9 @@ var (
 func (l *Log) Bound(slice, page, file int) {
 	l.bounds.slice, l.bounds.page, l.bounds.file = slice, page, file
 }
+
+// Settle bounds how long a list waits for transactions that may add entries.
+func (l *Log) Settle(limit time.Duration) { l.bounds.settle = limit }
 
 // ReadInOrder has a transaction plan its statements as those of a search are.
 func ReadInOrder(ctx context.Context, tx pgx.Tx) error { return auditdb.New(tx).ReadInOrder(ctx) }

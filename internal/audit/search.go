@@ -21,10 +21,12 @@ type bounds struct {
 	page  int           // entries that a page reads
 	time  time.Duration // of a page: old entries may have to come from the disk
 	file  int           // entries that one statement of a file reads
+
+	settle time.Duration // of the wait for transactions that may add entries to a list
 }
 
 func usual(limits timelimit.Limits) bounds {
-	return bounds{slice: 1_000, page: 20_000, time: limits.Search, file: 5_000}
+	return bounds{slice: 1_000, page: 20_000, time: limits.Search, file: 5_000, settle: limits.Settle}
 }
 
 // Page is one page of a search, in the order of the search.
@@ -43,7 +45,17 @@ type slice struct {
 
 // List returns events that match the filter, oldest first: at most limit of them, 1 or more, those after a key. A page takes a bounded
 // time even if hardly any event matches: it may have few events, or none, and a Next.
+//
+// An event is listed once no earlier event can be added any more. Callers that follow the log therefore miss no event whose transaction
+// ends late.
 func (l *Log) List(ctx context.Context, filter Filter, after page.Key, limit int) (Page, error) {
+	settled, err := l.settled(ctx, filter.Until)
+	if err != nil {
+		return Page{}, fmt.Errorf("audit log: %w", err)
+	}
+	if filter.Until.IsZero() || settled.Before(filter.Until) {
+		filter.Until = settled
+	}
 	return l.find(ctx, oldestFirst, filter, after, limit)
 }
 

@@ -66,6 +66,9 @@ type Limits struct {
 	Count time.Duration
 	// Search is how long a page of the audit log goes on to look for entries that fit. Then it says how far it came.
 	Search time.Duration
+	// Settle is how long a page of the audit log, oldest first, waits for transactions that may still add entries to it. Then it
+	// ends before these.
+	Settle time.Duration
 
 	// What the private listener asks the database for: whether the server is ready, which others there are and which alerts
 	// fire on them (Probe), the facts of the service, each of which may be missing (Facts), and metrics (Scrape).
@@ -108,6 +111,7 @@ var Default = Limits{
 
 	Count:  2 * time.Second,
 	Search: 60 * time.Millisecond,
+	Settle: 250 * time.Millisecond,
 
 	Probe:  2 * time.Second,
 	Facts:  3 * time.Second,

@@ -11,6 +11,12 @@ delete from audit_log where (subject, at, id) in (
     select subject, at, id from audit_log where at < connect_now() - @retention::interval order by at limit @max_rows
 );
 
+-- name: Now :one
+select connect_now()::timestamptz;
+
+-- name: Settled :one
+select audit_log_settled()::timestamptz;
+
 -- name: ReadInOrder :exec
 -- Makes the rest of the transaction read indexes in their order, whatever the planner's statistics say. They may mislead: an actor who
 -- was busy last year and did nothing since would be searched for in all entries since. The disabled plans count as so expensive that

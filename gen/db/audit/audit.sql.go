@@ -31,6 +31,17 @@ func (q *Queries) InsertEntry(ctx context.Context, arg InsertEntryParams) error 
 	return err
 }
 
+const now = `-- name: Now :one
+select connect_now()::timestamptz
+`
+
+func (q *Queries) Now(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, now)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const readInOrder = `-- name: ReadInOrder :exec
 select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
     set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
@@ -288,6 +299,17 @@ func (q *Queries) ScanForward(ctx context.Context, arg ScanForwardParams) ([]Sca
 		return nil, err
 	}
 	return items, nil
+}
+
+const settled = `-- name: Settled :one
+select audit_log_settled()::timestamptz
+`
+
+func (q *Queries) Settled(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, settled)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const sweepAuditLog = `-- name: SweepAuditLog :execrows

@@ -41,6 +41,7 @@ var Patient = timelimit.Limits{
 
 	Count:  2 * Limit,
 	Search: Limit,
+	Settle: Limit,
 
 	Probe:  Limit + step,
 	Facts:  Limit + step,
